@@ -378,3 +378,11 @@ def test_check_complete_refuses_anything_else(change, words):
     expected = [("PingPong", 2, sizes), ("Exchange", 2, sizes), ("Barrier", 2, (None,)), ("Reduce", 2, sizes)]
     with pytest.raises(reader.OutputError, match=words):
         reader.check_complete(records, change(expected), source="job.out")
+
+
+def test_imb_2018_does_not_time_ireduce_scatter() -> None:
+    """Its clock begins with the time of day there (IMB_reduce_scatter.c)."""
+    for version, timed in (("2018 Update 1", False), ("2019 Update 6", True)):
+        for group in ("nonblocking", "nonblocking_pure"):
+            words = {word for launch in launches(group, stack=stack_of(version)) for word in launch.args}
+            assert any(word.startswith("Ireduce_scatter") for word in words) == timed
