@@ -91,22 +91,11 @@ def add(
         raise BadInput(f"{into} is there already and not an empty folder; name one of the stack's own with --into.")
     shutil.rmtree(folder, ignore_errors=True)  # what a killed command left
     try:
-        inside = metadata.enter(metadata.parse(document, path), clean)
-        # mpi4py's extension module asks for libmpi by name, too.
-        clients = {**programs, **_modules(document)}
-        links = benchmark_programs.plan_links(clients, mpi.library, mpi.identity.abi, inside)
-        if links:
-            (folder / LINKS).mkdir(parents=True)
-            for soname, target in links.items():
-                (folder / LINKS / soname).symlink_to(target)
-            search = document["prepend_path"].setdefault("LD_LIBRARY_PATH", [])
-            search.insert(0, str(folder / LINKS))
+        links = link(document, programs, path, clean)
         found = benchmark_programs.prove(programs, metadata.parse(document, path), clean, links, needed=bool(binaries))
         for program, reason in found.left_out.items():
             say(f"{program} is left out: {reason}.")
-        if fault := probe.find_mpi4py_fault(metadata.parse(document, path), environ=clean):
-            say(f"mpi4py is left out: {fault}")
-            _leave_out_mpi4py(document)
+        try_mpi4py(document, path, clean, say)
         complete(document, found, root)
         stack = writer.register(document, path, root=root, contradict=lambda stack, _: _contradict(stack, clean))
     except BaseException:
@@ -137,6 +126,35 @@ def _instruments(stack: Stack) -> list[str]:
 
 def _contradict(stack: Stack, environ: Mapping[str, str]) -> str:
     return probe.find_launch_fault(stack, environ=environ) or probe.find_contradiction(stack, environ=environ)
+
+
+def link(document: dict[str, Any], programs: Mapping[str, Path], path: Path, environ: Mapping[str, str]) -> dict[str, Path]:
+    """Give a stack its own libmpi under each name that its programs and its mpi4py ask for; what the links are.
+
+    :param document: content of its ``stack.json``, which gets their folder on the library search path.
+    :param path: that file; the folder is made beside it.
+    :raises BadInput: when a program was built for another binary interface.
+    """
+    inside = metadata.enter(metadata.parse(document, path), environ)
+    # mpi4py's extension module asks for libmpi by name, too.
+    clients = {**programs, **_modules(document)}
+    links = benchmark_programs.plan_links(clients, Path(document["library"]), document["abi"], inside)
+    if links:
+        folder = path.parent / LINKS
+        folder.mkdir(parents=True, exist_ok=True)
+        for soname, target in links.items():
+            (folder / soname).unlink(missing_ok=True)
+            (folder / soname).symlink_to(target)
+        document["prepend_path"].setdefault("LD_LIBRARY_PATH", []).insert(0, str(folder))
+        document["build"]["links"] = {soname: str(target) for soname, target in links.items()}
+    return links
+
+
+def try_mpi4py(document: dict[str, Any], path: Path, environ: Mapping[str, str], say: Say) -> None:
+    """Leave mpi4py out of a stack it does not start on, with a line that says why."""
+    if fault := probe.find_mpi4py_fault(metadata.parse(document, path), environ=environ):
+        say(f"mpi4py is left out: {fault}")
+        _leave_out_mpi4py(document)
 
 
 def find_mpi4py(root: Path) -> Stack | None:
@@ -225,8 +243,6 @@ def complete(document: dict[str, Any], found: benchmark_programs.Found, root: Pa
         owner = next(owners, None)
         built_on = f"{owner.mpi} {owner.mpi_version} ({owner.name}), run through the common {owner.abi} ABI" if owner else ""
         document["suites"][suite] = {"version": version, "built_with": built_on or _origin(Path(first))}
-    if found.links:
-        document["build"]["links"] = {soname: str(target) for soname, target in found.links.items()}
     files = [document["library"], document["commands"]["mpirun"][0], *found.binaries.values()]
     document["build"]["lock_hash"] = writer.compute_hash(
         [
