@@ -28,7 +28,8 @@ def stacks(
         bool,
         typer.Option(
             "--check",
-            help="List what else than their MPI differs between stacks built by Spack; exit status 1 if anything.",
+            help="List what else than their MPI differs between stacks built by Spack, and what is not as installed; exit "
+            "status 1 if anything.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The list as JSON on standard output.")] = False,
@@ -43,7 +44,16 @@ def stacks(
             data = listing.as_data()
             typer.echo(json.dumps(data, indent=2))
             raise typer.Exit(int(bool(data["problems"]) or not data["stacks"]))
-        raise typer.Exit(listing.check() if check else listing.show())
+        if not check:
+            raise typer.Exit(listing.show())
+        from mpibench.spack import build, tool
+
+        try:
+            tool.find()
+        except BadInput as error:
+            typer.echo(f"installed files are not verified: {error}", err=True)
+            raise typer.Exit(listing.check()) from None
+        raise typer.Exit(listing.check(verify=build.verify))
 
 
 @app.command()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..spack import consistency
+from ..spack.consistency import Verified
 
 
 def describe(stack: Stack) -> Iterator[tuple[str, str]]:
@@ -69,15 +71,17 @@ def as_data(root: Path = metadata.ROOT) -> dict[str, Any]:
     }
 
 
-def check(root: Path = metadata.ROOT, console: Console | None = None) -> int:
-    """Print what stacks built by Spack differ in apart from their MPI; 1 if in anything, or if a lock file is not usable.
+def check(root: Path = metadata.ROOT, console: Console | None = None, verify: Callable[[Stack], Verified] | None = None) -> int:
+    """Print what stacks built by Spack differ in apart from their MPI; 1 if in anything, or if one is not what was built.
 
+    :param verify: looks at what is installed; without it only lock files are read.
     :raises BadInput: when two metadata files describe a stack of the same name, or fewer than two stacks can be compared.
     """
     console = console or Console(highlight=False)
     stacks, problems = metadata.discover(root)
     facts: dict[str, dict[str, str]] = {}
-    devices: dict[str, str] = {}
+    kinds: dict[str, tuple[str, str]] = {}
+    mpis: dict[str, str] = {}
     notes = []
     for stack in stacks:
         if stack.origin != "spack":
@@ -85,8 +89,12 @@ def check(root: Path = metadata.ROOT, console: Console | None = None) -> int:
             continue
         try:
             lock = consistency.lock_of(stack)
-            facts[stack.name], devices[stack.name] = consistency.facts(lock), lock.device
-            notes += [f"{stack.name}: {note}" for note in consistency.notes(lock)]
+            facts[stack.name], mpis[stack.name] = consistency.facts(lock), f"{lock.mpi} {lock.mpi.options}"
+            kinds[stack.name] = (lock.device, ", ".join(sorted(set(lock.compilers(consistency.benchmark_of(lock)).values()))))
+            verified = verify(stack) if verify else Verified()
+            problems += [f"{stack.name}: {fault}; build it again." for fault in verified.faults]
+            said = dict.fromkeys([*stack.build.get("notes", ()), *verified.notes])
+            notes += [f"{stack.name}: {note}" for note in (*consistency.notes(lock), *(f"{note}." for note in said))]
         except BadInput as error:
             problems.append(str(error))
     for problem in problems:
@@ -96,13 +104,17 @@ def check(root: Path = metadata.ROOT, console: Console | None = None) -> int:
             f"{len(facts)} of {len(stacks)} stacks were built by Spack, and two are needed: 'mpibench build' builds them."
         )
     differ = False
-    for device in dict.fromkeys(devices.values()):
-        group = {name: found for name, found in facts.items() if devices[name] == device}
+    for device, compiler in dict.fromkeys(kinds.values()):
+        group = {name: found for name, found in facts.items() if kinds[name] == (device, compiler)}
         if len(group) > 1:
             differ |= _compare(group, console)
         elif len(facts) > 1:
             memory = f"{device} device memory" if device else "host memory alone"
-            notes.append(f"{next(iter(group))} is the only stack for {memory} and is not compared.")
+            notes.append(f"{next(iter(group))} is the only stack for {memory} built with {compiler} and is not compared.")
+    for left, right in combinations(facts, 2):
+        if mpis[left] == mpis[right] and kinds[left] != kinds[right]:
+            rows = consistency.compare_facts(facts[left], facts[right])
+            notes.append(f"{left} and {right} have the same MPI and differ in {'; '.join(map(str, rows)) or 'nothing'}.")
     for note in notes:
         console.print(note, style="dim", markup=False, soft_wrap=True)
     return int(bool(differ or problems))

@@ -7,15 +7,25 @@ spec. Spack fills ``{...}`` in values, so that braces of a value are written wit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import yaml
 
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.stacks.stack import Stack
 
+from ..spack import lock as lock_file
+
 
 def spec_of(stack: Stack) -> str:
-    """The package of a stack's MPI in its version; empty where Spack has none."""
+    """The package of a stack's MPI in its version, as Spack has it where Spack built the stack; empty where it has none.
+
+    MVAPICH2 2.3.7 is the package's 2.3.7-1.
+    """
+    kept = Path(stack.source).parent / lock_file.LOCK
+    if stack.origin == "spack" and kept.is_file():
+        mpi = lock_file.read(kept).mpi
+        return f"{mpi.name}@={mpi.version}"
     package = mpis.find(stack.mpi).spack
     return f"{package.name}@={stack.mpi_version}" if package else ""
 

@@ -27,9 +27,9 @@ from ..stacks import wheels, writer
 from . import complaints, description, modulefiles, tool
 from . import lock as lock_file
 from .cache import Push, push, trust, write_mirrors
-from .consistency import BENCHMARKS
+from .consistency import BENCHMARKS, Verified, lock_of
 from .lock import Lock
-from .project import Project, list_by_default, list_environments
+from .project import Project, list_by_default, list_derived, list_environments
 from .scope import SCOPE, check_compiler, find_scope
 from .tool import Echo
 
@@ -85,7 +85,7 @@ def build(
     :raises BadInput: when nothing can be built at all: no Spack, an unknown name or system.
     :raises SystemExit: with 130, when the user interrupts it.
     """
-    known = list_environments(root)
+    known = [*list_environments(root), *list_derived(root)]
     for name in names:
         if name not in known:
             raise BadInput(f"environments/ has no stack '{name}' for Spack; known are {', '.join(known)}.")
@@ -105,25 +105,29 @@ def build(
                 log = project.place / "trust.log"
                 trusted = trust(options.trust, project.spack, Path(made), log, echo)
                 project.spack = replace(project.spack, environ=trusted)
-            return _build_each(project, list(names) or list_by_default(root), options, console or Console(highlight=False))
+            wanted, shown = list(names) or list_by_default(root), console or Console(highlight=False)
+            return _build_each(project, wanted, options, shown, environ)
     except KeyboardInterrupt:
         echo("interrupted: what was registered still is; the same command goes on from here")
         raise SystemExit(INTERRUPTED) from None
 
 
-def _build_each(project: Project, names: Sequence[str], options: BuildOptions, console: Console) -> list[str]:
+def _build_each(
+    project: Project, names: Sequence[str], options: BuildOptions, console: Console, environ: Mapping[str, str]
+) -> list[str]:
     failures: list[str] = []
     rows: dict[str, dict[str, Path | None]] = {}
     for name in names:
         project.log(name).unlink(missing_ok=True)
         try:
             project.check_files(name)
+            writer.check_name(description.stack_name(name), project.folder(name) / writer.METADATA, project.root, environ)
             project.prepare(name)
             if not _is_ours(project, name):
                 project.lock(name).unlink(missing_ok=True)
             project.configured[name] = check_compiler(project, name)
             concretize(project, name, options.fresh)
-            rows[name] = find_installed(project, name)
+            rows[name], _ = find_installed(project, name)
         except BadInput as error:
             project.concretized.pop(name, None)
             failures.append(str(error))
@@ -186,15 +190,34 @@ def concretize(project: Project, name: str, fresh: bool) -> None:
         (project.work(name) / CONCRETIZED).write_text(_record(project, name, stamp))
         project.echo(f"{name}: concretized after {time.monotonic() - began:.1f} s")
     lock = lock_file.read(project.lock(name))
-    description.name_of(lock)  # refuses a solution without a suite or with an unknown MPI
+    description.name_of(lock)  # refuses a solution with an unknown MPI
     project.concretized[name] = lock
 
 
-def find_installed(project: Project, name: str) -> dict[str, Path | None]:
-    """Hash of each package of a concretized environment to its prefix; ``None`` for what is not installed yet."""
-    output = project.run(name, "asking what is installed", "python", str(QUERY))
-    rows = json.loads(output.split("\nINSTALLED\n")[-1].removeprefix("INSTALLED\n"))
-    return {key: Path(row["prefix"]) if row["installed"] else None for key, row in rows.items()}
+def find_installed(project: Project, name: str, lock: Lock | None = None) -> tuple[dict[str, Path | None], Verified]:
+    """Hash of each package of a concretized environment to its prefix (``None`` for what is not installed yet).
+
+    :param lock: all that it links or runs is verified: files against Spack's manifests, externals against what is there.
+    """
+    hashes = [node.hash for node in lock.at_run_time()] if lock else []
+    if lock:
+        hashes += sorted({each.hash for node in lock.at_run_time() for each in lock.builders(node) if each.external})
+    what = "verifying what is installed" if lock else "asking what is installed"
+    output = project.run(name, what, "python", str(QUERY), *hashes)
+    rows, verified = output.split("INSTALLED\n")[-1].split("\nVERIFIED\n")
+    prefixes = {key: Path(row["prefix"]) if row["installed"] else None for key, row in json.loads(rows).items()}
+    return prefixes, Verified(**{key: tuple(value) for key, value in json.loads(verified).items()})
+
+
+def verify(stack: Stack, root: Path = metadata.ROOT, environ: Mapping[str, str] = os.environ) -> Verified:
+    """What Spack finds of a registered stack now.
+
+    :raises BadInput: when there is no Spack, or it fails, or the lock file is not the one the stack was built from.
+    """
+    scope = find_scope(None, root, environ)
+    inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
+    project = Project(root, tool.find(inside), scope, lambda line: None)
+    return find_installed(project, Path(stack.source).parent.name, lock_of(stack))[1]
 
 
 def show(project: Project, installed: Mapping[str, Mapping[str, Path | None]], console: Console) -> None:
@@ -235,7 +258,7 @@ def finish(project: Project, name: str, options: BuildOptions, installed: Mappin
     words += ["--cache-only"] if options.cache_only else []
     words += ["--jobs", str(options.jobs)] if options.jobs else []
     project.run(name, "installing", *words, show=True)
-    prefixes = find_installed(project, name)
+    prefixes, verified = find_installed(project, name, lock)
     absent = [node for node in lock.at_run_time() if not prefixes.get(node.hash)]
     if absent:
         raise BadInput(f"{name}: Spack ended without an error and {absent[0]} is not installed (log: {project.log(name)}).")
@@ -244,7 +267,11 @@ def finish(project: Project, name: str, options: BuildOptions, installed: Mappin
     if gone:
         remedy = "correct its prefix in the site's packages.yaml" if gone.external else f"see {project.log(name)}"
         raise BadInput(f"{name}: Spack has {gone} as installed and {there[gone.hash]} is gone; {remedy}.")
-    document = description.describe(lock, there, _finished(lock), project.root)
+    if verified.faults:
+        raise BadInput(f"{name}: {verified.faults[0]}; correct that entry, or 'spack uninstall' what was changed.")
+    document = description.describe(lock, there, _finished(lock), path, project.root, project.echo)
+    if verified.notes:
+        document["build"]["notes"] = list(verified.notes)
     if not options.skip_tests:
         run_tests(project, name, lock)
     with project.log(name).open("a") as stream:
@@ -277,7 +304,7 @@ def forget_gone(project: Project, name: str, installed: Mapping[str, Path | None
 
 
 def _finished(lock: Lock) -> str:
-    return writer.compute_hash([lock.suite.hash, description.name_of(lock)])
+    return writer.compute_hash([lock.digest, description.name_of(lock)])
 
 
 def _current(project: Project, name: str) -> Stack | None:

@@ -6,10 +6,14 @@ difference: of an MPI the site had already, the lock says nothing but its versio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
+from reframe_tests.harness import yaml_file
+from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
@@ -19,9 +23,11 @@ from .lock import Lock, LockedSpec
 
 #: What is measured with: package to the suite's name in stack metadata.
 BENCHMARKS = {suite.spack.name: suite.name for suite in catalogue.SUITES.values() if suite.spack}
-#: What an MPI stands on: the same version with the same options, wherever two stacks have it.
-FOUNDATIONS = ("ucx", "libfabric", "hwloc", "pmix", "glibc", "gcc-runtime")
+#: What stacks may differ in and are compared all the same, and what of an MPI is no matter of which MPI it is.
+ALLOWED = metadata.ROOT / "environments" / "differences.yaml"
 ABSENT = "none"
+#: Compilers' own libraries as packages.
+RUNTIMES = ("gcc-runtime", "intel-oneapi-runtime")
 
 
 @dataclass(frozen=True)
@@ -36,32 +42,55 @@ class Difference:
         return f"{self.aspect}: {self.left} against {self.right}"
 
 
+@dataclass(frozen=True)
+class Verified:
+    """What Spack finds when it looks at installed packages again: what is wrong, and what is only to be known."""
+
+    faults: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def benchmark_of(lock: Lock) -> LockedSpec:
+    """A benchmark of the stack, whose compiler is the stack's."""
+    return next(filter(None, map(lock.find, BENCHMARKS)), lock.suite)
+
+
 def facts(lock: Lock) -> dict[str, str]:
-    """Everything two stacks must agree in, by aspect; an aspect a stack cannot have is left out."""
-    return dict(_facts(lock))
+    """Everything two stacks must agree in, by aspect (``hwloc version``): all they link or run, and what it was built with.
+
+    Of the MPI it is how it was built, not which one it is. An aspect a stack cannot have is left out.
+    """
+    mpi = lock.mpi
+    common = [node for node in lock.at_run_time(without=mpi) if node is not lock.suite]
+    nodes = [node for node in lock.at_run_time() if node is not lock.suite]
+    found = {f"{suite} version": ABSENT for package, suite in BENCHMARKS.items() if not lock.find(package)}
+    found["operating system"] = lock.suite.os
+    found["libraries under the benchmarks"] = _listed(node for node in common if node.name not in BENCHMARKS)
+    # Another MPI has others; the same one has the same.
+    found[f"libraries under {mpi}"] = _listed(node for node in nodes if node not in common and node is not mpi)
+    builders = {each.hash: each for node in nodes for each in lock.builders(node)}
+    for node in (*nodes, *(each for each in builders.values() if each not in nodes)):
+        found |= _built("mpi" if node is mpi else BENCHMARKS.get(node.name, node.name), lock, node)
+    return {aspect: value for aspect, value in found.items() if not _is_allowed(aspect)}
 
 
-def _facts(lock: Lock) -> Iterator[tuple[str, str]]:
-    for package, suite in BENCHMARKS.items():
-        node = lock.find(package)
-        if node is None:
-            yield f"{suite} version", ABSENT
-            continue
-        yield f"{suite} version", node.version
-        yield f"{suite} variants", node.options
-        yield f"{suite} recipe", node.recipe[:8]
-        yield from _built(suite, lock, node)
-    yield "operating system", lock.suite.os
-    for package in FOUNDATIONS:
-        node = lock.find(package)
-        if node is not None:
-            yield package, f"{node.version} {node.options}" + (" (the site's own)" if node.external else "")
-            yield from _built(package, lock, node)
-    yield from _built("mpi", lock, lock.mpi)
+def _listed(nodes: Iterable[LockedSpec]) -> str:
+    return ", ".join(sorted({node.name for node in nodes})) or ABSENT
 
 
 def _built(what: str, lock: Lock, node: LockedSpec) -> Iterator[tuple[str, str]]:
-    """How a node was built; nothing for an external, whose build Spack has not seen."""
+    """What a node is and how it was built; nothing of that for an external, whose build Spack has not seen."""
+    if node is lock.mpi:
+        quality = [name for name in rules().mpi_variants if not node.external]
+        yield from ((f"mpi {name}", node.variants.get(name, f"~{name}")) for name in quality)
+    else:
+        yield f"{what} version", node.version
+        yield f"{what} variants", node.options
+        yield f"{what} recipe", f"{node.namespace} {node.recipe[:8]}"
+        if node.external:
+            yield f"{what} prefix", " ".join(filter(None, [node.external, node.attributes]))
+        else:
+            yield f"{what} prefix", "built by Spack"
     if node.external:
         return
     compilers = lock.compilers(node)
@@ -69,22 +98,56 @@ def _built(what: str, lock: Lock, node: LockedSpec) -> Iterator[tuple[str, str]]
         # A language one MPI has bindings for and another has not is no difference between compilers.
         yield f"{what} compiler", ", ".join(sorted(set(compilers.values())))
     yield f"{what} target", node.target
-    if what != "mpi":
-        yield f"{what} flags", " ".join(f"{name}={words}" for name, words in sorted(node.flags.items())) or ABSENT
+    yield f"{what} flags", " ".join(f"{name}={words}" for name, words in sorted(node.flags.items())) or ABSENT
+
+
+@dataclass(frozen=True)
+class Rules:
+    """``environments/differences.yaml``.
+
+    :param allowed: aspects, as shell patterns, that stacks may differ in.
+    :param mpi_variants: variants that say how well an MPI was built and not which one it is; off where it has no such.
+    """
+
+    allowed: tuple[str, ...]
+    mpi_variants: tuple[str, ...]
+
+
+@cache
+def rules() -> Rules:
+    """What the file says.
+
+    :raises BadInput: when it is not as described there.
+    """
+    document = yaml_file.read(ALLOWED)
+    try:
+        return Rules(tuple(row["aspect"] for row in document["allowed"] if row["because"]), tuple(document["mpi_variants"]))
+    except (KeyError, TypeError) as error:
+        raise BadInput(f"{ALLOWED} lacks {error}; its head says what belongs in it.") from error
+
+
+def _is_allowed(aspect: str) -> bool:
+    return any(fnmatchcase(aspect, pattern) for pattern in rules().allowed)
 
 
 def notes(lock: Lock) -> list[str]:
-    """What the lock cannot say, one sentence each."""
+    """What the lock cannot say, and what is not as released, one sentence each."""
     mpi = lock.mpi
-    if not mpi.external:
-        return []
-    return [f"{mpi} is the site's own ({mpi.external}): compiler, flags and transport libraries inside it are not in the lock."]
+    inside = f"{mpi} is the site's own ({mpi.external}): compiler, flags and transport libraries inside it are not in the lock."
+    said = [inside] if mpi.external else []
+    for node in lock.at_run_time():
+        if "dev_path" in node.variants:
+            said.append(f"{node} is built from a folder of somebody's ({node.variants['dev_path']}) and is no release.")
+        if "patches" in node.variants:
+            patches = node.variants["patches"].removeprefix("patches=")
+            said.append(f"{node} is patched ({patches}), by the recipe of {node.namespace}.")
+    return said
 
 
 def lock_of(stack: Stack) -> Lock:
     """The lock file a stack was built from, which lies beside its metadata.
 
-    :raises BadInput: when there is none, or it has been concretized again since.
+    :raises BadInput: when there is none, or it is not what it was then.
     """
     path = Path(stack.source).with_name(lock_file.LOCK)
     found = lock_file.read(path)
@@ -92,6 +155,11 @@ def lock_of(stack: Stack) -> Lock:
         raise BadInput(
             f"{path} has been concretized again since stack '{stack.name}' was built ({found.suite.hash[:7]} is not "
             f"{stack.lock_hash[:7]}); build it with 'mpibench build {path.parent.name}'."
+        )
+    if found.digest != stack.build.get("lock_digest"):
+        raise BadInput(
+            f"{path} is not the file stack '{stack.name}' was built from: it has been changed since, and its hashes were left; "
+            f"build it with 'mpibench build {path.parent.name}'."
         )
     return found
 
@@ -144,6 +212,11 @@ def table(stacks: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Sequen
 
 
 def _follows(aspect: str, others: Collection[str]) -> bool:
-    """Whether a difference says nothing beside others: Spack's hash of a recipe is of the part for one version and variant."""
-    suite, _, what = aspect.partition(" ")
-    return what == "recipe" and any(f"{suite} {cause}" in others for cause in ("version", "variants"))
+    """Whether a difference says nothing beside others.
+
+    Spack's hash of a recipe is of the part for one version and variant; a compiler brings its own libraries.
+    """
+    what, _, kind = aspect.rpartition(" ")
+    if kind == "recipe":
+        return any(f"{what} {cause}" in others for cause in ("version", "variants"))
+    return what in RUNTIMES and any(other.endswith(" compiler") for other in others)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from packaging.version import Version
 
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.model import Mpi, SpackPackage
@@ -38,9 +39,18 @@ PROGRAMS: Mapping[str, tuple[str, str]] = {
 }
 
 
+def stack_name(environment: str) -> str:
+    """Name of the stack of an environment: several of one MPI stand beside each other by the names of their environments."""
+    return f"{environment}-{ORIGIN}"
+
+
 def name_of(lock: Lock) -> str:
-    """Name of the stack: ``openmpi-spack``; ``openmpi-cuda-spack`` where it is for device memory."""
-    return "-".join(filter(None, (_provider(lock)[0].name, lock.device, ORIGIN)))
+    """Name of the stack that a lock file is of.
+
+    :raises BadInput: for an MPI that is not known here.
+    """
+    _provider(lock)
+    return stack_name(lock.path.parent.name)
 
 
 def providers() -> dict[str, tuple[Mpi, SpackPackage]]:
@@ -95,8 +105,7 @@ def contradict(stack: Stack, record: Callable[[str], object]) -> str:
     :returns: the first contradiction as a sentence, else empty.
     """
     clean = installed_mpi.clean_environment()
-    fault = probe.find_launch_fault(stack, record, clean)
-    if fault:
+    if fault := probe.find_launch_fault(stack, record, clean) or probe.find_mpi4py_fault(stack, record, clean):
         return fault
     found = benchmark_programs.prove(benchmark_programs.list_samples(stack), stack, clean, {}, record)
     for program, reason in found.left_out.items():
@@ -113,14 +122,30 @@ def find_home(lock: Lock, prefix: Path) -> Path:
 
     :raises BadInput: when there is none.
     """
-    version = lock.mpi.version
-    short = ".".join(version.split(".")[:2])
-    for home in _provider(lock)[1].homes:
-        path = prefix / home.format(version=version, short=short)
+    for path in _homes(lock, prefix):
         if os.access(path / "bin" / "mpirun", os.X_OK):
             return path
     remedy = "correct its prefix in the site's packages.yaml" if lock.mpi.external else "install it again"
     raise BadInput(f"{lock.mpi} has no bin/mpirun below {prefix}; {remedy}.")
+
+
+def _homes(lock: Lock, prefix: Path) -> list[Path]:
+    version = lock.mpi.version
+    short = ".".join(version.split(".")[:2])
+    return [prefix / home.format(version=version, short=short) for home in _provider(lock)[1].homes]
+
+
+def check_home(lock: Lock, prefix: Path, home: Path) -> None:
+    """Refuse an MPI of the site's own that lies where its recipe does not look, before Spack fails in the build.
+
+    :raises BadInput: naming the link that is missing.
+    """
+    since, first = _provider(lock)[1].first_since, _homes(lock, prefix)[0]
+    if since and Version(lock.mpi.version) >= Version(since) and not (first / "bin" / "mpirun").exists():
+        raise BadInput(
+            f"{lock.mpi} is in {home}, and Spack's recipe looks for it in {first}; correct its prefix in the site's "
+            f"packages.yaml, or 'ln -s {home} {first}'."
+        )
 
 
 def find_library_folders(lock: Lock, home: Path) -> list[str]:
@@ -159,6 +184,7 @@ def check_external(lock: Lock, prefix: Path) -> None:
     :raises BadInput: naming what it is instead.
     """
     home = find_home(lock, prefix)
+    check_home(lock, prefix, home)
     compiler, clean = home / "bin" / "mpicc", installed_mpi.clean_environment()
     compilers = [node.external for node in lock.nodes.values() if node.external and node.name in COMPILERS]
     clean["PATH"] = ":".join([str(home / "bin"), *(f"{prefix}/bin" for prefix in compilers), clean["PATH"]])
@@ -181,11 +207,14 @@ def check_external(lock: Lock, prefix: Path) -> None:
         check_mpi(lock, home, str(program), LINKS)
 
 
-def describe(lock: Lock, prefixes: Mapping[str, Path], stamp: str, root: Path) -> dict[str, Any]:
+def describe(
+    lock: Lock, prefixes: Mapping[str, Path], stamp: str, path: Path, root: Path, say: Callable[[str], object]
+) -> dict[str, Any]:
     """The content of ``stack.json``.
 
     :param prefixes: hash of each package to where it is installed.
     :param stamp: hash of everything the stack was built from.
+    :param path: where it will be; links to the MPI's library are laid beside it.
     :raises BadInput: when something is missing, or the MPI is not what the lock file says.
     """
     mpi = lock.mpi
@@ -206,21 +235,25 @@ def describe(lock: Lock, prefixes: Mapping[str, Path], stamp: str, root: Path) -
     document = system.compose(name_of(lock), installed, {}, paths, system.find_mpi4py(root))
     search = {**document["prepend_path"], "PATH": [str(home / "bin")]}
     compilers = sorted({name for node in _benchmarks(lock) for name in lock.compilers(node).values()})
-    return {
-        **document,
+    document |= {
         "origin": ORIGIN,
         "prefix": str(home),
         "binaries": binaries,
         "suites": {**document["suites"], **suites},
         "prepend_path": search,
         "build": {
+            **document["build"],
             "lock_hash": lock.suite.hash,
-            "machine": platform.machine(),
+            "lock_digest": lock.digest,
             "compiler": ", ".join(compilers),
             "spec": f"{lock.suite} ^{mpi} {mpi.options} target={lock.suite.target}",
             "stamp": stamp,
         },
     }
+    clean = installed_mpi.clean_environment()
+    system.link(document, {name: Path(program) for name, program in binaries.items()}, path, clean)
+    system.try_mpi4py(document, path, clean, say)
+    return document
 
 
 def _benchmarks(lock: Lock) -> Iterable[LockedSpec]:

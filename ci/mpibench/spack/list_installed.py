@@ -1,11 +1,20 @@
-"""Run by Spack's own Python (``spack -e ENV python list_installed.py``): where each package of the environment is, as JSON.
+"""Run by Spack's own Python (``spack -e ENV python list_installed.py [HASH...]``): where its packages are, as JSON.
 
 ``{hash: {"prefix": path, "installed": true}}``, after a line ``INSTALLED`` that sets it off from anything Spack says before.
+Of packages whose hashes are given, after a line ``VERIFIED``: ``faults`` (files that are not as installed, externals that are
+another version than their entry says) and ``notes`` (what else their entries say that is not so, checksums that are switched
+off), each a sentence without its end.
 """
 
 import json
+import sys
+from pathlib import Path
 
+import spack.config
+import spack.detection
 import spack.environment
+import spack.store
+import spack.verify
 
 environment = spack.environment.active_environment()
 rows = {
@@ -14,3 +23,33 @@ rows = {
 }
 print("INSTALLED")
 print(json.dumps(rows))
+
+faults, notes = [], []
+if not spack.config.get("config:checksum", True):
+    notes.append("Spack compared no source with its checksum: config:checksum is false")
+for key in sys.argv[1:]:
+    # A compiler of the site's is in the store's list only once something has been compiled with it here.
+    known = spack.store.STORE.db.get_by_hash(key) or [spec for spec in environment.all_specs() if spec.dag_hash() == key]
+    if not known:
+        notes.append(f"Spack knows no package {key[:7]} here, so that it is not verified")
+        continue
+    spec = known[0]
+    title = f"{spec.name}@{spec.version}"
+    if not spec.external:
+        errors = spack.verify.check_spec_manifest(spec).errors
+        faults += [f"{path} of {title} is not as it was installed ({', '.join(said)})" for path, said in errors.items()]
+        continue
+    if not spec.external_path:
+        continue
+    prefix = Path(spec.external_path)
+    hints = [str(prefix), str(prefix / "bin")]
+    detected = spack.detection.by_path([spec.name], path_hints=hints).get(spec.name, [])
+    found = [other for other in detected if Path(str(other.external_path)).resolve() == prefix.resolve()]
+    if found and not any(other.version.satisfies(spec.version) or spec.version.satisfies(other.version) for other in found):
+        faults.append(f"{prefix} has {spec.name} {found[0].version}, and its entry in packages.yaml says {spec.version}")
+    for other in found[:1]:
+        for name, variant in other.variants.items():
+            if name in spec.variants and str(spec.variants[name]) != str(variant):
+                notes.append(f"{title} of {prefix} is {variant}, and Spack took it for {spec.variants[name]}")
+print("VERIFIED")
+print(json.dumps({"faults": faults, "notes": notes}))

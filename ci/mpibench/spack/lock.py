@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ SUITE = "mpibench-suite"
 FLAGS = ("cflags", "cppflags", "cxxflags", "fflags", "ldflags", "ldlibs")
 #: Kinds of device memory, as variants call them.
 DEVICES = ("cuda", "rocm")
+#: Package whose scripts every compiler of a build is called through, and which add flags.
+WRAPPER = "compiler-wrapper"
 #: Languages as Spack's virtual packages call them.
 LANGUAGES = ("c", "cxx", "fortran")
 
@@ -46,6 +49,7 @@ class LockedSpec:
     :param namespace: package repository its recipe is from.
     :param recipe: hash of the recipe it is built by (``package_hash``).
     :param external: prefix of an installation of the site's, empty for what Spack builds.
+    :param attributes: what the site's entry says beside spec and prefix: module, compilers with their flags and variables.
     """
 
     name: str
@@ -58,6 +62,7 @@ class LockedSpec:
     namespace: str
     recipe: str
     external: str
+    attributes: str
     edges: tuple[Edge, ...]
 
     def __str__(self) -> str:
@@ -74,11 +79,13 @@ class Lock:
     """A concretized environment.
 
     :param roots: hashes of what was asked for, sorted (Spack writes them in any order).
+    :param digest: SHA-256 of all it says. A node's own hash says nothing of what somebody has edited since.
     """
 
     path: Path
     nodes: Mapping[str, LockedSpec]
     roots: tuple[str, ...]
+    digest: str
 
     @cached_property
     def suite(self) -> LockedSpec:
@@ -117,17 +124,28 @@ class Lock:
         """A package that is in the stack when it runs; build tools are not looked at."""
         return next((node for node in self.at_run_time() if node.name == name), None)
 
-    def at_run_time(self) -> Iterator[LockedSpec]:
-        """The suite and everything it links or runs, each once, the suite first."""
+    def at_run_time(self, without: LockedSpec | None = None) -> Iterator[LockedSpec]:
+        """The suite and everything it links or runs, each once, the suite first.
+
+        :param without: a node that is left out with all that only it brings.
+        """
         seen = {self.suite.hash: self.suite}
         waiting = [self.suite]
         while waiting:
             node = waiting.pop(0)
             yield node
             for edge in node.edges:
+                if without and edge.hash == without.hash:
+                    continue
                 if edge.hash not in seen and set(edge.types) & {"link", "run"}:
                     seen[edge.hash] = self.nodes[edge.hash]
                     waiting.append(seen[edge.hash])
+
+    def builders(self, node: LockedSpec) -> Iterator[LockedSpec]:
+        """The compilers of a node, and what Spack wraps them with."""
+        for edge in node.edges:
+            if self.nodes[edge.hash].name == WRAPPER or set(LANGUAGES) & set(edge.virtuals):
+                yield self.nodes[edge.hash]
 
     def compilers(self, node: LockedSpec) -> dict[str, str]:
         """Compiler per language a node was built with (``{"c": "gcc@12.2.0"}``); empty for an external."""
@@ -171,12 +189,16 @@ def parse(document: Any, path: Path) -> Lock:
     absent = {edge.hash for node in nodes.values() for edge in node.edges} | set(roots)
     if absent := absent - set(nodes):
         raise LockError(f"{path} names a package {sorted(absent)[0]} it does not describe; {again}.")
-    return Lock(path, nodes, roots)
+    # Two solutions that are equal differ in the order of roots and nodes.
+    whole = {"format": version, "roots": roots, "nodes": document["concrete_specs"]}
+    return Lock(path, nodes, roots, hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest())
 
 
 def _node(key: str, row: Mapping[str, Any]) -> LockedSpec:
     target = row["arch"]["target"]
     parameters = row["parameters"]
+    external = row.get("external") or {}
+    further = {name: value for name, value in external.items() if name != "path" and value}
     return LockedSpec(
         name=row["name"],
         version=row["version"],
@@ -188,7 +210,8 @@ def _node(key: str, row: Mapping[str, Any]) -> LockedSpec:
         flags={name: " ".join(parameters[name]) for name in FLAGS if parameters.get(name)},
         namespace=row["namespace"],
         recipe=row.get("package_hash", "").rstrip("="),
-        external=(row.get("external") or {}).get("path") or "",
+        external=external.get("path") or "",
+        attributes=json.dumps(further, sort_keys=True) if further else "",
         edges=tuple(
             Edge(edge["hash"], tuple(edge["parameters"]["deptypes"]), tuple(edge["parameters"]["virtuals"]))
             for edge in row.get("dependencies", ())
@@ -199,4 +222,5 @@ def _node(key: str, row: Mapping[str, Any]) -> LockedSpec:
 def _variant(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return ("+" if value else "~") + name
-    return f"{name}={','.join(sorted(map(str, value))) if isinstance(value, list) else value}"
+    words = sorted(map(str, value)) if isinstance(value, list) else [str(value)]
+    return f"{name}={','.join(word[:8] if name == 'patches' else word for word in words)}"

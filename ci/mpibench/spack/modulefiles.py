@@ -18,12 +18,6 @@ from .project import Project
 
 #: Kinds Spack writes -> where the folder is that goes on MODULEPATH, below that of the kind.
 KINDS = {"tcl": "", "lmod": "Core"}
-#: Names of modules. A benchmark is built for one MPI; an MPI is a module by itself.
-NAMES = {
-    SUITE: "{name}/{^mpi.name}-{^mpi.version}",
-    **dict.fromkeys(BENCHMARKS, "{name}/{version}-{^mpi.name}-{^mpi.version}"),
-    "all": "{name}/{version}",
-}
 
 
 def list_packages(lock: Lock) -> list[LockedSpec]:
@@ -32,8 +26,19 @@ def list_packages(lock: Lock) -> list[LockedSpec]:
 
 
 def module_of(lock: Lock) -> str:
-    """Name of the module that loads a stack."""
-    return f"{SUITE}/{lock.mpi.name}-{lock.mpi.version}"
+    """Name of the module that loads a stack: two of one MPI have the names of their environments."""
+    return f"{SUITE}/{lock.path.parent.name}-{lock.mpi.version}"
+
+
+def names_of(lock: Lock) -> dict[str, str]:
+    """Names of modules (``projections``). A benchmark is built for one MPI; an MPI is a module by itself."""
+    environment = lock.path.parent.name
+    other = "" if environment == lock.mpi.name else f"-{environment}"
+    return {
+        SUITE: f"{{name}}/{environment}-{{^mpi.version}}",
+        **dict.fromkeys(BENCHMARKS, f"{{name}}/{{version}}-{environment}-{{^mpi.version}}"),
+        "all": f"{{name}}/{{version}}{other}",
+    }
 
 
 def module_path(root: Path, kind: str) -> Path:
@@ -46,7 +51,7 @@ def configure(root: Path, lock: Lock) -> dict[str, Any]:
     compilers = sorted({compiler for node in list_packages(lock) for compiler in lock.compilers(node).values()})
     plain = {
         "hash_length": 0,
-        "projections": NAMES,
+        "projections": names_of(lock),
         # What a program needs from Spack's store it has as a run path.
         "all": {"autoload": "none"},
         # Two stacks in one shell would be the MPI of one and the benchmarks of the other.

@@ -73,7 +73,11 @@ class Project:
         """Every Spack file a concretization follows from, the one that counts most first."""
         scope = sorted(self.scope.glob("*.yaml")) if self.scope else []
         shared = [path for folder in self.shared(name) for path in sorted(folder.glob("*.yaml"))]
-        return [*scope, self.folder(name) / ENVIRONMENT, *shared]
+        return [*scope, self.base(name) / ENVIRONMENT, *shared]
+
+    def base(self, name: str) -> Path:
+        """Folder whose ``spack.yaml`` an environment has: its own, or of the one it is derived from."""
+        return self.root / "environments" / split(self.root, name)[0]
 
     def shared(self, name: str) -> list[Path]:
         """Folders of settings that an environment shares with others, the one that counts most first."""
@@ -95,7 +99,7 @@ class Project:
         for link, target in {**links, self.place / "repo": "../../repo"}.items():
             if not link.is_symlink():
                 link.symlink_to(target)
-        text, copy = (self.folder(name) / ENVIRONMENT).read_text(), folder / ENVIRONMENT
+        text, copy = (self.base(name) / ENVIRONMENT).read_text(), folder / ENVIRONMENT
         if not copy.exists() or copy.read_text() != text:
             copy.write_text(text)
         return folder
@@ -106,6 +110,8 @@ class Project:
         :param scopes: folders of further configuration, which count more than all others.
         """
         folder = self.prepare(name)
+        change = split(self.root, name)[1]
+        scopes = (*scopes, *((str(self.root / "environments" / change),) if change else ()))
         return self.spack.run(
             [*self.extra, *(word for scope in scopes for word in ("-C", scope)), "-e", str(folder), *words],
             log=self.log(name),
@@ -134,14 +140,36 @@ def list_environments(root: Path = metadata.ROOT) -> list[str]:
     return [path.parent.name for path in sorted((root / "environments").glob(f"*/{ENVIRONMENT}"))]
 
 
+def split(root: Path, name: str) -> tuple[str, str]:
+    """The environment with a ``spack.yaml`` that one is, and the folder of settings it is built with beyond that (or nothing).
+
+    ``openmpi-clang`` is ``openmpi`` with ``common-clang/``, unless it has a ``spack.yaml`` itself.
+    """
+    if not (root / "environments" / name / ENVIRONMENT).is_file():
+        for folder in sorted((root / "environments").glob(f"{COMMON}-*")):
+            base = name.removesuffix(folder.name.removeprefix(COMMON))
+            if base != name and (root / "environments" / base / ENVIRONMENT).is_file():
+                return base, folder.name
+    return name, ""
+
+
+def list_derived(root: Path = metadata.ROOT) -> list[str]:
+    """Names of the environments that a folder of settings makes of those that need no device: ``openmpi-clang``."""
+    ends = [path.name.removeprefix(COMMON) for path in sorted((root / "environments").glob(f"{COMMON}-*"))]
+    for devices in (list_shared(root, name) for name in list_environments(root)):
+        ends = [end for end in ends if COMMON + end not in devices]
+    return [name + end for name in list_by_default(root) for end in ends]
+
+
 def list_shared(root: Path, name: str) -> list[str]:
     """Names of the folders of settings that an environment includes, all beside its own; what the site has is none of them."""
+    base, change = split(root, name)
     try:
-        rows = yaml_file.read(root / "environments" / name / ENVIRONMENT)["spack"]["include"]
+        rows = yaml_file.read(root / "environments" / base / ENVIRONMENT)["spack"]["include"]
     except (BadInput, KeyError, TypeError):
         rows = ()  # said when the files are checked, or by Spack
     found = [Path(row).name for row in rows if isinstance(row, str)]
-    return found or [COMMON]
+    return [*([change] if change else []), *(found or [COMMON])]
 
 
 def list_by_default(root: Path = metadata.ROOT) -> list[str]:

@@ -104,23 +104,13 @@ def add(
         built = _build(tarballs, mpi, {**outside, **inside}, folder, root / BUILDS / title, say)
         programs = {name: file for name, file in programs.items() if benchmark_programs.suite_of(name) not in built}
         programs |= benchmark_programs.search(suite.prefix for suite in built.values())
-        # mpi4py's extension module asks for libmpi by name, too.
-        clients = {**programs, **_modules(document)}
-        links = benchmark_programs.plan_links(clients, mpi.library, mpi.identity.abi, inside)
-        if links:
-            (folder / LINKS).mkdir(parents=True)
-            for soname, target in links.items():
-                (folder / LINKS / soname).symlink_to(target)
-            search = document["prepend_path"].setdefault("LD_LIBRARY_PATH", [])
-            search.insert(0, str(folder / LINKS))
+        links = link(document, programs, path, clean)
         found = benchmark_programs.prove(programs, metadata.parse(document, path), clean, links, needed=bool(binaries or built))
         for program, reason in found.left_out.items():
             if benchmark_programs.suite_of(program) in built:
                 raise BadInput(f"{programs[program]} was built and does not run: {reason}.")
             say(f"{program} is left out: {reason}.")
-        if fault := probe.find_mpi4py_fault(metadata.parse(document, path), environ=clean):
-            say(f"mpi4py is left out: {fault}")
-            _leave_out_mpi4py(document)
+        try_mpi4py(document, path, clean, say)
         complete(document, found, root, {suite: each.facts for suite, each in built.items()})
         stack = writer.register(document, path, root=root, contradict=lambda stack, _: _contradict(stack, clean))
     except BaseException:
@@ -173,6 +163,35 @@ def _instruments(stack: Stack) -> list[str]:
 
 def _contradict(stack: Stack, environ: Mapping[str, str]) -> str:
     return probe.find_launch_fault(stack, environ=environ) or probe.find_contradiction(stack, environ=environ)
+
+
+def link(document: dict[str, Any], programs: Mapping[str, Path], path: Path, environ: Mapping[str, str]) -> dict[str, Path]:
+    """Give a stack its own libmpi under each name that its programs and its mpi4py ask for; what the links are.
+
+    :param document: content of its ``stack.json``, which gets their folder on the library search path.
+    :param path: that file; the folder is made beside it.
+    :raises BadInput: when a program was built for another binary interface.
+    """
+    inside = metadata.enter(metadata.parse(document, path), environ)
+    # mpi4py's extension module asks for libmpi by name, too.
+    clients = {**programs, **_modules(document)}
+    links = benchmark_programs.plan_links(clients, Path(document["library"]), document["abi"], inside)
+    if links:
+        folder = path.parent / LINKS
+        folder.mkdir(parents=True, exist_ok=True)
+        for soname, target in links.items():
+            (folder / soname).unlink(missing_ok=True)
+            (folder / soname).symlink_to(target)
+        document["prepend_path"].setdefault("LD_LIBRARY_PATH", []).insert(0, str(folder))
+        document["build"]["links"] = {soname: str(target) for soname, target in links.items()}
+    return links
+
+
+def try_mpi4py(document: dict[str, Any], path: Path, environ: Mapping[str, str], say: Say) -> None:
+    """Leave mpi4py out of a stack it does not start on, with a line that says why."""
+    if fault := probe.find_mpi4py_fault(metadata.parse(document, path), environ=environ):
+        say(f"mpi4py is left out: {fault}")
+        _leave_out_mpi4py(document)
 
 
 def find_mpi4py(root: Path) -> Stack | None:
@@ -273,8 +292,6 @@ def complete(
             "built_with": built_on or _origin(Path(first)),
             **(built or {}).get(suite, {}),
         }
-    if found.links:
-        document["build"]["links"] = {soname: str(target) for soname, target in found.links.items()}
     files = [document["library"], document["commands"]["mpirun"][0], *found.binaries.values()]
     document["build"]["lock_hash"] = writer.compute_hash(
         [

@@ -174,6 +174,7 @@ def test_a_scope_that_is_no_packages_yaml_is_refused(tmp_path: Path) -> None:
             scope.read_externals(path)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["debian12", "el9", "cray_ex"])
 def test_an_example_is_one_that_spack_takes(newcomer: Newcomer, root: Path, name: str) -> None:
     """Without what the machine's Spack knows itself, of which an example may have a second entry."""

@@ -117,6 +117,7 @@ def json_of(place: Path) -> set[str]:
     return set(lock.read(place / "environments" / NAME / lock.LOCK).nodes)
 
 
+@pytest.mark.whole
 def test_what_another_key_has_signed_is_not_taken(pushed: Path, keys: dict[str, Path], make: Callable[[str], Path]) -> None:
     place = make("refused")
     [sentence] = run(place, mirrors=(str(pushed),), trust=(str(keys["other"] / "key.pub"),), cache_only=True)
@@ -124,6 +125,7 @@ def test_what_another_key_has_signed_is_not_taken(pushed: Path, keys: dict[str, 
     assert not (place / "environments" / NAME / "stack.json").exists()
 
 
+@pytest.mark.whole
 def test_a_key_that_is_not_there_is_one_sentence(built: Path, keys: dict[str, Path], tmp_path: Path) -> None:
     wanted = cache.Push(str(tmp_path / "cache"), "nobody@example.org")
     [sentence] = run(built, {cache.KEYRING: str(keys["site"])}, push=wanted)
@@ -134,6 +136,7 @@ def test_a_key_that_is_not_there_is_one_sentence(built: Path, keys: dict[str, Pa
 # ---- modules ----
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", module_systems.KINDS)
 def test_a_built_stack_is_entered_again_by_its_modules(
     built: Path, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,8 @@ import yaml
 from mpibench.spack import build, lock, tool
 from spack_sites import copy_project, find_spack
 
+#: Each of these solutions considers all of Spack's packages.
+pytestmark = pytest.mark.whole
 #: What a site with devices has, by environment.
 DEVICES: dict[str, dict[str, str]] = {
     "openmpi-cuda": {"cuda": "12.9.1"},

@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess, run
 from typing import Any
@@ -23,10 +24,11 @@ from mpibench.spack import build, consistency, lock, tool
 from mpibench.spack.project import list_by_default
 from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 from spack_sites import copy_lean_project, find_scope, find_spack, overriding
 
-MPIS = {"openmpi": "openmpi-spack", "mpich": "mpich-spack", "intel-oneapi-mpi": "intelmpi-spack", "mvapich2": "mvapich2-spack"}
+MPIS = {name: f"{name}-spack" for name in ("openmpi", "mpich", "intel-oneapi-mpi", "mvapich2")}
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def building(place: Path, known: dict[str, str], spack: tool.Spack) -> Callable[
 
     def get(name: str) -> Path:
         if known[name]:
-            pytest.skip(f"[spack] {name}: {known[name]}")
+            pytest.skip(f"[spack-mpi] {name}: {known[name]}")
         path = place / "environments" / name / "stack.json"
         if name not in outcomes:
             outcomes[name] = build.build(
@@ -97,6 +99,7 @@ def test_two_solutions_have_equal_hashes(building: Callable[[str], Path], spack:
     assert after.roots == before.roots and set(after.nodes) == set(before.nodes)
 
 
+@pytest.mark.whole
 def test_a_changed_recipe_is_built_again(spack: tool.Spack, place: Path, root: Path, tmp_path: Path) -> None:
     """Also where only its patches or its methods changed: Spack's cache of concretizations would answer with the old build."""
     name = "intel-oneapi-mpi"
@@ -115,6 +118,7 @@ def test_a_changed_recipe_is_built_again(spack: tool.Spack, place: Path, root: P
     assert len(hashes[0]) == len(hashes[1]) == 1 and hashes[0] != hashes[1]
 
 
+@pytest.mark.whole
 def test_plain_spack_installs_the_same_and_runs_the_recipes_tests(
     building: Callable[[str], Path], spack: tool.Spack, place: Path, root: Path, tmp_path: Path
 ) -> None:
@@ -144,6 +148,8 @@ def test_a_stack_is_built_registered_and_its_programs_are_its_own(building: Call
     assert {"IMB-MPI1", "IMB-NBC", "IMB-RMA", "IMB-MT", "IMB-P2P"} <= set(stack.binaries)
     assert {"osu_latency", "osu_bw", "osu_bibw", "osu_mbw_mr", "osu_put_bw", "osu_allreduce"} <= set(stack.binaries)
     assert stack.build["compiler"].startswith("gcc@")
+    assert INSTRUMENT in stack.commands, "data and pinning are checked with mpi4py, which asks for libmpi by another name"
+    assert probe.find_mpi4py_fault(stack) == ""
     store = {Path(program).parts[1] for program in stack.binaries.values()}
     assert len(store) == 1, "the benchmarks come from Spack's store, also where the MPI brings its own IMB"
 
@@ -163,11 +169,43 @@ def test_osu_and_imb_run_inside_the_stack(building: Callable[[str], Path], name:
 def test_the_stacks_differ_in_their_mpi_only(building: Callable[[str], Path], known: dict[str, str], place: Path) -> None:
     built = [building(name) for name in MPIS if not known[name]]
     if len(built) < 2:
-        pytest.skip("[spack] fewer than two stacks can be built here")
+        pytest.skip("[spack-mpi] fewer than two stacks can be built here")
     stacks = [metadata.read(path) for path in built]
     for other in stacks[1:]:
         assert consistency.differences(stacks[0], other) == []
     assert check(place) == 0
+
+
+def test_a_byte_in_a_program_is_seen(building: Callable[[str], Path], place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stack = metadata.read(building("openmpi"))
+    program = Path(stack.binaries["osu_bw"])
+    whole, mode = program.read_bytes(), program.stat().st_mode
+    times = (program.stat().st_atime_ns, program.stat().st_mtime_ns)
+    verify = partial(build.verify, root=place, environ=environ_without_scope())
+    assert verify(stack).faults == ()
+    program.chmod(0o755)
+    try:
+        program.write_bytes(whole + b"x")
+        assert any("osu_bw of osu-micro-benchmarks@" in fault for fault in verify(stack).faults)
+        check(place, verify=verify)
+        assert "is not as it was installed" in " ".join(capsys.readouterr().out.split())
+    finally:
+        program.write_bytes(whole)
+        program.chmod(mode)
+        os.utime(program, ns=times)
+
+
+def test_two_compilers_of_one_mpi_stand_side_by_side(building: Callable[[str], Path], place: Path, spack: tool.Spack) -> None:
+    """Not built here: a second solution beside the first, with its own name, lock file and modules."""
+    if not shutil.which("clang"):
+        pytest.skip("[spack-mpi] no clang here")
+    first = lock.read(building("openmpi").with_name(lock.LOCK))
+    options = build.BuildOptions(concretize_only=True)
+    assert build.build(["openmpi-clang"], options, system="generic", root=place, environ=environ_without_scope()) == []
+    second = lock.read(build.Project(place, spack, None, print).lock("openmpi-clang"))
+    rows = consistency.compare_facts(consistency.facts(first), consistency.facts(second))
+    assert rows and all(row.aspect.endswith(" compiler") for row in rows), rows
+    assert all(row.right.startswith("llvm@") for row in rows)
 
 
 def test_every_environment_has_a_solution_and_shares_all_but_its_mpi(

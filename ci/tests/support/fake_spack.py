@@ -3,7 +3,8 @@
 
 What it does is in the JSON file FAKE_SPACK names: ``version``, ``packages`` (YAML text), ``locks`` (environment to lock file),
 ``prefixes`` (package to folder), ``fail`` (command to what is printed before it fails), ``absent`` (packages an installation
-leaves out), ``lines`` (what `install` prints).
+leaves out), ``lines`` (what `install` prints),
+``verified`` (faults and notes of what is installed).
 """
 
 import json
@@ -56,3 +57,5 @@ elif command == "python":
     print("==> Warning: something Spack says before")
     print("INSTALLED")
     print(json.dumps(rows))
+    print("VERIFIED")
+    print(json.dumps(plan.get("verified", {"faults": [], "notes": []})))

@@ -35,6 +35,8 @@ PURE, PERMITTED = "unit", ("git", "mypy", "ruff", "shellcheck")
 #: The one with folders whose tests share a mini-cluster, so that one worker gets all of a folder. Two folders have two
 #: clusters, and a file beside them brings up its own: clusters do not see each other.
 SHARING = "cluster"
+#: Mark of what a lane leaves out without ``--all``.
+WHOLE = "whole"
 #: Audit events of a process that is started (https://docs.python.org/3/library/audit_events.html).
 STARTS = ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "subprocess.Popen")
 
@@ -100,6 +102,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Each lane is a marker."""
     for name, what in LANES.items():
         config.addinivalue_line("markers", f"{name}: starts {what}")
+    config.addinivalue_line("markers", f"{WHOLE}: takes long, and is run with --all only")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What a lane has that is not for every change."""
+    parser.addoption("--all", action="store_true", help="run also what takes long (marked 'whole'; in the lane spack)")
 
 
 def part_of(nodeid: str) -> str:
@@ -148,6 +156,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if lane is None:
             raise pytest.UsageError(f"{item.path} lies in no lane: move it to a folder of {TESTS} ({', '.join(LANES)})")
         item.add_marker(lane)
+    if not config.getoption("--all") and (left_out := [item for item in items if item.get_closest_marker(WHOLE)]):
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     # Files named one by one, too, are run in the order of the lanes.
     items.sort(key=lambda item: list(LANES).index(lane_of(item.path) or ""))
 

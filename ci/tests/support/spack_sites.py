@@ -84,6 +84,8 @@ def copy_project(root: Path, top: Path, scope: dict[str, str]) -> Path:
     if (root / "results" / "recorder").is_dir():  # else it is compiled on first use
         shutil.copytree(root / "results" / "recorder", top / "results" / "recorder")
     (top / "repo").symlink_to(root / "repo")
+    # As in a checkout: what checks data and pinning is mpi4py, which stacks of other origins have from the wheels.
+    (top / "environments" / "wheels").symlink_to(root / "environments" / "wheels")
     folder = find_scope(top)
     folder.mkdir(exist_ok=True)
     for name, text in scope.items():

@@ -50,11 +50,13 @@ class SpackPackage:
     :param name: the package.
     :param homes: where below the package's prefix ``bin`` is; ``{version}`` is its version, ``{short}`` the first two numbers.
     :param libraries: folders below home its libraries need on the search path, because programs do not find them otherwise.
+    :param first_since: version since which its recipe looks in the first of ``homes`` and in no other; empty: in none of them.
     """
 
     name: str
     homes: tuple[str, ...] = ("",)
     libraries: tuple[str, ...] = ()
+    first_since: str = ""
 
 
 #: ``MPI_COMM_WORLD`` of the ABI that MPICH, Intel MPI and MVAPICH have in common (``mpi.h``).

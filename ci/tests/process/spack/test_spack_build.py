@@ -13,6 +13,7 @@ from mpibench.spack import build
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_spack import Site
+from synthetic_stack import write_stack
 
 
 @pytest.fixture
@@ -110,6 +111,55 @@ def test_the_scope_is_the_systems_unless_the_variable_names_one(place: Site) -> 
     named = {"MPIBENCH_SPACK_SCOPE": str(place.top)}
     assert build.find_scope(None, place.top, named) == place.top
     assert build.find_scope("generic", place.top, named) == place.top / "site_configs" / "generic" / "spack"
+
+
+# ---- several stacks of one MPI ----
+
+
+def test_a_second_compiler_is_one_file_and_its_stack_stands_beside_the_first(place: Site, root: Path) -> None:
+    folder = place.top / "environments" / "common-clang"
+    folder.mkdir()
+    (folder / "packages.yaml").write_text((root / "environments" / "common-clang" / "packages.yaml").read_text())
+    place.plan["locks"]["openmpi-clang"] = place.plan["locks"]["openmpi"]
+    place.plan["packages"] += "  llvm: {externals: [{spec: llvm@14.0.6, prefix: /usr}], buildable: false}\n"
+    assert place.build("openmpi", "openmpi-clang") == []
+    assert [stack.name for stack in metadata.discover(place.top, {})[0]] == ["openmpi-spack", "openmpi-clang-spack"]
+    scopes = {row["stack"]: row.get("-C") for row in place.journal() if row["command"] == "concretize"}
+    assert scopes == {"openmpi": None, "openmpi-clang": str(folder)}
+    place.forget()
+    (folder / "packages.yaml").write_text("packages: {}\n")
+    assert place.build("openmpi", "openmpi-clang") == []
+    assert "concretize" in place.asked("openmpi-clang") and "concretize" not in place.asked("openmpi")
+    assert place.refusal("openmpi-icx") == (
+        "environments/ has no stack 'openmpi-icx' for Spack; known are mpich, openmpi, mpich-clang, openmpi-clang."
+    )
+
+
+def test_a_name_that_is_taken_is_said_before_anything_is_concretized(place: Site) -> None:
+    other = write_stack(place.top / "environments" / "system" / "mine", name="openmpi-spack")
+    [sentence] = place.build("openmpi")
+    assert sentence == f"{other} already describes a stack 'openmpi-spack'; choose another name or remove that one."
+    assert place.asked() == [] and place.registered() == []
+
+
+# ---- what is installed is not what was built ----
+
+
+def test_what_is_not_as_installed_is_not_registered(place: Site) -> None:
+    said = "/store/bin/osu_bw of osu-micro-benchmarks@7.5 is not as it was installed (hash, size)"
+    place.plan["verified"] = {"faults": [said], "notes": []}
+    [sentence] = place.build("openmpi")
+    assert sentence == f"openmpi: {said}; correct that entry, or 'spack uninstall' what was changed."
+    assert place.registered() == []
+    [_, verifying] = [row["words"] for row in place.journal() if row["command"] == "python"]
+    assert len(verifying) > 6, "everything that it links or runs"
+
+
+def test_what_was_not_as_it_should_be_stays_with_the_stack(place: Site) -> None:
+    note = "Spack compared no source with its checksum: config:checksum is false"
+    place.plan["verified"] = {"faults": [], "notes": [note]}
+    assert place.build("openmpi") == []
+    assert metadata.discover(place.top, {})[0][0].build["notes"] == [note]
 
 
 # ---- what stays as it was ----

@@ -58,7 +58,6 @@ FILES = {
     for package, folder in PACKAGES.items()
     for path in sorted(folder.rglob("*.py"))
 }
-MOST_MODULES = 14
 #: What may load a file by its path or name: the registries' reader, the descriptions of systems, the recorder's build, and what
 #: asks for the versions of installed packages.
 LOADERS = {
@@ -256,23 +255,6 @@ def test_records_do_not_know_each_other() -> None:
         if f"{wanted}.".startswith(f"{suite}.") and not f"{module}.".startswith(f"{suite}.")
     }
     assert taken == INSTRUMENT
-
-
-def test_no_folder_is_a_heap() -> None:
-    """Files that are one record each are rows of a table that is read from the folder, and there may be any number."""
-    records = {path for path in FILES.values() if re.search(r"^(MPI|LAUNCHER|SECTION) = ", path.read_text(), re.M)}
-    assert len(records) > 22, "the records are seen"
-    modules = Counter(path.parent for path in FILES.values() if path.name != "__init__.py" and path not in records)
-    assert {str(folder.relative_to(ROOT)): count for folder, count in modules.items() if count > MOST_MODULES} == {}
-
-
-def test_no_folder_of_tests_is_a_heap() -> None:
-    """A lane has a folder for each room that its tests are of."""
-    files = Counter(path.parent for path in TESTS.rglob("test_*.py"))
-    lanes = {path.relative_to(TESTS).parts[0] for path in files}
-    assert {"unit", "process"} < lanes and sum(files.values()) > 150
-    heaps = {str(folder.relative_to(TESTS)): count for folder, count in files.items() if count > MOST_MODULES}
-    assert set(heaps) <= {"mpi"}, "one subject: real runs"
 
 
 def test_a_file_of_tests_has_a_name_of_its_own() -> None:

