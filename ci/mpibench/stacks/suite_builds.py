@@ -225,7 +225,11 @@ class _Make:
             lines = [
                 line.strip() for line in self.log.read_bytes()[start:].decode(errors="replace").splitlines() if line.strip()
             ]
-            errors = [line for line in lines if re.search(r"\berror:|No space left|\*\*\* ", line)]
+            errors = [
+                line
+                for line in lines
+                if re.search(r"\berror:|multiple definition|undefined reference|No space left|\*\*\* ", line)
+            ]
             reason = (errors or lines[-1:] or ["it printed nothing"])[0].rstrip(".")
             raise BuildError(
                 f"{self.what} cannot be built: {Path(words[0]).name} ended with exit status {process.returncode} ({reason}); "
@@ -246,6 +250,8 @@ def _osu(make: _Make, top: Path, prefix: Path) -> str:
         make.compilers
     ):
         line.append("mpi4_partition_pt2pt=true")
+    # A header of 7.0 defines a variable, in every file that includes it (util/osu_util_papi.h).
+    line += ["CFLAGS=-g -O2 -fcommon", "CXXFLAGS=-g -O2 -fcommon"] if top.name.endswith("-7.0") else []
     make(line, top)
     make(["make", make.jobs], top)
     make(["make", "install"], top)

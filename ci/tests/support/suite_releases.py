@@ -87,10 +87,10 @@ def here(suite: str) -> list[Release]:
 def register(release: Release, mpi: Stack, into: Path) -> Stack:
     """A stack with the programs of a release: built with the MPI's own wrappers, or kept from an earlier run.
 
-    What is kept depends on the tarball, the MPI and the compiler, and on what builds.
+    What is kept depends on the tarball, the MPI and the compiler; empty the folder where the way to build has changed.
     """
     compilers = suite_builds.find_compilers(Path(mpi.mpirun[0]), Path(mpi.prefix), dict(os.environ))
-    inputs = [releases.digest_of(release.tarball), mpi.lock_hash, compilers.says, Path(suite_builds.__file__).read_text()]
+    inputs = [releases.digest_of(release.tarball), mpi.lock_hash, compilers.says]
     key = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
     kept = releases.sources_folder().parent / "builds" / f"{release.suite}-{release.version}-{key}"
     folder = into / release.name
