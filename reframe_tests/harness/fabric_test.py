@@ -19,7 +19,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from . import batch_systems, upstream
+from . import upstream
 from .evidence import data_check, loaded_modules, recorder
 from .job import cases, condition, ending, idle_nodes, interleaved, modules, parameters, script, time_limit, tuned_condition
 from .job.condition import Condition

@@ -81,7 +81,12 @@ def hostile_error_rates(_: Path) -> str:
     """Error rates of a fabric of a hostile name."""
     smallest = {"all sizes": 2.5, HOSTILE: None}
     figures = {"sessions_refused_percent": 0.0, "metrics_called_per_1000": 0.0, "coverage_percent": 95.0}
-    rates = {**figures, "nights_called_percent": None, "years_called_percent": None, "found_percent": {"5": {"all sizes": 99.0}}}
+    rates = {
+        **figures,
+        "nights_called_percent": None,
+        "years_called_percent": None,
+        "found_percent": {"5": {"all sizes": 99.0}},
+    }
     row = {
         **{"fabric": HOSTILE, "spread_percent": None, "history_jobs": 5, "candidate_jobs": 1, "repeats": 3, "units": HOSTILE},
         **{**rates, "smallest_found_percent": smallest, "draws": 20, "jobs_recorded": 6},
