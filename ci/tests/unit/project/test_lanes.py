@@ -16,7 +16,7 @@ import lanes
 from folders import DATA, SUPPORT, TESTS
 
 #: A run of which a part was asked for.
-PART = SimpleNamespace(args_source=pytest.Config.ArgsSource.ARGS)
+PART = SimpleNamespace(args_source=pytest.Config.ArgsSource.ARGS, getoption=lambda name: True)
 
 
 def test_lanes_are_folders_and_run_in_order(pytestconfig: pytest.Config) -> None:
@@ -124,7 +124,7 @@ def test_a_folder_of_the_cluster_lane_is_a_part_and_elsewhere_a_file_is() -> Non
 
 
 def test_a_whole_run_without_the_tests_of_a_lane_is_refused() -> None:
-    whole = SimpleNamespace(args_source=pytest.Config.ArgsSource.TESTPATHS)
+    whole = SimpleNamespace(args_source=pytest.Config.ArgsSource.TESTPATHS, getoption=lambda name: True)
     items = [SimpleNamespace(path=TESTS / lane / "test_x.py", add_marker=lambda mark: None) for lane in lanes.LANES]
     lanes.pytest_collection_modifyitems(whole, list(items))
     lanes.pytest_collection_modifyitems(PART, items[1:])
