@@ -173,7 +173,7 @@ def unpack(tarball: Tarball, work: Path) -> Path:
             else:
                 archive.extractall(work, _inside(archive))
             # A checksum of what is compressed stands behind the archive's end.
-            while archive.fileobj and archive.fileobj.read(1 << 20):
+            while archive.fileobj.read(1 << 20):
                 pass
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, ValueError) as error:
         said = str(error).partition("\n")[0].rstrip(":")
