@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from reframe_tests.harness.vocabulary import BadInput
@@ -44,11 +44,11 @@ class SiteWriter:
         except OSError:
             raise BadInput(f"another `mpibench site` writes {folder}: wait for it.") from None
         self._before = self._read_manifest(program)
-        # A build that ends half way leaves none, and the next one writes everything again.
-        (kept / "manifest.json").unlink(missing_ok=True)
         self._now: dict[str, str] = {}
-        self._program = program
         self._folders: set[Path] = set()
+        # After a build that ends half way the next one writes everything again, and removes what that one would have.
+        self._program = program
+        self._keep("", self._before)
 
     def _read_secret(self) -> bytes:
         path = self._kept / "nonces.key"
@@ -100,8 +100,18 @@ class SiteWriter:
                 path = self.folder / name
                 if ".." not in Path(name).parts:
                     path.unlink(missing_ok=True)
+        except OSError as error:
+            raise BadInput(f"cannot write {error.filename}: {error.strerror}.") from None
+        self._keep(self._program, self._now)
+        self._lock.close()
+
+    def _keep(self, program: str, files: Mapping[str, str]) -> None:
+        """Keep what the next build wants to know.
+
+        :raises BadInput: it cannot be written.
+        """
+        try:
             with whole_file.replacing(self._kept / "manifest.json") as partial:
-                partial.write_text(json.dumps({"program": self._program, "files": self._now}), encoding="utf-8")
-            self._lock.close()
+                partial.write_text(json.dumps({"program": program, "files": dict(files)}), encoding="utf-8")
         except OSError as error:
             raise BadInput(f"cannot write {error.filename}: {error.strerror}.") from None

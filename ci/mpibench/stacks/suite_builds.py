@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import os
 import re
 import shlex
@@ -169,14 +171,18 @@ def unpack(tarball: Tarball, work: Path) -> Path:
             if hasattr(tarfile, "data_filter"):  # Python 3.10.12 and 3.11.4
                 archive.extractall(work, filter="data")
             else:
-                archive.extractall(work)
-    except (tarfile.TarError, EOFError, zlib.error, ValueError) as error:
-        raise BuildError(f"{tarball.path} cannot be unpacked ({error}); name a whole tarball.") from None
+                archive.extractall(work, _inside(archive))
+            # A checksum of what is compressed stands behind the archive's end.
+            while archive.fileobj.read(1 << 20):
+                pass
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, ValueError) as error:
+        said = str(error).partition("\n")[0].rstrip(":")
+        raise BuildError(f"{tarball.path} cannot be unpacked ({said}); name a whole tarball.") from None
     tops = list(work.iterdir())
     top = tops[0] if len(tops) == 1 else work
     wanted = {"osu": ("configure", "util/osu_util.h", "c/util/osu_util.h"), "imb": ("src_cpp/Makefile", "src/Makefile.base")}
     there = [name for name in wanted[tarball.suite] if (top / name).is_file()]
-    if len(tops) != 1 or len(there) < (2 if tarball.suite == "osu" else 1):
+    if len(tops) != 1 or not re.fullmatch(r"[\w.+-]+", top.name) or len(there) < (2 if tarball.suite == "osu" else 1):
         what = (
             "configure and util/osu_util.h"
             if tarball.suite == "osu"
@@ -186,6 +192,18 @@ def unpack(tarball: Tarball, work: Path) -> Path:
             f"{tarball.path} is no release tarball of {tarball.suite}: no folder in it has {what}; name upstream's."
         )
     return top
+
+
+def _inside(archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
+    """Members of an archive, where nothing else looks at where they lead.
+
+    :raises ValueError: one is neither file nor folder, or lies outside.
+    """
+    members = archive.getmembers()
+    for member in members:
+        if not (member.isreg() or member.isdir()) or member.name.startswith("/") or ".." in member.name.split("/"):
+            raise ValueError(f"{member.name!r} is a link or leads outside; this Python's tarfile is too old to judge it")
+    return members
 
 
 @dataclass(frozen=True)
@@ -274,10 +292,10 @@ def _imb(make: _Make, top: Path, prefix: Path) -> str:
         rows += [("P2P", "src_c/P2P")] if (top / "src_c/P2P/Makefile").is_file() else []
     for makefile in (top / "src_cpp/Makefile", top / "src_c/P2P/Makefile"):
         if makefile.is_file():
-            text = makefile.read_text()
+            text = makefile.read_text(errors="surrogateescape")
             while text != (text := _APPENDED.sub(r"\1", text)):
                 pass
-            makefile.write_text(text)
+            makefile.write_text(text, errors="surrogateescape")
     standard = _mpi_standard(make.compilers)
     (prefix / "bin").mkdir(parents=True)
     lines = []
@@ -308,7 +326,7 @@ def _imb(make: _Make, top: Path, prefix: Path) -> str:
         shutil.move(copy / folder / program, prefix / "bin" / program)
         shutil.rmtree(copy)
         lines.append(shlex.join(line))
-    return lines[0]
+    return lines[0] if lines else ""
 
 
 def _header(compilers: Compilers) -> str:

@@ -216,6 +216,7 @@ class Suite:
     :param files: files a run is to find in the folder it is started in, name to content.
     :param extent: of the lines of a file and the place of a title, where its output begins and where it ends (the place after
         its last line), so that others' lines around it can be set aside; ``None``: it is the whole file.
+    :param last_line: what says at the end of an output with an extent that it is whole; empty, or not printed: nothing does.
     :param piece: a line that can only be part of an output of it, for suites with an extent.
     :param result: name of the file it writes its output to, in the same folder; empty: to standard output.
     :param variants: variants of a row that follow from a run; ``None``: those of the row.
@@ -244,6 +245,7 @@ class Suite:
     said: Callable[[str], Said] = field(default=lambda text: Said())
     files: Callable[[Run], Mapping[str, str]] = field(default=lambda run: {})
     extent: Callable[[Sequence[str], int], tuple[int, int]] | None = None
+    last_line: str = ""
     piece: re.Pattern[str] | None = None
     result: str = ""
     variants: Callable[[Benchmark, Run], tuple[str, ...]] | None = None

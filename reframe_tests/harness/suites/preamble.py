@@ -71,6 +71,7 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     ("validation failed: received data was wrong", re.compile(r"DATA VALIDATION ERROR|FAILED: .*data validation")),
+    ("IMB found wrong data", re.compile(r"^\d+: Error \w+,? *size = ?\d|CHECK FAILURES")),
     ("UCX says that it failed", re.compile(r"\bUCX +(?:ERROR|FATAL)\b")),
     (
         "a process crashed or was ended by a signal",
@@ -105,6 +106,44 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 
+#: Words of a line that something went wrong, whoever says it. They are no proof (``0 errors``), so they decide only below a
+#: table that nothing ends, where they are the one sign that it was cut.
+_COMPLAINT = re.compile(
+    r"\b(?:err(?:or)?|errors|fail(?:ed|ure)?|fatal|severe|lost|refused|reset by|denied|terminat(?:ed|ing)|died|unreachable"
+    r"|unable|cannot|can't|couldn't|corruption|smashing|free\(\)|invalid (?:pointer|size)|traceback|exception|abnormal(?:ly)?"
+    r"|time[d ]?-?out|timeout|expired|exceeded|cancel(?:l?ed)?|abort(?:ed|ing)?|killed|out_of_memory|node_fail|preempted"
+    r"|hang-?up|alarm clock|sending signal|not enough|UNDELIVERABLE|End-Of-File)\b|(?<![^\W_])PMIX_ERR|_ERR(?:OR)?_"
+    r"|\b(?:exit(?:[ _](?:status|code))?|rc|status)\"? *[ =:]+ *-?[1-9]",
+    re.IGNORECASE,
+)
+#: What has such words and means none of it: Open MPI's and PRRTE's closing remarks, counts of nothing, warnings of UCX, of
+#: libibverbs and of libnuma.
+_NO_COMPLAINT = re.compile(
+    r"help / error messages|sent help message|\b(?:no|0|without) (?:err|fail)"
+    r"|\b(?:err\w*|fail\w*|exit[ _]\w+|cancel\w*) *[=:] *0\b"
+    r"|\bUCX +(?:WARN|INFO|DEBUG)\b|(?:libibverbs|libnuma): Warning",
+    re.IGNORECASE,
+)
+
+
+def find_complaint(lines: Iterable[tuple[int, str]]) -> tuple[int, str] | None:
+    """The first line that may say that a run was cut off.
+
+    :param lines: those below a table that nothing ends, each with its number.
+    """
+    speakers = [known for _, known in _speakers()]
+    return next(
+        (
+            (number, line)
+            for number, line in lines
+            if _COMPLAINT.search(line)
+            and not _NO_COMPLAINT.search(line)
+            and not any(known.fullmatch(line.rstrip("\r")) for known in speakers)
+        ),
+        None,
+    )
+
+
 def find_trouble(lines: Iterable[tuple[int, str]]) -> tuple[int, str, str] | None:
     """The first line that says that a run went wrong.
 
@@ -121,26 +160,32 @@ def find_trouble(lines: Iterable[tuple[int, str]]) -> tuple[int, str, str] | Non
 #: In front of every line that a rank wrote: ``srun --label``, ``flux run --label-io``, POE's ``MP_LABELIO``; PALS's with the
 #: host; ``mpirun --tag-output`` and ``--timestamp-output`` (Open MPI 1.4 to 5.0); ``mpiexec -prepend-rank`` (Hydra).
 _PREFIXES = (
-    re.compile(r"(?:[A-Za-z][\w.-]* )? *\d+:(?= |#|\r?$)"),
-    re.compile(r"(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})?(?:\[[^]\s]*\])*<std(?:out|err|diag)>:"),
-    re.compile(r"\[\d+\](?= |\r?$)"),
+    re.compile(r"(?:[A-Za-z][\w.-]* )? *(?P<rank>\d+):(?= |#|\r?$)"),
+    re.compile(r"(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})?(?P<rank>(?:\[[^]\s]*\])*<std(?:out|err|diag)>):"),
+    re.compile(r"\[(?P<rank>\d+)\](?= |\r?$)"),
 )
 
 
 def plain(text: str, first_lines: Iterable[re.Pattern[str]]) -> str:
     """The text without a byte order mark and, if all lines from the first to the last with one have it, without the prefixes
-    that launchers put in front of what a rank writes.
+    that launchers put in front of what the rank writes that wrote the title. Those of other ranks keep theirs.
 
     :param first_lines: which lines are an output's first ones; the text is left as it is unless one follows a prefix.
     """
     text = text.removeprefix("\ufeff")
     wanted, lines = list(first_lines), text.split("\n")
     for prefix in _PREFIXES:
-        rests = [line[found.end() :] if (found := prefix.match(line)) else None for line in lines]
+        marks = [prefix.match(line) for line in lines]
+        rests = [line[mark.end() :] if mark else None for line, mark in zip(lines, marks, strict=True)]
         there = [at for at, rest in enumerate(rests) if rest is not None]
-        title = next((rest for rest in rests if rest and any(known.match(rest) for known in wanted)), None)
-        if title is None or any(lines[at].strip() for at in range(there[0], there[-1]) if rests[at] is None):
+        first = next((at for at in there if any(known.match(rests[at] or "") for known in wanted)), None)
+        if first is None or any(lines[at].strip() for at in range(there[0], there[-1]) if rests[at] is None):
             continue
+        writer, title = marks[first], rests[first] or ""
+        rests = [
+            rest if mark and writer and mark["rank"] == writer["rank"] else None
+            for rest, mark in zip(rests, marks, strict=True)
+        ]
         gap = " " * title.startswith(" ")
         return "\n".join(line if rest is None else rest.removeprefix(gap) for line, rest in zip(lines, rests, strict=True))
     return text
@@ -172,19 +217,23 @@ def count(lines: Iterable[str]) -> Counter[str]:
     )
 
 
+def without_report(text: str) -> tuple[str, Counter[str]]:
+    """A text with the lines of a batch system's report of success at its beginning left blank, and how many they were."""
+    for name, report in _REPORTS.items():
+        if found := report.match(text):
+            lines = found[0].count("\n")
+            return "\n" * lines + text[found.end() :], Counter({name: lines})
+    return text, Counter()
+
+
 def part(text: str, title: int) -> Preamble:
     """Set known lines aside.
 
     :param title: where the benchmark's title begins; from its line on nothing is touched.
     """
     end = text.rfind("\n", 0, title) + 1
-    counts: Counter[str] = Counter()
     kept = []
-    before = text[:end]
-    for name, report in _REPORTS.items():
-        if found := report.match(before):
-            counts[name] += found[0].count("\n")
-            before = "\n" * counts[name] + before[found.end() :]
+    before, counts = without_report(text[:end])
     speakers = _speakers()
     for line in before.splitlines(keepends=True):
         whole = line.rstrip("\r\n")

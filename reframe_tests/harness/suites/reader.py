@@ -35,12 +35,14 @@ class Reading:
     :param set_aside: how many lines of others stood around it, by whose they are (:mod:`preamble`).
     :param notes: what it says of how it was measured, as sentences without a full stop.
     :param line: line of its title.
+    :param ends: whether a last line says that it is whole.
     """
 
     records: list[Record]
     set_aside: Mapping[str, int]
     notes: tuple[str, ...] = ()
     line: int = 1
+    ends: bool = True
 
 
 def read(text: str, *, source: str = "<text>") -> Reading:
@@ -107,12 +109,28 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
         begin, end = suite.extent(lines[:stop], place)
         # Blank lines in front keep the numbers of lines; the last one has its end unless the file ends there.
         own = "\n" * begin + "\n".join(lines[begin:end]) + "\n" * (end < len(lines))
-        found.append(Reading(_possible(suite.parse(own, source), source), {}, suite.said(own).notes, place + 1))
+        records = _possible(suite.parse(own, source), source)
+        ends = bool(suite.last_line) and any(line.strip() == suite.last_line for line in lines[begin:end])
+        found.append(Reading(records, {}, suite.said(own).notes, place + 1, ends))
         rest[begin:end] = [""] * (end - begin)
-    if trouble := _cause(rest, source):
+    around = preamble.without_report("\n".join(rest))[0].split("\n")
+    if trouble := _cause(around, source):
         raise trouble
+    for reading, after in zip(found, [*(other.line for other in found[1:]), len(lines) + 1], strict=True):
+        if reading.ends or not (complaint := preamble.find_complaint(list(enumerate(around, 1))[reading.line : after - 1])):
+            continue
+        raise OutputError(
+            f"{source}, line {complaint[0]}: '{_shown(complaint[1])}' stands below a table of "
+            f"{reading.records[0].benchmark}, which prints no last line, so it may be cut off; run it again, or take that "
+            "line out of the file if the table is whole."
+        )
     pieces = [suite.piece for suite in catalogue.SUITES.values() if suite.piece]
-    for number, line in enumerate(rest, 1):
+    for number, line in enumerate(around, 1):
+        if _TITLE_WITHIN.search(line):
+            raise OutputError(
+                f"{source}, line {number}: '{_shown(line)}' is a title behind other characters, so its table is not read; give "
+                "each output as the benchmark printed it, in a file of its own."
+            )
         if any(piece.fullmatch(line) for piece in pieces):
             raise OutputError(
                 f"{source}, line {number}: '{_shown(line)}' is a piece of a table whose beginning is not above it; outputs are "
@@ -127,6 +145,8 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
     return [replace(found[0], set_aside=dict(counts)), *found[1:]]
 
 
+#: Titles of suites with an extent that end a line which does not begin with them.
+_TITLE_WITHIN = re.compile(r"# OSU .+ v[0-9.]+\s*$|# +Intel ?\(R\) MPI Benchmarks [0-9.]+[^,]*, \S+ part\s*$")
 #: What programs say that were started on another number of ranks than they need, each by itself where all are alone.
 _TOO_FEW = re.compile(r"requires (?:exactly|at least) \w+ process|This is a test with 1 process|nprocs: 1,")
 

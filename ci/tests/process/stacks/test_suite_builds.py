@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import signal
 import subprocess
 import sys
@@ -133,6 +134,52 @@ def test_what_is_no_release_is_refused(tmp_path: Path, tarball, add) -> None:
     with pytest.raises(BadInput, match=r"is no release tarball of osu: no folder in it has configure and util/osu_util.h"):
         add(path)
     assert not left(tmp_path)
+
+
+def _archive(path: Path, *members: tuple[str, bytes], link: str = "", mode: str = "w:gz") -> suite_builds.Tarball:
+    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
+        for name, content in (("osu-7.4/configure", b""), ("osu-7.4/util/osu_util.h", b""), *members):
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            if link and name == "osu-7.4/link":
+                info.type, info.linkname, info.size = tarfile.SYMTYPE, link, 0
+            archive.addfile(info, io.BytesIO(content))
+    return suite_builds.Tarball("osu", path, str(path), "0" * 64)
+
+
+@pytest.mark.parametrize("judged", [True, False], ids=["tarfile judges", "old tarfile"])
+def test_nothing_is_unpacked_outside(judged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not judged:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    outside, work = tmp_path / "outside", tmp_path / "a" / "work"
+    for number, (name, link) in enumerate(
+        ((str(outside), ""), ("osu-7.4/../../../outside", ""), ("osu-7.4/link/outside", str(tmp_path)))
+    ):
+        first = [("osu-7.4/link", b"")] if link else []
+        tarball = _archive(tmp_path / f"{number}.tar.gz", *first, (name, b"x"), link=link)
+        with pytest.raises(BadInput):
+            suite_builds.unpack(tarball, work.with_name(str(number)))
+        assert not outside.exists()
+
+
+@pytest.mark.parametrize("kind", ["gz", "xz"])
+def test_a_damaged_tarball_is_not_built(kind: str, tmp_path: Path) -> None:
+    noise = random.Random(1).randbytes(200_000)
+    tarball = _archive(tmp_path / f"x.tar.{kind}", ("osu-7.4/data", noise), mode=f"w:{kind}")
+    whole = tarball.path.read_bytes()
+    middle = len(whole) // 2
+    tarball.path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :])
+    with pytest.raises(BadInput, match=r"cannot be unpacked \([^\n]*\); name a whole tarball"):
+        suite_builds.unpack(tarball, tmp_path / "work")
+
+
+def test_a_release_with_a_name_that_no_terminal_can_show_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name in ("configure", "util/osu_util.h"):
+            archive.addfile(tarfile.TarInfo(f"osu\x1b[31m/{name}"))
+    with pytest.raises(BadInput, match="is no release tarball"):
+        suite_builds.unpack(suite_builds.Tarball("osu", path, str(path), "0" * 64), tmp_path / "work")
 
 
 def test_an_mpi_without_a_compiler_is_refused(tmp_path: Path, mpi: Path, tarball, add) -> None:

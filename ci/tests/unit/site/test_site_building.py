@@ -14,6 +14,7 @@ from mpibench import withdrawals
 from mpibench.night import answers
 from mpibench.site import building, names
 from mpibench.site.night_page import references_title
+from mpibench.site.writer import SiteWriter
 from page_reader import Reader
 from reframe_tests.harness.samples import NO_REFERENCE, PASS
 from reframe_tests.harness.vocabulary import BadInput
@@ -274,3 +275,17 @@ def test_that_the_machine_was_busy_is_said_where_the_numbers_are(tmp_path: Path)
         "In 2 of 2 cases ranks often lost their core to other programs: the machine was busy"
         in (tmp_path / "site" / "index.html").read_text()
     )
+
+
+def test_after_a_build_that_was_killed_half_way_no_page_of_before_stays(tmp_path: Path) -> None:
+    def pages(*names: str) -> SiteWriter:
+        writer = SiteWriter(tmp_path / "site", tmp_path / "kept", "program")
+        for name in names:
+            writer.put(name, "content", lambda: "page")
+        return writer
+
+    pages("a.html", "b.html").finish()
+    killed = pages("a.html")
+    del killed  # its lock goes with it, and nothing says that it ended
+    pages("a.html").finish()
+    assert sorted(path.name for path in (tmp_path / "site").glob("*.html")) == ["a.html"]

@@ -11,6 +11,7 @@ SUITE = Suite(
     first_line=re.compile(r"^[ \t]*# +Intel ?\(R\) MPI Benchmarks ", re.MULTILINE),
     parse=output.parse,
     extent=output.extent,
+    last_line=output.LAST_LINE,
     piece=output.PIECE,
     rows=rows.ROWS,
     groups=plans.GROUPS,

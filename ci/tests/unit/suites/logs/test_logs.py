@@ -79,7 +79,34 @@ TROUBLE = {
     '{"timestamp":1.5,"name":"shell.task-exit","context":{"wait_status":9,"signaled":9,"exitcode":137}}\n': "signal",
     "[0] MPI startup(): PMI server not found. Please set I_MPI_PMI_LIBRARY variable.\n": "world of its own",
     "DATA VALIDATION ERROR: osu_latency exited with status 1 on message size 4.\n": "validation failed",
+    "1: Error Ireduce_scatter_pure,size = 4,sample #0\n": "wrong data",
 }
+#: What may stand below a table that was cut, as far as no line proves it: who cannot say that a table is whole cannot take it.
+COMPLAINTS = (
+    "double free or corruption (!prev)\n",
+    "*** stack smashing detected ***: terminated\n",
+    "[n:1] PMIX ERROR: PMIX_ERR_UNREACH in file ptl_tcp_component.c at line 1849\n",
+    "PRTE has lost communication with a remote daemon.\n",
+    "[n][[1,1],0][btl_tcp_frag.c:242:mca_btl_tcp_frag_recv] readv failed: Connection reset by peer (104)\n",
+    "[1.0] [n:1:0]  ib_device.c:1 UCX  DIAG  connect(fd=20) failed: Connection refused\n",
+    "timeout: sending signal TERM to command 'mpirun'\n",
+    "Hangup\n",
+    "srun: Force Terminated job 17\n",
+    "srun: StepId=1.0 tasks 1: exited abnormally\n",
+    "12.0         osu   TIMEOUT      0:0\n",
+    "12.0         osu   OUT_OF_MEMORY    0:125\n",
+    "12.0         osu   CANCELLED by 1000    0:15\n",
+    "Exit_status = 271\n",
+    "exit_status  137\n",
+    "rc=139\n",
+    "1724369598.5 job.exception type=timeout severity=0 resource allocation expired\n",
+    "flux-job: task(s) Killed\n",
+    '{"timestamp": 1.5, "name": "finish", "context": {"status": 35072}}\n',
+    "Traceback (most recent call last):\n",
+    "MPICH ERROR [Rank 0] [job id 1.0] [nid1] - OFI poll failed (UNDELIVERABLE)\n",
+    "n1.1osu: Unhandled error in TID Update: Bad address\n",
+    "[n:mpispawn_0][readline] Unexpected End-Of-File on file descriptor 5. MPI process died?\n",
+)
 
 
 def log(name: str) -> str:
@@ -148,6 +175,42 @@ def test_prefixes_are_taken_off_where_all_lines_have_them(text: str, prefix: str
     with pytest.raises(OutputError):
         lines = labelled.splitlines(keepends=True)
         reader.parse("".join([*lines[:4], lines[4].removeprefix(prefix), *lines[5:]]))
+
+
+@pytest.mark.parametrize("line", COMPLAINTS, ids=lambda line: line[:40])
+def test_a_complaint_below_a_table_without_a_last_line_means_that_it_may_be_cut(line: str) -> None:
+    cut = OSU[:-1].rpartition("\n")[0] + "\n"
+    for text in (cut + "done\n" + line, cut + line + IMB, IMB + cut + line):
+        with pytest.raises(OutputError):
+            reader.read_log(text)
+    assert reader.parse(line + OSU) == reader.parse(OSU)
+    assert reader.parse(IMB + line) == reader.parse(IMB)
+
+
+def test_lines_of_several_ranks_are_no_table() -> None:
+    by_rank = ["".join(f"{rank}: {line}" for line in OSU.splitlines(keepends=True)) for rank in (0, 1)]
+    assert reader.read(by_rank[0] + "1: bye\n").set_aside == {preamble.OTHERS: 1}
+    rows = by_rank[0].splitlines(keepends=True)
+    for text in ("".join(by_rank), "".join([*rows[:-2], "1" + rows[-2][1:], rows[-1]])):
+        with pytest.raises(OutputError):
+            reader.read_log(text)
+
+
+@pytest.mark.parametrize("prefix", ["> ", "[1,0]<stdout>:", "[12:00:01] "])
+def test_a_table_that_is_not_read_is_not_set_aside(prefix: str) -> None:
+    for text in (OSU, IMB):
+        labelled = "".join(f"0: {line}" for line in OSU.splitlines(keepends=True))
+        with pytest.raises(OutputError, match="a title behind other characters"):
+            reader.read_log(labelled + "".join(prefix + line for line in text.splitlines(keepends=True)))
+
+
+def test_a_job_script_in_a_report_of_success_says_nothing() -> None:
+    report = (
+        "Sender: LSF System <a@b>\nSubject: Job 1: <osu> in cluster <c> Done\n\n# LSBATCH: User input\n"
+        'trap "echo Killed by SIGTERM" TERM\n------------------------------\n\nSuccessfully completed.\n\n'
+        "The output (if any) follows:\n\n"
+    )
+    assert reader.parse(report + OSU) == reader.parse(OSU)
 
 
 def test_parse_says_which_table_a_row_is_of_and_what_was_set_aside(tmp_path: Path) -> None:
