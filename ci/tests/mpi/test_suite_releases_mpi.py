@@ -41,12 +41,15 @@ def built(
     place = tmp_path_factory.mktemp("releases")
     mpi = require_stack("mpich-wheels")
     known: dict[str, dict[Release, Stack]] = {}
+    tried: set[str] = set()
 
     def get(suite: str) -> dict[Release, Stack]:
         if suite not in known:
             there = suite_releases.here(suite)
             if not there:
                 pytest.skip(f"[sources] no release of {suite} in {suite_releases.path_of(suite, '').parent} (MPIBENCH_SOURCES)")
+            assert suite not in tried, f"a release of {suite} cannot be registered: see the first test that failed"
+            tried.add(suite)
             with ThreadPoolExecutor(2) as pool:
                 stacks = list(pool.map(lambda release: suite_releases.register(release, mpi, place), there))
             known[suite] = dict(zip(there, stacks, strict=True))
