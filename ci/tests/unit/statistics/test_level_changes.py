@@ -35,8 +35,8 @@ def disturbed(nights: int, seed: int) -> Array:
     "noise", [lambda seed: noisy(60, seed, 2.0), lambda seed: disturbed(60, seed)], ids=["t2", "disturbed"]
 )
 def test_heavy_tails_are_no_change(noise) -> None:
-    """By design one order of 1,000 is called: of 60 draws two or more with a probability of 0.2 %."""
-    assert sum(bool(search(noise(seed), seed=seed)) for seed in range(60)) <= 1
+    """By design one order of 200 is called: of 60 draws three or more with a probability of 0.4 %."""
+    assert sum(bool(search(noise(seed), seed=seed)) for seed in range(60)) <= 2
 
 
 def test_a_change_that_all_share_is_one_step_with_its_size_and_the_same_each_time() -> None:
@@ -74,9 +74,9 @@ def test_a_change_below_the_margin_is_none() -> None:
 
 
 def test_three_nights_show_nothing_where_chance_repeats_them() -> None:
-    """Three of 13 nights come last in one order of 286."""
-    series = noisy(13, df=30.0)
-    series[:, 10:] += 1.0
+    """Three of 8 nights come last in one order of 56."""
+    series = noisy(8, df=30.0)
+    series[:, 5:] += 1.0
     assert search(series) == []
 
 
