@@ -154,6 +154,12 @@ def _dependence(values: NDArray[np.float32], steps: Steps, best: Rows, *, lastin
     # The mean of so few nights makes neighbours look alike by less than they are.
     correlation = np.minimum((rest[:, 1:] * rest[:, :-1]).sum(axis=1) / squares + 1 / count, 0.95)
     correlation = np.where(correlation > BY_CHANCE / np.sqrt(count), correlation, 0.0)
+    if not lasting and values.shape[1] > 2 * MOST_NIGHTS:
+        # A step of few nights does not show it; two nights apart values differ by 1 + r as much as one night apart, wherever
+        # the level changed between.
+        one, two = (((values[:, apart:] - values[:, :-apart]) ** 2).mean(axis=1) for apart in (1, 2))
+        throughout = np.clip(two / np.maximum(one, 1e-9) - 1, 0.0, 0.95)
+        correlation = np.fmax(correlation, np.where(throughout > BY_CHANCE / np.sqrt(values.shape[1]), throughout, 0.0))
     factor: Array = np.sqrt((1 - correlation) / (1 + correlation))
     return factor
 

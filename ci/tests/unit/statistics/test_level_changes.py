@@ -90,6 +90,24 @@ def test_nights_that_depend_on_the_night_before_are_no_change() -> None:
     assert called <= 4
 
 
+def test_nor_are_they_in_the_whole_of_a_year() -> None:
+    rng, called = np.random.default_rng(5), 0
+    for seed in range(8):
+        nights = rng.standard_normal((ROWS + 1, 365))
+        for night in range(1, 365):
+            nights[:, night] = 0.5 * nights[:, night - 1] + np.sqrt(0.75) * nights[:, night]
+        called += bool(search(0.01 * (nights[:1] + nights[1:]), seed=seed, lasting=False))
+    assert called <= 3
+
+
+@pytest.mark.parametrize("slow", [5, 6, 9])
+def test_a_level_of_any_length_is_told_of_in_a_short_history(slow: int) -> None:
+    series = noisy(36 + slow, df=30.0)
+    series[:, 30 : 30 + slow] += 0.2
+    first = search(series, lasting=False)[0]
+    assert first.night == 30 and np.median(first.slower) > 0.1
+
+
 def test_gaps_are_no_values_and_absent_series_and_constants_do_not_change() -> None:
     series = noisy(80, df=30.0)
     series[:, 60:] += 0.1
