@@ -21,8 +21,8 @@ with one it is 0.5, and a baseline that happened to be fast refuses twice. What 
 likewise. Judged again are only the called curves, so each is tested among fewer and at the same level: that helps p. On the
 noise of ``ci/tests/data/golden_noise`` at a spread of 1 % one job against one with jobs 5 % slower is refused at once in 76 %
 of draws on eth1g and twice in 64 % (p²: 58 %), unchanged in none (200 draws, ± 7). ``mpibench error-rates`` gives f
-(``sessions_refused_percent``) and p (``found_percent``) on a site's own history, and ``studies.confirmed_rates`` draws both
-jobs.
+(``sessions_refused_percent``), what is refused by both jobs (``confirmed_refused_percent``) and p (``found_percent``) on a
+site's own history, and ``studies.confirmed_rates`` also what both find.
 """
 
 from __future__ import annotations

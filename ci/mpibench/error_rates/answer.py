@@ -112,6 +112,7 @@ def tables(answers: Sequence[Row]) -> list[Table]:
                 "repeats",
                 "units",
                 "sessions refused",
+                "with --confirm",
                 "called of 1,000",
                 "nights called",
                 "years with a call",
@@ -121,6 +122,7 @@ def tables(answers: Sequence[Row]) -> list[Table]:
                 [
                     *_name(row),
                     *(str(row["repeats"]), row["units"], _share(row, "sessions_refused_percent", "%")),
+                    _share(row, "confirmed_refused_percent", "%"),
                     _share(row, "metrics_called_per_1000"),
                     _share(row, "nights_called_percent", "%"),
                     _share(row, "years_called_percent", "%"),

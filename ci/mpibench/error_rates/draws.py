@@ -3,6 +3,9 @@
 Of a trace's jobs some are drawn without replacement, some as the history and some as the candidate, whole: all curves of a job
 with all its disturbances. Nothing has changed between them, so whatever is called is a false alarm. Then the candidate is
 slowed down, and what is called is found. The decision is :func:`mpibench.verdicts.curve_tests.evaluate`, as in ``accept``.
+
+``accept --confirm`` measures again what was called or left inconclusive: for that other jobs of the trace are drawn besides
+(:func:`_confirmed`).
 """
 
 from __future__ import annotations
@@ -16,11 +19,12 @@ from scipy import sparse
 
 from reframe_tests.harness.vocabulary import BadInput
 
+from ..confirmation.inconclusive import sessions_wanted
 from ..statistics.two_sides import Array
 from ..verdicts import curve_tests
-from ..verdicts.curve_tests import BAND, REPEATS, SIZE, CurveTest, Results
+from ..verdicts.curve_tests import BAND, JOBS, REPEATS, SESSIONS, SIZE, CurveTest, Results
 from ..verdicts.policy import Policy
-from ..verdicts.words import IMPROVED, MISSING, REGRESSED
+from ..verdicts.words import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
 from .noise import Trace
 from .shares import ErrorRates, Setting, Shares, Smallest
 
@@ -52,6 +56,11 @@ class _Frame:
     sizes: NDArray[np.int_]
     bands: NDArray[np.int_]
 
+    @property
+    def shown(self) -> NDArray[np.int_]:
+        """Places of the tests that are refused by themselves."""
+        return np.concatenate([self.sizes, self.bands])
+
     def drawn(self, history: NDArray[np.int_], candidate: NDArray[np.int_], policy: Policy) -> list[CurveTest]:
         """The tests of one draw.
 
@@ -76,8 +85,7 @@ class _Frame:
         verdicts = curve_tests.final_verdicts(
             results.shifted(amounts[:, None] * shares, policy), self.margins, self.wider, policy
         )
-        shown = np.concatenate([self.sizes, self.bands])
-        return ((verdicts == REGRESSED) & (shares > 0))[:, shown].any(axis=1)
+        return ((verdicts == REGRESSED) & (shares > 0))[:, self.shown].any(axis=1)
 
 
 def _frame(trace: Trace, setting: Setting, policy: Policy) -> _Frame:
@@ -117,18 +125,24 @@ def measure(trace: Trace, setting: Setting, policy: Policy, draws: int, seed: in
     bands = {name: mask for name, mask in zip(policy.bands_bytes, _bands(trace, policy), strict=True) if mask.any()}
     searched = {ALL: np.ones(trace.metrics, dtype=bool), **bands}
     metric = 1 / trace.metrics
-    refused, called, covered = Shares(), Shares(metric), Shares(metric)
+    refused, confirmed, called, covered = Shares(), Shares(), Shares(metric), Shares(metric)
+    more = sessions_again(frame.units, setting, policy)
+    # The single job that measures again would be judged by its repeats, if jobs are the units.
+    enough = setting.history + setting.candidate + more <= trace.jobs and frame.units != JOBS
     found = {slowdown: {pattern: Shares() for pattern in slowed} for slowdown in SLOWDOWNS_PERCENT}
     smallest = {name: Smallest() for name in searched}
     amounts = np.repeat(np.log1p(np.array(SLOWDOWNS_PERCENT) / 100), len(slowed))
     counters = [found[slowdown][pattern] for slowdown in SLOWDOWNS_PERCENT for pattern in slowed]
     for _ in range(draws):
-        jobs = draw(rng, trace.jobs, setting.history + setting.candidate, in_order)
-        results = curve_tests.evaluate(frame.drawn(jobs[: setting.history], jobs[setting.history :], policy), policy)
+        jobs = draw(rng, trace.jobs, setting.history + setting.candidate + more * enough, in_order)
+        history, candidate, fresh = np.split(jobs, [setting.history, setting.history + setting.candidate])
+        results = curve_tests.evaluate(frame.drawn(history, candidate, policy), policy)
         verdicts = curve_tests.final_verdicts(results, frame.margins, frame.wider, policy)
         metrics = verdicts[frame.sizes]
         overall = curve_tests.overall(verdicts[frame.bands].tolist(), metrics.tolist())
         refused.values.append(float(overall in (REGRESSED, MISSING)))
+        if enough:
+            confirmed.values.append(float(_confirmed(frame, results, verdicts, (history, candidate, fresh), policy)))
         called.values.append(float(np.isin(metrics, (REGRESSED, IMPROVED)).mean()))
         low, high = results.low[frame.sizes], results.high[frame.sizes]
         known = np.isfinite(low)
@@ -139,7 +153,47 @@ def measure(trace: Trace, setting: Setting, policy: Policy, draws: int, seed: in
             counter.values.append(float(one))
         for name, least in zip(searched, _least_found(frame, results, np.stack(list(searched.values())), policy), strict=True):
             smallest[name].values.append(float(least))
-    return ErrorRates(trace.fabric, setting, frame.units, draws, trace.jobs, refused, called, covered, found, smallest)
+    counts = refused, confirmed if enough else None, called, covered
+    return ErrorRates(trace.fabric, setting, frame.units, draws, trace.jobs, *counts, found, smallest)
+
+
+def sessions_again(units: str, setting: Setting, policy: Policy) -> int:
+    """Jobs that ``--confirm`` measures at most beside the candidate's."""
+    wanted = sessions_wanted(setting.history, policy.false_discovery_rate) if units == SESSIONS else 0
+    return max(1, wanted - setting.candidate)
+
+
+def _confirmed(
+    frame: _Frame, results: Results, verdicts: NDArray[np.str_], jobs: Sequence[NDArray[np.int_]], policy: Policy
+) -> bool:
+    """Whether a draw is refused still when it is measured again, as by :mod:`mpibench.confirmation.acceptance`.
+
+    :param results: of the candidate; likewise ``verdicts``.
+    :param jobs: those of the history, of the candidate, and fresh ones.
+    """
+    history, candidate, fresh = jobs
+    called = np.zeros(len(verdicts), dtype=bool)
+    called[frame.shown] = verdicts[frame.shown] == REGRESSED
+    if called.any():
+        # The called curves and nothing else are judged again.
+        curves = {frame.tests[place].curve for place in np.flatnonzero(called)}
+        kept = np.array([test.curve in curves for test in frame.tests])
+        tests = frame.drawn(history, fresh[:1], policy)
+        second = curve_tests.evaluate([test for test, one in zip(tests, kept, strict=True) if one], policy)
+        again = curve_tests.final_verdicts(second, frame.margins[kept], frame.wider[kept][:, kept], policy)
+        if ((again == REGRESSED) & called[kept]).any():
+            return True
+    if frame.units != SESSIONS:
+        return False
+    # What is inconclusive is decided by mpibench.confirmation.inconclusive.
+    open_ = np.array(
+        [one for one in frame.shown if verdicts[one] == INCONCLUSIVE and results.effect[one] >= frame.margins[one]]
+    )
+    if not len(open_):
+        return False
+    before, after, last = (frame.values[open_][:, part, 0] for part in (history, np.concatenate([candidate, fresh]), fresh))
+    slower = after.min(axis=1) > before.max(axis=1)
+    return bool((slower & (np.median(last, axis=1) - np.median(before, axis=1) >= frame.margins[open_])).any())
 
 
 def _least_found(frame: _Frame, results: Results, hits: Mask, policy: Policy) -> Array:

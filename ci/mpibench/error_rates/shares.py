@@ -100,6 +100,8 @@ class ErrorRates:
 
     :param units: what the decision took as units, given so many jobs.
     :param jobs: recorded.
+    :param confirmed: share of sessions that ``accept --confirm`` refuses; ``None`` where there are too few jobs to ask, or
+        jobs are the units.
     :param found: by slowdown in percent and pattern.
     :param smallest: by pattern.
     :param nights: share of nights of a year on which the gate is red; ``None`` where there are too few jobs to ask.
@@ -112,6 +114,7 @@ class ErrorRates:
     draws: int
     jobs: int
     refused: Shares
+    confirmed: Shares | None
     called: Shares
     covered: Shares
     found: dict[float, dict[str, Shares]]
@@ -125,6 +128,7 @@ class ErrorRates:
         def figures(says: Says) -> dict[str, Any]:
             return {
                 "sessions_refused_percent": says(self.refused),
+                "confirmed_refused_percent": None if self.confirmed is None else says(self.confirmed),
                 "metrics_called_per_1000": _times(10, says(self.called)),
                 "coverage_percent": says(self.covered),
                 "found_percent": {

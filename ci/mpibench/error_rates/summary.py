@@ -72,6 +72,11 @@ def _acceptance(rows: Sequence[Row]) -> str:
     between = f"{max(shares):.1f} %" if max(shares) - min(shares) < 0.05 else f"{min(shares):.1f} to {max(shares):.1f} %"
     aim = "above" if max(shares) > MOST_REFUSED else "within"
     where = f", {worst['fabric']} with {worst['candidate_jobs']} after it" if len(rows) > 1 else ""
+    again = [row for row in rows if row["confirmed_refused_percent"] is not None]
+    if again:
+        last = max(again, key=lambda row: row["interval_95"]["confirmed_refused_percent"][1])
+        first, end = last["interval_95"]["confirmed_refused_percent"]
+        where += f"; with --confirm at most {last['confirmed_refused_percent']:.1f} % [{first:.1f}, {end:.1f}]"
     return (
         f"An acceptance of the unchanged machine is refused in {between} of cases{_often(max(shares))}, {aim} the aim of "
         f"{MOST_REFUSED:g} %; by {worst['draws']} draws it is {low:.1f} to {high:.1f} %{where}."

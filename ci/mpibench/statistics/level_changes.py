@@ -27,16 +27,20 @@ from numpy.typing import NDArray
 from . import two_sides
 from .two_sides import Array
 
-#: Other orders of the nights; one of so many and the true one is larger than all others by chance.
-ORDERS = 999
+#: Other orders of the nights; one of so many and the true one is larger than all others by chance: one night in 200. With more
+#: of them three slow nights come together again in some order, and are not seen before they are more.
+ORDERS = 199
 #: Fewest nights of each level.
 FEWEST = 3
-#: Fewest nights of which there are more orders in two levels than :data:`ORDERS`.
+#: Fewest nights: :data:`FEWEST` of them can come last in more ways (286) than there are :data:`ORDERS`.
 FEWEST_NIGHTS = 13
 #: A wild value counts as this many deviations at most.
 MOST_DEVIATION = 4.0
-#: Nights after a step that are taken together, where it may have passed; and nights that are put into other orders.
-LENGTHS, MOST_NIGHTS = (4, 10, 30), 74
+#: Nights after a step that are taken together, where it may have passed. In other orders a part of a level comes together far
+#: more often than all of it, so there is a length for most of any level.
+LENGTHS = (3, 4, 5, 6, 8, 10, 13, 18, 24, 30)
+#: Nights that are put into other orders.
+MOST_NIGHTS = 74
 #: A row of a group takes part in its change where its own step is this many deviations.
 LEAST_SHOWN = 2.0
 #: Correlations of n independent neighbours are below this over the root of n, all but one in 40 (Bartlett).
@@ -150,6 +154,12 @@ def _dependence(values: NDArray[np.float32], steps: Steps, best: Rows, *, lastin
     # The mean of so few nights makes neighbours look alike by less than they are.
     correlation = np.minimum((rest[:, 1:] * rest[:, :-1]).sum(axis=1) / squares + 1 / count, 0.95)
     correlation = np.where(correlation > BY_CHANCE / np.sqrt(count), correlation, 0.0)
+    if not lasting and values.shape[1] > 2 * MOST_NIGHTS:
+        # A step of few nights does not show it; two nights apart values differ by 1 + r as much as one night apart, wherever
+        # the level changed between.
+        one, two = (((values[:, apart:] - values[:, :-apart]) ** 2).mean(axis=1) for apart in (1, 2))
+        throughout = np.clip(two / np.maximum(one, 1e-9) - 1, 0.0, 0.95)
+        correlation = np.fmax(correlation, np.where(throughout > BY_CHANCE / np.sqrt(values.shape[1]), throughout, 0.0))
     factor: Array = np.sqrt((1 - correlation) / (1 + correlation))
     return factor
 

@@ -49,6 +49,8 @@ MOST_BORROWED = 1000.0
 #: Student's t with 3, 6.0, 4.5, 2.0 and 0.5 % are called with all, 14, 8 and 5 and a history of 5 sessions (200 tried), and
 #: with one of 15 at most 0.5 %; of normal noise 0 %.
 MOST_TRUSTED = 6.0
+#: Share of unchanged candidates, of normal noise, whose sessions are taken to differ more than the history's.
+DIFFER_BY_CHANCE = 0.01
 #: Factor by which errors are widened at most, and how finely the factor is searched.
 MOST_WIDENED, WIDENING_STEPS = 64.0, 8
 #: Multiplications of one matrix product at most.
@@ -206,16 +208,24 @@ def learn(history: Units, kinds: NDArray[np.int_]) -> Baseline:
 def predict(baseline: Baseline, candidate: Units) -> Effects:
     """Mean of the new sessions against what was to be expected of it.
 
-    A session of fewer jobs than the history's has more of their spread: what the history knows of it is added.
+    A session of fewer jobs than the history's has more of their spread: what the history knows of it is added. New sessions
+    that differ from one another by more than the history's do by chance (F test, :data:`DIFFER_BY_CHANCE`) have the spread they
+    show, with Satterthwaite's degrees of freedom: an odd session among them says that there are some.
     """
     new = candidate.count
     with np.errstate(invalid="ignore", divide="ignore"):
         location = np.where(new > 0, np.nansum(candidate.values, axis=1) / new, np.nan)
         fewer = np.maximum(1 / candidate.jobs_a_session - 1 / baseline.units.jobs_a_session, 0.0)
         own = baseline.variance + np.where(np.isfinite(baseline.units.within), fewer * baseline.units.within, 0.0)
-        error = np.sqrt(own / new + baseline.variance / baseline.units.count)
+        squares = np.nansum((candidate.values - location[:, None]) ** 2, axis=1)
+        shown = squares / (new - 1)
+        differ = (new > 1) & (scipy.special.fdtrc(new - 1, baseline.df, shown / own) < DIFFER_BY_CHANCE)
+        own = np.where(differ, shown, own)
+        one, two = own / new, baseline.variance / baseline.units.count
+        error = np.sqrt(one + two)
+        welch = (one + two) ** 2 / (one**2 / (new - 1) + two**2 / baseline.df)
     known = (baseline.df > 0) & (new > 0)
-    df = np.where(known, baseline.df, np.nan)
+    df = np.where(known, np.where(differ, welch, baseline.df), np.nan)
     return Effects(location - baseline.location, np.where(known, error, np.nan), df, own + baseline.variance)
 
 

@@ -80,7 +80,12 @@ def hostile_comparison(folder: Path) -> str:
 def hostile_error_rates(_: Path) -> str:
     """Error rates of a fabric of a hostile name."""
     smallest = {"all sizes": 2.5, HOSTILE: None}
-    figures = {"sessions_refused_percent": 0.0, "metrics_called_per_1000": 0.0, "coverage_percent": 95.0}
+    figures = {
+        "sessions_refused_percent": 0.0,
+        "confirmed_refused_percent": None,
+        "metrics_called_per_1000": 0.0,
+        "coverage_percent": 95.0,
+    }
     rates = {
         **figures,
         "nights_called_percent": None,

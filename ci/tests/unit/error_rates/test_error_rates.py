@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from mpibench import cli
-from mpibench.error_rates import answer, draws, history, nights, noise, shares
+from mpibench.error_rates import answer, draws, history, nights, noise, shares, summary
 from mpibench.verdicts import curve_tests
 from mpibench.verdicts.policy import Policy
 from mpibench.watch import drift
@@ -27,7 +27,7 @@ RECORDED = ROOT / "ci" / "tests" / "data" / "golden_noise" / "repeats.parquet"
 POLICY = answer.with_margin(Policy(), 2)
 KEYS = [
     *("fabric", "spread_percent", "units", "history_jobs", "candidate_jobs", "repeats", "sessions_refused_percent"),
-    *("metrics_called_per_1000", "coverage_percent", "found_percent", "smallest_found_percent"),
+    *("confirmed_refused_percent", "metrics_called_per_1000", "coverage_percent", "found_percent", "smallest_found_percent"),
     *("nights_called_percent", "years_called_percent", "draws", "jobs_recorded", "interval_95"),
 ]
 
@@ -77,6 +77,27 @@ def test_rates_on_recorded_noise() -> None:
     assert alone.covered.mean > 0.88
 
 
+@pytest.mark.parametrize("before", [1, 5])
+def test_what_is_measured_again_is_refused_if_it_is_there_again(before: int) -> None:
+    """An odd job is drawn a second time seldom, and a slower machine is so each time."""
+    setting = shares.Setting(None, before, 1, 3)
+    slower = pl.when(pl.col("quantity") == "latency_us").then(1.5).otherwise(1 / 1.5)
+
+    def trace(late: pl.Expr, jobs: int) -> noise.Trace:
+        values = table(jobs=jobs, own=0.002).with_columns(value=pl.col("value") * pl.when(late).then(slower).otherwise(1.0))
+        return noise.traces(values, "here")[0]
+
+    odd = draws.measure(trace(pl.col("job") % 8 == 0, 40), setting, POLICY, 40, seed=1)
+    assert odd.confirmed is not None and odd.refused.mean >= 0.05
+    assert odd.confirmed.mean < odd.refused.mean / 2
+    again = draws.sessions_again(odd.units, setting, POLICY)
+    assert again == {1: 1, 5: 6}[before]
+    later = trace(pl.col("job") >= before, before + 1 + again)
+    lasting = draws.measure(later, setting, POLICY, 2, seed=1, in_order=True)
+    assert lasting.confirmed is not None and lasting.confirmed.mean == 1
+    assert draws.measure(trace(pl.col("job") < 0, before + again), setting, POLICY, 2, seed=1).confirmed is None
+
+
 def test_jobs_stay_whole_and_worse_is_more(tmp_path: Path) -> None:
     table(shared=0.05, own=0.0005).write_csv(tmp_path / "noise.csv")
     (trace,) = noise.read_file(tmp_path / "noise.csv")
@@ -104,7 +125,11 @@ def test_an_answer_has_stable_keys_and_the_error_of_its_draws(tmp_path: Path, ca
     assert list(row["smallest_found_percent"]) == ["all sizes", "small", "medium", "large"]
     assert 2 < row["smallest_found_percent"]["all sizes"] < row["smallest_found_percent"]["small"] < 10
     assert row["interval_95"]["smallest_found_percent"]["small"][1] is None, "20 draws do not show what one in 100 may need"
-    assert row["nights_called_percent"] <= 5
+    assert row["nights_called_percent"] <= 1
+    said = " ".join(summary.sentences([row], "here"))
+    assert "refused in 0.0 % of cases, within the aim of 1 %; by 20 draws it is 0.0 to 16.8 %; with --confirm" in said
+    assert "--confirm at most 0.0 % [0.0, 16.8]" in said
+    assert f"asked each night, is red for a change that is none in {row['nights_called_percent']:.1f} % of nights [" in said
     assert 85 <= row["coverage_percent"] <= 100
     assert ask(*words, "--candidate", "1", capsys=capsys) == [row], "the same seed gives the same answer"
 

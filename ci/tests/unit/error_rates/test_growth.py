@@ -54,7 +54,7 @@ def test_a_short_year_finds_what_was_changed_and_nothing_else(tmp_path: Path) ->
     assert set(points["row"]) <= {
         row for row in range(250) if history.logs[row, 200:].mean() - history.logs[row, :200].mean() > 0.04
     }
-    assert points.height >= 2
+    assert points.height >= 3
 
 
 def test_nights_to_detection_on_recorded_noise(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,19 @@ def test_intervals_hold_the_truth_as_often_as_they_say(history: int, new: int) -
     assert np.mean(inside) == pytest.approx(0.95, abs=0.02)
 
 
+def test_an_odd_session_among_the_new_ones_is_no_change() -> None:
+    """A history of five may have none; the candidate itself shows that there are some."""
+    values = independent(np.random.default_rng(3), 20, 8)
+    baseline = prediction.learn(units(values[:, :5]), one_kind(values))
+    odd = values[:, 5:] + np.array([0.0, 0.3, 0.0])
+    effects = prediction.predict(baseline, units(odd))
+    assert (prediction.p_values(effects) > 0.1).all()
+    low, high = effects.interval(0.95)
+    assert ((low < 0) & (high > 0)).all()
+    alike = prediction.predict(baseline, units(values[:, 5:] + 0.1))
+    assert (prediction.p_values(alike) < 0.001).all()
+
+
 def test_one_row_is_predicted_as_textbooks_do() -> None:
     values = np.array([[1.0, 2.0, 4.0, 7.0, 11.0, 12.0]])
     baseline = prediction.learn(units(values[:, :5]), own_kinds(values))
