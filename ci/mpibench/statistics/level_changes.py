@@ -53,7 +53,7 @@ Rows = NDArray[np.int_]
 
 
 @dataclass(frozen=True)
-class Step:
+class LevelStep:
     """A change of level.
 
     :param rows: series that changed.
@@ -194,7 +194,7 @@ class _Orders:
 
 def search(
     series: Array, margins: Array, groups: Sequence[Rows], window: int, seed: int, *, lasting: bool = True
-) -> Iterator[Step]:
+) -> Iterator[LevelStep]:
     """Changes of level, the clearest first.
 
     :param series: shape (rows, nights), NaN where a night lacks it.
@@ -232,7 +232,7 @@ def search(
             if lasting:
                 changed &= _is_there(rest[own], earlier, slower)
             if changed.any():
-                yield Step(own[changed], at, slower[changed])
+                yield LevelStep(own[changed], at, slower[changed])
             else:
                 open_[place] = False
             rest[own, at:] -= slower[:, None]

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from mpibench.statistics import level_changes
-from mpibench.statistics.level_changes import Step
+from mpibench.statistics.level_changes import LevelStep
 from mpibench.statistics.two_sides import Array
 
 ROWS, WINDOW, MARGIN = 12, 30, 0.02
 GROUPS = [np.arange(ROWS), np.arange(6), np.arange(6, ROWS)]
 
 
-def search(series: Array, *, seed: int = 1, lasting: bool = True) -> list[Step]:
+def search(series: Array, *, seed: int = 1, lasting: bool = True) -> list[LevelStep]:
     return list(level_changes.search(series, np.full(len(series), MARGIN), GROUPS, WINDOW, seed, lasting=lasting))
 
 
