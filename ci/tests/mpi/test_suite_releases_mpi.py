@@ -96,15 +96,17 @@ def test_every_leaf_passes_on_every_release(suite: str, built, sandbox: Path, ru
 
 
 LIMITS = Limits(most_repetitions=suite_releases.REPETITIONS)
-#: Groups of OSU, and options under which their programs print something else.
+#: Groups of OSU that have them, and options under which their programs print something else.
 GROUPS = {
-    name: [
-        {option.name: "on"}
-        for option in catalogue.SUITES["osu"].options
-        if option.name in ("full", "validation") and name in option.groups
-    ]
+    name: options
     for name in catalogue.SUITES["osu"].groups
-    if name not in ("startup_osu", "congestion_osu")  # osu_hello prints no number, and those need nodes
+    if (
+        options := [
+            {option.name: "on"}
+            for option in catalogue.SUITES["osu"].options
+            if option.name in ("full", "validation") and name in option.groups
+        ]
+    )
 }
 
 
@@ -115,7 +117,8 @@ def test_every_launch_is_complete_on_more_ranks_and_with_options(group: str, bui
     for release, stack in built("osu").items():
         if not FULL and release.version not in NARROW:
             continue
-        for ranks in (2, 4) if FULL else (3,):
+        collective = catalogue.GROUPS[group].collective
+        for ranks in (2, 4) if FULL else (3 if collective else 2,):
             for chosen in ({}, *GROUPS[group]):
                 try:
                     planned = catalogue.launches(group, stack, ranks, "smoke", limits=LIMITS, chosen=chosen)
