@@ -1,7 +1,7 @@
 """OSU and IMB for real, in every release whose tarball is here: each leaf passes, or is skipped because the release lacks it.
 
-``MPIBENCH_RELEASES=full`` also runs IMB in all, and every program of OSU with options and on four ranks, an hour on
-two cores; otherwise two ranks run everything once, and three what needs more, on the last release of each layout.
+Two ranks run each leaf once. ``ci/test mpi --all`` also runs every program with options and on three ranks, on the last
+release of each layout; ``MPIBENCH_RELEASES=full`` IMB in all releases and four ranks, too, an hour on two cores.
 """
 
 from __future__ import annotations
@@ -110,6 +110,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_launch_is_complete_on_more_ranks_and_with_options(group: str, built, run_on, tmp_path: Path) -> None:
     """As the leaves start them, but below the proof, which refuses ranks that share a core."""
