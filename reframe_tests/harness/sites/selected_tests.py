@@ -66,6 +66,7 @@ _NOT_LOADED = re.compile(r"WARNING: (skipping (?:incompatible )?test .*|.* is no
 #: ReFrame's messages: all tests are loaded, and then made cases of; the selected ones are about to run; they were listed.
 _NO_CASES_YET = re.compile(r"Loaded \d+ test\(s\)")
 _ALL_LOADED, _NONE_RUNS = re.compile(r"Generated \d+ test case\(s\)"), re.compile(r"\[=+\] Running 0 check\(s\)")
+_SELECTED = re.compile(r"Final number of test cases: \d+")
 _NONE_LISTED = re.compile(r"Found 0 check\(s\)\n?")
 
 
@@ -303,6 +304,8 @@ class _Listener(logging.Handler):
                 self._said_why = True
                 getlogger().warning(sentence)
             self._before = len(PASSED_OVER)
+        elif _SELECTED.fullmatch(message):  # by then, too, variants with the values of -P have been made
+            say_left_out()
         elif _NONE_LISTED.fullmatch(message) and not self._said_why:
             say_left_out()
             why = say_passed_over(PASSED_OVER[self._before :])

@@ -116,7 +116,7 @@ _COMPLAINT = re.compile(
     r"|\b(?:exit(?:[ _](?:status|code))?|rc|status)\"? *[ =:]+ *-?[1-9]",
     re.IGNORECASE,
 )
-#: What has such words and means none of it: Open MPI's and PRRTE's closing remarks, counts of nothing, warnings of UCX, of
+#: What has such words and means none of it: Open MPI's and PRRTE's closing notes, counts of nothing, warnings of UCX, of
 #: libibverbs and of libnuma.
 _NO_COMPLAINT = re.compile(
     r"help / error messages|sent help message|\b(?:no|0|without) (?:err|fail)"

@@ -83,9 +83,9 @@ def test_where_no_node_can_be_looked_at_a_night_says_so_and_is_red_only_for_who_
     project.write("bin/qsub", QSUB, executable=True)
     project.write("bin/qstat", QSTAT, executable=True)
     reason = "preflight: no node was looked at: tiny:node: no launcher is known that starts one program a node with pbs"
-    status, said = project.run(PREFLIGHT=None)
+    status, said = project.run(BUDGET="none", PREFLIGHT=None)
     assert status == 0 and f"{reason}\n" in said and runs(project) == ["nightly"], said
-    status, said = project.run(PREFLIGHT="yes")
+    status, said = project.run(BUDGET="none", PREFLIGHT="yes")
     assert status == 1, said
     assert f"{reason}; PREFLIGHT=no measures without." in said.split("NOT accepted; reasons: 1")[1]
 
@@ -95,7 +95,7 @@ def test_a_partition_whose_nodes_are_not_looked_at_is_named_beside_one_whose_are
     project.write("site_configs/tiny/system.py", SYSTEM + second)
     project.write("bin/qsub", QSUB, executable=True)
     project.write("bin/qstat", QSTAT, executable=True)
-    status, said = project.run(PREFLIGHT="yes")
+    status, said = project.run(BUDGET="none", PREFLIGHT="yes")
     reason = "preflight: not looked at: tiny:batch: no launcher is known that starts one program a node with pbs"
     assert status == 0 and reason in said and runs(project) == ["preflight", "nightly"], said
     assert "of tiny:node" not in said and "tiny:node:" not in said
