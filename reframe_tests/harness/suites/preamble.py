@@ -157,11 +157,13 @@ def find_trouble(lines: Iterable[tuple[int, str]]) -> tuple[int, str, str] | Non
     return None
 
 
+_DATE = r"\w{3} \w{3} [ \d]\d [\d:]{8} \d{4}"
 #: In front of every line that a rank wrote: ``srun --label``, ``flux run --label-io``, POE's ``MP_LABELIO``; PALS's with the
-#: host; ``mpirun --tag-output`` and ``--timestamp-output`` (Open MPI 1.4 to 5.0); ``mpiexec -prepend-rank`` (Hydra).
+#: host; ``mpirun --tag-output``, ``--timestamp-output`` (Open MPI 1.4 to 4.1), ``--output tag,timestamp`` (5.0);
+#: ``mpiexec -prepend-rank`` (Hydra).
 _PREFIXES = (
     re.compile(r"(?:[A-Za-z][\w.-]* )? *(?P<rank>\d+):(?= |#|\r?$)"),
-    re.compile(r"(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})?(?P<rank>(?:\[[^]\s]*\])*<std(?:out|err|diag)>):"),
+    re.compile(rf"(?:{_DATE}|\[{_DATE}\])?(?P<rank>(?:\[[^]\s]*\])*<std(?:out|err|diag)>):"),
     re.compile(r"\[(?P<rank>\d+)\](?= |\r?$)"),
 )
 

@@ -167,7 +167,19 @@ def test_a_log_that_says_that_the_run_failed_is_refused_with_that_as_the_reason(
 
 
 @pytest.mark.parametrize("text", [OSU, IMB], ids=["osu", "imb"])
-@pytest.mark.parametrize("prefix", ["0: ", " 0: ", "node-1 0: ", "[1,0]<stdout>:", "[prterun-node-1-7@1,0]<stdout>: ", "[0] "])
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "0: ",
+        " 0: ",
+        "node-1 0: ",
+        "[1,0]<stdout>:",
+        "[prterun-node-1-7@1,0]<stdout>: ",
+        "[0] ",
+        "[Thu Nov 26 02:19:58 2026]<stdout>: ",
+        "[Thu Nov  6 02:19:58 2026][1,0][vm:6248]<stdout>: ",
+    ],
+)
 def test_prefixes_are_taken_off_where_all_lines_have_them(text: str, prefix: str) -> None:
     labelled = "".join(prefix + line for line in text.splitlines(keepends=True))
     assert reader.parse(labelled) == reader.parse(text)
