@@ -21,7 +21,7 @@ The number of sessions is fixed before, and what ends it early only lets a metri
 slower has, for one metric, a probability of at most ``1 / C(n + k, k)`` (8 nights: 0.08 %), of m metrics that share nothing at
 most m times that. Given that it was chosen, the rate is the one asked for as far as the choice is that the first session was
 slower than all nights; it must be beyond the margin, too, which says more of the noise than its order.
-``studies.confirmed_rates`` draws whole sessions. What lasts longer than all k sessions, such as an hour's traffic of
+``mpibench error-rates`` draws whole sessions. What lasts longer than all k sessions, such as an hour's traffic of
 somebody else, makes them no exchangeable sessions and is refused.
 """
 

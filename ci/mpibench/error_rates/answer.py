@@ -137,12 +137,9 @@ def tables(answers: Sequence[Row]) -> list[Table]:
             [[*_name(row), *(smallest_text(row, pattern) for pattern in smallest)] for row in answers],
         ),
         Table(
-            "Found, in percent of sessions",
+            "Found, in percent of sessions: at once; with --confirm",
             [*named, *(f"{slowdown} % slower: {', '.join(patterns)}" for slowdown in slowdowns)],
-            [
-                [*_name(row), *(", ".join(f"{row['found_percent'][one][each]:.0f}" for each in patterns) for one in slowdowns)]
-                for row in answers
-            ],
+            [[*_name(row), *(_found(row, one) for one in slowdowns)] for row in answers],
         ),
     ]
 
@@ -162,6 +159,12 @@ def _share(row: Row, name: str, unit: str = "") -> str:
         return "too few"
     low, high = row["interval_95"][name]
     return f"{row[name]:.1f} [{low:.1f}, {high:.1f}] {unit}".strip()
+
+
+def _found(row: Row, slowdown: str) -> str:
+    """What is found of a slowdown, of each pattern, at once and with --confirm."""
+    ways = [row["found_percent"], row["confirmed_found_percent"]]
+    return "; ".join(", ".join(f"{share:.0f}" for share in way[slowdown].values()) if way else "too few" for way in ways)
 
 
 def smallest_text(row: Row, pattern: str) -> str:

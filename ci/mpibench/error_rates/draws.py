@@ -129,32 +129,36 @@ def measure(trace: Trace, setting: Setting, policy: Policy, draws: int, seed: in
     more = sessions_again(frame.units, setting, policy)
     # The single job that measures again would be judged by its repeats, if jobs are the units.
     enough = setting.history + setting.candidate + more <= trace.jobs and frame.units != JOBS
-    found = {slowdown: {pattern: Shares() for pattern in slowed} for slowdown in SLOWDOWNS_PERCENT}
+    found, again = ({slowdown: {pattern: Shares() for pattern in slowed} for slowdown in SLOWDOWNS_PERCENT} for _ in range(2))
     smallest = {name: Smallest() for name in searched}
     amounts = np.repeat(np.log1p(np.array(SLOWDOWNS_PERCENT) / 100), len(slowed))
-    counters = [found[slowdown][pattern] for slowdown in SLOWDOWNS_PERCENT for pattern in slowed]
+    counters = [(found[slowdown][pattern], again[slowdown][pattern]) for slowdown in SLOWDOWNS_PERCENT for pattern in slowed]
     for _ in range(draws):
         jobs = draw(rng, trace.jobs, setting.history + setting.candidate + more * enough, in_order)
         history, candidate, fresh = np.split(jobs, [setting.history, setting.history + setting.candidate])
         results = curve_tests.evaluate(frame.drawn(history, candidate, policy), policy)
         verdicts = curve_tests.final_verdicts(results, frame.margins, frame.wider, policy)
+        parts = history, candidate, fresh
         metrics = verdicts[frame.sizes]
         overall = curve_tests.overall(verdicts[frame.bands].tolist(), metrics.tolist())
         refused.values.append(float(overall in (REGRESSED, MISSING)))
         if enough:
-            confirmed.values.append(float(_confirmed(frame, results, verdicts, (history, candidate, fresh), policy)))
+            confirmed.values.append(float(_confirmed(frame, results, parts, policy)))
         called.values.append(float(np.isin(metrics, (REGRESSED, IMPROVED)).mean()))
         low, high = results.low[frame.sizes], results.high[frame.sizes]
         known = np.isfinite(low)
         covered.values.append(float(((low <= 0) & (high >= 0))[known].mean()) if known.any() else 0.0)
         hits = np.stack([masks[rng.integers(len(masks))] for masks in slowed.values()]).astype(float)
-        seen = frame.finds(results, np.tile(hits, (len(SLOWDOWNS_PERCENT), 1)), amounts, policy)
-        for counter, one in zip(counters, seen, strict=True):
-            counter.values.append(float(one))
+        hits = np.tile(hits, (len(SLOWDOWNS_PERCENT), 1))
+        seen = frame.finds(results, hits, amounts, policy)
+        for (once, twice), one, shift in zip(counters, seen, amounts[:, None] * (hits @ frame.weights.T), strict=True):
+            once.values.append(float(one))
+            if enough:
+                twice.values.append(float(_confirmed(frame, results, parts, policy, shift)))
         for name, least in zip(searched, _least_found(frame, results, np.stack(list(searched.values())), policy), strict=True):
             smallest[name].values.append(float(least))
-    counts = refused, confirmed if enough else None, called, covered
-    return ErrorRates(trace.fabric, setting, frame.units, draws, trace.jobs, *counts, found, smallest)
+    counts = refused, confirmed if enough else None, called, covered, found, again if enough else None
+    return ErrorRates(trace.fabric, setting, frame.units, draws, trace.jobs, *counts, smallest)
 
 
 def sessions_again(units: str, setting: Setting, policy: Policy) -> int:
@@ -164,36 +168,46 @@ def sessions_again(units: str, setting: Setting, policy: Policy) -> int:
 
 
 def _confirmed(
-    frame: _Frame, results: Results, verdicts: NDArray[np.str_], jobs: Sequence[NDArray[np.int_]], policy: Policy
+    frame: _Frame, results: Results, jobs: Sequence[NDArray[np.int_]], policy: Policy, slower: Array | None = None
 ) -> bool:
     """Whether a draw is refused still when it is measured again, as by :mod:`mpibench.confirmation.acceptance`.
 
-    :param results: of the candidate; likewise ``verdicts``.
+    :param results: of the candidate as it was drawn.
     :param jobs: those of the history, of the candidate, and fresh ones.
+    :param slower: by how much candidate and fresh jobs are slowed down, of each test in log; what is not does not count.
     """
     history, candidate, fresh = jobs
+    slower = np.zeros(len(frame.tests)) if slower is None else slower
+    counts = (slower > 0) | (slower == 0).all()
+    results = results.shifted(slower, policy)
+    verdicts = curve_tests.final_verdicts(results, frame.margins, frame.wider, policy)
     called = np.zeros(len(verdicts), dtype=bool)
     called[frame.shown] = verdicts[frame.shown] == REGRESSED
     if called.any():
         # The called curves and nothing else are judged again.
         curves = {frame.tests[place].curve for place in np.flatnonzero(called)}
         kept = np.array([test.curve in curves for test in frame.tests])
-        tests = frame.drawn(history, fresh[:1], policy)
-        second = curve_tests.evaluate([test for test, one in zip(tests, kept, strict=True) if one], policy)
+        tests = [test for test, one in zip(frame.drawn(history, fresh[:1], policy), kept, strict=True) if one]
+        second = curve_tests.evaluate(tests, policy).shifted(slower[kept], policy)
         again = curve_tests.final_verdicts(second, frame.margins[kept], frame.wider[kept][:, kept], policy)
-        if ((again == REGRESSED) & called[kept]).any():
+        if ((again == REGRESSED) & (called & counts)[kept]).any():
             return True
     if frame.units != SESSIONS:
         return False
     # What is inconclusive is decided by mpibench.confirmation.inconclusive.
     open_ = np.array(
-        [one for one in frame.shown if verdicts[one] == INCONCLUSIVE and results.effect[one] >= frame.margins[one]]
+        [
+            one
+            for one in frame.shown
+            if counts[one] and verdicts[one] == INCONCLUSIVE and results.effect[one] >= frame.margins[one]
+        ]
     )
     if not len(open_):
         return False
     before, after, last = (frame.values[open_][:, part, 0] for part in (history, np.concatenate([candidate, fresh]), fresh))
-    slower = after.min(axis=1) > before.max(axis=1)
-    return bool((slower & (np.median(last, axis=1) - np.median(before, axis=1) >= frame.margins[open_])).any())
+    after, last = after + slower[open_, None], last + slower[open_, None]
+    slowest = after.min(axis=1) > before.max(axis=1)
+    return bool((slowest & (np.median(last, axis=1) - np.median(before, axis=1) >= frame.margins[open_])).any())
 
 
 def _least_found(frame: _Frame, results: Results, hits: Mask, policy: Policy) -> Array:

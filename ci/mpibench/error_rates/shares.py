@@ -102,7 +102,7 @@ class ErrorRates:
     :param jobs: recorded.
     :param confirmed: share of sessions that ``accept --confirm`` refuses; ``None`` where there are too few jobs to ask, or
         jobs are the units.
-    :param found: by slowdown in percent and pattern.
+    :param found: by slowdown in percent and pattern; ``found_again`` likewise, by ``accept --confirm``.
     :param smallest: by pattern.
     :param nights: share of nights of a year on which the gate is red; ``None`` where there are too few jobs to ask.
     :param years: share of years with such a night; likewise.
@@ -118,6 +118,7 @@ class ErrorRates:
     called: Shares
     covered: Shares
     found: dict[float, dict[str, Shares]]
+    found_again: dict[float, dict[str, Shares]] | None
     smallest: dict[str, Smallest]
     nights: Shares | None = None
     years: Shares | None = None
@@ -131,10 +132,8 @@ class ErrorRates:
                 "confirmed_refused_percent": None if self.confirmed is None else says(self.confirmed),
                 "metrics_called_per_1000": _times(10, says(self.called)),
                 "coverage_percent": says(self.covered),
-                "found_percent": {
-                    f"{slowdown:g}": {pattern: says(one) for pattern, one in patterns.items()}
-                    for slowdown, patterns in self.found.items()
-                },
+                "found_percent": _found(self.found, says),
+                "confirmed_found_percent": None if self.found_again is None else _found(self.found_again, says),
                 "smallest_found_percent": {pattern: says(one) for pattern, one in self.smallest.items()},
                 "nights_called_percent": None if self.nights is None else says(self.nights),
                 "years_called_percent": None if self.years is None else says(self.years),
@@ -152,6 +151,10 @@ class ErrorRates:
             "jobs_recorded": self.jobs,
             "interval_95": figures(lambda one: [_percent(end) for end in one.interval]),
         }
+
+
+def _found(found: dict[float, dict[str, Shares]], says: Says) -> dict[str, Any]:
+    return {f"{slowdown:g}": {pattern: says(one) for pattern, one in patterns.items()} for slowdown, patterns in found.items()}
 
 
 def _percent(fraction: float) -> float | None:

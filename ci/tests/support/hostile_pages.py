@@ -91,6 +91,7 @@ def hostile_error_rates(_: Path) -> str:
         "nights_called_percent": None,
         "years_called_percent": None,
         "found_percent": {"5": {"all sizes": 99.0}},
+        "confirmed_found_percent": None,
     }
     row = {
         **{"fabric": HOSTILE, "spread_percent": None, "history_jobs": 5, "candidate_jobs": 1, "repeats": 3, "units": HOSTILE},

@@ -27,7 +27,8 @@ RECORDED = ROOT / "ci" / "tests" / "data" / "golden_noise" / "repeats.parquet"
 POLICY = answer.with_margin(Policy(), 2)
 KEYS = [
     *("fabric", "spread_percent", "units", "history_jobs", "candidate_jobs", "repeats", "sessions_refused_percent"),
-    *("confirmed_refused_percent", "metrics_called_per_1000", "coverage_percent", "found_percent", "smallest_found_percent"),
+    *("confirmed_refused_percent", "metrics_called_per_1000", "coverage_percent", "found_percent", "confirmed_found_percent"),
+    "smallest_found_percent",
     *("nights_called_percent", "years_called_percent", "draws", "jobs_recorded", "interval_95"),
 ]
 
@@ -98,6 +99,23 @@ def test_what_is_measured_again_is_refused_if_it_is_there_again(before: int) -> 
     assert draws.measure(trace(pl.col("job") < 0, before + again), setting, POLICY, 2, seed=1).confirmed is None
 
 
+@pytest.mark.parametrize(("before", "percent"), [(1, 10.0), (8, 3.0)])
+def test_what_is_found_when_measured_again_is_what_slower_jobs_show(before: int, percent: float) -> None:
+    """Slowed down in the draw, or slower when they were measured: the same is refused."""
+    setting = shares.Setting(None, before, 1, 3)
+    jobs = before + 1 + draws.sessions_again(curve_tests.choose_units(range(before), [0]), setting, POLICY)
+
+    def rates(slower: float, seed: int) -> shares.ErrorRates:
+        change = pl.when(pl.col("job") < before).then(1.0).when(pl.col("quantity") == "latency_us").then(slower)
+        values = table(jobs=jobs, own=0.02, seed=seed).with_columns(value=pl.col("value") * change.otherwise(1 / slower))
+        return draws.measure(noise.traces(values, "here")[0], setting, POLICY, 1, seed=1, in_order=True)
+
+    found = [(rates(1.0, seed), rates(1 + percent / 100, seed)) for seed in range(12)]
+    said = [same.found_again and same.found_again[percent]["all sizes"].mean for same, _ in found]
+    assert said == [slower.confirmed and slower.confirmed.mean for _, slower in found]
+    assert {0.0, 1.0} == set(said)
+
+
 def test_jobs_stay_whole_and_worse_is_more(tmp_path: Path) -> None:
     table(shared=0.05, own=0.0005).write_csv(tmp_path / "noise.csv")
     (trace,) = noise.read_file(tmp_path / "noise.csv")
@@ -121,6 +139,8 @@ def test_an_answer_has_stable_keys_and_the_error_of_its_draws(tmp_path: Path, ca
     assert list(row["found_percent"]["5"]) == ["all sizes", "band", "one size"]
     assert row["sessions_refused_percent"] == 0
     assert row["found_percent"]["10"]["all sizes"] == 100
+    assert row["confirmed_found_percent"]["10"]["all sizes"] == 100
+    assert row["confirmed_found_percent"]["5"]["one size"] > row["found_percent"]["5"]["one size"]
     assert row["interval_95"]["sessions_refused_percent"] == pytest.approx([0, 16.84], abs=0.01), "Clopper-Pearson, 0 of 20"
     assert list(row["smallest_found_percent"]) == ["all sizes", "small", "medium", "large"]
     assert 2 < row["smallest_found_percent"]["all sizes"] < row["smallest_found_percent"]["small"] < 10
