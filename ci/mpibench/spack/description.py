@@ -226,7 +226,7 @@ def describe(
         node = lock.find(package)
         if node:
             binaries |= find_programs(package, prefixes[node.hash])
-            suites[suite] = {"version": node.version, "built_with": _built_with(lock, node)}
+            suites[suite] = {"version": node.version, "built_with": _built_with(lock, node), **_how(lock, node)}
     of_mpi = [path for name, path in binaries.items() if not name.startswith("ib_")]
     if not of_mpi:
         raise BadInput(f"{lock.path} has none of {', '.join(BENCHMARKS)}; correct the spack.yaml beside it.")
@@ -260,9 +260,16 @@ def _benchmarks(lock: Lock) -> Iterable[LockedSpec]:
     return filter(None, (lock.find(package) for package in BENCHMARKS))
 
 
-def _built_with(lock: Lock, node: LockedSpec) -> str:
-    compilers = ", ".join(sorted(set(lock.compilers(node).values()))) or "no compiler"
+def _how(lock: Lock, node: LockedSpec) -> dict[str, str]:
+    """How a suite was built, for whoever compares its numbers with another build's."""
+    compilers = ", ".join(sorted(set(lock.compilers(node).values())))
     flags = " ".join(f'{name}="{words}"' for name, words in sorted(node.flags.items()))
+    return {**({"compiler": compilers} if compilers else {}), "target": node.target, "flags": flags}
+
+
+def _built_with(lock: Lock, node: LockedSpec) -> str:
+    how = _how(lock, node)
+    compilers, flags = how.get("compiler", "no compiler"), how["flags"]
     return " ".join(filter(None, [f"{compilers} for {node.target},", flags and f"{flags},", f"on {lock.mpi} by Spack"]))
 
 

@@ -45,8 +45,8 @@ for key in sys.argv[1:]:
     hints = [str(prefix), str(prefix / "bin")]
     detected = spack.detection.by_path([spec.name], path_hints=hints).get(spec.name, [])
     found = [other for other in detected if Path(str(other.external_path)).resolve() == prefix.resolve()]
-    if found and not any(other.version.satisfies(spec.version) or spec.version.satisfies(other.version) for other in found):
-        faults.append(f"{prefix} has {spec.name} {found[0].version}, and its entry in packages.yaml says {spec.version}")
+    if found and not any(other.versions.intersects(spec.versions) for other in found):
+        faults.append(f"{prefix} has {spec.name} {found[0].versions}, and its entry in packages.yaml says {spec.version}")
     for other in found[:1]:
         for name, variant in other.variants.items():
             if name in spec.variants and str(spec.variants[name]) != str(variant):

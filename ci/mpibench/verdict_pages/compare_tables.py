@@ -176,7 +176,8 @@ def notes(comparison: Comparison) -> list[str]:
         if text := verdict_sides.count_unproven(side, selection):
             found.append(f"{UNKNOWN}: {text}")
     unlike = [f"{comparison.first} is unlike its history: {text}" for text in comparison.judgement.unlike_past.values()]
-    return [*found, *comparison.past.sentences(), *unlike, *(f"not equal: {text}" for text in comparison.unequal)]
+    unequal = [f"not equal: {text}" for text in comparison.unequal]
+    return [*comparison.built, *found, *comparison.past.sentences(), *unlike, *unequal]
 
 
 def _table(heading: str, head: tuple[str, ...], rows: list[list[str]]) -> Iterator[Table | Text]:

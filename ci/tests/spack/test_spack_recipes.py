@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from folders import SUPPORT
+from reframe_tests.harness.stacks import metadata
 from spack_recorder import RECIPES, REPO
 from spack_sites import find_spack, left_out
 
@@ -79,6 +82,15 @@ REFUSED = {
 }
 
 
+#: Our settings of packages, and all files with specs.
+SCOPES = [
+    str(path.relative_to(metadata.ROOT))
+    for pattern in ("environments/common*/packages.yaml", "site_configs/template/spack/*/packages.yaml")
+    for path in sorted(metadata.ROOT.glob(pattern))
+]
+WRITTEN = ("repo/spack_repo/mpibench/**/*.py", "environments/*/*.yaml", "site_configs/template/spack/*/*.yaml")
+
+
 @pytest.fixture(scope="module")
 def spack(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Command line of a Spack that has our repository, stand-ins for what its packages depend on, and builds nothing else."""
@@ -104,6 +116,25 @@ def spack(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_audit_has_no_objection(spack: list[str]) -> None:
     done = subprocess.run([*spack, "audit", "packages", *RECIPES], capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_audit_has_no_objection_to_our_settings(root: Path, tmp_path: Path, scope: str) -> None:
+    """Each by itself: a machine's own entries of the same packages are no part of it."""
+    text = (root / scope).read_text()
+    (tmp_path / "packages.yaml").write_text(re.sub("^packages:", "packages::", text, flags=re.MULTILINE))
+    command = [find_spack().program, "--color=never", "-C", str(tmp_path), "audit", "configs"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0 and "CFG-PACKAGES: passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_no_spec_is_written_as_before_spack_1(root: Path) -> None:
+    """What ``spack style`` has for repositories of recipes: compilers as dependencies, in the order that Spack writes."""
+    files = [path for pattern in WRITTEN for path in root.glob(pattern)]
+    assert len(files) > 25
+    command = [find_spack().program, "--color=never", "style", "--spec-strings", *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0 and done.stdout == "", done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """With Spack: a built stack is signed, pushed, taken from the cache into another store, and entered again by its modules.
 
-Skipped, by name, where there is no Spack, no GnuPG, or no Open MPI of the site's own.
+Skipped, by name, where there is no Spack, no GnuPG, or no Open MPI of the site's own. The stack that is pushed is that of
+``test_spack_stacks.py`` where the machine's store has room in its paths (``ci/setup-spack``), so that it is built once.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ def spack() -> tool.Spack:
 
 
 @pytest.fixture(scope="module")
-def make(spack: tool.Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A copy of the project with a Spack store of its own."""
+def make(spack: tool.Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A copy of the project with a Spack store of its own, unless the machine's will do."""
 
-    def call(name: str) -> Path:
+    def call(name: str, *, own: bool = True) -> Path:
         top = tmp_path_factory.mktemp(name)
         store = {"config": {"install_tree": {"root": str(top / "store"), "padded_length": PADDED}}}
-        return copy_lean_project(spack, root, top, {"config.yaml": yaml.safe_dump(store)})
+        return copy_lean_project(spack, root, top, {"config.yaml": yaml.safe_dump(store)} if own else {})
 
     return call
 
@@ -51,9 +52,11 @@ def run(place: Path, environ: dict[str, str] | None = None, **options: object) -
 
 
 @pytest.fixture(scope="module")
-def built(spack: tool.Spack, make: Callable[[str], Path]) -> Path:
+def built(spack: tool.Spack, make: Callable[..., Path]) -> Path:
     """A project with its stack of the site's own Open MPI."""
-    place = make("built")
+    words = [spack.program, "python", "-c", "import spack.config; print(spack.config.get('config:install_tree:padded_length'))"]
+    padded = subprocess.run(words, env=dict(spack.environ), capture_output=True, text=True, timeout=600).stdout.split()
+    place = make("built", own=padded[-1:] != [str(PADDED)])
     project = build.Project(place, spack, None, lambda line: None)
     text = project.run(NAME, "reading its configuration", "config", "get", "packages")
     if not yaml.safe_load(text[text.index("packages:") :])["packages"].get(NAME, {}).get("externals"):
@@ -96,7 +99,7 @@ def pushed(built: Path, keys: dict[str, Path], tmp_path_factory: pytest.TempPath
 
 
 def test_a_signed_stack_is_taken_into_another_store_and_runs(
-    built: Path, pushed: Path, keys: dict[str, Path], make: Callable[[str], Path]
+    built: Path, pushed: Path, keys: dict[str, Path], make: Callable[..., Path]
 ) -> None:
     place = make("taken")
     assert run(place, mirrors=(str(pushed),), trust=(str(keys["site"] / "key.pub"),), cache_only=True) == []
@@ -118,7 +121,7 @@ def json_of(place: Path) -> set[str]:
 
 
 @pytest.mark.whole
-def test_what_another_key_has_signed_is_not_taken(pushed: Path, keys: dict[str, Path], make: Callable[[str], Path]) -> None:
+def test_what_another_key_has_signed_is_not_taken(pushed: Path, keys: dict[str, Path], make: Callable[..., Path]) -> None:
     place = make("refused")
     [sentence] = run(place, mirrors=(str(pushed),), trust=(str(keys["other"] / "key.pub"),), cache_only=True)
     assert "no build cache has" in sentence or "signature cannot be checked" in sentence, sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -72,6 +73,48 @@ def test_the_terminal_says_who_wins_first_and_nothing_without_its_condition(
     assert any("Uniband (imb, 2 ranks)" in line and "bandwidth" in line and "mpich-spack 1.2" in line for line in lines)
     assert any(session in line and "latest" in line for line in lines)
     assert max(map(len, lines[:-1])) <= compare_tables.WIDTH
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (
+            {"compiler": "gcc@12.2.0", "target": "x86_64_v3", "flags": 'cflags="-O2"'},
+            {"compiler": "llvm@14.0.6", "target": "x86_64_v3", "flags": 'cflags="-O2"'},
+            ["imb with compiler gcc 12.2.0 in a and clang 14.0.6 in b: part of the difference may be the compiler's"],
+        ),
+        (
+            {"compiler": "gcc@12.2.0", "target": "x86_64_v3", "flags": ""},
+            {"compiler": "gcc@12.2.0", "target": "x86_64_v4", "flags": 'cflags="-O3"'},
+            [
+                'imb with flags none in a and cflags="-O3" in b: part of the difference may be the flags\'',
+                "imb with target x86_64_v3 in a and x86_64_v4 in b: part of the difference may be the target's",
+            ],
+        ),
+        ({"compiler": "gcc@12.2.0"}, {"compiler": "gcc (Debian 12.2.0-14+deb12u1) 12.2.0"}, []),
+        (
+            {"compiler": "gcc@12.2.0"},
+            {"compiler": "Debian clang version 14.0.6"},
+            ["imb with compiler gcc 12.2.0 in a and clang"],
+        ),
+        ({"compiler": "gcc@12.2.0"}, {}, []),
+    ],
+    ids=("compilers", "flags-and-target", "one-compiler-by-two-names", "two-by-other-names", "not-known"),
+)
+def test_how_programs_were_built_otherwise_is_said_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], first: dict[str, str], second: dict[str, str], said: list[str]
+) -> None:
+    conditions = [
+        {"stack": stack, "condition": json.dumps({"suites": {"imb": {"version": "2021.11", **built}}, "transport": "tcp"})}
+        for stack, built in (("a", first), ("b", second))
+    ]
+    write_session(tmp_path, 0, where=conditions)
+    result = pairing.pair(tmp_path, "latest", "stack", "a", "b")
+    assert len(result.built) == len(said)
+    for sentence, words in zip(result.built, said, strict=True):
+        assert sentence.startswith(f"built otherwise: {words}")
+    text = " ".join(" ".join(show(tmp_path, "a", "b", capsys=capsys)).split())
+    assert all(words in text for words in said)
 
 
 def test_benchmarks_of_one_name_are_distinguished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
