@@ -245,7 +245,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.exclusive_access = True
         self.num_tasks = self._condition.ranks
         self.num_tasks_per_node = self.ranks_per_node = self._condition.ppn
-        self.max_pending_time = idle_nodes.patience(self)
+        self._asked_for = planned_cases.nodes_of(self.display_name, partition.name, self.current_environ.name)
+        self.max_pending_time = idle_nodes.patience(self, named=bool(self._asked_for))
 
     def _resolve(self, stack: Stack) -> Condition:
         """The parameters translated for a stack on this partition."""
@@ -296,6 +297,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self._limit_given = bool(self.limit_s)
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
         ending.ask_for_one_node(self.job, partition, self._condition.nodes)
+        ending.ask_for_nodes(self.job, partition, self._condition.nodes, self._asked_for)
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         commands = self._list_commands()
         self.time_limit = f"{self._longest_s(commands):.0f}s"

@@ -150,6 +150,9 @@ def make_plan(night: Night) -> None:
 
     :raises BadInput: the budget is too small for what is measured every night, or nothing can be planned.
     """
+    if night.before and planned_night.budget_of(os.environ, night.mode, night.options):
+        # What a night measured that was killed before it was exported is known to the plan, too.
+        night.notes += session_values.bring_up_to_date(DATABASE, RESULTS / "dataset")
     night.plan = planned_night.begin(os.environ, night.mode, night.label, night.options, RESULTS / "dataset")
     if night.plan:
         for line in (*planned_night.usual_budget(os.environ), *text.lines(night.plan.plan)):

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -20,7 +21,7 @@ from ..plan import past, record
 from ..plan.cases import ListedCase
 from ..plan.past import Owed
 from ..plan.record import PlanRecord
-from ..results import eligibility
+from ..results import confirmations, eligibility
 from ..results.dataset_layout import read_labels
 from ..results.sessions import PAIRED
 from .expected_file import CoverageKey, ExpectedFile
@@ -37,11 +38,13 @@ class SessionPlan:
 
     :param excused: cases that are not to be expected tonight.
     :param owed: cases that were not right before.
+    :param still: what is owed with tonight's measurements, from earlier sessions.
     """
 
     plan: PlanRecord
     excused: frozenset[ListedCase]
     owed: Mapping[ListedCase, Owed] = field(default_factory=dict)
+    still: Mapping[ListedCase, Owed] = field(default_factory=dict)
 
     def is_asked(self, place: CoverageKey, proofs: pl.DataFrame) -> bool:
         """Whether what is expected of whole sessions is to be expected of this one: not if only excused cases could prove it.
@@ -82,7 +85,8 @@ def find(folder: Path, system: str, cases: pl.DataFrame, session: str) -> Sessio
     if plan is None:
         return None
     owed = past.owed(folder, system, cases.filter(pl.col("session") != session))
-    return SessionPlan(plan, plan.known - plan.planned - set(owed), owed)
+    still = {case: one for case, one in past.owed(folder, system, cases).items() if one.session != session}
+    return SessionPlan(plan, plan.known - plan.planned - set(owed), owed, still)
 
 
 def missing(
@@ -115,7 +119,7 @@ def missing(
             why = "did not run" if row is None else f"{row['result']}: {first_line(row['reason']) or 'without proof'}"
             jobs.setdefault(_job(case), []).append(f"{case.name} ({why})")
     lines = [f"missing: planned and not proven: {_place(job)}: {_few(names)}" for job, names in jobs.items()]
-    lines += _owed(planned, proven, file, run, wholly)
+    lines += _owed(planned, proven, file, run, wholly) + _elsewhere(planned, found, proven, file, run)
     return lines, [f"planned and skipped, never proven here: {_few(skipped)}"] if skipped else []
 
 
@@ -127,8 +131,33 @@ def _owed(planned: SessionPlan, proven: Collection[ListedCase], file: ExpectedFi
         if case in planned.plan.planned or case in proven or not (there or wholly) or is_retired(file, run, case, owed.proven):
             continue
         gone = "" if there else f"; it no longer exists: bring it back, or retire it in {file.source or 'expected.yaml'}"
-        jobs.setdefault(_job(case), []).append(f"{case.name} ({owed.why} on {owed.day}{gone})")
+        jobs.setdefault(_job(case), []).append(f"{case.name} ({owed}{gone})")
     return [f"missing: not right when last tried and not planned: {_place(job)}: {_few(names)}" for job, names in jobs.items()]
+
+
+def _elsewhere(
+    planned: SessionPlan,
+    found: Mapping[ListedCase, Mapping[str, Any]],
+    proven: Collection[ListedCase],
+    file: ExpectedFile,
+    run: str | None,
+) -> list[str]:
+    """One sentence for each job of which cases were measured tonight in another way than where they were not right.
+
+    :param found: tonight's row of each case.
+    """
+    jobs: dict[CoverageKey, list[str]] = {}
+    for case, owed in sorted(planned.still.items()):
+        if case in proven and not is_retired(file, run, case, owed.proven):
+            on = confirmations.MeasuredOn.of_row(found[case])
+            nodes = on.job or on.hosts
+            other = f"on {confirmations.named(nodes)}" if not set(owed.nodes) <= set(nodes) else "under another condition"
+            jobs.setdefault(_job(case), []).append(f"{case.name} ({owed}; tonight {other})")
+    remedy = f"measure it so, or retire it in {file.source or 'expected.yaml'}"
+    return [
+        f"missing: not measured again as it was when it was not right: {_place(job)}: {_few(names)}: {remedy}"
+        for job, names in jobs.items()
+    ]
 
 
 def is_retired(file: ExpectedFile, run: str | None, case: ListedCase, proven: date | None) -> bool:

@@ -126,7 +126,8 @@ def make(request: Request, listing: Listing | None = None, smoke: Collection[Lis
     misfit = _misfit(candidates, tonight, request.budget)
     ahead = [tonight] if misfit else candidates.ahead(state, tonight, request.day, request.nights)
     broken += [misfit] if misfit else [*left_out(candidates, state, tonight), *_overdue(candidates, ahead, request.budget)]
-    written = _record(request, listing, candidates, tonight, cost, wall, before, broken)
+    asked = {number: before.owed[listing.cases[number]].nodes for number in state.failed if number in tonight.reasons}
+    written = _record(request, listing, candidates, tonight, cost, wall, before, broken, asked)
     return NightPlan(request, written, candidates, state, cost, ahead, before, misfit)
 
 
@@ -288,6 +289,7 @@ def _record(
     wall: float,
     before: PastNights,
     broken: Sequence[str],
+    asked: Mapping[int, tuple[str, ...]],
 ) -> PlanRecord:
     taken = [cost[number] for number in tonight.reasons]
     predicted = Prediction(
@@ -301,7 +303,10 @@ def _record(
         history = before.cases.get(case)
         why = tonight.reasons.get(number, choice.NO_ROOM)
         rows.append(
-            PlannedCase(case, number in tonight.reasons, why, history.proven if history else None, cost[number].seconds)
+            PlannedCase(
+                *(case, number in tonight.reasons, why, history.proven if history else None, cost[number].seconds),
+                asked.get(number, ()),
+            )
         )
     covered = {pair for number in tonight.reasons for pair in candidates.pairs.of[number]}
     return PlanRecord(

@@ -6,7 +6,8 @@ day (UTC) with sessions of the label.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from .. import withdrawals
 from ..results import confirmations, eligibility, selectors, session_values
-from ..results.dataset_layout import read_labels
+from ..results.dataset_layout import read_condition, read_labels
 from ..results.sessions import PAIRED
 from . import record
 from .cases import ListedCase
@@ -35,6 +36,8 @@ RUNS = 3
 MOST_PLANS = 14
 #: What a case was that is owed.
 SKIPPED, FAILED, MISSED, NOT_RUN = "skipped", "failed", "missed a reference", "did not run"
+#: Of a condition: its level, and what else makes it another measurement than the case's name says.
+_ALIKE = ("depth", "suite_options", "striped", "tuned", "oversubscribed", "network")
 #: What names a case in the table ``cases``.
 _CASE = ("partition", "stack", "name")
 
@@ -65,11 +68,42 @@ class Owed(NamedTuple):
 
     :param why: in a word, with the reason.
     :param proven: the last day on which it was proven; ``None``: never.
+    :param session: in which it was not right.
+    :param nodes: of its job there, as the scheduler calls them: it is owed until it is right on these. None where it never
+        ran, so that any do.
     """
 
     why: str
     day: date
     proven: date | None
+    session: str = ""
+    nodes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.why} on {self.day}" + (f" on {confirmations.named(self.nodes)}" if self.nodes else "")
+
+
+class _Try(NamedTuple):
+    """A case in one session.
+
+    :param state: what it was; empty: right.
+    :param on: the nodes of its job; none where it never ran.
+    :param alike: level and further facts of its condition, of what failed the level alone; none where that is not stored.
+    :param metrics: those with a reference that was missed; of what was right all that were looked at.
+    """
+
+    started: datetime
+    session: str
+    state: str
+    reason: str = ""
+    on: frozenset[str] = frozenset()
+    alike: tuple[str, ...] = ()
+    metrics: frozenset[str] = frozenset()
+
+    def settles(self, owed: _Try) -> bool:
+        """Whether being right this once is what an earlier one lacked: the same nodes, condition and references."""
+        alike = not owed.on or self.alike[: len(owed.alike)] == owed.alike
+        return owed.on <= self.on and alike and (owed.state != MISSED or owed.metrics <= self.metrics)
 
 
 @dataclass(frozen=True)
@@ -149,47 +183,85 @@ def owed(folder: Path, system: str, cases: pl.DataFrame) -> dict[ListedCase, Owe
     """Cases that were not right in the last session that was to measure them, and so are expected until they are.
 
     Right is what is proven and missed no reference, or none that was missed again (:mod:`..results.confirmations`). What was
-    skipped is not where it was proven before. Of what an interruption kept from running nothing is known.
+    skipped is not where it was proven before. Of what an interruption kept from running nothing is known. A fault of some
+    nodes is none of others, and a shorter measurement does not see it: what was not right is owed until it is right on the same
+    nodes, under the same condition, with all references that were missed.
 
     :param cases: rows of the table ``cases`` of the sessions of one label.
     :raises BadInput: a damaged dataset.
     """
     own = cases.filter(~pl.col("superseded").fill_null(False), ~pl.col("case").str.ends_with(PAIRED)).drop_nulls(list(_CASE))
     rows = own.filter(pl.col("result") != eligibility.INTERRUPTED, ~_beside_planned())
-    proven = set(eligibility.split_cases(rows).proven["case"])
-    states: dict[ListedCase, list[tuple[datetime, str, str, str]]] = {}
+    tried: dict[ListedCase, list[_Try]] = {}
     days: dict[ListedCase, date] = {}
-    missed: dict[str, set[ListedCase]] = {}
-    wrong = pl.col("gates").list.eval(~pl.element().struct.field("outcome").is_in([PASS, NO_REFERENCE])).list.any()
-    columns = (*_CASE, "started", "session", "case", "result", "reason", "run")
-    for row in rows.select(*columns, missed=wrong.fill_null(False)).sort("started", "run").to_dicts():
-        case, day = ListedCase(*(row[name] for name in _CASE)), row["started"].date()
-        state = ""
-        if row["result"] == "skip":
-            state = SKIPPED
-        elif row["case"] not in proven:
-            state = FAILED
-        elif row["missed"] and row["result"] != "xfail":
-            state = MISSED
+    proven = set(eligibility.split_cases(rows).proven["case"])
+    columns = (*_CASE, "started", "session", "case", "result", "reason", "gates", "nodelist", "condition")
+    for row in rows.sort("started", "run").select(columns).to_dicts():
+        case = ListedCase(*(row[name] for name in _CASE))
         if row["case"] in proven:
-            days[case] = day
-        states.setdefault(case, []).append((row["started"], row["session"], state, first_line(row["reason"]) if state else ""))
+            days[case] = row["started"].date()
+        tried.setdefault(case, []).append(_try(row, row["case"] in proven))
     for case, started, session in _not_run(folder, own):
-        states.setdefault(case, []).append((started, session, NOT_RUN, ""))
+        tried.setdefault(case, []).append(_Try(started, session, NOT_RUN))
+    left = {case: _debts(tries, case in days) for case, tries in tried.items()}
+    missed: dict[str, set[ListedCase]] = {}
+    for case, debts in left.items():
+        for one in debts:
+            if one.state == MISSED:
+                missed.setdefault(one.session, set()).add(case)
+    reached = set(_reached_again(folder, system, cases, missed))
     found = {}
-    for case, tried in states.items():
-        started, session, *_ = max(tried)
-        last = [(state, reason) for _, name, state, reason in tried if name == session]
-        ran = [one for one in last if one[0] != SKIPPED] or last
-        state, reason = next((one for one in ran if one[0]), ("", ""))
-        if not state or (state == SKIPPED and case not in days):
-            continue
-        if state == MISSED:
-            missed.setdefault(session, set()).add(case)
-        found[case] = Owed(f"{state}: {reason}" if reason and state != MISSED else state, started.date(), days.get(case))
-    for case in _reached_again(folder, system, cases, missed):
-        del found[case]
+    for case, debts in left.items():
+        # One of a node is owed where others are none's: what is measured anywhere settles these.
+        rest = [one for one in debts if (one.session, case) not in reached]
+        first = min(rest, key=lambda one: (not one.on, one.started), default=None)
+        if first:
+            why = f"{first.state}: {first.reason}" if first.reason and first.state != MISSED else first.state
+            found[case] = Owed(why, first.started.date(), days.get(case), first.session, tuple(sorted(first.on)))
     return found
+
+
+def _try(row: Mapping[str, Any], proven: bool) -> _Try:
+    """What became of a case.
+
+    :param row: of ``cases``.
+    """
+    gates = row["gates"] or ()
+    missed = [gate["metric"] for gate in gates if gate["outcome"] not in (PASS, NO_REFERENCE)]
+    state = ""
+    if row["result"] == "skip":
+        state = SKIPPED
+    elif not proven:
+        state = FAILED
+    elif missed and row["result"] != "xfail":
+        state = MISSED
+    on, condition = confirmations.MeasuredOn.of_row(row), read_condition(row["condition"])
+    return _Try(
+        row["started"],
+        row["session"],
+        state,
+        first_line(row["reason"]) if state else "",
+        frozenset(() if state == SKIPPED else on.job or on.hosts),
+        tuple(str(condition.get(name)) for name in (_ALIKE[:1] if state == FAILED else _ALIKE)) if "depth" in condition else (),
+        frozenset(missed if state == MISSED else (gate["metric"] for gate in gates)),
+    )
+
+
+def _debts(tries: Sequence[_Try], was_proven: bool) -> list[_Try]:
+    """What of a case is still to be right: of each set of nodes the newest time it was not.
+
+    :param was_proven: ever: what never was and is skipped owes nothing.
+    """
+    debts: dict[frozenset[str], _Try] = {}
+    for _, together in itertools.groupby(sorted(tries, key=lambda one: one[:2]), key=lambda one: one[:2]):
+        session = list(together)
+        # Beside a run, what was skipped of the same case says nothing.
+        ran = [one for one in session if one.state != SKIPPED] or session
+        for one in ran:
+            if not one.state:
+                debts = {nodes: owed for nodes, owed in debts.items() if not one.settles(owed)}
+        debts.update({one.on: one for one in ran if one.state and (was_proven or one.state != SKIPPED)})
+    return list(debts.values())
 
 
 def _not_run(folder: Path, own: pl.DataFrame) -> Iterator[tuple[ListedCase, datetime, str]]:
@@ -207,8 +279,8 @@ def _not_run(folder: Path, own: pl.DataFrame) -> Iterator[tuple[ListedCase, date
 
 def _reached_again(
     folder: Path, system: str, cases: pl.DataFrame, missed: Mapping[str, Collection[ListedCase]]
-) -> Iterator[ListedCase]:
-    """Those of some cases all of whose missed references were reached when they were measured again.
+) -> Iterator[tuple[str, ListedCase]]:
+    """Session and name of those of some cases all of whose missed references were reached when they were measured again.
 
     :param missed: by session.
     """
@@ -222,7 +294,7 @@ def _reached_again(
             for one in confirmations.missed_references(cases.filter(pl.col("session") == session), again)
             if one.outcome != confirmations.NOT_SEEN_AGAIN
         }
-        yield from set(wanted) - stays
+        yield from ((session, case) for case in set(wanted) - stays)
 
 
 def _beside_planned() -> pl.Expr:

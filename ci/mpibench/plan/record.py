@@ -39,6 +39,7 @@ class PlannedCase:
     :param why: why it is, or is not (:mod:`.choice`).
     :param proven: the day it was last proven before; ``None``: never.
     :param seconds: how long its job is expected to take.
+    :param nodes: that its job is to ask for, as it was not right on these; none: any.
     """
 
     case: ListedCase
@@ -46,6 +47,7 @@ class PlannedCase:
     why: str
     proven: date | None
     seconds: float
+    nodes: tuple[str, ...] = ()
 
     @property
     def cell(self) -> tuple[str, str, str]:
@@ -136,6 +138,7 @@ def _row(one: PlannedCase) -> dict[str, Any]:
         "why": one.why,
         "proven": proven,
         "seconds": round(float(one.seconds), 1),
+        **({"nodes": list(one.nodes)} if one.nodes else {}),
     }
 
 
@@ -181,7 +184,8 @@ def read(path: Path) -> PlanRecord:
 def _case(row: Mapping[str, Any]) -> PlannedCase:
     proven = date.fromisoformat(row["proven"]) if row["proven"] else None
     case = ListedCase(row["partition"], row["stack"], row["name"])
-    return PlannedCase(case, row["planned"], row["why"], proven, float(row["seconds"]))
+    nodes = tuple(map(str, row.get("nodes", ())))
+    return PlannedCase(case, row["planned"], row["why"], proven, float(row["seconds"]), nodes)
 
 
 def find(folder: Path, wanted: str) -> PlanRecord:

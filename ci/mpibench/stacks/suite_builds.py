@@ -22,6 +22,7 @@ from types import FrameType
 
 from reframe_tests.harness.vocabulary import BadInput
 
+from ..cluster import kernel
 from .benchmark_programs import suite_of
 from .releases import Tarball
 
@@ -30,6 +31,9 @@ HEARTBEAT_S = 30.0
 _NEEDS_MPI_4 = ("MPI4",)
 #: Flags that IMB's Makefiles append to whatever is asked for: no optimisation, warnings as errors.
 _APPENDED = re.compile(r"^(override C(?:XX)?FLAGS \+=.*?)\s-(?:O[03]|Werror)\b", re.M)
+
+#: Starts a command in a group of processes, and ends all of these at SIGTERM.
+_GUARD = """trap 'trap "" TERM; kill -TERM 0; exit 143' TERM; "$@" & wait $!"""
 
 Say = Callable[[str], object]
 
@@ -106,11 +110,12 @@ def _ask_compiler(wrapper: Path, environ: Mapping[str, str]) -> str:
     return lines[0]
 
 
-def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: Say = print) -> Built:
+def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: Say = print, lock: int = -1) -> Built:
     """Build a suite and put its programs into a folder.
 
     :param into: folder the suite's own is made in.
     :param work: a folder for the sources while they are built, removed at the end; the log stays beside it.
+    :param lock: descriptor of a lock that is held as long as anything builds, also after this process was killed.
     :raises BuildError: with one sentence, which names the log.
     """
     log = work.with_name(f"{work.name}.log")
@@ -122,7 +127,7 @@ def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: S
         try:
             top = unpack(tarball, work)
             say(f"building {top.name} with {compilers.cc} ({compilers.says}); its log is {log}")
-            made = _Make(compilers, log, say, top.name)
+            made = _Make(compilers, log, say, top.name, lock)
             with _ended_by_signals():
                 configured = (_osu if tarball.suite == "osu" else _imb)(made, top, prefix)
         finally:
@@ -214,6 +219,7 @@ class _Make:
     log: Path
     say: Say
     what: str
+    lock: int
 
     def __call__(self, words: Sequence[str], folder: Path) -> None:
         """Run a command, and everything it starts is gone at the end.
@@ -226,8 +232,9 @@ class _Make:
             stream.flush()
             start = stream.tell()
             process = subprocess.Popen(
-                list(words), cwd=folder, env=dict(self.compilers.environ), start_new_session=True, stdin=subprocess.DEVNULL,
-                stdout=stream, stderr=stream,
+                ["sh", "-c", _GUARD, "sh", *words], cwd=folder, env=dict(self.compilers.environ), start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, pass_fds=[self.lock] if self.lock >= 0 else [],
+                preexec_fn=lambda: kernel.die_with_parent(signal.SIGTERM),  # killed, too, this process must not build on
             )  # fmt: skip
             try:
                 while process.poll() is None:

@@ -24,6 +24,7 @@ from reframe_tests.harness.suites.mpi4py.rows import NAME as INSTRUMENT_SUITE
 from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
+from ..night import preconditions
 from . import benchmark_programs, installed_mpi, modules, probe, releases, suite_builds, writer
 
 ORIGIN = "system"
@@ -75,9 +76,7 @@ def add(
     title = name or f"{mpi.identity.mpi}-{ORIGIN}"
     folder = into or root / "environments" / ORIGIN / title
     path = folder / writer.METADATA
-    if path.exists():
-        raise BadInput(f"{path} already describes a stack '{title}'; 'mpibench stacks remove {title}' first, or give a --name.")
-    writer.check_name(title, path, root)
+    _expect_free(title, path, root)
     tarballs = [releases.find(word, say=say) for word in builds]
     if twice := next((each.suite for each in tarballs if [other.suite for other in tarballs].count(each.suite) > 1), ""):
         raise BadInput(
@@ -96,28 +95,43 @@ def add(
     say(f"{mpi.mpirun}: {mpi.identity.mpi} {mpi.identity.version}, launcher {mpi.family}, library {mpi.library}")
     for variable in brought.left_out:
         say(f"{variable} is not compared later: its value is another one for each user, or each time the modules are loaded.")
-    if into and into.exists() and (not into.is_dir() or any(into.iterdir())):
-        raise BadInput(f"{into} is there already and not an empty folder; name one of the stack's own with --into.")
-    shutil.rmtree(folder, ignore_errors=True)  # what a killed command left
-    try:
-        inside = metadata.enter(metadata.parse(document, path), clean)
-        built = _build(tarballs, mpi, {**outside, **inside}, folder, root / BUILDS / title, say)
-        programs = {name: file for name, file in programs.items() if benchmark_programs.suite_of(name) not in built}
-        programs |= benchmark_programs.search(suite.prefix for suite in built.values())
-        links = link(document, programs, path, clean)
-        found = benchmark_programs.prove(programs, metadata.parse(document, path), clean, links, needed=bool(binaries or built))
-        for program, reason in found.left_out.items():
-            if benchmark_programs.suite_of(program) in built:
-                raise BadInput(f"{programs[program]} was built and does not run: {reason}.")
-            say(f"{program} is left out: {reason}.")
-        try_mpi4py(document, path, clean, say)
-        complete(document, found, root, {suite: each.facts for suite, each in built.items()})
-        stack = writer.register(document, path, root=root, contradict=lambda stack, _: _contradict(stack, clean))
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    # Two of one name would each take away what the other makes.
+    with preconditions.only_one(root / BUILDS, "mpibench stacks add", f".{title}.lock", f"on stack '{title}'") as lock:
+        _expect_free(title, path, root)
+        if into and into.exists() and (not into.is_dir() or any(into.iterdir())):
+            raise BadInput(f"{into} is there already and not an empty folder; name one of the stack's own with --into.")
+        shutil.rmtree(folder, ignore_errors=True)  # what a killed command left
+        try:
+            inside = metadata.enter(metadata.parse(document, path), clean)
+            built = _build(tarballs, mpi, {**outside, **inside}, folder, root / BUILDS / title, say, lock)
+            programs = {name: file for name, file in programs.items() if benchmark_programs.suite_of(name) not in built}
+            programs |= benchmark_programs.search(suite.prefix for suite in built.values())
+            links = link(document, programs, path, clean)
+            whole, needed = metadata.parse(document, path), bool(binaries or built)
+            found = benchmark_programs.prove(programs, whole, clean, links, needed=needed)
+            for program, reason in found.left_out.items():
+                if benchmark_programs.suite_of(program) in built:
+                    raise BadInput(f"{programs[program]} was built and does not run: {reason}.")
+                say(f"{program} is left out: {reason}.")
+            try_mpi4py(document, path, clean, say)
+            complete(document, found, root, {suite: each.facts for suite, each in built.items()})
+            stack = writer.register(document, path, root=root, contradict=lambda stack, _: _contradict(stack, clean))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
     say(f"{title}: registered in {path}; it runs {', '.join([*stack.binaries, *_instruments(stack)]) or 'nothing yet'}")
     return stack
+
+
+def _expect_free(title: str, path: Path, root: Path) -> None:
+    """Make sure that nothing has the name yet.
+
+    :param path: the metadata file that is to be written.
+    :raises BadInput: something has.
+    """
+    if path.exists():
+        raise BadInput(f"{path} already describes a stack '{title}'; 'mpibench stacks remove {title}' first, or give a --name.")
+    writer.check_name(title, path, root)
 
 
 def _examine(
@@ -142,9 +156,11 @@ def _build(
     folder: Path,
     work: Path,
     say: Say,
+    lock: int,
 ) -> dict[str, suite_builds.Built]:
     """Suites built for an MPI, by name.
 
+    :param lock: descriptor of a lock that is held as long as anything builds.
     :raises BadInput: one cannot be built.
     """
     if not tarballs:
@@ -152,7 +168,7 @@ def _build(
     environ = {**environ, "PATH": f"{mpi.mpirun.parent}:{environ['PATH']}"}
     compilers = suite_builds.find_compilers(mpi.mpirun, mpi.prefix, environ)
     return {
-        each.suite: suite_builds.build(each, compilers, folder, work.with_name(f"{work.name}-{each.suite}"), say)
+        each.suite: suite_builds.build(each, compilers, folder, work.with_name(f"{work.name}-{each.suite}"), say, lock)
         for each in tarballs
     }
 

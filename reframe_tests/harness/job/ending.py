@@ -6,6 +6,7 @@ ReFrame waits until a job is over and then asks only the test; the state itself 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -126,3 +127,15 @@ def ask_for_one_node(job: Any, partition: Any, nodes: int) -> None:
     job.options += words
     if job.launcher.registered_name == "srun":
         job.launcher.options += words
+
+
+def ask_for_nodes(job: Any, partition: Any, count: int, wanted: Sequence[str]) -> None:
+    """Have a job ask for nodes by name, where its scheduler can be asked and nobody chose or left out nodes otherwise.
+
+    :param job: ReFrame's.
+    :param count: nodes of the job.
+    """
+    option = batch_systems.ask_for_nodes(partition.scheduler.registered_name, wanted)
+    chosen = any(re.match(r"--(nodelist|exclude|nodefile)\b|-[wxF]", word) for word in (*job.options, *job.cli_options))
+    if option and len(wanted) == count and not chosen:
+        job.options += [f"--{option}"]

@@ -20,6 +20,8 @@ from ..vocabulary import ALL_NODES, ALL_NODES_WORD, SITE_FILES, NotMeasured
 
 #: They were idle a moment ago; where others took them, waiting for all of them at once could take days.
 PATIENCE = "5m"
+#: For nodes that are asked for by name: the other jobs of a night may have them first, somebody's for days.
+PATIENCE_BY_NAME = "1h"
 #: Growth begins with two.
 FEWEST = 2
 #: Share of a partition's nodes that must be idle unless the site says otherwise: with less it is not the machine that is
@@ -92,9 +94,12 @@ def count(nodes: int, group: str, job: Any, extras: Mapping[str, Any], *, dry_ru
     return found
 
 
-def patience(test: Any) -> Any:
-    """How long a job may wait: as the user says, else :data:`PATIENCE` for nodes that were idle, else without end."""
-    return test.max_pending_time or (PATIENCE if test.nodes == ALL_NODES else None)
+def patience(test: Any, *, named: bool = False) -> Any:
+    """How long a job may wait: as the user says, else :data:`PATIENCE` for nodes that were idle, else without end.
+
+    :param named: it asks for nodes by name.
+    """
+    return test.max_pending_time or (PATIENCE if test.nodes == ALL_NODES else PATIENCE_BY_NAME if named else None)
 
 
 def as_stored(nodes: int) -> dict[str, str]:

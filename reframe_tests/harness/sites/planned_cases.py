@@ -28,12 +28,14 @@ class PlannedCases(NamedTuple):
 
     :param places: name of a test as ReFrame shows it, to its partitions (without their system) and stacks.
     :param seconds: name, partition and stack of cases that were proven before, to how long their jobs take.
+    :param nodes: the same of cases that are to be measured on certain nodes, to these.
     """
 
     file: Path
     system: str
     places: Mapping[str, frozenset[tuple[str, str]]]
     seconds: Mapping[tuple[str, str, str], float]
+    nodes: Mapping[tuple[str, str, str], tuple[str, ...]]
 
 
 def find(environ: Mapping[str, str] = os.environ) -> PlannedCases | None:
@@ -57,6 +59,7 @@ def _read(path: Path, changed_ns: int, size: int) -> PlannedCases:
     """The last two say which writing of the file is meant."""
     places: dict[str, set[tuple[str, str]]] = {}
     seconds: dict[tuple[str, str, str], float] = {}
+    nodes: dict[tuple[str, str, str], tuple[str, ...]] = {}
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         system = content["system"]
@@ -66,11 +69,13 @@ def _read(path: Path, changed_ns: int, size: int) -> PlannedCases:
                 places.setdefault(name, set()).add((partition, stack))
                 if case.get("proven"):
                     seconds[name, partition, stack] = float(case["seconds"])
+                if case.get("nodes"):
+                    nodes[name, partition, stack] = tuple(map(str, case["nodes"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(
             f"{path}, which {VARIABLE} names, is no plan ({type(error).__name__}: {error}): write it again."
         ) from None
-    return PlannedCases(path, str(system), {name: frozenset(found) for name, found in places.items()}, seconds)
+    return PlannedCases(path, str(system), {name: frozenset(found) for name, found in places.items()}, seconds, nodes)
 
 
 def narrow(tests: Iterable[Any], system: str) -> None:
@@ -110,3 +115,13 @@ def seconds_of(name: str, partition: str, stack: str) -> float | None:
     """
     plan = find()
     return plan.seconds.get((name, partition, stack)) if plan else None
+
+
+def nodes_of(name: str, partition: str, stack: str) -> tuple[str, ...]:
+    """The nodes that a case is to be measured on, where it was not right; none without a plan, and where any will do.
+
+    :param name: of the test, as ReFrame shows it.
+    :param partition: without its system.
+    """
+    plan = find()
+    return plan.nodes.get((name, partition, stack), ()) if plan else ()

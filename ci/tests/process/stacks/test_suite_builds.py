@@ -78,7 +78,7 @@ def add(tmp_path: Path, mpi: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
 
 def left(tmp_path: Path) -> list[Path]:
     """What is registered or half built."""
-    return [path for path in (tmp_path / "project").rglob("*") if path.is_file() and path.suffix != ".log"]
+    return [path for path in (tmp_path / "project").rglob("*") if path.is_file() and path.suffix not in (".log", ".lock")]
 
 
 def test_what_is_built_is_registered_with_its_facts(tmp_path: Path, tarball, add) -> None:
@@ -92,7 +92,8 @@ def test_what_is_built_is_registered_with_its_facts(tmp_path: Path, tarball, add
     assert facts["compiler"] and facts["configure"] == (
         f"./configure --prefix={folder}/osu CC={tmp_path}/mpi/bin/mpicc CXX={tmp_path}/mpi/bin/mpicxx"
     )
-    assert [path.name for path in (tmp_path / "project/results/builds").iterdir()] == ["openmpi-system-osu.log"]
+    rest = {path.name for path in (tmp_path / "project/results/builds").iterdir()}
+    assert rest == {"openmpi-system-osu.log", ".openmpi-system.lock"}
     assert system.remove("openmpi-system", tmp_path / "project") == folder and not folder.exists()
 
 
@@ -199,19 +200,68 @@ def test_the_same_suite_twice_is_refused(tmp_path: Path, mpi: Path, tarball) -> 
         system.add(str(mpi), builds=[word, word], root=tmp_path / "project", say=lambda text: None)
 
 
+#: A configure that starts a process which writes down its number and would go on for long.
+SLOW = "#!/bin/sh\nsleep 600 & echo $! >{0}/started; wait"
+
+
+class Building:
+    """``stacks add --build`` as a process of its own, of which something is being built."""
+
+    def __init__(self, tmp_path: Path, mpi: Path, tarball: Path, into: Path) -> None:
+        self.words = ["stacks", "add", "--mpirun", str(mpi), "--name", "ended_by_a_test", "--into", str(into)]
+        self.words += ["--build", f"osu={tarball}"]
+        self.process = self.start()
+        started = tmp_path / "started"
+        deadline = time.monotonic() + 120
+        while not started.is_file() or not started.read_text().strip():
+            assert time.monotonic() < deadline and self.process.poll() is None
+            time.sleep(0.05)
+        self.child = Path("/proc", started.read_text().strip())
+
+    def start(self) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", "import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))", *self.words]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def has_child(self) -> bool:
+        try:
+            return (self.child / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except OSError:
+            return False
+
+
 def test_a_build_that_is_ended_leaves_nothing(tmp_path: Path, mpi: Path, tarball) -> None:
-    path = tarball(configure="#!/bin/sh\necho $$ >" + str(tmp_path / "started") + "; exec sleep 600")
     into = tmp_path / "stack"
-    words = ["stacks", "add", "--mpirun", str(mpi), "--name", "ended_by_a_test", "--build", f"osu={path}", "--into", str(into)]
-    command = [sys.executable, "-c", "import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))", *words]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "started").is_file() or not (tmp_path / "started").read_text().strip():
-        assert time.monotonic() < deadline and process.poll() is None
+    building = Building(tmp_path, mpi, tarball(configure=SLOW.format(tmp_path)), into)
+    building.process.send_signal(signal.SIGTERM)
+    said, _ = building.process.communicate(timeout=120)
+    assert building.process.returncode not in (0, -signal.SIGTERM) and "Traceback" not in said
+    assert not into.exists() and not building.has_child()
+
+
+def test_two_builds_of_one_stack_do_not_take_away_each_others(tmp_path: Path, mpi: Path, tarball) -> None:
+    """The second one says who is at it, and the first one goes on."""
+    into = tmp_path / "stack"
+    building = Building(tmp_path, mpi, tarball(configure=SLOW.format(tmp_path)), into)
+    second = building.start()
+    said, _ = second.communicate(timeout=120)
+    assert second.returncode == 2 and "at work on stack 'ended_by_a_test': wait for it, or end it" in said, said
+    assert f"process {building.process.pid} on " in said and building.has_child()
+    building.process.terminate()
+    building.process.communicate(timeout=120)
+
+
+def test_a_build_whose_command_was_killed_ends_and_can_be_repeated(tmp_path: Path, mpi: Path, tarball) -> None:
+    into = tmp_path / "stack"
+    building = Building(tmp_path, mpi, tarball(configure=SLOW.format(tmp_path)), into)
+    building.process.kill()
+    building.process.communicate(timeout=120)
+    deadline = time.monotonic() + 60
+    while building.has_child():
+        assert time.monotonic() < deadline, "it would build on"
         time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=120)
-    child = Path("/proc", (tmp_path / "started").read_text().strip())
-    assert process.returncode not in (0, -signal.SIGTERM) and "Traceback" not in said
-    assert not into.exists()
-    assert not child.exists() or (child / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    assert not (into / "stack.json").exists()
+    (tmp_path / "started").unlink()
+    again = Building(tmp_path, mpi, tmp_path / f"{NAME}.tar.gz", into)  # nothing holds the lock any more
+    again.process.terminate()
+    again.process.communicate(timeout=120)
+    assert not into.exists() and not again.has_child()

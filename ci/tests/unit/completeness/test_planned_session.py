@@ -202,7 +202,7 @@ def test_what_was_not_right_is_expected_until_it_is_right_again(tmp_path: Path, 
     assert list(before.owed) == REST[:1] and before.owed[REST[0]].proven == (
         (FIRST + timedelta(days=6)).date() if how == "missed a reference" else (FIRST + timedelta(days=5)).date()
     )
-    night(tmp_path, 9, REST, plan(tmp_path, 9, REST))
+    right_night(tmp_path, 9, "n1,n2", {})
     assert judge(tmp_path, night(tmp_path, 10, FIRST_ONES, plan(tmp_path, 10, FIRST_ONES))).complete
 
 
@@ -217,6 +217,56 @@ def test_a_missed_reference_that_was_reached_again_is_right_and_one_that_other_n
         write_session(top / "set", 30, sizes=(8,), where=where, labels=labels, started=FIRST + timedelta(days=1, hours=1))
         answer = judge(top, night(top, 2, FIRST_ONES, plan(top, 2, FIRST_ONES)))
         assert answer.complete is complete, answer.lines()
+
+
+def right_night(folder: Path, number: int, nodes: str, condition: dict[str, object], metric: str = "bandwidth") -> str:
+    """A planned night that reaches the reference of what was owed, on some nodes."""
+    made = plan(folder, number, REST[:1])
+    where = {"name": REST[0].name, "group": ALL[REST[0]][0], "ppn": ALL[REST[0]][1], "stack": REST[0].stack, "nodelist": nodes}
+    where["gates"] = [gate_of(metric, 99.0, 100.0)]
+    labels = {"run": "nightly", record.LABEL: made.id}
+    return write_session(folder / "set", number, sizes=(8,), where=where, labels=labels, condition=condition)
+
+
+@pytest.mark.parametrize("how", ["timed out", "missed a reference"])
+@pytest.mark.parametrize(
+    ("nodes", "depth", "metric", "settled"),
+    [
+        ("n2,n1", "nightly", "bandwidth", True),
+        ("n1,n3", "nightly", "bandwidth", False),
+        ("n1,n2", "smoke", "bandwidth", False),
+        ("n1,n2", "nightly", "another", None),
+    ],
+)
+def test_what_was_not_right_is_right_again_on_the_same_nodes_only(
+    tmp_path: Path, how: str, nodes: str, depth: str, metric: str, settled: bool | None
+) -> None:
+    """And under the same condition, with the references that were missed; a night elsewhere says so."""
+    if settled is None:
+        settled = how == "timed out"
+    night(tmp_path, 0, ALL)
+    wrong = odd_night(tmp_path, 1, REST[:1], FIRST_ONES, {**WRONG[how], "condition": '{"depth": "nightly"}'})
+    answer = judge(tmp_path, right_night(tmp_path, 2, nodes, {"depth": depth}, metric))
+    lines = [line for line in answer.missing if "not measured again as it was when it was not right" in line]
+    assert bool(lines) is not settled, answer.lines()
+    assert all(f"{how}" in line and "on 2026-01-06 on n1, n2; tonight" in line for line in lines)
+    assert all(("tonight on n1, n3" in line) is (nodes == "n1,n3") for line in lines)
+    before = past.read(tmp_path / "set", "testbed", "nightly", (FIRST + timedelta(days=3)).date())
+    assert (REST[0] in before.owed) is not settled
+    if not settled:
+        assert before.owed[REST[0]].nodes == ("n1", "n2") and before.owed[REST[0]].session == wrong
+    right_night(tmp_path, 3, "n1,n2", {"depth": "nightly"})
+    assert not past.read(tmp_path / "set", "testbed", "nightly", (FIRST + timedelta(days=4)).date()).owed
+
+
+def test_what_other_nodes_did_wrong_too_is_owed_on_both(tmp_path: Path) -> None:
+    night(tmp_path, 0, ALL)
+    for number, nodes in ((1, "n1,n2"), (2, "n3,n4")):
+        odd_night(tmp_path, number, REST[:1], FIRST_ONES, {**MISSED_REFERENCE, "nodelist": nodes})
+    for number, nodes, rest in ((3, "n3,n4", ("n1", "n2")), (4, "n1,n2", None)):
+        right_night(tmp_path, number, nodes, {})
+        owed = past.read(tmp_path / "set", "testbed", "nightly", (FIRST + timedelta(days=number + 1)).date()).owed
+        assert (owed[REST[0]].nodes if owed else None) == rest
 
 
 def test_a_planned_case_that_did_not_run_is_expected_the_night_after(tmp_path: Path) -> None:

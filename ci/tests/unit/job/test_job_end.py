@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -92,3 +94,26 @@ def test_a_job_with_a_clean_environment_gives_its_ranks_what_its_script_sets(
     scheduler: str, access: list[str], lines: list[str]
 ) -> None:
     assert ending.start_lines(scheduler, access) == lines
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "count", "wanted", "chosen", "options"),
+    [
+        ("slurm", 2, ("c1", "c2"), [], ["--nodelist=c1,c2"]),
+        ("slurm_shared", 1, ("c1",), ["--account=x"], ["--nodelist=c1"]),
+        ("slurm", 2, (), [], []),
+        ("slurm", 4, ("c1", "c2"), [], []),
+        ("slurm", 2, ("c1", "c2"), ["--nodelist=c3,c4"], []),
+        ("slurm", 2, ("c1", "c2"), ["-w", "c3"], []),
+        ("slurm", 2, ("c1", "c2"), ["--exclude=c1"], []),
+        ("local", 1, ("here",), [], []),
+        ("torque", 2, ("c1", "c2"), [], []),
+    ],
+)
+def test_a_job_asks_for_nodes_by_name_unless_somebody_chose_others(
+    scheduler: str, count: int, wanted: Sequence[str], chosen: list[str], options: list[str]
+) -> None:
+    job = SimpleNamespace(options=[], cli_options=chosen)
+    partition = SimpleNamespace(scheduler=SimpleNamespace(registered_name=scheduler))
+    ending.ask_for_nodes(job, partition, count, wanted)
+    assert job.options == options

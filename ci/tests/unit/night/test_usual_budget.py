@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import planned_sites
+from mpibench.commands import nightly
 from mpibench.night import planned_night
 from tiny_site import write_site
 
@@ -36,3 +37,16 @@ def test_the_budget_of_a_night(
         partition["scheduler"] = scheduler
     write_site(tmp_path, system)
     assert planned_night.budget_of(environ, mode, options, tmp_path) == budget
+
+
+@pytest.mark.parametrize("budget", ["30m", "none"])
+def test_a_plan_is_made_of_what_a_killed_night_left_unexported_too(budget: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ReFrame had stored its session; the dataset, which plans are made of, lacked it."""
+    done: list[str] = []
+    monkeypatch.setenv("BUDGET", budget)
+    monkeypatch.setattr(nightly.session_values, "bring_up_to_date", lambda *where: done.append("exported") or ["a note"])
+    monkeypatch.setattr(nightly.planned_night, "begin", lambda *asked: done.append("planned"))
+    night = nightly.Night("nightly", "nightly", [], print, before=frozenset({"an earlier one"}))
+    nightly.make_plan(night)
+    assert done == (["exported", "planned"] if budget == "30m" else ["planned"])
+    assert night.notes == (["a note"] if budget == "30m" else [])

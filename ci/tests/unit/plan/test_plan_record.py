@@ -35,6 +35,17 @@ def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert record.of_session(tmp_path, {"run": "nightly"}, "mysystem", EVENING) is None
 
 
+def test_the_nodes_of_what_was_not_right_come_to_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = (dataclasses.replace(PLAN.cases[0], nodes=("c1", "c2")), PLAN.cases[1])
+    path = dataclasses.replace(PLAN, cases=rows).write(tmp_path)
+    assert [one.nodes for one in record.read(path).cases] == [("c1", "c2"), ()]
+    monkeypatch.setenv(planned_cases.VARIABLE, str(path))
+    assert planned_cases.nodes_of(ONE.name, ONE.partition, ONE.stack) == ("c1", "c2")
+    assert planned_cases.nodes_of(TWO.name, TWO.partition, TWO.stack) == ()
+    monkeypatch.delenv(planned_cases.VARIABLE)
+    assert planned_cases.nodes_of(ONE.name, ONE.partition, ONE.stack) == ()
+
+
 def test_two_plans_of_a_day_have_files_of_their_own(tmp_path: Path) -> None:
     other = dataclasses.replace(PLAN, budget="40m")
     assert PLAN.write(tmp_path) != other.write(tmp_path)
