@@ -10,19 +10,21 @@ a Test of Whether one of Two Random Variables is Stochastically Larger than the 
 
 - is inconclusive, slower than its margin and slower than in every night of the history
 
-is measured again. That its first session was slower than all nights is why it was chosen (probability ``1 / (n + 1)``) and
-counts for nothing: the candidate gets as many sessions as bring the probability of the rest, given the first, down to the
-policy's false discovery rate (:func:`sessions_wanted`: 7 against 5 nights, 5 against 8, 4 against 15, 3 against 30). It is
-regressed if it was slower in each of them than in every night and the fresh sessions alone are, by their median, slower than
-the margin. Otherwise all its sessions together are judged as one candidate, and that verdict becomes its own, unless it is
-regressed: then it stays inconclusive, since nothing is refused by another rule than this one.
+is measured again, until so many sessions were slower than all nights that chance does not do it. How many that are depends on
+how many metrics and bands were looked at, m in all, since one of them is slower by chance far more often than a given one, and
+on how many are still slower in every session, r of them: the fewest k with ``C(n + k, k) >= m / (r * rate)``, with the policy's
+false discovery rate (:func:`sessions_wanted`; of 50 all, or one alone: 4 or 12 sessions against 5 nights, 3 or 7 against 8, 2
+or 5 against 15, 2 or 3 against 30). It is regressed if it was slower in each of them than in every night and the fresh sessions
+alone are, by their median, slower than the margin. Otherwise all its sessions together are judged as one candidate, and that
+verdict becomes its own, unless it is regressed: then it stays inconclusive, since nothing is refused by another rule than this
+one.
 
-The number of sessions is fixed before, and what ends it early only lets a metric go. That a session is chosen and all k are
-slower has, for one metric, a probability of at most ``1 / C(n + k, k)`` (8 nights: 0.08 %), of m metrics that share nothing at
-most m times that. Given that it was chosen, the rate is the one asked for as far as the choice is that the first session was
-slower than all nights; it must be beyond the margin, too, which says more of the noise than its order.
-``mpibench error-rates`` draws whole sessions. What lasts longer than all k sessions, such as an hour's traffic of
-somebody else, makes them no exchangeable sessions and is refused.
+Where nothing has changed a session is refused by this rule with at most the policy's rate, however the metrics depend on one
+another and whenever the measuring ends: ``C(n + k, k)`` for as long as all k are slower, and 0 afterwards, is on average 1
+after each session, so that its mean over the m ever exceeds ``1 / rate`` with a probability of at most ``rate`` (J. Ville,
+Étude critique de la notion de collectif, 1939; of some of many: R. Wang, A. Ramdas, False Discovery Rate Control with E-values,
+J. R. Stat. Soc. B 84 (2022) 822-852). ``mpibench error-rates`` draws whole sessions. What lasts longer than all k sessions,
+such as an hour's traffic of somebody else, makes them no exchangeable sessions and is refused.
 """
 
 from __future__ import annotations
@@ -52,17 +54,17 @@ SLOWER_IN_ALL, JUDGED_TOGETHER, TOO_FEW = "slower in every session", "judged tog
 #: For the record.
 RULE = (
     "What one session leaves inconclusive is refused if each of the candidate's sessions is slower than every night of its "
-    "history, and the fresh ones are slower than the margin. There are so many that, once the first is slower than all nights, "
-    "the others are as well at most at the false discovery rate, if nothing has changed."
+    "history, and the fresh ones are slower than the margin. There are so many that, of all metrics and bands, as many are "
+    "slower in all of them at most at the false discovery rate, if nothing has changed."
 )
 
 Key = tuple[object, ...]
 
 
-def sessions_wanted(nights: int, rate: float) -> int:
-    """Sessions of a candidate whose first is slower than all nights: the others are, too, by chance at most at this rate."""
+def sessions_wanted(nights: int, rate: float, share: float) -> int:
+    """Sessions that are all slower than all nights, in this share of what is looked at, by chance at most at this rate."""
     count = 2
-    while math.comb(nights + count, count) * rate < nights + 1:
+    while math.comb(nights + count, count) * rate * share < 1:
         count += 1
     return count
 
@@ -75,6 +77,7 @@ class Inconclusive:
     :param keys: :data:`METRIC` or :data:`BAND`.
     :param nights: slowness (log) in each night of the history.
     :param sessions: slowness in each session of the candidate, in order: ``first`` of them the first judgement knew.
+    :param tests: metrics and bands that it is one of.
     :param needed: sessions that bring the probability down.
     :param why: why some of it was not measured again.
     """
@@ -84,7 +87,8 @@ class Inconclusive:
     nights: tuple[float, ...]
     sessions: tuple[float, ...]
     first: int
-    needed: int
+    tests: int
+    needed: int = 2
     why: str = ""
 
     @property
@@ -172,10 +176,14 @@ class Inconclusive:
 
 def find(first: Acceptance) -> list[Inconclusive]:
     """What the first judgement left inconclusive and more sessions may decide, the slowest first."""
-    rate = first.policy.false_discovery_rate
+    levels = [
+        (keys, rows.filter(pl.col("units") == SESSIONS))
+        for keys, rows in ((METRIC, first.judgement.metrics), (BAND, first.judgement.bands))
+    ]
+    tests = sum(rows.height for _, rows in levels)
     found = []
-    for keys, rows in ((METRIC, first.judgement.metrics), (BAND, first.judgement.bands)):
-        open_rows = rows.filter(pl.col("verdict") == INCONCLUSIVE, pl.col("units") == SESSIONS, pl.col("slower") > 0)
+    for keys, rows in levels:
+        open_rows = rows.filter(pl.col("verdict") == INCONCLUSIVE, pl.col("slower") > 0)
         if not open_rows.height:
             continue
         nights, own = (_levels(values, keys, open_rows, first.policy) for values in (_history(first), first.candidate.values))
@@ -184,10 +192,21 @@ def find(first: Acceptance) -> list[Inconclusive]:
             before, now = (tuple(side.get(key, {}).values()) for side in (nights, own))
             if len(before) < FEWEST_SESSIONS:  # of this size, though the curve has a history
                 continue
-            one = Inconclusive(row, keys, before, now, len(now), sessions_wanted(len(before), rate))
+            one = Inconclusive(row, keys, before, now, len(now), tests)
             if one.slower_in_all and math.log1p(row["slower"]) >= one.margin:
                 found.append(one)
-    return sorted(found, key=lambda one: -one.row["slower"])
+    return _with_needed(sorted(found, key=lambda one: -one.row["slower"]), first.policy)
+
+
+def _with_needed(found: Sequence[Inconclusive], policy: Policy) -> list[Inconclusive]:
+    """The same with the sessions that each needs beside those that have been slower for as long."""
+    lasting = [math.comb(len(one.nights) + len(one.sessions), len(one.sessions)) * one.slower_in_all for one in found]
+    return [
+        replace(
+            one, needed=sessions_wanted(len(one.nights), policy.false_discovery_rate, sum(map(own.__le__, lasting)) / one.tests)
+        )
+        for one, own in zip(found, lasting, strict=True)
+    ]
 
 
 def curves(first: Acceptance, inconclusive: Iterable[Inconclusive]) -> pl.DataFrame:
@@ -231,7 +250,7 @@ def with_sessions(first: Acceptance, inconclusive: Sequence[Inconclusive], fresh
         levels = _levels(everything, one.keys, wanted, first.policy).get(one.key, {})
         again = (value for session, value in levels.items() if session in new)
         found.append(replace(one, sessions=(*one.sessions, *again)))
-    return found
+    return _with_needed(found, first.policy)
 
 
 def _type(values: pl.DataFrame, name: str) -> pl.DataType:

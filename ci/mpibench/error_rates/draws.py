@@ -126,7 +126,7 @@ def measure(trace: Trace, setting: Setting, policy: Policy, draws: int, seed: in
     searched = {ALL: np.ones(trace.metrics, dtype=bool), **bands}
     metric = 1 / trace.metrics
     refused, confirmed, called, covered = Shares(), Shares(), Shares(metric), Shares(metric)
-    more = sessions_again(frame.units, setting, policy)
+    more = sessions_again(frame.units, setting, policy, len(frame.shown))
     # The single job that measures again would be judged by its repeats, if jobs are the units.
     enough = setting.history + setting.candidate + more <= trace.jobs and frame.units != JOBS
     found, again = ({slowdown: {pattern: Shares() for pattern in slowed} for slowdown in SLOWDOWNS_PERCENT} for _ in range(2))
@@ -161,9 +161,12 @@ def measure(trace: Trace, setting: Setting, policy: Policy, draws: int, seed: in
     return ErrorRates(trace.fabric, setting, frame.units, draws, trace.jobs, *counts, smallest)
 
 
-def sessions_again(units: str, setting: Setting, policy: Policy) -> int:
-    """Jobs that ``--confirm`` measures at most beside the candidate's."""
-    wanted = sessions_wanted(setting.history, policy.false_discovery_rate) if units == SESSIONS else 0
+def sessions_again(units: str, setting: Setting, policy: Policy, tests: int) -> int:
+    """Jobs that ``--confirm`` measures at most beside the candidate's.
+
+    :param tests: sizes and bands that are judged.
+    """
+    wanted = sessions_wanted(setting.history, policy.false_discovery_rate, 1 / tests) if units == SESSIONS else 0
     return max(1, wanted - setting.candidate)
 
 
@@ -195,19 +198,16 @@ def _confirmed(
     if frame.units != SESSIONS:
         return False
     # What is inconclusive is decided by mpibench.confirmation.inconclusive.
-    open_ = np.array(
-        [
-            one
-            for one in frame.shown
-            if counts[one] and verdicts[one] == INCONCLUSIVE and results.effect[one] >= frame.margins[one]
-        ]
-    )
-    if not len(open_):
-        return False
-    before, after, last = (frame.values[open_][:, part, 0] for part in (history, np.concatenate([candidate, fresh]), fresh))
-    after, last = after + slower[open_, None], last + slower[open_, None]
-    slowest = after.min(axis=1) > before.max(axis=1)
-    return bool((slowest & (np.median(last, axis=1) - np.median(before, axis=1) >= frame.margins[open_])).any())
+    open_ = frame.shown[(verdicts == INCONCLUSIVE)[frame.shown] & (results.effect >= frame.margins)[frame.shown]]
+    before = frame.values[open_][:, history, 0]
+    after = frame.values[open_][:, np.concatenate([candidate, fresh]), 0] + slower[open_, None]
+    for count in range(len(candidate) + 1, after.shape[1] + 1):
+        lasting = after[:, :count].min(axis=1) > before.max(axis=1)
+        share = lasting.sum() / len(frame.shown)
+        if share and sessions_wanted(len(history), policy.false_discovery_rate, share) <= count:
+            change = np.median(after[:, len(candidate) : count], axis=1) - np.median(before, axis=1)
+            return bool((lasting & counts[open_] & (change >= frame.margins[open_])).any())
+    return False
 
 
 def _least_found(frame: _Frame, results: Results, hits: Mask, policy: Policy) -> Array:

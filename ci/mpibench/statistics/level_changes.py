@@ -43,7 +43,8 @@ LENGTHS = (3, 4, 5, 6, 8, 10, 13, 18, 24, 30)
 MOST_NIGHTS = 74
 #: A row of a group takes part in its change where its own step is this many deviations.
 LEAST_SHOWN = 2.0
-#: Correlations of n independent neighbours are below this over the root of n, all but one in 40 (Bartlett).
+#: Correlations of n independent neighbours are below this over the root of n, all but one in 40 (Bartlett). The median of all
+#: rows, which few nights show better than a row does, counts for each from half of it on.
 BY_CHANCE = 2.0
 #: How often what was found is taken out and the rest searched again.
 MOST_ROUNDS = 20
@@ -153,7 +154,10 @@ def _dependence(values: NDArray[np.float32], steps: Steps, best: Rows, *, lastin
     squares, count = np.maximum((rest**2).sum(axis=1), 1e-9), (before | after).sum(axis=1)
     # The mean of so few nights makes neighbours look alike by less than they are.
     correlation = np.minimum((rest[:, 1:] * rest[:, :-1]).sum(axis=1) / squares + 1 / count, 0.95)
+    typical = float(np.median(correlation)) if lasting else 0.0
     correlation = np.where(correlation > BY_CHANCE / np.sqrt(count), correlation, 0.0)
+    if typical > BY_CHANCE / 2 / np.sqrt(values.shape[1]):
+        correlation = np.fmax(correlation, typical)
     if not lasting and values.shape[1] > 2 * MOST_NIGHTS:
         # A step of few nights does not show it; two nights apart values differ by 1 + r as much as one night apart, wherever
         # the level changed between.

@@ -24,7 +24,12 @@ from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
 RECORDED = ROOT / "ci" / "tests" / "data" / "golden_noise" / "repeats.parquet"
+#: 47 sessions of ``ImbPointToPoint`` (level=smoke, 3 repeats, pinning bunch; MPICH 4.3.2 and Intel MPI 2021.18.1 of the wheels,
+#: shared memory and TCP on the loopback), one each 9 s, on a virtual machine with two cores: no rule was chosen on it.
+ANOTHER_DAY = RECORDED.with_name("another_day.parquet")
 POLICY = answer.with_margin(Policy(), 2)
+#: Sizes and bands of :func:`table`.
+TESTS = 12
 KEYS = [
     *("fabric", "spread_percent", "units", "history_jobs", "candidate_jobs", "repeats", "sessions_refused_percent"),
     *("confirmed_refused_percent", "metrics_called_per_1000", "coverage_percent", "found_percent", "confirmed_found_percent"),
@@ -91,8 +96,8 @@ def test_what_is_measured_again_is_refused_if_it_is_there_again(before: int) -> 
     odd = draws.measure(trace(pl.col("job") % 8 == 0, 40), setting, POLICY, 40, seed=1)
     assert odd.confirmed is not None and odd.refused.mean >= 0.05
     assert odd.confirmed.mean < odd.refused.mean / 2
-    again = draws.sessions_again(odd.units, setting, POLICY)
-    assert again == {1: 1, 5: 6}[before]
+    again = draws.sessions_again(odd.units, setting, POLICY, TESTS)
+    assert again == {1: 1, 5: 7}[before]
     later = trace(pl.col("job") >= before, before + 1 + again)
     lasting = draws.measure(later, setting, POLICY, 2, seed=1, in_order=True)
     assert lasting.confirmed is not None and lasting.confirmed.mean == 1
@@ -103,7 +108,7 @@ def test_what_is_measured_again_is_refused_if_it_is_there_again(before: int) -> 
 def test_what_is_found_when_measured_again_is_what_slower_jobs_show(before: int, percent: float) -> None:
     """Slowed down in the draw, or slower when they were measured: the same is refused."""
     setting = shares.Setting(None, before, 1, 3)
-    jobs = before + 1 + draws.sessions_again(curve_tests.choose_units(range(before), [0]), setting, POLICY)
+    jobs = before + 1 + draws.sessions_again(curve_tests.choose_units(range(before), [0]), setting, POLICY, TESTS)
 
     def rates(slower: float, seed: int) -> shares.ErrorRates:
         change = pl.when(pl.col("job") < before).then(1.0).when(pl.col("quantity") == "latency_us").then(slower)
@@ -273,6 +278,20 @@ def test_nights_in_which_nothing_lasts_are_rarely_called() -> None:
     assert called is not None
     assert (len(called.nights.values), len(called.years.values)) == (2, 2)
     assert called.nights.mean <= 0.01
+
+
+def test_noise_that_no_rule_was_chosen_on_is_not_called_as_it_came_and_a_change_in_it_is() -> None:
+    traces = noise.read_file(ANOTHER_DAY)
+    assert {trace.fabric: (trace.jobs, trace.repeats, trace.metrics) for trace in traces} == dict.fromkeys(
+        ("lo", "shm"), (47, 3, 24)
+    )
+    for trace in traces:
+        asked = nights.nights_called(trace, POLICY, 1, 1, in_order=True)
+        assert asked is not None and asked.nights.mean == 0
+        logs = draws.job_medians(trace.scaled(0.01))
+        assert nights.change_points(trace, logs, POLICY, REMEMBERED_NIGHTS).is_empty()
+        logs[:, 39:] += np.log(1.05)
+        assert nights.change_points(trace, logs, POLICY, REMEMBERED_NIGHTS)["row"].n_unique() > trace.metrics / 2
 
 
 def test_the_gates_own_search_is_asked_every_night_of_a_year(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,16 @@ def test_nights_that_depend_on_the_night_before_are_no_change() -> None:
     assert called <= 4
 
 
+def test_nor_are_they_in_the_first_weeks_in_which_no_series_shows_it_by_itself() -> None:
+    rng, called = np.random.default_rng(6), 0
+    for seed in range(60):
+        nights = rng.standard_normal((ROWS + 1, 30))
+        for night in range(1, 30):
+            nights[:, night] = 0.5 * nights[:, night - 1] + np.sqrt(0.75) * nights[:, night]
+        called += bool(search(0.01 * (nights[:1] + nights[1:]), seed=seed))
+    assert called <= 2
+
+
 def test_nor_are_they_in_the_whole_of_a_year() -> None:
     rng, called = np.random.default_rng(5), 0
     for seed in range(8):
