@@ -137,7 +137,8 @@ def _expect_free(title: str, path: Path, root: Path) -> None:
     :raises BadInput: something has.
     """
     if path.exists():
-        raise BadInput(f"{path} already describes a stack '{title}'; 'mpibench stacks remove {title}' first, or give a --name.")
+        remedy = f"'mpibench stacks remove {title}' first" if path.is_relative_to(root) else "remove it"
+        raise BadInput(f"{path} already describes a stack '{title}'; {remedy}, or give a --name.")
     writer.check_name(title, path, root)
 
 
