@@ -32,6 +32,10 @@ _NEEDS_MPI_4 = ("MPI4",)
 #: Flags that IMB's Makefiles append to whatever is asked for: no optimisation, warnings as errors.
 _APPENDED = re.compile(r"^(override C(?:XX)?FLAGS \+=.*?)\s-(?:O[03]|Werror)\b", re.M)
 
+#: What the system says where it does not let a program write (``strerror(3)``).
+_REFUSED = re.compile("No space left on device|Disk quota exceeded|Read-only file system|Permission denied|Input/output error")
+#: What Autoconf calls unsafe in the name of a folder, and white space.
+_UNSAFE = re.compile(r"[\s\\\"#$&'`]")
 #: Starts a command in a group of processes, and ends all of these at SIGTERM.
 _GUARD = """trap 'trap "" TERM; kill -TERM 0; exit 143' TERM; "$@" & wait $!"""
 
@@ -120,7 +124,14 @@ def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: S
     """
     log = work.with_name(f"{work.name}.log")
     prefix = into / tarball.suite
+    for path in (prefix, work, compilers.cc, compilers.cxx):
+        if odd := _UNSAFE.search(str(path)):
+            raise BuildError(
+                f"{path} has {odd[0]!r} in it, with which neither configure nor make works; "
+                + ("name another folder with --into." if path == prefix else "have it in a folder without.")
+            )
     try:
+        prefix.mkdir(parents=True)
         log.parent.mkdir(parents=True, exist_ok=True)
         log.unlink(missing_ok=True)
         shutil.rmtree(work, ignore_errors=True)
@@ -250,12 +261,9 @@ class _Make:
             lines = [
                 line.strip() for line in self.log.read_bytes()[start:].decode(errors="replace").splitlines() if line.strip()
             ]
-            errors = [
-                line
-                for line in lines
-                if re.search(r"\berror:|multiple definition|undefined reference|No space left|\*\*\* ", line)
-            ]
-            reason = (errors or lines[-1:] or ["it printed nothing"])[0].rstrip(".")
+            errors = [line for line in lines if re.search(r"\berror:|multiple definition|undefined reference|\*\*\* ", line)]
+            refused = [line for line in lines if re.search(_REFUSED, line)]
+            reason = (refused or errors or lines[-1:] or ["it printed nothing"])[0].rstrip(".")
             raise BuildError(
                 f"{self.what} cannot be built: {Path(words[0]).name} ended with exit status {process.returncode} ({reason}); "
                 f"its log is {self.log}."
@@ -304,7 +312,7 @@ def _imb(make: _Make, top: Path, prefix: Path) -> str:
                 pass
             makefile.write_text(text, errors="surrogateescape")
     standard = _mpi_standard(make.compilers)
-    (prefix / "bin").mkdir(parents=True)
+    (prefix / "bin").mkdir()
     lines = []
     for name, folder in rows:
         program = f"IMB-{name}"

@@ -32,6 +32,8 @@ ORIGIN = "system"
 LINKS = "lib"
 #: Where suites are built, and the logs of that.
 BUILDS = Path("results", "builds")
+#: File in the folder of a stack that is being registered; with it the folder of a killed command is known.
+UNFINISHED = ".unfinished"
 
 Say = Callable[[str], object]
 
@@ -65,6 +67,8 @@ def add(
     :param into: folder for the metadata, instead of ``environments/system/<name>``; it must not exist or be empty.
     :raises BadInput: with one sentence on what is missing or wrong.
     """
+    if name:
+        writer.check_word(name)
     clean = installed_mpi.clean_environment()
     extra = {**(env or {})}
     paths = {key: list(folders) for key, folders in (prepend_path or {}).items()}
@@ -98,10 +102,12 @@ def add(
     # Two of one name would each take away what the other makes.
     with preconditions.only_one(root / BUILDS, "mpibench stacks add", f".{title}.lock", f"on stack '{title}'") as lock:
         _expect_free(title, path, root)
-        if into and into.exists() and (not into.is_dir() or any(into.iterdir())):
+        begun = folder / UNFINISHED
+        if into and into.exists() and (not into.is_dir() or (any(into.iterdir()) and not begun.is_file())):
             raise BadInput(f"{into} is there already and not an empty folder; name one of the stack's own with --into.")
         shutil.rmtree(folder, ignore_errors=True)  # what a killed command left
         try:
+            _begin(begun)
             inside = metadata.enter(metadata.parse(document, path), clean)
             built = _build(tarballs, mpi, {**outside, **inside}, folder, root / BUILDS / title, say, lock)
             programs = {name: file for name, file in programs.items() if benchmark_programs.suite_of(name) not in built}
@@ -116,6 +122,7 @@ def add(
             try_mpi4py(document, path, clean, say)
             complete(document, found, root, {suite: each.facts for suite, each in built.items()})
             stack = writer.register(document, path, root=root, contradict=lambda stack, _: _contradict(stack, clean))
+            begun.unlink()
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -130,8 +137,23 @@ def _expect_free(title: str, path: Path, root: Path) -> None:
     :raises BadInput: something has.
     """
     if path.exists():
-        raise BadInput(f"{path} already describes a stack '{title}'; 'mpibench stacks remove {title}' first, or give a --name.")
+        remedy = f"'mpibench stacks remove {title}' first" if path.is_relative_to(root) else "remove it"
+        raise BadInput(f"{path} already describes a stack '{title}'; {remedy}, or give a --name.")
     writer.check_name(title, path, root)
+
+
+def _begin(mark: Path) -> None:
+    """Make a stack's folder, with a file in it that says until the end that it is not whole.
+
+    :raises BadInput: nothing can be written there.
+    """
+    try:
+        mark.parent.mkdir(parents=True)
+        mark.touch()
+    except OSError as error:
+        raise BadInput(
+            f"{mark.parent} cannot be made ({error.strerror}); make it possible, or name another with --into."
+        ) from None
 
 
 def _examine(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,15 @@ class Unproven(StackError):
 def compute_hash(inputs: Any) -> str:
     """SHA-256 over plain data, for ``build.lock_hash`` and ``build.stamp``: equal inputs give equal hashes."""
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+def check_word(name: str) -> None:
+    """Refuse what is no name of a stack, before anything is looked at for it.
+
+    :raises StackError: it is none.
+    """
+    if not re.search(json.loads(metadata.SCHEMA.read_text())["properties"]["name"]["pattern"], name):
+        raise StackError(f"--name {name!r} is no name of a stack: use letters, digits, _ and -, beginning with a letter or _.")
 
 
 def check_name(name: str, path: Path, root: Path = metadata.ROOT, environ: Mapping[str, str] = os.environ) -> None:

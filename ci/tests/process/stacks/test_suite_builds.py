@@ -85,6 +85,7 @@ def test_what_is_built_is_registered_with_its_facts(tmp_path: Path, tarball, add
     path = tarball()
     stack = add(path)
     folder = tmp_path / "project/environments/system/openmpi-system"
+    assert sorted(path.name for path in folder.iterdir()) == ["osu", "stack.json"]
     assert stack.binaries == {"osu_latency": str(folder / "osu/libexec/pt2pt/osu_latency")}
     facts = json.loads((folder / "stack.json").read_text())["suites"]["osu"]
     assert (facts["version"], facts["release"], facts["source"]) == ("7.4", NAME, str(path))
@@ -107,6 +108,10 @@ def test_what_is_built_is_registered_with_its_facts(tmp_path: Path, tarball, add
         (
             {"configure": "#!/bin/sh\nprintf 'all:\\n\\t@echo cannot write: No space left on device; false\\n' >Makefile"},
             r"make ended with exit status 2 \(cannot write: No space left on device\); its log is",
+        ),
+        (
+            {"configure": "#!/bin/sh\nprintf 'install all:\\n\\t@echo cp: x: Read-only file system; false\\n' >Makefile"},
+            r"make ended with exit status 2 \(cp: x: Read-only file system\); its log is",
         ),
         ({"osu_latency.c": "int main(void) { return x; }"}, r"make ended .* \(osu_latency.c:1:\d+: error: .*\); its log is"),
         ({"configure": "#!/bin/sh\nprintf 'all install:\\n' >Makefile"}, r"was built and has no program of osu; its log is"),
@@ -194,6 +199,27 @@ def test_an_mpi_without_a_compiler_is_refused(tmp_path: Path, mpi: Path, tarball
     assert not left(tmp_path)
 
 
+def test_where_nothing_can_be_put_nothing_is_built(tmp_path: Path, mpi: Path, tarball) -> None:
+    (tmp_path / "file").write_text("")
+    said: list[str] = []
+    with pytest.raises(BadInput, match=r"file/stack cannot be made \(Not a directory\); make it"):
+        system.add(
+            str(mpi), builds=[f"osu={tarball()}"], root=tmp_path / "project", into=tmp_path / "file/stack", say=said.append
+        )
+    with pytest.raises(BadInput, match=r"/my stack/osu has ' ' in it, with which neither configure nor make works; name"):
+        system.add(
+            str(mpi), builds=[f"osu={tarball()}"], root=tmp_path / "project", into=tmp_path / "my stack", say=said.append
+        )
+    assert not any(line.startswith("building ") for line in said) and not (tmp_path / "my stack").exists()
+
+
+def test_a_name_that_is_none_is_said_before_anything_is_looked_at(tmp_path: Path, mpi: Path) -> None:
+    for name in ("with spaces", "../up", "7.5", "a\n"):
+        with pytest.raises(BadInput, match=r"^--name .* is no name of a stack: use letters, digits, _ and -, beginning with"):
+            system.add(str(mpi), name=name, root=tmp_path / "project")
+    assert not (tmp_path / "project").exists()
+
+
 def test_the_same_suite_twice_is_refused(tmp_path: Path, mpi: Path, tarball) -> None:
     word = f"osu={tarball()}"
     with pytest.raises(BadInput, match=r"--build osu=... is given twice"):
@@ -260,6 +286,7 @@ def test_a_build_whose_command_was_killed_ends_and_can_be_repeated(tmp_path: Pat
         assert time.monotonic() < deadline, "it would build on"
         time.sleep(0.05)
     assert not (into / "stack.json").exists()
+    assert [path.name for path in into.iterdir() if path.is_file()] == [system.UNFINISHED]
     (tmp_path / "started").unlink()
     again = Building(tmp_path, mpi, tmp_path / f"{NAME}.tar.gz", into)  # nothing holds the lock any more
     again.process.terminate()

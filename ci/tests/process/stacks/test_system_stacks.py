@@ -37,7 +37,7 @@ def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Add:
 
 def left(tmp_path: Path) -> list[str]:
     """What is registered, or half registered."""
-    return [str(path) for path in (tmp_path / "project").rglob("*") if path.name != "system" and path.name != "environments"]
+    return [str(path) for path in (tmp_path / "project/environments").rglob("*") if path.name != "system"]
 
 
 # ---- what is found out ----
@@ -251,7 +251,7 @@ def test_names_are_given_once_and_must_fit_the_schema(add: Add, tmp_path: Path) 
     assert "already describes a stack 'openmpi-system'; 'mpibench stacks remove openmpi-system' first" in refused(add, mpirun)
     elsewhere = tmp_path / "elsewhere"
     assert "already describes a stack 'openmpi-system'" in refused(add, mpirun, into=elsewhere)
-    assert "key 'name' is refused" in refused(add, mpirun, name="my stack")
+    assert "is no name of a stack" in refused(add, mpirun, name="my stack")
     assert "env_vars.A' is refused" in refused(add, mpirun, name="other", env={"A": "$(reboot)"})
     (elsewhere / "mine").mkdir(parents=True)
     assert "not an empty folder" in refused(add, mpirun, name="other", into=elsewhere)
