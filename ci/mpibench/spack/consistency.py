@@ -75,7 +75,8 @@ def facts(lock: Lock) -> dict[str, str]:
 
 
 def _listed(nodes: Iterable[LockedSpec]) -> str:
-    return ", ".join(sorted({node.name for node in nodes})) or ABSENT
+    """Names of packages; not of what a compiler brings along, which is another compiler's and no other library."""
+    return ", ".join(sorted({node.name for node in nodes} - {*RUNTIMES})) or ABSENT
 
 
 def _built(what: str, lock: Lock, node: LockedSpec) -> Iterator[tuple[str, str]]:

@@ -182,10 +182,10 @@ def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ..
 
 def _built(sides: Sequence[Selection], first: str, second: str) -> list[str]:
     """What both sides say of how their programs were built, and say differently."""
-    told = [_how(side.cases) for side in sides]
+    reported = [_how(side.cases) for side in sides]
     said: dict[str, list[str]] = {}
-    for suite, what in told[0].keys() & told[1].keys():
-        one, two = (" or ".join(sorted(side[suite, what])) or "none" for side in told)
+    for suite, what in reported[0].keys() & reported[1].keys():
+        one, two = (" or ".join(sorted(side[suite, what])) or "none" for side in reported)
         if one != two:
             said.setdefault(f"{what} {one} in {first} and {two} in {second}", []).append(suite)
     return [

@@ -105,6 +105,7 @@ def test_a_signed_stack_is_taken_into_another_store_and_runs(
     assert run(place, mirrors=(str(pushed),), trust=(str(keys["site"] / "key.pub"),), cache_only=True) == []
     path = place / "environments" / NAME / "stack.json"
     taken, first = metadata.read(path), metadata.read(built / "environments" / NAME / "stack.json")
+    assert any("osu-micro-benchmarks@7.5 is from a build cache of another store" in note for note in taken.build["notes"])
     assert taken.lock_hash == first.lock_hash and set(taken.binaries) == set(first.binaries)
     program = taken.binaries["osu_latency"]
     assert Path(program).is_relative_to(place / "store"), "relocated, and not the one it was made from"
