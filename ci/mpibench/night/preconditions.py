@@ -3,47 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sqlite3
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
-
-@contextlib.contextmanager
-def only_one(
-    results: Path, program: str = "ci/nightly", name: str = ".nightly.lock", what: str = "in this checkout"
-) -> Iterator[int]:
-    """Hold the lock of what measures in a checkout; descriptor of its file.
-
-    :param program: who holds it, for those who find it held.
-    :param name: of the file, where it is for a part of the results only; ``what``: that part, for a sentence.
-    :raises BadInput: another one holds it, or nothing can be written there.
-    """
-    path = results / name
-    try:
-        results.mkdir(parents=True, exist_ok=True)
-        lock = path.open("a+")
-    except OSError as error:
-        raise BadInput(f"cannot write {path} ({error.strerror}): make {results} writable.") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.seek(0)
-            raise BadInput(f"another {lock.read().strip() or program} is at work {what}: wait for it, or end it.") from None
-        since = time.strftime("%Y-%m-%d %H:%M:%S")
-        note = f"{program} (process {os.getpid()} on {os.uname().nodename} since {since})\n"
-        try:
-            os.ftruncate(lock.fileno(), 0)
-            os.write(lock.fileno(), note.encode())
-        except OSError as error:
-            raise BadInput(f"cannot write {path} ({error.strerror}): make room for results.") from None
-        yield lock.fileno()
+from ..only_one import only_one as only_one
 
 
 def check_database(database: Path) -> None:

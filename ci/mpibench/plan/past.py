@@ -100,7 +100,7 @@ class _Try(NamedTuple):
     alike: tuple[str, ...] = ()
     metrics: frozenset[str] = frozenset()
 
-    def settles(self, owed: _Try) -> bool:
+    def clears(self, owed: _Try) -> bool:
         """Whether being right this once is what an earlier one lacked: the same nodes, condition and references."""
         alike = not owed.on or self.alike[: len(owed.alike)] == owed.alike
         return owed.on <= self.on and alike and (owed.state != MISSED or owed.metrics <= self.metrics)
@@ -212,7 +212,7 @@ def owed(folder: Path, system: str, cases: pl.DataFrame) -> dict[ListedCase, Owe
     reached = set(_reached_again(folder, system, cases, missed))
     found = {}
     for case, debts in left.items():
-        # One of a node is owed where others are none's: what is measured anywhere settles these.
+        # One of a node is owed where others are none's: what is measured anywhere clears these.
         rest = [one for one in debts if (one.session, case) not in reached]
         first = min(rest, key=lambda one: (not one.on, one.started), default=None)
         if first:
@@ -259,7 +259,7 @@ def _debts(tries: Sequence[_Try], was_proven: bool) -> list[_Try]:
         ran = [one for one in session if one.state != SKIPPED] or session
         for one in ran:
             if not one.state:
-                debts = {nodes: owed for nodes, owed in debts.items() if not one.settles(owed)}
+                debts = {nodes: owed for nodes, owed in debts.items() if not one.clears(owed)}
         debts.update({one.on: one for one in ran if one.state and (was_proven or one.state != SKIPPED)})
     return list(debts.values())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gzip
 import lzma
 import os
@@ -22,7 +23,6 @@ from types import FrameType
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..cluster import kernel
 from .benchmark_programs import suite_of
 from .releases import Tarball
 
@@ -36,6 +36,9 @@ _APPENDED = re.compile(r"^(override C(?:XX)?FLAGS \+=.*?)\s-(?:O[03]|Werror)\b",
 _REFUSED = re.compile("No space left on device|Disk quota exceeded|Read-only file system|Permission denied|Input/output error")
 #: What Autoconf calls unsafe in the name of a folder, and white space.
 _UNSAFE = re.compile(r"[\s\\\"#$&'`]")
+#: ``prctl(2)``: a process gets a signal when its parent dies, by SIGKILL too.
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
 #: Starts a command in a group of processes, and ends all of these at SIGTERM.
 _GUARD = """trap 'trap "" TERM; kill -TERM 0; exit 143' TERM; "$@" & wait $!"""
 
@@ -245,7 +248,7 @@ class _Make:
             process = subprocess.Popen(
                 ["sh", "-c", _GUARD, "sh", *words], cwd=folder, env=dict(self.compilers.environ), start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, pass_fds=[self.lock] if self.lock >= 0 else [],
-                preexec_fn=lambda: kernel.die_with_parent(signal.SIGTERM),  # killed, too, this process must not build on
+                preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0),  # killed, it builds no more
             )  # fmt: skip
             try:
                 while process.poll() is None:

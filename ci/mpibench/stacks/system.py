@@ -24,7 +24,7 @@ from reframe_tests.harness.suites.mpi4py.rows import NAME as INSTRUMENT_SUITE
 from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..night import preconditions
+from ..only_one import only_one
 from . import benchmark_programs, installed_mpi, modules, probe, releases, suite_builds, writer
 
 ORIGIN = "system"
@@ -100,7 +100,7 @@ def add(
     for variable in brought.left_out:
         say(f"{variable} is not compared later: its value is another one for each user, or each time the modules are loaded.")
     # Two of one name would each take away what the other makes.
-    with preconditions.only_one(root / BUILDS, "mpibench stacks add", f".{title}.lock", f"on stack '{title}'") as lock:
+    with only_one(root / BUILDS, "mpibench stacks add", f".{title}.lock", f"on stack '{title}'") as lock:
         _expect_free(title, path, root)
         begun = folder / UNFINISHED
         if into and into.exists() and (not into.is_dir() or (any(into.iterdir()) and not begun.is_file())):

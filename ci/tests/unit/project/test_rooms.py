@@ -38,7 +38,7 @@ FLOORS = {
         ("cascade", "pair_map"),
     ),
     "mpibench": (
-        ("whole_file", "own_reframe", "default_configuration", "statistics", "profiles"),
+        ("whole_file", "only_one", "own_reframe", "default_configuration", "statistics", "profiles"),
         ("withdrawals",),
         ("stacks", "results"),
         ("plan",),
