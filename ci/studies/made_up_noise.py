@@ -1,7 +1,7 @@
 """Rates on noise that is made up, so that its kind is known: ``python -m studies.made_up_noise --kind t2``.
 
 Four curves of six sizes: what a night does to all, to each curve and to each metric, as wide each, scaled to 1 % for a typical
-metric; margin 2 %. Each draw is fresh. Asked is the nightly search as the gate asks it, each night of ``--years`` years in
+metric; margin 2 %. Every draw is new. Asked is the nightly search as the gate asks it, each night of ``--years`` years in
 which nothing changes; ``--draws`` histories of 60 nights and 3, 5 or 8 slower ones; and as many acceptances of each history and
 candidate (:func:`mpibench.error_rates.draws.measure`). ``--noise`` asks the search the same of nights drawn from a recording.
 """
