@@ -60,6 +60,9 @@ def newcomer(spack: tool.Spack, root: Path, tmp_path: Path) -> Newcomer:
     copy_environments(root, top)
     (top / "repo").symlink_to(root / "repo")
     shutil.copytree(root / "site_configs" / "generic", top / "site_configs" / "generic", ignore=shutil.ignore_patterns("spack"))
+    # With the index of the recipes, which are the same: it takes a minute of processor time.
+    index = ask(spack, "python", "-c", "import spack.caches; print(spack.caches.misc_cache_location())")
+    shutil.copytree(index, tmp_path / "cache" / "cache", ignore=shutil.ignore_patterns("*.lock"))
     environ = {key: value for key, value in os.environ.items() if key != scope.SCOPE}
     environ |= {
         "SPACK_ROOT": str(own),
