@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import io
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 _PARTIAL = ".{name}.{pid}.partial"
-#: How Rust's standard library, and so polars, ends what the system refused (``std::io::Error``).
-_OS_ERROR = re.compile(r"\(os error ([0-9]+)\)")
 _LEFT = re.compile(r"\..+\.(?P<pid>[0-9]+)\.partial", re.DOTALL)
 
 
@@ -19,18 +21,16 @@ _LEFT = re.compile(r"\..+\.(?P<pid>[0-9]+)\.partial", re.DOTALL)
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to, in the same folder; it takes the place of ``path`` at the end, and is gone if anything fails.
 
-    :raises OSError: it cannot be written, or take its place; of a library that says so in its own words as well.
+    :raises OSError: it cannot be written, or take its place.
     """
     partial = path.with_name(_PARTIAL.format(name=path.name, pid=os.getpid()))
     try:
         yield partial
         partial.replace(path)
-    except Exception as error:
-        said = _OS_ERROR.search(str(error))
-        number = error.errno if isinstance(error, OSError) else int(said[1]) if said else None
-        if number is None:
+    except OSError as error:
+        if error.errno is None:
             raise
-        raise OSError(number, os.strerror(number), str(path)) from error
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
     finally:
         partial.unlink(missing_ok=True)
 
@@ -57,3 +57,14 @@ def write_text(path: Path, text: str) -> None:
         return
     with replacing(path.resolve()) as partial:  # what a link points to, not the link
         partial.write_text(text, encoding="utf-8")
+
+
+def write_parquet(path: Path, frame: pl.DataFrame, **options: Any) -> None:
+    """Write a table; where the disk is full Polars itself would say that the file is out of specification.
+
+    :param options: of :meth:`polars.DataFrame.write_parquet`.
+    :raises OSError: it cannot be written.
+    """
+    content = io.BytesIO()
+    frame.write_parquet(content, **options)
+    path.write_bytes(content.getbuffer())

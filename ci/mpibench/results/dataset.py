@@ -254,7 +254,7 @@ def _replace(frames: Mapping[Path, pl.DataFrame]) -> None:
         for path, frame in frames.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = files.enter_context(whole_file.replacing(path))
-            frame.write_parquet(partial, compression="zstd", statistics=True, metadata={VERSION_KEY: LAYOUT})
+            whole_file.write_parquet(partial, frame, compression="zstd", statistics=True, metadata={VERSION_KEY: LAYOUT})
 
 
 def _folder_name(name: str, what: str) -> str:

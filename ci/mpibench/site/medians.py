@@ -85,7 +85,7 @@ class Kept:
             self._folder.mkdir(parents=True, exist_ok=True)
             for kind, table in (("values", night.values), ("metrics", night.metrics)):
                 with whole_file.replacing(self._folder / f"{stem}.{kind}.parquet") as partial:
-                    table.write_parquet(partial, compression="lz4", statistics=False)
+                    whole_file.write_parquet(partial, table, compression="lz4", statistics=False)
             # The last one: without it the others do not count.
             with whole_file.replacing(self._folder / f"{stem}.json") as partial:
                 partial.write_text(json.dumps({"facts": night.facts, "spoiled": night.spoiled}), encoding="utf-8")
@@ -144,7 +144,7 @@ class Kept:
         path = self._folder / f"{name}.parquet"
         try:
             with whole_file.replacing(path) as partial:
-                values.rename({"night": "packed"}).write_parquet(partial, compression="lz4", statistics=False)
+                whole_file.write_parquet(partial, values.rename({"night": "packed"}), compression="lz4", statistics=False)
             with whole_file.replacing(self._folder / f"{name}.json") as partial:
                 text = json.dumps({"kept": KEPT, "stems": list(stems), "size": path.stat().st_size})
                 partial.write_text(text, encoding="utf-8")

@@ -36,13 +36,20 @@ def test_what_fails_half_way_changes_nothing(tmp_path: Path) -> None:
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("write", [lambda path: path.write_text("new" * 50_000), lambda path: FRAME.write_parquet(path)])
-def test_what_has_no_room_is_said_of_the_file_that_was_meant(write: Callable[[Path], object], tmp_path: Path) -> None:
-    """By a limit on the size of files, as anybody can set it; polars has an error of its own for it."""
+@pytest.mark.parametrize("room", [0, 3, 4096], ids="{} bytes".format)
+@pytest.mark.parametrize(
+    "write",
+    [lambda path: path.write_text("new" * 50_000), lambda path: whole_file.write_parquet(path, FRAME)],
+    ids=["text", "table"],
+)
+def test_what_has_no_room_is_said_of_the_file_that_was_meant(
+    write: Callable[[Path], object], room: int, tmp_path: Path
+) -> None:
+    """By a limit on the size of files, as anybody can set it."""
     path = tmp_path / "table"
     path.write_text("old")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
     try:
         with pytest.raises(OSError, match="File too large") as refused, replacing(path) as partial:
             write(partial)
