@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import math
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -16,6 +18,7 @@ import polars as pl
 import pytest
 
 import synthetic_session as synthetic
+from mpibench import whole_file
 from mpibench.results import dataset, dataset_layout, sessions, unreadable
 from reframe_tests.harness import samples
 from synthetic_report import refused, session_of
@@ -215,14 +218,14 @@ def test_only_the_sessions_asked_for(db: Path, tmp_path: Path) -> None:
 
 
 def test_an_interrupted_export_leaves_nothing(db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = pl.DataFrame.write_parquet
+    write = whole_file.write_parquet
 
-    def stop(frame: pl.DataFrame, path: Path, **options: Any) -> None:
+    def stop(path: Path, frame: pl.DataFrame, **options: Any) -> None:
         assert path.suffix != ".parquet", "a reader could see this file before it is whole"
-        write(frame, path, **options)
+        write(path, frame, **options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pl.DataFrame, "write_parquet", stop)
+    monkeypatch.setattr(whole_file, "write_parquet", stop)
     with pytest.raises(KeyboardInterrupt):
         dataset.export(db, tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
@@ -231,24 +234,24 @@ def test_an_interrupted_export_leaves_nothing(db: Path, tmp_path: Path, monkeypa
 def test_a_full_disk_leaves_no_table_without_the_others_and_blames_no_session(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second table of a session has no room, in the words of polars."""
-    write, written = pl.DataFrame.write_parquet, []
+    """The second table of a session has no room."""
+    write, written = whole_file.write_parquet, []
 
-    def full(frame: pl.DataFrame, path: Path, **how: Any) -> None:
+    def full(path: Path, frame: pl.DataFrame, **how: Any) -> None:
         written.append(path)
         if len(written) == 2:
-            raise pl.exceptions.ComputeError("No space left on device (os error 28)")
-        write(frame, path, **how)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(path, frame, **how)
 
-    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    monkeypatch.setattr(whole_file, "write_parquet", full)
     refused(lambda: dataset.export(db, tmp_path), "cannot write the dataset", "No space left on device")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_files_are_seen_only_when_they_are_whole(db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, places = pl.DataFrame.write_parquet, []
+    write, places = whole_file.write_parquet, []
     monkeypatch.setattr(
-        pl.DataFrame, "write_parquet", lambda frame, path, **rest: (places.append(path), write(frame, path, **rest))
+        whole_file, "write_parquet", lambda path, frame, **rest: (places.append(path), write(path, frame, **rest))
     )
     dataset.export(db, tmp_path)
     assert len(places) == 2
