@@ -9,9 +9,10 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
+if TYPE_CHECKING:  # commands without tables do not wait for it
+    import polars as pl
 
 _PARTIAL = ".{name}.{pid}.partial"
 _LEFT = re.compile(r"\..+\.(?P<pid>[0-9]+)\.partial", re.DOTALL)
