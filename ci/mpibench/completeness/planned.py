@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -21,7 +20,7 @@ from ..plan import past, record
 from ..plan.cases import ListedCase
 from ..plan.past import Owed
 from ..plan.record import PlanRecord
-from ..results import confirmations, eligibility
+from ..results import eligibility
 from ..results.dataset_layout import read_labels
 from ..results.sessions import PAIRED
 from .expected_file import CoverageKey, ExpectedFile
@@ -119,7 +118,7 @@ def missing(
             why = "did not run" if row is None else f"{row['result']}: {first_line(row['reason']) or 'without proof'}"
             jobs.setdefault(_job(case), []).append(f"{case.name} ({why})")
     lines = [f"missing: planned and not proven: {_place(job)}: {_few(names)}" for job, names in jobs.items()]
-    lines += _owed(planned, proven, file, run, wholly) + _elsewhere(planned, found, proven, file, run)
+    lines += _owed(planned, proven, file, run, wholly) + _elsewhere(planned, proven, file, run)
     return lines, [f"planned and skipped, never proven here: {_few(skipped)}"] if skipped else []
 
 
@@ -135,25 +134,13 @@ def _owed(planned: SessionPlan, proven: Collection[ListedCase], file: ExpectedFi
     return [f"missing: not right when last tried and not planned: {_place(job)}: {_few(names)}" for job, names in jobs.items()]
 
 
-def _elsewhere(
-    planned: SessionPlan,
-    found: Mapping[ListedCase, Mapping[str, Any]],
-    proven: Collection[ListedCase],
-    file: ExpectedFile,
-    run: str | None,
-) -> list[str]:
-    """One sentence for each job of which cases were measured tonight in another way than where they were not right.
-
-    :param found: tonight's row of each case.
-    """
+def _elsewhere(planned: SessionPlan, proven: Collection[ListedCase], file: ExpectedFile, run: str | None) -> list[str]:
+    """One sentence for each job of which cases were measured tonight in another way than where they were not right."""
     jobs: dict[CoverageKey, list[str]] = {}
     for case, owed in sorted(planned.still.items()):
         if case in proven and not is_retired(file, run, case, owed.proven):
-            on = confirmations.MeasuredOn.of_row(found[case])
-            nodes = on.job or on.hosts
-            other = f"on {confirmations.named(nodes)}" if not set(owed.nodes) <= set(nodes) else "under another condition"
-            jobs.setdefault(_job(case), []).append(f"{case.name} ({owed}; tonight {other})")
-    remedy = f"measure it so, or retire it in {file.source or 'expected.yaml'}"
+            jobs.setdefault(_job(case), []).append(f"{case.name} ({owed}; tonight {owed.lacks or 'not right either'})")
+    remedy = f"measure it as on that day, or retire it in {file.source or 'expected.yaml'}"
     return [
         f"missing: not measured again as it was when it was not right: {_place(job)}: {_few(names)}: {remedy}"
         for job, names in jobs.items()

@@ -38,6 +38,8 @@ MOST_PLANS = 14
 SKIPPED, FAILED, MISSED, NOT_RUN = "skipped", "failed", "missed a reference", "did not run"
 #: Of a condition: its level, and what else makes it another measurement than the case's name says.
 _ALIKE = ("depth", "suite_options", "striped", "tuned", "oversubscribed", "network")
+#: Metrics that are named where some were not measured again.
+FEW_METRICS = 3
 #: What names a case in the table ``cases``.
 _CASE = ("partition", "stack", "name")
 
@@ -71,6 +73,7 @@ class Owed(NamedTuple):
     :param session: in which it was not right.
     :param nodes: of its job there, as the scheduler calls them: it is owed until it is right on these. None where it never
         ran, so that any do.
+    :param lacks: in what the last try was no repetition of that one; empty: it was one.
     """
 
     why: str
@@ -78,6 +81,7 @@ class Owed(NamedTuple):
     proven: date | None
     session: str = ""
     nodes: tuple[str, ...] = ()
+    lacks: str = ""
 
     def __str__(self) -> str:
         return f"{self.why} on {self.day}" + (f" on {confirmations.named(self.nodes)}" if self.nodes else "")
@@ -102,8 +106,20 @@ class _Try(NamedTuple):
 
     def clears(self, owed: _Try) -> bool:
         """Whether being right this once is what an earlier one lacked: the same nodes, condition and references."""
-        alike = not owed.on or self.alike[: len(owed.alike)] == owed.alike
-        return owed.on <= self.on and alike and (owed.state != MISSED or owed.metrics <= self.metrics)
+        return not self.lacks(owed)
+
+    def lacks(self, owed: _Try) -> str:
+        """In what this is no repetition of an earlier one; empty: in nothing. What never ran is repeated anywhere."""
+        if not owed.on <= self.on:
+            return f"on {confirmations.named(tuple(self.on))}"
+        if owed.on and self.alike[: len(owed.alike)] != owed.alike:
+            if not self.alike:
+                return "under a condition that is not stored"
+            facts = zip(_ALIKE, self.alike, owed.alike, strict=False)  # of what failed the level alone
+            return f"with {', '.join(f'{name} {now} and not {was}' for name, now, was in facts if now != was)}"
+        if owed.state == MISSED and not owed.metrics <= self.metrics:
+            return f"without {', '.join(sorted(owed.metrics - self.metrics)[:FEW_METRICS])}"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -217,7 +233,9 @@ def owed(folder: Path, system: str, cases: pl.DataFrame) -> dict[ListedCase, Owe
         first = min(rest, key=lambda one: (not one.on, one.started), default=None)
         if first:
             why = f"{first.state}: {first.reason}" if first.reason and first.state != MISSED else first.state
-            found[case] = Owed(why, first.started.date(), days.get(case), first.session, tuple(sorted(first.on)))
+            last = max((one for one in tried[case] if one.state != SKIPPED), key=lambda one: one[:2], default=first)
+            owe = Owed(why, first.started.date(), days.get(case), first.session, tuple(sorted(first.on)), last.lacks(first))
+            found[case] = owe
     return found
 
 
