@@ -36,7 +36,8 @@ try:
     from ..confirmation import measuring
     from ..night import answers, monitoring, planned_night, preflight, progress
     from ..night import options as night_options
-    from ..night.preconditions import asked_in_vain, bad_references, check_database, only_one
+    from ..night.preconditions import asked_in_vain, bad_references, check_database
+    from ..only_one import only_one
     from ..plan import text
     from ..report import junit
     from ..report.summary import interrupted, outcome_of

