@@ -16,7 +16,7 @@ from pathlib import Path
 
 import polars as pl
 
-from .. import whole_file
+from .. import whole_file, withdrawals
 from .dataset_layout import SCHEMAS, Files, find_files, scan_files
 
 FOLDER = "refused"
@@ -104,16 +104,15 @@ def find(folder: str | Path, systems: Sequence[str] | None = None) -> tuple[Unre
 
 
 def _to_come(folder: Path, cases: Files) -> Iterator[Unreadable]:
-    """Sessions that say they start later than any clock explains; others are judged without them."""
+    """Sessions that say they start later than any clock explains and were not withdrawn; others are judged without them."""
     limit = datetime.now(timezone.utc) + CLOCK_TOLERANCE
     # The folder is named after the day the session started.
     for path in (one for one in cases.readable if one.parent.name.partition("=")[2] >= f"{limit:%Y-%m-%d}"):
         started = scan_files([path], "cases").select(pl.col("started").max()).collect().item()
-        if started is not None and started > limit:
+        if started is not None and started > limit and path.stem not in withdrawals.find(folder):
             why = (
-                f"session {path.stem} says it started at {started:%Y-%m-%d %H:%M} UTC, which is to come: "
-                f"correct the clock, and remove it with `reframe --delete-stored-sessions={path.stem}` and "
-                f"`rm {folder}/*/*/{path.parent.name}/{path.stem}.parquet`."
+                f"session {path.stem} says it started at {started:%Y-%m-%d %H:%M} UTC, which is to come: correct the clock of "
+                f"this machine, or, where that is right, `mpibench sessions withdraw {path.stem} --why ...`."
             )
             yield Unreadable(path.stem, started, (path.parents[1].name.partition("=")[2],), why)
 

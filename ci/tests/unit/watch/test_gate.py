@@ -289,6 +289,24 @@ def test_a_session_of_tomorrow_is_not_young(tmp_path: Path, capsys: pytest.Captu
     assert "age: the session says it starts 20.0 h from now: correct the clock" in capsys.readouterr().out
 
 
+def test_a_night_whose_history_is_to_come_does_not_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A clock set back puts a slow night before the nights it would be held against."""
+    now = datetime.now(timezone.utc)
+    the_night_before(tmp_path, started=now - timedelta(days=1))
+    chosen = write_session(tmp_path, 0, started=now - timedelta(hours=1), change=slower)
+    later = [write_session(tmp_path, number, started=now + timedelta(days=number)) for number in range(2, 4)]
+    assert run(tmp_path, "--session", chosen) == 1
+    out = capsys.readouterr().out
+    assert (
+        f"age: 2 sessions say they start later than now, the last {now + timedelta(days=3):%Y-%m-%d}, so a clock is wrong"
+        in out
+    )
+    for name in later:
+        assert cli.main(["sessions", "withdraw", name, "--why", "its clock", "--dataset", str(tmp_path)]) == 0
+    assert run(tmp_path, "--session", chosen) == 0
+    assert "sessions that could not be read: none" in capsys.readouterr().out
+
+
 def test_references_that_have_gone_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A references.yaml that is no longer there makes nothing fail, and must not look as if it held."""
     one = {"value": 1.0, "reference": 1.0, "lower": 0.9, "upper": None, "unit": "us", "outcome": "pass", "layer": "learned"}
