@@ -136,6 +136,16 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
                 f"{source}, line {number}: '{_shown(line)}' is a piece of a table whose beginning is not above it; outputs are "
                 "damaged, cut or mixed up, run the benchmark again."
             )
+    for reading, after in zip(found, [*(other.line for other in found[1:]), len(lines) + 1], strict=True):
+        if reading.ends or (size := reading.records[-1].message_bytes) is None:
+            continue
+        row = re.compile(_NEXT_ROW.format(size=2 * size or 1))
+        for number, line in enumerate(around[reading.line : after - 1], reading.line + 1):
+            if row.search(line):
+                raise OutputError(
+                    f"{source}, line {number}: '{_shown(line)}' is the next row of the table above it behind other characters; "
+                    "outputs are mixed up, run the benchmark again."
+                )
     alone = [record for reading in found for record in reading.records if record.ranks == 1]
     if len(found) > 1 and len(alone) == sum(len(reading.records) for reading in found):
         raise _singletons(source, found[1].line, lines[found[1].line - 1])
@@ -147,6 +157,8 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
 
 #: Titles of suites with an extent that end a line which does not begin with them.
 _TITLE_WITHIN = re.compile(r"# OSU .+ v[0-9.]+\s*$|# +Intel ?\(R\) MPI Benchmarks [0-9.]+[^,]*, \S+ part\s*$")
+#: The row that would come next, at the end of a line that something else begins: sizes of a table that nothing ends double.
+_NEXT_ROW = r"\S.*{size} {{2,}}[0-9]+\.[0-9]{{2}}(?: {{2,}}\S+)*\s*$"
 #: What programs say that were started on another number of ranks than they need, each by itself where all are alone.
 _TOO_FEW = re.compile(r"requires (?:exactly|at least) \w+ process|This is a test with 1 process|nprocs: 1,")
 

@@ -66,6 +66,10 @@ _ANYWHERE = (
 #: What is reduced without a word before 7.1. Without ``-T`` it is MPI_CHAR in 7.1 to 7.4 and MPI_INT in 7.5, which print it.
 REDUCED = "MPI_FLOAT"
 
+#: On standard error, so anywhere in a file of both streams. osu_get_acc_latency 7.1 always says it: it looks at its types
+#: before it has read them.
+_ONLY_BYTES = "Benchmark supports only MPI_CHAR. Continuing with MPI_CHAR."
+
 _BY_NAME = {
     "osu_mbw_mr": _PAIRS,
     "osu_latency_mt": _THREADS,
@@ -102,6 +106,11 @@ def is_early(line: str) -> bool:
 def is_of_accelerators(line: str) -> bool:
     """Whether a line says that a buffer is not in the host's memory."""
     return re.search(r"^# (?:Send Buffer|Rank 0 Memory) on .*(?:DEVICE|MANAGED)", line) is not None
+
+
+def is_remark(row: Benchmark, version: tuple[int, ...], line: str) -> bool:
+    """Whether a line is what gets and puts since 7.1 say of their type, which is MPI_CHAR whatever is asked for."""
+    return line == _ONLY_BYTES and row.name.startswith(("osu_get_", "osu_put_")) and version >= (7, 1)
 
 
 def early_fits(row: Benchmark, facts: dict[str, str]) -> bool:

@@ -22,6 +22,7 @@ READ = {
     "osu58-srun-label": {"osu_get_acc_latency": 10},
     "osu57-bw-ucx-info-before": {"osu_bibw": 23},
     "osu562-three-outputs": {"osu_init": 1, "osu_bibw": 4},
+    "osu71-both-streams": {"osu_get_acc_latency": 3},
     "osu75-latency-report-bindings": {"osu_latency": 1},
     "osu75-batch-log-two-steps": {"osu_latency": 1, "osu_init": 1},
     "imb2021.7-pingpong-srun-label": {"PingPong": 2},
@@ -128,6 +129,23 @@ def test_whole_tables_of_a_log_are_read(name: str) -> None:
                 assert any(line.split()[-len(printed) :] == printed for line in log(name).splitlines())
 
 
+def test_what_a_program_says_of_its_type_on_standard_error_stands_anywhere_once() -> None:
+    title, *rows = log("osu71-both-streams").splitlines(keepends=True)
+    (remark,) = (line for line in rows if line.startswith("Benchmark"))
+    rows.remove(remark)
+    whole = reader.parse("".join([title, *rows]))
+    for place in range(len(rows) + 1):
+        among = [title, *rows[:place], remark, *rows[place:]]
+        assert reader.parse("".join(among)) == whole
+        for other in (title.replace("Get_accumulate", "Accumulate"), title.replace("v7.1", "v7.0")):
+            if place < len(rows):
+                with pytest.raises(OutputError, match="Benchmark supports"):
+                    reader.parse("".join([other, *among[1:]]))
+    for text in ([title, remark, remark, *rows], [title, *rows[:-1], remark[:40] + rows[-1], remark[40:]]):
+        with pytest.raises(OutputError):
+            reader.parse("".join(text))
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_run_that_failed_says_why(name: str) -> None:
     with pytest.raises(OutputError, match=REFUSED[name]) as error:
@@ -187,6 +205,15 @@ def test_prefixes_are_taken_off_where_all_lines_have_them(text: str, prefix: str
     with pytest.raises(OutputError):
         lines = labelled.splitlines(keepends=True)
         reader.parse("".join([*lines[:4], lines[4].removeprefix(prefix), *lines[5:]]))
+
+
+def test_a_last_row_behind_other_characters_is_not_set_aside() -> None:
+    """Nothing ends a table of OSU, so that row would be missing and the rest look whole."""
+    *rows, last = OSU.splitlines(keepends=True)
+    for other in ("module load mpi", "rank 1 of ", "task 1"):
+        with pytest.raises(OutputError, match="next row of the table above it behind other characters"):
+            reader.read_log("".join([*rows, other + last, "done\n"]))
+    assert reader.parse("".join(rows) + "node 0 distances:  10  21\nsize 1234  5678.25\n") == reader.parse("".join(rows))
 
 
 @pytest.mark.parametrize("line", COMPLAINTS, ids=lambda line: line[:40])
