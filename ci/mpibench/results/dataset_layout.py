@@ -7,7 +7,9 @@ version, a column of another type, or a file without :data:`REQUIRED` columns is
 
 from __future__ import annotations
 
+import fnmatch
 import json
+import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -175,10 +177,31 @@ def find_files(folder: Path, table: str, systems: Sequence[str] | None = None) -
     """Look at the files of a table; cases that measured are refused without the file of their values.
 
     :param systems: only these systems; files of others are not even opened.
+    :raises BadInput: a folder that cannot be read, whose sessions would be missing without a word.
     """
-    paths = sorted(path for system in systems or ("*",) for path in (folder / table).glob(f"system={system}/date=*/*.parquet"))
+    wanted = None if not systems else {f"system={system}" for system in systems}
+    of_systems = [path for path in inside(folder / table, "system=*") if wanted is None or path.name in wanted]
+    days = [day for system in of_systems for day in inside(system, "date=*")]
+    paths = sorted(path for day in days for path in inside(day, "*.parquet"))
     refused = {path: why for path in paths if (why := _refused(path, table) or _lone(path, table))}
     return Files(tuple(path for path in paths if path not in refused), refused)
+
+
+def inside(folder: Path, pattern: str) -> list[Path]:
+    """What a folder of a dataset holds under names that fit; nothing where there is no such folder.
+
+    :raises BadInput: it cannot be read.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            return [folder / entry.name for entry in entries if fnmatch.fnmatchcase(entry.name, pattern)]
+    except OSError as error:
+        if isinstance(error, (FileNotFoundError, NotADirectoryError)) and not folder.is_symlink():
+            return []
+        raise BadInput(
+            f"{folder} cannot be read ({error.strerror}), so which sessions it holds is not known: correct its rights, or the "
+            "link."
+        ) from None
 
 
 #: Files that this or an earlier program of this layout could read, as they were written then.

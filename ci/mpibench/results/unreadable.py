@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from .. import whole_file, withdrawals
-from .dataset_layout import SCHEMAS, Files, find_files, scan_files
+from .dataset_layout import SCHEMAS, Files, find_files, inside, scan_files
 
 FOLDER = "refused"
 #: A clock that is wrong puts nights in a wrong order; sessions may be this much in the future.
@@ -67,7 +67,7 @@ def keep_only(folder: Path, sessions: Collection[str]) -> None:
 
 def _recorded(folder: Path) -> list[Unreadable]:
     found = []
-    for path in sorted((folder / FOLDER).glob("*.json")):
+    for path in sorted(inside(folder / FOLDER, "*.json")):
         try:
             row = json.loads(path.read_text(encoding="utf-8"))
             started = datetime.fromisoformat(row["started"]).astimezone(timezone.utc)

@@ -18,12 +18,19 @@ def every(root: Path) -> list[Path]:
     """Folders with one folder per system: those of :data:`SITES`, and the checkout's, the last.
 
     :raises BadInput: one of them is none, or not named from ``/`` on, as ReFrame reads settings in another folder than the
-        user's.
+        user's; or its systems cannot be seen, so that a machine would silently be another one.
     """
     named = [Path(entry) for entry in filter(None, os.environ.get(SITES, "").split(":"))]
     for path in named:
-        if not path.is_absolute() or not path.is_dir():
+        try:
+            there = path.is_absolute() and path.is_dir()
+            readable = os.access(path, os.R_OK | os.X_OK)
+        except PermissionError:  # a folder above it
+            there, readable = path.is_absolute(), False
+        if not there:
             raise BadInput(f"{SITES} names {path}, which is not the full name of a folder; correct it or unset the variable.")
+        if not readable:
+            raise BadInput(f"{SITES} names {path}, which you may not read; correct its rights or unset the variable.")
     return list(dict.fromkeys([*(path.resolve() for path in named), root / "site_configs"]))
 
 

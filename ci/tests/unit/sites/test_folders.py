@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,13 @@ def test_what_is_no_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setenv("MPIBENCH_SITES", text)
     with pytest.raises(BadInput, match=r"MPIBENCH_SITES names .*, which is not the full name of a folder"):
         folders.every(tmp_path)
+
+
+def test_a_folder_that_hides_its_systems_is_refused(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine would be taken for another system. Root may read everything, so the answer is made up."""
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != outside)
+    with pytest.raises(BadInput, match=r"MPIBENCH_SITES names .*/sites, which you may not read; correct its rights"):
+        systems.select(None, outside.parent / "checkout")
 
 
 def test_a_system_in_two_places_is_refused(outside: Path, tmp_path: Path) -> None:

@@ -289,6 +289,23 @@ def test_a_session_of_tomorrow_is_not_young(tmp_path: Path, capsys: pytest.Captu
     assert "age: the session says it starts 20.0 h from now: correct the clock" in capsys.readouterr().out
 
 
+def test_a_day_that_cannot_be_read_hides_no_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another user's, say, of whom the newest night is; a ring of links cannot be read by root either."""
+    for number in range(2):
+        write_session(tmp_path, number)
+    assert run(tmp_path, *OLD) == 0
+    day, refused = last_cases(tmp_path).parent, tmp_path / "refused"
+    refused.mkdir()
+    for folder in (day, refused):
+        folder.rename(tmp_path / "away")
+        folder.symlink_to(folder)
+        capsys.readouterr()
+        assert run(tmp_path, *OLD) == 2
+        assert f"{folder} cannot be read (Too many levels of symbolic links), so which sessions" in capsys.readouterr().err
+        folder.unlink()
+        (tmp_path / "away").rename(folder)
+
+
 def test_a_night_whose_history_is_to_come_does_not_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A clock set back puts a slow night before the nights it would be held against."""
     now = datetime.now(timezone.utc)
