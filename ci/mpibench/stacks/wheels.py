@@ -322,8 +322,16 @@ def build(recipe: Recipe, wheels: Path, stamp: str, here: Platform, donor: Stack
 
 @contextmanager
 def hold_lock(path: Path, echo: Echo) -> Iterator[None]:
-    """Let one installer at a time work on a folder; the lock file says who does, for whoever waits."""
-    with path.open("a+") as stream:
+    """Let one installer at a time work on a folder; the lock file says who does, for whoever waits.
+
+    Where it cannot be written, as in an image, nobody installs anything.
+    """
+    try:
+        opened = path.open("a+")
+    except OSError:
+        yield
+        return
+    with opened as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -369,6 +377,10 @@ def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequen
                     stack = build(recipe, wheels, stamp, here, donor, echo)
                 except InstallError as error:
                     failures.append(str(error))
+                    continue
+                except OSError as error:
+                    place = error.filename or wheels
+                    failures.append(f"{recipe.name} could not be installed: {place}: {error.strerror}; correct that first.")
                     continue
                 echo(f"{recipe.name}: ready after {time.monotonic() - began:.1f} s")
             installed[recipe.folder] = stack

@@ -315,6 +315,20 @@ def test_two_installers_take_turns(site: Site) -> None:
     assert not second.is_alive() and site.stacks()
 
 
+def test_where_nothing_can_be_written_what_is_installed_is_enough(site: Site) -> None:
+    """As in an image. Root may write everywhere, so other things stand where files are to be."""
+    site.install()
+    shutil.rmtree(site.wheels / ".partial")
+    (site.wheels / ".partial").write_text("")
+    (site.wheels / ".lock").unlink()
+    (site.wheels / ".lock").mkdir()
+    assert site.install() == [] and site.stacks().keys() == {"donor-wheels", "guest-wheels"}
+    shutil.rmtree(site.wheels / "guest")
+    (failure,) = site.install()
+    assert failure.startswith("guest-wheels could not be installed: ")
+    assert failure.endswith("/.partial/guest.log: Not a directory; correct that first.")
+
+
 @pytest.fixture
 def real_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     """A scratch site installed by the real pip, which finds wheels in a folder and nowhere else."""
