@@ -342,6 +342,17 @@ def test_a_mode_among_the_options_is_refused_before_the_set_up(project: NightPro
     assert not (project.top / "set-up").exists()
 
 
+def test_results_that_cannot_be_written_are_refused_before_the_set_up(project: NightProject) -> None:
+    """Root may write everywhere, so a file stands in their place."""
+    project.results.write_text("")
+    status, said = project.run()
+    assert status == 2
+    assert said == (
+        f"nightly: {project.results} is no folder that can be written; correct its rights, or use a checkout of your own.\n"
+    )
+    assert not (project.top / "set-up").exists()
+
+
 def test_a_folder_named_in_the_environment_is_not_that_of_each_night(project: NightProject) -> None:
     for _ in range(2):
         status, said = project.run(RFM_TIMESTAMP_DIRS="fixed")
