@@ -20,7 +20,7 @@ def only_one(
 
     :param program: who holds it, for those who find it held.
     :param name: of the file, where it is for a part of the results only; ``what``: that part, for a sentence.
-    :raises BadInput: another one holds it, or nothing can be written there.
+    :raises BadInput: another one holds it, or nothing can be written or locked there.
     """
     path = results / name
     try:
@@ -31,9 +31,11 @@ def only_one(
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             lock.seek(0)
             raise BadInput(f"another {lock.read().strip() or program} is at work {what}: wait for it, or end it.") from None
+        except OSError as error:
+            raise BadInput(f"cannot lock {path} ({error.strerror}): keep {results} on a file system with locks.") from None
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         note = f"{program} (process {os.getpid()} on {os.uname().nodename} since {since})\n"
         try:

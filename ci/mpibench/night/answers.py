@@ -18,6 +18,7 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
+from ..results.dataset_layout import inside
 
 FOLDER = "answers"
 #: Who answered.
@@ -111,9 +112,12 @@ def keep(
 
 
 def read(folder: Path) -> dict[str, list[StoredAnswer]]:
-    """All answers by session, in the order of :data:`SOURCES`; one that cannot be read is a refusal of that night."""
+    """All answers by session, in the order of :data:`SOURCES`; one that cannot be read is a refusal of that night.
+
+    :raises BadInput: their folder cannot be read.
+    """
     found: dict[str, list[StoredAnswer]] = {}
-    for path in sorted((folder / FOLDER).glob("*.json")):
+    for path in sorted(inside(folder / FOLDER, "*.json")):
         session, _, source = path.stem.rpartition(".")
         try:
             row = json.loads(path.read_text(encoding="utf-8"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from reframe_tests.harness.session import metrics_push
 from reframe_tests.harness.session.case_messages import cut, iso_time, protocol_line
 from reframe_tests.harness.session.metrics_push import CASE_LOG, LINE_PROTOCOL, PUSHGATEWAY, MetricsTarget
+from reframe_tests.harness.vocabulary import BadInput
 
 from . import answers
 
@@ -65,7 +67,9 @@ def send(
     to = [target for target in metrics_push.targets(environ) if target.handler in _SENDERS]
     if not to:
         return []
-    said = answers.read(dataset).get(session or "", ()) if session else ()
+    said: Sequence[answers.StoredAnswer] = ()
+    with suppress(BadInput):  # their folder cannot be read, so that tonight's could not be kept, which is a problem of it
+        said = answers.read(dataset).get(session, ()) if session else ()
     every = [*problems, *(text for answer in said if answer.source == answers.GATE for text in answer.problems)]
     message = NightMessage(system, run, session or "", tuple(dict.fromkeys(every)), cases, time())
     return list(filter(None, (_send(message, target) for target in to)))

@@ -89,6 +89,12 @@ def test_a_server_that_does_not_answer_is_a_sentence_without_its_password(metric
     assert "secret" not in sentence
 
 
+def test_answers_that_cannot_be_read_end_no_night(tmp_path: Path) -> None:
+    (tmp_path / answers.FOLDER).symlink_to(tmp_path / answers.FOLDER)
+    assert send(tmp_path, f"json+file://{tmp_path}/log", ["the answer of this night is not kept"]) == []
+    assert json.loads((tmp_path / "log").read_text())["problems"] == ["the answer of this night is not kept"]
+
+
 def test_nothing_is_sent_unasked(tmp_path: Path) -> None:
     assert send(tmp_path, "", ["x"]) == []
     assert send(tmp_path, "http://127.0.0.1:9/list-of-each-case", ["x"]) == []

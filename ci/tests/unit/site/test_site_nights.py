@@ -14,6 +14,7 @@ from mpibench.night import answers
 from mpibench.results import unreadable
 from mpibench.site import medians, nights, outputs, series
 from mpibench.site.nights import SiteNight
+from reframe_tests.harness.vocabulary import BadInput
 from site_nights import gate
 from synthetic_verdicts import FIRST, write_session
 
@@ -72,6 +73,10 @@ def test_an_answer_of_that_night_makes_it_red_and_never_an_empty_one_green(tmp_p
     assert only(tmp_path).state.name == "green"
     (tmp_path / answers.FOLDER / f"{session}.gate.json").write_text("{}")
     assert only(tmp_path).state.name == "red" and "is not a readable answer" in only(tmp_path).problems[0]
+    (tmp_path / answers.FOLDER).rename(tmp_path / "away")
+    (tmp_path / answers.FOLDER).symlink_to(tmp_path / answers.FOLDER)
+    with pytest.raises(BadInput, match="answers cannot be read"):
+        only(tmp_path)
 
 
 def test_a_night_that_the_gate_passed_for_its_history_is_green(tmp_path: Path) -> None:

