@@ -300,7 +300,11 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
             f"striping of {condition.get('fabric')}": "over all rails" if condition.get("striped") else None,
             f"network of {row['stack']} on {condition.get('fabric')}": condition.get("network"),
             f"oversubscription on {condition.get('fabric')}": condition.get("oversubscribed"),
-            **{f"{name} of {row['stack']}": suite.get("version") for name, suite in _suites(condition)},
+            **{
+                f"{name}{what and ' '}{what} of {row['stack']}": suite.get(what or "version")
+                for name, suite in _suites(condition)
+                for what in ("", *BUILD_FACTS)
+            },
             **{str(name): value for name, value in _machine(condition)},
             **_measured_with(condition),
         }
@@ -310,6 +314,8 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
     return {name: sorted(values) for name, values in sorted(found.items())}
 
 
+#: How a stack says that a suite of its was built (``suites`` of ``stack.json``), beside the version.
+BUILD_FACTS = ("compiler", "target", "flags")
 _YES_OR_NO: dict[object, str] = {True: "yes", False: "no"}
 
 

@@ -183,6 +183,7 @@ class Acceptance:
             for text in verdict_sides.unproven_sentences(self.baseline)
         ]
         lines += [f"{name}: {text}" for name, side in reversed(self._sides) for text in side.notes]
+        lines += verdict_sides.built_otherwise((self.baseline, self.candidate), "the baseline", "the candidate")
         lines += node_counts.differing(self.baseline.cases, self.candidate.cases, "the baseline", "the candidate")
         mixed = history_strata.mixed(self.baseline) if len(self.baseline.sessions) > 1 else {}
         lines += [f"the baseline's sessions are no one history and are compared job by job: {text}" for text in mixed.values()]

@@ -7,7 +7,6 @@ What is not is refused by name; ``allow`` names what may differ, and the result 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,15 +23,12 @@ from ..results.dataset_layout import read_condition
 from ..results.session_values import CONDITION, Selection
 from . import comparison, lasting_changes
 from . import policy as policies
+from . import sides as verdict_sides
 
 #: What can be compared.
 SUBJECTS = ("stack", "fabric", "ppn", "pinning", "session")
 #: Nobody is ahead by more than noise; there is nothing to compare.
 TIE, UNKNOWN = "tie", "not compared"
-#: How stacks say that a suite was built (``suites`` of ``stack.json``), each with its genitive.
-OWNERS = {"compiler": "compiler's", "target": "target's", "flags": "flags'"}
-#: What compilers of one family are called: by Spack, and by themselves.
-FAMILIES = {"gcc": "gcc", "clang": "clang", "llvm": "clang", "oneapi": "oneapi"}
 
 
 @dataclass(frozen=True)
@@ -116,9 +112,8 @@ def pair(
     bands = with_winner(judgement.bands, first, second).sort([*by_name, band])
     metrics = with_winner(judgement.metrics, first, second).sort([*by_name, "message_bytes"])
     unequal = tuple(text for _, text in differing)
-    return Comparison(
-        subject, first, second, judgement, bands, metrics, unequal, tuple(_built(sides, first, second)), tuple(sides), past
-    )
+    built = tuple(verdict_sides.built_otherwise(sides, first, second))
+    return Comparison(subject, first, second, judgement, bands, metrics, unequal, built, tuple(sides), past)
 
 
 def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
@@ -178,40 +173,6 @@ def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ..
             value = row["nodelist"] if what == "nodelist" else stored.get(what)
         found.setdefault(tuple(row[key] for key in keys), set()).add(json.dumps(value))
     return found
-
-
-def _built(sides: Sequence[Selection], first: str, second: str) -> list[str]:
-    """What both sides say of how their programs were built, and say differently."""
-    reported = [_how(side.cases) for side in sides]
-    said: dict[str, list[str]] = {}
-    for suite, what in reported[0].keys() & reported[1].keys():
-        one, two = (" or ".join(sorted(side[suite, what])) or "none" for side in reported)
-        if one != two:
-            said.setdefault(f"{what} {one} in {first} and {two} in {second}", []).append(suite)
-    return [
-        f"built otherwise: {' and '.join(sorted(suites))} with {text}: "
-        f"part of the difference may be the {OWNERS[text.split()[0]]}"
-        for text, suites in sorted(said.items())
-    ]
-
-
-def _how(cases: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
-    """Values of :data:`OWNERS` by suite, of the suites that the cases ran."""
-    found: dict[tuple[str, str], set[str]] = {}
-    for group, text in cases.select("group", "condition").unique().iter_rows():
-        suites = read_condition(text).get("suites") or {}
-        for suite in history_strata.own_programs(group):
-            for what in OWNERS.keys() & set(suites.get(suite, {})):
-                value = suites[suite][what]
-                found.setdefault((suite, what), set()).add(_name_compiler(value) if what == "compiler" else value)
-    return found
-
-
-def _name_compiler(said: str) -> str:
-    """``gcc 12.2.0`` for what Spack calls ``gcc@12.2.0`` and the compiler ``gcc (Debian 12.2.0-14) 12.2.0``."""
-    family = next((name for word, name in FAMILIES.items() if word in said.lower()), "")
-    versions = re.findall(r"\d+(?:\.\d+)+", said)
-    return f"{family} {versions[-1]}" if family and versions and ", " not in said else said
 
 
 def with_winner(rows: pl.DataFrame, first: str, second: str) -> pl.DataFrame:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 import polars as pl
 
+from ..history import strata as history_strata
 from ..results import eligibility, selection_options, session_values
 from ..results.dataset_layout import read_condition, read_labels
 from ..results.session_values import Selection
@@ -15,6 +17,8 @@ from .words import ABSENT, MISSING
 
 #: What the tests report of themselves that makes whole sessions unlike: the level, by its key in the stored condition.
 _LEVEL = "depth"
+#: What compilers of one family are called: by Spack, and by themselves.
+_FAMILIES = {"gcc": "gcc", "clang": "clang", "llvm": "clang", "oneapi": "oneapi"}
 
 
 def identities(selection: Selection, now: datetime) -> list[dict[str, Any]]:
@@ -150,3 +154,37 @@ def with_reason(metrics: pl.DataFrame, reason: str) -> pl.DataFrame:
         return metrics
     bare = (pl.col("verdict") == MISSING) & (pl.col("why") == ABSENT)
     return metrics.with_columns(why=pl.when(bare).then(pl.lit(f"{ABSENT}: {reason}")).otherwise(pl.col("why")))
+
+
+def built_otherwise(sides: Sequence[Selection], first: str, second: str) -> list[str]:
+    """What both sides say of how their programs were built, and say differently."""
+    reported = [_how(side.cases) for side in sides]
+    said: dict[tuple[str, str], list[str]] = {}
+    for suite, what in reported[0].keys() & reported[1].keys():
+        one, two = (" or ".join(sorted(side[suite, what])) or "none" for side in reported)
+        if one != two:
+            said.setdefault((what, f"{one} in {first} and {two} in {second}"), []).append(suite)
+    return [
+        f"built otherwise: {' and '.join(sorted(suites))} with {what} {text}: "
+        f"part of the difference may be the {what}'{'' if what.endswith('s') else 's'}"
+        for (what, text), suites in sorted(said.items())
+    ]
+
+
+def _how(cases: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
+    """Values of :data:`session_values.BUILD_FACTS` by suite, of the suites that the cases ran."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for group, text in cases.select("group", "condition").unique().iter_rows():
+        suites = read_condition(text).get("suites") or {}
+        for suite in history_strata.own_programs(group):
+            for what in set(session_values.BUILD_FACTS) & set(suites.get(suite, {})):
+                value = suites[suite][what]
+                found.setdefault((suite, what), set()).add(_name_compiler(value) if what == "compiler" else value)
+    return found
+
+
+def _name_compiler(said: str) -> str:
+    """``gcc 12.2.0`` for what Spack calls ``gcc@12.2.0`` and the compiler ``gcc (Debian 12.2.0-14) 12.2.0``."""
+    family = next((name for word, name in _FAMILIES.items() if word in said.lower()), "")
+    versions = re.findall(r"\d+(?:\.\d+)+", said)
+    return f"{family} {versions[-1]}" if family and versions and ", " not in said else said

@@ -448,3 +448,15 @@ def test_a_condition_that_is_none_is_one_sentence(tmp_path: Path, damaged: str) 
     write_session(tmp_path, 1, where={"condition": damaged})
     with pytest.raises(BadInput, match=r"^the condition '.*' of a case is not a JSON object: export its session again\.$"):
         accept.decide(tmp_path, "latest~1", "latest")
+
+
+def test_a_candidate_that_was_built_otherwise_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, compiler in enumerate(("gcc@12.2.0", "clang@14.0.6")):
+        suites = {"imb": {"version": "2021.11", "compiler": compiler}}
+        write_session(tmp_path, number, condition={"suites": suites}, change=lambda *_, slow=1 + number: slow)
+    assert run(tmp_path) == 1
+    said = capsys.readouterr().out
+    assert "  changed: imb compiler of openmpi-spack: gcc@12.2.0 -> clang@14.0.6" in said
+    assert (
+        "imb with compiler gcc 12.2.0 in the baseline and clang 14.0.6 in the candidate: part of the difference may be" in said
+    )
