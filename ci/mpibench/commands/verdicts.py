@@ -344,8 +344,8 @@ def _write(path: Path, text: str, *, err: bool = False) -> None:
 
 
 def compare(
-    first: Annotated[str, typer.Argument(help="A stack; with --by a fabric, ppn, pinning, or a selector of sessions.")],
-    second: Annotated[str, typer.Argument(help="The other one.")],
+    first: Annotated[str, typer.Argument(help="A stack; with --by a fabric, ppn, pinning, or a selector of sessions.")] = "",
+    second: Annotated[str, typer.Argument(help="The other one; without both, all pairs of stacks, in one line each.")] = "",
     by: Annotated[str, typer.Option(help="What differs: stack, fabric, ppn, pinning or session.")] = "stack",
     sessions: Annotated[str, typer.Option(help="Sessions that both are taken from; a selector.")] = "latest",
     db: Db = RESULTS / "results.db",
@@ -380,8 +380,18 @@ def compare(
 
     _prepare(db, dataset, dataset_only, err=as_json)
     options = {"system": system, "where": where}
-    result = pairing.pair(dataset, sessions, by, first, second, allow=allow or (), history=history, **options)
     console = Console(width=None if sys.stdout.isatty() else compare_tables.WIDTH, highlight=False, markup=False)
+    if not first and by == "stack":
+        compared = list(pairing.every_pair(dataset, sessions, **options))
+        for part in () if as_json else compare_tables.every_pair(compared):
+            console.print(part, soft_wrap=isinstance(part, Text))
+        if as_json:
+            data = [one if isinstance(one, str) else compare_tables.as_data(one) for one in compared]
+            typer.echo(json.dumps(data, indent=2))
+        return
+    if not second:
+        raise BadInput(f"compare {first} needs what it is compared with: give a second {by}.".replace("  ", " "))
+    result = pairing.pair(dataset, sessions, by, first, second, allow=allow or (), history=history, **options)
     for part in () if as_json else compare_tables.terminal(result):
         console.print(part, soft_wrap=isinstance(part, Text))
     now = datetime.now(timezone.utc)

@@ -1,6 +1,6 @@
 """What differs between stacks apart from their MPI, from their lock files.
 
-``mpibench stacks --check`` lists it; whoever compares stacks asks :func:`differences`. Only what is known to differ is a
+``mpibench stacks --check`` lists it; whoever compares stacks asks :func:`things`. Only what is known to differ is a
 difference: of an MPI the site had already, the lock says nothing but its version, and that is said as a note.
 """
 
@@ -72,6 +72,12 @@ def facts(lock: Lock) -> dict[str, str]:
     for node in (*nodes, *(each for each in builders.values() if each not in nodes)):
         found |= _built("mpi" if node is mpi else BENCHMARKS.get(node.name, node.name), lock, node)
     return {aspect: value for aspect, value in found.items() if not _is_allowed(aspect)}
+
+
+def described(lock: Lock) -> dict[str, str]:
+    """:func:`facts` after which MPI it is, with which variants (``mpich netmod``): stored with what the stack measures."""
+    mpi = lock.mpi
+    return {"MPI": str(mpi), **{f"{mpi.name} {name}": word for name, word in sorted(mpi.variants.items())}, **facts(lock)}
 
 
 def _listed(nodes: Iterable[LockedSpec]) -> str:
@@ -165,37 +171,25 @@ def lock_of(stack: Stack) -> Lock:
     return found
 
 
-def facts_of(stack: Stack) -> dict[str, str]:
-    """Facts of a built stack: from its lock file where Spack built it, else what its metadata say.
-
-    :raises BadInput: when the lock file is missing or does not belong to the stack.
-    """
-    if stack.origin == "spack":
-        return facts(lock_of(stack))
-    found = {}
-    for suite in BENCHMARKS.values():
-        row = stack.suites.get(suite)
-        found[f"{suite} version"] = row["version"] if row else ABSENT
-        if row:
-            found[f"{suite} compiler"] = f"not known ({row['built_with']})"
-    return found
-
-
 def compare_facts(left: Mapping[str, str], right: Mapping[str, str]) -> list[Difference]:
     """Aspects both have a value for and differ in."""
     differing = [name for name in left if name in right and left[name] != right[name]]
     return [Difference(name, left[name], right[name]) for name in differing if not _follows(name, differing)]
 
 
-def differences(left: Stack, right: Stack) -> list[Difference]:
-    """What two stacks differ in apart from their MPI; empty when they are comparable.
+def things(left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, str]:
+    """What two stacks differ in, as of :func:`described`: kind (``compiler``) to both values and what has them.
 
     A suite only one of them has is no difference: nothing is compared with it.
-
-    :raises BadInput: when a stack's lock file is missing or does not belong to it.
     """
-    found = compare_facts(facts_of(left), facts_of(right))
-    return [row for row in found if not (row.aspect.endswith(" version") and ABSENT in (row.left, row.right))]
+    kinds: dict[str, dict[str, list[str]]] = {}
+    for row in compare_facts(left, right):
+        if row.aspect.endswith(" version") and ABSENT in (row.left, row.right):
+            continue
+        what, _, kind = row.aspect.rpartition(" ")
+        kinds.setdefault(kind, {}).setdefault(f"{row.left} and {row.right}", []).append(what)
+    texts = {kind: [f"{kind} {values} ({', '.join(names)})" for values, names in of.items()] for kind, of in kinds.items()}
+    return {kind: "; ".join(said).replace(" ()", "") for kind, said in texts.items()}
 
 
 def table(stacks: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Sequence[str]]]:
@@ -220,4 +214,6 @@ def _follows(aspect: str, others: Collection[str]) -> bool:
     what, _, kind = aspect.rpartition(" ")
     if kind == "recipe":
         return any(f"{what} {cause}" in others for cause in ("version", "variants"))
+    if what == "libraries under":  # what an MPI links follows from its variants
+        return any(other.startswith(f"{kind.partition('@')[0]} ") for other in others)
     return what in RUNTIMES and any(other.endswith(" compiler") for other in others)

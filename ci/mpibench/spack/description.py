@@ -18,7 +18,7 @@ from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..stacks import benchmark_programs, installed_mpi, probe, system
-from .consistency import BENCHMARKS
+from .consistency import BENCHMARKS, described
 from .lock import Lock, LockedSpec
 
 ORIGIN = "spack"
@@ -246,6 +246,7 @@ def describe(
             "lock_hash": lock.suite.hash,
             "lock_digest": lock.digest,
             "compiler": ", ".join(compilers),
+            "facts": described(lock),
             "spec": f"{lock.suite} ^{mpi} {mpi.options} target={lock.suite.target}",
             "stamp": stamp,
         },

@@ -5,7 +5,7 @@ There is one direction: "1.25 times faster", for times and bandwidths alike, of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +97,21 @@ def where(comparison: Comparison) -> tuple[tuple[str, ...], list[list[str]]]:
         [heading, *_counts(part, comparison), *(mean_text(part.filter(pl.col("band") == band), *sides) for band in bands)]
         for heading, part in by_condition(comparison.bands, comparison.subject)
     ]
+
+
+def every_pair(compared: Sequence[Comparison | str]) -> Iterator[Table | Text]:
+    """Of each pair of stacks: what it differs in, who is how many times faster in each band; then what was not compared."""
+    pairs = [one for one in compared if not isinstance(one, str)]
+    bands = list(dict.fromkeys(band for one in pairs for band in one.bands["band"]))
+    rows = []
+    for one in pairs:
+        means = [mean_text(one.bands.filter(pl.col("band") == band), one.first, one.second) for band in bands]
+        things = one.things
+        said = "not known of both" if things is None else "; ".join(things.values()) or "nothing"
+        rows.append([f"{one.first}, {one.second}", *_counts(one.bands, one)[:3], *means, said])
+    head = ("stacks", "first wins", "second wins", TIE, *(f"{band} messages" for band in bands), "their locks differ in")
+    yield from _table("Pairs of stacks, those that differ in one thing first (geometric means)", head, rows)
+    yield from (_text(one) for one in compared if isinstance(one, str))
 
 
 def _cell(row: Mapping[str, Any]) -> str:

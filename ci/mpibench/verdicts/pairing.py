@@ -7,8 +7,10 @@ What is not is refused by name; ``allow`` names what may differ, and the result 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,11 @@ class Comparison:
     built: tuple[str, ...]
     sides: tuple[Selection, ...]
     past: Past = field(default_factory=Past)
+
+    @property
+    def things(self) -> dict[str, str] | None:
+        """What the sides' locks differ in (:func:`sides.differing`)."""
+        return verdict_sides.differing(self.sides)
 
 
 def pair(
@@ -137,6 +144,30 @@ def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
         values=named["values"],
         zeros=named["zeros"],
     )
+
+
+def every_pair(
+    folder: Path, selector: str, *, system: str | None = None, where: str | None = None
+) -> Iterator[Comparison | str]:
+    """All pairs of stacks with a case in the sessions, those that differ in one thing first; a sentence for one that is none.
+
+    :raises BadInput: fewer than two stacks have a case that may be used.
+    """
+    whole = session_values.read(folder, session_values.system_of(folder, system), selector, where=where)
+    stacks = sorted(set(whole.cases["stack"]))
+    if len(stacks) < 2:
+        raise BadInput(f"{selector} holds cases of {len(stacks)} stacks that may be used, and two are needed.")
+    found: list[Comparison | str] = []
+    for first, second in combinations(stacks, 2):
+        try:
+            found.append(pair(folder, selector, "stack", first, second, system=system, where=where))
+        except BadInput as error:
+            found.append(f"{first} and {second} are not compared: {error}")
+    yield from sorted(found, key=lambda one: _unlikeness(None if isinstance(one, str) else one.things))
+
+
+def _unlikeness(things: Mapping[str, str] | None) -> float:
+    return inf if things is None else len(things)
 
 
 def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:

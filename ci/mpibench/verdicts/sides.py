@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -13,6 +14,7 @@ from ..history import strata as history_strata
 from ..results import eligibility, selection_options, session_values
 from ..results.dataset_layout import read_condition, read_labels
 from ..results.session_values import Selection
+from ..spack import consistency
 from .words import ABSENT, MISSING
 
 #: What the tests report of themselves that makes whole sessions unlike: the level, by its key in the stored condition.
@@ -157,18 +159,40 @@ def with_reason(metrics: pl.DataFrame, reason: str) -> pl.DataFrame:
 
 
 def built_otherwise(sides: Sequence[Selection], first: str, second: str) -> list[str]:
-    """What both sides say of how their programs were built, and say differently."""
+    """What both sides say of how their stacks and programs were built, and say differently: what a difference may come from."""
+    if (things := differing(sides)) is not None:
+        said = "; ".join(things.values())
+        if len(things) > 1:
+            return [f"{first} and {second} differ in {len(things)} things, each may be part of the difference: {said}"]
+        return [
+            f"{first} and {second} differ in {f'{said} and in nothing else' if said else 'nothing'} that their locks record"
+        ]
     reported = [_how(side.cases) for side in sides]
-    said: dict[tuple[str, str], list[str]] = {}
+    otherwise: dict[tuple[str, str], list[str]] = {}
     for suite, what in reported[0].keys() & reported[1].keys():
         one, two = (" or ".join(sorted(side[suite, what])) or "none" for side in reported)
         if one != two:
-            said.setdefault((what, f"{one} in {first} and {two} in {second}"), []).append(suite)
+            otherwise.setdefault((what, f"{one} in {first} and {two} in {second}"), []).append(suite)
     return [
         f"built otherwise: {' and '.join(sorted(suites))} with {what} {text}: "
         f"part of the difference may be the {what}'{'' if what.endswith('s') else 's'}"
-        for (what, text), suites in sorted(said.items())
+        for (what, text), suites in sorted(otherwise.items())
     ]
+
+
+def _stored(cases: pl.DataFrame) -> dict[str, str]:
+    """What the lock file of the one stack of these cases says (``build.facts`` of its ``stack.json``); else nothing."""
+    found = {json.dumps(read_condition(text).get("built")) for text in cases["condition"].unique()}
+    facts = json.loads(found.pop()) if len(found) == 1 else None
+    return facts if isinstance(facts, dict) else {}
+
+
+def differing(sides: Sequence[Selection]) -> dict[str, str] | None:
+    """What the locks of the stacks of two sides differ in (:func:`consistency.things`); ``None`` if one is not known."""
+    whole = [_stored(side.cases) for side in sides]
+    if not all(whole):
+        return None
+    return consistency.things(*whole)
 
 
 def _how(cases: pl.DataFrame) -> dict[tuple[str, str], set[str]]:

@@ -169,6 +169,7 @@ class Condition:
             "abi": self.stack.abi,
             "device": self.stack.device,
             "suites": {name: dict(row) for name, row in self.stack.suites.items()},
+            **({"built": dict(facts)} if (facts := self.stack.build.get("facts")) else {}),
             "fabric": self.fabric.name,
             "transport": self.fabric.transport,
             "scope": self.fabric.scope,

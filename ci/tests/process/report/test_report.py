@@ -280,6 +280,13 @@ def test_provenance_names_wheels_with_checksums(session: sessions.Session) -> No
     assert "metadata file is not on this machine" in same  # of the two other stacks
 
 
+def test_each_pair_of_stacks_says_what_their_locks_differ_in(session: sessions.Session) -> None:
+    facts = {"intelmpi-wheels": {"MPI": "intel-oneapi-mpi@2021.18.1"}, "mpich-wheels": {"MPI": "mpich@5.0.1"}}
+    cases = [changed(case, condition={**case.condition, "built": facts.get(case.stack, {})}) for case in session.cases]
+    shown = Reader(report.render(sessions.Session(session.info, tuple(cases)), Path(), [])).text["stacks"]
+    assert "intelmpi-wheels, mpich-wheelsMPI intel-oneapi-mpi@2021.18.1 and mpich@5.0.1" in " ".join(shown.split())
+
+
 def test_provenance_of_a_stack_that_was_rebuilt_is_not_shown(session: sessions.Session) -> None:
     other = Reader(report.render(session, Path(), [stack_with("another0")])).text["stacks"]
     assert "impi-rt" not in other

@@ -117,6 +117,38 @@ def test_how_programs_were_built_otherwise_is_said_first(
     assert all(words in text for words in said)
 
 
+def test_each_pair_of_stacks_says_what_their_locks_differ_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One thing, nothing, several; what an MPI links follows from its netmod, and of another MPI is no difference."""
+    common = {"imb compiler": "gcc@12.2.0", "osu compiler": "gcc@12.2.0", "osu flags": "cflags=-O2"}
+    ofi = {"MPI": "mpich@5.0.0", "mpich netmod": "netmod=ofi", "libraries under mpich@5.0.0": "libfabric", **common}
+    stacks = {
+        "ofi": ofi,
+        "ucx": {**ofi, "mpich netmod": "netmod=ucx", "libraries under mpich@5.0.0": "ucx"},
+        "clang": {**ofi, "imb compiler": "llvm@14.0.6", "osu compiler": "llvm@14.0.6"},
+        "openmpi": {"MPI": "openmpi@5.0.10", "openmpi fabrics": "fabrics=ofi,ucx", **common, "osu flags": "cflags=-O0"},
+        "again": ofi,
+        "wheel": None,
+    }
+    built = [
+        {"stack": name, "condition": json.dumps({"built": facts, "transport": "tcp"} if facts else {"transport": "tcp"})}
+        for name, facts in stacks.items()
+    ]
+    write_session(tmp_path, 0, where=built)
+    lines = show(tmp_path, capsys=capsys)
+    assert "Pairs of stacks, those that differ in one thing first" in " ".join(lines)
+    found = {one.first + " " + one.second: one for one in pairing.every_pair(tmp_path, "latest") if not isinstance(one, str)}
+    assert len(found) == 15 and next(iter(found)) == "again ofi" and list(found)[-1].endswith("wheel")
+    assert {pair: len(one.things or {}) for pair, one in found.items() if "wheel" not in pair} == {
+        **{"again ofi": 0, "again clang": 1, "again ucx": 1, "clang ofi": 1, "ofi ucx": 1},
+        **{"again openmpi": 2, "clang ucx": 2, "ofi openmpi": 2, "openmpi ucx": 2, "clang openmpi": 3},
+    }
+    assert found["ofi ucx"].built == (
+        "ofi and ucx differ in netmod netmod=ofi and netmod=ucx (mpich) and in nothing else that their locks record",
+    )
+    assert "compiler llvm@14.0.6 and gcc@12.2.0 (imb, osu)" in found["clang ofi"].built[0]
+    assert found["openmpi ucx"].built[0].startswith("openmpi and ucx differ in 2 things, each may be part of the difference")
+
+
 def test_benchmarks_of_one_name_are_distinguished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """IMB and OSU both have an Allgather, and it runs on any number of ranks."""
     write_session(tmp_path, 0, stacks=STACKS, benchmarks={"Allgather": "t_avg_us"}, sizes=(8, 64, 512))
