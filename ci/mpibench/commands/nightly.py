@@ -34,14 +34,14 @@ try:
     from reframe_tests.harness.sites import site
 
     from ..confirmation import measuring
-    from ..night import answers, monitoring, planned_night, preflight, progress
+    from ..night import monitoring, planned_night, preflight, progress
     from ..night import options as night_options
     from ..night.preconditions import asked_in_vain, bad_references, check_database
     from ..only_one import only_one
     from ..plan import text
     from ..report import junit
     from ..report.summary import interrupted, outcome_of
-    from ..results import selection_options, session_files, session_values
+    from ..results import answers, selection_options, session_files, session_values
     from ..results.sessions import PAIRED, Session, label_of, list_sessions, read_report, read_session, systems_of
 except BadInput as error:  # a further suite, MPI or launcher that cannot be used
     if __name__ != "__main__":
@@ -82,6 +82,7 @@ class Night:
     :param confirm_minutes: what measuring again may take; 0: nothing is measured again.
     :param problems: one sentence for each reason why this night is not green.
     :param notes: what its answer says besides.
+    :param slower: as :attr:`~mpibench.results.answers.StoredAnswer.slower`.
     :param before: sessions the database held before anything was measured.
     :param junit: the JUnit file, where one is asked for, is completed.
     :param preflight: whether the nodes are looked at before, as :func:`.preflight.choice` says.
@@ -96,6 +97,7 @@ class Night:
     confirm_minutes: float = measuring.BUDGET_MINUTES
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    slower: list[tuple[str, str, str]] | None = None
     before: frozenset[str] = frozenset()
     junit: bool = False
     preflight: str = preflight.NO
@@ -257,6 +259,7 @@ def confirm(night: Night, session: Session) -> None:
         return
     night.notes += answer.notes
     night.problems += answer.problems
+    night.slower = None if answer.slower is None else [case.place for case in answer.slower]
     if answer.references:
         complete_junit(night, session, answer.references)
     if answer.all_excused and _ended(1) in night.problems:
@@ -298,7 +301,9 @@ def publish(night: Night, session: Session) -> None:
 def show(night: Night, session: Session | None) -> None:
     """Keep the night's answer and bring the site up to date, whatever became of the night; a site that fails is a problem."""
     uuid = session.uuid if session else None
-    night.problems += answers.keep(RESULTS / "dataset", uuid, answers.NIGHT, night.label, night.problems, night.notes)
+    night.problems += answers.keep(
+        RESULTS / "dataset", uuid, answers.NIGHT, night.label, night.problems, night.notes, night.slower
+    )
     if any((RESULTS / "dataset" / "cases").glob("system=*")):
         _step(night, "the site of results is not that of tonight", "site")
     system = next(iter(session.systems if session else last_systems(night)), "")

@@ -84,7 +84,7 @@ def find(folder: Path, system: str, cases: pl.DataFrame, session: str) -> Sessio
     if plan is None:
         return None
     owed = past.owed(folder, system, cases.filter(pl.col("session") != session))
-    still = {case: one for case, one in past.owed(folder, system, cases).items() if one.session != session}
+    still = {case: one for case, one in past.owed(folder, system, cases, session).items() if one.session != session}
     return SessionPlan(plan, plan.known - plan.planned - set(owed), owed, still)
 
 

@@ -12,8 +12,8 @@ import polars as pl
 from reframe_tests.harness.samples import NO_REFERENCE, PASS, ReferenceCheck
 
 from ..results import confirmations, eligibility
-from ..results.confirmations import MeasuredOn, MissedReference
-from ..results.session_values import METRIC, Selection
+from ..results.confirmations import NOT_SEEN_AGAIN, MeasuredOn, MissedReference
+from ..results.session_values import CURVE, METRIC, Selection
 from ..results.sessions import PAIRED, Case, Session
 from ..watch.nights import NightJudgement
 
@@ -84,8 +84,15 @@ def of_metrics(candidate: Selection, called: pl.DataFrame) -> tuple[list[CalledC
 
 
 def of_night(judged: NightJudgement) -> list[CalledCase]:
-    """The cases of a night that measured what is slower than in the nights before it, the worst first."""
-    return of_metrics(judged.tonight, judged.called())[0]
+    """The cases of a night that measured what is slower than in the nights before it, the worst first.
+
+    Not those whose curves were not slower when they were measured again.
+    """
+    held = [part for outcome, part in judged.outcomes().items() if outcome != NOT_SEEN_AGAIN]
+    curves = pl.concat(
+        [judged.called().select(CURVE).clear(), *(table.select(CURVE) for one in held for table in (one.metrics, one.bands))]
+    )
+    return of_metrics(judged.tonight, judged.called().join(curves.unique(), on=CURVE, how="semi", nulls_equal=True))[0]
 
 
 def of_checks(system: str, missed: Iterable[MissedReference]) -> list[CalledCase]:

@@ -5,7 +5,7 @@ What lacks its proof is no measurement that could be confirmed, and a change in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,6 +21,7 @@ from ..verdicts import policy as verdict_policy
 from ..watch import nights
 from ..watch.nights import NightJudgement
 from . import called, measuring, references
+from .called import CalledCase
 from .measuring import Workspace
 
 
@@ -33,6 +34,8 @@ class NightAnswer:
     :param references: on each case that missed a reference and was to be measured again.
     :param all_excused: every case that ReFrame counts as failed missed references and did not miss them again.
     :param stopped: the signal that ended it.
+    :param slower: cases that are slower than the nights before, but for those that were not when they were measured again;
+        ``None`` where that is not known of all systems.
     """
 
     notes: list[str] = field(default_factory=list)
@@ -40,6 +43,7 @@ class NightAnswer:
     references: list[references.Answer] = field(default_factory=list)
     all_excused: bool = False
     stopped: supervision.Interrupted | None = None
+    slower: list[CalledCase] | None = None
 
 
 def confirm(
@@ -51,9 +55,9 @@ def confirm(
     :param minutes: 0: nothing is measured again.
     """
     answer = NightAnswer()
+    slower = _slower(session, place.dataset, answer)
     if not minutes:
         return answer
-    slower = _slower(session, place.dataset, answer)
     cases = called.worst_first([*called.of_references(session), *(case for one in slower for case in called.of_night(one))])
     if not cases:
         return answer
@@ -72,7 +76,12 @@ def confirm(
         return answer
     answer.references = found = references.answers(session, again)
     answer.notes += [one.sentence for one in found if one.excused]
-    answer.notes += _said_again(session, slower, place.dataset)
+    held = [one.measured_again(place.dataset, _again(session, one, place.dataset)) for one in slower]
+    for one in held:
+        problems, notes = nights.sentences(one)
+        answer.notes += [*(f"for the gate, {line}" for line in problems), *notes]
+    if answer.slower is not None:
+        answer.slower = [case for one in held for case in called.of_night(one)]
     answer.problems += [one.sentence for one in found if not one.excused]
     answer.all_excused = references.all_excused(session, found)
     answer.stopped = again.stopped
@@ -82,22 +91,20 @@ def confirm(
 def _slower(session: Session, dataset: Path, answer: NightAnswer) -> list[NightJudgement]:
     """Where the session is slower than the nights before it; a judgement for each of its systems."""
     found = []
+    complete = True
     for system in session.systems:
         try:
             cases = session_values.cases_of(dataset, system).filter(pl.col("session") == session.uuid).collect()
             judged = nights.judge(dataset, system, session.uuid, cases, verdict_policy.load(system))
         except BadInput as error:
             answer.notes.append(f"not held against the nights before: {str(error).rstrip('.')}")
+            complete = False
             continue
         found += [judged] if judged is not None and judged.called().height else []
+    answer.slower = [case for one in found for case in called.of_night(one)] if complete else None
     return found
 
 
-def _said_again(session: Session, slower: Sequence[NightJudgement], dataset: Path) -> list[str]:
-    """What both measurements say of what is slower than the nights before."""
-    said = []
-    for judged in slower:
-        again = confirmations.confirming(session_values.cases_of(dataset, judged.tonight.system), session.uuid)
-        problems, notes = nights.sentences(judged.measured_again(dataset, again))
-        said += [*(f"for the gate, {line}" for line in problems), *notes]
-    return said
+def _again(session: Session, judged: NightJudgement, dataset: Path) -> pl.DataFrame:
+    """What measured the session again, of the system of a judgement."""
+    return confirmations.confirming(session_values.cases_of(dataset, judged.tonight.system), session.uuid)

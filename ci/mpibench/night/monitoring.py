@@ -16,7 +16,7 @@ from reframe_tests.harness.session.case_messages import cut, iso_time, protocol_
 from reframe_tests.harness.session.metrics_push import CASE_LOG, LINE_PROTOCOL, PUSHGATEWAY, MetricsTarget
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import answers
+from ..results import answers
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -21,7 +21,7 @@ from reframe_tests.harness.sites.planned_cases import NOT_PLANNED
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import withdrawals
-from ..results import confirmations, eligibility, selectors, session_values
+from ..results import answers, confirmations, eligibility, selectors, session_values
 from ..results.dataset_layout import read_condition, read_labels
 from ..results.sessions import PAIRED
 from . import record
@@ -36,6 +36,7 @@ RUNS = 3
 MOST_PLANS = 14
 #: What a case was that is owed.
 SKIPPED, FAILED, MISSED, NOT_RUN = "skipped", "failed", "missed a reference", "did not run"
+SLOWER = "slower than the nights before"
 #: Of a condition: its level, and what else makes it another measurement than the case's name says.
 _ALIKE = ("depth", "suite_options", "striped", "tuned", "oversubscribed", "network")
 #: Metrics that are named where some were not measured again.
@@ -94,6 +95,7 @@ class _Try(NamedTuple):
     :param on: the nodes of its job; none where it never ran.
     :param alike: level and further facts of its condition, of what failed the level alone; none where that is not stored.
     :param metrics: those with a reference that was missed; of what was right all that were looked at.
+    :param judged: whether it was held against the nights before, or is about to be.
     """
 
     started: datetime
@@ -103,6 +105,7 @@ class _Try(NamedTuple):
     on: frozenset[str] = frozenset()
     alike: tuple[str, ...] = ()
     metrics: frozenset[str] = frozenset()
+    judged: bool = True
 
     def clears(self, owed: _Try) -> bool:
         """Whether being right this once is what an earlier one lacked: the same nodes, condition and references."""
@@ -119,7 +122,7 @@ class _Try(NamedTuple):
             return f"with {', '.join(f'{name} {now} and not {was}' for name, now, was in facts if now != was)}"
         if owed.state == MISSED and not owed.metrics <= self.metrics:
             return f"without {', '.join(sorted(owed.metrics - self.metrics)[:FEW_METRICS])}"
-        return ""
+        return "not held against the nights before" if owed.state == SLOWER and not self.judged else ""
 
 
 @dataclass(frozen=True)
@@ -195,15 +198,17 @@ def read(folder: Path, system: str, label: str, before: date) -> PastNights:
     return PastNights(tuple(days), _sessions(frame), _histories(rows), ran, owed(folder, system, frame))
 
 
-def owed(folder: Path, system: str, cases: pl.DataFrame) -> dict[ListedCase, Owed]:
+def owed(folder: Path, system: str, cases: pl.DataFrame, tonight: str = "") -> dict[ListedCase, Owed]:
     """Cases that were not right in the last session that was to measure them, and so are expected until they are.
 
-    Right is what is proven and missed no reference, or none that was missed again (:mod:`..results.confirmations`). What was
-    skipped is not where it was proven before. Of what an interruption kept from running nothing is known. A fault of some
-    nodes is none of others, and a shorter measurement does not see it: what was not right is owed until it is right on the same
-    nodes, under the same condition, with all references that were missed.
+    Right is what is proven, missed no reference, or none that was missed again (:mod:`..results.confirmations`), and was not
+    slower than the nights before, or not when it was measured again (:mod:`..results.answers`). What was skipped is not where
+    it was proven before. Of what an interruption kept from running nothing is known. A fault of some nodes is none of others,
+    and a shorter measurement does not see it: what was not right is owed until it is right on the same nodes, under the same
+    condition, with all references that were missed, and held against the nights before where it was slower than these.
 
     :param cases: rows of the table ``cases`` of the sessions of one label.
+    :param tonight: the session among them that is about to be held against the nights before.
     :raises BadInput: a damaged dataset.
     """
     own = cases.filter(~pl.col("superseded").fill_null(False), ~pl.col("case").str.ends_with(PAIRED)).drop_nulls(list(_CASE))
@@ -211,19 +216,26 @@ def owed(folder: Path, system: str, cases: pl.DataFrame) -> dict[ListedCase, Owe
     tried: dict[ListedCase, list[_Try]] = {}
     days: dict[ListedCase, date] = {}
     proven = set(eligibility.split_cases(rows).proven["case"])
+    slower = answers.slower_than_before(folder)
     columns = (*_CASE, "started", "session", "case", "result", "reason", "gates", "nodelist", "condition")
     for row in rows.sort("started", "run").select(columns).to_dicts():
-        case = ListedCase(*(row[name] for name in _CASE))
+        key = tuple(row[name] for name in _CASE)
+        case = ListedCase(*key)
         if row["case"] in proven:
             days[case] = row["started"].date()
-        tried.setdefault(case, []).append(_try(row, row["case"] in proven))
+        one = _try(row, row["case"] in proven)
+        if not one.state:
+            held = slower.get(row["session"])
+            state = SLOWER if key in (held or ()) else ""
+            one = one._replace(state=state, judged=held is not None or row["session"] == tonight)
+        tried.setdefault(case, []).append(one)
     for case, started, session in _not_run(folder, own):
         tried.setdefault(case, []).append(_Try(started, session, NOT_RUN))
     left = {case: _debts(tries, case in days) for case, tries in tried.items()}
     missed: dict[str, set[ListedCase]] = {}
     for case, debts in left.items():
         for one in debts:
-            if one.state == MISSED:
+            if one.state == MISSED and (case.partition, case.stack, case.name) not in slower.get(one.session, ()):
                 missed.setdefault(one.session, set()).add(case)
     reached = set(_reached_again(folder, system, cases, missed))
     found = {}

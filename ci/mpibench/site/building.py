@@ -16,11 +16,10 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import PASS
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..night import answers
-from ..night.answers import StoredAnswer
 from ..pages import page
 from ..report.summary import OUTCOMES, format_number
-from ..results import dataset_layout, eligibility, unreadable
+from ..results import answers, dataset_layout, eligibility, unreadable
+from ..results.answers import StoredAnswer
 from ..watch import gate
 from . import metric_page, names, night_page, nights, over_time, series_page
 from .medians import Kept

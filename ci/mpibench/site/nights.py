@@ -20,9 +20,9 @@ from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, ReferenceCheck
 
 from .. import withdrawals
-from ..night.answers import NO_SESSION, StoredAnswer
 from ..report.summary import OUTCOMES, busy_sentence, gate_sentence
 from ..results import confirmations, dataset, dataset_layout, eligibility, selection_options, session_values
+from ..results.answers import NO_SESSION, StoredAnswer
 from ..results.dataset_layout import read_labels
 from ..results.sessions import CONFIRMS
 from ..results.unreadable import Unreadable

@@ -14,6 +14,7 @@ from mpibench.completeness import expected, expected_file
 from mpibench.plan import past, record
 from mpibench.plan.cases import ListedCase
 from mpibench.plan.record import PlannedCase, PlanRecord, Prediction
+from mpibench.results import answers
 from mpibench.results.sessions import CONFIRMS
 from mpibench.watch import drift, gate
 from mpibench.watch.gate_answer import MISSING
@@ -309,3 +310,21 @@ def test_a_plan_of_nothing_is_red(tmp_path: Path) -> None:
     night(tmp_path, 0, ALL)
     answer = judge(tmp_path, night(tmp_path, 1, FIRST_ONES, plan(tmp_path, 1, [])))
     assert answer.expected == 0 and not answer.complete, answer.lines()
+
+
+def test_what_was_slower_than_the_nights_before_is_owed_until_a_night_held_it_against_them(tmp_path: Path) -> None:
+    """No reference was missed. A night that nothing was held against does not clear it; tonight's is about to be."""
+    slow = REST[0]
+    key = (slow.partition, slow.stack, slow.name)
+    night(tmp_path, 0, ALL)
+    sessions = [night(tmp_path, 1, ALL, plan(tmp_path, 1, ALL))]
+    answers.record(tmp_path / "set", sessions[0], answers.NIGHT, "nightly", [], slower=[key])
+    answer = judge(tmp_path, night(tmp_path, 2, FIRST_ONES, plan(tmp_path, 2, FIRST_ONES)))
+    [line] = [line for line in answer.missing if "not right when last tried and not planned" in line]
+    assert f"{slow.name} (slower than the nights before on 2026-01-06" in line
+    sessions.append(night(tmp_path, 3, [slow], plan(tmp_path, 3, [slow])))
+    assert judge(tmp_path, sessions[1]).complete, "its own judgement is the gate's"
+    for slower, complete in ((None, False), ([key], False), ([], True)):
+        answers.record(tmp_path / "set", sessions[1], answers.NIGHT, "nightly", [], slower=slower)
+        answer = judge(tmp_path, night(tmp_path, 4, FIRST_ONES, plan(tmp_path, 4, FIRST_ONES)))
+        assert answer.complete is complete, answer.lines()

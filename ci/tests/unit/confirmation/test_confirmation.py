@@ -396,6 +396,36 @@ def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
     assert problem.startswith(late) is not measured
 
 
+def test_a_night_keeps_what_was_slower_than_the_nights_before_unless_it_was_not_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the cases' names, for the next plan; nothing is known where nothing could be held against them."""
+    dataset = tmp_path / "dataset"
+    for number in range(15):
+        write_session(dataset, number, labels={"run": "nightly"})
+    slow = write_session(dataset, 15, labels={"run": "nightly"}, change=lambda *_: 1.5)
+    [name] = set(session_values.cases_of(dataset, "testbed").select("name").collect()["name"])
+    session: Any = SimpleNamespace(uuid=slow, systems=["testbed"], cases=(), started=FIRST)
+    place = measuring.Workspace(tmp_path / "results.db", dataset, tmp_path / "again")
+
+    def confirm(minutes: float = 0.0) -> list[str] | None:
+        slower = confirmed_night.confirm(session, place, minutes, lambda _: None, lambda _: False).slower
+        return None if slower is None else [one.name for one in slower]
+
+    assert confirm() == [name]
+    again = {"labels": {"run": rerun.RUN, CONFIRMS: slow}, "night": 15}
+    write_session(dataset, 16, change=lambda *_: 1.5, **again)
+    monkeypatch.setattr(measuring, "measure_again", lambda cases, *_: Remeasured(tuple(cases), 30.0))
+    monkeypatch.setattr(confirmations, "lateness", lambda *_: "")
+    assert confirm(30.0) == [name], "seen twice"
+    for path in dataset.glob("*/*/*/00000011*.parquet"):
+        path.unlink()
+    write_session(dataset, 17, **again)
+    assert confirm(30.0) == []
+    monkeypatch.setattr(confirmed_night.nights, "judge", lambda *_: (_ for _ in ()).throw(BadInput("damaged.")))
+    assert confirm() is None
+
+
 def test_accept_says_that_a_night_of_the_candidate_was_measured_again(tmp_path: Path) -> None:
     """It decides nothing: another decision called it, against other sessions."""
     first = decided(tmp_path, slower(1.2, "openmpi-spack"))

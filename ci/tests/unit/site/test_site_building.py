@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mpibench import withdrawals
-from mpibench.night import answers
+from mpibench.results import answers
 from mpibench.site import building, names
 from mpibench.site.night_page import references_title
 from mpibench.site.writer import SiteWriter

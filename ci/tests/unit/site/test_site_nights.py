@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 
 from mpibench import withdrawals
-from mpibench.night import answers
-from mpibench.results import unreadable
+from mpibench.results import answers, unreadable
 from mpibench.site import medians, nights, outputs, series
 from mpibench.site.nights import SiteNight
 from reframe_tests.harness.vocabulary import BadInput

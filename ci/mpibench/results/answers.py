@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -40,6 +40,8 @@ class StoredAnswer:
     :param finding: the worst problem in one line; empty where it passed.
     :param judged: how many metrics were held against the nights before; references are counted in the cases.
     :param written: UTC, as ISO 8601.
+    :param slower: partition, environment and name of each case that was slower than the nights before, but for those that were
+        not when they were measured again; ``None`` where nothing was held against these.
     """
 
     session: str
@@ -51,6 +53,7 @@ class StoredAnswer:
     notes: tuple[str, ...]
     judged: int
     written: str
+    slower: tuple[tuple[str, str, str], ...] | None = None
 
     @property
     def day(self) -> str:
@@ -68,6 +71,7 @@ def record(
     *,
     finding: str = "",
     judged: int = 0,
+    slower: Collection[tuple[str, str, str]] | None = None,
     now: datetime | None = None,
 ) -> StoredAnswer:
     """Keep an answer in the dataset, in the place of an earlier one of the same session and source.
@@ -87,6 +91,7 @@ def record(
         tuple(one_line(one) for one in notes[:MOST_PROBLEMS]),
         judged,
         f"{moment:%Y-%m-%dT%H:%M:%S}Z",
+        None if slower is None else tuple(sorted(set(slower))),
     )
     path = folder / FOLDER / f"{answer.session}.{source}.json"
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", answer.session):
@@ -101,11 +106,17 @@ def record(
 
 
 def keep(
-    folder: Path, session: str | None, source: str, label: str, problems: Sequence[str], notes: Sequence[str] = ()
+    folder: Path,
+    session: str | None,
+    source: str,
+    label: str,
+    problems: Sequence[str],
+    notes: Sequence[str] = (),
+    slower: Collection[tuple[str, str, str]] | None = None,
 ) -> list[str]:
     """:func:`record` an answer; why it could not be kept, as a problem of the night."""
     try:
-        record(folder, session, source, label, problems, notes)
+        record(folder, session, source, label, problems, notes, slower=slower)
     except BadInput as error:
         return [f"the answer of this night is not kept: {str(error).rstrip('.')}"]
     return []
@@ -125,7 +136,8 @@ def read(folder: Path) -> dict[str, list[StoredAnswer]]:
             label, finding, written = (one_line(str(row[name])) for name in ("label", "finding", "written"))
             datetime.fromisoformat(written.replace("Z", "+00:00"))
             passed, judged = row["passed"] is True and not problems, int(row["judged"])
-            answer = StoredAnswer(session, source, label, passed, finding, problems, notes, judged, written)
+            slower = None if row.get("slower") is None else tuple((str(a), str(b), str(c)) for a, b, c in row["slower"])
+            answer = StoredAnswer(session, source, label, passed, finding, problems, notes, judged, written, slower)
         except (OSError, ValueError, KeyError, TypeError):
             why = f"{path} is not a readable answer: remove it"
             answer = StoredAnswer(session, source, "", False, why, (why,), (), 0, "1970-01-01T00:00:00Z")
@@ -133,3 +145,9 @@ def read(folder: Path) -> dict[str, list[StoredAnswer]]:
     for answers in found.values():
         answers.sort(key=lambda one: SOURCES.index(one.source) if one.source in SOURCES else len(SOURCES))
     return found
+
+
+def slower_than_before(folder: Path) -> dict[str, frozenset[tuple[str, str, str]]]:
+    """Of each session that was held against the nights before it the cases that were slower, as :attr:`StoredAnswer.slower`."""
+    held = ((session, one.slower) for session, all_of_it in read(folder).items() for one in all_of_it)
+    return {session: frozenset(slower) for session, slower in held if slower is not None}
