@@ -29,7 +29,7 @@ from . import lock as lock_file
 from .cache import Push, push, trust, write_mirrors
 from .consistency import BENCHMARKS, Verified, lock_of
 from .lock import Lock
-from .project import Project, list_by_default, list_derived, list_environments
+from .project import Project, list_by_default, list_changes, list_environments, split
 from .scope import SCOPE, check_compiler, find_scope
 from .tool import Echo
 
@@ -85,10 +85,13 @@ def build(
     :raises BadInput: when nothing can be built at all: no Spack, an unknown name or system.
     :raises SystemExit: with 130, when the user interrupts it.
     """
-    known = [*list_environments(root), *list_derived(root)]
+    known = list_environments(root)
     for name in names:
-        if name not in known:
-            raise BadInput(f"environments/ has no stack '{name}' for Spack; known are {', '.join(known)}.")
+        if split(root, name)[0] not in known:
+            ends = ", ".join(list_changes(root))
+            raise BadInput(
+                f"environments/ has no stack '{name}' for Spack; known are {', '.join(known)}, each also with {ends}."
+            )
     scope = find_scope(system, root, environ)
     inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
     project = Project(root, tool.find(inside), scope, echo, system)

@@ -75,9 +75,13 @@ def facts(lock: Lock) -> dict[str, str]:
 
 
 def described(lock: Lock) -> dict[str, str]:
-    """:func:`facts` after which MPI it is, with which variants (``mpich netmod``): stored with what the stack measures."""
+    """:func:`facts` after which MPI it is, with which variants (``mpich netmod``): stored with what the stack measures.
+
+    Of one that the site had already its place: the variants of an external are what Spack takes it for.
+    """
     mpi = lock.mpi
-    return {"MPI": str(mpi), **{f"{mpi.name} {name}": word for name, word in sorted(mpi.variants.items())}, **facts(lock)}
+    own = {f"{mpi.name} {name}": word for name, word in sorted(mpi.variants.items())}
+    return {"MPI": str(mpi), **({f"{mpi.name} prefix": mpi.external} if mpi.external else own), **facts(lock)}
 
 
 def _listed(nodes: Iterable[LockedSpec]) -> str:
@@ -92,7 +96,8 @@ def _built(what: str, lock: Lock, node: LockedSpec) -> Iterator[tuple[str, str]]
         yield from ((f"mpi {name}", node.variants.get(name, f"~{name}")) for name in quality)
     else:
         yield f"{what} version", node.version
-        yield f"{what} variants", node.options
+        left_out = rules().more_programs if node.name in BENCHMARKS else ()
+        yield f"{what} variants", " ".join(node.variants[name] for name in sorted(node.variants) if name not in left_out)
         yield f"{what} recipe", f"{node.namespace} {node.recipe[:8]}"
         if node.external:
             yield f"{what} prefix", " ".join(filter(None, [node.external, node.attributes]))
@@ -114,10 +119,12 @@ class Rules:
 
     :param allowed: aspects, as shell patterns, that stacks may differ in.
     :param mpi_variants: variants that say how well an MPI was built and not which one it is; off where it has no such.
+    :param more_programs: variants of a benchmark that add programs and change none.
     """
 
     allowed: tuple[str, ...]
     mpi_variants: tuple[str, ...]
+    more_programs: tuple[str, ...]
 
 
 @cache
@@ -128,7 +135,8 @@ def rules() -> Rules:
     """
     document = yaml_file.read(ALLOWED)
     try:
-        return Rules(tuple(row["aspect"] for row in document["allowed"] if row["because"]), tuple(document["mpi_variants"]))
+        allowed = tuple(row["aspect"] for row in document["allowed"] if row["because"])
+        return Rules(allowed, tuple(document["mpi_variants"]), tuple(document["more_programs"]))
     except (KeyError, TypeError) as error:
         raise BadInput(f"{ALLOWED} lacks {error}; its head says what belongs in it.") from error
 

@@ -110,8 +110,8 @@ class Project:
         :param scopes: folders of further configuration, which count more than all others.
         """
         folder = self.prepare(name)
-        change = split(self.root, name)[1]
-        scopes = (*scopes, *((str(self.root / "environments" / change),) if change else ()))
+        # Of several scopes on Spack's command line the last one counts most.
+        scopes = (*scopes, *(str(self.root / "environments" / change) for change in reversed(split(self.root, name)[1])))
         return self.spack.run(
             [*self.extra, *(word for scope in scopes for word in ("-C", scope)), "-e", str(folder), *words],
             log=self.log(name),
@@ -140,36 +140,36 @@ def list_environments(root: Path = metadata.ROOT) -> list[str]:
     return [path.parent.name for path in sorted((root / "environments").glob(f"*/{ENVIRONMENT}"))]
 
 
-def split(root: Path, name: str) -> tuple[str, str]:
-    """The environment with a ``spack.yaml`` that one is, and the folder of settings it is built with beyond that (or nothing).
+def split(root: Path, name: str) -> tuple[str, tuple[str, ...]]:
+    """The environment with a ``spack.yaml`` that one is, and the folders of settings it is built with beyond that.
 
-    ``openmpi-clang`` is ``openmpi`` with ``common-clang/``, unless it has a ``spack.yaml`` itself.
+    ``mpich-ucx-clang`` is ``mpich`` with ``common-clang/`` and ``common-ucx/``, the one that counts most first, unless it has a
+    ``spack.yaml`` itself.
     """
-    if not (root / "environments" / name / ENVIRONMENT).is_file():
-        for folder in sorted((root / "environments").glob(f"{COMMON}-*")):
-            base = name.removesuffix(folder.name.removeprefix(COMMON))
-            if base != name and (root / "environments" / base / ENVIRONMENT).is_file():
-                return base, folder.name
-    return name, ""
+    base, changes = name, []
+    while not (root / "environments" / base / ENVIRONMENT).is_file():
+        end = next((end for end in list_changes(root) if base.endswith(end) and base != end), "")
+        if not end:
+            return name, ()
+        base = base.removesuffix(end)
+        changes.append(COMMON + end)
+    return base, tuple(changes)
 
 
-def list_derived(root: Path = metadata.ROOT) -> list[str]:
-    """Names of the environments that a folder of settings makes of those that need no device: ``openmpi-clang``."""
-    ends = [path.name.removeprefix(COMMON) for path in sorted((root / "environments").glob(f"{COMMON}-*"))]
-    for devices in (list_shared(root, name) for name in list_environments(root)):
-        ends = [end for end in ends if COMMON + end not in devices]
-    return [name + end for name in list_by_default(root) for end in ends]
+def list_changes(root: Path = metadata.ROOT) -> list[str]:
+    """Ends of names, of the folders of settings that make another stack of each environment: ``-clang``."""
+    return [path.name.removeprefix(COMMON) for path in sorted((root / "environments").glob(f"{COMMON}-*"))]
 
 
 def list_shared(root: Path, name: str) -> list[str]:
     """Names of the folders of settings that an environment includes, all beside its own; what the site has is none of them."""
-    base, change = split(root, name)
+    base, changes = split(root, name)
     try:
         rows = yaml_file.read(root / "environments" / base / ENVIRONMENT)["spack"]["include"]
     except (BadInput, KeyError, TypeError):
         rows = ()  # said when the files are checked, or by Spack
     found = [Path(row).name for row in rows if isinstance(row, str)]
-    return [*([change] if change else []), *(found or [COMMON])]
+    return [*changes, *(found or [COMMON])]
 
 
 def list_by_default(root: Path = metadata.ROOT) -> list[str]:

@@ -20,7 +20,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
 from . import complaints, curation, description, tool
-from .project import Project
+from .project import Project, split
 from .tool import Echo
 
 #: Variable the environments include the site's scope by.
@@ -204,6 +204,7 @@ def check_compiler(project: Project, name: str) -> str:
             "site's configuration scope."
         )
     check_toolkit(project, name, packages)
+    check_entries(project, name, packages)
     return text
 
 
@@ -232,3 +233,23 @@ def compiler_of(packages: Mapping[str, Any]) -> str:
     named = (packages.get("c") or {}).get("require") or ["gcc"]
     found = re.match(r"[\w-]+", named[0] if isinstance(named, list) else named)
     return found[0] if found else "gcc"
+
+
+def check_entries(project: Project, name: str, packages: Mapping[str, Any]) -> None:
+    """See that what the site has and Spack does not build is said to be what a change of settings asks of it.
+
+    Spack takes an external for whatever its entry leaves open, so that a stack would be called what it is not.
+
+    :param packages: all package settings in effect.
+    :raises BadInput: naming the entry.
+    """
+    for change in split(project.root, name)[1]:
+        for package, settings in read(project.folder(change) / FILE).items():
+            there = packages.get(package) or {}
+            specs = [str(row.get("spec")) for row in there.get("externals") or [] if there.get("buildable") is False]
+            for word in settings.get("require") or ():
+                if specs and not any(word.replace(":=", "=") in spec.replace(":=", "=").split() for spec in specs):
+                    raise BadInput(
+                        f"{name} needs {package} {word}, and the site's own is {' or '.join(specs)}: add the word to the spec "
+                        "of its entry if it is so, or let Spack build one."
+                    )

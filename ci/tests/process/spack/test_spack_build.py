@@ -131,8 +131,24 @@ def test_a_second_compiler_is_one_file_and_its_stack_stands_beside_the_first(pla
     assert place.build("openmpi", "openmpi-clang") == []
     assert "concretize" in place.asked("openmpi-clang") and "concretize" not in place.asked("openmpi")
     assert place.refusal("openmpi-icx") == (
-        "environments/ has no stack 'openmpi-icx' for Spack; known are mpich, openmpi, mpich-clang, openmpi-clang."
+        "environments/ has no stack 'openmpi-icx' for Spack; known are mpich, openmpi, each also with -clang."
     )
+
+
+def test_an_mpi_of_the_sites_is_not_taken_for_what_its_entry_does_not_say(place: Site) -> None:
+    """Spack would take it for any netmod."""
+    folder = place.top / "environments" / "common-ucx"
+    folder.mkdir()
+    (folder / "packages.yaml").write_text("packages: {mpich: {require: [netmod=ucx]}}\n")
+    place.plan["locks"]["mpich-ucx"] = place.plan["locks"]["mpich"]
+    packages = place.plan["packages"]
+    entry = "  mpich: {externals: [{spec: mpich@4.0.2%s, prefix: /usr}], buildable: false}\n"
+    place.plan["packages"] = packages + entry % ""
+    [sentence] = place.build("mpich-ucx")
+    assert sentence.startswith("mpich-ucx needs mpich netmod=ucx, and the site's own is mpich@4.0.2: add the word to the spec")
+    assert "concretize" not in place.asked("mpich-ucx")
+    place.plan["packages"] = packages + entry % " netmod=ucx"
+    assert place.build("mpich-ucx") == []
 
 
 def test_a_name_that_is_taken_is_said_before_anything_is_concretized(place: Site) -> None:

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from mpibench.spack import build, complaints, description, tool
+from mpibench.spack import build, complaints, description, project, tool
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 
@@ -148,3 +148,20 @@ def test_the_remedies_name_what_is_pinned() -> None:
     assert f"--branch={tool.TAG} " in tool.GET[0] and tool.TAG.startswith("v1.")
     assert complaints.FIND_COMPILERS == "'mpibench build --find'"
     assert load("common/repos.yaml")["repos"]["builtin"]["tag"].startswith("v20")
+
+
+def test_several_changes_make_one_environment_of_another(tmp_path: Path) -> None:
+    for folder in ("mpich", "common", "common-clang", "common-ucx", "openmpi-cuda", "common-cuda"):
+        (tmp_path / "environments" / folder).mkdir(parents=True)
+    for name in ("mpich", "openmpi-cuda"):
+        (tmp_path / "environments" / name / "spack.yaml").write_text("spack: {include: [../common]}")
+    for name, parts in {
+        "mpich": ("mpich", ()),
+        "mpich-ucx": ("mpich", ("common-ucx",)),
+        "mpich-ucx-clang": ("mpich", ("common-clang", "common-ucx")),
+        "openmpi-cuda-ucx": ("openmpi-cuda", ("common-ucx",)),
+        "mpich-opa": ("mpich-opa", ()),
+        "ucx-clang": ("ucx-clang", ()),
+    }.items():
+        assert project.split(tmp_path, name) == parts
+    assert project.list_shared(tmp_path, "mpich-ucx-clang") == ["common-clang", "common-ucx", "common"]

@@ -17,7 +17,7 @@ class MpibenchSuite(BundlePackage):
 
     version("1")
 
-    variant("imb", default=True, description="Intel MPI Benchmarks, all suites that need no MPI 4")
+    variant("imb", default=True, description="Intel MPI Benchmarks, all suites that the MPI has")
     variant("osu", default=True, description="OSU Micro-Benchmarks")
     variant("gpcnet", default=False, description="GPCNeT: a network alone and under congestion, from ten nodes on")
     variant("perftest", default=False, description="perftest: InfiniBand verbs without MPI")
@@ -27,6 +27,10 @@ class MpibenchSuite(BundlePackage):
     depends_on("mpi")
     depends_on("intel-mpi-benchmarks@2021.7: +mpi1+ext+io+nbc+rma+mt+p2p~check", when="+imb", type=("build", "run"))
     depends_on("osu-micro-benchmarks@5.6:", when="+osu", type=("build", "run"))
+    # Sessions, persistent and partitioned operations. Open MPI 5 and Intel MPI have some of MPI 4 and say 3.1.
+    for _mpi in ("cray-mpich@9:", "mpich@4:", "mvapich@4:"):
+        depends_on("intel-mpi-benchmarks@2021.9: +mpi4", when=f"+imb ^{_mpi}", type=("build", "run"))
+        depends_on("osu-micro-benchmarks@7.2: +mpi4", when=f"+osu ^{_mpi}", type=("build", "run"))
     depends_on("gpcnet@1.3", when="+gpcnet", type=("build", "run"))
     depends_on("perftest", when="+perftest", type=("build", "run"))
     depends_on("hpcc@1.5:", when="+hpcc", type=("build", "run"))
