@@ -30,7 +30,7 @@ from .cache import Push, push, trust, write_mirrors
 from .consistency import BENCHMARKS, Verified, lock_of
 from .lock import Lock
 from .project import Project, list_by_default, list_changes, list_environments, split
-from .scope import SCOPE, check_compiler, find_scope
+from .scope import SCOPE, check_compiler, check_entries, find_scope
 from .tool import Echo
 
 #: File of an environment's working folder: hash of what its lock file was concretized from, and of that lock file.
@@ -194,6 +194,7 @@ def concretize(project: Project, name: str, fresh: bool) -> None:
         project.echo(f"{name}: concretized after {time.monotonic() - began:.1f} s")
     lock = lock_file.read(project.lock(name))
     description.name_of(lock)  # refuses a solution with an unknown MPI
+    check_entries(project, name, lock)
     project.concretized[name] = lock
 
 

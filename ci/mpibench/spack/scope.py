@@ -20,6 +20,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
 from . import complaints, curation, description, tool
+from .lock import Lock
 from .project import Project, split
 from .tool import Echo
 
@@ -204,7 +205,6 @@ def check_compiler(project: Project, name: str) -> str:
             "site's configuration scope."
         )
     check_toolkit(project, name, packages)
-    check_entries(project, name, packages)
     return text
 
 
@@ -235,18 +235,19 @@ def compiler_of(packages: Mapping[str, Any]) -> str:
     return found[0] if found else "gcc"
 
 
-def check_entries(project: Project, name: str, packages: Mapping[str, Any]) -> None:
-    """See that what the site has and Spack does not build is said to be what a change of settings asks of it.
+def check_entries(project: Project, name: str, lock: Lock) -> None:
+    """See that what the site has is said to be what a change of settings asks of it (``common-ucx``: ``netmod=ucx``).
 
     Spack takes an external for whatever its entry leaves open, so that a stack would be called what it is not.
 
-    :param packages: all package settings in effect.
     :raises BadInput: naming the entry.
     """
+    text = project.configured[name]
+    packages = yaml_file.parse(text[text.index("packages:") :], f"package settings of {name}")["packages"]
+    externals = {node.name for node in lock.nodes.values() if node.external}
     for change in split(project.root, name)[1]:
         for package, settings in read(project.folder(change) / FILE).items():
-            there = packages.get(package) or {}
-            specs = [str(row.get("spec")) for row in there.get("externals") or [] if there.get("buildable") is False]
+            specs = [str(row.get("spec")) for row in packages[package].get("externals") or []] if package in externals else []
             for word in settings.get("require") or ():
                 if specs and not any(word.replace(":=", "=") in spec.replace(":=", "=").split() for spec in specs):
                     raise BadInput(

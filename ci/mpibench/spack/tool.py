@@ -20,7 +20,7 @@ from . import complaints
 MINIMUM = (1, 0)
 #: Release the stacks are built and tested with.
 TAG = "v1.1.0"
-#: How to get it; the recipes' own tag is pinned in environments/common/repos.yaml, and Spack fetches them by itself.
+#: How to get it; the recipes' own commit is pinned in environments/common/repos.yaml, and Spack fetches them by itself.
 GET = (
     f"git clone --depth=1 --branch={TAG} https://github.com/spack/spack.git",
     "export SPACK_ROOT=$PWD/spack",
