@@ -88,10 +88,8 @@ def build(
     known = list_environments(root)
     for name in names:
         if split(root, name)[0] not in known:
-            ends = ", ".join(list_changes(root))
-            raise BadInput(
-                f"environments/ has no stack '{name}' for Spack; known are {', '.join(known)}, each also with {ends}."
-            )
+            ends = f", each also with {', '.join(changes)}" if (changes := list_changes(root)) else ""
+            raise BadInput(f"environments/ has no stack '{name}' for Spack; known are {', '.join(known)}{ends}.")
     scope = find_scope(system, root, environ)
     inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
     project = Project(root, tool.find(inside), scope, echo, system)
