@@ -174,6 +174,10 @@ def build(
     ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Concretize again although nothing has changed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Concretize and show what would be built; build nothing.")] = False,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(help="Folder for all that is needed to build the stacks where there is no network; build nothing here."),
+    ] = None,
     skip_tests: Annotated[bool, typer.Option("--skip-tests", help="Skip the install-time tests.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes per build; 0: Spack's default.")] = 0,
     find: Annotated[
@@ -201,11 +205,14 @@ def build(
     wanted = cache.parse_push(push, key, unsigned)
     if dry_run and (wanted or modules):
         raise BadInput(f"--dry-run builds nothing; leave out {'--push' if wanted else '--modules'}.")
+    if bundle and (dry_run or wanted or modules):
+        raise BadInput("--bundle builds nothing; leave out --dry-run, --push and --modules.")
     if trust and not mirror:
         raise BadInput("--trust says who has signed what a mirror holds; name the mirror with --mirror.")
     options = builder.BuildOptions(
         tuple(mirror or ()), cache_only, fresh, dry_run, skip_tests, jobs,
         trust=tuple(map(str, trust or ())), push=wanted, modules=modules.absolute() if modules else None,
+        bundle=bundle.absolute() if bundle else None,
     )  # fmt: skip
     failures = builder.build(stacks or (), options, system=system, echo=typer.echo)
     for failure in failures:

@@ -24,7 +24,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
 from ..stacks import wheels, writer
-from . import complaints, description, modulefiles, tool
+from . import bundle, complaints, description, modulefiles, tool
 from . import lock as lock_file
 from .cache import Push, push, trust, write_mirrors
 from .consistency import BENCHMARKS, Verified, lock_of
@@ -55,6 +55,7 @@ class BuildOptions:
     :param trust: files with public keys; what comes from ``mirrors`` must be signed by one of them.
     :param push: build cache that what has been built is put into.
     :param modules: folder for modulefiles of what has been built.
+    :param bundle: folder for all that is needed to build it elsewhere; nothing is built here.
     """
 
     mirrors: tuple[str, ...] = ()
@@ -66,6 +67,7 @@ class BuildOptions:
     trust: tuple[str, ...] = ()
     push: Push | None = None
     modules: Path | None = None
+    bundle: Path | None = None
 
 
 def build(
@@ -90,6 +92,8 @@ def build(
         if split(root, name)[0] not in known:
             ends = f", each also with {', '.join(changes)}" if (changes := list_changes(root)) else ""
             raise BadInput(f"environments/ has no stack '{name}' for Spack; known are {', '.join(known)}{ends}.")
+    if options.bundle:
+        bundle.check(options.bundle)
     scope = find_scope(system, root, environ)
     inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
     project = Project(root, tool.find(inside), scope, echo, system)
@@ -134,7 +138,12 @@ def _build_each(
             failures.append(str(error))
     if project.concretized:
         show(project, rows, console)
-    for name in () if options.concretize_only else project.concretized:
+    if options.bundle and project.concretized:
+        try:
+            bundle.write(project, list(project.concretized), options.bundle)
+        except BadInput as error:
+            failures.append(str(error))
+    for name in () if options.concretize_only or options.bundle else project.concretized:
         try:
             finish(project, name, options, rows[name])
             if options.modules:
