@@ -19,7 +19,7 @@ from .project import Project
 
 SPACK, PACKAGES, MIRROR, WHEELS = "spack", "packages", "mirror", "wheels"
 #: Parts of Spack's folder that run it; the others belong to the machine: what it built, downloaded and was configured with.
-_PARTS = ("bin", "lib", "share", "etc/spack/defaults", "var/spack")
+_PARTS = ("bin", "lib", "share", "etc", "var/spack")
 #: Spack's site scope, by file. A repository counts as fetched where it has a ``.git`` (Spack 1.1, ``repo.py``).
 _SCOPE = {
     "repos": f"repos: {{builtin: {{destination: $spack/../{PACKAGES}}}}}\n",
@@ -72,6 +72,7 @@ def write(project: Project, names: Sequence[str], folder: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A folder without what Python compiled, environments and downloads in it."""
-    left_out = shutil.ignore_patterns("__pycache__", *(("cache", "environments") if source.name == "spack" else ()))
+    """A folder without what Python compiled, and without the machine's own configuration, environments and downloads."""
+    own = {"etc": ("site",), "spack": ("cache", "environments")}.get(source.name, ())
+    left_out = shutil.ignore_patterns("__pycache__", *own)
     shutil.copytree(source, target, symlinks=True, ignore=left_out, dirs_exist_ok=True)

@@ -77,7 +77,7 @@ FABRICS = {
     "mpich-ucx": ("ucx", "+verbs +rc +cma"),
     "mvapich-ucx": ("ucx", "+verbs +rc +cma"),
     "openmpi-xpmem": ("ucx", "+xpmem +verbs"),
-    "mpich-ucx-knem": ("ucx", "+knem +verbs"),
+    "mpich-knem": ("ucx", "+knem +verbs"),
     "openmpi-opa": ("libfabric", "psm2 opx verbs"),
     "mpich-opa": ("libfabric", "psm2 opx verbs"),
     "openmpi-cxi": ("libfabric", "cxi"),
@@ -91,7 +91,7 @@ DRIVERS = {
     **{
         "rdma-core": "44.0",
         "xpmem": "2.6.5",
-        "knem": "1.1.4",
+        "knem": "1.1.4 %gcc",
         "cxi-driver": "1.0",
         "cassini-headers": "1.0",
         "libcxi": "1.0.1",
