@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from mpibench.spack import build, cache, lock, modulefiles, tool
 from mpibench.stacks import probe, system
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
-from spack_sites import copy_lean_project, find_spack
+from spack_sites import copy_lean_project, find_scope, find_spack
 
 NAME = "openmpi"
 #: Long enough for the path of any other store to fit in its place.
@@ -166,3 +167,59 @@ def test_a_built_stack_is_entered_again_by_its_modules(
     for program, path_there in stack.binaries.items():
         assert Path(path_there).resolve() == Path(first.binaries[program]).resolve()
     assert {each.name for each in stack.loaded.loaded} == listed
+
+
+# ---- without a network ----
+
+
+@pytest.mark.whole
+def test_a_bundle_builds_a_stack_where_there_is_no_network(built: Path, make: Callable[..., Path], tmp_path: Path) -> None:
+    """Moved to another place, with another store, below an interface that reaches nothing."""
+    if subprocess.run(["unshare", "--map-root-user", "--net", "true"], capture_output=True).returncode:
+        pytest.skip("[spack] this user may make no network namespace")
+    assert run(built, bundle=tmp_path / "made") == []
+    bundle = (tmp_path / "made").rename(tmp_path / "carried")
+    solver = tmp_path / "solver"
+    offline = ("--quiet", "--no-index", f"--find-links={bundle / 'wheels'}", "clingo")
+    for words in ((sys.executable, "-m", "venv", solver), (solver / "bin" / "pip", "install", *offline)):
+        subprocess.run(words, check=True, timeout=600)
+    place = make("air")
+    scope = find_scope(place)
+    project = build.Project(built, tool.find(), None, lambda line: None)
+    known = project.run(NAME, "reading its configuration", "config", "get", "packages")
+    # What the machine's Spack knows of the machine, and whether it compares checksums.
+    site = yaml.safe_load(known[known.index("packages:") :])["packages"]
+    mine = yaml.safe_load((scope / "packages.yaml").read_text().replace("require::", "require"))["packages"]
+    there = {name: row for name, row in site.items() if "externals" in row and name not in mine}
+    (scope / "externals").mkdir()
+    (scope / "externals" / "packages.yaml").write_text(yaml.safe_dump({"packages": there}))
+    settings = yaml.safe_load((scope / "config.yaml").read_text())
+    settings["config"]["checksum"] = "config:checksum is false" not in " ".join(notes_of(built))
+    (scope / "config.yaml").write_text(yaml.safe_dump(settings))
+    (scope / "include.yaml").write_text("include: [externals]\n")
+    home = {"HOME": str(tmp_path), "SPACK_USER_CACHE_PATH": str(tmp_path / "cache"), "SPACK_ROOT": str(bundle / "spack")}
+    environ = {**os.environ, **home, "SPACK_PYTHON": str(solver / "bin" / "python"), build.SCOPE: str(scope)}
+    code = (
+        "import pathlib, sys; from mpibench.spack import build; "
+        f"sys.exit('\\n'.join(build.build([{NAME!r}], build.BuildOptions(), root=pathlib.Path({str(place)!r}))))"
+    )
+    command = [
+        "unshare",
+        "--map-root-user",
+        "--net",
+        "sh",
+        "-c",
+        'ip link set lo up; exec "$@"',
+        "-",
+        sys.executable,
+        "-c",
+        code,
+    ]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    stack = metadata.read(place / "environments" / NAME / "stack.json")
+    assert Path(stack.binaries["osu_latency"]).is_relative_to(place / "store")
+
+
+def notes_of(place: Path) -> list[str]:
+    return list(metadata.read(place / "environments" / NAME / "stack.json").build.get("notes", ()))
