@@ -88,15 +88,9 @@ FABRICS = {
 }
 #: What a node with such a fabric has.
 DRIVERS = {
-    **{
-        "rdma-core": "44.0",
-        "xpmem": "2.6.5",
-        "knem": "1.1.4 %gcc",
-        "cxi-driver": "1.0",
-        "cassini-headers": "1.0",
-        "libcxi": "1.0.1",
-    },
-    **{"opa-psm2": "12.0.1"},
+    **{"cassini-headers": "1.0", "cxi-driver": "1.0", "libcxi": "1.0.1", "opa-psm2": "12.0.1", "rdma-core": "44.0"},
+    # Their recipes want the kernel's compiler, also of an external.
+    **{"knem": "1.1.4 %gcc", "xpmem": "2.6.5 %gcc"},
 }
 
 

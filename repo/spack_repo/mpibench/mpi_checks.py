@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
 """What install-time tests of MPI libraries and MPI benchmarks share: starting two ranks on this machine."""
 
 from __future__ import annotations

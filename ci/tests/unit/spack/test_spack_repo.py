@@ -62,6 +62,12 @@ def test_nobody_is_named_who_is_no_account(recipe: spack_recorder.Recipe) -> Non
 
 
 @each_recipe
+def test_its_licence_is_said_first_and_what_differs_from_spacks_in_the_docs(recipe: spack_recorder.Recipe) -> None:
+    assert (recipe.folder / "package.py").read_text().startswith("# SPDX-License-Identifier: BSD-3-Clause\n")
+    assert recipe.name in (metadata.ROOT / "docs" / "reference" / "recipes.md").read_text()
+
+
+@each_recipe
 def test_versions_are_verifiable(recipe: spack_recorder.Recipe) -> None:
     rows = recipe.of("version")
     sums = [named.get("sha256", named.get("commit", "")) for _, named in rows]

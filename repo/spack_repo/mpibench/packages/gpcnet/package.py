@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
 """GPCNeT: what a network does alone and under congestion, on many nodes."""
 
 from spack.package import depends_on, install, license, mkdirp, test_part, version

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
 """Intel MPI Benchmarks, each suite built by itself and with optimisation."""
 
 from pathlib import Path

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
 """This project's own commands and all that they need, for the checkout that this recipe lies in."""
 
 from pathlib import Path

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
 """What one MPI stack consists of: an MPI and the benchmarks built on it."""
 
 from spack.package import conflicts, depends_on, license, variant, version

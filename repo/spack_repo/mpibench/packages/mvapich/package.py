@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
 """MVAPICH 3 and later as builtin has it, on the libfabric or UCX that Spack chose."""
 
 from pathlib import Path

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
 """MVAPICH2, the MPI of many InfiniBand clusters; its last release was 2.3.7-1 in 2022."""
 
 from typing import ClassVar
@@ -6,6 +8,7 @@ from spack.package import (
     EnvironmentModifications,
     Executable,
     Spec,
+    auto_or_any_combination_of,
     conflicts,
     depends_on,
     disjoint_sets,
@@ -20,6 +23,7 @@ from spack.package import (
 )
 from spack_repo.builtin.build_systems.autotools import AutotoolsPackage
 from spack_repo.builtin.packages.mpich.package import MpichEnvironmentModifications
+from spack_repo.builtin.packages.mvapich2.package import Mvapich2 as BuiltinMvapich2
 from spack_repo.mpibench.mpi_checks import FLOOD_PASSED, FLOOD_SOURCE, RING_SOURCE, run_program
 
 #: Value of ``fabrics`` -> device of ``configure --with-device`` (MVAPICH2 2.3.7 user guide, section 4).
@@ -93,6 +97,12 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
         multi=False,
         description="Bits of a rank; 16 is enough up to 32768 processes",
     )
+    variant("alloca", default=False, description="Temporary memory on the stack")
+    variant(
+        "file_systems",
+        values=auto_or_any_combination_of("lustre", "gpfs", "nfs", "ufs"),
+        description="File systems that ROMIO knows",
+    )
     variant("regcache", default=True, description="Cache registered memory")
     variant("wrapperrpath", default=True, description="Have the compiler wrappers set a run path")
     variant("debug", default=False, description="Error checking and debugging information")
@@ -136,6 +146,10 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
         words = Executable(exe)("-v", output=str, error=str, fail_on_error=False).split()
         return words[1] if words[:1] == ["MVAPICH2"] and len(words) > 1 else None
 
+    @classmethod
+    def determine_variants(cls, exes: list[str], version: str) -> list[str]:
+        return BuiltinMvapich2.determine_variants(exes, version)
+
     @property
     def libs(self):
         wanted = ["libmpicxx", "libmpi"] if "cxx" in self.spec.last_query.extra_parameters else ["libmpi"]
@@ -171,6 +185,10 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
             options += [f"--with-ib-include={root.prefix.include}", f"--with-ib-libpath={root.libs.directories[0]}"]
         return options
 
+    def file_system_options(self) -> list[str]:
+        named = [name for name in ("lustre", "gpfs", "nfs", "ufs") if self.spec.satisfies(f"file_systems={name}")]
+        return [f"--with-file-system={'+'.join(named)}"] if named else []
+
     def configure_args(self) -> list[str]:
         spec = self.spec
         debug = ["--disable-fast", "--enable-error-checking=runtime", "--enable-error-messages=all", "--enable-g=dbg"]
@@ -188,10 +206,12 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
             f"--enable-threads={spec.variants['threads'].value}",
             f"--with-ch3-rank-bits={spec.variants['ch3_rank_bits'].value}",
             f"--enable-wrapper-rpath={'yes' if '+wrapperrpath' in spec else 'no'}",
+            *self.enable_or_disable("alloca"),
             *self.enable_or_disable("registration-cache", variant="regcache"),
             *(debug if "+debug" in spec else ["--enable-fast=all"]),
             *self.process_manager_options(),
             *self.network_options(),
+            *self.file_system_options(),
         ]
 
     def setup_run_environment(self, env: EnvironmentModifications) -> None:

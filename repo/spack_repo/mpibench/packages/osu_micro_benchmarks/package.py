@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
 """OSU Micro-Benchmarks as builtin has them, with every program within reach and tested."""
 
 from pathlib import Path

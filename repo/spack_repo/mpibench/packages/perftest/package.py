@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
 """perftest: what an InfiniBand or RoCE adapter does without an MPI in between."""
 
 from spack.package import (

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
 """plotly as its project publishes it, with the JavaScript that draws already in it."""
 
 from spack.package import depends_on, license, test_part, version

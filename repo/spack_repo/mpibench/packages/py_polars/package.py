@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
 """polars as its project publishes it for Python; what computes is py-polars-runtime-32."""
 
 from spack.package import depends_on, license, test_part, version

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
 """The compiled part of polars, as its project publishes it."""
 
 from platform import machine

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
 """tabulate as builtin has it, and the release ReFrame needs."""
 
 from spack.package import depends_on, test_part, version

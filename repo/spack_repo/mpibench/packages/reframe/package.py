@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
 """ReFrame as builtin has it, and the release this project needs."""
 
 from pathlib import Path
