@@ -1,8 +1,8 @@
 """Everything that stacks are built from, in one folder, for a machine without a network.
 
 It has Spack (``spack/``), its recipes as pinned (``packages/``), the sources of all that would be built (``mirror/``) and the
-solver as a wheel (``wheels/``). Spack's own site scope in it names the others relative to itself, so that it works wherever the
-folder lies. The compilers, MPIs and libraries of the site are described in its scope, there as here.
+solver as a wheel (``wheels/``). Spack's own configuration in it names the others relative to itself, so that it works wherever
+the folder lies. The compilers, MPIs and libraries of the site are described in its scope, there as here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .project import Project
 SPACK, PACKAGES, MIRROR, WHEELS = "spack", "packages", "mirror", "wheels"
 #: Parts of Spack's folder that run it; the others belong to the machine: what it built, downloaded and was configured with.
 _PARTS = ("bin", "lib", "share", "etc", "var/spack")
-#: Spack's site scope, by file. A repository counts as fetched where it has a ``.git`` (Spack 1.1, ``repo.py``).
+#: That configuration, by file. A repository counts as fetched where it has a ``.git`` (Spack 1.1, ``repo.py``).
 _SCOPE = {
     "repos": f"repos: {{builtin: {{destination: $spack/../{PACKAGES}}}}}\n",
     "mirrors": f"mirrors:: {{bundle: {{url: $spack/../{MIRROR}, source: true, binary: false}}}}\n",

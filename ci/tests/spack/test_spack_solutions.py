@@ -75,6 +75,7 @@ def test_a_stack_for_devices_without_a_toolkit_is_one_sentence(spack: tool.Spack
 FABRICS = {
     "openmpi-ucx": ("ucx", "+verbs +rc +cma"),
     "mpich-ucx": ("ucx", "+verbs +rc +cma"),
+    "mpich-ucx-clang": ("ucx", "+verbs +rc +cma"),
     "mvapich-ucx": ("ucx", "+verbs +rc +cma"),
     "openmpi-xpmem": ("ucx", "+xpmem +verbs"),
     "mpich-knem": ("ucx", "+knem +verbs"),
