@@ -81,7 +81,7 @@ def check(root: Path = metadata.ROOT, console: Console | None = None, verify: Ca
     stacks, problems = metadata.discover(root)
     facts: dict[str, dict[str, str]] = {}
     kinds: dict[str, tuple[str, str]] = {}
-    mpis: dict[str, str] = {}
+    identities: dict[str, dict[str, str]] = {}
     notes = []
     for stack in stacks:
         if stack.origin != "spack":
@@ -89,7 +89,7 @@ def check(root: Path = metadata.ROOT, console: Console | None = None, verify: Ca
             continue
         try:
             lock = consistency.lock_of(stack)
-            facts[stack.name], mpis[stack.name] = consistency.facts(lock), f"{lock.mpi} {lock.mpi.options}"
+            facts[stack.name], identities[stack.name] = consistency.facts(lock), consistency.identity(lock)
             kinds[stack.name] = (lock.device, ", ".join(sorted(set(lock.compilers(consistency.benchmark_of(lock)).values()))))
             verified = verify(stack) if verify else Verified()
             problems += [f"{stack.name}: {fault}; build it again." for fault in verified.faults]
@@ -107,22 +107,24 @@ def check(root: Path = metadata.ROOT, console: Console | None = None, verify: Ca
     for device, compiler in dict.fromkeys(kinds.values()):
         group = {name: found for name, found in facts.items() if kinds[name] == (device, compiler)}
         if len(group) > 1:
-            differ |= _compare(group, console)
+            differ |= _compare(group, identities, console)
         elif len(facts) > 1:
             memory = f"{device} device memory" if device else "host memory alone"
             notes.append(f"{next(iter(group))} is the only stack for {memory} built with {compiler} and is not compared.")
     for left, right in combinations(facts, 2):
-        if mpis[left] == mpis[right] and kinds[left] != kinds[right]:
-            rows = consistency.compare_facts(facts[left], facts[right])
+        one, other = identities[left], identities[right]
+        if one["MPI"] == other["MPI"] and (one, kinds[left]) != (other, kinds[right]):
+            rows = consistency.compare_facts({**one, **facts[left]}, {**other, **facts[right]})
             notes.append(f"{left} and {right} have the same MPI and differ in {'; '.join(map(str, rows)) or 'nothing'}.")
     for note in notes:
         console.print(note, style="dim", markup=False, soft_wrap=True)
     return int(bool(differ or problems))
 
 
-def _compare(facts: Mapping[str, Mapping[str, str]], console: Console) -> bool:
-    """Print what stacks differ in, or what they have in common; whether they differ."""
-    rows = consistency.table(facts)
+def _compare(facts: Mapping[str, Mapping[str, str]], identities: Mapping[str, Mapping[str, str]], console: Console) -> bool:
+    """Print what stacks differ in beside which MPI they have, or what they have in common; whether they differ."""
+    rows = consistency.table({name: {**identities[name], **found} for name, found in facts.items()})
+    rows = {aspect: values for aspect, values in rows.items() if not any(aspect in own for own in identities.values())}
     if rows:
         table = Table("differs", "value", "stacks", box=None, pad_edge=False)
         for aspect, values in rows.items():

@@ -75,13 +75,18 @@ def facts(lock: Lock) -> dict[str, str]:
 
 
 def described(lock: Lock) -> dict[str, str]:
-    """:func:`facts` after which MPI it is, with which variants (``mpich netmod``): stored with what the stack measures.
+    """:func:`facts` after :func:`identity`: stored with what the stack measures."""
+    return {**identity(lock), **facts(lock)}
+
+
+def identity(lock: Lock) -> dict[str, str]:
+    """Which MPI it is, with which variants (``mpich netmod``).
 
     Of one that the site had already its place: the variants of an external are what Spack takes it for.
     """
     mpi = lock.mpi
     own = {f"{mpi.name} {name}": word for name, word in sorted(mpi.variants.items())}
-    return {"MPI": str(mpi), **({f"{mpi.name} prefix": mpi.external} if mpi.external else own), **facts(lock)}
+    return {"MPI": str(mpi), **({f"{mpi.name} prefix": mpi.external} if mpi.external else own)}
 
 
 def _listed(nodes: Iterable[LockedSpec]) -> str:

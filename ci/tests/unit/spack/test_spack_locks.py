@@ -379,6 +379,27 @@ def test_check_fails_on_a_difference_and_names_it(tmp_path: Path) -> None:
     assert "osu flags" in text and "cflags=-O3 -g" in text and "imb flags" not in text
 
 
+def test_two_netmods_of_one_mpi_differ_in_that_and_are_no_fault(tmp_path: Path) -> None:
+    for name, netmod in {"mpich": "ofi", "mpich-ucx": "ucx"}.items():
+        found = document("mpich")
+        build_the_mpi(found)
+        node(found, "mpich")["parameters"]["netmod"] = netmod
+        if netmod == "ucx":
+            adding("xpmem", "mpich")(found)
+        suite = parsed(found).suite
+        folder = tmp_path / "environments" / name
+        build = {"lock_hash": suite.hash, "lock_digest": parsed(found).digest}
+        write_stack(folder, name=f"{name}-spack", origin="spack", build=build)
+        (folder / "spack.lock").write_text(json.dumps(found))
+    status, text = check(tmp_path)
+    said = " ".join(text.split())
+    assert status == 0, text
+    assert "mpich-spack, mpich-ucx-spack differ in their MPI and in nothing else" in said
+    assert (
+        "mpich-spack and mpich-ucx-spack have the same MPI and differ in mpich netmod: netmod=ofi against netmod=ucx." in said
+    )
+
+
 def test_check_fails_when_a_lock_was_solved_again(tmp_path: Path) -> None:
     built(tmp_path, "openmpi")
     path = built(tmp_path, "mpich")
