@@ -14,7 +14,18 @@ from typing import Any
 from reframe_tests.harness.stacks import metadata
 
 #: What a class body declares with.
-DIRECTIVES = ("conflicts", "depends_on", "extends", "license", "maintainers", "patch", "provides", "variant", "version")
+DIRECTIVES = (
+    "conflicts",
+    "depends_on",
+    "extends",
+    "license",
+    "maintainers",
+    "patch",
+    "provides",
+    "requires",
+    "variant",
+    "version",
+)
 
 
 @dataclass

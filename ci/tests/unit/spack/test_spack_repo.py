@@ -16,11 +16,11 @@ from spack_recorder import RECIPES, REPO
 
 #: Where sources may come from: the projects themselves.
 UPSTREAM = re.compile(
-    r"https://(github\.com/(intel/mpi-benchmarks|linux-rdma/perftest|netbench/GPCNET|plotly/plotly\.py)|mvapich\.cse\.ohio-state\.edu|"
+    r"https://(github\.com/(intel/mpi-benchmarks|ParaStation/psmpi|linux-rdma/perftest|netbench/GPCNET|plotly/plotly\.py)|mvapich\.cse\.ohio-state\.edu|"
     r"pola\.rs|reframe-hpc\.readthedocs\.io)([/.]|$)"
 )
 #: Packages without sources: a bundle, and what is installed from the checkout its recipe lies in.
-SOURCELESS = ("mpibench", "mpibench-suite")
+SOURCELESS = ("mpibench", "mpibench-suite", "parastationmpi")
 
 each_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 
@@ -35,6 +35,7 @@ def test_the_repository_has_what_the_project_needs() -> None:
         "mvapich",
         "mvapich2",
         "osu-micro-benchmarks",
+        "parastationmpi",
         "perftest",
         "py-plotly",
         "py-polars",
@@ -97,7 +98,7 @@ def test_every_conflict_says_why(recipe: spack_recorder.Recipe) -> None:
 @each_recipe
 def test_built_packages_have_tests_of_their_own(recipe: spack_recorder.Recipe) -> None:
     tests = [value for name, value in vars(recipe.package).items() if name.startswith("test_")]
-    assert bool(tests) == (recipe.name != "mpibench-suite")
+    assert bool(tests) == (recipe.name not in ("mpibench-suite", "parastationmpi"))
     assert all(test.__doc__ for test in tests), "Spack prints the first line of a test"
 
 

@@ -14,6 +14,7 @@ from spack.package import (
     install_tree,
     license,
     mkdirp,
+    requires,
     test_part,
     variant,
     version,
@@ -21,6 +22,7 @@ from spack.package import (
 )
 from spack_repo.builtin.build_systems.makefile import MakefilePackage
 from spack_repo.mpibench.mpi_checks import run_two_ranks
+from spack_repo.mpibench.mpi_standards import MPI4
 
 
 class Suite(NamedTuple):
@@ -105,7 +107,7 @@ class IntelMpiBenchmarks(MakefilePackage):
     depends_on("cxx", type="build")
     depends_on("gmake", type="build")
     depends_on("mpi")
-    depends_on("mpi@4:", when="+mpi4")
+    requires(*MPI4, policy="any_of", when="+mpi4", msg="intel-mpi-benchmarks +mpi4 needs an MPI with what is new in MPI 4")
     depends_on("cuda", when="+cuda")
     depends_on("oneapi-level-zero", when="+level_zero")
 

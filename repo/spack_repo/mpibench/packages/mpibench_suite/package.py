@@ -4,6 +4,7 @@
 
 from spack.package import conflicts, depends_on, license, variant, version
 from spack_repo.builtin.build_systems.bundle import BundlePackage
+from spack_repo.mpibench.mpi_standards import MPI4
 
 
 class MpibenchSuite(BundlePackage):
@@ -29,10 +30,10 @@ class MpibenchSuite(BundlePackage):
     depends_on("mpi")
     depends_on("intel-mpi-benchmarks@2021.7: +mpi1+ext+io+nbc+rma+mt+p2p~check", when="+imb", type=("build", "run"))
     depends_on("osu-micro-benchmarks@5.6:", when="+osu", type=("build", "run"))
-    # Sessions, persistent and partitioned operations. Open MPI 5 and Intel MPI have some of MPI 4 and say 3.1.
-    for _mpi in ("cray-mpich@9:", "mpich@4:", "mvapich@4:"):
-        depends_on("intel-mpi-benchmarks@2021.9: +mpi4", when=f"+imb ^{_mpi}", type=("build", "run"))
-        depends_on("osu-micro-benchmarks@7.2: +mpi4", when=f"+osu ^{_mpi}", type=("build", "run"))
+    # Where the MPI has sessions, persistent collectives and partitioned sends, nobody has to ask for their programs.
+    for _mpi in MPI4:
+        depends_on("intel-mpi-benchmarks@2021.9: +mpi4", when=f"+imb {_mpi}", type=("build", "run"))
+        depends_on("osu-micro-benchmarks@7.2: +mpi4", when=f"+osu {_mpi}", type=("build", "run"))
     depends_on("gpcnet@1.3", when="+gpcnet", type=("build", "run"))
     depends_on("perftest", when="+perftest", type=("build", "run"))
     depends_on("hpcc@1.5:", when="+hpcc", type=("build", "run"))
