@@ -26,8 +26,8 @@ def spec_of(stack: Stack) -> str:
     if stack.origin == "spack" and kept.is_file():
         mpi = lock_file.read(kept).mpi
         return f"{mpi.name}@={mpi.version}"
-    package = mpis.find(stack.mpi).spack
-    return f"{package.name}@={stack.mpi_version}" if package else ""
+    packages = mpis.find(stack.mpi).spack
+    return f"{packages[0].name}@={stack.mpi_version}" if packages else ""
 
 
 def fragment(stack: Stack, lines: Sequence[str], variables: Mapping[str, str]) -> str:

@@ -55,7 +55,7 @@ def name_of(lock: Lock) -> str:
 
 def providers() -> dict[str, tuple[Mpi, SpackPackage]]:
     """Package that provides MPI to the library behind it and how that one appears as a package."""
-    return {mpi.spack.name: (mpi, mpi.spack) for mpi in registry.known().values() if mpi.spack}
+    return {package.name: (mpi, package) for mpi in registry.known().values() for package in mpi.spack}
 
 
 def _provider(lock: Lock) -> tuple[Mpi, SpackPackage]:
@@ -118,15 +118,37 @@ def contradict(stack: Stack, record: Callable[[str], object]) -> str:
 
 
 def find_home(lock: Lock, prefix: Path) -> Path:
-    """The folder below an MPI's prefix that has its ``bin/mpirun``.
+    """The folder below an MPI's prefix that has its ``bin``.
 
-    :raises BadInput: when there is none.
+    :raises BadInput: when there is none, or nothing that starts its ranks.
     """
     for path in _homes(lock, prefix):
-        if os.access(path / "bin" / "mpirun", os.X_OK):
+        if _launchers(lock, path):
             return path
+    launchers = _provider(lock)[1].launchers
+    own = [name for name in launchers if not name.startswith("/")]
+    if len(own) < len(launchers) and any((path / "bin" / "mpicc").exists() for path in _homes(lock, prefix)):
+        raise BadInput(
+            f"{lock.mpi} at {prefix} has nothing here that starts its ranks ({', '.join(launchers)}); build its benchmarks and "
+            "register them with the launcher of the machine: 'mpibench stacks add --mpirun'."
+        )
     remedy = "correct its prefix in the site's packages.yaml" if lock.mpi.external else "install it again"
-    raise BadInput(f"{lock.mpi} has no bin/mpirun below {prefix}; {remedy}.")
+    raise BadInput(f"{lock.mpi} has no {own[0] if own else 'bin/mpicc'} below {prefix}; {remedy}.")
+
+
+def find_launcher(lock: Lock, home: Path) -> Path:
+    """The program that starts an MPI's ranks.
+
+    :param home: see :func:`find_home`.
+    """
+    return _launchers(lock, home)[0]
+
+
+def _launchers(lock: Lock, home: Path) -> list[Path]:
+    """Those that are there; a machine's own counts only for an MPI that has its compiler where its home is said to be."""
+    found = [(name, home / name) for name in _provider(lock)[1].launchers]
+    whole = os.access(home / "bin" / "mpicc", os.X_OK)
+    return [path for name, path in found if os.access(path, os.X_OK) and (whole or not name.startswith("/"))]
 
 
 def _homes(lock: Lock, prefix: Path) -> list[Path]:
@@ -156,7 +178,7 @@ def find_library_folders(lock: Lock, home: Path) -> list[str]:
 def check_mpi(lock: Lock, home: Path, program: str, remedy: str = "") -> installed_mpi.Installation:
     """The MPI a compiled program loads, once it is known to be the one the lock names.
 
-    :param home: folder that has its ``bin/mpirun``; see :func:`find_home`.
+    :param home: folder that has its ``bin``; see :func:`find_home`.
     :param remedy: what to do where it is another.
     :raises BadInput: when the program finds no MPI, or another one.
     """
@@ -166,7 +188,7 @@ def check_mpi(lock: Lock, home: Path, program: str, remedy: str = "") -> install
         clean["LD_LIBRARY_PATH"] = ":".join(libraries)
     library = find_library(program, clean)
     try:
-        installed = installed_mpi.examine(str(home / "bin" / "mpirun"), library, clean)
+        installed = installed_mpi.examine(str(find_launcher(lock, home)), library, clean)
     except BadInput as error:
         if not remedy:
             raise
@@ -233,7 +255,8 @@ def describe(
     installed = check_mpi(lock, home, of_mpi[0])
     paths = {"LD_LIBRARY_PATH": libraries} if libraries else {}
     document = system.compose(name_of(lock), installed, {}, paths, system.find_mpi4py(root))
-    search = {**document["prepend_path"], "PATH": [str(home / "bin")]}
+    launcher = find_launcher(lock, home).parent
+    search = {**document["prepend_path"], "PATH": [str(folder) for folder in dict.fromkeys((launcher, home / "bin"))]}
     compilers = sorted({name for node in _benchmarks(lock) for name in lock.compilers(node).values()})
     document |= {
         "origin": ORIGIN,
@@ -276,8 +299,8 @@ def _built_with(lock: Lock, node: LockedSpec) -> str:
 
 def _agree(lock: Lock, installed: installed_mpi.Installation, remedy: str = "") -> None:
     """Refuse an MPI that is not the one the lock names: an external that has been updated since it was written down."""
-    wanted, found = _provider(lock)[0].name, installed.identity
-    if found.mpi != wanted or not _same_version(lock.mpi.version, found.version):
+    (mpi, package), found = _provider(lock), installed.identity
+    if found.mpi != mpi.name or not (package.bundle or _same_version(lock.mpi.version, found.version)):
         remedy = remedy or ("correct its spec in the site's packages.yaml" if lock.mpi.external else "install it again")
         raise BadInput(f"{installed.library} is {found.mpi} {found.version} and the lock file says {lock.mpi}; {remedy}.")
     own = lock.mpi.external or str(installed.library.resolve()).startswith(str(Path(installed.prefix).resolve()))

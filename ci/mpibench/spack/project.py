@@ -172,6 +172,31 @@ def list_shared(root: Path, name: str) -> list[str]:
     return [*changes, *(found or [COMMON])]
 
 
+def list_of_site(root: Path, name: str) -> list[str]:
+    """Packages that an environment takes from the site and Spack does not build: a toolkit, a compiler, a vendor's MPI.
+
+    Those that its own ``spack.yaml`` and its folders of settings say nothing else of.
+
+    :raises BadInput: for a file that is not YAML.
+    """
+    files = [root / "environments" / split(root, name)[0] / ENVIRONMENT]
+    files += [root / "environments" / folder / "packages.yaml" for folder in list_shared(root, name) if folder != COMMON]
+    documents = [yaml_file.read(path) or {} for path in files if path.exists()]
+    try:
+        rows = [row for each in documents for row in ((each.get("spack") or each).get("packages") or {}).items()]
+    except AttributeError:
+        return []  # said by Spack
+    return sorted({package for package, settings in rows if settings == {"buildable": False}})
+
+
 def list_by_default(root: Path = metadata.ROOT) -> list[str]:
-    """Names of the environments that are built when none is named: those that need no device."""
-    return [name for name in list_environments(root) if list_shared(root, name) == [COMMON]]
+    """Names of the environments that are built when none is named: those that need no device and no vendor's MPI."""
+    names = [name for name in list_environments(root) if list_shared(root, name) == [COMMON]]
+    return [name for name in names if not _of_site(root, name)]
+
+
+def _of_site(root: Path, name: str) -> bool:
+    try:
+        return bool(list_of_site(root, name))
+    except BadInput:
+        return False  # said when it is built

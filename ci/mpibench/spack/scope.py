@@ -21,7 +21,7 @@ from reframe_tests.harness.vocabulary import BadInput
 from .. import whole_file
 from . import complaints, curation, description, tool
 from .lock import Lock
-from .project import Project, split
+from .project import Project, list_of_site, split
 from .tool import Echo
 
 #: Variable the environments include the site's scope by.
@@ -209,18 +209,13 @@ def check_compiler(project: Project, name: str) -> str:
 
 
 def check_toolkit(project: Project, name: str, packages: Mapping[str, Any]) -> None:
-    """See that the site has what a stack for devices is built on and Spack does not build (``environments/common-cuda``).
+    """See that the site has what a stack is built on and Spack does not build (:func:`project.list_of_site`).
 
     :param packages: all package settings in effect.
     :raises BadInput: naming what it has not.
     """
-    wanted = {
-        package
-        for folder in project.shared(name)
-        for package, settings in read(folder / FILE).items()
-        if settings == {"buildable": False} and package != compiler_of(packages)
-    }
-    absent = sorted(package for package in wanted if not (packages.get(package) or {}).get("externals"))
+    wanted = [package for package in list_of_site(project.root, name) if package != compiler_of(packages)]
+    absent = [package for package in wanted if not (packages.get(package) or {}).get("externals")]
     if absent:
         raise BadInput(
             f"{name} is built on {', '.join(absent)} of the site, which its configuration scope does not name; add them, "

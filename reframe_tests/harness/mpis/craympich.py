@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..machine.transport import TRANSPORTS
-from .model import MPICH_WORLD, Banner, Mpi
+from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
 from .shared_evidence import UCX_CONTEXT, UCX_DEBUG_ENV, UCX_IB_LANE, UCX_MEMORY, UCX_RAILS, ucx_lanes
 from .transport import MANY_RAILS, ONE_RAIL, Gap, Proof, Range, TransportRow, scoped, scoped_proofs
 
@@ -162,5 +162,6 @@ MPI = Mpi(
     settings=("MPICH_", "MPIR_CVAR_"),
     rows=_ROWS,
     gaps=_GAPS,
+    spack=(SpackPackage("cray-mpich", launchers=("/opt/cray/pe/pals/default/bin/mpiexec",)),),
     untested="it comes with HPE Cray systems only",
 )

@@ -311,12 +311,14 @@ MPI = Mpi(
     settings=("I_MPI_",),
     bookkeeping=("I_MPI_INFO_", "I_MPI_HYDRA_"),
     # The layout is that of the package's recipe (component_prefix).
-    spack=SpackPackage(
-        "intel-oneapi-mpi",
-        homes=("mpi/{short}", "mpi/{version}", "mpi/latest", ""),
-        libraries=("lib", "lib/release"),
-        # v2_layout_versions of the builtin recipe; component_prefix of IntelOneApiPackage.
-        first_since="2021.11",
+    spack=(
+        SpackPackage(
+            "intel-oneapi-mpi",
+            homes=("mpi/{short}", "mpi/{version}", "mpi/latest", ""),
+            libraries=("lib", "lib/release"),
+            # v2_layout_versions of the builtin recipe; component_prefix of IntelOneApiPackage.
+            first_since="2021.11",
+        ),
     ),
     rows=_ROWS,
     gaps=_GAPS,

@@ -47,16 +47,20 @@ class Unbinding:
 class SpackPackage:
     """How the library appears as a package of Spack.
 
-    :param name: the package.
+    :param name: the package, which gives an environment its name, too.
     :param homes: where below the package's prefix ``bin`` is; ``{version}`` is its version, ``{short}`` the first two numbers.
     :param libraries: folders below home its libraries need on the search path, because programs do not find them otherwise.
     :param first_since: version since which its recipe looks in the first of ``homes`` and in no other; empty: in none of them.
+    :param launchers: where its launcher is, below home or, from the root, where a machine has it: the first that is there.
+    :param bundle: its version is that of what the library comes in, and the library has another.
     """
 
     name: str
     homes: tuple[str, ...] = ("",)
     libraries: tuple[str, ...] = ()
     first_since: str = ""
+    launchers: tuple[str, ...] = ("bin/mpirun",)
+    bundle: bool = False
 
 
 #: ``MPI_COMM_WORLD`` of the ABI that MPICH, Intel MPI and MVAPICH have in common (``mpi.h``).
@@ -85,7 +89,7 @@ class Mpi:
     :param settings: first letters of variables that choose or tune it, which each rank's record keeps.
     :param bookkeeping: first letters of those among them that say nothing: its launcher's own notes, long and different for
         every rank.
-    :param spack: its package, where Spack can build it.
+    :param spack: its packages, where Spack can build it or build on it: several vendors' builds may be one library.
     :param untested: why nothing of it was ever run by the project, as the end of a sentence; empty: it was.
     :param tuning: what of its collectives can be tuned; ``None``: nothing is known.
     :param transports: transports it adds to :data:`machine.transport.TRANSPORTS`; a name alone is one of RDMA devices.
@@ -107,7 +111,7 @@ class Mpi:
     unbinding: tuple[Unbinding, ...] = ()
     settings: tuple[str, ...] = ()
     bookkeeping: tuple[str, ...] = ()
-    spack: SpackPackage | None = None
+    spack: tuple[SpackPackage, ...] = ()
     untested: str = ""
     tuning: Tuning | None = None
     transports: tuple[Transport | str, ...] = ()

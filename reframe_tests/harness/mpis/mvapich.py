@@ -28,7 +28,7 @@ MPI = Mpi(
         ),
     ),
     settings=("MPIR_CVAR_", "MVP_"),
-    spack=SpackPackage("mvapich"),
+    spack=(SpackPackage("mvapich"),),
     rows=(
         *ch4.ofi_rows(Range((3,), (4,)), {ch4.CAPABILITY: "1"}, rank_lines=False),
         *ch4.ofi_rows(Range((4,)), {ch4.SUMMARY: "2"}, rank_lines=False),

@@ -142,7 +142,7 @@ MPI = Mpi(
     ),
     settings=("MV2_", "MPIR_CVAR_"),
     tuning=_TUNING,
-    spack=SpackPackage("mvapich2"),
+    spack=(SpackPackage("mvapich2"),),
     rows=_ROWS,
     gaps=_GAPS,
 )

@@ -284,7 +284,8 @@ MPI = Mpi(
     ),
     settings=("OMPI_", "OPAL_", "PRTE_", "PMIX_MCA_"),
     bookkeeping=("OMPI_ARGV", "OMPI_MCA_PREFIXES"),
-    spack=SpackPackage("openmpi"),
+    # The one of NVIDIA's HPC-X, which counts releases by itself.
+    spack=(SpackPackage("openmpi"), SpackPackage("hpcx-mpi", bundle=True)),
     rows=_ROWS,
     gaps=_GAPS,
     tuning=_TUNING,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..machine.transport import TRANSPORTS
-from .model import MPICH_WORLD, Banner, Mpi
+from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
 from .shared_evidence import (
     PSM2_CLUSTER,
     PSM2_MANUAL,
@@ -141,5 +141,7 @@ MPI = Mpi(
     settings=("PSP_", "MPIR_CVAR_"),
     rows=_ROWS,
     gaps=_GAPS,
+    # Its ranks are started by ParaStation's management, or by Hydra where it was built with that.
+    spack=(SpackPackage("parastationmpi", launchers=("bin/mpirun", "/opt/parastation/bin/mpiexec")),),
     untested="it was not built here, and pscom's verbs, UCX and PSM2 plugins need their adapters",
 )

@@ -21,6 +21,8 @@ SCHEMA = jsonschema.Draft202012Validator(json.loads((ENVIRONMENTS / "spack.schem
 STACKS = ("intel-oneapi-mpi", "mpich", "mvapich", "mvapich2", "openmpi")
 #: Environments for device memory -> the MPI, and the folder with what they need beyond the others.
 DEVICES = {"openmpi-cuda": ("openmpi", "common-cuda"), "openmpi-rocm": ("openmpi", "common-rocm")}
+#: MPIs that Spack does not build.
+VENDORS = ("cray-mpich", "hpcx-mpi", "parastationmpi")
 FILES = sorted([*ENVIRONMENTS.glob("*/spack.yaml"), *ENVIRONMENTS.glob("common*/*.yaml")])
 
 
@@ -30,9 +32,9 @@ def load(name: str) -> dict[str, Any]:
 
 def test_there_is_an_environment_for_each_mpi() -> None:
     assert tuple(build.list_by_default()) == STACKS
-    assert set(build.list_environments()) == {*STACKS, *DEVICES}
+    assert set(build.list_environments()) == {*STACKS, *DEVICES, *VENDORS}
     assert {description.providers()[name][0].name for name in STACKS} <= set(registry.names())
-    assert set(description.providers()) == set(STACKS)
+    assert set(description.providers()) == {*STACKS, *VENDORS}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ENVIRONMENTS)))
@@ -43,12 +45,13 @@ def test_every_file_fits_the_schema_and_no_absolute_path_stands_in_it(path: Path
         assert not [word for word in words if word.startswith(("/", "~/"))], f"{path.name}:{number}"
 
 
-@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("name", [*STACKS, *VENDORS])
 def test_stacks_differ_in_their_mpi_and_in_nothing_else(name: str) -> None:
     document, other = load(f"{name}/spack.yaml")["spack"], load("openmpi/spack.yaml")["spack"]
     assert document.pop("specs") == [f"mpibench-suite ^[virtuals=mpi] {name}"]
     deprecated = document.pop("config", None)
     assert deprecated is None or name == "mvapich2"
+    assert document.pop("packages", None) == ({name: {"buildable": False}} if name in VENDORS else None)
     other.pop("specs")
     assert document == other
 
@@ -116,6 +119,15 @@ def test_common_settings_pin_what_stacks_must_agree_in() -> None:
     for name in ("ucx", "libfabric", "hwloc", "pmix", "prrte"):
         assert packages[name]["require"][0].startswith("@="), f"the version of {name} is pinned"
     assert packages["gcc"] == {"buildable": False}
+
+
+def test_a_package_has_one_version_wherever_it_is_pinned() -> None:
+    versions: dict[str, set[str]] = {}
+    for path in ENVIRONMENTS.glob("common*/packages.yaml"):
+        for name, settings in load(f"{path.parent.name}/packages.yaml")["packages"].items():
+            for spec in (*settings.get("require", ()), *settings.get("require:", ())):
+                versions.setdefault(name, set()).update(re.findall(r"@=\S+", spec))
+    assert versions["ucx"] and {name for name, found in versions.items() if len(found) > 1} == set()
 
 
 def test_a_pin_is_one_version() -> None:
