@@ -28,7 +28,8 @@ class BatchSystem:
         that the job's script sets; empty where there is none.
     :param beside: variables without which several launchers of one job would start their ranks one after the other.
     :param nodes: what ReFrame's ``-J`` takes to ask for nodes by name, with ``{nodes}`` for these, comma-separated; empty where
-        it has no such option: of PBS, ReFrame writes the one request for nodes itself, and to Flux it passes no options.
+        it has no such option: of PBS, ReFrame writes the one request for nodes itself, and qsub passes over a second one; to
+        Flux it passes no options, and asks for one node at most.
     """
 
     title: str
@@ -68,6 +69,9 @@ SLURM_NEVER_STARTS = (
 )
 #: ``qsub(1B)`` of PBS Pro, OpenPBS and Torque.
 PBS = BatchSystem("PBS", ("torque", "pbs", "pbspro"), ("PBS_",), "PBS_JOBID", "qsub", ("-r n",))
+#: ReFrame appends the options of their jobs that begin with no dash to its request, one for all nodes of a job
+#: (``select=1:mpiprocs=4:ncpus=4:host=c1``; ``core/schedulers/pbs.py``): so only a single node has a name.
+PBS_SELECT = ("pbs", "pbspro")
 BATCH_SYSTEMS = (
     SLURM,
     PBS,
@@ -92,5 +96,16 @@ def find(scheduler: str) -> BatchSystem | None:
 def ask_for_nodes(scheduler: str, nodes: Sequence[str]) -> str:
     """For ReFrame's ``-J``: a job on just these nodes; empty where the scheduler cannot be asked, or a name is none."""
     system = find(scheduler)
-    plain = nodes and all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) for name in nodes)
-    return system.nodes.format(nodes=",".join(nodes)) if system and plain else ""
+    return system.nodes.format(nodes=",".join(nodes)) if system and _are_names(nodes) else ""
+
+
+def node_options(scheduler: str, nodes: Sequence[str]) -> list[str]:
+    """The same for the options of a job, which take the name of a single node under PBS Pro and OpenPBS, too."""
+    if scheduler in PBS_SELECT and len(nodes) == 1 and _are_names(nodes):
+        return [f"host={nodes[0]}"]
+    option = ask_for_nodes(scheduler, nodes)
+    return [f"--{option}"] if option else []
+
+
+def _are_names(nodes: Sequence[str]) -> bool:
+    return bool(nodes) and all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) for name in nodes)

@@ -135,7 +135,8 @@ def ask_for_nodes(job: Any, partition: Any, count: int, wanted: Sequence[str]) -
     :param job: ReFrame's.
     :param count: nodes of the job.
     """
-    option = batch_systems.ask_for_nodes(partition.scheduler.registered_name, wanted)
-    chosen = any(re.match(r"--(nodelist|exclude|nodefile)\b|-[wxF]", word) for word in (*job.options, *job.cli_options))
-    if option and len(wanted) == count and not chosen:
-        job.options += [f"--{option}"]
+    chosen = any(
+        re.match(r"(--)?(nodelist|exclude|nodefile|host|vnode)\b|-[wxF]", word) for word in (*job.options, *job.cli_options)
+    )
+    if len(wanted) == count and not chosen:
+        job.options += batch_systems.node_options(partition.scheduler.registered_name, wanted)

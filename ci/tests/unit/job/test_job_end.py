@@ -9,9 +9,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from reframe.core.backends import getlauncher, getscheduler
+from reframe.core.schedulers import Job
 
 from mpibench.cluster.state import Process
 from mpibench.listings import orphans
+from reframe_tests.harness import batch_systems
 from reframe_tests.harness.job import ending
 from reframe_tests.harness.job.ending import JobEnd
 
@@ -107,7 +110,12 @@ def test_a_job_with_a_clean_environment_gives_its_ranks_what_its_script_sets(
         ("slurm", 2, ("c1", "c2"), ["-w", "c3"], []),
         ("slurm", 2, ("c1", "c2"), ["--exclude=c1"], []),
         ("local", 1, ("here",), [], []),
-        ("torque", 2, ("c1", "c2"), [], []),
+        ("torque", 1, ("c1",), [], []),
+        ("pbs", 1, ("c1",), [], ["host=c1"]),
+        ("pbspro", 1, ("c1",), ["-q x"], ["host=c1"]),
+        ("pbspro", 1, ("c1",), ["--host c2"], []),
+        ("pbs", 2, ("c1", "c2"), [], []),
+        ("flux", 1, ("c1",), [], []),
     ],
 )
 def test_a_job_asks_for_nodes_by_name_unless_somebody_chose_others(
@@ -117,3 +125,14 @@ def test_a_job_asks_for_nodes_by_name_unless_somebody_chose_others(
     partition = SimpleNamespace(scheduler=SimpleNamespace(registered_name=scheduler))
     ending.ask_for_nodes(job, partition, count, wanted)
     assert job.options == options
+
+
+@pytest.mark.parametrize("scheduler", batch_systems.PBS_SELECT)
+def test_pbs_is_asked_for_a_node_in_the_request_that_reframe_writes(scheduler: str, tmp_path: Path) -> None:
+    """A second one would be passed over."""
+    job = Job.create(getscheduler(scheduler)(), getlauncher("local")(), "j", script_filename=str(tmp_path / "j.sh"))
+    job.num_tasks, job.num_tasks_per_node, job.num_cpus_per_task = 4, 4, 1
+    partition = SimpleNamespace(scheduler=SimpleNamespace(registered_name=scheduler))
+    ending.ask_for_nodes(job, partition, 1, ("c1",))
+    requests = [line for line in job.scheduler.emit_preamble(job) if "select" in line]
+    assert requests == ["#PBS -l select=1:mpiprocs=4:ncpus=4:host=c1"]
