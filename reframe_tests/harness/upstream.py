@@ -2,14 +2,15 @@
 
 * What it says in its log is listened for by :mod:`.sites.selected_tests` and :mod:`.sites.whole_run`, and read by
   ``mpibench.commands.nightly`` (cases selected, tests not loaded, why a session is not stored) and
-  ``mpibench.confirmation.measuring`` (why it ended): it has no hook between loading and selecting tests and none at its end, and
-  its report says nothing of what was not loaded or selected. Ended by: a status of its own for a session without a case or
-  with tests that were not loaded, and the number of selected cases in its report.
-* :mod:`.sites.selected_tests` asks its filters (``frontend/filters.py``) which tests an option fits, and modules for the tests
-  they register (``_rfm_test_registry``). Ended by: an error of its own for an option that fits none.
-* :mod:`.sites.centre` reads configurations as ``core/config.py`` does. Ended by: a later file that completes systems of an earlier one.
-* :mod:`.schedulers.slurm_shared` and :mod:`.schedulers.blocked_jobs` set and read what schedulers and jobs keep for themselves.
-  Ended by: many cases in one job.
+  ``mpibench.confirmation.measuring`` (why it ended): it has no hook between loading and selecting tests and none at its end,
+  and its report says nothing of what was not loaded or selected. Ended by: a status of its own for a session without a case
+  or with tests that were not loaded, and the number of selected cases in its report.
+* :mod:`.sites.selected_tests` asks its filters (``frontend/filters.py``) which tests an option fits, and modules for the
+  tests they register (``_rfm_test_registry``). Ended by: an error of its own for an option that fits none.
+* :mod:`.sites.centre` reads configurations as ``core/config.py`` does. Ended by: a later file that completes systems of an
+  earlier one.
+* :mod:`.schedulers.slurm_shared` and :mod:`.schedulers.blocked_jobs` set and read what schedulers and jobs keep for
+  themselves. Ended by: many cases in one job.
 """
 
 from __future__ import annotations
