@@ -44,12 +44,16 @@ def draft(system: Mapping[str, Any], root: Path) -> str:
     if centre is None or name not in {row["name"] for row in centre.systems}:
         return ""
     path = fabrics_file.path_of(name, root)
-    # Empty is a file that a shell has just made for what is printed here.
-    named = fabrics_file.read(path) if optional_file.is_there(path) and path.stat().st_size else {}
+    named = fabrics_file.read(path) if optional_file.is_there(path) and not _just_made(path) else {}
     partitions = [
         row for row in system["partitions"] if row["name"] not in named and not row.get("extras", {}).get(fabrics_file.FABRICS)
     ]
     return fabrics_draft.write(partitions, f"mpibench doctor --system {name} --draft") if partitions else ""
+
+
+def _just_made(path: Path) -> bool:
+    """Whether a file is empty: a shell has made it for what is printed here."""
+    return path.is_file() and not path.stat().st_size
 
 
 def require_draft(name: str | None, root: Path) -> str:
@@ -72,14 +76,17 @@ def require_draft(name: str | None, root: Path) -> str:
     if text := draft(system, root):
         return text
     path = fabrics_file.path_of(str(name), root)
-    lacking = systems.without_topology(str(name), root)
+    made = _just_made(path)
+    lacking = fabrics_file.without_topology(system, centre) if made else systems.without_topology(str(name), root)
     if text := "".join(
         fabrics_draft.write_processor(row["name"], path)
         for row in system["partitions"]
         if row["name"] in lacking and fabrics_draft.is_inside(row)
     ):
         return text
-    rest = (
-        f", and what {' and '.join(lacking)} lacks, 'processor', is written in a job there: run this in one" if lacking else ""
-    )
+    names = f"{' and '.join(lacking)} lack{'s' * (len(lacking) == 1)}"
+    rest = f", and what {names}, 'processor', is written in a job there: run this in one" if lacking else ""
+    if made:
+        said = f"{centre.source} says of every partition of {name} what is measured on it{rest}"
+        raise BadInput(f"{said}: remove {path}, an empty file.")
     raise BadInput(f"{path} names every partition of {name} already{rest}.")

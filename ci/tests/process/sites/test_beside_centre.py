@@ -264,9 +264,11 @@ def test_the_doctor_says_what_is_missing_and_of_both_configurations(
         doctor.report("lagoon", draft_only=True)
 
 
+@pytest.mark.parametrize("just_made", [False, True])
 def test_the_topology_that_a_described_partition_lacks_is_written_in_a_job(
-    beside: CentreSite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    beside: CentreSite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], just_made: bool
 ) -> None:
+    """Also into a file that a shell has just made, where the configuration itself has the fabrics."""
     monkeypatch.setattr(centre, "GIVEN", [])
     monkeypatch.setenv("RFM_CONFIG_FILES", beside.variable)
     monkeypatch.setenv("RFM_TOPOLOGY_PREFIX", str(beside.root / "nothing"))
@@ -277,10 +279,15 @@ def test_the_topology_that_a_described_partition_lacks_is_written_in_a_job(
     text = text.replace('@mpi.register_launcher("skiff_mpirun")\n', "").replace(
         '"launcher": "skiff_mpirun"', '"launcher": "srun"'
     )
+    if just_made:
+        extras = '"extras": {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}}'
+        text = text.replace('"extras": {"mem_per_node": 1024}', extras)
+        text = text.replace('"name": "skiffs", ', f'"name": "skiffs", {extras}, ')
+        beside.fabrics.write_text("")
     beside.file.write_text(text)
-    with pytest.raises(
-        doctor.BadInput, match="and what compute lacks, 'processor', is written in a job there: run this in one"
-    ):
+    empty = f": remove {beside.fabrics}, an empty file" if just_made else ""
+    lacking = f"what compute{' and skiffs lack' if just_made else ' lacks'}, 'processor', is written in a job there"
+    with pytest.raises(doctor.BadInput, match=f"and {lacking}: run this in one{empty}"):
         doctor.report("lagoon", draft_only=True)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     assert doctor.report("lagoon", Console(width=400), draft_only=True) == 0
