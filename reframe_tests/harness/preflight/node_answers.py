@@ -131,6 +131,14 @@ def describe_others(counts: Mapping[str, int]) -> tuple[str, ...]:
     return (f"{total} {'node was' if total == 1 else 'nodes were'} not idle and not looked at: {states}",)
 
 
+def of_job(nodes: Mapping[str, NodeFacts], there: Sequence[str]) -> dict[str, NodeFacts]:
+    """What the job's own nodes answered: no scheduler knows another name, to leave that node out, and none counts twice.
+
+    :param there: as of :func:`find_missing`.
+    """
+    return {name: facts for name, facts in nodes.items() if not there or name in there}
+
+
 def find_missing(nodes: Mapping[str, Any], there: Sequence[str], expected: int) -> list[str]:
     """Sentences unless each node of a job answered, and nobody else.
 

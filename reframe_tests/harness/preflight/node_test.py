@@ -164,6 +164,7 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         if wrong:
             end = ending.JobEnd("" if local else self.job.jobid or "", self.job.state or "", self.job.exitcode)
             wrong += node_answers.explain(end, (Path(self.stagedir) / str(self.stderr)).read_text(errors="replace"))
+        nodes = node_answers.of_job(nodes, there)
         odd = node_judgement.judge(nodes, self._rules, self.current_partition.name, self._fabrics)
         gone = out_of_service.read(self.out_of_service)
         failed = [*out_of_service.missed(gone), *self._absent, *node_judgement.texts([one for one in odd if not one.note])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_a_partition_whose_nodes_are_not_looked_at_is_named_beside_one_whose_are
 
 def test_a_number_of_nodes_that_is_none_is_one_sentence(project: NightProject) -> None:
     words = [
-        "reframe",
+        str(Path(sys.executable).with_name("reframe")),
         "--nocolor",
         "-c",
         "reframe_tests/preflight.py",

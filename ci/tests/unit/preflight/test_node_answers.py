@@ -129,6 +129,13 @@ def test_each_node_of_the_job_must_answer(answered: list[str], there: list[str],
     assert node_answers.find_missing(dict.fromkeys(answered), there, expected) == said
 
 
+def test_a_stranger_is_none_of_the_nodes_that_are_judged() -> None:
+    """Its name would be given to the scheduler as one to leave out."""
+    answered = {"n1": {}, "n2.cluster": {}}
+    assert list(node_answers.of_job(answered, ["n1", "n2"])) == ["n1"]
+    assert list(node_answers.of_job(answered, [])) == ["n1", "n2.cluster"]
+
+
 def test_a_node_calls_itself_as_the_scheduler_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slurm's NodeName need not be the host name; images that were copied may all have one host name."""
     monkeypatch.setenv("SLURMD_NODENAME", "gpu-0017")
