@@ -18,6 +18,7 @@ from ..night import supervision
 from ..results import confirmations, session_values
 from ..results.sessions import Session
 from ..verdicts import policy as verdict_policy
+from ..verdicts.curve_tests import SESSIONS
 from ..watch import nights
 from ..watch.nights import NightJudgement
 from . import called, measuring, references
@@ -35,7 +36,7 @@ class NightAnswer:
     :param all_excused: every case that ReFrame counts as failed missed references and did not miss them again.
     :param stopped: the signal that ended it.
     :param slower: cases that are slower than the nights before, but for those that were not when they were measured again;
-        ``None`` where that is not known of all systems.
+        ``None`` where that is not known of all systems, or nothing was measured often enough to be held against them.
     """
 
     notes: list[str] = field(default_factory=list)
@@ -100,7 +101,11 @@ def _slower(session: Session, dataset: Path, answer: NightAnswer) -> list[NightJ
             answer.notes.append(f"not held against the nights before: {str(error).rstrip('.')}")
             complete = False
             continue
-        found += [judged] if judged is not None and judged.called().height else []
+        if judged is None:
+            continue
+        held = set(judged.first.metrics["units"])
+        complete = complete and (not held or SESSIONS in held)  # a night of too few repeats is held against none
+        found += [judged] if judged.called().height else []
     answer.slower = [case for one in found for case in called.of_night(one)] if complete else None
     return found
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from reframe.core.backends import getlauncher, getscheduler
-from reframe.core.schedulers import Job
+from reframe.core.schedulers import Job, JobScheduler
 
 from mpibench.cluster.state import Process
 from mpibench.listings import orphans
@@ -128,8 +128,11 @@ def test_a_job_asks_for_nodes_by_name_unless_somebody_chose_others(
 
 
 @pytest.mark.parametrize("scheduler", batch_systems.PBS_SELECT)
-def test_pbs_is_asked_for_a_node_in_the_request_that_reframe_writes(scheduler: str, tmp_path: Path) -> None:
+def test_pbs_is_asked_for_a_node_in_the_request_that_reframe_writes(
+    scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A second one would be passed over."""
+    monkeypatch.setattr(JobScheduler, "get_option", lambda self, name: None)
     job = Job.create(getscheduler(scheduler)(), getlauncher("local")(), "j", script_filename=str(tmp_path / "j.sh"))
     job.num_tasks, job.num_tasks_per_node, job.num_cpus_per_task = 4, 4, 1
     partition = SimpleNamespace(scheduler=SimpleNamespace(registered_name=scheduler))
