@@ -1,29 +1,44 @@
 """Runs inside ``spack python``: concretizes the specs it is given, two at a time, and tells what came out. One start of Spack.
 
-Reads a JSON list of specs from the file named first, writes ``{spec: outcome}`` to the file named second. An outcome has
-either ``packages`` (name -> namespace and version, of the whole solution) or ``error``. Under the key ``conflicts`` are
-the messages of all conflicts that the packages of our own repository declare.
+Reads ``{label: [spec, folder of configuration, ...]}`` from the file named first, writes ``{label: outcome}`` to the file
+named second; of two folders the later one counts more. An outcome has either ``packages`` (name -> namespace and version, of
+the whole solution), ``variants`` (name -> text) and ``seconds``, or ``error``. Under the key ``conflicts`` are the messages of
+all conflicts that the packages of our own repository declare.
 """
 
 import json
 import multiprocessing
 import os
 import sys
+import time
 from pathlib import Path
 
 import spack.concretize
+import spack.config
 import spack.error
 import spack.repo
 
 OWN = "mpibench"
 
 
-def solve(text: str) -> dict[str, object]:
+def solve(row: list[str]) -> dict[str, object]:
+    text, *folders = row
+    began = time.monotonic()
+    for folder in folders:
+        spack.config.CONFIG.push_scope(spack.config.DirectoryConfigScope(folder, folder, writable=False))
     try:
         solved = spack.concretize.concretize_one(text)
     except spack.error.SpackError as error:
         return {"error": f"{error.message}\n{error.long_message or ''}"}
-    return {"packages": {node.name: [node.namespace, str(node.version)] for node in solved.traverse()}}
+    finally:
+        for folder in folders:
+            spack.config.CONFIG.remove_scope(folder)
+    nodes = list(solved.traverse())
+    return {
+        "packages": {node.name: [node.namespace, str(node.version)] for node in nodes},
+        "variants": {node.name: node.format("{variants}").strip() for node in nodes},
+        "seconds": round(time.monotonic() - began, 1),
+    }
 
 
 def own_conflicts() -> list[str]:
@@ -33,9 +48,9 @@ def own_conflicts() -> list[str]:
 
 
 wanted, answer = map(Path, sys.argv[-2:])
-specs = json.loads(wanted.read_text())
+rows = json.loads(wanted.read_text())
 outcome: dict[str, object] = {"conflicts": own_conflicts()}
 # Forked after the recipes have been loaded; each solve is one process of clingo, with one thread and about 1 GiB.
 with multiprocessing.get_context("fork").Pool(min(2, len(os.sched_getaffinity(0)))) as solvers:
-    outcome.update(zip(specs, solvers.map(solve, specs, chunksize=1), strict=True))
+    outcome.update(zip(rows, solvers.map(solve, rows.values(), chunksize=1), strict=True))
 answer.write_text(json.dumps(outcome))

@@ -14,7 +14,6 @@ from spack.package import (
     install_tree,
     license,
     mkdirp,
-    requires,
     test_part,
     variant,
     version,
@@ -22,7 +21,7 @@ from spack.package import (
 )
 from spack_repo.builtin.build_systems.makefile import MakefilePackage
 from spack_repo.mpibench.mpi_checks import run_two_ranks
-from spack_repo.mpibench.mpi_standards import MPI4
+from spack_repo.mpibench.mpi_standards import NO_MPI4
 
 
 class Suite(NamedTuple):
@@ -107,7 +106,10 @@ class IntelMpiBenchmarks(MakefilePackage):
     depends_on("cxx", type="build")
     depends_on("gmake", type="build")
     depends_on("mpi")
-    requires(*MPI4, policy="any_of", when="+mpi4", msg="intel-mpi-benchmarks +mpi4 needs an MPI with what is new in MPI 4")
+    for _mpi in NO_MPI4:
+        conflicts(
+            "+mpi4", when=_mpi, msg="intel-mpi-benchmarks +mpi4 calls what this MPI has not: persistent collectives of MPI 4"
+        )
     depends_on("cuda", when="+cuda")
     depends_on("oneapi-level-zero", when="+level_zero")
 

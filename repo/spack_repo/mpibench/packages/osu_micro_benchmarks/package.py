@@ -4,10 +4,10 @@
 
 from pathlib import Path
 
-from spack.package import EnvironmentModifications, conflicts, depends_on, requires, run_after, symlink, test_part, variant
+from spack.package import EnvironmentModifications, conflicts, depends_on, run_after, symlink, test_part, variant
 from spack_repo.builtin.packages.osu_micro_benchmarks.package import OsuMicroBenchmarks as BuiltinOsuMicroBenchmarks
 from spack_repo.mpibench.mpi_checks import run_two_ranks
-from spack_repo.mpibench.mpi_standards import MPI4
+from spack_repo.mpibench.mpi_standards import NO_MPI4
 
 #: One program of each kind that runs on two ranks: name -> words that keep it short.
 CHECKS = {
@@ -38,7 +38,10 @@ class OsuMicroBenchmarks(BuiltinOsuMicroBenchmarks):
     variant("sycl", default=False, when="@7.5:", description="Buffers in device memory through SYCL")
 
     depends_on("gmake", type="build")
-    requires(*MPI4, policy="any_of", when="+mpi4", msg="osu-micro-benchmarks +mpi4 needs an MPI with what is new in MPI 4")
+    for _mpi in NO_MPI4:
+        conflicts(
+            "+mpi4", when=_mpi, msg="osu-micro-benchmarks +mpi4 calls what this MPI has not: persistent collectives of MPI 4"
+        )
 
     conflicts("+cuda", when="+rocm", msg="osu-micro-benchmarks takes one kind of device memory: choose cuda or rocm")
     conflicts("+sycl", when="+cuda", msg="osu-micro-benchmarks takes one kind of device memory: choose cuda or sycl")
