@@ -253,6 +253,26 @@ def test_reframe_measures_with_the_stack_and_proves_it(
     assert "Ran 2/2 test case(s) from 2 check(s) (0 failure(s)" in result.stdout, result.stdout[-4000:]
 
 
+@pytest.mark.whole
+def test_a_vendors_mpi_is_built_on_where_the_site_names_it(spack: tool.Spack, root: Path, tmp_path: Path, place: Path) -> None:
+    """HPC-X, for which the Open MPI of this machine stands in."""
+    options, environ = build.BuildOptions(skip_tests=True), environ_without_scope()
+    [sentence] = build.build(["hpcx-mpi"], options, system="generic", root=place, environ=environ, echo=print)
+    assert "hpcx-mpi is built on hpcx-mpi of the site, which its configuration scope does not name" in sentence
+    project = build.Project(place, spack, None, print)
+    text = project.run("openmpi", "reading its configuration", "config", "get", "packages")
+    own = yaml.safe_load(text[text.index("packages:") :])["packages"]["openmpi"].get("externals")
+    if not own:
+        pytest.skip("[spack-mpi] no Open MPI of the site's own")
+    top = copy_lean_project(spack, root, tmp_path / "site", {})
+    scope = find_scope(top) / "packages.yaml"
+    entry = {"externals": [{"spec": "hpcx-mpi@2.24.1", "prefix": own[0]["prefix"]}], "buildable": False}
+    scope.write_text(scope.read_text().rstrip("\n") + f"\n  hpcx-mpi: {json.dumps(entry)}\n")
+    assert build.build(["hpcx-mpi"], options, system="generic", root=top, environ=environ, echo=print) == []
+    stack = metadata.read(top / "environments" / "hpcx-mpi" / "stack.json")
+    assert (stack.name, stack.mpi) == ("hpcx-mpi-spack", "openmpi") and {"osu", "imb"} <= set(stack.suites)
+
+
 def test_an_mpi_4_has_the_programs_of_mpi_4_and_they_run(
     building: Callable[[str], Path], place: Path, run_reframe: Callable[..., CompletedProcess[str]]
 ) -> None:

@@ -32,7 +32,7 @@ MPI = Mpi(
     stdout_lines=re.compile(r"torus: .*"),
     unbinding=(Unbinding("its manual", ("hydra",), {"TORUS_BIND": "0"}),),
     settings=("TORUS_",),
-    spack=SpackPackage("torus-mpi"),
+    spack=(SpackPackage("torus-mpi"),),
     transports=("torus",),
     rows=(
         TransportRow(
