@@ -25,7 +25,7 @@ from . import condition, idle_nodes, transports
 
 def measured_partitions() -> list[Any]:
     """Partitions of the selected system on which something is measured; others are those of a centre's own configuration."""
-    return [partition for partition in rt.runtime().system.partitions if site.fabrics_of(partition.extras)]
+    return [partition for partition in rt.runtime().system.partitions if _fabrics_on(partition)]
 
 
 def _partition_extras() -> list[dict[str, Any]]:
@@ -241,7 +241,7 @@ def places_of(
     for partition in there:
         try:
             count = idle_nodes.assume(nodes, group, partition.extras)
-            between = nodes != 1 and not site.fabrics_of(partition.extras)[fabric].within_node
+            between = nodes != 1 and not _fabrics_on(partition)[fabric].within_node
             if choose and between and (why := why_not_on(nodes, group, partition.extras, choose)):
                 raise NotMeasured(why)
             ranks = ranks_of(partition, fabric, count, ppn, pinning, orders)
