@@ -108,7 +108,7 @@ def is_of_accelerators(line: str) -> bool:
     return re.search(r"^# (?:Send Buffer|Rank 0 Memory) on .*(?:DEVICE|MANAGED)", line) is not None
 
 
-def is_remark(row: Benchmark, version: tuple[int, ...], line: str) -> bool:
+def is_note(row: Benchmark, version: tuple[int, ...], line: str) -> bool:
     """Whether a line is what gets and puts since 7.1 say of their type, which is MPI_CHAR whatever is asked for."""
     return line == _ONLY_BYTES and row.name.startswith(("osu_get_", "osu_put_")) and version >= (7, 1)
 

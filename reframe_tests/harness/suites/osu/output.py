@@ -70,7 +70,7 @@ class _Table:
     #: By how much cells end before their titles do; known from the first row on.
     narrower: int = 0
     #: Has said on standard error that it knows one type only.
-    remarked: bool = False
+    noted: bool = False
     ended: bool = False
 
     @property
@@ -112,8 +112,8 @@ def parse(text: str, source: str) -> list[Record]:
         if table is None:
             if not osu_facts.take_early(early, line):
                 table = _titled(source, number, line, early)
-        elif not table.remarked and osu_facts.is_remark(table.row, table.version, line):
-            table.remarked = True
+        elif not table.noted and osu_facts.is_note(table.row, table.version, line):
+            table.noted = True
         elif table.row.group == STARTUP:
             _read_start(table, number, line)
         elif table.records and table.records[-1].validated and _SUMMARY.fullmatch(line):

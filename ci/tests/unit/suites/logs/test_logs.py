@@ -131,17 +131,17 @@ def test_whole_tables_of_a_log_are_read(name: str) -> None:
 
 def test_what_a_program_says_of_its_type_on_standard_error_stands_anywhere_once() -> None:
     title, *rows = log("osu71-both-streams").splitlines(keepends=True)
-    (remark,) = (line for line in rows if line.startswith("Benchmark"))
-    rows.remove(remark)
+    (note,) = (line for line in rows if line.startswith("Benchmark"))
+    rows.remove(note)
     whole = reader.parse("".join([title, *rows]))
     for place in range(len(rows) + 1):
-        among = [title, *rows[:place], remark, *rows[place:]]
+        among = [title, *rows[:place], note, *rows[place:]]
         assert reader.parse("".join(among)) == whole
         for other in (title.replace("Get_accumulate", "Accumulate"), title.replace("v7.1", "v7.0")):
             if place < len(rows):
                 with pytest.raises(OutputError, match="Benchmark supports"):
                     reader.parse("".join([other, *among[1:]]))
-    for text in ([title, remark, remark, *rows], [title, *rows[:-1], remark[:40] + rows[-1], remark[40:]]):
+    for text in ([title, note, note, *rows], [title, *rows[:-1], note[:40] + rows[-1], note[40:]]):
         with pytest.raises(OutputError):
             reader.parse("".join(text))
 
