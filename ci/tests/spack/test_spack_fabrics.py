@@ -19,6 +19,8 @@ from mpibench.spack.project import COMMON, list_changes, list_shared, split
 from spack_recorder import REPO
 from spack_sites import find_spack, left_out, overriding
 
+#: Thirty solutions.
+pytestmark = pytest.mark.whole
 #: What stands in, as a site would have it. A version is the one that environments/common requires, where it does.
 STAND_INS = {
     "rdma-core": "44.0",

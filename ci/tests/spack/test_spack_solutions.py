@@ -71,45 +71,6 @@ def test_a_stack_for_devices_without_a_toolkit_is_one_sentence(spack: tool.Spack
     assert "openmpi-cuda is built on cuda of the site" in sentence and "\n" not in sentence, sentence
 
 
-#: Stacks for a fabric -> a library below their MPI, and words of its variants.
-FABRICS = {
-    "openmpi-ucx": ("ucx", "+verbs +rc +cma"),
-    "mpich-ucx": ("ucx", "+verbs +rc +cma"),
-    "mpich-ucx-clang": ("ucx", "+verbs +rc +cma"),
-    "mvapich-ucx": ("ucx", "+verbs +rc +cma"),
-    "openmpi-xpmem": ("ucx", "+xpmem +verbs"),
-    "mpich-knem": ("ucx", "+knem +verbs"),
-    "openmpi-opa": ("libfabric", "psm2 opx verbs"),
-    "mpich-opa": ("libfabric", "psm2 opx verbs"),
-    "openmpi-cxi": ("libfabric", "cxi"),
-    "mpich-cxi": ("libfabric", "cxi"),
-    "mvapich-cxi": ("libfabric", "cxi"),
-    "openmpi-efa": ("libfabric", "efa"),
-    "mpich-efa": ("libfabric", "efa"),
-}
-#: What a node with such a fabric has.
-DRIVERS = {
-    **{"cassini-headers": "1.0", "cxi-driver": "1.0", "libcxi": "1.0.1", "opa-psm2": "12.0.1", "rdma-core": "44.0"},
-    # Their recipes want the kernel's compiler, also of an external.
-    **{"knem": "1.1.4 %gcc", "xpmem": "2.6.5 %gcc"},
-}
-
-
-@pytest.mark.parametrize("name", FABRICS)
-def test_a_stack_for_a_fabric_has_a_solution(spack: tool.Spack, root: Path, tmp_path: Path, name: str) -> None:
-    mpi = name.split("-")[0]
-    packages = {mpi: {"externals:": [], "buildable": True}, "openssh": {"externals:": []}, **stand_ins(DRIVERS)}
-    text = yaml.safe_dump({"packages": packages}).replace("'externals:':", "externals::")
-    top = copy_project(root, tmp_path / "site", {"packages.yaml": text})
-    assert dry_run(top, name) == []
-    found = lock.read(top / "results" / "spack" / "environments" / name / lock.LOCK)
-    library, words = FABRICS[name]
-    node = found.find(library)
-    assert found.mpi.name == mpi and node
-    has = {*node.options.split(), *node.variants.get("fabrics", "").removeprefix("fabrics=").split(",")}
-    assert set(words.split()) <= has
-
-
 @pytest.mark.parametrize("name", ["openmpi", "mpich"])
 def test_the_example_of_a_cray_has_solutions_on_the_vendors_libfabric(
     spack: tool.Spack, root: Path, tmp_path: Path, name: str
