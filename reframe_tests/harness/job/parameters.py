@@ -25,7 +25,7 @@ from . import condition, idle_nodes, transports
 
 def measured_partitions() -> list[Any]:
     """Partitions of the selected system on which something is measured; others are those of a centre's own configuration."""
-    return [partition for partition in rt.runtime().system.partitions if _fabrics_on(partition)]
+    return [partition for partition in rt.runtime().system.partitions if site.fabrics_of(partition.extras)]
 
 
 def _partition_extras() -> list[dict[str, Any]]:

@@ -252,7 +252,7 @@ def test_duplicate_damaged_future_and_foreign_sessions_are_refused(tmp_path: Pat
     path.unlink()
     early = write_session(tmp_path, 7, started=datetime.now(timezone.utc) + timedelta(days=30))
     for selector in ("latest", early, f"{early},{name}"):
-        with pytest.raises(BadInput, match=f"session {early[:8]}.*correct the clock.*--delete-stored-sessions={early}"):
+        with pytest.raises(BadInput, match=f"session {early[:8]}.*correct the clock.*mpibench sessions withdraw {early}"):
             session_values.read(tmp_path, "testbed", selector)
     late = write_session(tmp_path, 3)
     others = session_values.read(tmp_path, "testbed", late)
