@@ -53,6 +53,11 @@ def parse_push(cache: str, key: str, unsigned: bool) -> Push | None:
             "--push needs either --key KEY ('spack gpg list --signing' has them, 'spack gpg create NAME EMAIL' makes one) or "
             "--unsigned; give one of them."
         )
+    if key and cache.startswith("oci"):
+        raise BadInput(
+            "Spack signs no packages of an OCI registry (it would push them unsigned); give --unsigned and let the registry "
+            "say who may push, or push to a folder or another URL."
+        )
     if "://" not in cache and Path(cache).expanduser().exists() and not Path(cache).expanduser().is_dir():
         raise BadInput(f"--push {cache} is not a folder; name a folder, which may be new, or a URL.")
     return Push(cache, key)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -136,6 +137,87 @@ def test_a_key_that_is_not_there_is_one_sentence(built: Path, keys: dict[str, Pa
     [sentence] = run(built, {cache.KEYRING: str(keys["site"])}, push=wanted)
     assert "no key of Spack's keyring can sign; name one of 'spack gpg list --signing' with --key" in sentence
     assert "\n" not in sentence
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An OCI registry on loopback, by its URL; Spack asks one over TLS only."""
+    if not shutil.which("docker-registry"):
+        pytest.skip("[spack] no docker-registry (Debian's package) to push to")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    words = [
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+        "-addext",
+        "subjectAltName=DNS:localhost",
+    ]
+    subprocess.run(
+        ["openssl", "req", *words, "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=120
+    )
+    with socket.socket() as probing:
+        probing.bind(("localhost", 0))
+        address = f"localhost:{probing.getsockname()[1]}"
+    settings = {
+        "version": 0.1,
+        "storage": {"filesystem": {"rootdirectory": str(tmp_path / "images")}},
+        "http": {"addr": address, "tls": {"certificate": str(certificate), "key": str(key)}},
+    }
+    (tmp_path / "registry.yaml").write_text(yaml.safe_dump(settings))
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with (tmp_path / "registry.log").open("w") as log:
+        serving = subprocess.Popen(["docker-registry", "serve", tmp_path / "registry.yaml"], stdout=log, stderr=log)
+    try:
+        yield f"oci://{address}/site/stacks"
+    finally:
+        serving.kill()
+        serving.wait()
+
+
+@pytest.mark.whole
+def test_a_stack_is_taken_from_an_oci_registry(built: Path, registry: str, make: Callable[..., Path]) -> None:
+    assert run(built, push=cache.Push(registry)) == []
+    place = make("pulled")
+    assert run(place, mirrors=(registry,), cache_only=True) == []
+    assert "Executing phase" not in (place / "results" / "spack" / f"{NAME}.log").read_text(), "nothing was compiled"
+    assert json_of(built) == json_of(place)
+
+
+@pytest.mark.whole
+def test_what_an_upstream_has_is_not_built_again(built: Path, spack: tool.Spack, make: Callable[..., Path]) -> None:
+    place = make("below")
+    words = [spack.program, "-C", str(find_scope(built)), "python", "-c", "import spack.store; print(spack.store.STORE.root)"]
+    store = subprocess.run(words, env=dict(spack.environ), capture_output=True, text=True, timeout=600).stdout.split()[-1]
+    (find_scope(place) / "upstreams.yaml").write_text(yaml.safe_dump({"upstreams": {"site": {"install_tree": store}}}))
+    assert run(place) == []
+    assert "Executing phase" not in (place / "results" / "spack" / f"{NAME}.log").read_text(), "nothing was compiled"
+    first, taken = (metadata.read(one / "environments" / NAME / "stack.json") for one in (built, place))
+    assert taken.binaries == first.binaries, "the programs of the site's store"
+
+
+@pytest.mark.whole
+def test_a_makefile_builds_what_is_registered_then(built: Path, spack: tool.Spack, make: Callable[..., Path]) -> None:
+    """The three commands of the docs, as a site with many nodes gives them."""
+    place = make("parallel")
+    assert run(place, concretize_only=True) == []
+    folder, makefile = place / "results" / "spack" / "environments" / NAME, place / "Makefile"
+    inside = {**spack.environ, build.SCOPE: str(find_scope(place))}
+    for words in (
+        [spack.program, "-e", folder, "env", "depfile", "-o", makefile],
+        ["make", "-j2", "-f", makefile, f"SPACK={spack.program}"],
+    ):
+        done = subprocess.run(words, env=inside, capture_output=True, text=True, timeout=1800)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    log = place / "results" / "spack" / f"{NAME}.log"
+    before = log.read_text().count("Executing phase")
+    assert run(place) == []
+    assert log.read_text().count("Executing phase") == before, "nothing is built a second time"
+    assert (place / "environments" / NAME / "stack.json").exists()
 
 
 # ---- modules ----

@@ -208,3 +208,5 @@ def test_a_cache_is_a_folder_or_a_url() -> None:
     assert cache.Push("/site/cache").url == "file:///site/cache"
     with pytest.raises(BadInput):
         cache.parse_push("", "", True)
+    with pytest.raises(BadInput, match="signs no packages of an OCI registry"):
+        cache.parse_push("oci://registry/stacks", "site@example.org", False)
