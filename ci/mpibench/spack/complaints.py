@@ -109,6 +109,11 @@ ROWS = (
         "see {2}",
     ),
     Row(
+        r"No space left on device",
+        "a disk is full, Spack's store, stage or cache of sources",
+        "make room where the log says; the same command goes on from here",
+    ),
+    Row(
         r"(?s)Error: (ProcessError: Command exited[^\n:]*).*?\n +>> \d+ +([^\n]*).*?See build log for details:\s+(\S+)",
         "a build failed ({1}: {2})",
         "see {3}; when the cause is corrected, the same command goes on from here",

@@ -19,6 +19,11 @@ LOCKED = """\
 ==> Error: Timed out waiting for a write lock after 120.277s.
     Made 281 attempts on file: /site/cache/providers/.builtin-specfile_v5-index.json.lock
 """
+FULL = """\
+==> Error: OSError: [Errno 28] No space left on device: 'build/IMB-NBC.built' -> '/site/store/imb/bin/IMB-NBC'
+==> Error: Terminating after first install failure: OSError: [Errno 28] No space left on device: 'build/IMB-NBC.built' -> \
+'/site/store/imb/bin/IMB-NBC'
+"""
 NOT_CACHED = """\
 [+] /site/mpi/mpich (external mpich-4.0.2-bbdsplhsiooqaccxnj47woj3q7jtgulk)
 ==> Installing gcc-runtime-12.2.0-vxhc2ptvqrndb2groljvkrmn6ifsib4b [3/6]

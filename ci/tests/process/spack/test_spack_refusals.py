@@ -111,6 +111,16 @@ def test_a_compiler_that_is_gone_is_named(place: Site) -> None:
     assert f"is named in {scope}/packages.yaml, line 5 and is not there" in sentence
 
 
+def test_a_compiler_of_a_version_that_is_not_there_is_named(place: Site) -> None:
+    known = packages(**COMPILERS)
+    for asked in ("gcc@7", "gcc@=1", "gcc@12.2.1", "llvm@14"):
+        place.plan["packages"] = f"{known}  cxx: {{require: ['{asked}']}}\n"
+        [sentence] = place.build("openmpi")
+        assert f"openmpi is to be compiled by {asked}, and the site has" in one_sentence(sentence)
+    place.plan["packages"] = f"{known}  cxx: {{require: ['gcc@12', 'gcc@11:']}}\n"
+    assert place.build("openmpi") == []
+
+
 # ---- what Spack refuses ----
 
 
@@ -124,6 +134,7 @@ def test_a_compiler_that_is_gone_is_named(place: Site) -> None:
             spack_output.NO_YAML,
             "a configuration file is not YAML (/site/spack/packages.yaml, line 2: expected the node content",
         ),
+        (spack_output.FULL, "a disk is full, Spack's store, stage or cache of sources; make room where the log says"),
         (spack_output.NO_RECIPES, "the package recipes cannot be fetched (no network?)"),
         (spack_output.LOCKED, "another Spack holds its lock; wait for it to end"),
         (
