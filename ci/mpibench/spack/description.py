@@ -175,6 +175,11 @@ def find_library_folders(lock: Lock, home: Path) -> list[str]:
     return [str(home / folder) for folder in _provider(lock)[1].libraries if (home / folder).is_dir()]
 
 
+def find_variables(lock: Lock, home: Path) -> dict[str, str]:
+    """What an MPI needs in the environment to work where it is."""
+    return {name: value.replace("{prefix}", str(home)) for name, value in _provider(lock)[1].env.items()}
+
+
 def check_mpi(lock: Lock, home: Path, program: str, remedy: str = "") -> installed_mpi.Installation:
     """The MPI a compiled program loads, once it is known to be the one the lock names.
 
@@ -182,7 +187,7 @@ def check_mpi(lock: Lock, home: Path, program: str, remedy: str = "") -> install
     :param remedy: what to do where it is another.
     :raises BadInput: when the program finds no MPI, or another one.
     """
-    clean = installed_mpi.clean_environment()
+    clean = {**installed_mpi.clean_environment(), **find_variables(lock, home)}
     libraries = find_library_folders(lock, home)
     if libraries:
         clean["LD_LIBRARY_PATH"] = ":".join(libraries)
@@ -207,7 +212,7 @@ def check_external(lock: Lock, prefix: Path) -> None:
     """
     home = find_home(lock, prefix)
     check_home(lock, prefix, home)
-    compiler, clean = home / "bin" / "mpicc", installed_mpi.clean_environment()
+    compiler, clean = home / "bin" / "mpicc", {**installed_mpi.clean_environment(), **find_variables(lock, home)}
     compilers = [node.external for node in lock.nodes.values() if node.external and node.name in COMPILERS]
     clean["PATH"] = ":".join([str(home / "bin"), *(f"{prefix}/bin" for prefix in compilers), clean["PATH"]])
     with tempfile.TemporaryDirectory(prefix="mpibench-mpicc-") as folder:
@@ -254,7 +259,7 @@ def describe(
         raise BadInput(f"{lock.path} has none of {', '.join(BENCHMARKS)}; correct the spack.yaml beside it.")
     installed = check_mpi(lock, home, of_mpi[0])
     paths = {"LD_LIBRARY_PATH": libraries} if libraries else {}
-    document = system.compose(name_of(lock), installed, {}, paths, system.find_mpi4py(root))
+    document = system.compose(name_of(lock), installed, find_variables(lock, home), paths, system.find_mpi4py(root))
     launcher = find_launcher(lock, home).parent
     search = {**document["prepend_path"], "PATH": [str(folder) for folder in dict.fromkeys((launcher, home / "bin"))]}
     compilers = sorted({name for node in _benchmarks(lock) for name in lock.compilers(node).values()})
@@ -274,7 +279,7 @@ def describe(
             "stamp": stamp,
         },
     }
-    clean = installed_mpi.clean_environment()
+    clean = {**installed_mpi.clean_environment(), **find_variables(lock, home)}
     system.link(document, {name: Path(program) for name, program in binaries.items()}, path, clean)
     system.try_mpi4py(document, path, clean, say)
     return document

@@ -266,11 +266,17 @@ def test_a_vendors_mpi_is_built_on_where_the_site_names_it(spack: tool.Spack, ro
         pytest.skip("[spack-mpi] no Open MPI of the site's own")
     top = copy_lean_project(spack, root, tmp_path / "site", {})
     scope = find_scope(top) / "packages.yaml"
-    entry = {"externals": [{"spec": "hpcx-mpi@2.24.1", "prefix": own[0]["prefix"]}], "buildable": False}
+    # As HPC-X it lies where nothing of it was built for, so that it needs OPAL_PREFIX.
+    prefix = tmp_path / "hpcx" / "ompi"
+    prefix.mkdir(parents=True)
+    for name, target in {"bin": f"{own[0]['prefix']}/bin", "lib": "/usr/lib", "share": "/usr/share", "etc": "/etc"}.items():
+        (prefix / name).symlink_to(target)
+    entry = {"externals": [{"spec": "hpcx-mpi@2.24.1", "prefix": str(prefix)}], "buildable": False}
     scope.write_text(scope.read_text().rstrip("\n") + f"\n  hpcx-mpi: {json.dumps(entry)}\n")
     assert build.build(["hpcx-mpi"], options, system="generic", root=top, environ=environ, echo=print) == []
     stack = metadata.read(top / "environments" / "hpcx-mpi" / "stack.json")
     assert (stack.name, stack.mpi) == ("hpcx-mpi-spack", "openmpi") and {"osu", "imb"} <= set(stack.suites)
+    assert stack.env_vars["OPAL_PREFIX"] == str(prefix)
 
 
 def test_an_mpi_4_has_the_programs_of_mpi_4_and_they_run(

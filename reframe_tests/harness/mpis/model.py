@@ -53,6 +53,7 @@ class SpackPackage:
     :param first_since: version since which its recipe looks in the first of ``homes`` and in no other; empty: in none of them.
     :param launchers: where its launcher is, below home or, from the root, where a machine has it: the first that is there.
     :param bundle: its version is that of what the library comes in, and the library has another.
+    :param env: variables without which it cannot work where it is, as its recipe sets them; ``{prefix}`` is its home.
     """
 
     name: str
@@ -61,6 +62,7 @@ class SpackPackage:
     first_since: str = ""
     launchers: tuple[str, ...] = ("bin/mpirun",)
     bundle: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 #: ``MPI_COMM_WORLD`` of the ABI that MPICH, Intel MPI and MVAPICH have in common (``mpi.h``).

@@ -285,7 +285,8 @@ MPI = Mpi(
     settings=("OMPI_", "OPAL_", "PRTE_", "PMIX_MCA_"),
     bookkeeping=("OMPI_ARGV", "OMPI_MCA_PREFIXES"),
     # The one of NVIDIA's HPC-X, which counts releases by itself.
-    spack=(SpackPackage("openmpi"), SpackPackage("hpcx-mpi", bundle=True)),
+    # HPC-X is unpacked anywhere, and its Open MPI was built for another place (docs of HPC-X, "Installing and Loading HPC-X").
+    spack=(SpackPackage("openmpi"), SpackPackage("hpcx-mpi", bundle=True, env={"OPAL_PREFIX": "{prefix}"})),
     rows=_ROWS,
     gaps=_GAPS,
     tuning=_TUNING,
