@@ -20,3 +20,11 @@ def is_there(path: Path) -> bool:
     except OSError:
         return True
     return True
+
+
+def named(text: str) -> Path:
+    """A path that somebody gave, with ``~`` as his home; of a user whom nobody knows it is a name like any other."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)

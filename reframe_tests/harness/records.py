@@ -86,7 +86,7 @@ def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], 
 
 def extension_folders() -> list[Path]:
     """Folders that :data:`EXTENSIONS` names."""
-    return [Path(entry).expanduser().absolute() for entry in filter(None, os.environ.get(EXTENSIONS, "").split(":"))]
+    return [optional_file.named(entry).absolute() for entry in filter(None, os.environ.get(EXTENSIONS, "").split(":"))]
 
 
 def extension_files() -> list[Path]:
@@ -105,7 +105,7 @@ def _further(package: str, extensions: str) -> Iterator[ModuleType]:
     """Every module of the room's extensions."""
     room = package.rpartition(".")[2]
     for entry in filter(None, extensions.split(":")):
-        folder = Path(entry).expanduser().absolute()
+        folder = optional_file.named(entry).absolute()
         if room not in _rooms_of(entry, folder):
             continue
         inside = [path / "__init__.py" for path in (folder / room).glob("*") if optional_file.is_there(path / "__init__.py")]

@@ -404,7 +404,10 @@ def stop(night: Night, signal: supervision.Interrupted) -> int:
                 f"session {uuid} is whole and stored; go on with 'mpibench export' and 'mpibench report', --session {uuid}"
             )
         elif uuid in list_sessions(DATABASE):
-            night.say(f"what was measured is stored as session {uuid}; 'reframe --delete-stored-sessions={uuid}' removes it")
+            night.say(
+                f"what was measured is stored as session {uuid}, the latest; 'mpibench sessions withdraw {uuid} --why ...' "
+                "leaves it out"
+            )
     return signal.status
 
 

@@ -382,7 +382,7 @@ def compare(
     options = {"system": system, "where": where}
     console = Console(width=None if sys.stdout.isatty() else compare_tables.WIDTH, highlight=False, markup=False)
     if not first and by == "stack":
-        compared = list(pairing.every_pair(dataset, sessions, **options))
+        compared = list(pairing.every_pair(dataset, sessions, allow=allow or (), **options))
         for part in () if as_json else compare_tables.every_pair(compared):
             console.print(part, soft_wrap=isinstance(part, Text))
         if as_json:

@@ -78,10 +78,11 @@ def require_draft(name: str | None, root: Path) -> str:
     path = fabrics_file.path_of(str(name), root)
     made = _just_made(path)
     lacking = fabrics_file.without_topology(system, centre) if made else systems.without_topology(str(name), root)
+    here = name in centres.matching(centre)
     if text := "".join(
         fabrics_draft.write_processor(row["name"], path)
         for row in system["partitions"]
-        if row["name"] in lacking and fabrics_draft.is_inside(row)
+        if row["name"] in lacking and (fabrics_draft.is_inside(row) or (here and row["scheduler"] == "local"))
     ):
         return text
     names = f"{' and '.join(lacking)} lack{'s' * (len(lacking) == 1)}"
@@ -89,4 +90,5 @@ def require_draft(name: str | None, root: Path) -> str:
     if made:
         said = f"{centre.source} says of every partition of {name} what is measured on it{rest}"
         raise BadInput(f"{said}: remove {path}, an empty file.")
-    raise BadInput(f"{path} names every partition of {name} already{rest}.")
+    place = path if optional_file.is_there(path) else centre.source
+    raise BadInput(f"{place} names every partition of {name} already{rest}.")

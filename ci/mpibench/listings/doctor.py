@@ -21,7 +21,7 @@ from rich.text import Text
 
 from mpibench import own_reframe
 from mpibench.listings import beside, coverage
-from mpibench.stacks import modules
+from mpibench.stacks import modules, releases
 from reframe_tests.harness import batch_systems, former_names, records
 from reframe_tests.harness.cascade import fitting as below_mpi
 from reframe_tests.harness.evidence import recorder
@@ -180,6 +180,8 @@ def check_suites(stacks: Sequence[Stack]) -> Iterator[Finding]:
         if suite.groups and not any(suite.feature in stack.suites for stack in stacks):
             how = "'mpibench stacks add --binaries'" if suite.programs else "the stack.json of a stack that has it"
             how = f"'mpibench build' or {how}" if suite.spack else how
+            if suite.name in releases.CHECKSUMS:
+                how = f"'mpibench stacks add --build {suite.name}=VERSION', {how}"
             what = f"no stack has a program of {suite.title}, so nothing is measured for {', '.join(suite.groups)}; see {how}"
             yield Finding(f"suite {suite.name}", NOTE, what)
 

@@ -73,9 +73,11 @@ def lines(plan: NightPlan) -> list[str]:
     if not plan.misfit:
         seen = [{pair for one in night.reasons for pair in found.pairs.of[one]} for night in plan.ahead]
         week = len(set().union(*seen))
+        whole = len(plan.tonight.reasons) == len(found.cases)
+        number = _nights(found.nights_to_all(plan.state, plan.tonight, plan.ahead))
         said.append(
-            f"  pairs of values: {record.pairs_tonight} of {record.pairs} tonight, {week} in {len(seen)} nights; every case in "
-            f"{_nights(found.nights_to_all(plan.state, plan.tonight, plan.ahead))}"
+            f"  pairs of values: {record.pairs_tonight} of {record.pairs} tonight, {week} in {len(seen)} nights; every case "
+            f"{'tonight' if whole else f'in {number}'}"
         )
     return [*said, *(f"  NOT KEPT: {sentence}" for sentence in record.broken)]
 

@@ -18,6 +18,7 @@ from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 from ..results import eligibility
 from ..results.dataset import lost_cores
 from ..results.quantity_text import nodes_text
+from ..results.session_values import busy_sentence
 from ..results.sessions import Case, Session, label_of
 
 
@@ -246,11 +247,6 @@ def _busy(session: Session) -> str:
     """Sentence on cases whose ranks shared their cores with other programs; empty for none."""
     timed = [case for case in session.cases if case.samples and case.proof]
     return busy_sentence(sum(lost_cores(case) for case in timed), len(timed))
-
-
-def busy_sentence(busy: int, timed: int) -> str:
-    """Sentence on so many of so many timed cases whose ranks shared their cores with other programs; empty for none."""
-    return f"In {busy} of {_cases(timed)} ranks often lost their core to other programs: the machine was busy." if busy else ""
 
 
 def _verdict(session: Session) -> str:

@@ -314,6 +314,22 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
     return {name: sorted(values) for name, values in sorted(found.items())}
 
 
+#: Of a condition: its ranks often lost their core to other programs (:func:`dataset.lost_cores`).
+LOST_CORES = (pl.col("condition").str.json_path_match("$.lost_cores") == "true").fill_null(False)
+
+
+def busy_sentence(busy: int, timed: int) -> str:
+    """Sentence on so many of so many timed cases whose ranks shared their cores with other programs; empty for none."""
+    cases = f"{timed} case{'' if timed == 1 else 's'}"
+    return f"In {busy} of {cases} ranks often lost their core to other programs: the machine was busy." if busy else ""
+
+
+def busy(cases: pl.DataFrame) -> str:
+    """The same of rows of the table ``cases``, of those that measured."""
+    timed = cases.filter(pl.col("samples") > 0)
+    return busy_sentence(timed.filter(LOST_CORES).height, timed.height).rstrip(".")
+
+
 #: How a stack says that a suite of its was built (``suites`` of ``stack.json``), beside the version.
 BUILD_FACTS = ("compiler", "target", "flags")
 _YES_OR_NO: dict[object, str] = {True: "yes", False: "no"}

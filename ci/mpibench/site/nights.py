@@ -20,7 +20,7 @@ from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, ReferenceCheck
 
 from .. import withdrawals
-from ..report.summary import OUTCOMES, busy_sentence, gate_sentence
+from ..report.summary import OUTCOMES, gate_sentence
 from ..results import confirmations, dataset, dataset_layout, eligibility, selection_options, session_values
 from ..results.answers import NO_SESSION, StoredAnswer
 from ..results.dataset_layout import read_labels
@@ -142,10 +142,9 @@ def light_cases(folder: Path, system: str, lost: Sequence[Unreadable]) -> pl.Dat
     reason = pl.col("reason").fill_null("").str.slice(0, LONGEST_REASON)
     first = pl.col("sentences").list.first().fill_null("").str.slice(0, LONGEST_REASON)
     check = pl.col("gates").list.eval(pl.element().filter(outcome == FAIL)).list.first()
-    busy = (pl.col("condition").str.json_path_match("$.lost_cores") == "true").fill_null(False)
     table = dataset.load_cases(folder, [system]).filter(~pl.col("session").is_in([one.session for one in lost]))
     found = (
-        table.select(*LIGHT, reason=reason, sentence=first, check=check, busy=busy, **counts)
+        table.select(*LIGHT, reason=reason, sentence=first, check=check, busy=session_values.LOST_CORES, **counts)
         .collect()
         .sort("started", "session", "case")
     )
@@ -418,7 +417,7 @@ def _finding(
 
 def _busy(session: Mapping[str, Any]) -> str:
     """What is to be known of the numbers wherever they are shown; empty where there is nothing."""
-    said = busy_sentence(session["busy"], session["timed"])
+    said = session_values.busy_sentence(session["busy"], session["timed"])
     return f". {said.rstrip('.')}" if said else ""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -129,7 +130,8 @@ def _build_each(
             writer.check_name(description.stack_name(name), project.folder(name) / writer.METADATA, project.root, environ)
             project.prepare(name)
             if not _is_ours(project, name):
-                project.lock(name).unlink(missing_ok=True)
+                for path in (project.lock(name), project.work(name) / CONCRETIZED):
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
             project.configured[name] = check_compiler(project, name)
             concretize(project, name, options.fresh)
             rows[name], _ = find_installed(project, name)
@@ -175,13 +177,13 @@ def _record(project: Project, name: str, stamp: str) -> str:
 def _recorded(project: Project, name: str) -> tuple[str, str]:
     """Hashes of inputs and lock file written down at the last concretization; empty where there is none."""
     path = project.work(name) / CONCRETIZED
-    words = path.read_text().split() if path.exists() else []
+    words = path.read_text(errors="replace").split() if path.is_file() else []
     return (words[0], words[1]) if len(words) == 2 else ("", "")
 
 
 def _is_ours(project: Project, name: str) -> bool:
     """Whether the lock file is what the last concretization left: none that somebody else wrote, none that was cut short."""
-    if not project.lock(name).exists():
+    if not project.lock(name).is_file():
         return False
     return _record(project, name, "x").split()[1] == _recorded(project, name)[1]
 

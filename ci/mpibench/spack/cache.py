@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from reframe_tests.harness import optional_file
 from reframe_tests.harness.vocabulary import BadInput
 
 from .project import Project
@@ -36,7 +37,7 @@ class Push:
     @property
     def url(self) -> str:
         """The cache as Spack takes it."""
-        return self.cache if "://" in self.cache else Path(self.cache).expanduser().absolute().as_uri()
+        return self.cache if "://" in self.cache else optional_file.named(self.cache).absolute().as_uri()
 
 
 def parse_push(cache: str, key: str, unsigned: bool) -> Push | None:
@@ -53,12 +54,12 @@ def parse_push(cache: str, key: str, unsigned: bool) -> Push | None:
             "--push needs either --key KEY ('spack gpg list --signing' has them, 'spack gpg create NAME EMAIL' makes one) or "
             "--unsigned; give one of them."
         )
-    if key and cache.startswith("oci"):
+    if key and cache.lower().startswith("oci"):
         raise BadInput(
             "Spack signs no packages of an OCI registry (it would push them unsigned); give --unsigned and let the registry "
             "say who may push, or push to a folder or another URL."
         )
-    if "://" not in cache and Path(cache).expanduser().exists() and not Path(cache).expanduser().is_dir():
+    if "://" not in cache and optional_file.named(cache).exists() and not optional_file.named(cache).is_dir():
         raise BadInput(f"--push {cache} is not a folder; name a folder, which may be new, or a URL.")
     return Push(cache, key)
 
@@ -89,11 +90,11 @@ def write_mirrors(mirrors: Sequence[str], folder: Path, signed: bool = False) ->
     for number, mirror in enumerate(mirrors):
         url = mirror
         if "://" not in mirror:
-            path = Path(mirror).expanduser().absolute()
-            if not path.is_dir():
+            path = optional_file.named(mirror).absolute()
+            if not mirror or not path.is_dir():
                 raise BadInput(
-                    f"mirror {mirror} is not a folder; name a folder or URL that 'mpibench build --push', 'spack mirror "
-                    "create' or 'spack buildcache push' has filled."
+                    f"mirror {mirror or repr(mirror)} is not a folder; name a folder or URL that 'mpibench build --push', "
+                    "'spack mirror create' or 'spack buildcache push' has filled."
                 )
             url = path.as_uri()
         rows[f"mpibench-{number}"] = {"url": url, "signed": signed}
@@ -112,7 +113,7 @@ def trust(keys: Sequence[str], spack: Spack, folder: Path, log: Path, echo: Echo
     ring.mkdir(mode=0o700)
     inside = {**spack.environ, KEYRING: str(ring)}
     for key in keys:
-        path = Path(key).expanduser().absolute()
+        path = optional_file.named(key).absolute()
         if not os.access(path, os.R_OK) or not path.is_file():
             raise BadInput(f"--trust {key} is not a file that can be read; 'spack gpg export FILE KEY' writes one.")
         looking = replace(spack, environ=inside)

@@ -21,6 +21,8 @@ from .lock import Lock
 from .tool import Echo, Spack
 
 ENVIRONMENT = "spack.yaml"
+#: File of a folder of settings that says how the stacks it makes differ.
+PACKAGES = "packages.yaml"
 #: Folder of settings that all environments share.
 COMMON = "common"
 #: Lines of Spack 1.x's installer worth showing.
@@ -86,10 +88,14 @@ class Project:
     def check_files(self, name: str) -> None:
         """Refuse a file that is not YAML; Spack names its first line, whatever line is wrong.
 
-        :raises BadInput: naming file and line.
+        :raises BadInput: naming file and line, or a folder of settings that says nothing: its stack would be another's.
         """
         for path in self.files(name):
             yaml_file.read(path)
+        for change in split(self.root, name)[1]:
+            path = self.folder(change) / PACKAGES
+            if not (path.exists() and (yaml_file.read(path) or {}).get("packages")):
+                raise BadInput(f"{name} is to be built as {path} says, which is not there or says nothing; write it.")
 
     def prepare(self, name: str) -> Path:
         """The folder Spack works in, with the environment as it is now and the way to what it refers to."""
@@ -149,7 +155,7 @@ def split(root: Path, name: str) -> tuple[str, tuple[str, ...]]:
     base, changes = name, []
     while not (root / "environments" / base / ENVIRONMENT).is_file():
         end = next((end for end in list_changes(root) if base.endswith(end) and base != end), "")
-        if not end:
+        if not end or COMMON + end in changes:
             return name, ()
         base = base.removesuffix(end)
         changes.append(COMMON + end)
@@ -180,7 +186,7 @@ def list_of_site(root: Path, name: str) -> list[str]:
     :raises BadInput: for a file that is not YAML.
     """
     files = [root / "environments" / split(root, name)[0] / ENVIRONMENT]
-    files += [root / "environments" / folder / "packages.yaml" for folder in list_shared(root, name) if folder != COMMON]
+    files += [root / "environments" / folder / PACKAGES for folder in list_shared(root, name) if folder != COMMON]
     documents = [yaml_file.read(path) or {} for path in files if path.exists()]
     try:
         rows = [row for each in documents for row in ((each.get("spack") or each).get("packages") or {}).items()]

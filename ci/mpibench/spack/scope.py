@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from reframe_tests.harness import yaml_file
+from reframe_tests.harness import optional_file, yaml_file
 from reframe_tests.harness.sites import folders, systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
@@ -38,7 +38,7 @@ def choose(system: str | None, root: Path, environ: Mapping[str, str] = os.envir
     """
     named = environ.get(SCOPE, "")
     if named and not system:
-        return Path(named).expanduser().absolute()
+        return optional_file.named(named).absolute()
     return folders.of(str(systems.select(system or None, root)["name"]), root) / "spack"
 
 
@@ -222,7 +222,8 @@ def _other_compilers(packages: Mapping[str, Any]) -> list[tuple[str, list[str]]]
     """
     found = []
     for language in LANGUAGES:
-        for word in (packages.get(language) or {}).get("require") or ():
+        for words in requirements(packages.get(language) or {}):
+            word = words[0] if len(words) == 1 else ""
             asked = re.fullmatch(r"([\w-]+)@=?([\d.]+)", word)
             rows = (packages.get(asked[1]) or {}).get("externals") or [] if asked else []
             there = [str(row.get("spec")).split()[0] for row in rows]
@@ -248,9 +249,22 @@ def check_toolkit(project: Project, name: str, packages: Mapping[str, Any]) -> N
 
 def compiler_of(packages: Mapping[str, Any]) -> str:
     """Package of the C compiler that ``packages`` settings require; gcc where they require none."""
-    named = (packages.get("c") or {}).get("require") or ["gcc"]
-    found = re.match(r"[\w-]+", named[0] if isinstance(named, list) else named)
+    first = next(iter(requirements(packages.get("c") or {})), ["gcc"])
+    found = re.match(r"[\w-]+", first[0] if first else "")
     return found[0] if found else "gcc"
+
+
+def requirements(settings: Mapping[str, Any]) -> list[list[str]]:
+    """What ``require`` of a package asks for: of each requirement the specs of which one must fit.
+
+    Spack's manual, "Package Requirements": one spec, or a list of specs and of ``spec``, ``any_of`` and ``one_of``.
+    """
+    rows = settings.get("require") or []
+    found = []
+    for row in [rows] if isinstance(rows, str) else rows:
+        specs = row if isinstance(row, str) else row.get("spec") or row.get("any_of") or row.get("one_of") or []
+        found.append([specs] if isinstance(specs, str) else [str(one) for one in specs])
+    return found
 
 
 def check_entries(project: Project, name: str, lock: Lock) -> None:
@@ -266,9 +280,16 @@ def check_entries(project: Project, name: str, lock: Lock) -> None:
     for change in split(project.root, name)[1]:
         for package, settings in read(project.folder(change) / FILE).items():
             specs = [str(row.get("spec")) for row in packages[package].get("externals") or []] if package in externals else []
-            for word in settings.get("require") or ():
-                if specs and not any(word.replace(":=", "=") in spec.replace(":=", "=").split() for spec in specs):
+            for words in requirements(settings):
+                if specs and not any(_says(spec, word) for spec in specs for word in words):
                     raise BadInput(
-                        f"{name} needs {package} {word}, and the site's own is {' or '.join(specs)}: add the word to the spec "
-                        "of its entry if it is so, or let Spack build one."
+                        f"{name} needs {package} {' or '.join(words)}, and the site's own is "
+                        f"{' or '.join(dict.fromkeys(specs))}: add the word to the spec of its entry if it is so, or let "
+                        "Spack build one."
                     )
+
+
+def _says(spec: str, word: str) -> bool:
+    """Whether the spec of an entry has each variant of a requirement; versions are Spack's to compare."""
+    there = spec.replace(":=", "=").split()
+    return all(each in there for each in word.replace(":=", "=").split() if not each.startswith("@"))

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from reframe_tests.harness import optional_file
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
@@ -130,7 +131,7 @@ def find(word: str, environ: Mapping[str, str] = os.environ, say: Callable[[str]
                 f"{source}: what is fetched is checked; write the address of a tarball as https://...#sha256=<64 digits>."
             )
         return _fetch(suite, url, wanted, environ, say)
-    path = Path(source).expanduser().absolute()
+    path = optional_file.named(source).absolute()
     if not path.is_file():
         raise BadInput(f"{path} is {'a folder' if path.is_dir() else 'not there'}; name the tarball of a release of {suite}.")
     return Tarball(suite, path, str(path), digest_of(path))
@@ -152,7 +153,7 @@ def _fetch(suite: str, url: str, wanted: str, environ: Mapping[str, str], say: C
                         stream.write(block)
                 if (digest := digest_of(partial)) != wanted:
                     raise BadInput(f"{url} has the SHA-256 {digest} and not {wanted}; it is not kept: ask who serves it.")
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             raise BadInput(
                 f"{url} cannot be fetched into {path.parent} ({reason}); put the file there by hand, or name one with "

@@ -29,6 +29,8 @@ from .releases import Tarball
 HEARTBEAT_S = 30.0
 #: Parts of IMB that another standard than MPI 3 is needed for.
 _NEEDS_MPI_4 = ("MPI4",)
+#: What unpacking raises for a damaged archive, beside errors of values in it.
+_DAMAGED = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 #: Flags that IMB's Makefiles append to whatever is asked for: no optimisation, warnings as errors.
 _APPENDED = re.compile(r"^(override C(?:XX)?FLAGS \+=.*?)\s-(?:O[03]|Werror)\b", re.M)
 
@@ -194,7 +196,7 @@ def unpack(tarball: Tarball, work: Path) -> Path:
             # A checksum of what is compressed stands behind the archive's end.
             while archive.fileobj.read(1 << 20):
                 pass
-    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, ValueError) as error:
+    except (*_DAMAGED, ValueError, LookupError, OverflowError) as error:
         said = str(error).partition("\n")[0].rstrip(":")
         raise BuildError(f"{tarball.path} cannot be unpacked ({said}); name a whole tarball.") from None
     tops = list(work.iterdir())
@@ -349,10 +351,16 @@ def _imb(make: _Make, top: Path, prefix: Path) -> str:
 
 def _header(compilers: Compilers) -> str:
     """What ``mpi.h`` declares, and ``standard N``, the version of the MPI standard it says."""
-    done = subprocess.run(
-        [compilers.cc, "-E", "-x", "c", "-"], env=dict(compilers.environ), input="#include <mpi.h>\nstandard MPI_VERSION\n",
-        text=True, capture_output=True, errors="replace", timeout=60, check=False,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [compilers.cc, "-E", "-x", "c", "-"], env=dict(compilers.environ), input="#include <mpi.h>\nstandard MPI_VERSION\n",
+            text=True, capture_output=True, errors="replace", timeout=60, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BuildError(f"{compilers.cc} -E does not show what mpi.h declares ({error}); correct it.") from error
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
+        raise BuildError(f"{compilers.cc} -E does not show what mpi.h declares ({said}); correct it.")
     return done.stdout
 
 

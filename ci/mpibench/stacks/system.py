@@ -6,6 +6,7 @@ another name, a ``lib`` folder of links; the MPI itself is left alone.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import platform
 import re
@@ -14,7 +15,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
@@ -78,6 +79,7 @@ def add(
         outside[key] = ":".join([*folders, *filter(None, [outside.get(key, "")])])
     mpi = _examine(mpirun, library, outside, brought, entered)
     title = name or f"{mpi.identity.mpi}-{ORIGIN}"
+    into = into.resolve() if into else None
     folder = into or root / "environments" / ORIGIN / title
     path = folder / writer.METADATA
     _expect_free(title, path, root)
@@ -105,9 +107,8 @@ def add(
         begun = folder / UNFINISHED
         if into and into.exists() and (not into.is_dir() or (any(into.iterdir()) and not begun.is_file())):
             raise BadInput(f"{into} is there already and not an empty folder; name one of the stack's own with --into.")
-        shutil.rmtree(folder, ignore_errors=True)  # what a killed command left
+        mark = _begin(begun)
         try:
-            _begin(begun)
             inside = metadata.enter(metadata.parse(document, path), clean)
             built = _build(tarballs, mpi, {**outside, **inside}, folder, root / BUILDS / title, say, lock)
             programs = {name: file for name, file in programs.items() if benchmark_programs.suite_of(name) not in built}
@@ -126,6 +127,8 @@ def add(
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
+        finally:
+            mark.close()
     say(f"{title}: registered in {path}; it runs {', '.join([*stack.binaries, *_instruments(stack)]) or 'nothing yet'}")
     return stack
 
@@ -142,18 +145,29 @@ def _expect_free(title: str, path: Path, root: Path) -> None:
     writer.check_name(title, path, root)
 
 
-def _begin(mark: Path) -> None:
-    """Make a stack's folder, with a file in it that says until the end that it is not whole.
+def _begin(mark: Path) -> IO[str]:
+    """Make a stack's folder, with a file in it that says until the end that it is not whole, and is locked as long.
 
-    :raises BadInput: nothing can be written there.
+    What a killed command left is removed; what another one works on, of this checkout or not, is not touched.
+
+    :raises BadInput: another one does, or nothing can be written there.
     """
+    folder = mark.parent
     try:
-        mark.parent.mkdir(parents=True)
-        mark.touch()
+        if mark.is_file():
+            with mark.open("a") as left:
+                fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        elif folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+        folder.mkdir(parents=True)
+        made = mark.open("x")
+        fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BadInput(f"another 'mpibench stacks add' is at work in {folder}: wait for it, or end it.") from None
     except OSError as error:
-        raise BadInput(
-            f"{mark.parent} cannot be made ({error.strerror}); make it possible, or name another with --into."
-        ) from None
+        raise BadInput(f"{folder} cannot be made ({error.strerror}); make it possible, or name another with --into.") from None
+    return made
 
 
 def _examine(
@@ -364,6 +378,8 @@ def remove(name: str, root: Path = metadata.ROOT) -> Path:
     folder = root / "environments" / ORIGIN / name
     if not name or "/" in name or not (folder / writer.METADATA).is_file():
         raise BadInput(f"no stack '{name}' was registered in {folder.parent}; 'mpibench stacks' lists what there is.")
+    if folder.is_symlink():
+        raise BadInput(f"{folder} is a link, and what it leads to is not this command's to remove; remove the link.")
     (folder / writer.METADATA).unlink()
     shutil.rmtree(folder)
     return folder

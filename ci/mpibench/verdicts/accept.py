@@ -31,7 +31,7 @@ from ..protocols import moved_switches
 from ..protocols.moved_switches import MovedSwitch
 from ..results import confirmations, session_values
 from ..results.confirmations import MissedReference
-from ..results.session_values import CURVE, METRIC, Selection
+from ..results.session_values import CONDITION, CURVE, METRIC, Selection
 from . import comparison, lasting_changes
 from . import policy as verdict_policy
 from . import sides as verdict_sides
@@ -182,7 +182,11 @@ class Acceptance:
             f"baseline, not proven, so that the candidate is not held to it: {text}"
             for text in verdict_sides.unproven_sentences(self.baseline)
         ]
-        lines += [f"{name}: {text}" for name, side in reversed(self._sides) for text in side.notes]
+        lines += [
+            f"{name}: {text}"
+            for name, side in reversed(self._sides)
+            for text in (*filter(None, [session_values.busy(side.cases)]), *side.notes)
+        ]
         lines += verdict_sides.built_otherwise((self.baseline, self.candidate), "the baseline", "the candidate")
         lines += node_counts.differing(self.baseline.cases, self.candidate.cases, "the baseline", "the candidate")
         mixed = history_strata.mixed(self.baseline) if len(self.baseline.sessions) > 1 else {}
@@ -293,7 +297,14 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
     unlike, reason = verdict_sides.unlike(before, after, judgement.counts()[MISSING])
     judgement = replace(judgement, metrics=verdict_sides.with_reason(judgement.metrics, reason))
     facts = verdict_sides.facts(before), verdict_sides.facts(after)
-    changed = session_values.changes(*facts)
+    # Of what both measured: a case that one side lacks is missing there, and nothing of the machine has changed with it.
+    keys = [*CONDITION, "group"]
+    there = [side.cases.select(keys).unique() for side in (after, before)]
+    both = [
+        replace(side, cases=side.cases.join(rows, on=keys, how="semi", nulls_equal=True))
+        for side, rows in zip((before, after), there, strict=True)
+    ]
+    changed = session_values.changes(*map(verdict_sides.facts, both))
     moves = _moves(judgement, before, after)
     pairs = confirmations.confirmed(session_values.cases_of(folder, name), after.sessions)
     return Acceptance(

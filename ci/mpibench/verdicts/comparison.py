@@ -31,6 +31,7 @@ from ..history import node_counts
 from ..history import strata as history_strata
 from ..history.past import Spread, spread_of
 from ..history.strata import SHARED
+from ..results import eligibility
 from ..results.session_values import CURVE, METRIC, Selection, slowness
 from ..results.sessions import PAIRED
 from ..statistics.two_sides import Array
@@ -396,6 +397,8 @@ def _with_missing(table: pl.DataFrame, absent: pl.DataFrame, candidate: Selectio
 
 
 def _why_missing(reason: str | None) -> str:
+    if reason and eligibility.ABORTED in reason:
+        return f"the candidate's session was interrupted ({eligibility.cause_of(reason)})"
     return ABSENT if reason is None else f"the candidate's case failed: {reason.splitlines()[0] if reason else ''}"
 
 

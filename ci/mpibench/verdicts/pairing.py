@@ -29,6 +29,8 @@ from . import sides as verdict_sides
 
 #: What can be compared.
 SUBJECTS = ("stack", "fabric", "ppn", "pinning", "session")
+#: What may differ beside the subject, where it is allowed.
+MAY_DIFFER = ("nodelist", "placement", "suites")
 #: Nobody is ahead by more than noise; there is nothing to compare.
 TIE, UNKNOWN = "tie", "not compared"
 
@@ -84,6 +86,9 @@ def pair(
     """
     if subject not in SUBJECTS:
         raise BadInput(f"--by {subject!r} is none of {', '.join(SUBJECTS)}.")
+    check_allowed(allow)
+    if first == second:
+        raise BadInput(f"both sides are {subject} {first}, and nothing differs from itself; name another one.")
     if history is not None and subject != "session":
         raise BadInput("--history is for --by session: stacks, fabrics and placements are no history of one another.")
     name = session_values.system_of(folder, system)
@@ -95,10 +100,11 @@ def pair(
     differing = _unequal(sides, subject)
     if sharing := [text for what, text in differing if what == session_values.OVERSUBSCRIBED]:
         raise BadInput(f"{first} and {second} are never compared: ranks that share cores and ranks that do not ({sharing[0]}).")
-    refused = [text for what, text in differing if what not in allow]
+    refused = [(what, text) for what, text in differing if what not in allow]
     if refused:
+        what, text = refused[0]
         raise BadInput(
-            f"{first} and {second} were not measured under equal conditions: {refused[0]}; if that may be, --allow it."
+            f"{first} and {second} were not measured under equal conditions: {text}; if that may be, --allow {what}."
         )
     policy = policies.load(name).judging_all()
     past, by_session = Past(), subject == "session"
@@ -121,6 +127,15 @@ def pair(
     unequal = tuple(text for _, text in differing)
     built = tuple(verdict_sides.built_otherwise(sides, first, second))
     return Comparison(subject, first, second, judgement, bands, metrics, unequal, built, tuple(sides), past)
+
+
+def check_allowed(allow: Sequence[str]) -> None:
+    """Refuse what nobody can allow.
+
+    :raises BadInput: naming it.
+    """
+    if unknown := [what for what in allow if what not in MAY_DIFFER]:
+        raise BadInput(f"--allow {unknown[0]!r} is none of {', '.join(MAY_DIFFER)}.")
 
 
 def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
@@ -147,7 +162,7 @@ def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
 
 
 def every_pair(
-    folder: Path, selector: str, *, system: str | None = None, where: str | None = None
+    folder: Path, selector: str, *, allow: Sequence[str] = (), system: str | None = None, where: str | None = None
 ) -> Iterator[Comparison | str]:
     """All pairs of stacks with a case in the sessions, those that differ in one thing first; a sentence for one that is none.
 
@@ -158,9 +173,10 @@ def every_pair(
     if len(stacks) < 2:
         raise BadInput(f"{selector} holds cases of {len(stacks)} stacks that may be used, and two are needed.")
     found: list[Comparison | str] = []
+    check_allowed(allow)
     for first, second in combinations(stacks, 2):
         try:
-            found.append(pair(folder, selector, "stack", first, second, system=system, where=where))
+            found.append(pair(folder, selector, "stack", first, second, allow=allow, system=system, where=where))
         except BadInput as error:
             found.append(f"{first} and {second} are not compared: {error}")
     yield from sorted(found, key=lambda one: _unlikeness(None if isinstance(one, str) else one.things))
@@ -177,7 +193,8 @@ def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
     for what in ("nodelist", "placement", "suites", session_values.OVERSUBSCRIBED):
         if what == "placement" and subject in ("ppn", "pinning"):
             continue
-        tables = [_fact(side.cases, keys, what) for side in sides]
+        # Programs of what both sides measured: what one of them could not run is not compared.
+        tables = [_fact(side.cases, [*keys, "group"] if what == "suites" else keys, what) for side in sides]
         for condition in tables[0].keys() & tables[1].keys():
             one, two = tables[0][condition], tables[1][condition]
             if one != two:

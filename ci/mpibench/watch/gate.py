@@ -95,6 +95,7 @@ def decide(
     late = confirmations.too_late(table, chosen)
     notes = (
         *references.notes,
+        *filter(None, [session_values.busy(cases)]),
         *late,
         *_withdrawn(folder, name),
         *doubtful,

@@ -127,7 +127,10 @@ class GateAnswer:
         rest = f"{counts[REFERENCE]}; {counts[DRIFT]}; {counts[HISTORY]}; sessions that could not be read: {refused}"
         when = f"{label}, {counts[AGE]}"
         if self.passed:
-            return [f"PASS: {who} ({when}): {held}", rest]
+            numbers = {check.kind: check.numbers for check in self.checks}
+            judged = numbers[REFERENCE].get("held") or numbers[HISTORY].get("judged")
+            nothing = "" if judged else "no value was judged, as there is neither reference nor history; "
+            return [f"PASS: {who} ({when}): {nothing}{held}", rest]
         return [f"FAIL: {who}: {self.finding}", f"{when}: {held}", rest]
 
     def as_data(self) -> dict[str, Any]:

@@ -216,6 +216,22 @@ def usable_topology(processor: Mapping[str, Any], extras: Mapping[str, Any], *, 
     return topology.of_this_process() if here else topology
 
 
+def check_asked(fabric: Fabric, nodes: int, pinning: str, extras: Mapping[str, Any]) -> None:
+    """What can be said of a combination before the topology of its nodes is known.
+
+    :raises NotMeasured: with the reason why it is not measured here.
+    """
+    if fabric.within_node != (nodes == 1):
+        where = "inside one node" if fabric.within_node else "between nodes"
+        raise NotMeasured(
+            f"fabric {fabric.name} works {where} and {nodes} {'node is' if nodes == 1 else 'nodes are'} asked for"
+        )
+    if pinning not in site.policies_of(extras):
+        raise NotMeasured(
+            f"pinning={pinning} is not among the policies of this partition ({', '.join(site.policies_of(extras))})"
+        )
+
+
 def place_ranks(
     fabric: Fabric,
     nodes: int,
@@ -232,15 +248,7 @@ def place_ranks(
 
     :raises NotMeasured: with the reason why this combination is not measured here.
     """
-    if fabric.within_node != (nodes == 1):
-        where = "inside one node" if fabric.within_node else "between nodes"
-        raise NotMeasured(
-            f"fabric {fabric.name} works {where} and {nodes} {'node is' if nodes == 1 else 'nodes are'} asked for"
-        )
-    if pinning not in site.policies_of(extras):
-        raise NotMeasured(
-            f"pinning={pinning} is not among the policies of this partition ({', '.join(site.policies_of(extras))})"
-        )
+    check_asked(fabric, nodes, pinning, extras)
     topology = usable_topology(processor, extras, here=here)
     nic_numa = tuple(rail.numa_node for rail in fabric.rails if rail.numa_node is not None) or None
     try:

@@ -269,9 +269,10 @@ def places_of(
 @cache
 def ranks_of(partition: Any, fabric: str, nodes: int, ppn: str, pinning: str, orders: tuple[tuple[str, ...], ...]) -> int | str:
     """Ranks of a job on a partition, or why there is none; -1 where the topology is not known yet."""
-    if not knows_topology(partition):
-        return -1
     try:
+        if not knows_topology(partition):
+            condition.check_asked(_fabrics_on(partition)[fabric], nodes, pinning, partition.extras)
+            return -1
         _, number, _ = condition.place_ranks(
             _fabrics_on(partition)[fabric],
             nodes,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import optional_file
 from ..sites import site
 from ..switches import files, slurm
 from ..switches.tree import SwitchTree
@@ -27,7 +28,7 @@ def describe(named: str, extras: Mapping[str, Any]) -> SwitchTree | None:
     named = named or extras.get("switches", "")
     if not named:
         return None
-    path = Path(named).expanduser()
+    path = optional_file.named(named)
     return files.read(path if path.is_absolute() else [site.ROOT, *site.LOADED][-1] / path)
 
 

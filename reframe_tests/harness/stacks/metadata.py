@@ -166,7 +166,7 @@ def files(root: Path = ROOT, environ: Mapping[str, str] = os.environ) -> list[Pa
     named = [folder / "stack.json" for level in ("*", "*/*") for folder in sorted(environments.glob(level))]
     found = [path for path in named if path.parent.name != path.name and optional_file.is_there(path)]
     for entry in filter(None, environ.get(EXTRA_STACKS, "").split(":")):
-        path = Path(entry).expanduser().absolute()
+        path = optional_file.named(entry).absolute()
         found.append(path / "stack.json" if path.is_dir() else path)
     return list({os.path.realpath(path): path for path in found}.values())  # a ring of links is no error here
 

@@ -264,6 +264,23 @@ def test_the_doctor_says_what_is_missing_and_of_both_configurations(
         doctor.report("lagoon", draft_only=True)
 
 
+def test_the_topology_of_a_partition_of_this_machine_itself_needs_no_job(
+    beside: CentreSite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(centre, "GIVEN", [])
+    monkeypatch.setenv("RFM_CONFIG_FILES", beside.variable)
+    monkeypatch.setenv("RFM_TOPOLOGY_PREFIX", str(beside.root / "nothing"))
+    monkeypatch.setattr(site, "ROOT", beside.root)
+    text = beside.file.read_text().replace('"processor": {**COUNTS, "topology": MASKS}, ', "")
+    text = text.replace('@mpi.register_launcher("skiff_mpirun")\n', "").replace(
+        '"launcher": "skiff_mpirun"', '"launcher": "srun"'
+    )
+    text = text.replace('"scheduler": "slurm"', '"scheduler": "local"').replace('[r"lagoon-login', '[".*", r"lagoon-login', 1)
+    beside.file.write_text(text)
+    assert doctor.report("lagoon", Console(width=400), draft_only=True) == 0
+    assert f"to be added to 'compute' in {beside.fabrics}" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("just_made", [False, True])
 def test_the_topology_that_a_described_partition_lacks_is_written_in_a_job(
     beside: CentreSite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], just_made: bool

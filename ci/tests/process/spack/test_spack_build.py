@@ -127,12 +127,59 @@ def test_a_second_compiler_is_one_file_and_its_stack_stands_beside_the_first(pla
     scopes = {row["stack"]: row.get("-C") for row in place.journal() if row["command"] == "concretize"}
     assert scopes == {"openmpi": None, "openmpi-clang": str(folder)}
     place.forget()
-    (folder / "packages.yaml").write_text("packages: {}\n")
+    with (folder / "packages.yaml").open("a") as stream:
+        stream.write("# changed\n")
     assert place.build("openmpi", "openmpi-clang") == []
     assert "concretize" in place.asked("openmpi-clang") and "concretize" not in place.asked("openmpi")
     assert place.refusal("openmpi-icx") == (
         "environments/ has no stack 'openmpi-icx' for Spack; known are mpich, openmpi, each also with -clang."
     )
+
+
+@pytest.mark.parametrize("name", ["package.yaml", "packages.yml", "packages.yaml"])
+def test_a_folder_of_settings_that_says_nothing_makes_no_stack(place: Site, name: str) -> None:
+    """Else the plain stack would be measured under a name that claims otherwise."""
+    folder = place.top / "environments" / "common-v508"
+    folder.mkdir()
+    (folder / name).write_text('packages: {openmpi: {require: ["@=5.0.8"]}}\n' if name != "packages.yaml" else "packages: {}\n")
+    [sentence] = place.build("openmpi-v508")
+    assert (
+        sentence == f"openmpi-v508 is to be built as {folder}/packages.yaml says, which is not there or says nothing; write it."
+    )
+    assert "has no stack 'openmpi-v508-v508'" in place.refusal("openmpi-v508-v508")
+
+
+@pytest.mark.parametrize(
+    ("require", "taken"),
+    [
+        ('"@=4.1.4"', True),  # versions are Spack's to compare
+        ('["@=4.1.4 +debug"]', False),
+        ('[{spec: "@4.1.4"}]', True),
+        ('[{one_of: ["fabrics=ofi", "fabrics=ucx"]}]', True),
+        ('[{any_of: ["fabrics=psm2"]}]', False),
+        ("fabrics=psm2", False),
+    ],
+)
+def test_all_forms_of_a_requirement_are_read(place: Site, require: str, taken: bool) -> None:
+    folder = place.top / "environments" / "common-zz"
+    folder.mkdir()
+    (folder / "packages.yaml").write_text(f"packages: {{openmpi: {{require: {require}}}}}\n")
+    place.plan["locks"]["openmpi-zz"] = place.plan["locks"]["openmpi"]
+    place.plan["packages"] += '  openmpi: {externals: [{spec: "openmpi@4.1.4 fabrics=ucx", prefix: /usr}]}\n'
+    found = [sentence for sentence in place.build("openmpi-zz") if "the site's own is" in sentence]
+    assert (found == []) is taken, found
+
+
+@pytest.mark.parametrize("damage", ["bytes", "folder", "lock"])
+def test_what_spack_works_with_is_made_again_where_it_is_damaged(place: Site, damage: str) -> None:
+    assert place.build("openmpi") == []
+    work = place.top / "results" / "spack" / "environments" / "openmpi"
+    path = work / ("spack.lock" if damage == "lock" else build.CONCRETIZED)
+    path.unlink()
+    path.write_bytes(b"\xff\xfe") if damage == "bytes" else path.mkdir()
+    place.forget()
+    assert place.build("openmpi") == []
+    assert "concretize" in place.asked("openmpi") and path.is_file()
 
 
 def test_an_mpi_of_the_sites_is_not_taken_for_what_its_entry_does_not_say(place: Site) -> None:

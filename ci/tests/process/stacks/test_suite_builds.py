@@ -179,6 +179,31 @@ def test_a_damaged_tarball_is_not_built(kind: str, tmp_path: Path) -> None:
         suite_builds.unpack(tarball, tmp_path / "work")
 
 
+@pytest.mark.parametrize("kind", ["link", "time"])
+def test_a_member_that_cannot_be_unpacked_is_said(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.tar.gz"
+    member = tarfile.TarInfo("osu-9.9/last")
+    if kind == "link":
+        member.type, member.linkname = tarfile.LNKTYPE, "osu-9.9/nothere"
+    else:
+        member.pax_headers = {"mtime": "1e400"}
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for name in ("osu-9.9/configure", "osu-9.9/util/osu_util.h"):
+            archive.addfile(tarfile.TarInfo(name))
+        archive.addfile(member)
+    with pytest.raises(BadInput, match="cannot be unpacked"):
+        suite_builds.unpack(suite_builds.Tarball("osu", path, str(path), "0" * 64), tmp_path / "work")
+
+
+def test_a_compiler_that_shows_no_header_is_said(tmp_path: Path) -> None:
+    wrapper = tmp_path / "mpicc"
+    wrapper.write_text("#!/bin/sh\necho no mpi.h >&2; exit 1\n")
+    wrapper.chmod(0o755)
+    found = suite_builds.Compilers(wrapper, wrapper, "", {"PATH": "/usr/bin:/bin"})
+    with pytest.raises(BadInput, match=r"mpicc -E does not show what mpi.h declares \(no mpi.h\)"):
+        suite_builds._mpi_standard(found)
+
+
 def test_a_release_with_a_name_that_no_terminal_can_show_is_none(tmp_path: Path) -> None:
     path = tmp_path / "x.tar.gz"
     with tarfile.open(path, "w:gz") as archive:

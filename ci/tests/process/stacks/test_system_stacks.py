@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -258,6 +259,30 @@ def test_names_are_given_once_and_must_fit_the_schema(add: Add, tmp_path: Path) 
     assert (elsewhere / "mine").is_dir()
     assert Path(first.source).read_bytes() == before
     assert [path.name for path in Path(first.source).parents[1].iterdir()] == ["openmpi-system"]
+
+
+def test_a_folder_that_another_one_works_on_is_not_touched(add: Add, tmp_path: Path) -> None:
+    """Of whatever name and checkout; what a killed one left is taken over."""
+    mpirun, into = synthetic.make_open_mpi(tmp_path / "opt"), tmp_path / "shared"
+    into.mkdir()
+    (into / "made").touch()
+    with (into / system.UNFINISHED).open("w") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        assert f"another 'mpibench stacks add' is at work in {into}" in refused(add, mpirun, name="other", into=into)
+    assert (into / "made").is_file()
+    (tmp_path / "link").symlink_to(into)
+    assert Path(add(mpirun, name="other", into=tmp_path / "link").source) == into / "stack.json"
+    assert not (into / "made").exists() and not (into / system.UNFINISHED).exists()
+
+
+def test_a_link_to_a_stack_is_not_removed(add: Add, tmp_path: Path) -> None:
+    stack = add(synthetic.make_open_mpi(tmp_path / "opt"), into=tmp_path / "mine")
+    folder = tmp_path / "project" / "environments" / "system"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "link").symlink_to(tmp_path / "mine")
+    with pytest.raises(BadInput, match="is a link"):
+        system.remove("link", tmp_path / "project")
+    assert Path(stack.source).is_file()
 
 
 def test_an_interruption_leaves_nothing(add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

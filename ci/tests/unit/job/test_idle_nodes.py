@@ -15,6 +15,13 @@ from reframe_tests.harness.vocabulary import ALL_NODES, NotMeasured
 EXTRAS = {"node_counts": [2, 16]}
 
 
+class Partition:
+    """One of which ReFrame knows no processor."""
+
+    def __init__(self, extras: dict[str, Any]) -> None:
+        self.extras, self.processor = extras, SimpleNamespace(info={})
+
+
 def job(answer: Any, scheduler: str = "slurm", *, there: int = 64, flex: Any = "idle") -> Any:
     """A job that ReFrame finds so many nodes for, or an error, on a partition that has so many."""
 
@@ -103,3 +110,17 @@ def test_node_counts_that_a_group_is_measured_on(group: str, largest: bool, meas
     extras = {"node_counts": [16, 2]}
     assert {nodes for nodes in (2, 4, 16) if not parameters.why_not_on(nodes, group, extras, choose)} == measured
     assert "-P nodes=4" in parameters.why_not_on(4, group, extras, choose)
+
+
+def test_without_a_topology_what_no_topology_allows_is_left_out() -> None:
+    """A partition whose processor nobody described adds no case of several nodes for what is inside one."""
+    extras = {
+        **EXTRAS,
+        "fabrics": {"shm": {"transport": "shm", "scope": "node"}, "eth": {"transport": "tcp", "scope": "cluster"}},
+    }
+    partition = Partition(extras)
+    orders = (("1",), ("bunch",))
+    assert parameters.ranks_of(partition, "shm", 1, "1", "bunch", orders) == -1
+    assert "works inside one node and 16 nodes are asked for" in parameters.ranks_of(partition, "shm", 16, "1", "bunch", orders)
+    assert "works between nodes and 1 node is asked for" in parameters.ranks_of(partition, "eth", 1, "1", "bunch", orders)
+    assert "pinning=nic_local is not among the policies" in parameters.ranks_of(partition, "shm", 1, "1", "nic_local", orders)

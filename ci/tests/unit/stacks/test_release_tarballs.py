@@ -69,6 +69,9 @@ def test_checksums_and_addresses_are_those_of_our_recipe(root: Path) -> None:
         ("osu=", r"--build osu= is not"),
         ("osu=9.9", r"no checksum of osu 9.9 is known here \(5.6.1, .*\); name its tarball, --build osu=PATH"),
         ("osu=/nowhere/x.tar.gz", r"/nowhere/x.tar.gz is not there; name the tarball of a release of osu"),
+        ("osu=~nosuchuser/x.tgz", r"/~nosuchuser/x.tgz is not there"),
+        (f"osu=http://[bad/x.tgz#sha256={DIGEST}", r"."),
+        (f"osu=http://localhost:9/\u00fc.tgz#sha256={DIGEST}", r"."),
         ("osu=/usr", r"/usr is a folder; name the tarball"),
         (
             "osu=https://example.org/x.tar.gz",

@@ -71,6 +71,14 @@ def test_what_refuses_comes_before_what_is_open(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().out.startswith("INCONCLUSIVE, hence not accepted: too few repeats: ")
 
 
+def test_what_the_candidate_did_not_measure_has_not_changed(tmp_path: Path) -> None:
+    stacks = [{"stack": name} for name in ("openmpi-spack", "mpich-spack")]
+    write_session(tmp_path, 0, where=stacks)
+    write_session(tmp_path, 1, where=stacks[:1])
+    assert run(tmp_path) == 1
+    assert record(tmp_path)["changed"] == []
+
+
 def test_the_record_says_what_changed_and_signs_the_values(tmp_path: Path) -> None:
     machine = {"kernel": ["Linux 6.1.0-40"], "driver": "mlx5_core 5.0"}
     write_session(tmp_path, 0, condition={"machine": machine})

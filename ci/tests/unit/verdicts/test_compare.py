@@ -212,6 +212,26 @@ def test_unequal_conditions_are_refused_by_name(tmp_path: Path, first: dict, sec
     assert allowed.unequal and allowed.unequal[0].startswith(what)
 
 
+def test_all_pairs_are_allowed_what_one_pair_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    versions = {"a": {"imb": {"version": "2021.3"}}, "b": {"imb": {"version": "2021.11"}}}
+    where = [{"stack": name, "condition": json.dumps({"suites": suites})} for name, suites in versions.items()]
+    write_session(tmp_path, 0, where=where)
+    refused = "a and b are not compared: a and b were not measured under equal conditions: suites of"
+    text = " ".join(" ".join(show(tmp_path, capsys=capsys)).split())
+    assert refused in text and "if that may be, --allow suites." in text
+    assert "not compared:" not in " ".join(show(tmp_path, "--allow", "suites", capsys=capsys))
+    assert cli.main(["compare", "--allow", "it", "--dataset-only", "--dataset", str(tmp_path)]) == 2
+
+
+def test_programs_of_what_one_side_did_not_run_are_not_compared(tmp_path: Path) -> None:
+    """A stack without IMB and one with it share what both can measure."""
+    with_imb = {"imb": {"version": "2021.11"}, "mpi4py": {"version": "4.1.2"}}
+    rows = [("a", "p2p", with_imb), ("a", "p2p_mpi4py", with_imb), ("b", "p2p_mpi4py", {"mpi4py": {"version": "4.1.2"}})]
+    where = [{"stack": stack, "group": group, "condition": json.dumps({"suites": suites})} for stack, group, suites in rows]
+    write_session(tmp_path, 0, where=where)
+    assert pairing.pair(tmp_path, "latest", "stack", "a", "b").unequal == ()
+
+
 def test_the_command_writes_a_page_with_charts_and_the_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, benchmarks=MANY, sizes=(32, 1024, 65536, 1048576))
     out = tmp_path / "compare.html"
@@ -264,6 +284,8 @@ def test_the_heat_map_of_best_stacks(tmp_path: Path) -> None:
     [
         (("openmpi-spack", "nosuch"), "no case with stack 'nosuch'"),
         (("a", "b", "--by", "colour"), "--by 'colour' is none of"),
+        (("openmpi-spack", "openmpi-spack"), "both sides are stack openmpi-spack"),
+        (("a", "b", "--allow", "it"), "--allow 'it' is none of nodelist, placement, suites"),
         (("latest", "latest~9", "--by", "session"), "selects none"),
     ],
 )

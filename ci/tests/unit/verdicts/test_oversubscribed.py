@@ -46,7 +46,7 @@ def test_two_oversubscribed_sessions_are_compared(tmp_path: Path) -> None:
     assert "missing" not in judged.metrics["verdict"].to_list() and judged.metrics["ratio"].null_count() < judged.metrics.height
 
 
-@pytest.mark.parametrize("allow", [(), ("oversubscribed",)])
+@pytest.mark.parametrize("allow", [(), ("nodelist", "placement")])
 def test_compare_refuses_them_by_name_whatever_is_allowed(tmp_path: Path, allow: tuple[str, ...]) -> None:
     plain, shared = write_session(tmp_path, 0), write_session(tmp_path, 1, condition=SHARED)
     with pytest.raises(BadInput, match="never compared: ranks that share cores and ranks that do not"):

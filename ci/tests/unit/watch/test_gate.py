@@ -92,6 +92,7 @@ def test_without_a_history_the_gate_says_what_it_cannot_know(tmp_path: Path, cap
     write_session(tmp_path, 1, change=lambda *_: 1.12)
     assert run(tmp_path, *OLD) == 0
     out = capsys.readouterr().out
+    assert out.startswith("PASS: ") and "no value was judged, as there is neither reference nor history" in out.splitlines()[0]
     assert "0 of 21 metrics held against 0 sessions before" in out
     assert "note: history of openmpi-spack 5.0.10 on node, eth1g: 1 session; 5 are needed to know how much nights differ" in out
     assert (
@@ -112,6 +113,15 @@ def test_without_a_history_the_gate_says_what_it_cannot_know(tmp_path: Path, cap
     (said,) = [line for line in out.splitlines() if "cannot be distinguished" in line]
     assert said.startswith("note: 4 nights and one: differences below ")
     assert 15 < float(said.split("below ")[1].split(" %")[0]) < 40
+
+
+def test_a_busy_machine_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(7):
+        write_session(tmp_path, number, condition={"lost_cores": True} if number == 6 else None)
+    assert run(tmp_path, *OLD) == 0
+    assert (
+        "note: In 1 of 1 case ranks often lost their core to other programs: the machine was busy\n" in capsys.readouterr().out
+    )
 
 
 def test_the_gates_history_can_be_limited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
