@@ -26,8 +26,8 @@ ORIGIN = "spack"
 
 #: What to do about an MPI of the site's own that is another than its entry says.
 LINKS = (
-    "correct its prefix in the site's packages.yaml; where two MPIs share one, each needs a folder of links to its "
-    "programs (bin/mpicc, bin/mpirun, ...)"
+    "correct its prefix, or the version in its spec, in the site's packages.yaml; where two MPIs share one prefix, each "
+    "needs a folder of links to its programs (bin/mpicc, bin/mpirun, ...)"
 )
 #: Packages with compilers that an ``mpicc`` may call by name alone.
 COMPILERS = ("gcc", "llvm", "intel-oneapi-compilers", "nvhpc", "aocc")

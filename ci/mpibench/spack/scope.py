@@ -259,7 +259,8 @@ def requirements(settings: Mapping[str, Any]) -> list[list[str]]:
 
     Spack's manual, "Package Requirements": one spec, or a list of specs and of ``spec``, ``any_of`` and ``one_of``.
     """
-    rows = settings.get("require") or []
+    # A key with two colons, which replaces what scopes below say, is read and printed by Spack with one of them in its name.
+    rows = settings.get("require:", settings.get("require")) or []
     found = []
     for row in [rows] if isinstance(rows, str) else rows:
         specs = row if isinstance(row, str) else row.get("spec") or row.get("any_of") or row.get("one_of") or []

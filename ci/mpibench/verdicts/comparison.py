@@ -124,7 +124,8 @@ def judge(
     """
     sides = [_sized(side.values) for side in (baseline, candidate)]
     measured = [side.measured for side in (baseline, candidate)]
-    metrics = [side.select(METRIC).unique() for side in measured]
+    # In one order, so that the same sessions give the same record to the letter.
+    metrics = [side.select(METRIC).unique().sort(METRIC) for side in measured]
     common = metrics[0].join(metrics[1], on=METRIC, how="semi", nulls_equal=True)
     margined = common.filter(_judged(common, policy))
     zeros = verdict_zeros.judge(margined, measured, policy)
@@ -407,8 +408,8 @@ def _bands_with_missing(bands: pl.DataFrame, absent: pl.DataFrame, policy: Polic
     if not absent.height:
         return bands
     lacking = absent.with_columns(band=pl.Series([policy.band(size) for size in absent["message_bytes"]]))
-    lacking = lacking.group_by(*CURVE, "band").agg(lacks=pl.len())
-    joined = bands.join(lacking, on=[*CURVE, "band"], how="full", coalesce=True, nulls_equal=True)
+    lacking = lacking.group_by(*CURVE, "band", maintain_order=True).agg(lacks=pl.len())
+    joined = bands.join(lacking, on=[*CURVE, "band"], how="full", coalesce=True, nulls_equal=True, maintain_order="left_right")
     short = pl.col("lacks").is_not_null() & (pl.col("verdict").fill_null("") != REGRESSED)
     why = pl.format("{} sizes missing", pl.col("lacks"))
     return joined.with_columns(

@@ -1,0 +1,79 @@
+"""The oracle: what the commands answer to recorded sessions. A change of the code changes an answer on purpose only.
+
+``ci/tests/data/oracle/README.md`` says what the sessions were. ``answers/NAME.json`` is a command of ``commands.yaml`` with its
+exit status, what it printed and the files it wrote. ``MPIBENCH_FREEZE=yes pytest ci/tests/unit/oracle`` writes the answers
+anew: read their diff, and say in the commit which changed and why.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mpibench import cli
+from reframe_tests.harness.stacks import metadata
+
+DATA = Path(__file__).parents[2] / "data" / "oracle"
+COMMANDS: dict[str, str] = yaml.safe_load((DATA / "commands.yaml").read_text())
+FREEZE = os.environ.get("MPIBENCH_FREEZE") == "yes"
+#: Files that commands write and programs read; pages are compared by eye.
+READ_BY_PROGRAMS = (".json", ".xml", ".diff", ".lua", ".yaml")
+#: What of an answer is of the moment or the version it is given by, and not of the sessions.
+OF_THE_MOMENT = (
+    (re.compile(r"\b[\d.]+ (h|days?) old\b"), r"N \1 old"),
+    (re.compile(r'("(?:hours|age_days)": )[\d.]+'), r"\1N"),
+    (re.compile(r'("(?:made|written|decided|judged_at)": )"\d{4}-[^"]+"'), r'\1"NOW"'),
+    (re.compile(r'("(?:decided_on|mpibench)": )"[^"]+"'), r'\1"HERE"'),
+    (re.compile(r'(timestamp|hostname)="[^"]+"'), r'\1="NOW"'),
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("oracle")
+    shutil.copytree(DATA / "dataset", folder / "dataset")
+    (folder / "maps.db").write_bytes(gzip.decompress((DATA / "maps.db.gz").read_bytes()))
+    return folder
+
+
+def _lines(text: str, place: Path) -> list[str]:
+    text = text.replace(str(place), "PLACE")
+    for pattern, word in OF_THE_MOMENT:
+        text = pattern.sub(word, text)
+    return text.splitlines()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_answer_is_as_it_was(
+    place: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Which stacks a developer has, and where he is, is no part of an answer.
+    monkeypatch.setattr(metadata, "files", lambda *_: [])
+    for variable in ("RFM_SYSTEM", "RFM_CONFIG_FILES", "MPIBENCH_SITES"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    values = {"dataset": place / "dataset", "maps": place / "maps.db", "out": place / name}
+    status = cli.main([word.format(**values) for word in COMMANDS[name].split()])
+    printed = capsys.readouterr()
+    files = sorted(path for path in place.glob(f"{name}*/**/*") if path.suffix in READ_BY_PROGRAMS)
+    files += sorted(path for path in place.glob(f"{name}.*") if path.suffix in READ_BY_PROGRAMS)
+    found: dict[str, Any] = {
+        "command": COMMANDS[name],
+        "status": status,
+        "printed": _lines(printed.out, place),
+        "said": _lines(printed.err, place),
+        **{str(path.relative_to(place)): _lines(path.read_text(), place) for path in files},
+    }
+    kept = DATA / "answers" / f"{name}.json"
+    if FREEZE:
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    assert found == json.loads(kept.read_text())
