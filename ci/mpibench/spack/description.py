@@ -308,6 +308,15 @@ def _agree(lock: Lock, installed: installed_mpi.Installation, remedy: str = "") 
     if found.mpi != mpi.name or not (package.bundle or _same_version(lock.mpi.version, found.version)):
         remedy = remedy or ("correct its spec in the site's packages.yaml" if lock.mpi.external else "install it again")
         raise BadInput(f"{installed.library} is {found.mpi} {found.version} and the lock file says {lock.mpi}; {remedy}.")
+    # Spack takes an external for whatever its entry leaves open, and the lock would say what the library is not.
+    device, _, netmods = found.device.partition(":")
+    for name, built in (("device", [device]), ("netmod", netmods.split(","))):
+        said = lock.mpi.variants.get(name, "").partition("=")[2]
+        if lock.mpi.external and said and any(built) and said not in built:
+            raise BadInput(
+                f"{installed.library} is built with {name}={built[0]} and the lock file says {name}={said}; write "
+                f"{name}={built[0]} into its spec in the site's packages.yaml."
+            )
     own = lock.mpi.external or str(installed.library.resolve()).startswith(str(Path(installed.prefix).resolve()))
     if not own:
         raise BadInput(

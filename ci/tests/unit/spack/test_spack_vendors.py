@@ -119,3 +119,23 @@ def test_another_mpi_below_its_prefix_is_refused(monkeypatch: pytest.MonkeyPatch
         answering(monkeypatch, "mpich", "4.3.0")("hpcx-mpi")
     with pytest.raises(BadInput, match=r"is craympich 9\.0\.1 and the lock file says cray-mpich@8\.1\.30; correct its spec"):
         answering(monkeypatch, "craympich", "9.0.1")("cray-mpich")
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [("ch4:ofi", ""), ("ch4:ucx,ofi", ""), ("", ""), ("ch4:ucx", "netmod"), ("ch3:nemesis", "device")],
+)
+def test_an_external_that_the_lock_takes_for_another_netmod_is_refused(device: str, said: str) -> None:
+    """Spack's recipe prefers one where the entry says none."""
+    recorded = lock.read(DATA / "golden" / "spack" / "mpich.lock.json")
+    mpi = recorded.mpi
+    taken = replace(mpi, external="/opt/mpi", variants={**mpi.variants, "device": "device=ch4", "netmod": "netmod=ofi"})
+    solved = replace(recorded, nodes={**recorded.nodes, mpi.hash: taken})
+    path = Path("/opt/mpi")
+    identity = mpi_identity.Identity("mpich", mpi.version, device, "mpich", "x", ())
+    found = installed_mpi.Installation(path / "bin" / "mpirun", "x", path, path / "lib" / "libmpi.so", identity, "", True)
+    if not said:
+        description._agree(solved, found)
+        return
+    with pytest.raises(BadInput, match=rf"is built with {said}=\w+ and the lock file says {said}=\w+; write {said}="):
+        description._agree(solved, found)
