@@ -74,6 +74,10 @@ def facts(lock: Lock) -> dict[str, str]:
     return {aspect: value for aspect, value in found.items() if not _is_allowed(aspect)}
 
 
+#: Variants that an installed MPI says of itself.
+ASKED = ("device", "netmod")
+
+
 def described(lock: Lock) -> dict[str, str]:
     """:func:`facts` after :func:`identity`: stored with what the stack measures."""
     return {**identity(lock), **facts(lock)}
@@ -82,11 +86,13 @@ def described(lock: Lock) -> dict[str, str]:
 def identity(lock: Lock) -> dict[str, str]:
     """Which MPI it is, with which variants (``mpich netmod``).
 
-    Of one that the site had already its place: the variants of an external are what Spack takes it for.
+    Of one that the site had already its place, and what its library was asked for (:func:`description.check_mpi`): its other
+    variants are what Spack takes it for.
     """
     mpi = lock.mpi
-    own = {f"{mpi.name} {name}": word for name, word in sorted(mpi.variants.items())}
-    return {"MPI": str(mpi), **({f"{mpi.name} prefix": mpi.external} if mpi.external else own)}
+    known = ASKED if mpi.external else mpi.variants
+    own = {f"{mpi.name} {name}": word for name, word in sorted(mpi.variants.items()) if name in known}
+    return {"MPI": str(mpi), **({f"{mpi.name} prefix": mpi.external} if mpi.external else {}), **own}
 
 
 def _listed(nodes: Iterable[LockedSpec]) -> str:

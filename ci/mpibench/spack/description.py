@@ -18,7 +18,7 @@ from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..stacks import benchmark_programs, installed_mpi, probe, system
-from .consistency import BENCHMARKS, described
+from .consistency import ASKED, BENCHMARKS, described
 from .lock import Lock, LockedSpec
 
 ORIGIN = "spack"
@@ -310,7 +310,7 @@ def _agree(lock: Lock, installed: installed_mpi.Installation, remedy: str = "") 
         raise BadInput(f"{installed.library} is {found.mpi} {found.version} and the lock file says {lock.mpi}; {remedy}.")
     # Spack takes an external for whatever its entry leaves open, and the lock would say what the library is not.
     device, _, netmods = found.device.partition(":")
-    for name, built in (("device", [device]), ("netmod", netmods.split(","))):
+    for name, built in zip(ASKED, ([device], netmods.split(",")), strict=True):
         said = lock.mpi.variants.get(name, "").partition("=")[2]
         if lock.mpi.external and said and any(built) and said not in built:
             raise BadInput(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from folders import DATA
-from mpibench.spack import build, description, lock, project
+from mpibench.spack import build, consistency, description, lock, project
 from mpibench.stacks import installed_mpi, mpi_identity
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
@@ -139,3 +139,10 @@ def test_an_external_that_the_lock_takes_for_another_netmod_is_refused(device: s
         return
     with pytest.raises(BadInput, match=rf"is built with {said}=\w+ and the lock file says {said}=\w+; write {said}="):
         description._agree(solved, found)
+
+
+def test_the_netmod_of_an_external_is_part_of_which_mpi_it_is() -> None:
+    recorded = lock.read(DATA / "golden" / "spack" / "mpich.lock.json")
+    taken = replace(recorded.mpi, external="/opt/mpi", variants={**recorded.mpi.variants, "netmod": "netmod=ofi"})
+    other = replace(recorded, nodes={**recorded.nodes, recorded.mpi.hash: taken})
+    assert "netmod" in consistency.things(consistency.described(recorded), consistency.described(other))
