@@ -51,6 +51,12 @@ def draft(system: Mapping[str, Any], root: Path) -> str:
     return fabrics_draft.write(partitions, f"mpibench doctor --system {name} --draft") if partitions else ""
 
 
+def _is_here(row: Mapping[str, Any], system: str, centre: centres.Centre) -> bool:
+    """Whether a partition's nodes are this machine itself, so that there is no job to run in."""
+    local = row["scheduler"] == "local" and not row.get("extras", {}).get("remote", False)
+    return local and system in centres.matching(centre)
+
+
 def _just_made(path: Path) -> bool:
     """Whether a file is empty: a shell has made it for what is printed here."""
     return path.is_file() and not path.stat().st_size
@@ -78,11 +84,10 @@ def require_draft(name: str | None, root: Path) -> str:
     path = fabrics_file.path_of(str(name), root)
     made = _just_made(path)
     lacking = fabrics_file.without_topology(system, centre) if made else systems.without_topology(str(name), root)
-    here = name in centres.matching(centre)
     if text := "".join(
         fabrics_draft.write_processor(row["name"], path)
         for row in system["partitions"]
-        if row["name"] in lacking and (fabrics_draft.is_inside(row) or (here and row["scheduler"] == "local"))
+        if row["name"] in lacking and (fabrics_draft.is_inside(row) or _is_here(row, str(name), centre))
     ):
         return text
     names = f"{' and '.join(lacking)} lack{'s' * (len(lacking) == 1)}"

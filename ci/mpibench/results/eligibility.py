@@ -20,8 +20,6 @@ from .sessions import Case, Session
 
 #: ReFrame's result of a case that was running, or still to run, when its session ended early.
 INTERRUPTED = "abort"
-#: How the reason of such a case goes on (below).
-ABORTED = "aborted due to "
 #: What ended it: exceptions that ReFrame 4.10 (``frontend/executors/__init__.py``, ``ABORT_REASONS``) names in the reason of
 #: such a case (``core/exceptions.py``, ``what``), each with what brings it about.
 CAUSES = {
@@ -34,7 +32,7 @@ CAUSES = {
 
 def cause_of(reason: str | None) -> str:
     """What interrupted the session, from the reason ReFrame stored for a case."""
-    name = (reason or "").strip().rpartition(ABORTED)[2].partition("\n")[0]
+    name = (reason or "").strip().rpartition("aborted due to ")[2].partition("\n")[0]
     return CAUSES.get(name, name or "no reason was stored")
 
 

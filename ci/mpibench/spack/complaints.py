@@ -69,8 +69,8 @@ ROWS = (
     ),
     Row(
         r"Failed to install (\S+) due to InstallError: No binary found when cache-only",
-        "no build cache has {1} as it is asked for and signed by a key that is trusted",
-        "name one that has it with --mirror and its key with --trust, or leave out --cache-only",
+        "no build cache has {1} as it is asked for, or it is signed by no key that --trust names",
+        "name one that has it with --mirror, the file of its key with --trust, or leave out --cache-only",
     ),
     Row(
         r"(?:No default key available for signing|Multiple keys available for signing|No secret key|signing failed)",

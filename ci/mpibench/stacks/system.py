@@ -162,7 +162,12 @@ def _begin(mark: Path) -> IO[str]:
             folder.rmdir()
         folder.mkdir(parents=True)
         made = mark.open("x")
-        fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            made.close()
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
     except BlockingIOError:
         raise BadInput(f"another 'mpibench stacks add' is at work in {folder}: wait for it, or end it.") from None
     except OSError as error:

@@ -390,15 +390,17 @@ def _with_missing(table: pl.DataFrame, absent: pl.DataFrame, candidate: Selectio
     bands = [policy.band(size) for size in absent["message_bytes"]]
     keys = ("partition", "stack", "fabric", "nodes", "ppn", "pinning")
     planned = {
-        tuple(row[key] for key in keys): row["reason"] for row in candidate.planned.to_dicts() if row["result"] != "pass"
+        tuple(row[key] for key in keys): (row["result"], row["reason"])
+        for row in candidate.planned.to_dicts()
+        if row["result"] != "pass"
     }
-    whys = [_why_missing(planned.get(row)) for row in absent.select(keys).iter_rows()]
+    whys = [_why_missing(*planned.get(row, ("", None))) for row in absent.select(keys).iter_rows()]
     more = absent.with_columns(band=pl.Series(bands), verdict=pl.lit(MISSING), why=pl.Series(whys))
     return pl.concat([table, more], how="diagonal_relaxed").sort(METRIC)
 
 
-def _why_missing(reason: str | None) -> str:
-    if reason and eligibility.ABORTED in reason:
+def _why_missing(result: str, reason: str | None) -> str:
+    if result == eligibility.INTERRUPTED:
         return f"the candidate's session was interrupted ({eligibility.cause_of(reason)})"
     return ABSENT if reason is None else f"the candidate's case failed: {reason.splitlines()[0] if reason else ''}"
 

@@ -128,8 +128,9 @@ class GateAnswer:
         when = f"{label}, {counts[AGE]}"
         if self.passed:
             numbers = {check.kind: check.numbers for check in self.checks}
-            judged = numbers[REFERENCE].get("held") or numbers[HISTORY].get("judged")
-            nothing = "" if judged else "no value was judged, as there is neither reference nor history; "
+            held_to = sum(numbers[REFERENCE].get(name, 0) for name in ("held", "missed", "not_seen_again"))
+            judged = held_to + numbers[HISTORY].get("judged", 0)
+            nothing = "" if judged else "no value was judged: there is no reference, and no history that is long enough; "
             return [f"PASS: {who} ({when}): {nothing}{held}", rest]
         return [f"FAIL: {who}: {self.finding}", f"{when}: {held}", rest]
 

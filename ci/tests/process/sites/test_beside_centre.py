@@ -13,6 +13,7 @@ import yaml
 from rich.console import Console
 
 from centre_styles import PROCESSOR, CentreSite
+from mpibench.listings import beside as listings_beside
 from mpibench.listings import doctor
 from reframe_tests.harness.sites import centre, fabrics_file, site
 from synthetic_stack import write_stack
@@ -279,6 +280,8 @@ def test_the_topology_of_a_partition_of_this_machine_itself_needs_no_job(
     beside.file.write_text(text)
     assert doctor.report("lagoon", Console(width=400), draft_only=True) == 0
     assert f"to be added to 'compute' in {beside.fabrics}" in capsys.readouterr().out
+    row = {"scheduler": "local", "extras": {"remote": True}}
+    assert not listings_beside._is_here(row, "lagoon", centre.read(beside.root)), "its nodes are others"
 
 
 @pytest.mark.parametrize("just_made", [False, True])

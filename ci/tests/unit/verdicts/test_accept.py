@@ -79,6 +79,29 @@ def test_what_the_candidate_did_not_measure_has_not_changed(tmp_path: Path) -> N
     assert record(tmp_path)["changed"] == []
 
 
+@pytest.mark.parametrize(
+    ("result", "reason", "why"),
+    [
+        ("abort", "aborted due to KeyboardInterrupt", "session was interrupted (SIGINT)"),
+        (
+            "fail",
+            "sanity error: rank 3 aborted due to a signal",
+            "case failed: sanity error",
+        ),  # what a program says is no interruption
+    ],
+)
+def test_an_interrupted_case_is_not_called_failed_nor_the_other_way_round(
+    tmp_path: Path, result: str, reason: str, why: str
+) -> None:
+    stacks = [{"stack": name} for name in ("openmpi-spack", "mpich-spack")]
+    write_session(tmp_path, 0, where=stacks)
+    ended = {"stack": "mpich-spack", "result": result, "reason": reason, "evidence": None}
+    write_session(tmp_path, 1, where=[stacks[0], ended])
+    assert run(tmp_path) == 1
+    missing = {row["why"] for row in record(tmp_path)["metrics"] if row["stack"] == "mpich-spack"}
+    assert len(missing) == 1 and f"the candidate's {why}" in missing.pop()
+
+
 def test_the_record_says_what_changed_and_signs_the_values(tmp_path: Path) -> None:
     machine = {"kernel": ["Linux 6.1.0-40"], "driver": "mlx5_core 5.0"}
     write_session(tmp_path, 0, condition={"machine": machine})
