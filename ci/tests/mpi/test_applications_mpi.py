@@ -82,7 +82,7 @@ def test_hpcc_without_its_input_file_fails(debian: Stack, run_on: Callable, tmp_
 def test_nas_of_class_s_is_complete(run_on: Callable) -> None:
     chosen = [stack for stack in metadata.discover(environ=os.environ)[0] if "npb" in stack.suites]
     if not chosen:
-        pytest.skip("[spack] no stack here has the suite npb (Spack's package npb; MPIBENCH_STACKS names others)")
+        pytest.skip("[spack-mpi] no stack here has the suite npb (Spack's package npb; MPIBENCH_STACKS names others)")
     for stack in chosen:
         for launch in catalogue.launches("nas_s", stack, 2, "smoke"):
             status, text = run_on(stack, *launch.words(stack), ranks=2, limit_s=120)

@@ -24,7 +24,7 @@ BARE_MACHINE = "bare-machine"
 NEEDS: dict[str, str] = {
     "cluster": "the mini-cluster",
     "spack": "a Spack, or what is built with it",
-    "spack-mpi": "an MPI or a compiler that Spack need not build",
+    "spack-mpi": "an MPI, a compiler or a suite that Spack need not build",
     "papers": "the papers' full texts",
     "stacks": "the wheels stacks",
     "host-mpi": "Debian's Open MPI and MPICH",
