@@ -26,3 +26,14 @@ def fabric_of(script: Path, listing: str) -> str:
     found = re.search(rf"%fabric=(\S+) .*/{digest}", listing)
     assert found, (digest, listing[-2000:])
     return found[1]
+
+
+def listed(printed: str) -> str:
+    """What ``reframe -lC`` lists, without the hashes: a line a test and cases, with all places that have these cases."""
+    cases: dict[tuple[str, str], list[str]] = {}
+    for test, point, place in re.findall(r"^ *- (\S+) (.*?) ?/[0-9a-f]{8} @(.*)$", printed, re.MULTILINE):
+        cases.setdefault((test, place), []).append(point)
+    places: dict[tuple[str, str], list[str]] = {}
+    for (test, place), points in sorted(cases.items()):
+        places.setdefault((test, " | ".join(points)), []).append(place)
+    return "".join(f"{test} @ {' '.join(where)}: {points}\n" for (test, points), where in places.items())

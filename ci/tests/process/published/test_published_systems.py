@@ -14,7 +14,7 @@ import pytest
 
 import published_stacks
 from folders import DATA
-from job_scripts import fabric_of, normalised
+from job_scripts import fabric_of, listed, normalised
 from mpibench.published import figures_file
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.launchers.model import Bootstrap
@@ -51,12 +51,14 @@ def test_job_scripts(system: str, run_reframe, stacks_variable: str, tmp_path: P
         f"{path.parts[-4]}-{path.parts[-3]}-{fabric_of(path, result.stdout)}.txt": normalised(path.read_text())
         for path in sorted(tmp_path.rglob("rfm_job.sh"))
     }
+    listing = run_reframe("-lC", f"--system={system}", environ={"MPIBENCH_STACKS": stacks_variable})
+    written["listing.txt"] = listed(listing.stdout)
     folder = GOLDEN / system
     if os.environ.get("MPIBENCH_GOLDEN") == "write":
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in written.items():
             (folder / name).write_text(text)
-    assert written, "something must be left to run"
+    assert len(written) > 1, "something must be left to run"
     assert written == {path.name: path.read_text() for path in folder.glob("*.txt")}
 
 

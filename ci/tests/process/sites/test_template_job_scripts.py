@@ -16,7 +16,7 @@ import pytest
 import planned_sites
 import published_stacks
 from folders import DATA
-from job_scripts import fabric_of, normalised
+from job_scripts import fabric_of, listed, normalised
 from mpibench.listings import doctor
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.sites import site
@@ -48,11 +48,14 @@ def test_job_scripts_of_templates(template: str, run_reframe: Any, tmp_path: Pat
     fabrics, ppn, pinning = CASES[template]
     system = filled(template, tmp_path / "filled")
     stage = tmp_path / "stage"
+    where: dict[str, Any] = {
+        "config": write_site(tmp_path, system),
+        "environ": {"MPIBENCH_STACKS": published_stacks.write_all(tmp_path / "stacks", rows=published_stacks.TODAY)},
+    }
     result = run_reframe(
         *("--dry-run", f"--system={system['name']}", "-S", "level=smoke", f"--stage={stage}", "--keep-stage-files"),
         *("-P", "nodes=2", "-P", f"ppn={ppn}", "-P", f"pinning={pinning}", "-n", f"ImbPointToPoint%fabric={fabrics}%"),
-        config=write_site(tmp_path, system),
-        environ={"MPIBENCH_STACKS": published_stacks.write_all(tmp_path / "stacks", rows=published_stacks.TODAY)},
+        **where,
         only="point_to_point.py",
     )
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr
@@ -60,12 +63,13 @@ def test_job_scripts_of_templates(template: str, run_reframe: Any, tmp_path: Pat
         f"{path.parts[-3]}-{fabric_of(path, result.stdout)}.txt": normalised(path.read_text())
         for path in sorted(stage.rglob("rfm_job.sh"))
     }
+    written["listing.txt"] = listed(run_reframe("-lC", f"--system={system['name']}", **where).stdout)
     folder = GOLDEN / system["name"]
     if os.environ.get("MPIBENCH_GOLDEN") == "write":
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in written.items():
             (folder / name).write_text(text)
-    assert written, "something must be left to run"
+    assert len(written) > 1, "something must be left to run"
     assert written == {path.name: path.read_text() for path in folder.glob("*.txt")}
 
 
