@@ -13,7 +13,7 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from mpibench import whole_file
+from mpibench import answers, whole_file
 from mpibench.results import dataset_layout
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES, ROOT
@@ -158,16 +158,20 @@ def _cell(text: str) -> str:
 def schemas_page() -> str:
     """Every schema of files that people or other programs meet, as a page of Markdown."""
     paths = [path for folder in SCHEMA_FOLDERS for path in sorted((ROOT / folder).rglob("*.schema.json"))]
+    schemas = {f"Schema: `{path.relative_to(ROOT)}`": json.loads(path.read_text(encoding="utf-8")) for path in paths}
+    schemas |= {
+        f"`{kind.__name__}` of `ci/mpibench/answers.py`": answers.schema(name) for name, kind in answers.ANSWERS.items()
+    }
     parts = [
         "# Files and their keys\n",
         _SAYS.format(source="the schemas"),
         "`[]`: each entry of a list; `*`: each key of a mapping; keys in bold are required where their parent is.\n",
     ]
-    for path in paths:
-        schema = json.loads(path.read_text(encoding="utf-8"))
-        parts.append(f"## {_cell(schema.get('title', path.name))}\n\nSchema: `{path.relative_to(ROOT)}`\n")
-        if schema.get("description"):
-            parts.append(f"{_cell(schema['description'])}\n")
+    for source, schema in schemas.items():
+        about, _ = _resolve(schema, schema, frozenset())
+        parts.append(f"## {_cell(schema['title'])}\n\n{source}\n")
+        if about.get("description"):
+            parts.append(f"{_cell(about['description'])}\n")
         rows = [f"| {_key(key, required)} | {_cell(kind)} | {_cell(says)} |" for key, required, kind, says in keys(schema)]
         parts.append("\n".join(("| key | value | meaning |", "|---|---|---|", *rows)) + "\n")
     return "\n".join(parts)

@@ -1,5 +1,5 @@
-"""The record of an acceptance: ``accept.html`` for people, ``accept.json`` for programs (schema:
-``accept.schema.json`` beside this file), ``accept.xml`` (JUnit) for CI.
+"""The record of an acceptance: ``accept.html`` for people, ``accept.json`` for programs
+(:class:`..answers.Accept`), ``accept.xml`` (JUnit) for CI.
 
 The JSON carries the SHA-256 of all values judged, so that a record can be checked against the dataset later. A record is
 written whole or not at all, and one that is there is moved aside and kept: it may be signed.
@@ -35,8 +35,6 @@ from . import acceptance_page
 
 JSON, JUNIT, PAGE = "accept.json", "accept.xml", "accept.html"
 FILES = (JSON, JUNIT, PAGE)
-#: What :data:`JSON` holds.
-SCHEMA = Path(__file__).with_name("accept.schema.json")
 #: Folder, inside the one for the record, of the records before it.
 EARLIER = "earlier"
 

@@ -1,10 +1,9 @@
-"""What ``mpibench drift`` answers: lines for people, and plain data for programs (``drift.schema.json`` beside this file)."""
+"""What ``mpibench drift`` answers: lines for people, and plain data for programs (:class:`..answers.Drift`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from .drift import Event, History
 
 #: Exit status where no change could have been found.
 TOO_FEW_NIGHTS = 3
-SCHEMA = Path(__file__).with_name("drift.schema.json")
 _SHOWN = (*CONDITION, "suite", "benchmark", "variant", "ranks", "groups", "quantity", "message_bytes")
 
 
@@ -52,7 +50,7 @@ class DriftAnswer:
         return [*map(str, self.events), *self.absent, *self.notes]
 
     def as_data(self) -> dict[str, Any]:
-        """The answer as plain data, as :data:`SCHEMA` describes it."""
+        """The answer as plain data, as :class:`..answers.Drift` lists it."""
         nights = self.history.nights
         data: dict[str, Any] = plain_data(
             {

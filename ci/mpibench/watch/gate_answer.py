@@ -1,4 +1,4 @@
-"""What the gate answers: for people in at most ten lines, for programs as plain data (``gate.schema.json`` beside this file).
+"""What the gate answers: for people in at most ten lines, for programs as plain data (:class:`..answers.Gate`).
 
 The first line of a refusal is its finding, so that a mail's subject or the first line of a log says what is wrong; counts
 follow. Where the lines do not suffice, each kind of question that failed shows its worst problem before any shows a second.
@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness.printable import first_line, plain_data
@@ -25,7 +24,6 @@ LONGEST_FINDING = 160
 AGE, EVIDENCE, MISSING, REFERENCE, HISTORY, DRIFT = KINDS = ("age", "evidence", "missing", "reference", "history", "drift")
 #: Those that ask of curves, which a slow node may explain.
 OF_CURVES = (REFERENCE, HISTORY, DRIFT)
-SCHEMA = Path(__file__).with_name("gate.schema.json")
 
 
 @dataclass(frozen=True)
@@ -135,7 +133,7 @@ class GateAnswer:
         return [f"FAIL: {who}: {self.finding}", f"{when}: {held}", rest]
 
     def as_data(self) -> dict[str, Any]:
-        """The answer as plain data, as :data:`SCHEMA` describes it."""
+        """The answer as plain data, as :class:`..answers.Gate` lists it."""
         data: dict[str, Any] = plain_data(
             {
                 "decision": "PASS" if self.passed else "FAIL",

@@ -250,7 +250,7 @@ class NightFinding:
 
     :param outcome: of measuring it again; empty where nothing was measured again.
     :param text: a sentence; ``short``: the same for a headline.
-    :param facts: the same in names and numbers, as ``gate.schema.json`` describes them.
+    :param facts: the same in names and numbers, as :class:`..answers.Gate` lists them.
     """
 
     outcome: str

@@ -15,10 +15,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
-from mpibench import cli
+from mpibench import answers, cli
 from reframe_tests.harness.stacks import metadata
 
 DATA = Path(__file__).parents[2] / "data" / "oracle"
@@ -70,6 +71,9 @@ def test_an_answer_is_as_it_was(
     values = {"dataset": place / "dataset", "maps": place / "maps.db", "out": place / name}
     status = cli.main([word.format(**values) for word in COMMANDS[name].split()])
     printed = capsys.readouterr()
+    for command, kind in answers.ANSWERS.items():
+        if all(word in COMMANDS[name].split() for word in command.split()):
+            msgspec.json.decode(printed.out if "--json" in command else (place / name / "accept.json").read_bytes(), type=kind)
     files = sorted(path for path in place.glob(f"{name}*/**/*") if path.suffix in READ_BY_PROGRAMS)
     files += sorted(path for path in place.glob(f"{name}.*") if path.suffix in READ_BY_PROGRAMS)
     found: dict[str, Any] = {

@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 
 import documentation
-from mpibench import cli
+from mpibench import answers, cli
 from mpibench.watch import gate_answer
-from reframe_tests.harness import schema
 from synthetic_verdicts import FIRST, SIZES, write_session
 
 #: The sessions here are of January 2026; whoever asks about their age says so.
@@ -116,7 +116,7 @@ def as_json(folder: Path, capsys: pytest.CaptureFixture[str], status: int, *word
     """The answer of ``gate --json``, which is nothing else on standard output and as its schema says."""
     assert run(folder, "--json", *words) == status
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert schema.find_fault(gate_answer.SCHEMA, answer) is None
+    msgspec.convert(answer, answers.Gate)
     return answer
 
 

@@ -1,0 +1,598 @@
+"""What ``gate --json``, ``drift --json`` and ``accept.json`` hold: one record each, from which the JSON Schemas are made.
+
+Only what is listed here is in an answer (:func:`schema`); a field without a value that stands for "not asked" is left out.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Count = Annotated[int, Meta(ge=0)]
+Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+Day = Annotated[str, Meta(extra_json_schema={"format": "date"})]
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+#: As in the ten lines.
+Line = Annotated[str, Meta(description="One sentence, as in the ten lines.")]
+Slower = Annotated[
+    float | None,
+    Meta(description="Change for the worse as a fraction of time; negative: better; null: there is no ratio."),
+]
+Ratio = Annotated[float | None, Meta(description="Candidate / baseline of the values.")]
+End = Annotated[float | None, Meta(description="End of the interval of the ratio.")]
+Sessions = Annotated[
+    tuple[Count, Count], Meta(description="Of the metric with the fewest sessions, and of that with the most.")
+]
+Seen = Annotated[
+    Literal["", "seen twice", "not measured again"],
+    Meta(description="What came of measuring it again; empty where nothing was."),
+]
+Verdict = Literal["regressed", "missing", "inconclusive", "improved", "pass"]
+Units = Annotated[
+    Literal["sessions", "jobs", "repeats", "pairs"] | None,
+    Meta(description="What the interval is over; null where nothing was compared."),
+]
+
+
+class Answer(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Plain data, with no key that is not listed."""
+
+
+class Place(Answer, kw_only=True):
+    """Where something was measured; null where it is not known."""
+
+    partition: str | None
+    stack: str | None
+    fabric: str | None
+    nodes: Count | None
+    ppn: Count | None
+    pinning: str | None
+
+
+class Fact(Answer, kw_only=True):
+    """A fact that differs."""
+
+    what: str
+    before: str
+    after: str
+
+
+class Unreadable(Answer, kw_only=True):
+    """A session that could not be read."""
+
+    session: str
+    why: str
+
+
+# ---- gate --json -------------------------------------------------------------------------------------------------------------
+
+
+class AgeCounts(Answer, kw_only=True):
+    """How old the session is, in hours."""
+
+    text: str
+    hours: float
+    most_hours: float
+
+
+class EvidenceCounts(Answer, kw_only=True):
+    """Cases by what they prove."""
+
+    text: str
+    cases: Count
+    proven: Count
+    measured: Count
+    run_again: Count
+
+
+class MissingCounts(Answer, kw_only=True):
+    """Cases by whether they were expected."""
+
+    text: str
+    expected: Count
+    there: Count
+    not_asked: Count
+
+
+class ReferenceCounts(Answer, kw_only=True):
+    """Values by their references."""
+
+    text: str
+    held: Count
+    missed: Count
+    not_seen_again: Count
+    without: Count
+
+
+class HistoryCounts(Answer, kw_only=True):
+    """Metrics by what the sessions before say; no numbers where they could not be asked."""
+
+    text: str
+    judged: Count | UnsetType = UNSET
+    metrics: Count | UnsetType = UNSET
+    sessions: Sessions | UnsetType = UNSET
+    slower: Count | UnsetType = UNSET
+    faster: Count | UnsetType = UNSET
+    again: Annotated[
+        dict[str, Count] | UnsetType, Meta(description="Metrics called slower, by what came of measuring them again.")
+    ] = UNSET
+
+
+class DriftCounts(Answer, kw_only=True):
+    """Changes of the last nights; no numbers where nothing could be asked."""
+
+    text: str
+    worse: Count | UnsetType = UNSET
+    lasting: Count | UnsetType = UNSET
+    absent: Count | UnsetType = UNSET
+    nights: Count | UnsetType = UNSET
+    recent: Count | UnsetType = UNSET
+
+
+class GateCounts(Answer, kw_only=True):
+    """By kind of question."""
+
+    age: AgeCounts
+    evidence: EvidenceCounts
+    missing: MissingCounts
+    reference: ReferenceCounts
+    history: HistoryCounts
+    drift: DriftCounts
+
+
+class Problem(Answer, kw_only=True):
+    """One thing that is not as it must be."""
+
+    text: Line
+    finding: Annotated[str, Meta(description="The same in short, as in the first line.")]
+
+
+class AgeProblem(Problem, kw_only=True):
+    """The session is too old."""
+
+    hours: float
+    most_hours: float
+
+
+class EvidenceProblem(Problem, kw_only=True):
+    """A case that ran and is not proven."""
+
+    name: str | UnsetType = UNSET
+    partition: str | UnsetType | None = UNSET
+    stack: str | UnsetType | None = UNSET
+    fabric: str | UnsetType | None = UNSET
+    nodes: Count | UnsetType | None = UNSET
+    ppn: Count | UnsetType | None = UNSET
+    pinning: str | UnsetType | None = UNSET
+    evidence: str | UnsetType | None = UNSET
+    reason: str | UnsetType = UNSET
+    interrupted: Annotated[
+        Count | UnsetType, Meta(description="Cases that an interruption kept from running, in one problem.")
+    ] = UNSET
+
+
+class PlacedProblem(Place, kw_only=True):
+    """One thing that is not as it must be, and where."""
+
+    text: Line
+    finding: Annotated[str, Meta(description="The same in short, as in the first line.")]
+
+
+class ReferenceProblem(PlacedProblem, kw_only=True):
+    """A missed reference; values in ``unit``."""
+
+    name: str
+    metric: str
+    layer: str
+    value: float | None
+    lower: float | None
+    upper: float | None
+    unit: str
+    outcome: Seen
+    value_again: float | None
+
+
+class SlowerSizes(Answer, kw_only=True):
+    """Of a slower curve, one metric or one band of sizes."""
+
+    suite: str
+    variant: str | None
+    ranks: Count | None
+    groups: Count | None
+    slower: Slower
+    ratio: Ratio
+    low: End
+    high: End
+
+
+class SlowerMetric(SlowerSizes, kw_only=True):
+    """One metric."""
+
+    message_bytes: Count | None
+
+
+class SlowerBand(SlowerSizes, kw_only=True):
+    """One band of sizes."""
+
+    band: str
+
+
+class HistoryProblem(PlacedProblem, kw_only=True):
+    """A curve that is slower than in the sessions before."""
+
+    benchmark: str
+    quantity: str
+    outcome: Seen
+    slower: Slower
+    slower_again: Slower
+    sessions: Sessions
+    metrics: list[SlowerMetric]
+    bands: list[SlowerBand]
+
+
+class DriftedMetric(Place, kw_only=True):
+    """A metric of a change of the last nights."""
+
+    suite: str
+    benchmark: str
+    variant: str | None
+    ranks: Count | None
+    groups: Count | None
+    quantity: str
+    message_bytes: Count | None
+    slower: Slower
+
+
+class Change(Answer, kw_only=True):
+    """A change of the last nights: since which day, of which stack and fabric."""
+
+    text: str
+    since: Day
+    session: str
+    stack: str
+    fabric: str | None
+    slower: Slower
+    worse: Annotated[bool, Meta(description="For the worse, and not accepted.")]
+    accepted: Annotated[str | None, Meta(description="The accepted level that covers it.")]
+    changed: Annotated[list[Fact], Meta(description="Facts that differ from the night before.")]
+    metrics: list[DriftedMetric]
+
+
+class DriftProblem(Problem, kw_only=True):
+    """A change of the last nights, or (text and finding alone) metrics that the last night lacks."""
+
+    since: Day | UnsetType = UNSET
+    session: str | UnsetType = UNSET
+    stack: str | UnsetType = UNSET
+    fabric: str | UnsetType | None = UNSET
+    slower: Slower | UnsetType = UNSET
+    worse: bool | UnsetType = UNSET
+    accepted: str | UnsetType | None = UNSET
+    changed: list[Fact] | UnsetType = UNSET
+    metrics: list[DriftedMetric] | UnsetType = UNSET
+
+
+class GateProblems(Answer, kw_only=True):
+    """By kind of question; an empty list where nothing is wrong."""
+
+    age: list[AgeProblem]
+    evidence: Annotated[list[EvidenceProblem], Meta(description="What contradicts its condition first.")]
+    missing: Annotated[
+        list[Problem],
+        Meta(description="What was expected and is not there; mpibench expected says what that rests on."),
+    ]
+    reference: Annotated[list[ReferenceProblem], Meta(description="The worst first.")]
+    history: Annotated[list[HistoryProblem], Meta(description="The worst first.")]
+    drift: list[DriftProblem]
+
+
+class Gate(Answer, kw_only=True):
+    """Exit status 0: PASS; 1: FAIL. With status 2 (bad input) nothing is written."""
+
+    decision: Literal["PASS", "FAIL"]
+    finding: Annotated[str, Meta(description="The worst problem and how many others there are of which kind; empty if passed.")]
+    system: str
+    session: str
+    label: Annotated[str | None, Meta(description="Its label run.")]
+    started: Moment
+    options: Annotated[list[str], Meta(description="Selection options of a partial session; empty for a whole one.")]
+    counts: GateCounts
+    problems: GateProblems
+    notes: Annotated[list[str], Meta(description="To be known, and no problem.")]
+    better: Annotated[list[str], Meta(description="Changes for the better, and accepted ones.")]
+    unreadable: Annotated[list[Unreadable], Meta(description="Sessions of the system that could not be read.")]
+
+
+# ---- drift --json ------------------------------------------------------------------------------------------------------------
+
+
+class Drift(Answer, kw_only=True):
+    """Exit status 0: unchanged; 1: worse; 3: too few nights. With status 2 (bad input) nothing is written."""
+
+    decision: Literal["unchanged", "worse", "too few nights"]
+    system: str
+    session: Annotated[str, Meta(description="The last night's.")]
+    started: Moment
+    first_night: Day
+    nights: Count
+    metrics: Annotated[Count, Meta(description="Metrics of all nights.")]
+    options: Annotated[list[str], Meta(description="Selection options of the last session; empty for a whole one.")]
+    events: Annotated[list[Change], Meta(description="Changes of the last nights, what is worse first.")]
+    absent: Annotated[list[str], Meta(description="What the nights before the last had and it has not, one sentence each.")]
+    notes: list[str]
+
+
+# ---- accept.json -------------------------------------------------------------------------------------------------------------
+
+
+class Options(Answer, kw_only=True):
+    """Options of the command."""
+
+    system: str | None
+    where: str | None
+    rename: dict[str, str] | None
+    allow_unproven: bool
+    history: str | None
+
+
+class Identity(Answer, kw_only=True):
+    """A session of a side."""
+
+    session: str
+    started: Moment
+    age_days: float
+    labels: dict[str, str]
+    cases: Count
+    options: list[str]
+
+
+class Unproven(Place, kw_only=True):
+    """A case without proof."""
+
+    session: str
+    case: str
+    name: str
+    group: str
+    outputdir: str | None
+    why: str
+
+
+class Job(Place, kw_only=True):
+    """A job of the scheduler."""
+
+    session: str
+    started: str
+    job_id: str | None
+    nodelist: str | None
+    outputdir: str | None
+
+
+class Side(Answer, kw_only=True):
+    """Baseline or candidate: its sessions, its cases without proof, its values, its facts and jobs."""
+
+    selector: str
+    sessions: list[str]
+    identities: list[Identity]
+    first: Moment
+    last: Moment
+    cases: Count
+    unproven: list[Unproven]
+    values: Count
+    values_sha256: Digest
+    facts: Annotated[
+        dict[str, list[str]],
+        Meta(description="What the sessions say of machine and software, each fact with all its values."),
+    ]
+    jobs: list[Job]
+    remarks: list[str]
+
+
+class LeftOut(Answer, kw_only=True):
+    """Sessions that do not count as history."""
+
+    why: str
+    sessions: Count
+
+
+class Stratum(Answer, kw_only=True):
+    """The history of one partition, stack and fabric."""
+
+    partition: str
+    stack: str
+    fabric: str
+    named: Annotated[Count, Meta(description="Sessions of the baseline itself.")]
+    enough: bool
+    sessions: list[str]
+    days: list[Day]
+    facts: dict[str, list[str]]
+    left_out: list[LeftOut]
+
+
+class Past(Answer, kw_only=True):
+    """The history that the margins rest on."""
+
+    strata: list[Stratum]
+    unlike_baseline: list[str]
+    values: Count
+    values_sha256: Digest
+
+
+class Curve(Place, kw_only=True):
+    """What was measured, but for the size."""
+
+    suite: str
+    benchmark: str
+    variant: str
+    ranks: Count
+    groups: Count
+    quantity: str
+
+
+class Metric(Curve, kw_only=True):
+    """What was measured; null bytes: a figure without a size."""
+
+    message_bytes: Count | None
+
+
+class Judged(Curve, kw_only=True):
+    """A verdict with what it rests on."""
+
+    band: str
+    ratio: Ratio
+    low: End
+    high: End
+    slower: Slower
+    p: float | None
+    spread_percent: float | None
+    margin_percent: float | None
+    verdict: Verdict
+    units: Units
+    needed: Annotated[Count | None, Meta(description="Units that would decide, where it is inconclusive.")]
+    why: str | None
+    confirmation: Annotated[str | UnsetType | None, Meta(description="With --confirm: what measuring again says of it.")] = (
+        UNSET
+    )
+
+
+class JudgedBand(Judged, kw_only=True):
+    """A band of sizes."""
+
+    sizes: Count | None
+
+
+class JudgedMetric(Judged, kw_only=True):
+    """A metric; baseline and candidate are medians of the values, in ``unit``."""
+
+    message_bytes: Count | None
+    unit: str | None
+    baseline: float | None
+    baseline_repeats: Count | None
+    baseline_jobs: Count | None
+    candidate: float | None
+    candidate_repeats: Count | None
+    candidate_jobs: Count | None
+
+
+class Shown(Answer, kw_only=True):
+    """What one measurement said; null throughout where there is none."""
+
+    verdict: Verdict | None
+    ratio: Ratio
+    low: End
+    high: End
+    slower: Slower
+    units: Units
+    baseline: float | None
+    candidate: float | None
+    unit: str | None
+
+
+class Again(Curve, kw_only=True):
+    """Two measurements of the same."""
+
+    outcome: Literal["seen twice", "not seen again", "not measured again"]
+    why: str
+    first: Shown
+    again: Shown
+
+
+class MetricAgain(Again, kw_only=True):
+    """A metric that was measured again."""
+
+    message_bytes: Count | None
+
+
+class BandAgain(Again, kw_only=True):
+    """A band that was measured again."""
+
+    band: str
+
+
+class CaseAgain(Answer, kw_only=True):
+    """A case that was to be measured again, under ReFrame's names, with the names of the nodes that measured it."""
+
+    session: str
+    system: str
+    partition: str
+    stack: str
+    name: str
+    slower: Slower
+    nodes: list[str]
+    measured_again: bool
+    why: str
+
+
+class Resolved(Metric, kw_only=True):
+    """What was inconclusive and was measured in further sessions."""
+
+    band: str
+    outcome: Literal["slower in every session", "judged together", "too few sessions"]
+    level: Literal["size", "band"]
+    wanted_sessions: Annotated[int, Meta(ge=1)]
+    session_percents: Annotated[
+        list[float],
+        Meta(description="How much slower each session of the candidate was than the median night, the fresh ones last."),
+    ]
+    night_percents: Annotated[list[float], Meta(description="The same of each night of the history.")]
+    why: str
+
+
+class Confirmation(Answer, kw_only=True):
+    """What was measured again."""
+
+    summary: str
+    rule: str
+    budget_minutes: Annotated[float, Meta(ge=0)]
+    interrupted: Annotated[str, Meta(description="Name of the signal; empty without one.")]
+    cases: list[CaseAgain]
+    metrics: list[MetricAgain]
+    bands: list[BandAgain]
+    measured: Side | None
+    inconclusive_rule: str
+    inconclusive: list[Resolved]
+
+
+class Before(Answer, kw_only=True):
+    """A session of the candidate that was measured again when it was a night, and by which."""
+
+    session: str
+    by: str
+
+
+class Accept(Answer, kw_only=True):
+    """``accept.json``. Exit status 0: accepted; 1: refused; 3: inconclusive. With status 2 (bad input) nothing is written."""
+
+    decision: Literal["accepted", "refused", "inconclusive"]
+    headline: str
+    finding: Annotated[str, Meta(description="The worst problem and how many others there are; empty if accepted.")]
+    sentences: list[str]
+    decided: Moment
+    decided_on: Annotated[str, Meta(description="Name of the machine.")]
+    mpibench: Annotated[str, Meta(description="Version.")]
+    system: str
+    options: Options
+    policy: Annotated[
+        dict[str, Any], Meta(description="What it was judged by, under the names of policy.yaml; source: the file.")
+    ]
+    changed: Annotated[list[Fact], Meta(description="Facts in which the sides differ.")]
+    baseline: Side
+    candidate: Side
+    history: Past
+    remarks: list[str]
+    counts: Annotated[dict[Verdict, Count], Meta(description="Metrics per verdict.")]
+    bands: list[JudgedBand]
+    metrics: list[JudgedMetric]
+    new: Annotated[list[Metric], Meta(description="Metrics that only the candidate has.")]
+    confirmation: Annotated[Confirmation | None, Meta(description="What was measured again; null unless --confirm was given.")]
+    measured_again_before: list[Before]
+
+
+#: By command.
+ANSWERS: dict[str, type[Answer]] = {"gate --json": Gate, "drift --json": Drift, "accept": Accept}
+
+
+def schema(command: str) -> dict[str, Any]:
+    """JSON Schema (2020-12) of a command's answer, a key of :data:`ANSWERS`."""
+    return {"title": f"Answer of mpibench {command}", **msgspec.json.schema(ANSWERS[command])}
