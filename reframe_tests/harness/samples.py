@@ -8,15 +8,20 @@ sessions: a record lacks what older ones did not have.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from .vocabulary import QUANTITIES, BadInput
 
 #: Evidence status of a case; only numbers of the first are eligible for verdicts.
 PROVEN, CONTRADICTED, MISSING, DRY_RUN = "proven", "contradicted", "missing", "dry-run"
 STATUSES = (PROVEN, CONTRADICTED, MISSING, DRY_RUN)
+#: A count that fits into the dataset's columns.
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+SmallCount = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 #: What may come of a comparison with a reference.
 PASS, FAIL, NO_REFERENCE = "pass", "fail", "no reference"
 OUTCOMES = (PASS, FAIL, NO_REFERENCE)
@@ -36,11 +41,11 @@ class Sample:
     suite: str
     benchmark: str
     group: str
-    ranks: int
-    groups: int
+    ranks: SmallCount
+    groups: SmallCount
     variant: str
-    message_bytes: int | None
-    repetitions: int | None
+    message_bytes: Count | None
+    repetitions: Count | None
     quantity: str
     values: tuple[float | None, ...]
 
@@ -81,7 +86,7 @@ class ReferenceCheck:
     lower: float | None
     upper: float | None
     unit: str
-    outcome: str
+    outcome: Annotated[str, msgspec.Meta(pattern="^(pass|fail|no reference)$")]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain dictionary, for the session's database."""
@@ -93,11 +98,11 @@ class DeviceTraffic:
     """Bytes one network device of one node moved during one repeat of one launch (``None`` and empty: of the job)."""
 
     launch: str
-    repeat: int | None
+    repeat: Count | None
     node: str
     device: str
-    tx_bytes: int
-    rx_bytes: int
+    tx_bytes: Count
+    rx_bytes: Count
 
 
 @dataclass(frozen=True)
@@ -117,14 +122,14 @@ class Evidence:
     :param environment: the variables that steer the network, as rank 0 had them.
     """
 
-    status: str
-    sentences: tuple[str, ...]
-    ranks: tuple[Mapping[str, Any], ...]
-    library_version: str
-    library: str
-    devices: tuple[DeviceTraffic, ...]
-    transport: str
-    seconds: tuple[float, ...]
+    status: Annotated[str, msgspec.Meta(pattern="^(proven|contradicted|missing|dry-run)$")]
+    sentences: tuple[str, ...] = ()
+    ranks: tuple[Mapping[str, Any], ...] = ()
+    library_version: str = ""
+    library: str = ""
+    devices: tuple[DeviceTraffic, ...] = ()
+    transport: str = ""
+    seconds: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
     kernel: tuple[Mapping[str, Any] | str, ...] = ()
     links: tuple[Mapping[str, Any], ...] = ()
@@ -139,65 +144,16 @@ class Evidence:
         return {key: list(value) if isinstance(value, tuple) else value for key, value in row.items()}
 
 
-class _Reader:
-    """Takes typed fields out of one dictionary; every refusal names the place."""
-
-    def __init__(self, row: Any, place: str) -> None:
-        if not isinstance(row, Mapping):
-            raise BadInput(f"{place} is {type(row).__name__}, expected a mapping.")
-        self.row, self.place = row, place
-
-    def _refuse(self, key: str, expected: str) -> BadInput:
-        return BadInput(f"{self.place}: {key} is {self.row.get(key)!r}, expected {expected}.")
-
-    def text(self, key: str, *, default: str | None = None) -> str:
-        value = self.row.get(key)
-        if value is None and default is not None:
-            return default
-        if not isinstance(value, str):
-            raise self._refuse(key, "text")
-        return value
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        return tuple(str(row) for row, _ in _rows(self.row.get(key), f"{self.place}.{key}"))
-
-    def mappings(self, key: str) -> tuple[Mapping[str, Any], ...]:
-        return tuple(_Reader(row, where).row for row, where in _rows(self.row.get(key), f"{self.place}.{key}"))
-
-    def one_of(self, key: str, allowed: tuple[str, ...]) -> str:
-        value = self.row.get(key)
-        if value not in allowed:
-            raise self._refuse(key, f"one of {', '.join(allowed)}")
-        return str(value)
-
-    def count(self, key: str, *, bits: int = 63, optional: bool = False, default: int | None = None) -> int | None:
-        value = self.row.get(key, default)
-        if value is None and optional:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << bits:
-            raise self._refuse(key, f"a whole number below 2^{bits}")
-        return value
-
-    def number(self, key: str) -> float | None:
-        value = self.row.get(key)
-        return None if value is None else _finite(value, f"{self.place}: {key}")
+def _convert(value: Any, kind: Any, place: str) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{place}: {error}; the record is damaged, run the case again.") from None
 
 
-def _finite(value: Any, place: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise BadInput(f"{place} is {value!r}, expected a number.")
-    if (isinstance(value, int) and abs(value) >= 1 << 1023) or not math.isfinite(value):
-        raise BadInput(f"{place} is {value}: a value that is not finite is not a measurement and is refused.")
-    return float(value)
-
-
-def _rows(value: Any, place: str) -> Iterator[tuple[Any, str]]:
-    if value is None:
-        return
-    if not isinstance(value, (list, tuple)):
-        raise BadInput(f"{place} is {type(value).__name__}, expected a list.")
-    for index, row in enumerate(value):
-        yield row, f"{place}[{index}]"
+def _finite(values: Iterable[float | None], place: str) -> None:
+    if not all(math.isfinite(value) for value in values if value is not None):
+        raise BadInput(f"{place}: a value that is not finite is not a measurement and is refused.")
 
 
 def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
@@ -206,51 +162,31 @@ def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
     :raises BadInput: a field is absent or of the wrong type, a value is not finite, a unit or direction is not that
         of the quantity (:data:`vocabulary.QUANTITIES`), or a metric occurs twice.
     """
-    samples: dict[tuple[Any, ...], Sample] = {}
-    for row, where in _rows(value, f"{place}: samples"):
-        sample = _sample(_Reader(row, where))
+    rows: list[Mapping[str, Any]] = _convert(value or (), list[dict[str, Any]], f"{place}: samples")
+    seen: set[tuple[Any, ...]] = set()
+    samples: list[Sample] = _convert(rows, list[Sample], f"{place}: samples")
+    for index, (row, sample) in enumerate(zip(rows, samples, strict=True)):
+        where = f"{place}: samples[{index}]"
+        quantity = QUANTITIES.get(sample.quantity)
+        if quantity is None:
+            raise BadInput(f"{where}: quantity {sample.quantity!r} is unknown: add it to vocabulary.QUANTITIES with its unit.")
+        for key, expected in (("unit", quantity.unit), ("direction", quantity.direction)):
+            if row.get(key) != expected:
+                raise BadInput(f"{where}: {key} of {sample.quantity} is {row.get(key)!r}, expected {expected!r}.")
+        if not sample.values:
+            raise BadInput(f"{where}: it has no values; one is there for each repeat.")
+        _finite(sample.values, f"{where}: {sample.quantity}")
         identity = (
             *(sample.suite, sample.benchmark, sample.variant, sample.ranks, sample.groups),
             *(sample.message_bytes, sample.quantity),
         )
-        if identity in samples:
+        if identity in seen:
             raise BadInput(
                 f"{where}: {sample.benchmark} {sample.quantity} at {sample.message_bytes} bytes is there twice; "
                 "two measurements under one name are refused."
             )
-        samples[identity] = sample
-    return tuple(samples.values())
-
-
-def _sample(reader: _Reader) -> Sample:
-    name = reader.text("quantity")
-    quantity = QUANTITIES.get(name)
-    if quantity is None:
-        raise BadInput(f"{reader.place}: quantity {name!r} is unknown: add it to vocabulary.QUANTITIES with its unit.")
-    for key, expected in (("unit", quantity.unit), ("direction", quantity.direction)):
-        if reader.text(key) != expected:
-            raise BadInput(
-                f"{reader.place}: {key} of {name} is {reader.text(key)!r}, expected {expected!r}: "
-                "units and directions are not mixed."
-            )
-    values = reader.row.get("values")
-    if not isinstance(values, (list, tuple)) or not values:
-        raise BadInput(f"{reader.place}: values is {values!r}, expected a list with one value per repeat.")
-    return Sample(
-        suite=reader.text("suite"),
-        benchmark=reader.text("benchmark"),
-        group=reader.text("group"),
-        ranks=reader.count("ranks", bits=31) or 0,
-        groups=reader.count("groups", bits=31, default=1) or 0,
-        variant=reader.text("variant", default=""),
-        message_bytes=reader.count("message_bytes", optional=True),
-        repetitions=reader.count("repetitions", optional=True),
-        quantity=name,
-        values=tuple(
-            None if one is None else _finite(one, f"{reader.place}: {name} of repeat {index}")
-            for index, one in enumerate(values, start=1)
-        ),
-    )
+        seen.add(identity)
+    return tuple(samples)
 
 
 def read_gates(value: Any, place: str) -> tuple[ReferenceCheck, ...]:
@@ -258,65 +194,20 @@ def read_gates(value: Any, place: str) -> tuple[ReferenceCheck, ...]:
 
     :raises BadInput: a field is absent or of the wrong type, or a value is not finite.
     """
-    return tuple(
-        ReferenceCheck(
-            metric=reader.text("metric"),
-            layer=reader.text("layer"),
-            value=reader.number("value"),
-            reference=reader.number("reference"),
-            lower=reader.number("lower"),
-            upper=reader.number("upper"),
-            unit=reader.text("unit"),
-            outcome=reader.one_of("outcome", OUTCOMES),
-        )
-        for reader in (_Reader(row, where) for row, where in _rows(value, f"{place}: gates"))
-    )
+    gates: tuple[ReferenceCheck, ...] = _convert(value or (), tuple[ReferenceCheck, ...], f"{place}: gates")
+    for gate in gates:
+        _finite((gate.value, gate.reference, gate.lower, gate.upper), f"{place}: gates: {gate.metric}")
+    return gates
 
 
 def read_evidence(value: Any, place: str) -> Evidence | None:
     """Check the evidence of a case (``proof`` in what is stored); ``None`` where there is none.
 
-    :raises BadInput: a field is of the wrong type.
+    :raises BadInput: a field is of the wrong type, or a time is not finite.
     """
     if not value:
         return None
-    reader = _Reader(value, f"{place}: proof")
-    kernel = _rows(value.get("kernel"), f"{reader.place}.kernel")
-    return Evidence(
-        status=reader.one_of("verdict", STATUSES),
-        sentences=reader.texts("sentences"),
-        ranks=reader.mappings("ranks"),
-        library_version=reader.text("library_version", default=""),
-        library=reader.text("library", default=""),
-        devices=tuple(_traffic(value.get("devices"), f"{reader.place}.devices")),
-        transport=reader.text("transport", default=""),
-        seconds=tuple(_finite(row, where) for row, where in _rows(value.get("seconds"), f"{reader.place}.seconds")),
-        notes=reader.texts("notes"),
-        kernel=tuple(row if isinstance(row, Mapping) else str(row) for row, _ in kernel),
-        links=tuple(_link(row, where) for row, where in _rows(value.get("links"), f"{reader.place}.links")),
-        link_errors=reader.mappings("link_errors"),
-        link_use=reader.mappings("link_use"),
-        environment=_Reader(value.get("environment") or {}, f"{reader.place}.environment").row,
-    )
-
-
-def _link(row: Any, place: str) -> Mapping[str, Any]:
-    reader = _Reader(row, place)
-    return {**reader.row, "node": reader.text("node"), "link": reader.text("link")}
-
-
-def _traffic(value: Any, place: str, repeat: int | None = None) -> Iterator[DeviceTraffic]:
-    """Flatten ``[[row, ...] per repeat]`` or ``[row with its own repeat, ...]``."""
-    for index, (row, where) in enumerate(_rows(value, place), start=1):
-        if isinstance(row, (list, tuple)):
-            yield from _traffic(row, where, index)
-            continue
-        reader = _Reader(row, where)
-        yield DeviceTraffic(
-            launch=reader.text("launch", default=""),
-            repeat=reader.count("repeat", optional=True, default=repeat),
-            node=reader.text("node", default=""),
-            device=reader.text("device"),
-            tx_bytes=reader.count("tx_bytes") or 0,
-            rx_bytes=reader.count("rx_bytes") or 0,
-        )
+    row = _convert(value, dict[str, Any], f"{place}: proof")
+    evidence: Evidence = _convert({**row, "status": row.get("verdict")}, Evidence, f"{place}: proof")
+    _finite(evidence.seconds, f"{place}: proof: seconds")
+    return evidence

@@ -152,7 +152,10 @@ def case(
             ],
             "library_version": banner,
             "library": library,
-            "devices": [[{"node": "n1", "device": "lo", "tx_bytes": 10 + r, "rx_bytes": 20 + r}] for r in range(3)],
+            "devices": [
+                {"launch": "", "repeat": r + 1, "node": "n1", "device": "lo", "tx_bytes": 10 + r, "rx_bytes": 20 + r}
+                for r in range(3)
+            ],
             "transport": f"{transport} chosen by {mpi}",
             "seconds": [0.25, 0.5],
         },
