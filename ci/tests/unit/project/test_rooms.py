@@ -18,7 +18,7 @@ ROOT = metadata.ROOT
 #: Each room imports itself and those on the lines above it; rooms of one line do not import each other.
 FLOORS = {
     "reframe_tests.harness": (
-        ("vocabulary", "field_types", "former_names", "optional_file", "printable", "process_stat", "upstream"),
+        ("vocabulary", "field_types", "optional_file", "printable", "process_stat", "upstream"),
         ("records", "samples", "batch_systems", "yaml_file"),
         ("machine", "tuning"),
         ("mpis",),
