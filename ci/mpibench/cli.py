@@ -16,7 +16,6 @@ from typer.models import CommandInfo, TyperInfo
 from mpibench.commands import (
     advice,
     cluster,
-    error_rates,
     locate,
     machine,
     planning,
@@ -38,14 +37,14 @@ app = typer.Typer(
 )
 
 #: Modules with commands; ``register`` of each adds its own.
-COMMANDS = (machine, stacks, planning, sessions, verdicts, error_rates, locate, advice, tune, published, cluster)
+COMMANDS = (machine, stacks, planning, sessions, verdicts, locate, advice, tune, published, cluster)
 #: What one wants to commands, both in the order of the help.
 PURPOSES = {
     "Measure": ("doctor", "stacks", "build", "plan", "catalogue", "cluster"),
-    "Look": ("report", "site", "compare", "published", "claims", "parse", "export"),
-    "Decide": ("gate", "expected", "accept", "drift", "rebaseline", "review", "error-rates"),
+    "Look": ("report", "site", "compare", "published", "parse", "export"),
+    "Decide": ("gate", "expected", "accept", "drift", "rebaseline", "review"),
     "Diagnose": ("locate", "guidelines", "tune", "advise", "settings"),
-    "Maintain": ("sessions", "prune", "orphans", "manual"),
+    "Maintain": ("sessions", "prune", "orphans"),
 }
 
 

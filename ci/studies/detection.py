@@ -1,6 +1,6 @@
 """After how many slow nights a slowdown is reported: ``python -m studies.detection``.
 
-Whole jobs of recorded noise are drawn at random, each for a night, as ``mpibench error-rates`` draws them; from one night on
+Whole jobs of recorded noise are drawn at random, each for a night, as ``studies.error_rates`` draws them; from one night on
 all sizes, a band or one size are slower, and the nightly watch is asked night by night until it reports a change. What it
 reports of the nights before is a false alarm.
 """
@@ -14,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
-from mpibench.error_rates import answer, noise
-from mpibench.error_rates.draws import job_medians, patterns
-from mpibench.error_rates.nights import change_points
-from mpibench.error_rates.noise import Trace
-from mpibench.error_rates.shares import share_interval
 from mpibench.statistics.two_sides import Array
 from mpibench.verdicts.policy import Policy
 from mpibench.watch import drift
 from reframe_tests.harness.sites.site import ROOT
+from studies.error_rates import answer, noise
+from studies.error_rates.draws import job_medians, patterns
+from studies.error_rates.nights import change_points
+from studies.error_rates.noise import Trace
+from studies.error_rates.shares import share_interval
 
 NOISE = ROOT / "ci" / "tests" / "data" / "golden_noise" / "repeats.parquet"
 SLOWDOWNS_PERCENT = (3.0, 5.0, 10.0, 20.0)
@@ -106,7 +106,7 @@ def _cell(percent: float, waited: Sequence[float]) -> str:
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--noise", type=Path, default=NOISE, help="recorded noise, as of mpibench error-rates")
+    parser.add_argument("--noise", type=Path, default=NOISE, help="recorded noise, as of python -m studies.error_rates")
     parser.add_argument("--draws", type=int, default=20, help="histories of nights")
     options = parser.parse_args()
     for line in lines(options.noise, options.draws):

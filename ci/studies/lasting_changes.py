@@ -13,14 +13,14 @@ import argparse
 import numpy as np
 from numpy.typing import NDArray
 
-from mpibench.error_rates import answer, noise
-from mpibench.error_rates.draws import job_medians
-from mpibench.error_rates.noise import Trace
 from mpibench.statistics.prediction import FEWEST_SESSIONS
 from mpibench.statistics.two_sides import Array
 from mpibench.verdicts import lasting_changes
 from mpibench.verdicts.policy import Policy
 from reframe_tests.harness.sites.site import ROOT
+from studies.error_rates import answer, noise
+from studies.error_rates.draws import job_medians
+from studies.error_rates.noise import Trace
 
 NOISE = ROOT / "ci" / "tests" / "data" / "golden_noise" / "repeats.parquet"
 #: Nights before the loss, and nights that are judged after it.

@@ -3,7 +3,7 @@
 Four curves of six sizes: what a night does to all, to each curve and to each metric, as wide each, scaled to 1 % for a typical
 metric; margin 2 %. Every draw is new. Asked is the nightly search as the gate asks it, each night of ``--years`` years in
 which nothing changes; ``--draws`` histories of 60 nights and 3, 5 or 8 slower ones; and as many acceptances of each history and
-candidate (:func:`mpibench.error_rates.draws.measure`). ``--noise`` asks the search the same of nights drawn from a recording.
+candidate (:func:`studies.error_rates.draws.measure`). ``--noise`` asks the search the same of nights drawn from a recording.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from mpibench.error_rates import answer, noise
-from mpibench.error_rates.draws import SLOWDOWNS_PERCENT, job_medians, measure, patterns
-from mpibench.error_rates.nights import YEAR, change_points, nights_called
-from mpibench.error_rates.noise import NoiseCurve, Trace
-from mpibench.error_rates.shares import Setting
 from mpibench.statistics.two_sides import Array
 from mpibench.verdicts.policy import Policy
 from mpibench.watch.gate import REMEMBERED_NIGHTS
+from studies.error_rates import answer, noise
+from studies.error_rates.draws import SLOWDOWNS_PERCENT, job_medians, measure, patterns
+from studies.error_rates.nights import YEAR, change_points, nights_called
+from studies.error_rates.noise import NoiseCurve, Trace
+from studies.error_rates.shares import Setting
 
 SIZES: list[int | None] = [8, 256, 4096, 32768, 1 << 20, 1 << 22]
 CURVES, SPREAD = 4, 0.01
@@ -92,7 +92,7 @@ def lines(name: str, drawn: Drawn, asked: argparse.Namespace, policy: Policy) ->
     if shares:
         yield f"{name}: {100 * np.mean(shares):.2f} % of nights of {len(shares)} years, {sum(map(bool, shares))} years with one"
     yield from nights_until_found(drawn, asked.draws, policy, asked.seed) if asked.draws else ()
-    if name not in KINDS:  # recorded sessions are each drawn once: that is what mpibench error-rates does
+    if name not in KINDS:  # recorded sessions are each drawn once: that is what python -m studies.error_rates does
         return
     trace = drawn(JOBS, np.random.default_rng(asked.seed))
     for history in asked.history:
@@ -111,7 +111,7 @@ def main() -> None:
     """Print the rates."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=KINDS, action="append", default=[])
-    parser.add_argument("--noise", type=Path, help="recorded noise, as of mpibench error-rates")
+    parser.add_argument("--noise", type=Path, help="recorded noise, as of python -m studies.error_rates")
     parser.add_argument("--years", type=int, default=40)
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--history", type=int, nargs="*", default=[5, 8, 15, 30])

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from mpibench.error_rates import noise
-from mpibench.error_rates.noise import Trace
-from mpibench.error_rates.shares import share_interval
 from mpibench.statistics import switches
 from mpibench.statistics.two_sides import Array
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import HIGHER
+from studies.error_rates import noise
+from studies.error_rates.noise import Trace
+from studies.error_rates.shares import share_interval
 
 NOISE = ROOT / "ci" / "tests" / "data" / "golden_noise" / "repeats.parquet"
 MARGIN_PERCENT = 2.0
@@ -89,7 +89,7 @@ def lines(path: Path, draws: int) -> Iterator[str]:
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--noise", type=Path, default=NOISE, help="recorded noise, as of mpibench error-rates")
+    parser.add_argument("--noise", type=Path, default=NOISE, help="recorded noise, as of python -m studies.error_rates")
     parser.add_argument("--draws", type=int, default=500, help="bands changed of each curve")
     options = parser.parse_args()
     for line in lines(options.noise, options.draws):

@@ -5,7 +5,7 @@ on the healthy link; then by turns one session on the same link and one with eve
 Each is judged by ``mpibench accept`` against those nights, or without any against the healthy session before it, with the
 policy of the bundled system; with ``--confirm`` what it calls slower or leaves inconclusive is measured again while the link is
 as it was. Prints every decision with its sentences, then the counts; exit status 1 if one of them is wrong. The folder keeps
-database and dataset, so that ``mpibench error-rates`` can be asked about the nights and the healthy sessions.
+database and dataset, so that ``python -m studies.error_rates`` can be asked about the nights and the healthy sessions.
 """
 
 from __future__ import annotations

@@ -64,8 +64,6 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: :type: :class:`str`
     #: :default: ``nightly``
     level = variable(str, value="nightly", loggable=True)
-    #: Its former name, as scripts and stored sessions have it.
-    depth = variable(alias=level, loggable=True)
 
     #: Interleaved executions of each launch inside the job.
     #:
@@ -84,8 +82,6 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: :type: :class:`str`
     #: :default: none
     paired_stack = variable(str, value="", loggable=True)
-    #: Its former name, as scripts and stored sessions have it.
-    rival = variable(alias=paired_stack, loggable=True)
 
     #: Options of the suite's programs, over those of the site (``suite_options`` of the partition's extras).
     #:

@@ -110,30 +110,7 @@ def parse(
     sys.stdout.write(parse_command.parse_files(files, format.value, lambda text: typer.echo(text, err=True)))
 
 
-def manual(
-    context: typer.Context,
-    pages: Annotated[bool, typer.Option("--pages", help="Write the documentation's generated pages instead.")] = False,
-) -> None:
-    """Print the manual page of this command: `mpibench manual | man -l -`, or to a file of MANPATH.
-
-    With --pages the reference pages of docs/ are written that are made of commands, schemas, columns and catalogue.
-    """
-    from importlib.metadata import version
-
-    from typer.core import TyperGroup
-
-    from mpibench.listings import manual as pages_of
-
-    program = context.find_root().command
-    assert isinstance(program, TyperGroup)
-    if pages:
-        for path in pages_of.write_pages(program):
-            typer.echo(path)
-        return
-    typer.echo(pages_of.man_page(program, version("mpibench")), nl=False)
-
-
 def register(program: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (doctor, orphans, catalogue, parse, manual):
+    for command in (doctor, orphans, catalogue, parse):
         program.command()(command)

@@ -20,7 +20,7 @@ comparison's error, which is the correlation of the two errors. With 15 sessions
 with one it is 0.5, and a baseline that happened to be fast refuses twice. What lasts longer than both jobs is shared
 likewise. Judged again are only the called curves, so each is tested among fewer and at the same level: that helps p. On the
 noise of ``ci/tests/data/golden_noise`` at a spread of 1 % one job against one with jobs 5 % slower is refused at once in 80 %
-of draws on eth1g and twice in 71 % (p²: 64 %), unchanged in none (400 draws, ± 5). ``mpibench error-rates`` gives f
+of draws on eth1g and twice in 71 % (p²: 64 %), unchanged in none (400 draws, ± 5). ``python -m studies.error_rates`` gives f
 (``sessions_refused_percent``), p (``found_percent``) and what both ways of measuring again refuse and find
 (``confirmed_refused_percent``, ``confirmed_found_percent``) on a site's own history.
 """

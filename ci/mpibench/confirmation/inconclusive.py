@@ -23,7 +23,7 @@ Where nothing has changed a session is refused by this rule with at most the pol
 another and whenever the measuring ends: ``C(n + k, k)`` for as long as all k are slower, and 0 afterwards, is on average 1
 after each session, so that its mean over the m ever exceeds ``1 / rate`` with a probability of at most ``rate`` (J. Ville,
 Étude critique de la notion de collectif, 1939; of some of many: R. Wang, A. Ramdas, False Discovery Rate Control with E-values,
-J. R. Stat. Soc. B 84 (2022) 822-852). ``mpibench error-rates`` draws whole sessions. What lasts longer than all k sessions,
+J. R. Stat. Soc. B 84 (2022) 822-852). ``studies.error_rates`` draws whole sessions. What lasts longer than all k sessions,
 such as an hour's traffic of somebody else, makes them no exchangeable sessions and is refused.
 """
 

@@ -22,7 +22,7 @@ from rich.text import Text
 from mpibench import own_reframe
 from mpibench.listings import beside, coverage
 from mpibench.stacks import modules, releases
-from reframe_tests.harness import batch_systems, former_names, records
+from reframe_tests.harness import batch_systems, records
 from reframe_tests.harness.cascade import fitting as below_mpi
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.evidence.rank_records import parse_cpus
@@ -323,13 +323,9 @@ def check_references(system: str, here: bool, root: Path) -> Iterator[Finding]:
         return
     try:
         named = references.stacks_of(site.read_references(system, root))
-        former = site.former_names_in_references(system, root)
     except BadInput as error:
         yield Finding("references", MISSING, str(error))
         return
-    for test in former:
-        what = f"{path}: '{test}' is the former name of '{former_names.present(test)}' and still read; rename it in the file"
-        yield Finding("references", NOTE, what)
     registered = {stack.name for stack in stack_metadata.discover(root)[0]}
     for stack, count in named.items():
         if stack not in registered:

@@ -66,7 +66,7 @@ def confirm_minutes(text: str) -> float:
 def check(options: Sequence[str]) -> None:
     """Refuse what would make a night something else, before anything is measured.
 
-    :raises BadInput: an option that a night sets itself, a bad label, or a test's former name.
+    :raises BadInput: an option that a night sets itself, a bad label, or suite options that ReFrame would take in part.
     """
     for word in options:
         name = word.partition("=")[0]

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from reframe_tests.harness import former_names
 from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites import planned_cases, reference_keys
 from reframe_tests.harness.vocabulary import ROOT, BadInput
@@ -96,9 +95,7 @@ def parse(text: str) -> Listing:
     systems = {found["system"] for found in lines}
     if len(systems) > 1:
         raise BadInput(f"ReFrame lists cases of {len(systems)} systems ({', '.join(sorted(systems))}), and a plan is for one.")
-    cases = {
-        ListedCase(found["partition"], found["stack"], former_names.present_display_name(found["name"])) for found in lines
-    }
+    cases = {ListedCase(found["partition"], found["stack"], found["name"]) for found in lines}
     return Listing(next(iter(systems), ""), tuple(sorted(cases)))
 
 

@@ -271,7 +271,7 @@ def level_and_repeats(words: Sequence[str]) -> tuple[str, int]:
     level, repeats = "nightly", "3"
     for text in arguments(words, {"-S": "setvar"})["setvar"]:
         name, _, value = text.partition("=")
-        level = value if name.rpartition(".")[2] in ("level", "depth") else level
+        level = value if name.rpartition(".")[2] == "level" else level
         repeats = value if name.rpartition(".")[2] == "repeats" else repeats
     if level not in catalogue.LEVELS:
         raise BadInput(f"there is no level '{level}'; choose one of {', '.join(catalogue.LEVELS)}.")

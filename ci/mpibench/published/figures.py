@@ -3,7 +3,7 @@
 The papers print tables and single figures, no whole outputs, and nobody has the machines. So nothing is run or parsed here, and
 nothing is evidence of anything: each figure is compared, as printed, with the line rate, the payload limit and the least
 efficiency of the fabric it was measured on (``site_configs/<system>/system.py``). Only figures with a message size on a
-fabric with a line rate can be; what a paper says in words is asked by :mod:`claims`.
+fabric with a line rate can be.
 """
 
 from __future__ import annotations
@@ -93,10 +93,7 @@ def curves(system: str, root: Path = site.ROOT) -> list[PrintedBandwidth]:
             point = (value.message_bytes, value.number * MB_PER_S[value["quantity"]])
             found[key] = replace(curve, points=(*curve.points, point))
     if not found:
-        raise BadInput(
-            f"the paper of '{system}' prints no bandwidth of a size on a link with a line rate; ask its sentences with "
-            f"'mpibench claims {system}'."
-        )
+        raise BadInput(f"the paper of '{system}' prints no bandwidth of a size on a link with a line rate.")
     return list(found.values())
 
 

@@ -143,9 +143,9 @@ def _machine(case: Case) -> dict[str, Any]:
 def _measured_how(case: Case) -> dict[str, Any]:
     """At which level the case measured and with what: two sessions that differ in it are not the same measurement.
 
-    ``depth`` is the former name of the level, which sessions stored until then have, and the dataset throughout.
+    In the dataset the level is called ``depth``.
     """
-    level, measured_with = case.entry.get("level", case.entry.get("depth")), case.entry.get("measured_with")
+    level, measured_with = case.entry.get("level"), case.entry.get("measured_with")
     facts = {"depth": level} if isinstance(level, str) else {}
     return {**facts, "measured_with": measured_with} if isinstance(measured_with, dict) and measured_with else facts
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import polars as pl
 
-from reframe_tests.harness import former_names
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -338,11 +337,11 @@ def _major(version: str) -> int:
 
 
 def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
-    """Rows of readable files, the partition columns included; tests are called as they are today."""
+    """Rows of readable files, the partition columns included."""
     whole = pl.Schema({**SCHEMAS[table], **PARTITION_SCHEMA})
     if not paths:
         return pl.LazyFrame(schema=whole)
-    rows = pl.scan_parquet(
+    return pl.scan_parquet(
         list(paths),
         hive_partitioning=True,
         hive_schema=PARTITION_SCHEMA,
@@ -351,14 +350,6 @@ def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
         extra_columns="ignore",
         cast_options=pl.ScanCastOptions(missing_struct_fields="insert", extra_struct_fields="ignore"),
     ).select(whole.names())
-    return rows.with_columns(_present_names(pl.col(TEST))) if TEST in SCHEMAS[table] else rows
-
-
-def _present_names(names: pl.Expr) -> pl.Expr:
-    """Display names with the names that their tests have today."""
-    for pattern, name in former_names.patterns():
-        names = names.str.replace(pattern, name)
-    return names
 
 
 def scan(folder: str | Path, table: str, systems: Sequence[str] | None = None) -> pl.LazyFrame:

@@ -12,18 +12,14 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 
-from reframe_tests.harness import former_names
-
 from .sessions import Session
 
 #: Folder of the tests; a search path that ends in it is all of them.
 WHOLE_SUITE = "reframe_tests"
 _PATH = "--checkpath"
-#: Options that name tests.
-_NAMES = ("--name", "--exclude", "--setvar")
 #: Variables that say how a case is measured; with any other one, tests run elsewhere, measure something else, or are judged by
 #: something else than their references.
-MEASURING = ("level", "repeats", "limit_s", "paired_stack", *former_names.SETTINGS)
+MEASURING = ("level", "repeats", "limit_s", "paired_stack")
 
 
 #: The tag that every test has (``FabricTest.select_cases``). ``production`` leaves some out: whole for a night, whose mode says
@@ -67,15 +63,13 @@ _FLAGS = "rRvqVlL"
 def narrowing(command_line: str) -> tuple[str, ...]:
     """The options that make a session partial, each as ``--name=ImbPointToPoint``, in order.
 
-    A test is named as it is today, so that the same selection reads the same before and after it was given another name.
-
     :param command_line: ReFrame's, quoted as for a shell.
     """
     try:
         words = shlex.split(command_line)[1:]
     except ValueError:
         return (command_line,)  # no shell would take it: nobody knows what was asked for
-    given = [(long, former_names.present_option(value) if long in _NAMES else value) for long, value in _options(words)]
+    given = list(_options(words))
     counting = [(long, value) for long, value in given if NARROWING[long][2](value)]
     # Search paths add up: beside the whole suite another one takes nothing away.
     whole = any(option == _PATH and (option, value) not in counting for option, value in given)

@@ -18,7 +18,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reframe_tests.harness import former_names
 from reframe_tests.harness.pairs.pair_values import PairMap, read_pair_map
 from reframe_tests.harness.printable import one_line, printable_data
 from reframe_tests.harness.samples import MISSING, Evidence, ReferenceCheck, Sample, read_evidence, read_gates, read_samples
@@ -93,8 +92,8 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Display name with parameters; that of today where the test had another (:mod:`.former_names`)."""
-        return former_names.present_display_name(self._text("name") or self._text("display_name"))
+        """Display name with parameters."""
+        return self._text("name") or self._text("display_name")
 
     @property
     def system(self) -> str:

@@ -34,7 +34,7 @@ TRIM = 0.2
 MOST_BORROWED = 4.0
 #: What a borrowed degree of freedom counts when an interval is drawn, for the same reason: with 1.0 nominal 95 % intervals
 #: held the truth in 92.4 to 94.4 % of recorded noise with 3, 5 and 10 repeats, with 0.7 in 93.1 to 95.0 %, each curve drawn by
-#: itself (whole jobs, as sessions come, are what ``mpibench error-rates`` draws).
+#: itself (whole jobs, as sessions come, are what ``python -m studies.error_rates`` draws).
 BORROWED_WORTH = 0.7
 #: Relative resolution of printed values (IMB prints two decimals): a spread of zero is a rounding, no certainty.
 LEAST_SPREAD = 0.001

@@ -17,7 +17,6 @@ import polars as pl
 
 from reframe_tests.harness import yaml_file
 from reframe_tests.harness.printable import first_line, one_line
-from reframe_tests.harness.sites import references
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..results import session_values
@@ -211,7 +210,7 @@ def _system(root: Path, start: str, system: str, files: Sequence[str], dataset: 
     name = f"site_configs/{system}/{_REFERENCES}"
     path = root / name
     before, after = (
-        references.with_present_names(name, yaml_file.parse_mapping(text, name)) if text.strip() else {}
+        yaml_file.parse_mapping(text, name) if text.strip() else {}
         for text in (_before(root, start, name), path.read_text() if path.is_file() else "")
     )
     entries = _compare(dict(_entries(before)), dict(_entries(after)))

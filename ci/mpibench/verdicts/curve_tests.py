@@ -1,4 +1,4 @@
-"""Tests of curves, and what they decide: the one decision that ``accept``, ``compare`` and ``error-rates`` share.
+"""Tests of curves, and what they decide: the one decision that ``accept`` and ``compare`` share.
 
 A curve is tested at each size, in each window of three neighbours, in each band and as a whole, on the units' own means, so
 that disturbances the sizes of one unit share count once. What a unit is depends on what there is (:func:`choose_units`):

@@ -83,7 +83,6 @@ def propose(
     present = yaml_file.parse_mapping(before, str(path)) if there else {}
     described = systems.find(name, root)
     references.check_file(str(path), present, described)
-    present = references.with_present_names(str(path), present)
     after = copy.deepcopy(present)
     learned = kept = refused = unjudged = 0
     for (*key, _direction, _quantity), rows in jobs.group_by([*_INDEX, "metric", "direction", "quantity"], maintain_order=True):

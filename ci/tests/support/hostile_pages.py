@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import synthetic_session as synthetic
-from mpibench.error_rates import page as error_rates_page
 from mpibench.published.curves import Curve
 from mpibench.report import report
 from mpibench.results import session_values, sessions
 from mpibench.verdict_pages import acceptance_page, acceptance_record, compare
 from mpibench.verdicts import accept, pairing
 from reframe_tests.harness.stacks.stack import Stack
+from studies.error_rates import page as error_rates_page
 from synthetic_report import HOSTILE, changed, session_of
 from synthetic_verdicts import write_session
 

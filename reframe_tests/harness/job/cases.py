@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from reframe.core.exceptions import ReframeError, SkipTestError
@@ -57,7 +56,7 @@ def find_references(test: Any) -> dict[str, references.Reference]:
     where = (type(test).__name__, test.current_partition.fullname, test.current_environ.name)
     try:
         faults = site.reference_faults(test.current_system.name)
-        file = site.references_for_reframe(test.current_system.name, Path(test.stagedir))
+        file = site.references_for_reframe(test.current_system.name)
     except references.ReferenceError as error:
         raise ReframeError(str(error)) from None
     for fault in faults:

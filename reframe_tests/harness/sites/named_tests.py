@@ -1,50 +1,20 @@
-"""Tests that ReFrame's command line names as they were called before: ReFrame would find or set nothing, and pass."""
+"""Options of ReFrame's command line, and the suite options among them that ReFrame would read otherwise than they are meant."""
 
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Mapping, Sequence
 
-from .. import former_names
 from ..vocabulary import BadInput
-
-#: Options that look stored sessions up, in which tests have the names of their time.
-_STORED = re.compile(r"--((list|describe|delete)-stored-|performance-compare).*")
-#: Options that name tests by a regular expression, and as which attribute they are parsed.
-_PATTERNS = {"-n": "name", "-x": "exclude"}
 
 
 def check(words: Sequence[str]) -> None:
-    """Refuse a former name where today's is needed.
-
-    That is a ``-n`` or ``-x`` that fits the former name and not today's, and a ``-S TEST.VAR=`` of a former name. The patterns
-    fit anywhere in a display name (``re.search``; ReFrame 4.10, ``frontend/filters.py``): ``-n PointToPoint`` finds
-    ``ImbPointToPoint`` as well, ``-n ^PointToPoint`` finds nothing.
+    """Refuse suite options that ReFrame would take in part: of two values for one name it takes the last without a word.
 
     :param words: ReFrame's command line without the program.
-    :raises BadInput: naming the option, the former name and today's.
     """
-    if any(_STORED.fullmatch(word) for word in words):
-        return
-    known = arguments(words, {**_PATTERNS, "-S": "setvar"})
-    _check_suite_options(known["setvar"])
-    for former, name in former_names.TESTS.items():
-        for option, attribute in _PATTERNS.items():
-            for text in known[attribute]:
-                if _misses(text, former, name):
-                    raise BadInput(f"{option} {text} means '{former}', which is called '{name}' now: correct the pattern.")
-        for text in known["setvar"]:
-            if text.startswith(f"{former}."):
-                raise BadInput(
-                    f"-S {text} means '{former}', which is called '{name}' now: write -S {name}{text[len(former) :]}."
-                )
-
-
-def _check_suite_options(settings: Sequence[str]) -> None:
-    """Of two values for one name ReFrame takes the last without a word; for what has no value it prints its own stack."""
     seen: set[str] = set()
-    for text in settings:
+    for text in arguments(words, {"-S": "setvar"})["setvar"]:
         variable, _, value = text.partition("=")
         if variable.rpartition(".")[2] != "suite_options":
             continue
@@ -71,18 +41,3 @@ def arguments(words: Sequence[str], options: Mapping[str, str]) -> dict[str, lis
     except argparse.ArgumentError:
         known = {}
     return {long: known.get(long, []) for long in options.values()}
-
-
-def _misses(text: str, former: str, name: str) -> bool:
-    """Whether a pattern names a test as it was called before and does not fit what it is called now.
-
-    Only what stands before the parameters (``%``) or the number of a variant (``@``) is asked.
-    """
-    head, variant = re.split("[%@]", text)[0], text.partition("@")[2]
-    if variant.isdigit():
-        return head == former
-    try:
-        pattern = re.compile(head)
-    except re.error:
-        return False
-    return former in head and bool(pattern.search(former)) and not pattern.search(name)

@@ -15,7 +15,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .. import former_names
 from ..suites import benchmark, catalogue, node_memory
 from ..vocabulary import ALL_NODES, PINNING_POLICIES, SCOPE_NODE, Quantity
 
@@ -72,7 +71,7 @@ def _metrics(group: str) -> Mapping[str, tuple[Quantity, frozenset[int | None]]]
 
 def quantity_of(test: str, metric: str) -> Quantity | None:
     """Quantity of a metric; ``None`` if the test never gives one of that name and size."""
-    found, test = _METRIC.fullmatch(metric), former_names.present(test)
+    found = _METRIC.fullmatch(metric)
     if not found or test not in tests():
         return None
     size = int(found["size"]) if found["size"] else None
@@ -93,7 +92,6 @@ def problems(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> Iterato
     :param system: the system's description; ``None`` where there is none, and then only test, pinning and metric are asked.
     """
     test, partition, stack, fabric, nodes, ppn, pinning, metric = keys
-    test = former_names.present(test)
     if test not in tests():
         yield f"there is no test '{test}'{_meant(test, tests())}"
         return

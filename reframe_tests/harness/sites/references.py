@@ -4,7 +4,7 @@ physics
     Fraction of the fabric's line rate x rails, from the site's own description; computed, never learned.
 learned
     ``site_configs/<system>/references.yaml``, read by ReFrame through ``$ref``/``$index``, each entry with its
-    provenance (session, date, n, spread). A test may stand there under a name it had before (:mod:`.former_names`).
+    provenance (session, date, n, spread).
 
 A metric that no layer knows is recorded; that is never called a pass of a gate.
 """
@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .. import former_names
 from ..machine.fabric import ANY_PINNING, Fabric
 from ..mpis import registry as mpis
 from ..samples import FAIL, NO_REFERENCE, PASS, ReferenceCheck
@@ -153,13 +152,16 @@ def find_faults(path: str, content: Any, system: Mapping[str, Any] | None = None
         wanted = "expected a mapping of test names at the top; see site_configs/generic/references.yaml"
         yield ReferenceFault((), f"{path}: {wanted}.")
         return
-    provenance = _origins(content)
+    provenance = content.get("provenance", {})
+    if not isinstance(provenance, Mapping):
+        yield ReferenceFault((), f"{path}: 'provenance' must be a mapping of test names.")
+        return
     for test, entries in content.items():
         if test == "provenance":
             continue
         if not isinstance(entries, Mapping) or tuple(entries.get("$index") or ()) != INDEX:
             sentence = f"{path}: key '{test}.$index' must be {list(INDEX)}; the tests are looked up by it."
-            yield ReferenceFault((former_names.present(test),), sentence)
+            yield ReferenceFault((test,), sentence)
             continue
         for keys, value in _leaves(entries, (test,)):
             if keys[1:] and keys[1] == "$index":
@@ -167,50 +169,7 @@ def find_faults(path: str, content: Any, system: Mapping[str, Any] | None = None
             try:
                 _check_entry(path, keys, value, provenance, system)
             except ReferenceError as error:
-                yield ReferenceFault((former_names.present(test), *keys[1:]), str(error))
-
-
-def with_present_names(path: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """A checked references.yaml with the names that its tests have today, in its order; a test under both names is one.
-
-    Of an entry under both names, the origin under today's counts.
-
-    :raises ReferenceError: an entry has another value under each name.
-    """
-    for former, name in former_names.TESTS.items():
-        older, newer = (dict(_leaves(content.get(test, {}), ())) for test in (former, name))
-        for keys, value in older.items():
-            if value != newer.get(keys, value):
-                raise ReferenceError(
-                    f"{path}: '{'.'.join(map(str, keys))}' is {value} under '{former}' and {newer[keys]} under '{name}', and "
-                    f"'{former}' is the former name of '{name}': remove one of the two."
-                )
-    tests = {test: entries for test, entries in content.items() if test != "provenance"}
-    origins = _origins(content)
-    return {**_under_present_names(tests), **({"provenance": origins} if origins else {})}
-
-
-def _origins(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file says of where its entries come from, by test under today's name; empty where that is no mapping."""
-    origins = content.get("provenance")
-    return _under_present_names(origins) if isinstance(origins, Mapping) else {}
-
-
-def _under_present_names(trees: Mapping[str, Any]) -> dict[str, Any]:
-    """Trees by test; where there are two of one test, today's name goes before."""
-    found: dict[str, Any] = {former_names.present(test): {} for test in trees}
-    for test in sorted(trees, key=lambda test: test not in former_names.TESTS):
-        name = former_names.present(test)
-        found[name] = _joined(found[name], trees[test], 1)
-    return found
-
-
-def _joined(under: Any, over: Any, level: int) -> Any:
-    """Two trees as one; an entry of both is that of ``over``."""
-    if level == LEVELS or not (isinstance(under, Mapping) and isinstance(over, Mapping)):
-        return over
-    shared = {key: _joined(under[key], over[key], level + 1) for key in under.keys() & over.keys()}
-    return {**under, **over, **shared}
+                yield ReferenceFault(keys, str(error))
 
 
 def stacks_of(content: Any) -> dict[str, int]:
@@ -229,9 +188,7 @@ def _leaves(node: Any, keys: tuple[Any, ...]) -> list[tuple[tuple[Any, ...], Any
     return [leaf for key, value in node.items() for leaf in _leaves(value, (*keys, key))]
 
 
-def _check_entry(
-    path: str, keys: tuple[Any, ...], value: Any, provenance: Mapping[str, Any], system: Mapping[str, Any] | None
-) -> None:
+def _check_entry(path: str, keys: tuple[Any, ...], value: Any, provenance: Any, system: Mapping[str, Any] | None) -> None:
     name = ".".join(str(key) for key in keys)
     if len(keys) != LEVELS:
         raise ReferenceError(
@@ -247,8 +204,8 @@ def _check_entry(
     assert quantity is not None  # or the key would have been a problem
     if problem := _wrong_value(value, quantity):
         raise ReferenceError(f"{path}: '{name}': {problem}.")
-    source: Any = provenance
-    for key in (former_names.present(keys[0]), *keys[1:]):
+    source = provenance
+    for key in keys:
         source = source.get(key) if isinstance(source, Mapping) else None
     wanted = {"session", "date", "n", "spread"}
     if not (isinstance(source, Mapping) and wanted <= set(source)):

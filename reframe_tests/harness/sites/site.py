@@ -15,9 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
-from .. import batch_systems, former_names, optional_file, yaml_file
+from .. import batch_systems, optional_file, yaml_file
 from ..schedulers import spool
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
@@ -113,8 +111,6 @@ def references_file(system_name: str, root: Path = ROOT) -> Path:
 def read_references(system_name: str, root: Path = ROOT) -> Mapping[str, Any]:
     """A system's learned references, checked against its description; empty where it keeps none.
 
-    Tests are there under the names they have today, whatever the file calls them.
-
     :raises ReferenceError: if it cannot be read, or an entry would never be looked up or can hold nothing.
     """
     learned = _learned(system_name, root)
@@ -131,37 +127,18 @@ def reference_faults(system_name: str, root: Path = ROOT) -> tuple[references.Re
     return _learned(system_name, root).faults
 
 
-def former_names_in_references(system_name: str, root: Path = ROOT) -> tuple[str, ...]:
-    """Names that tests had before and a system's learned references still use.
+def references_for_reframe(system_name: str, root: Path = ROOT) -> Path | None:
+    """File in which ReFrame finds a system's learned references; ``None`` where the system keeps none.
 
     :raises ReferenceError: if they cannot be read.
     """
-    return _learned(system_name, root).former
-
-
-def references_for_reframe(system_name: str, folder: Path, root: Path = ROOT) -> Path | None:
-    """File in which ReFrame, which looks for the name of a test's class, finds a system's learned references.
-
-    :param folder: for a copy, where the system's own file uses former names.
-    :returns: ``None`` where the system keeps none.
-    :raises ReferenceError: if they cannot be read.
-    """
-    learned = _learned(system_name, root)
-    if not learned.content:
-        return None
-    path = references_file(system_name, root)
-    if not learned.former:
-        return path
-    copy = folder / path.name
-    copy.write_text(yaml.safe_dump(learned.content, sort_keys=False), encoding="utf-8")
-    return copy
+    return references_file(system_name, root) if _learned(system_name, root).content else None
 
 
 class _Learned(NamedTuple):
-    """Learned references under today's names, the former names in their file, and what is wrong with it."""
+    """Learned references and what is wrong with them."""
 
     content: Mapping[str, Any]
-    former: tuple[str, ...]
     faults: tuple[references.ReferenceFault, ...]
 
 
@@ -170,7 +147,7 @@ def _learned(system_name: str, root: Path) -> _Learned:
     path = references_file(system_name, root)
     describing = (path, path.with_name("system.py"), fabrics_file.path_of(system_name, root), *centres.files(root))
     stamps = tuple((file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else None for file in describing)
-    return _read_references(path, system_name, root, stamps) if optional_file.is_there(path) else _Learned({}, (), ())
+    return _read_references(path, system_name, root, stamps) if optional_file.is_there(path) else _Learned({}, ())
 
 
 @lru_cache(maxsize=16)
@@ -180,8 +157,7 @@ def _read_references(path: Path, system_name: str, root: Path, stamps: tuple[obj
     except BadInput as error:
         raise references.ReferenceError(str(error)) from None
     faults = tuple(references.find_faults(str(path), content, systems.find(system_name, root)))
-    former = tuple(test for test in content if test in former_names.TESTS)
-    return _Learned(references.with_present_names(str(path), content), former, faults)
+    return _Learned(content, faults)
 
 
 def most_jobs(environ: Mapping[str, str] = os.environ) -> int | None:

@@ -302,10 +302,8 @@ def test_what_an_upgrade_may_change_is_kept_by_name() -> None:
     assert dataset._machine(dataclasses.replace(case, proof=proof)) == {"machine": said}
 
 
-@pytest.mark.parametrize("stored", [{"depth": "smoke"}, {"level": "smoke", "depth": "smoke"}, {"level": "smoke"}])
-def test_the_level_and_what_it_was_measured_with_are_kept(stored: dict[str, str]) -> None:
-    """A level was once stored as depth; the dataset's key is that of all its sessions."""
-    entry = {"uuid": "u", "result": "pass", "system": "s", **stored, "measured_with": {"commit": "12ab"}}
+def test_the_level_and_what_it_was_measured_with_are_kept() -> None:
+    entry = {"uuid": "u", "result": "pass", "system": "s", "level": "smoke", "measured_with": {"commit": "12ab"}}
     session = session_of(synthetic.case())
     rows = dataset._case_rows(session, [sessions.Case("u", 0, entry, {"fabric": "lo"}, (), None, ())])
     assert json.loads(rows[0]["condition"]) == {"depth": "smoke", "fabric": "lo", "measured_with": {"commit": "12ab"}}

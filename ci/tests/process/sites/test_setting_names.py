@@ -1,4 +1,4 @@
-"""Settings of the tests under their names and their former ones; the stacks are only files."""
+"""What settings of the tests do; the stacks are only files."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ def run(tmp_path: Path, run_reframe: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-@pytest.mark.parametrize("option", ["paired_stack", "rival"])
-def test_launches_of_both_stacks_are_in_one_job(tmp_path: Path, run: Callable[..., Any], option: str) -> None:
-    result = run("--dry-run", "-S", f"{option}=two-system")
+def test_launches_of_both_stacks_are_in_one_job(tmp_path: Path, run: Callable[..., Any]) -> None:
+    result = run("--dry-run", "-S", "paired_stack=two-system")
     assert result.returncode == 0, result.stdout + result.stderr
     [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
     mine, theirs = (script.count(f"{tmp_path}/{name}/bin/mpirun -np 2") for name in ("one", "two"))
@@ -50,16 +49,14 @@ def test_a_session_is_stored_as_before(tmp_path: Path, run: Callable[..., Any]) 
     assert result.returncode == 1, result.stdout + result.stderr
     one, two = sessions.read_session(tmp_path / "results.db").cases
     assert (one.stack, two.stack, two.uuid) == ("one-system", "two-system", f"{one.uuid}:rival")
-    assert (one.entry["rival"], one.entry["paired_stack"]) == ("two-system", "two-system")
-    assert (one.entry["depth"], one.entry["level"]) == ("smoke", "smoke")
+    assert (one.entry["paired_stack"], one.entry["level"]) == ("two-system", "smoke")
     assert one.entry["condition"]["in_turn_with"] == "two-system"
 
 
-@pytest.mark.parametrize("option", ["level", "depth"])
-def test_the_level_chooses_what_is_measured(tmp_path: Path, run: Callable[..., Any], option: str) -> None:
-    result = run("--dry-run", "-S", f"{option}=acceptance")
+def test_the_level_chooses_what_is_measured(tmp_path: Path, run: Callable[..., Any]) -> None:
+    result = run("--dry-run", "-S", "level=acceptance")
     assert result.returncode == 0, result.stdout + result.stderr
     [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
     assert "-iter 2000,80,2000" in script
-    refused = run("--dry-run", "-S", f"{option}=deep")
+    refused = run("--dry-run", "-S", "level=deep")
     assert "'deep' is not a level; there are smoke, nightly, acceptance." in refused.stdout

@@ -1,4 +1,4 @@
-"""``mpibench error-rates``: noise is read as it is, drawn jointly, and judged by the decision of ``accept``."""
+"""``python -m studies.error_rates``: noise is read as it is, drawn jointly, and judged by the decision of ``accept``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 from scipy import stats
 
 from mpibench import cli
-from mpibench.error_rates import answer, draws, history, nights, noise, shares, summary
 from mpibench.verdicts import curve_tests
 from mpibench.verdicts.policy import Policy
 from mpibench.watch import drift
@@ -21,6 +20,8 @@ from mpibench.watch.gate import REMEMBERED_NIGHTS
 from page_reader import Reader
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
+from studies.error_rates import answer, draws, history, nights, noise, shares, summary
+from studies.error_rates.__main__ import main
 from synthetic_verdicts import write_session
 
 RECORDED = ROOT / "ci" / "tests" / "data" / "golden_noise" / "repeats.parquet"
@@ -56,7 +57,7 @@ def table(jobs: int = 24, repeats: int = 3, shared: float = 0.0, own: float = 0.
 
 
 def ask(*words: str, capsys: pytest.CaptureFixture[str]) -> list[dict]:
-    assert cli.main(["error-rates", "--json", *words]) == 0
+    assert main(["--json", *words]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -337,7 +338,7 @@ def test_an_acceptance_judges_all_conditions_together(tmp_path: Path, capsys: py
 def test_the_answer_comes_first_and_in_few_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = write_history(tmp_path, 9)
     page = tmp_path / "rates.html"
-    assert cli.main(["error-rates", *words, "--candidate", "1", "--out", str(page)]) == 0
+    assert main([*words, "--candidate", "1", "--out", str(page)]) == 0
     shown = capsys.readouterr().out
     first, _, rest = shown.partition("\n\n")
     said = " ".join(first.split())
@@ -361,14 +362,14 @@ def test_the_answer_comes_first_and_in_few_sentences(tmp_path: Path, capsys: pyt
 
 def test_few_nights_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = write_history(tmp_path / "one", 1)
-    assert cli.main(["error-rates", *words]) == cli.BAD_INPUT
+    assert main([*words]) == cli.BAD_INPUT
     assert "nothing that was measured in 2 sessions (2 of one each, the first: eth1g" in capsys.readouterr().err
     words = write_history(tmp_path, 4)
-    assert cli.main(["error-rates", *words]) == cli.BAD_INPUT
+    assert main([*words]) == cli.BAD_INPUT
     assert (
         "4 jobs at most, and --history 5 with --candidate 1 needs 6: ask for fewer, or measure more" in capsys.readouterr().err
     )
-    assert cli.main(["error-rates", *words, "--history", "3", "--candidate", "1"]) == 0
+    assert main([*words, "--history", "3", "--candidate", "1"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "Whether the nightly gate cries wolf cannot be said: too few nights for any change to be found." in shown
     assert "too few" in shown
@@ -377,7 +378,7 @@ def test_few_nights_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_a_page_that_cannot_be_written_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table().write_csv(tmp_path / "noise.csv")
     words = ("--noise", str(tmp_path / "noise.csv"), "--draws", "2", "--spread", "0", "--history", "5", "--candidate", "1")
-    assert cli.main(["error-rates", *words, "--out", str(tmp_path / "noise.csv" / "x.html")]) == cli.BAD_INPUT
+    assert main([*words, "--out", str(tmp_path / "noise.csv" / "x.html")]) == cli.BAD_INPUT
     assert f"cannot write {tmp_path}/noise.csv/x.html" in capsys.readouterr().err
 
 
@@ -389,7 +390,7 @@ def test_a_systems_own_history_is_asked_by_stratum(tmp_path: Path, capsys: pytes
     (row,) = ask(*words, "--history", "6", "--candidate", "1", capsys=capsys)
     assert (row["fabric"], row["history_jobs"]) == ("eth1g (openmpi-spack 5.0.10 on node, lock hash-5.)", 6)
     assert row["spread_percent"] is None
-    assert cli.main(["error-rates", *words, "--history", "6", "--candidate", "1"]) == 0
+    assert main([*words, "--history", "6", "--candidate", "1"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "as recorded" in shown
     assert "left out: eth1g (openmpi-spack 5.0.11 on node, lock hash-5.): one session" in shown
@@ -446,7 +447,7 @@ def test_what_verdicts_do_not_pool_is_not_drawn_together(tmp_path: Path) -> None
 )
 def test_bad_noise_is_one_sentence(change, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(table()).write_csv(tmp_path / "noise.csv")
-    assert cli.main(["error-rates", "--noise", str(tmp_path / "noise.csv")]) == cli.BAD_INPUT
+    assert main(["--noise", str(tmp_path / "noise.csv")]) == cli.BAD_INPUT
     assert sentence in capsys.readouterr().err
 
 
@@ -456,7 +457,7 @@ def test_a_file_that_is_too_large_is_one_sentence(
     path = tmp_path / "noise.csv"
     table().write_csv(path)
     monkeypatch.setattr(noise, "MOST_ROWS", 431)
-    assert cli.main(["error-rates", "--noise", str(path)]) == cli.BAD_INPUT
+    assert main(["--noise", str(path)]) == cli.BAD_INPUT
     assert "has 432 rows, more than 431: give one fabric, or fewer repeats" in capsys.readouterr().err
     # Few rows may ask for many cells: a job of many repeats beside many jobs of one.
     long = pl.concat([table(jobs=2, repeats=70), table(jobs=30, repeats=1).with_columns(pl.col("job") + 2)])
@@ -464,7 +465,7 @@ def test_a_file_that_is_too_large_is_one_sentence(
     with pytest.raises(BadInput, match="6 metrics, 32 jobs and up to 70 repeats a job, more than 2,000 values"):
         noise.traces(long, "here")
     path.write_text("")
-    assert cli.main(["error-rates", "--noise", str(path)]) == cli.BAD_INPUT
+    assert main(["--noise", str(path)]) == cli.BAD_INPUT
     assert "is empty; noise has the columns fabric" in capsys.readouterr().err
 
 
@@ -494,7 +495,7 @@ def test_bad_questions_are_one_sentence(
     words: tuple[str, ...], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table().write_csv(tmp_path / "noise.csv")
-    assert cli.main(["error-rates", "--noise", str(tmp_path / "noise.csv"), *words]) == cli.BAD_INPUT
+    assert main(["--noise", str(tmp_path / "noise.csv"), *words]) == cli.BAD_INPUT
     assert sentence in capsys.readouterr().err
 
 
@@ -509,5 +510,5 @@ def test_noise_that_never_varies_is_not_scaled() -> None:
 def test_a_file_that_is_none_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "noise.parquet").write_text("no parquet")
     for path in (tmp_path / "noise.parquet", tmp_path / "absent.csv"):
-        assert cli.main(["error-rates", "--noise", str(path)]) == cli.BAD_INPUT
+        assert main(["--noise", str(path)]) == cli.BAD_INPUT
         assert f"cannot read {path}" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from mpibench import cli, withdrawals
 from mpibench.cluster.state import Process
-from mpibench.listings import doctor, manual, orphans
+from mpibench.listings import doctor, orphans
 from mpibench.verdicts import change
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue
@@ -22,7 +22,7 @@ from synthetic_stack import describe
 from synthetic_verdicts import write_session
 
 #: Commands that change or write something, or start something else: what they print is progress.
-DOING = {"build", "export", "manual", "prune", "report", "sessions restore", "sessions withdraw", "site"}
+DOING = {"build", "export", "prune", "report", "sessions restore", "sessions withdraw", "site"}
 DOING |= {"stacks add", "stacks remove", "tune", "cluster up", "cluster down", "cluster exec", "cluster fault"}
 #: Those that answer a question and have other files for it: accept.json, ``--format json``, diffs.
 WITHOUT = {"accept", "parse", "rebaseline"}
@@ -34,14 +34,15 @@ def answer(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
 
 
 def test_commands_that_answer_a_question_have_it() -> None:
-    program = typer.main.get_command(cli.app)
-    assert isinstance(program, TyperGroup)
-    lacking = {
-        " ".join(entry.words)
-        for entry in manual.entries(program)
-        if not any("--json" in left for left, _ in entry.parameters)
-        and DOING.isdisjoint((entry.words[0], " ".join(entry.words[:2])))
-    }
+    lacking = set()
+    queue = [((), typer.main.get_command(cli.app))]
+    for words, command in queue:
+        if isinstance(command, TyperGroup):
+            queue += [((*words, name), inner) for name, inner in command.commands.items()]
+        if not isinstance(command, TyperGroup) or command.invoke_without_command:
+            given = {option for parameter in command.params for option in parameter.opts}
+            if "--json" not in given and DOING.isdisjoint((words[0], " ".join(words[:2]))):
+                lacking.add(" ".join(words))
     assert lacking == WITHOUT
 
 

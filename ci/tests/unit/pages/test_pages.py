@@ -11,7 +11,6 @@ import jinja2
 import pytest
 
 from hostile_pages import PAGES, hostile_comparison, hostile_report
-from mpibench.error_rates import page as error_rates_page
 from mpibench.pages import page
 from mpibench.report import report, sections
 from mpibench.site import building
@@ -109,7 +108,6 @@ def test_a_section_is_one_file_and_one_template(tmp_path: Path, monkeypatch: pyt
 
 #: Of each room that has some.
 TEMPLATES = {
-    "error_rates": error_rates_page.TEMPLATES,
     "pages": page.environment("mpibench.pages"),
     "report": report.TEMPLATES,
     "settings": page.environment("mpibench.settings"),

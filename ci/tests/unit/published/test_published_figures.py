@@ -85,7 +85,7 @@ def test_links_count_together_and_both_ways_count_twice() -> None:
 
 @pytest.mark.parametrize("system", ["cambridge-westmere", "opa-dual-rail"])
 def test_where_a_paper_prints_no_figure_of_a_link_nothing_holds(system: str) -> None:
-    with pytest.raises(BadInput, match=f"prints no bandwidth of a size .* 'mpibench claims {system}'"):
+    with pytest.raises(BadInput, match="prints no bandwidth of a size"):
         published_figures.curves(system)
 
 

@@ -362,8 +362,6 @@ def test_a_fault_is_that_of_the_cases_it_is_for(tmp_path: Path) -> None:
     content["ImbPointToPoint"]["$index"] = ["$partition"]
     [fault] = references.find_faults("x", content)
     assert fault.concerns(("ImbPointToPoint", *case)) and not fault.concerns(("Collectives", *case))
-    former = {"PointToPoint": content["ImbPointToPoint"]}
-    assert [one.concerns(("ImbPointToPoint", *case)) for one in references.find_faults("x", former)] == [True], "a former name"
     [fault] = references.find_faults("x", ["ImbPointToPoint"])
     assert fault.concerns(("Collectives", *case))
     assert preconditions.bad_references(["other"], tmp_path) == []

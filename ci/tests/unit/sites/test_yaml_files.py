@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from mpibench.completeness import expected_file
-from mpibench.published import claims
 from mpibench.spack import scope
 from mpibench.stacks import wheels
 from mpibench.verdicts import policy
@@ -25,7 +24,6 @@ READERS: dict[Path, Reader] = {
     FOLDER / "policy.yaml": lambda root: policy.load("mysystem", root),
     FOLDER / "expected.yaml": lambda root: expected_file.load("mysystem", root),
     FOLDER / "references.yaml": lambda root: site.read_references("mysystem", root),
-    FOLDER / "published" / "claims.yaml": lambda root: claims.read("mysystem", root),
     Path("stacks.yaml"): wheels.read_table,
     Path("packages.yaml"): lambda root: scope.read(root / "packages.yaml"),
 }
@@ -114,11 +112,6 @@ def test_comments_alone_say_nothing(tmp_path: Path, path: Path, content: bytes) 
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_bytes(content)
     READERS[path](tmp_path)
-
-
-@pytest.mark.parametrize("content", [b"", b"a: 1\n", b"- 1\n", b"- {id: x}\n"])
-def test_claims_are_held_against_their_schema(tmp_path: Path, content: bytes) -> None:
-    assert "see site_configs/claims.schema.json" in refused(tmp_path, FOLDER / "published" / "claims.yaml", content)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 
 from mpibench import cli
-from mpibench.error_rates import noise
 from mpibench.statistics import switches
 from mpibench.statistics.switches import Move
 from mpibench.statistics.two_sides import Array
 from studies import moved_switches
+from studies.error_rates import noise
 from synthetic_verdicts import FIRST, Change, write_session
 
 SIZES = 2.0 ** np.arange(4, 23)

@@ -11,11 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from ..results.session_values import METRIC
-from ..statistics.two_sides import Array
-from ..verdicts.policy import Policy
-from ..watch import drift
-from ..watch.gate import REMEMBERED_NIGHTS
+from mpibench.results.session_values import METRIC
+from mpibench.statistics.two_sides import Array
+from mpibench.verdicts.policy import Policy
+from mpibench.watch import drift
+from mpibench.watch.gate import REMEMBERED_NIGHTS
+
 from .draws import draw, job_medians
 from .noise import Trace
 from .shares import Shares

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from mpibench.verdicts.policy import Policy
 from reframe_tests.harness.vocabulary import JUDGED, BadInput
 
-from ..verdicts.policy import Policy
 from .draws import MOST_SLOWER_PERCENT, judged, measure, settings
 from .nights import nights_called
 from .noise import Trace

@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from mpibench.statistics.two_sides import Array
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
-
-from ..statistics.two_sides import Array
 
 #: Columns of a file of noise, with the types they are read as.
 COLUMNS: dict[str, type[pl.DataType]] = {

@@ -7,8 +7,9 @@ from itertools import groupby
 
 import plotly.graph_objects as go
 
-from ..pages import page as page_templates
-from ..pages.palette import PALETTE, SYMBOLS
+from mpibench.pages import page as page_templates
+from mpibench.pages.palette import PALETTE, SYMBOLS
+
 from .answer import Row, spread_text, tables
 from .shares import FOUND_WITH
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import polars as pl
 
+from mpibench.history import strata
+from mpibench.history.strata import MEASURED, SHARED
+from mpibench.results import session_values
+from mpibench.results.session_values import CURVE
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..history import strata
-from ..history.strata import MEASURED, SHARED
-from ..results import session_values
-from ..results.session_values import CURVE
 from .noise import FEWEST_JOBS, Trace, traces
 
 #: Facts that cases of one condition share with those of the other conditions of a history.

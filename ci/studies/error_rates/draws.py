@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mpibench.confirmation.inconclusive import sessions_wanted
+from mpibench.statistics.two_sides import Array
+from mpibench.verdicts import curve_tests
+from mpibench.verdicts.curve_tests import BAND, JOBS, REPEATS, SESSIONS, SIZE, CurveTest, Results
+from mpibench.verdicts.policy import Policy
+from mpibench.verdicts.words import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..confirmation.inconclusive import sessions_wanted
-from ..statistics.two_sides import Array
-from ..verdicts import curve_tests
-from ..verdicts.curve_tests import BAND, JOBS, REPEATS, SESSIONS, SIZE, CurveTest, Results
-from ..verdicts.policy import Policy
-from ..verdicts.words import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
 from .noise import Trace
 from .shares import ErrorRates, Setting, Shares, Smallest
 

@@ -1,4 +1,4 @@
-"""``mpibench error-rates``: how often the verdicts are wrong on recorded noise, or on a system's own history."""
+"""``python -m studies.error_rates``: how often the verdicts are wrong on recorded noise, or on a system's own history."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mpibench import whole_file
+from mpibench import cli, whole_file
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ RESULTS = ROOT / "results"
 WIDTH = 200
 
 
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
 def error_rates(
     noise: Annotated[
         Path | None,
@@ -61,11 +65,11 @@ def error_rates(
     is a false alarm) and slowed down (a reported change is found). As nights they are given to the search that the gate fails
     by. --noise FILE takes noise recorded elsewhere. Exit status: 0 answered, 2 bad input.
     """
-    from mpibench.error_rates import answer, page, summary
-    from mpibench.error_rates import history as own_history
-    from mpibench.error_rates import noise as recorded
     from mpibench.results import session_values
     from mpibench.verdicts import policy as verdict_policy
+    from studies.error_rates import answer, page, summary
+    from studies.error_rates import history as own_history
+    from studies.error_rates import noise as recorded
 
     own = noise is None
     asked = answer.Question(
@@ -137,6 +141,10 @@ def _write(path: Path, text: str) -> None:
     typer.echo(f"wrote {path}", err=True)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command()(error_rates)
+def main(argv: list[str] | None = None) -> int:
+    """Entry point; exit statuses as of mpibench."""
+    return cli.main(argv, app)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
