@@ -6,60 +6,38 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
-from . import daemons, kernel, namespaces, network, packages, slurm, state
-from .plan import HEAD, Node, Plan, make
-from .state import Process, State
+from . import kernel, namespaces, packages, plan, slurm, state
+from .namespaces import batch
+from .plan import HEAD, Fabric, Node, Plan
+from .state import State
 
 Say = Callable[[str], None]
-#: Nodes that Slurm may give a job to, or has given one.
-HEALTHY = ("idle", "allocated", "mixed", "completing")
-#: Time for nodes to register with the controller, in seconds.
-_REGISTRATION_S = 90
 
 
-def log_dir() -> Path:
-    """Where daemons write."""
-    return state.runtime_dir() / state.LOG
-
-
-def init_log() -> Path:
-    """Where the inits write what goes wrong."""
-    return log_dir() / "init.log"
-
-
-def up(
-    compute: int,
-    layout: str,
-    share: Sequence[Path],
-    say: Say,
-    *,
-    leaf_size: int | None = None,
-    oversubscription: float = 1.0,
-) -> State:
+def up(wanted_nodes: int, layout: str, share: Sequence[Path], say: Say, **leaves: Any) -> State:
     """Bring the cluster up; nothing to do if the same cluster is up already.
 
-    :param leaf_size: nodes of a leaf switch, as for :func:`.plan.make`.
-
+    :param leaves: ``leaf_size`` and ``oversubscription``, as for :func:`.plan.make`.
     :raises BadInput: if this machine cannot carry it, or another one is up. Nothing is left behind then.
     """
     with state.locked() as runtime_dir:
         shown = [ROOT, Path.home(), Path(sys.prefix), Path(sys.base_prefix), Path.cwd(), runtime_dir, *share]
         visible = namespaces.hidden([path.absolute() for path in shown if path.exists()])
-        plan = make(compute, layout, visible, leaf_size, oversubscription)
+        wanted = plan.make(wanted_nodes, layout, visible, **leaves)
         found = state.load()
         if found and found.init.alive and found.ready:
-            _expect_same(found.plan, plan)
-            say(f"the cluster is up already: {HEAD}, {', '.join(node.name for node in plan.compute_nodes)}, layout {layout}")
+            _expect_same(found.plan, wanted)
+            names = ", ".join(node.name for node in wanted.nodes)
+            say(f"the cluster is up already: {names}, layout {layout}")
             return found
         _tear_down(found)
         package_root = packages.provide(say)
@@ -70,17 +48,15 @@ def up(
                     check_interrupt()
                     say(text)
 
-                cluster = _build(plan, package_root, say_unless_interrupted)
+                cluster = _build(wanted, package_root, say_unless_interrupted)
                 check_interrupt()
                 return cluster
-        except BadInput:
-            # The logs stay, because the sentence points at them; everything else goes.
+        except BaseException as error:
             _tear_down(state.load())
-            state.forget()
-            raise
-        except BaseException:
-            _tear_down(state.load())
-            state.remove()
+            if isinstance(error, BadInput):
+                state.forget()  # the sentence points at the logs
+            else:
+                state.remove()
             raise
 
 
@@ -110,38 +86,38 @@ def _interruptible() -> Iterator[Callable[[], None]]:
 
 
 def _expect_same(running: Plan, wanted: Plan) -> None:
-    if (running.compute, running.layout) != (wanted.compute, wanted.layout):
-        raise BadInput(f"a cluster of {running.compute} nodes with layout {running.layout} is up; take it down first.")
-    if (running.leaf_size, running.oversubscription) != (wanted.leaf_size, wanted.oversubscription):
-        raise BadInput(f"a cluster with {_leaf_words(running)} is up; take it down first.")
     lacking = [path for path in wanted.shared if not any(Path(path).is_relative_to(known) for known in running.shared)]
-    if lacking:
-        raise BadInput(f"the cluster that is up does not show {', '.join(lacking)} on its nodes; take it down first.")
+    if (running.compute, running.layout) != (wanted.compute, wanted.layout):
+        other = f"a cluster of {running.compute} nodes with layout {running.layout} is up"
+    elif (running.leaf_size, running.oversubscription) != (wanted.leaf_size, wanted.oversubscription):
+        other = f"a cluster with {_leaf_words(running)} is up"
+    elif lacking:
+        other = f"the cluster that is up does not show {', '.join(lacking)} on its nodes"
+    else:
+        return
+    raise BadInput(f"{other}; take it down first.")
 
 
-def _build(plan: Plan, package_root: Path | None, say: Say) -> State:
-    log = log_dir()
-    log.mkdir(exist_ok=True)
+def _build(wanted: Plan, package_root: Path | None, say: Say) -> State:
+    state.log_dir().mkdir(exist_ok=True)
     etc = state.runtime_dir() / state.ETC
-    _write_etc(plan, etc, log)
+    slurm.write_etc(wanted, etc, state.log_dir())
     own_user = not kernel.privileged()
-    init, lifeline = namespaces.create_cluster(etc, package_root, own_user, init_log())
+    init, lifeline = namespaces.create_cluster(etc, package_root, own_user, state.init_log())
     try:
-        cluster = State(plan, init, str(package_root) if package_root else None, own_user)
+        cluster = State(wanted, init, str(package_root) if package_root else None, own_user)
         state.save(cluster)
-        say(
-            f"namespaces: switch with {', '.join(fabric.name for fabric in plan.fabrics)}"
-            + (", in a user namespace" if own_user else "")
-        )
-        batch(cluster, init, "ip", network.switch_lines(plan))
-        batch(cluster, init, "tc", [line for leaf in plan.leaves for line in network.uplink_lines(leaf)])
-        for node in plan.nodes:
+        where = ", in a user namespace" if own_user else ""
+        say(f"namespaces: switch with {', '.join(fabric.name for fabric in wanted.fabrics)}{where}")
+        batch(cluster, init, "ip", plan.switch_lines(wanted))
+        batch(cluster, init, "tc", [line for leaf in wanted.leaves for line in plan.uplink_lines(leaf)])
+        for node in wanted.nodes:
             boot(cluster, node)
             state.save(cluster)
-        say(f"nodes: {', '.join(node.name for node in plan.nodes)} ({_layout_words(plan)})")
-        if plan.leaves:
-            say(f"switches: {_leaf_words(plan)}")
-        serve(cluster, say)
+        say(f"nodes: {', '.join(node.name for node in wanted.nodes)} ({_layout_words(wanted)})")
+        if wanted.leaves:
+            say(f"switches: {_leaf_words(wanted)}")
+        slurm.serve(cluster, say)
         cluster.ready = True
         state.save(cluster)
         os.write(lifeline, b"1")
@@ -150,31 +126,17 @@ def _build(plan: Plan, package_root: Path | None, say: Say) -> State:
         os.close(lifeline)
 
 
-def _write_etc(plan: Plan, etc: Path, log: Path) -> None:
-    for name, text in slurm.etc_files(plan, log).items():
-        path = etc / name
-        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        path.touch(mode=0o600 if name.endswith("slurmdbd.conf") else 0o644)
-        path.write_text(text)
-    preload = Path("/etc/ld.so.preload")
-    if preload.exists():
-        shutil.copyfile(preload, etc / "ld.so.preload")
-    daemons.make_munge_key(etc / "munge/munge.key")
+def _layout_words(shown: Plan) -> str:
+    rows = [(node.name, shown.topology(node)) for node in shown.compute_nodes]
+    cores = [f"{name} on {'' if row.real else 'faked '}cores {','.join(map(str, row.cpus))}" for name, row in rows]
+    return f"layout {shown.layout}: {', '.join(cores)}"
 
 
-def _layout_words(plan: Plan) -> str:
-    cores = ", ".join(
-        f"{node.name} on {'faked ' if not plan.topology(node).real else ''}cores {','.join(map(str, plan.topology(node).cpus))}"
-        for node in plan.compute_nodes
-    )
-    return f"layout {plan.layout}: {cores}"
-
-
-def _leaf_words(plan: Plan) -> str:
-    if not plan.leaves:
+def _leaf_words(shown: Plan) -> str:
+    if not shown.leaves:
         return "no leaf switches"
-    leaves = ", ".join(f"{leaf.name} with {leaf.nodes[0].name} to {leaf.nodes[-1].name}" for leaf in plan.leaves)
-    return f"{leaves}; uplinks of {plan.leaves[0].uplink.line_rate_mbit_per_s} Mbit/s ({plan.oversubscription:g} : 1)"
+    leaves = ", ".join(f"{leaf.name} with {leaf.nodes[0].name} to {leaf.nodes[-1].name}" for leaf in shown.leaves)
+    return f"{leaves}; uplinks of {shown.leaves[0].uplink.line_rate_mbit_per_s} Mbit/s ({shown.oversubscription:g} : 1)"
 
 
 def boot(cluster: State, node: Node) -> None:
@@ -183,79 +145,21 @@ def boot(cluster: State, node: Node) -> None:
     :raises BadInput: if a step fails.
     """
     # The kernel removes a dead node's cables a moment after the node.
-    ports = {network.port(node, fabric) for fabric in cluster.plan.fabrics}
-    namespaces.wait_until(lambda: not ports & daemons.interfaces(cluster.init), 10)
-    process = namespaces.create_node(cluster, node, init_log())
-    cluster.nodes[node.name] = process
-    batch(cluster, cluster.init, "ip", network.cable_lines(cluster.plan, node, process.pid_in_parent))
-    batch(cluster, process, "ip", network.node_lines(cluster.plan, node))
-    shape(cluster, node)
-    daemons.prepare(process)
+    ports = {node.port(fabric) for fabric in cluster.plan.fabrics}
+    namespaces.wait_until(lambda: not ports & namespaces.interfaces(cluster.init), 10)
+    process = cluster.nodes[node.name] = namespaces.create_node(cluster, node, state.init_log())
+    batch(cluster, cluster.init, "ip", plan.cable_lines(cluster.plan, node, process.pid_in_parent))
+    batch(cluster, process, "ip", plan.node_lines(cluster.plan, node))
+    shape(cluster, node, cluster.plan.fabrics)
+    slurm.prepare(process)
 
 
-def shape(cluster: State, node: Node, fraction: float = 1.0, fabrics: Sequence[str] = ()) -> None:
-    """Give a node's links their rate, or a fraction of it, on all fabrics or on some.
-
-    :raises BadInput: if ``tc`` refuses.
-    """
-    chosen = [fabric for fabric in cluster.plan.fabrics if not fabrics or fabric.name in fabrics]
-    lines = [line for fabric in chosen for line in network.shape_lines(fabric.name, fabric, fraction)]
+def shape(cluster: State, node: Node, fabrics: Sequence[Fabric], fraction: float = 1.0) -> None:
+    """Give a node's links on these fabrics their rate, or a fraction of it."""
+    lines = [line for fabric in fabrics for line in plan.shape_lines(fabric.name, fabric, fraction)]
     batch(cluster, cluster.node_process(node.name), "tc", lines)
-    lines = [line for fabric in chosen for line in network.port_lines(cluster.plan, node, fabric, fraction)]
+    lines = [line for fabric in fabrics for line in plan.port_lines(cluster.plan, node, fabric, fraction)]
     batch(cluster, cluster.init, "tc", lines)
-
-
-def batch(cluster: State, process: Process, tool: str, lines: Sequence[str]) -> None:
-    """Run lines through ``ip`` or ``tc`` in the network of a process.
-
-    With ``tc``, deletions of what is not there are forgiven.
-
-    :raises BadInput: with the tool's first complaint.
-    """
-    forgiven = [number for number, line in enumerate(lines, 1) if tool == "tc" and line.startswith("qdisc del")]
-    done = namespaces.run(cluster, process, [tool, "-force", "-batch", "-"], input="\n".join(lines) + "\n")
-    failed = [line for line in done.stderr.splitlines() if line.startswith("Command failed")]
-    if any(int(line.rpartition(":")[2]) not in forgiven for line in failed):
-        raise BadInput(f"'{tool}' refuses a setting of the cluster's network: {' '.join(done.stderr.split())}")
-
-
-def serve(cluster: State, say: Say) -> None:
-    """Start every daemon that does not run, in the order they need each other, and wait until Slurm may use all nodes.
-
-    :raises BadInput: naming the daemon or the nodes that do not get ready.
-    """
-    log = log_dir()
-    for step in daemons.ORDER:
-        begun = [(daemon, node) for daemon, node in step.places(cluster.plan) if not daemons.runs(cluster, daemon, node)]
-        for daemon, node in begun:
-            if daemon is daemons.MARIADBD:
-                daemons.make_database(cluster, node, log)
-            daemons.begin(cluster, daemon, node, log)
-        for daemon, node in begun:
-            daemons.await_ready(cluster, daemon, node, log)
-            if daemon is daemons.SLURMDBD:
-                daemons.register(cluster)
-        if begun and step.said:
-            say(step.said)
-    await_nodes(cluster)
-    say(f"Slurm: {', '.join(f'{name} {word}' for name, word in daemons.node_states(cluster).items())}")
-
-
-def await_nodes(cluster: State) -> None:
-    """Wait until Slurm may use every compute node.
-
-    :raises BadInput: naming the nodes it may not use.
-    """
-    states: dict[str, str] = {}
-
-    def registered() -> bool:
-        nonlocal states
-        states = daemons.node_states(cluster)
-        return len(states) == cluster.plan.compute and all(word in HEALTHY for word in states.values())
-
-    if not namespaces.wait_until(registered, _REGISTRATION_S):
-        found = ", ".join(f"{name} {word}" for name, word in states.items()) or "no answer from slurmctld"
-        raise BadInput(f"Slurm's nodes are not ready after {_REGISTRATION_S} s ({found}); see {log_dir()}.")
 
 
 def down(say: Say) -> None:
@@ -273,7 +177,7 @@ def down(say: Say) -> None:
 
 def _tear_down(found: State | None) -> bool:
     """Kill the cluster's init, also one that no state file names any more; whether there was one."""
-    inits = namespaces.inits_logging_to(init_log())
+    inits = namespaces.inits_logging_to(state.init_log())
     if found is not None and found.init.alive:
         inits.add(found.init)
     for init in inits:
@@ -285,26 +189,45 @@ def _tear_down(found: State | None) -> bool:
     return bool(inits)
 
 
+# ---- status ----
+
+
+class NodeStatus(NamedTuple):
+    """A node: whether its init is alive, its state in Slurm, and the daemons that do not run."""
+
+    node: str
+    alive: bool
+    slurm: str
+    not_running: Sequence[str]
+
+
+class LinkStatus(NamedTuple):
+    """A node's interface as the kernel has it: ``up`` or ``down``, and its rate as ``tc`` prints it."""
+
+    node: str
+    fabric: str
+    state: str
+    rate: str
+
+
 #: Shell script: all links as JSON, then the classes of each that is named, in one program on the node instead of one for each.
-_NEXT_LINK = "--\n"
 _SHOW_LINKS = 'ip -json link; for name do echo --; tc class show dev "$name"; done'
 
 
-def links(cluster: State) -> list[tuple[str, str, str, str]]:
-    """Every node's interfaces as the kernel has them: node, fabric, ``up`` or ``down``, rate as ``tc`` prints it."""
+def links(cluster: State) -> list[LinkStatus]:
+    """The interfaces of every node that is alive."""
     rows = []
     names = [fabric.name for fabric in cluster.plan.fabrics]
-    for node in cluster.plan.nodes:
-        process = cluster.nodes.get(node.name)
-        if process is None or not process.alive:
+    for node, process in cluster.nodes.items():
+        if not process.alive:
             continue
         shown = namespaces.run(cluster, process, ["sh", "-c", _SHOW_LINKS, "sh", *names]).stdout
-        described, *classes = shown.split(_NEXT_LINK)
+        described, *classes = shown.split("--\n")
         up = {row["ifname"]: row["operstate"] == "UP" for row in json.loads(described or "[]")}
         for name, text in zip(names, classes, strict=False):
             if name in up:
                 rate = re.search(r"\brate (\S+)", text)
-                rows.append((node.name, name, "up" if up[name] else "down", rate[1] if rate else "unshaped"))
+                rows.append(LinkStatus(node, name, "up" if up[name] else "down", rate[1] if rate else "unshaped"))
     return rows
 
 
@@ -315,16 +238,14 @@ class ClusterStatus:
     :param status: 0 all healthy; 1 a fault is in force, a node is not usable or a link is down; 3 not up.
     :param why: why there is nothing to look at; empty where there is.
     :param about: switches, layout, process and files, a sentence each.
-    :param nodes: of each its name, whether its init is alive, its state in Slurm, and the daemons that do not run.
-    :param links: as :func:`links`.
     :param faults: in force, as they were asked for.
     """
 
     status: int
     why: str = ""
     about: Sequence[str] = ()
-    nodes: Sequence[tuple[str, bool, str, Sequence[str]]] = ()
-    links: Sequence[tuple[str, str, str, str]] = ()
+    nodes: Sequence[NodeStatus] = ()
+    links: Sequence[LinkStatus] = ()
     faults: Sequence[str] = ()
 
     def lines(self) -> Iterator[str]:
@@ -343,13 +264,8 @@ class ClusterStatus:
 
     def as_data(self) -> dict[str, Any]:
         """The same, for programs."""
-        return {
-            "healthy": self.status == 0,
-            "why": self.why,
-            "nodes": [dict(zip(("node", "alive", "slurm", "not_running"), one, strict=True)) for one in self.nodes],
-            "links": [dict(zip(("node", "fabric", "state", "rate"), one, strict=True)) for one in self.links],
-            "faults": list(self.faults),
-        }
+        rows = {"nodes": [row._asdict() for row in self.nodes], "links": [row._asdict() for row in self.links]}
+        return {"healthy": self.status == 0, "why": self.why, **rows, "faults": list(self.faults)}
 
 
 def look() -> ClusterStatus:
@@ -361,21 +277,20 @@ def look() -> ClusterStatus:
     if not found.init.alive:
         return ClusterStatus(3, "the cluster's init is dead; 'mpibench cluster down' removes its files")
     if not found.ready:
-        return ClusterStatus(
-            1, "the cluster is coming up, or did not come up completely; 'mpibench cluster down' takes it away"
-        )
+        why = "the cluster is coming up, or did not come up completely; 'mpibench cluster down' takes it away"
+        return ClusterStatus(1, why)
     about = [f"switches: {_leaf_words(found.plan)}"] if found.plan.leaves else []
     about.append(f"{_layout_words(found.plan)}; process {found.init.pid}, files in {state.runtime_dir()}")
-    states = daemons.node_states(found)
-    nodes, healthy = [], not found.faults
+    states = slurm.node_states(found)
+    if states:
+        states[HEAD] = "controller"
+    nodes = []
     for node in found.plan.nodes:
-        process = found.nodes.get(node.name)
-        alive = process is not None and process.alive
-        word = "controller" if node.is_head and states else states.get(node.name, "no answer from slurmctld")
-        missing = [daemon.name for daemon in daemons.missing(found, node)] if alive else []
-        healthy &= alive and bool(states) and (node.is_head or word in HEALTHY) and not missing
-        nodes.append((node.name, alive, word, missing))
+        alive = found.nodes[node.name].alive
+        missing = [daemon.name for daemon in slurm.missing(found, node)] if alive else []
+        nodes.append(NodeStatus(node.name, alive, states.get(node.name, "no answer from slurmctld"), missing))
     there = links(found)
-    healthy &= all(word == "up" for _, _, word, _ in there)
+    healthy = all(row.alive and row.slurm in (*slurm.HEALTHY, "controller") and not row.not_running for row in nodes)
+    healthy = healthy and not found.faults and all(row.state == "up" for row in there)
     faults = [" ".join([fault["name"], *fault["words"]]) for fault in found.faults]
     return ClusterStatus(0 if healthy else 1, "", about, nodes, there, faults)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from live_cluster import LiveCluster, wait_for
-from mpibench.cluster import daemons, plan, state
+from mpibench.cluster import namespaces, plan, state
 
 #: Payload limit of eth1g in MB/s; what a stream may show above it: the bucket, and rounding.
 LIMIT, EXCESS = 117.69, 1.03
@@ -105,16 +105,16 @@ def test_exec_passes_status_input_and_environment_on(cluster: LiveCluster) -> No
 def test_a_killed_exec_takes_its_program_along(cluster: LiveCluster) -> None:
     init = cluster.state().nodes["c1"]
     process = cluster.begin("exec", "--node", "c1", "--", "sleep", "1000")
-    assert wait_for(lambda: "sleep" in daemons.processes_of(init).values())
+    assert wait_for(lambda: "sleep" in namespaces.processes_of(init).values())
     process.kill()
     process.communicate()
-    assert wait_for(lambda: "sleep" not in daemons.processes_of(init).values())
+    assert wait_for(lambda: "sleep" not in namespaces.processes_of(init).values())
 
 
 def test_daemons_belong_to_their_nodes_init_and_to_nobody_outside(cluster: LiveCluster) -> None:
     # An orphan that goes to the machine's own process 1 outlives the cluster until that one looks.
     for name, init in cluster.state().nodes.items():
-        inside = daemons.processes_of(init)
+        inside = namespaces.processes_of(init)
         for pid in set(inside) - {init.pid}:
             text = Path(f"/proc/{pid}/stat").read_text()
             assert int(text[text.rindex(")") + 2 :].split()[1]) in inside, f"{inside[pid]} on {name}"

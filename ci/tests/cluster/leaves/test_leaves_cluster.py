@@ -45,7 +45,7 @@ def leaves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
 def folder(leaves: LiveCluster, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A folder of the test's own that all nodes see; afterwards all faults are healed."""
     yield leaves.runtime.parent / "shared" / request.node.name
-    leaves.good("fault", "heal")
+    leaves.good("fault", "clear")
 
 
 def test_a_healthy_map_is_whole_and_proven(leaves: LiveCluster, folder: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from mpibench.cluster import link_faults, network, plan, slurm
+from mpibench.cluster import faults, plan, slurm
 from reframe_tests.harness.switches import slurm as slurm_switches
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -22,8 +23,8 @@ def test_nodes_fill_leaves_one_after_the_other() -> None:
         *(("leaf1", "c1", "c4"), ("leaf2", "c5", "c8"), ("leaf3", "c9", "c10")),
     ]
     assert [fabric.name for fabric in made.fabrics] == ["mgmt", "eth1g", "eth10g", "eth40g", "eth100m"]
-    assert made.leaf_above(made.node("c8")) == made.leaves[1]
-    assert made.leaf_above(made.nodes[0]) is None, "the head is on the spine"
+    assert made.bridge_above(made.node("c8"), plan.LEAF_FABRIC) == "leaf2"
+    assert made.bridge_above(made.nodes[0], plan.LEAF_FABRIC) == "br-eth100m", "the head is on the spine"
 
 
 def test_without_leaves_nothing_changes() -> None:
@@ -45,10 +46,10 @@ def test_clusters_of_more_than_four_have_leaves_unless_told_otherwise(compute: i
 def test_uplinks_carry_what_oversubscription_leaves(oversubscription: float, rate: int) -> None:
     leaf = planned(oversubscription=oversubscription).leaves[2]
     assert leaf.uplink.line_rate_mbit_per_s == rate, "also above a leaf that is not full"
-    lines = network.uplink_lines(leaf)
+    lines = plan.uplink_lines(leaf)
     assert sum(f"htb rate {leaf.uplink.shaped_kbit_per_s}kbit" in line for line in lines) == 2
     assert {line.split()[3] for line in lines} == {"leaf3-up", "leaf3-down"}
-    assert all("leaf3-up" in line for line in network.uplink_lines(leaf, 0.5, ["up"]))
+    assert all("leaf3-up" in line for line in plan.uplink_lines(leaf, 0.5, [0]))
 
 
 def test_slurm_is_told_the_same_tree(tmp_path: Path) -> None:
@@ -66,20 +67,20 @@ def test_slurm_is_told_the_same_tree(tmp_path: Path) -> None:
 
 def test_cables_end_in_the_leaf() -> None:
     made = planned()
-    lines = network.cable_lines(made, made.node("c5"), 7)
+    lines = plan.cable_lines(made, made.node("c5"), 7)
     assert "link set c5.eth100m master leaf2 up" in lines
     assert "link set c5.eth1g master br-eth1g up" in lines
-    assert "link set mc-head.eth100m master br-eth100m up" in network.cable_lines(made, made.nodes[0], 7)
-    switch = network.switch_lines(made)
+    assert "link set mc-head.eth100m master br-eth100m up" in plan.cable_lines(made, made.nodes[0], 7)
+    switch = plan.switch_lines(made)
     assert "link set leaf2-up master leaf2 up" in switch
     assert "link set leaf2-down master br-eth100m up" in switch
 
 
 def test_names_fit_an_interface_up_to_the_largest_cluster() -> None:
     made = planned(plan.MAX_NODES, 1)
-    names = [network.port(node, fabric) for node in made.nodes for fabric in made.fabrics]
-    names += [end for leaf in made.leaves for end in network.uplink_ends(leaf)] + [leaf.name for leaf in made.leaves]
-    names += [name for node in made.nodes for fabric in made.fabrics for name in link_faults.relay_names(node, fabric)]
+    names = [node.port(fabric) for node in made.nodes for fabric in made.fabrics]
+    names += [end for leaf in made.leaves for end in leaf.uplink_ends] + [leaf.name for leaf in made.leaves]
+    names += [name for node in made.nodes for fabric in made.fabrics for name in faults.relay_names(node, fabric)]
     assert len(set(names)) == len(names)
     # IFNAMSIZ of linux/if.h, and TASK_COMM_LEN of linux/sched.h, less the closing zero.
     assert max(map(len, names)) <= 15
@@ -104,4 +105,4 @@ def test_unknown_leaves_are_refused_with_the_known_ones() -> None:
 
 def test_a_plan_with_leaves_survives_the_state_file() -> None:
     made = planned(oversubscription=2.5)
-    assert plan.Plan.from_dict(json.loads(json.dumps(made.as_dict()))) == made
+    assert plan.Plan.from_dict(json.loads(json.dumps(asdict(made)))) == made

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ipaddress
 import json
 import xml.etree.ElementTree as ElementTree
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from mpibench.cluster import network, plan, slurm
+from mpibench.cluster import plan, slurm
 from reframe_tests.harness.machine.topology import Topology
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import BadInput
@@ -23,7 +24,7 @@ def planned(compute: int = 2, layout: str = "spread", cpus: tuple[int, ...] = (0
 
 
 def test_payload_limit_of_1_gbit_ethernet_is_the_textbook_one() -> None:
-    rate = plan.fabric_of("eth1g").shaped_kbit_per_s
+    rate = planned().fabric("eth1g").shaped_kbit_per_s
     assert rate == 984_400
     assert rate * 1000 / 8 * PAYLOAD / COUNTED / 1e6 == pytest.approx(117.69, abs=0.01)
 
@@ -92,7 +93,7 @@ def test_names_and_addresses_fit_and_differ_up_to_the_largest_cluster() -> None:
     assert len(set(addresses)) == len(addresses)
     assert all(ipaddress.ip_address(address).is_private for address in addresses)
     # IFNAMSIZ of linux/if.h, less the closing zero.
-    assert all(len(network.port(node, fabric)) <= 15 for node in made.nodes for fabric in plan.FABRICS)
+    assert all(len(node.port(fabric)) <= 15 for node in made.nodes for fabric in plan.FABRICS)
 
 
 @pytest.mark.parametrize(("compute", "layout", "wanted"), [(0, "spread", "0 nodes"), (33, "spread", "33"), (2, "x", "spread")])
@@ -105,25 +106,25 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
     with pytest.raises(BadInput, match="mc-head, c1, c2"):
         planned().node("c3")
     with pytest.raises(BadInput, match="mgmt, eth1g, eth10g, eth40g"):
-        plan.fabric_of("ib0")
+        planned().fabric("ib0")
 
 
 def test_a_plan_survives_the_state_file() -> None:
     made = plan.Plan(3, "westmere", (0, 5), ("/tmp/x",))
-    assert plan.Plan.from_dict(json.loads(json.dumps(made.as_dict()))) == made
+    assert plan.Plan.from_dict(json.loads(json.dumps(asdict(made)))) == made
 
 
 def test_an_unshaped_fabric_gets_a_shaper_only_for_a_fraction() -> None:
-    fast = plan.fabric_of("eth40g")
-    assert network.shape_lines("eth40g", fast) == network.clear_lines("eth40g")
-    assert any("rate 9843950kbit" in line for line in network.shape_lines("eth40g", fast, 0.25))
+    fast = planned().fabric("eth40g")
+    assert plan.shape_lines("eth40g", fast) == plan.clear_lines("eth40g")
+    assert any("rate 9843950kbit" in line for line in plan.shape_lines("eth40g", fast, 0.25))
 
 
 def test_ports_are_shaped_only_where_several_senders_meet() -> None:
-    fabric = plan.fabric_of("eth1g")
-    assert network.port_lines(planned(2), planned(2).node("c1"), fabric) == network.clear_lines("c1.eth1g")
-    assert any("htb rate" in line for line in network.port_lines(planned(3), planned(3).node("c1"), fabric))
-    assert network.port_lines(planned(3), planned(3).node("mc-head"), fabric) == network.clear_lines("mc-head.eth1g")
+    fabric = planned().fabric("eth1g")
+    assert plan.port_lines(planned(2), planned(2).node("c1"), fabric) == plan.clear_lines("c1.eth1g")
+    assert any("htb rate" in line for line in plan.port_lines(planned(3), planned(3).node("c1"), fabric))
+    assert plan.port_lines(planned(3), planned(3).node("mc-head"), fabric) == plan.clear_lines("mc-head.eth1g")
 
 
 def test_slurm_knows_every_node_and_a_partition_per_data_fabric(tmp_path: Path) -> None:
@@ -143,7 +144,7 @@ def test_the_site_describes_the_cluster_that_is_built() -> None:
         assert queue in plan.DATA_FABRICS
         for fabric in site.fabrics_of(row["extras"]).values():
             for rail in fabric.rails:
-                built = plan.fabric_of(rail.device)
+                built = planned().fabric(rail.device)
                 nominal = built.line_rate_mbit_per_s
                 assert rail.line_rate_gbit_per_s == (nominal / 1000 if nominal else None)
                 assert fabric.mtu_bytes == 1500

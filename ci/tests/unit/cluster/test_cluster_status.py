@@ -8,17 +8,21 @@ import pytest
 
 from mpibench import cli
 from mpibench.cluster import lifecycle
-from mpibench.cluster.lifecycle import ClusterStatus
+from mpibench.cluster.lifecycle import ClusterStatus, LinkStatus, NodeStatus
 
 ILL = ClusterStatus(
     1,
     "",
     ["layout spread; process 7, files in /run/mpibench-cluster"],
-    [("mc-head", True, "controller", []), ("c1", True, "idle", ["slurmd"]), ("c2", False, "no answer from slurmctld", [])],
-    [("c1", "eth1g", "up", "1Gbit"), ("c1", "eth40g", "down", "unshaped")],
+    [
+        NodeStatus("mc-head", True, "controller", []),
+        NodeStatus("c1", True, "idle", ["slurmd"]),
+        NodeStatus("c2", False, "no answer from slurmctld", []),
+    ],
+    [LinkStatus("c1", "eth1g", "up", "1Gbit"), LinkStatus("c1", "eth40g", "down", "unshaped")],
     ["link-down c1 eth40g"],
 )
-WELL = ClusterStatus(0, "", ["layout spread"], [("c1", True, "idle", [])], [("c1", "eth1g", "up", "1Gbit")])
+WELL = ClusterStatus(0, "", ["layout spread"], [NodeStatus("c1", True, "idle", [])], [LinkStatus("c1", "eth1g", "up", "1Gbit")])
 
 
 def test_what_is_wrong_is_a_line_each() -> None:

@@ -34,7 +34,7 @@ def test_every_command_has_its_purpose() -> None:
 
 def test_commands_of_groups_are_there_with_their_options() -> None:
     by_words = {entry.words: entry for entry in ENTRIES}
-    assert ("cluster", "fault", "slow-link") in by_words and ("stacks",) in by_words
+    assert ("cluster", "fault") in by_words and ("stacks",) in by_words
     assert "--prepend-path" in " ".join(left for left, _ in by_words["stacks", "add"].parameters)
     assert str(ROOT) not in manual.commands_page(PROGRAM) + manual.man_page(PROGRAM, "1")
 
