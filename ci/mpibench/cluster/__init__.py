@@ -7,4 +7,6 @@ mount, link and namespace with it. Modules, from the outside in:
 - ``slurm``: configuration and daemons; ``plan``: which nodes, fabrics and cores, and the lines that make its network.
 - ``namespaces``: the cluster's init, its nodes and what runs in them; ``kernel``: the system calls.
 - ``packages``: Debian's Slurm, unpacked beside the system; ``state``: what is up, kept in one runtime directory.
+
+Whatever cannot be done raises BadInput, with a sentence for the user.
 """

@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 #: ``linux/if_packet.h``, ``linux/if_ether.h``, ``linux/prctl.h``.
@@ -74,15 +74,18 @@ def relay(port: str, switch: str, *settings: str) -> None:
                 ends[1 - way].send(frame)
 
 
-def ranks(libraries: Iterable[str]) -> list[int]:
-    """Processes of this node that have loaded one of the libraries."""
+def ranks(libraries: Sequence[str], processes: Iterable[int]) -> list[int]:
+    """Those of these processes that have loaded one of the libraries."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            with contextlib.suppress(OSError):
-                maps = (entry / "maps").read_text()
-                found += [int(entry.name)] if any(f"/{library}.so" in maps for library in libraries) else []
+    for process in processes:
+        with contextlib.suppress(OSError):
+            maps = Path(f"/proc/{process}/maps").read_text()
+            found += [process] if any(f"/{library}.so" in maps for library in libraries) else []
     return found
+
+
+def others() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and int(entry.name) != os.getpid()]
 
 
 def notify(processes: list[int], number: signal.Signals) -> None:
@@ -96,12 +99,12 @@ def throttle(fraction: str, *libraries: str) -> None:
     only, as a quota of a control group does (``cpu.cfs_quota_us``), without one of the host; with ``1`` let them run."""
     share = float(fraction)
     if share >= 1:
-        notify(ranks(libraries), signal.SIGCONT)
+        notify(ranks(libraries, others()), signal.SIGCONT)
         return
     looked, found = 0.0, list[int]()
     while True:
         if time.monotonic() - looked > LOOK_S:
-            looked, found = time.monotonic(), ranks(libraries)
+            looked, found = time.monotonic(), ranks(libraries, others())
         if not found:
             time.sleep(LOOK_S)
             continue

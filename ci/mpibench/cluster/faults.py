@@ -13,13 +13,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import lifecycle, namespaces, plan, slurm, state
+from . import fault_process, lifecycle, namespaces, plan, slurm, state
 from .lifecycle import shape
 from .namespaces import batch, interfaces, kill
 from .plan import HEAD, Fabric, Leaf, Node
@@ -28,7 +27,7 @@ from .state import Process, State
 #: Directions of a link as its node sees them, and of an uplink as the leaf does.
 SEND, RECEIVE, BOTH = "send", "receive", "both"
 _WAYS = {SEND: (SEND,), RECEIVE: (RECEIVE,), BOTH: (SEND, RECEIVE)}
-_PROGRAM = Path(__file__).with_name("fault_process.py")
+_PROGRAM = fault_process.__file__
 #: What options may be. IPv4 needs an MTU of 576, the links have 1500 (RFC 791); TCP takes a longer delay for a loss (RFC 6298,
 #: 200 ms in Linux).
 _POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -51,11 +50,6 @@ def link_down(cluster: State, node: Node, fabric: Fabric) -> None:
     batch(cluster, cluster.init, "ip", [f"link set {node.port(fabric)} down"])
 
 
-def _link_up(cluster: State, node: Node, fabric: Fabric) -> None:
-    if node.port(fabric) in interfaces(cluster.init):
-        batch(cluster, cluster.init, "ip", [f"link set {node.port(fabric)} up"])
-
-
 def slow_link(cluster: State, fabric: Fabric, fraction: float = 0.25) -> None:
     """Limit what all compute nodes send to a fraction of the fabric's rate; nothing is lost."""
     for node in cluster.plan.compute_nodes:
@@ -66,12 +60,6 @@ def police(cluster: State, fabric: Fabric, fraction: float = 0.5) -> None:
     """Drop packets to the compute nodes beyond a fraction of the fabric's rate; TCP retransmits them."""
     for node in cluster.plan.compute_nodes:
         batch(cluster, cluster.init, "tc", plan.police_lines(node.port(fabric), fabric, fraction))
-
-
-def _usual_rate(cluster: State, fabric: Fabric, node: Node | None = None, **_: Any) -> None:
-    for each in [node] if node else cluster.plan.compute_nodes:
-        if cluster.nodes[each.name].alive:
-            shape(cluster, each, [fabric])
 
 
 def slow_port(cluster: State, node: Node, fabric: Fabric, fraction: float = 0.25, direction: str = BOTH) -> None:
@@ -96,8 +84,8 @@ def flapping(
     fabric: Fabric,
     fraction: float = 0.1,
     direction: str = SEND,
-    bad_s: float = 1.0,
-    good_s: float = 3.0,
+    bad_s: float = 1,
+    good_s: float = 3,
 ) -> None:
     """Limit one node's link now and then, in one direction, for so many seconds with so many good ones between."""
     if direction == BOTH:
@@ -109,12 +97,6 @@ def flapping(
 
 def _toggle_name(node: Node, fabric: Fabric) -> str:
     return f"tg-{node.name}-{fabric.name}"[:15]
-
-
-def _lasting_rate(cluster: State, node: Node, fabric: Fabric, **_: Any) -> None:
-    for process in (cluster.init, cluster.nodes[node.name]):
-        kill(process, _toggle_name(node, fabric))
-    _usual_rate(cluster, fabric, node)
 
 
 def lossy_cable(cluster: State, node: Node, fabric: Fabric, loss: float = 0.01, direction: str = BOTH) -> None:
@@ -151,15 +133,6 @@ def _relay(cluster: State, node: Node, fabric: Fabric, setting: str, direction: 
     _begin(cluster, cluster.init, name, "relay", port, inner, *settings)
 
 
-def _without_relay(cluster: State, node: Node, fabric: Fabric, **_: Any) -> None:
-    name, inner, _outer = relay_names(node, fabric)
-    kill(cluster.init, name)
-    there, port = interfaces(cluster.init), node.port(fabric)
-    lines = [f"link del {inner}"] if inner in there else []
-    lines += [f"link set {port} promisc off master {cluster.plan.bridge_above(node, fabric)}"] if port in there else []
-    batch(cluster, cluster.init, "ip", lines)
-
-
 def slow_uplink(cluster: State, leaf: Leaf, fraction: float = 0.25, direction: str = BOTH) -> None:
     """Limit the uplink of a leaf switch to a fraction of its rate, to the spine (send), from it or both."""
     ends = [(SEND, RECEIVE).index(way) for way in _WAYS[direction]]
@@ -172,36 +145,34 @@ def _usual_uplink(cluster: State, leaf: Leaf, **_: Any) -> None:
 
 def mtu(cluster: State, node: Node, fabric: Fabric, mtu: int = 1400) -> None:
     """Give one node's interface another MTU; the other nodes have 1500."""
-    batch(cluster, cluster.node_process(node.name), "ip", [f"link set {fabric.name} mtu {mtu}"])
-
-
-def _usual_mtu(cluster: State, node: Node, fabric: Fabric, **_: Any) -> None:
-    if cluster.nodes[node.name].alive:
-        batch(cluster, cluster.nodes[node.name], "ip", [f"link set {fabric.name} mtu 1500"])
+    batch(cluster, cluster.node_process(node.name), "ip", plan.node_lines(node, fabric, mtu))
 
 
 def same_address(cluster: State, node: Node, fabric: Fabric) -> None:
     """Give one node's interface the address of the first other node's in place of its own."""
-    _change_address(cluster, node, fabric, node, _first_other(cluster, node))
+    other = _first_other(cluster, node)
+    if other is None:
+        raise BadInput("the cluster has no other compute node.")
+    batch(cluster, cluster.node_process(node.name), "ip", plan.node_lines(other, fabric, instead_of=node))
 
 
-def _own_address(cluster: State, node: Node, fabric: Fabric) -> None:
-    if cluster.nodes[node.name].alive:
-        _change_address(cluster, node, fabric, _first_other(cluster, node), node)
+def _first_other(cluster: State, node: Node) -> Node | None:
+    return next((other for other in cluster.plan.compute_nodes if other != node), None)
 
 
-def _first_other(cluster: State, node: Node) -> Node:
-    for other in cluster.plan.compute_nodes:
-        if other != node:
-            return other
-    raise BadInput("the cluster has no other compute node.")
-
-
-def _change_address(cluster: State, node: Node, fabric: Fabric, before: Node, after: Node) -> None:
-    old, new = before.address(fabric), after.address(fabric)
-    # Flushing what is not there does no harm.
-    lines = [f"addr flush dev {fabric.name} to {old}/32", f"addr replace {new}/24 dev {fabric.name}"]
-    batch(cluster, cluster.node_process(node.name), "ip", [*lines, plan.route_line(fabric, new)])
+def _usual_links(cluster: State, fabric: Fabric, node: Node | None = None, **_: Any) -> None:
+    """Make a link, or all of a fabric, what the plan says, whatever was done to it."""
+    for each in [node] if node else cluster.plan.compute_nodes:
+        process, port, (relay, inner, _outer) = cluster.nodes[each.name], each.port(fabric), relay_names(each, fabric)
+        kill(cluster.init, relay, _toggle_name(each, fabric))
+        there = interfaces(cluster.init)
+        lines = [f"link del {inner}"] if inner in there else []
+        lines += [f"link set {port} promisc off up master {cluster.plan.bridge_above(each, fabric)}"] if port in there else []
+        batch(cluster, cluster.init, "ip", lines)
+        if process.alive:
+            kill(process, _toggle_name(each, fabric))
+            batch(cluster, process, "ip", plan.node_lines(each, fabric, instead_of=_first_other(cluster, each)))
+            shape(cluster, each, [fabric])
 
 
 # ---- processes of a node ----
@@ -217,7 +188,7 @@ def _libraries() -> Sequence[str]:
 def _begin(cluster: State, process: Process, name: str, *words: object) -> None:
     """Start a process of :mod:`.fault_process` and wait until it goes by its name."""
     log = state.log_dir() / f"{name}.log"
-    namespaces.start(cluster, process, [sys.executable, str(_PROGRAM), name, *map(str, words)], log, {})
+    namespaces.start(cluster, process, [sys.executable, _PROGRAM, name, *map(str, words)], log, {})
     if not namespaces.wait_until(lambda: name in namespaces.processes_of(process).values(), 10):
         raise BadInput(f"the fault's process {name} did not start; see {log}.")
 
@@ -231,7 +202,7 @@ def _usual_cpu(cluster: State, node: Node, **_: Any) -> None:
     process = cluster.nodes[node.name]
     if process.alive and kill(process, "mc-throttle"):
         # It may have been killed while the ranks were stopped.
-        namespaces.run(cluster, process, [sys.executable, str(_PROGRAM), "mc-continue", "throttle", "1", *_libraries()])
+        namespaces.run(cluster, process, [sys.executable, _PROGRAM, "mc-continue", "throttle", "1", *_libraries()])
 
 
 def kill_slurmd(cluster: State, node: Node) -> None:
@@ -253,12 +224,7 @@ def _nothing(cluster: State, node: Node) -> None:
 
 def ranks_on(process: Process) -> list[int]:
     """Processes of a node that have loaded an MPI library, the youngest last."""
-    found = []
-    for pid in sorted(namespaces.processes_of(process)):
-        with contextlib.suppress(OSError):
-            maps = Path(f"/proc/{pid}/maps").read_text()
-            found += [pid] if any(f"/{library}.so" in maps for library in _libraries()) else []
-    return found
+    return fault_process.ranks(_libraries(), sorted(namespaces.processes_of(process)))
 
 
 def stop_rank(cluster: State, node: Node) -> None:
@@ -343,7 +309,6 @@ def _usual_clock(cluster: State, node: Node, **_: Any) -> None:
 # ---- the table ----
 
 
-@dataclass(frozen=True)
 class Fault:
     """One kind of fault.
 
@@ -351,49 +316,26 @@ class Fault:
     :param undo: undoes it; gets the same arguments.
     """
 
-    make: Callable[..., None]
-    undo: Callable[..., None]
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Options with their usual values."""
-        rows = list(inspect.signature(self.make).parameters.values())[1:]
-        return {row.name: row.default for row in rows if row.default is not row.empty}
-
-    @property
-    def where(self) -> list[str]:
-        """What it is made on."""
-        return [name for name in list(inspect.signature(self.make).parameters)[1:] if name not in self.options]
-
-    @property
-    def usage(self) -> str:
-        """Its arguments as they are given to the command."""
-        name = (self.make.__name__).replace("_", "-")
-        options = [f"[--{option.replace('_', '-')} {value}]" for option, value in self.options.items()]
-        return " ".join([name, *map(str.upper, self.where), *options])
+    def __init__(self, make: Callable[..., None], undo: Callable[..., None]) -> None:
+        self.make, self.undo = make, undo
+        arguments = list(inspect.signature(make).parameters.values())[1:]
+        self.where = [each.name for each in arguments if each.default is each.empty]
+        self.options = {each.name: each.default for each in arguments if each.default is not each.empty}
+        options = [f"[--{name} {value}]".replace("_", "-") for name, value in self.options.items()]
+        #: Its arguments as they are given to the command.
+        self.usage = " ".join([make.__name__.replace("_", "-"), *map(str.upper, self.where), *options])
 
 
-FAULTS: dict[str, Fault] = {
-    fault.make.__name__.replace("_", "-"): fault
-    for fault in (
-        Fault(link_down, _link_up),
-        Fault(slow_link, _usual_rate),
-        Fault(police, _usual_rate),
-        Fault(slow_port, _usual_rate),
-        Fault(flapping, _lasting_rate),
-        Fault(lossy_cable, _without_relay),
-        Fault(delay, _without_relay),
-        Fault(slow_uplink, _usual_uplink),
-        Fault(mtu, _usual_mtu),
-        Fault(same_address, _own_address),
-        Fault(slow_cpu, _usual_cpu),
-        Fault(kill_slurmd, _nothing),
-        Fault(kill_node, _nothing),
-        Fault(stop_rank, _continue_rank),
-        Fault(full_disk, _usual_disk),
-        Fault(clock_jump, _usual_clock),
-    )
+_UNDONE_BY: dict[Callable[..., None], tuple[Callable[..., None], ...]] = {
+    _usual_links: (link_down, slow_link, police, slow_port, flapping, lossy_cable, delay, mtu, same_address),
+    _usual_uplink: (slow_uplink,),
+    _usual_cpu: (slow_cpu,),
+    _nothing: (kill_slurmd, kill_node),
+    _continue_rank: (stop_rank,),
+    _usual_disk: (full_disk,),
+    _usual_clock: (clock_jump,),
 }
+FAULTS = {kind.__name__.replace("_", "-"): Fault(kind, undo) for undo, kinds in _UNDONE_BY.items() for kind in kinds}
 
 
 def _things(cluster: State, what: dict[str, Any]) -> dict[str, Any]:
@@ -403,10 +345,7 @@ def _things(cluster: State, what: dict[str, Any]) -> dict[str, Any]:
 
 
 def make(name: str, *where: str, **what: Any) -> str:
-    """Make a fault on this (in order, or by name) with these options, all checked before anything happens; how it is listed.
-
-    :raises BadInput: if there is no such fault, or the cluster is not up, or has no such node, fabric or process.
-    """
+    """Make a fault on this (in order, or by name) with these options, all checked before anything happens; how it is listed."""
     fault = FAULTS.get(name)
     if fault is None:
         raise BadInput(f"there is no fault '{name}'; known are {', '.join(FAULTS)}.")
@@ -423,13 +362,19 @@ def make(name: str, *where: str, **what: Any) -> str:
     with state.locked():
         cluster = state.running()
         things = _things(cluster, what)
+        alone = not any(
+            FAULTS[other["name"]].undo is fault.undo
+            and all(other["what"].get(place, what[place]) == what[place] for place in fault.where)
+            for other in cluster.faults
+        )
         cluster.faults.append({"name": name, "words": [str(value) for value in what.values()], "what": what})
         state.save(cluster)
         try:
             fault.make(cluster, **things)
         except BadInput:
             with contextlib.suppress(BadInput, OSError):
-                fault.undo(cluster, **things)
+                if alone:  # undoing another fault of the place undoes the rest of this one
+                    fault.undo(cluster, **things)
             cluster.faults.pop()
             state.save(cluster)
             raise
@@ -437,10 +382,7 @@ def make(name: str, *where: str, **what: Any) -> str:
 
 
 def clear(say: lifecycle.Say) -> None:
-    """Undo all faults, the latest first, and bring back dead nodes and daemons.
-
-    :raises BadInput: if a node does not come back.
-    """
+    """Undo all faults, the latest first, and bring back dead nodes and daemons."""
     with state.locked():
         cluster = state.running()
         for record in reversed(cluster.faults[:]):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -27,7 +26,6 @@ def up(wanted_nodes: int, layout: str, share: Sequence[Path], say: Say, **leaves
     """Bring the cluster up; nothing to do if the same cluster is up already.
 
     :param leaves: ``leaf_size`` and ``oversubscription``, as for :func:`.plan.make`.
-    :raises BadInput: if this machine cannot carry it, or another one is up. Nothing is left behind then.
     """
     with state.locked() as runtime_dir:
         shown = [ROOT, Path.home(), Path(sys.prefix), Path(sys.base_prefix), Path.cwd(), runtime_dir, *share]
@@ -41,16 +39,13 @@ def up(wanted_nodes: int, layout: str, share: Sequence[Path], say: Say, **leaves
             return found
         _tear_down(found)
         package_root = packages.provide(say)
+        previous = signal.getsignal(signal.SIGINT)
         try:
-            with _interruptible() as check_interrupt:
-
-                def say_unless_interrupted(text: str) -> None:
-                    check_interrupt()
-                    say(text)
-
-                cluster = _build(wanted, package_root, say_unless_interrupted)
-                check_interrupt()
-                return cluster
+            if previous is signal.default_int_handler:
+                # The kernel ends this process, and with it what it has built: Python drops a KeyboardInterrupt that falls into
+                # a hook of os.fork.
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+            return _build(wanted, package_root, say)
         except BaseException as error:
             _tear_down(state.load())
             if isinstance(error, BadInput):
@@ -58,44 +53,19 @@ def up(wanted_nodes: int, layout: str, share: Sequence[Path], say: Say, **leaves
             else:
                 state.remove()
             raise
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[Callable[[], None]]:
-    """A check that raises the KeyboardInterrupt which Python lost: one that falls into a hook of os.fork is dropped there."""
-    seen = False
-    previous = signal.getsignal(signal.SIGINT)
-
-    def note(number: int, frame: object) -> None:
-        nonlocal seen
-        seen = True
-        raise KeyboardInterrupt
-
-    def check() -> None:
-        if seen:
-            raise KeyboardInterrupt
-
-    if previous is not signal.default_int_handler:  # ignored by the caller's wish, or handled by somebody else
-        yield check
-        return
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield check
-    finally:
-        signal.signal(signal.SIGINT, previous)
+        finally:
+            signal.signal(signal.SIGINT, previous)
 
 
 def _expect_same(running: Plan, wanted: Plan) -> None:
     lacking = [path for path in wanted.shared if not any(Path(path).is_relative_to(known) for known in running.shared)]
-    if (running.compute, running.layout) != (wanted.compute, wanted.layout):
-        other = f"a cluster of {running.compute} nodes with layout {running.layout} is up"
-    elif (running.leaf_size, running.oversubscription) != (wanted.leaf_size, wanted.oversubscription):
-        other = f"a cluster with {_leaf_words(running)} is up"
+    if replace(running, shared=(), host_cpus=()) != replace(wanted, shared=(), host_cpus=()):
+        about = f"a cluster of {running.compute} nodes with layout {running.layout} and {_leaf_words(running)} is up"
     elif lacking:
-        other = f"the cluster that is up does not show {', '.join(lacking)} on its nodes"
+        about = f"the cluster that is up does not show {', '.join(lacking)} on its nodes"
     else:
         return
-    raise BadInput(f"{other}; take it down first.")
+    raise BadInput(f"{about}; take it down first.")
 
 
 def _build(wanted: Plan, package_root: Path | None, say: Say) -> State:
@@ -105,7 +75,7 @@ def _build(wanted: Plan, package_root: Path | None, say: Say) -> State:
     own_user = not kernel.privileged()
     init, lifeline = namespaces.create_cluster(etc, package_root, own_user, state.init_log())
     try:
-        cluster = State(wanted, init, str(package_root) if package_root else None, own_user)
+        cluster = State(wanted, init, own_user)
         state.save(cluster)
         where = ", in a user namespace" if own_user else ""
         say(f"namespaces: switch with {', '.join(fabric.name for fabric in wanted.fabrics)}{where}")
@@ -140,16 +110,14 @@ def _leaf_words(shown: Plan) -> str:
 
 
 def boot(cluster: State, node: Node) -> None:
-    """Make a node and plug its cables in; no daemon runs on it yet.
-
-    :raises BadInput: if a step fails.
-    """
+    """Make a node and plug its cables in; no daemon runs on it yet."""
     # The kernel removes a dead node's cables a moment after the node.
     ports = {node.port(fabric) for fabric in cluster.plan.fabrics}
     namespaces.wait_until(lambda: not ports & namespaces.interfaces(cluster.init), 10)
     process = cluster.nodes[node.name] = namespaces.create_node(cluster, node, state.init_log())
     batch(cluster, cluster.init, "ip", plan.cable_lines(cluster.plan, node, process.pid_in_parent))
-    batch(cluster, process, "ip", plan.node_lines(cluster.plan, node))
+    lines = [line for fabric in cluster.plan.fabrics for line in plan.node_lines(node, fabric)]
+    batch(cluster, process, "ip", ["link set lo up", *lines])
     shape(cluster, node, cluster.plan.fabrics)
     slurm.prepare(process)
 
@@ -163,10 +131,7 @@ def shape(cluster: State, node: Node, fabrics: Sequence[Fabric], fraction: float
 
 
 def down(say: Say) -> None:
-    """Take the cluster down: every process, mount, link, namespace and file of it, and nothing else.
-
-    :raises BadInput: if the runtime directory is somebody else's or holds something else; it is left as it is.
-    """
+    """Take the cluster down: every process, mount, link, namespace and file of it, and nothing else."""
     with state.locked():
         was_up = _tear_down(state.load())
         left = state.remove()
@@ -192,45 +157,6 @@ def _tear_down(found: State | None) -> bool:
 # ---- status ----
 
 
-class NodeStatus(NamedTuple):
-    """A node: whether its init is alive, its state in Slurm, and the daemons that do not run."""
-
-    node: str
-    alive: bool
-    slurm: str
-    not_running: Sequence[str]
-
-
-class LinkStatus(NamedTuple):
-    """A node's interface as the kernel has it: ``up`` or ``down``, and its rate as ``tc`` prints it."""
-
-    node: str
-    fabric: str
-    state: str
-    rate: str
-
-
-#: Shell script: all links as JSON, then the classes of each that is named, in one program on the node instead of one for each.
-_SHOW_LINKS = 'ip -json link; for name do echo --; tc class show dev "$name"; done'
-
-
-def links(cluster: State) -> list[LinkStatus]:
-    """The interfaces of every node that is alive."""
-    rows = []
-    names = [fabric.name for fabric in cluster.plan.fabrics]
-    for node, process in cluster.nodes.items():
-        if not process.alive:
-            continue
-        shown = namespaces.run(cluster, process, ["sh", "-c", _SHOW_LINKS, "sh", *names]).stdout
-        described, *classes = shown.split("--\n")
-        up = {row["ifname"]: row["operstate"] == "UP" for row in json.loads(described or "[]")}
-        for name, text in zip(names, classes, strict=False):
-            if name in up:
-                rate = re.search(r"\brate (\S+)", text)
-                rows.append(LinkStatus(node, name, "up" if up[name] else "down", rate[1] if rate else "unshaped"))
-    return rows
-
-
 @dataclass(frozen=True)
 class ClusterStatus:
     """How the cluster is.
@@ -238,14 +164,16 @@ class ClusterStatus:
     :param status: 0 all healthy; 1 a fault is in force, a node is not usable or a link is down; 3 not up.
     :param why: why there is nothing to look at; empty where there is.
     :param about: switches, layout, process and files, a sentence each.
+    :param nodes: ``node``, whether its init is ``alive``, its state in ``slurm``, daemons ``not_running``.
+    :param links: of nodes that are alive: ``node``, ``fabric``, ``state`` (up or down), ``rate`` as ``tc`` prints it.
     :param faults: in force, as they were asked for.
     """
 
     status: int
     why: str = ""
     about: Sequence[str] = ()
-    nodes: Sequence[NodeStatus] = ()
-    links: Sequence[LinkStatus] = ()
+    nodes: Sequence[dict[str, Any]] = ()
+    links: Sequence[dict[str, str]] = ()
     faults: Sequence[str] = ()
 
     def lines(self) -> Iterator[str]:
@@ -254,18 +182,16 @@ class ClusterStatus:
             yield self.why
             return
         yield from self.about
-        for name, alive, word, missing in self.nodes:
-            yield f"{name:8} {'alive' if alive else 'dead':6} {word}"
-            yield from (f"{name:8} {daemon} does not run" for daemon in missing)
-        yield from (f"{node:8} {fabric:8} {word:5} {rate}" for node, fabric, word, rate in self.links)
-        yield from (f"fault in force: {fault}" for fault in self.faults)
-        if not self.faults:
-            yield "no fault in force"
+        for row in self.nodes:
+            yield f"{row['node']:8} {'alive' if row['alive'] else 'dead':6} {row['slurm']}"
+            yield from (f"{row['node']:8} {daemon} does not run" for daemon in row["not_running"])
+        yield from ("{node:8} {fabric:8} {state:5} {rate}".format(**row) for row in self.links)
+        yield from [f"fault in force: {fault}" for fault in self.faults] or ["no fault in force"]
 
     def as_data(self) -> dict[str, Any]:
         """The same, for programs."""
-        rows = {"nodes": [row._asdict() for row in self.nodes], "links": [row._asdict() for row in self.links]}
-        return {"healthy": self.status == 0, "why": self.why, **rows, "faults": list(self.faults)}
+        shown = {"why": self.why, "nodes": self.nodes, "links": self.links, "faults": self.faults}
+        return {"healthy": self.status == 0, **shown}
 
 
 def look() -> ClusterStatus:
@@ -284,13 +210,30 @@ def look() -> ClusterStatus:
     states = slurm.node_states(found)
     if states:
         states[HEAD] = "controller"
-    nodes = []
+    nodes: list[dict[str, Any]] = []
+    links: list[dict[str, str]] = []
     for node in found.plan.nodes:
         alive = found.nodes[node.name].alive
         missing = [daemon.name for daemon in slurm.missing(found, node)] if alive else []
-        nodes.append(NodeStatus(node.name, alive, states.get(node.name, "no answer from slurmctld"), missing))
-    there = links(found)
-    healthy = all(row.alive and row.slurm in (*slurm.HEALTHY, "controller") and not row.not_running for row in nodes)
-    healthy = healthy and not found.faults and all(row.state == "up" for row in there)
+        word = states.get(node.name, "no answer from slurmctld")
+        nodes.append({"node": node.name, "alive": alive, "slurm": word, "not_running": missing})
+        links += _links(found, node) if alive else []
+    healthy = all(row["alive"] and row["slurm"] in (*slurm.HEALTHY, "controller") and not row["not_running"] for row in nodes)
+    healthy = healthy and not found.faults and all(row["state"] == "up" for row in links)
     faults = [" ".join([fault["name"], *fault["words"]]) for fault in found.faults]
-    return ClusterStatus(0 if healthy else 1, "", about, nodes, there, faults)
+    return ClusterStatus(0 if healthy else 1, "", about, nodes, links, faults)
+
+
+#: Shell script: all links as JSON, then the classes of each that is named, in one program on the node instead of one for each.
+_SHOW_LINKS = 'ip -json link; for name do echo --; tc class show dev "$name"; done'
+
+
+def _links(cluster: State, node: Node) -> Iterator[dict[str, str]]:
+    names = [fabric.name for fabric in cluster.plan.fabrics]
+    words = ["sh", "-c", _SHOW_LINKS, "sh", *names]
+    described, *classes = namespaces.run(cluster, cluster.nodes[node.name], words).stdout.split("--\n")
+    words_of = {row["ifname"]: "up" if row["operstate"] == "UP" else "down" for row in json.loads(described or "[]")}
+    for name, text in zip(names, classes, strict=False):
+        if name in words_of:
+            rate = re.search(r"\brate (\S+)", text)
+            yield {"node": node.name, "fabric": name, "state": words_of[name], "rate": rate[1] if rate else "unshaped"}

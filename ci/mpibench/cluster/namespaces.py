@@ -52,8 +52,6 @@ def create_cluster(etc: Path, package_root: Path | None, own_user: bool, log: Pa
     """Start the cluster's init; it and a descriptor.
 
     The init dies when the descriptor is closed before a byte has been written to it: an interrupted ``up`` leaves nothing.
-
-    :raises BadInput: if the kernel refuses a namespace or a mount.
     """
     watched, lifeline = os.pipe()
 
@@ -99,10 +97,7 @@ def inits_logging_to(log: Path) -> set[Process]:
 
 
 def create_node(state: State, node: Node, log: Path) -> Process:
-    """Start a node's init inside the cluster; no interfaces yet.
-
-    :raises BadInput: if the kernel refuses a namespace or a mount.
-    """
+    """Start a node's init inside the cluster; no interfaces yet."""
 
     def enter() -> None:
         _join(state, state.init)
@@ -251,10 +246,7 @@ def exit_status(code: int) -> int:
 def run(
     state: State, process: Process, words: Sequence[str], *, input: str = "", timeout_s: float = 90
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool in all namespaces of a process and wait for it.
-
-    :raises BadInput: if it cannot be started, or does not end in time.
-    """
+    """Run a tool in all namespaces of a process and wait for it."""
     enter = _entering(state, process)
     try:
         return subprocess.run(
@@ -267,10 +259,9 @@ def run(
 
 
 def batch(state: State, process: Process, tool: str, lines: Sequence[str]) -> None:
-    """Run lines through ``ip`` or ``tc`` in the network of a process. Shapers to delete that are not there are forgiven.
-
-    :raises BadInput: with the tool's first complaint.
-    """
+    """Run lines through ``ip`` or ``tc`` in the network of a process. Shapers to delete that are not there are forgiven."""
+    if not lines:
+        return
     done = run(state, process, [tool, "-force", "-batch", "-"], input="\n".join(lines) + "\n")
     failed = [int(line.rpartition(":")[2]) for line in done.stderr.splitlines() if line.startswith("Command failed")]
     if any(not lines[number - 1].startswith("qdisc del") for number in failed):
@@ -278,10 +269,7 @@ def batch(state: State, process: Process, tool: str, lines: Sequence[str]) -> No
 
 
 def start(state: State, process: Process, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
-    """Start a program that stays, in all namespaces of a process.
-
-    :raises BadInput: if it cannot be started.
-    """
+    """Start a program that stays, in all namespaces of a process."""
     enter, env, null = _entering(state, process, stays=True), {**_TOOL_ENVIRONMENT, **environment}, subprocess.DEVNULL
     with log.open("ab") as out:
         try:
@@ -294,8 +282,6 @@ def execute(state: State, process: Process, words: Sequence[str], environment: M
     """Run a user's program on a node with the caller's terminal and files; its exit status.
 
     Signals that ask to end are handed on; if this process is killed, so is the program.
-
-    :raises BadInput: if the program or the directory does not exist there.
     """
     try:
         if not Path(f"/proc/{process.pid}/root{cwd}").is_dir():

@@ -75,10 +75,7 @@ def missing_programs() -> list[str]:
 
 
 def provide(say: Callable[[str], None]) -> Path | None:
-    """The directory to lay over ``/usr``, fetching packages if need be; ``None`` if the machine has all programs itself.
-
-    :raises BadInput: if programs are missing and cannot be had, saying which; or if somebody else could have changed them.
-    """
+    """The directory to lay over ``/usr``, fetching packages if need be; ``None`` if the machine has all programs itself."""
     target = root()
     if not (target / _MANIFEST).exists():
         missing = missing_programs()
@@ -115,10 +112,7 @@ def provide(say: Callable[[str], None]) -> Path | None:
 
 
 def _expect_unreachable(folder: Path) -> None:
-    """Nobody but the caller and root can replace a directory, or one above it, by another.
-
-    :raises BadInput: naming the directory that somebody else could use for that.
-    """
+    """Nobody but the caller and root can replace a directory, or one above it, by another."""
     # Whoever owns "/" can change everything anyway; that is root, by another number in a user namespace.
     trusted = (os.getuid(), Path("/").stat().st_uid)
     for path in (folder, *folder.parents):

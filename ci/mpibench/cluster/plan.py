@@ -19,7 +19,6 @@ CLUSTER_NAME, HEAD, SPINE = "minicluster", "mc-head", "spine"
 MAX_NODES = 32
 #: Nodes of a leaf switch, and the smallest cluster that has them unless it is asked for otherwise.
 LEAF_SIZE, LEAVES_FROM = 4, 5
-LEAST_OVERSUBSCRIPTION, MOST_OVERSUBSCRIPTION = 0.5, 16.0
 
 
 @dataclass(frozen=True)
@@ -249,10 +248,7 @@ def physical_cores(cpus: Iterable[int], sysfs: Path = Path("/sys/devices/system/
 def make(
     compute: int, layout: str, shared: Sequence[Path] = (), leaf_size: int | None = None, oversubscription: float = 1.0
 ) -> Plan:
-    """The plan for this machine; without a ``leaf_size``, :data:`LEAF_SIZE` from :data:`LEAVES_FROM` nodes on.
-
-    :raises BadInput: for a node count, a layout or leaves that cannot be had.
-    """
+    """The plan for this machine; without a ``leaf_size``, :data:`LEAF_SIZE` from :data:`LEAVES_FROM` nodes on."""
     if not 1 <= compute <= MAX_NODES:
         raise BadInput(f"a cluster of {compute} nodes cannot be built; ask for 1 to {MAX_NODES}.")
     if layout not in LAYOUTS:
@@ -261,9 +257,8 @@ def make(
         leaf_size = LEAF_SIZE if compute >= LEAVES_FROM else 0
     if not 0 <= leaf_size <= MAX_NODES:
         raise BadInput(f"a leaf switch of {leaf_size} nodes cannot be built; give 1 to {MAX_NODES}, or 0 for none.")
-    least, most = LEAST_OVERSUBSCRIPTION, MOST_OVERSUBSCRIPTION
-    if not least <= oversubscription <= most:
-        raise BadInput(f"an oversubscription of {oversubscription:g} cannot be built; give {least:g} to {most:g}.")
+    if not 0.5 <= oversubscription <= 16:
+        raise BadInput(f"an oversubscription of {oversubscription:g} cannot be built; give 0.5 to 16.")
     cpus, paths = physical_cores(os.sched_getaffinity(0)), tuple(str(path) for path in shared)
     return Plan(compute, layout, cpus, paths, leaf_size, float(oversubscription))
 
@@ -293,18 +288,15 @@ def cable_lines(plan: Plan, node: Node, pid: int) -> list[str]:
     return lines
 
 
-def route_line(fabric: Fabric, address: str) -> str:
-    """``ip``, on a node with this address."""
-    return f"route replace 10.61.{fabric.subnet}.0/24 dev {fabric.name} src {address} congctl cubic"
-
-
-def node_lines(plan: Plan, node: Node) -> list[str]:
-    """``ip``, on the node: bring its interfaces up."""
-    lines = ["link set lo up"]
-    for fabric in plan.fabrics:
-        address = node.address(fabric)
-        lines += [f"addr add {address}/24 dev {fabric.name}", f"link set {fabric.name} up", route_line(fabric, address)]
-    return lines
+def node_lines(node: Node, fabric: Fabric, mtu: int = 1500, instead_of: Node | None = None) -> list[str]:
+    """``ip``, on a node: bring an interface up with the address of a node, in place of another's. Repeatable."""
+    name, address = fabric.name, node.address(fabric)
+    return [
+        *([f"addr flush dev {name} to {instead_of.address(fabric)}/32"] if instead_of else []),
+        f"addr replace {address}/24 dev {name}",
+        f"link set {name} mtu {mtu} up",
+        f"route replace 10.61.{fabric.subnet}.0/24 dev {name} src {address} congctl cubic",
+    ]
 
 
 def clear_lines(device: str) -> list[str]:

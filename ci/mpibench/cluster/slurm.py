@@ -7,12 +7,11 @@ by its name and its node, never by a recorded number.
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import platform
 import secrets
 import shutil
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -273,49 +272,29 @@ class Daemon:
         return {**topology, "PMIX_MCA_psec": "native"}
 
 
-def _listens(port: int) -> Callable[[Process], bool]:
-    """Whether something listens on a TCP port in a node's network namespace (``proc(5)``, ``net/tcp``; state 0A)."""
+def _listens(where: str) -> Callable[[Process], bool]:
+    """Whether something listens on a TCP port (in hexadecimal digits) or socket in a node's network namespace (``proc(5)``:
+    state ``0A`` of ``net/tcp``; the flag of ``net/unix`` is ``__SO_ACCEPTCON``)."""
 
     def ready(process: Process) -> bool:
-        rows: list[list[str]] = []
-        for table in ("tcp", "tcp6"):
-            try:
-                rows += map(str.split, Path(f"/proc/{process.pid}/net/{table}").read_text().splitlines()[1:])
-            except OSError:
-                continue
-        return any(row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port for row in rows)
-
-    return ready
-
-
-def _accepts(path: str) -> Callable[[Process], bool]:
-    """Whether something accepts connections on a socket of a node."""
-
-    def ready(process: Process) -> bool:
-        try:
-            # Through a descriptor of the root directory: a socket's path is limited to 107 bytes.
-            root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY)
-        except OSError:
-            return False
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            try:
-                probe.connect(f"/proc/self/fd/{root}{path}")
-            except OSError:
-                return False
-            finally:
-                os.close(root)
-        return True
+        for table in ("tcp", "tcp6", "unix"):
+            with contextlib.suppress(OSError):
+                for row in map(str.split, Path(f"/proc/{process.pid}/net/{table}").read_text().splitlines()[1:]):
+                    place = row[-1] if table == "unix" else row[1].rpartition(":")[2]
+                    if place == where and row[3] in ("0A", "00010000"):
+                        return True
+        return False
 
     return ready
 
 
 _EVERY, _HEAD, _COMPUTE = slice(None), slice(1), slice(1, None)
 #: Default ports (``slurm.conf(5)``, ``slurmdbd.conf(5)``). slurmd waits for the controller: both start together.
-MARIADBD = Daemon("mariadbd", 0, _HEAD, _accepts(_DATABASE_SOCKET), _MARIADBD, stays=True)
-MUNGED = Daemon("munged", 0, _EVERY, _accepts(_MUNGE_SOCKET), _MUNGED)
-SLURMDBD = Daemon("slurmdbd", 1, _HEAD, _listens(6819))
-SLURMCTLD = Daemon("slurmctld", 2, _HEAD, _listens(6817))
-SLURMD = Daemon("slurmd", 2, _COMPUTE, _listens(6818))
+MARIADBD = Daemon("mariadbd", 0, _HEAD, _listens(_DATABASE_SOCKET), _MARIADBD, stays=True)
+MUNGED = Daemon("munged", 0, _EVERY, _listens(_MUNGE_SOCKET), _MUNGED)
+SLURMDBD = Daemon("slurmdbd", 1, _HEAD, _listens(f"{6819:X}"))
+SLURMCTLD = Daemon("slurmctld", 2, _HEAD, _listens(f"{6817:X}"))
+SLURMD = Daemon("slurmd", 2, _COMPUTE, _listens(f"{6818:X}"))
 DAEMONS = (MARIADBD, MUNGED, SLURMDBD, SLURMCTLD, SLURMD)
 
 
@@ -334,10 +313,7 @@ def missing(state: State, node: Node) -> list[Daemon]:
 
 
 def begin(state: State, daemon: Daemon, node: Node) -> None:
-    """Start a daemon on a node, without waiting until it serves.
-
-    :raises BadInput: if it ends at once with an error.
-    """
+    """Start a daemon on a node, without waiting until it serves."""
     process, environment = state.node_process(node.name), daemon.environment(node)
     words, out = (daemon.words or daemon.name).split(), log_dir() / f"{daemon.name}-{node.name}.out"
     if daemon is MUNGED:
@@ -371,10 +347,7 @@ def _make_database(state: State, process: Process) -> None:
 
 
 def serve(state: State, say: Callable[[str], None]) -> None:
-    """Start every daemon that does not run, in the order they need each other, and wait until Slurm may use all nodes.
-
-    :raises BadInput: naming the daemon or the nodes that do not get ready.
-    """
+    """Start every daemon that does not run, in the order they need each other, and wait until Slurm may use all nodes."""
     lacking = {node: missing(state, node) for node in state.plan.nodes}
     for step in range(3):
         begun = [(daemon, node) for node, daemons in lacking.items() for daemon in daemons if daemon.step == step]
@@ -403,10 +376,7 @@ def node_states(state: State) -> dict[str, str]:
 
 
 def await_nodes(state: State) -> None:
-    """Wait until Slurm may use every compute node.
-
-    :raises BadInput: naming the nodes it may not use.
-    """
+    """Wait until Slurm may use every compute node."""
     states: dict[str, str] = {}
 
     def registered() -> bool:

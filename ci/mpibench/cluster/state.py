@@ -66,18 +66,17 @@ class Process:
 
         :raises ProcessLookupError: if it has ended.
         """
-        ended = ProcessLookupError(f"process {self.pid} has ended")
+        folder = -1
         try:
-            folder = os.open(f"/proc/{self.pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise ended from None
-        try:
+            with contextlib.suppress(FileNotFoundError):
+                folder = os.open(f"/proc/{self.pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             # Asked after opening: were it another process by now, its start time would show it.
-            if not self.alive:
-                raise ended
+            if folder < 0 or not self.alive:
+                raise ProcessLookupError(f"process {self.pid} has ended")
             yield folder
         finally:
-            os.close(folder)
+            if folder >= 0:
+                os.close(folder)
 
     def _status(self) -> dict[str, list[str]]:
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
@@ -106,7 +105,6 @@ class State:
     """The cluster as it was brought up.
 
     :param init: the cluster's init; everything dies with it.
-    :param package_root: unpacked packages that lie over ``/usr``, or none where the host has its own Slurm.
     :param own_user: whether the cluster has its own user namespace (it was brought up without root).
     :param nodes: init of each node, by node name.
     :param ready: false until ``up`` has finished.
@@ -116,17 +114,13 @@ class State:
 
     plan: Plan
     init: Process
-    package_root: str | None
     own_user: bool
     nodes: dict[str, Process] = field(default_factory=dict)
     ready: bool = False
     faults: list[dict[str, Any]] = field(default_factory=list)
 
     def node_process(self, name: str) -> Process:
-        """Init of a node that is alive.
-
-        :raises BadInput: if the node is unknown or dead.
-        """
+        """Init of a node that is alive."""
         self.plan.node(name)
         process = self.nodes.get(name)
         if process is None or not process.alive:
@@ -168,63 +162,29 @@ def init_log() -> Path:
     return log_dir() / "init.log"
 
 
-def _is_mine(descriptor: int) -> bool:
-    found = os.fstat(descriptor)
-    return found.st_uid == os.getuid() and not found.st_mode & _OTHERS_WRITE
-
-
-def _open_directory(path: Path) -> int | None:
-    """A descriptor of a directory of the caller's own; ``None`` if nothing is there.
-
-    :raises BadInput: if it is a link, belongs to someone else, or others can write to it.
-    """
+def _open(path: Path, kind: str) -> int | None:
+    """A descriptor of a directory or file of the caller's own; ``None`` if nothing is there."""
+    flags, is_kind = {"directory": (os.O_DIRECTORY, stat.S_ISDIR), "file": (os.O_NONBLOCK, stat.S_ISREG)}[kind]
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags)
     except FileNotFoundError:
         return None
     except OSError:  # a link, a file, or not for us to read
         descriptor = -1
     if descriptor >= 0:
-        if _is_mine(descriptor):
+        found = os.fstat(descriptor)
+        if is_kind(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & _OTHERS_WRITE:
             return descriptor
         os.close(descriptor)
     raise BadInput(
-        f"{path} is not a directory of yours that only you can write to; remove it or set {RUNTIME_VARIABLE} to another."
+        f"{path} is not a {kind} of yours that only you can write to, so it is not used; remove it, or set {RUNTIME_VARIABLE} "
+        "to another directory."
     )
-
-
-def _read_state_file() -> str | None:
-    """Text of the state file, if directory and file belong to the caller; ``None`` if there is none.
-
-    :raises BadInput: if either could have been written by somebody else.
-    """
-    directory = _open_directory(runtime_dir())
-    if directory is None:
-        return None
-    path = runtime_dir() / _STATE_FILE
-    try:
-        descriptor = os.open(_STATE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read ({error.strerror}); remove it.") from None
-    finally:
-        os.close(directory)
-    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode) or not _is_mine(descriptor):
-            raise BadInput(
-                f"{path} is not a file of yours that only you can write to, so it is not used; "
-                "remove it, then run 'mpibench cluster down'."
-            )
-        return stream.read()
 
 
 @contextlib.contextmanager
 def locked() -> Iterator[Path]:
-    """The runtime directory, made if missing and locked against other commands that change the cluster.
-
-    :raises BadInput: if it belongs to someone else, holds something else, or another command holds it.
-    """
+    """The runtime directory, made if missing and locked against other commands that change the cluster."""
     expect_host()
     path = runtime_dir()
     while True:
@@ -236,7 +196,7 @@ def locked() -> Iterator[Path]:
             raise BadInput(
                 f"{path} cannot be made ({error.strerror}); set {RUNTIME_VARIABLE} to a directory whose parent exists."
             ) from None
-        descriptor = _open_directory(path)
+        descriptor = _open(path, "directory")
         if descriptor is None:  # removed again by another command's `down`
             continue
         try:
@@ -300,14 +260,17 @@ def save(state: State) -> None:
 
 
 def load() -> State | None:
-    """The state file's content, or ``None`` if there is none.
-
-    :raises BadInput: if it is damaged, could be somebody else's, or names a process that is not an init of the caller's.
-    """
-    text = _read_state_file()
-    if text is None:
-        return None
+    """The state file's content, or ``None`` if there is none."""
     path = runtime_dir() / _STATE_FILE
+    directory = _open(path.parent, "directory")
+    if directory is None:
+        return None
+    os.close(directory)
+    descriptor = _open(path, "file")
+    if descriptor is None:
+        return None
+    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as stream:
+        text = stream.read()
     try:
         row = json.loads(text)
         nodes = {name: Process(**process) for name, process in row["nodes"].items()}
@@ -324,10 +287,7 @@ def load() -> State | None:
 
 
 def running() -> State:
-    """The state of a cluster that is up.
-
-    :raises BadInput: if none is.
-    """
+    """The state of a cluster that is up."""
     expect_host()
     state = load()
     if state is None or not state.init.alive:

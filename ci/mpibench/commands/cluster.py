@@ -120,6 +120,7 @@ def _help() -> str:
 
 @app.command(help=_help(), no_args_is_help=True)
 def fault(
+    context: typer.Context,
     kind: Annotated[str, typer.Argument(help="One of the kinds above, or clear.")],
     where: Annotated[list[str] | None, typer.Argument(metavar="NODE|FABRIC|LEAF|PATH...", help="What it is made on.")] = None,
     fraction: Annotated[float | None, typer.Option(help="Fraction that remains.")] = None,
@@ -132,9 +133,7 @@ def fault(
     free_kib: Annotated[int | None, typer.Option(help="Free space on a full disk, in KiB.")] = None,
     seconds: Annotated[int | None, typer.Option(help="Seconds by which a clock jumps; negative: back.")] = None,
 ) -> None:
-    given = {"fraction": fraction, "direction": direction, "bad_s": bad_s, "good_s": good_s, "loss": loss}
-    given |= {"delay_us": delay_us, "mtu": mtu, "free_kib": free_kib, "seconds": seconds}
-    options = {name: value for name, value in given.items() if value is not None}
+    options = {name: value for name, value in context.params.items() if name not in ("kind", "where") and value is not None}
     if kind == "clear" and not where and not options:
         faults.clear(typer.echo)
         return

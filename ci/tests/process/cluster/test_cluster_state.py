@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -44,7 +43,7 @@ def begin(tmp_path: Path) -> Iterator[Callable[[str], state.Process]]:
 
 
 def a_state(pid: int, start_ticks: int) -> state.State:
-    return state.State(plan.Plan(2, "spread", (0, 1)), state.Process(pid, start_ticks), None, False)
+    return state.State(plan.Plan(2, "spread", (0, 1)), state.Process(pid, start_ticks), False)
 
 
 def test_a_process_is_itself_and_a_later_one_of_the_same_number_is_not() -> None:
@@ -330,14 +329,3 @@ def test_only_directories_below_private_paths_need_sharing(paths: list[str], wan
 @pytest.mark.parametrize(("status", "wanted"), [(0, 0), (3, 3), (-9, 137), (-15, 143)])
 def test_exit_statuses_are_a_shells(status: int, wanted: int) -> None:
     assert namespaces.exit_status(status) == wanted
-
-
-def test_an_interrupt_that_python_dropped_is_not_lost() -> None:
-    """A KeyboardInterrupt inside a hook of os.fork is printed and dropped; the next check raises it."""
-    with lifecycle._interruptible() as check:
-        check()
-        with contextlib.suppress(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
-            check()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
