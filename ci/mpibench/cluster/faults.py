@@ -65,17 +65,16 @@ def police(cluster: State, fabric: Fabric, fraction: float = 0.5) -> None:
 def slow_port(cluster: State, node: Node, fabric: Fabric, fraction: float = 0.25, direction: str = BOTH) -> None:
     """Limit one node's link to a fraction of its rate, in one direction or both; nothing is lost."""
     for way in _WAYS[direction]:
-        process, lines = _one_way(cluster, node, fabric, way, fraction)
-        batch(cluster, process, "tc", lines)
+        batch(cluster, *_one_way(cluster, node, fabric, way, fraction))
 
 
-def _one_way(cluster: State, node: Node, fabric: Fabric, way: str, fraction: float) -> tuple[Process, list[str]]:
+def _one_way(cluster: State, node: Node, fabric: Fabric, way: str, fraction: float) -> tuple[Process, str, list[str]]:
     """``tc`` lines for one direction of a node's link, and in whose network they are to be run."""
     if way == SEND:
-        return cluster.node_process(node.name), plan.shape_lines(fabric.name, fabric, fraction)
+        return cluster.node_process(node.name), "tc", plan.shape_lines(fabric.name, fabric, fraction)
     if fraction == 1.0:
-        return cluster.init, plan.port_lines(cluster.plan, node, fabric)
-    return cluster.init, plan.shape_lines(node.port(fabric), fabric, fraction)
+        return cluster.init, "tc", plan.port_lines(cluster.plan, node, fabric)
+    return cluster.init, "tc", plan.shape_lines(node.port(fabric), fabric, fraction)
 
 
 def flapping(
@@ -90,8 +89,8 @@ def flapping(
     """Limit one node's link now and then, in one direction, for so many seconds with so many good ones between."""
     if direction == BOTH:
         raise BadInput(f"a link that is bad now and then is so in one direction; give {SEND} or {RECEIVE}.")
-    process, bad = _one_way(cluster, node, fabric, direction, fraction)
-    good = _one_way(cluster, node, fabric, direction, 1.0)[1]
+    process, _, bad = _one_way(cluster, node, fabric, direction, fraction)
+    good = _one_way(cluster, node, fabric, direction, 1.0)[2]
     _begin(cluster, process, _toggle_name(node, fabric), "toggle", bad_s, good_s, "; ".join(bad), "; ".join(good))
 
 
@@ -117,16 +116,10 @@ def relay_names(node: Node, fabric: Fabric) -> tuple[str, str, str]:
 def _relay(cluster: State, node: Node, fabric: Fabric, setting: str, direction: str) -> None:
     name, inner, outer = relay_names(node, fabric)
     if inner in interfaces(cluster.init):
-        raise BadInput(
-            f"the cable of {node.name} on {fabric.name} has such a fault already; 'mpibench cluster fault clear' first."
-        )
-    port = node.port(fabric)
-    lines = [
-        f"link add {inner} type veth peer name {outer}",
-        f"link set {port} nomaster promisc on",
-        f"link set {inner} promisc on up",
-        f"link set {outer} master {cluster.plan.bridge_above(node, fabric)} up",
-    ]
+        raise BadInput(f"the cable of {node.name} on {fabric.name} has such a fault already; 'cluster fault clear' first.")
+    port, bridge = node.port(fabric), cluster.plan.bridge_above(node, fabric)
+    lines = [f"link add {inner} type veth peer name {outer}", f"link set {port} nomaster promisc on"]
+    lines += [f"link set {inner} promisc on up", f"link set {outer} master {bridge} up"]
     batch(cluster, cluster.init, "ip", lines)
     # What the node sends comes in at its port, and goes on to the switch by the inner end; what it receives the other way.
     settings = [setting if way in _WAYS[direction] else "0:0" for way in (SEND, RECEIVE)]
@@ -145,7 +138,7 @@ def _usual_uplink(cluster: State, leaf: Leaf, **_: Any) -> None:
 
 def mtu(cluster: State, node: Node, fabric: Fabric, mtu: int = 1400) -> None:
     """Give one node's interface another MTU; the other nodes have 1500."""
-    batch(cluster, cluster.node_process(node.name), "ip", plan.node_lines(node, fabric, mtu))
+    batch(cluster, cluster.node_process(node.name), "ip", [f"link set {fabric.name} mtu {mtu}"])
 
 
 def same_address(cluster: State, node: Node, fabric: Fabric) -> None:
@@ -153,7 +146,7 @@ def same_address(cluster: State, node: Node, fabric: Fabric) -> None:
     other = _first_other(cluster, node)
     if other is None:
         raise BadInput("the cluster has no other compute node.")
-    batch(cluster, cluster.node_process(node.name), "ip", plan.node_lines(other, fabric, instead_of=node))
+    batch(cluster, cluster.node_process(node.name), "ip", plan.node_lines(other, fabric, node))
 
 
 def _first_other(cluster: State, node: Node) -> Node | None:
@@ -171,7 +164,8 @@ def _usual_links(cluster: State, fabric: Fabric, node: Node | None = None, **_: 
         batch(cluster, cluster.init, "ip", lines)
         if process.alive:
             kill(process, _toggle_name(each, fabric))
-            batch(cluster, process, "ip", plan.node_lines(each, fabric, instead_of=_first_other(cluster, each)))
+            lines = plan.node_lines(each, fabric, _first_other(cluster, each))
+            batch(cluster, process, "ip", [*lines, f"link set {fabric.name} mtu 1500"])
             shape(cluster, each, [fabric])
 
 

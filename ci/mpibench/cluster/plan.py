@@ -288,13 +288,13 @@ def cable_lines(plan: Plan, node: Node, pid: int) -> list[str]:
     return lines
 
 
-def node_lines(node: Node, fabric: Fabric, mtu: int = 1500, instead_of: Node | None = None) -> list[str]:
+def node_lines(node: Node, fabric: Fabric, instead_of: Node | None = None) -> list[str]:
     """``ip``, on a node: bring an interface up with the address of a node, in place of another's. Repeatable."""
     name, address = fabric.name, node.address(fabric)
     return [
         *([f"addr flush dev {name} to {instead_of.address(fabric)}/32"] if instead_of else []),
         f"addr replace {address}/24 dev {name}",
-        f"link set {name} mtu {mtu} up",
+        f"link set {name} up",
         f"route replace 10.61.{fabric.subnet}.0/24 dev {name} src {address} congctl cubic",
     ]
 

@@ -40,34 +40,15 @@ def slurm_conf(plan: Plan, log: Path) -> str:
     mgmt = FABRICS[0]
     # Nothing can be bound to cores the host does not have.
     task = "affinity" if plan.topology(plan.compute_nodes[0]).real else "none"
-    lines = f"""ClusterName={CLUSTER_NAME}
-SlurmctldHost={HEAD}({plan.nodes[0].address(mgmt)})
-SlurmUser=root
-SlurmdUser=root
-AuthType=auth/munge
-CredType=cred/munge
-StateSaveLocation=/run/slurmctld
-SlurmdSpoolDir=/run/slurmd
-SlurmctldPidFile=/run/slurmctld.pid
-SlurmdPidFile=/run/slurmd.pid
-SlurmctldLogFile={log}/slurmctld.log
-SlurmdLogFile={log}/slurmd-%n.log
-MailProg=/usr/bin/true
-MpiDefault=none
-SwitchType=switch/none
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/{task}
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-SchedulerType=sched/backfill
-SchedulerParameters=batch_sched_delay=0
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost={HEAD}
-JobAcctGatherType=jobacct_gather/none
-ReturnToService=2
-SlurmdTimeout=20
-KillWait=5
-UnkillableStepTimeout=30""".splitlines()
+    lines = f"""
+ClusterName={CLUSTER_NAME} SlurmctldHost={HEAD}({plan.nodes[0].address(mgmt)}) SlurmUser=root SlurmdUser=root
+AuthType=auth/munge CredType=cred/munge MailProg=/usr/bin/true MpiDefault=none SwitchType=switch/none
+StateSaveLocation=/run/slurmctld SlurmdSpoolDir=/run/slurmd SlurmctldPidFile=/run/slurmctld.pid SlurmdPidFile=/run/slurmd.pid
+ProctrackType=proctrack/linuxproc TaskPlugin=task/{task} SelectType=select/cons_tres SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill SchedulerParameters=batch_sched_delay=0 JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/slurmdbd AccountingStorageHost={HEAD}
+ReturnToService=2 SlurmdTimeout=20 KillWait=5 UnkillableStepTimeout=30""".split()
+    lines += [f"SlurmctldLogFile={log}/slurmctld.log", f"SlurmdLogFile={log}/slurmd-%n.log"]
     lines += ["TopologyPlugin=topology/tree"] if plan.leaves else []
     for node in plan.compute_nodes:
         shown = plan.topology(node)
@@ -82,17 +63,10 @@ UnkillableStepTimeout=30""".splitlines()
 
 def slurmdbd_conf(plan: Plan, log: Path) -> str:
     """The accounting daemon and its database, both on the head, joined by the default socket."""
-    return f"""AuthType=auth/munge
-DbdHost={HEAD}
-DbdAddr={plan.nodes[0].address(FABRICS[0])}
-SlurmUser=root
-StorageType=accounting_storage/mysql
-StorageHost=localhost
-StorageUser=root
-StorageLoc=slurm_acct_db
-LogFile={log}/slurmdbd.log
-PidFile=/run/slurmdbd.pid
-"""
+    lines = f"""
+AuthType=auth/munge DbdHost={HEAD} DbdAddr={plan.nodes[0].address(FABRICS[0])} SlurmUser=root PidFile=/run/slurmdbd.pid
+StorageType=accounting_storage/mysql StorageHost=localhost StorageUser=root StorageLoc=slurm_acct_db""".split()
+    return "\n".join([*lines, f"LogFile={log}/slurmdbd.log"]) + "\n"
 
 
 def topology_conf(plan: Plan) -> str:
