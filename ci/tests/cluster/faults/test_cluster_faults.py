@@ -69,7 +69,7 @@ def test_police_drops_packets(cluster: LiveCluster) -> None:
     assert "police eth1g 0.5" in broken(cluster)
 
 
-def test_kill_slurmd_is_seen_and_healed(cluster: LiveCluster) -> None:
+def test_kill_slurmd_is_seen_and_cleared(cluster: LiveCluster) -> None:
     cluster.good("fault", "kill-slurmd", "c2")
     assert "slurmd" not in names_on(cluster, "c2")
     assert "slurmd does not run" in broken(cluster)
@@ -120,12 +120,6 @@ def test_full_disk_is_full_on_every_node_and_hides_nothing_for_good(cluster: Liv
     assert cluster.on("c2", "ls", str(stage)).split() == ["precious"]
 
 
-def test_full_disk_wants_a_directory(cluster: LiveCluster, tmp_path: Path) -> None:
-    done = cluster("fault", "full-disk", str(tmp_path / "none"))
-    assert (done.returncode, "name an existing directory" in done.stderr) == (2, True)
-    assert "no fault in force" in cluster.good("status")
-
-
 def seconds_off(cluster: LiveCluster, node: str) -> float:
     return float(cluster.on(node, "date", "+%s")) - time.time()
 
@@ -158,12 +152,24 @@ def test_a_clock_far_off_makes_munge_refuse_the_node(cluster: LiveCluster) -> No
         (("link-down", "c1", "ib0"), "eth1g"),
         (("slow-link", "eth1g", "--fraction", "0"), "above 0, at most 1"),
         (("stop-rank", "c1"), "no MPI process runs on c1"),
+        (("full-disk", "/etc/hosts"), "name an existing directory"),
     ],
 )
 def test_impossible_faults_are_refused_and_change_nothing(cluster: LiveCluster, words: tuple[str, ...], wanted: str) -> None:
     done = cluster("fault", *words)
     assert (done.returncode, wanted in done.stderr) == (2, True), done.stderr
     cluster.good("status")
+
+
+def test_a_second_fault_of_a_cable_is_refused_and_the_first_stays(cluster: LiveCluster) -> None:
+    cluster.good("fault", "lossy-cable", "c2", "eth1g")
+    assert "such a fault already" in cluster("fault", "delay", "c2", "eth1g").stderr
+    init = cluster.state().init
+    assert "relay2-eth1g" in namespaces.processes_of(init).values() and "ra2-eth1g" in namespaces.interfaces(init)
+    assert broken(cluster).count("fault in force") == 1
+    cluster.good("fault", "clear")
+    assert "ra2-eth1g" not in namespaces.interfaces(init)
+    assert cluster.reaches("eth1g", LIMIT / 2) > LIMIT / 2
 
 
 @pytest.mark.parametrize("name", ["slurmctld", "slurmdbd", "mariadbd", "munged"])
