@@ -207,7 +207,7 @@ def compare(
             )
         say(f"{stack.name} {kind}: {counts[kind]} of {runs} runs flagged")
         if fault:
-            where.cluster("fault", "heal")
+            where.cluster("fault", "clear")
     return counts
 
 

@@ -225,7 +225,7 @@ class Series:
         except (BadInput, subprocess.SubprocessError) as error:
             return {**record, "error": str(error)[:300], **score(Localisation((), Places({}), ()), made)}
         finally:
-            faults.heal(lambda text: None)
+            faults.clear(lambda text: None)
         said = [*located.answer.evident.values(), *map(located.say, located.answer.findings)]
         record |= {"said": said, "status": located.status, "seconds": round(seconds, 1), "launch_s": launch_s}
         return {**record, **score(located.answer, made), **keep_map(self.maps, record, measured)}

@@ -140,7 +140,7 @@ def trials(study: Study, runs: int, nights: int, fraction: float, confirm: bool)
             slow = study.measure(run="acceptance", link="slow")
             yield "slow", study.judge(before, slow, confirm)
         finally:
-            study.where.cluster("fault", "heal")
+            study.where.cluster("fault", "clear")
         before = BASELINE if nights else same
 
 

@@ -1,16 +1,6 @@
 """What a fault needs for as long as it lasts, as a process in the cluster: ``fault_process.py NAME relay|throttle|toggle ...``.
 
 A program of its own, without imports of the project: it goes by the name it is given, and is killed by it.
-
-``relay PORT SWITCH DELAY:LOSS DELAY:LOSS``
-    hands each frame that comes in at one interface out of the other, as a cable does, after a delay in us and unless it is one
-    of those that get lost; first of what the node behind ``PORT`` sends, then of what it receives. Frames keep the header that
-    says how the kernel is to cut them up and add their checksum (``packet(7)``, ``PACKET_VNET_HDR``); lost are wire frames.
-``throttle FRACTION LIBRARY...``
-    lets processes that have loaded one of these libraries run for a fraction of each period, and stops them for the rest: what
-    a quota of a control group does (``cpu.cfs_quota_us``), without a control group of the host; with ``1`` it lets them run.
-``toggle BAD GOOD LINES LINES``
-    runs ``tc`` lines (apart by ``;``) in turn: the first for so many seconds, then the others.
 """
 
 from __future__ import annotations
@@ -26,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 #: ``linux/if_packet.h``, ``linux/if_ether.h``, ``linux/prctl.h``.
@@ -37,11 +27,6 @@ HEADER, LARGEST, WIRE = 10, 1 << 17, 1514
 PERIOD_S, LOOK_S = 0.004, 0.2
 #: Bytes that a relay holds for each direction; what comes beyond is lost, as in a switch.
 HELD = 4 << 20
-
-
-def rename(name: str) -> None:
-    """Go by this name (15 characters)."""
-    ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
 
 
 def interface(name: str) -> socket.socket:
@@ -57,7 +42,10 @@ def interface(name: str) -> socket.socket:
 
 
 def relay(port: str, switch: str, *settings: str) -> None:
-    """Hand frames on in both directions, for ever."""
+    """``relay PORT SWITCH DELAY:LOSS DELAY:LOSS``: hand each frame that comes in at one interface out of the other, as a cable
+    does, after a delay in us and unless it is one of those that get lost; first of what the node behind ``PORT`` sends, then of
+    what it receives. Frames keep the header that says how the kernel is to cut them up and add their checksum (``packet(7)``,
+    ``PACKET_VNET_HDR``); lost are wire frames."""
     ends = (interface(port), interface(switch))
     rules = [(float(delay) / 1e6, float(loss)) for delay, loss in (setting.split(":") for setting in settings)]
     waiting: list[tuple[float, int, int, bytes]] = []
@@ -86,15 +74,18 @@ def relay(port: str, switch: str, *settings: str) -> None:
                 ends[1 - way].send(frame)
 
 
-def ranks(libraries: list[str]) -> list[int]:
-    """Processes of this node that have loaded one of the libraries."""
+def ranks(libraries: Sequence[str], processes: Iterable[int]) -> list[int]:
+    """Those of these processes that have loaded one of the libraries."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            with contextlib.suppress(OSError):
-                maps = (entry / "maps").read_text()
-                found += [int(entry.name)] if any(f"/{library}.so" in maps for library in libraries) else []
+    for process in processes:
+        with contextlib.suppress(OSError):
+            maps = Path(f"/proc/{process}/maps").read_text()
+            found += [process] if any(f"/{library}.so" in maps for library in libraries) else []
     return found
+
+
+def others() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and int(entry.name) != os.getpid()]
 
 
 def notify(processes: list[int], number: signal.Signals) -> None:
@@ -104,15 +95,16 @@ def notify(processes: list[int], number: signal.Signals) -> None:
 
 
 def throttle(fraction: str, *libraries: str) -> None:
-    """Stop and continue the ranks, for ever; with a fraction of 1 only continue them."""
+    """``throttle FRACTION LIBRARY...``: let processes that have loaded one of these libraries run for a fraction of each period
+    only, as a quota of a control group does (``cpu.cfs_quota_us``), without one of the host; with ``1`` let them run."""
     share = float(fraction)
     if share >= 1:
-        notify(ranks(list(libraries)), signal.SIGCONT)
+        notify(ranks(libraries, others()), signal.SIGCONT)
         return
     looked, found = 0.0, list[int]()
     while True:
         if time.monotonic() - looked > LOOK_S:
-            looked, found = time.monotonic(), ranks(list(libraries))
+            looked, found = time.monotonic(), ranks(libraries, others())
         if not found:
             time.sleep(LOOK_S)
             continue
@@ -123,7 +115,7 @@ def throttle(fraction: str, *libraries: str) -> None:
 
 
 def toggle(bad_s: str, good_s: str, *lines: str) -> None:
-    """Run both lists of lines in turn, for ever."""
+    """``toggle BAD GOOD LINES LINES``: run ``tc`` lines (apart by ``;``) in turn, each for so many seconds."""
     while True:
         for seconds, listed in zip((bad_s, good_s), lines, strict=True):
             text = "\n".join(listed.split("; ")) + "\n"
@@ -131,8 +123,7 @@ def toggle(bad_s: str, good_s: str, *lines: str) -> None:
             time.sleep(float(seconds))
 
 
-KINDS: dict[str, Callable[..., None]] = {"relay": relay, "throttle": throttle, "toggle": toggle}
-
 if __name__ == "__main__":
-    rename(sys.argv[1])
-    KINDS[sys.argv[2]](*sys.argv[3:])
+    ctypes.CDLL(None).prctl(PR_SET_NAME, sys.argv[1].encode()[:15], 0, 0, 0)
+    kinds: dict[str, Callable[..., None]] = {"relay": relay, "throttle": throttle, "toggle": toggle}
+    kinds[sys.argv[2]](*sys.argv[3:])

@@ -1,7 +1,7 @@
 """System calls the cluster is made of, through ctypes: Python has them only from 3.12 on, and not all of them.
 
 Numbers and flags are those of Linux' UAPI headers (``linux/sched.h``, ``linux/mount.h``, ``linux/prctl.h``,
-``linux/seccomp.h``, ``linux/bpf_common.h``).
+``linux/seccomp.h``, ``linux/bpf_common.h``). Each raises OSError, which names what the kernel refused.
 """
 
 from __future__ import annotations
@@ -18,18 +18,12 @@ _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_void_p] * 4]
 
 #: Namespace name, as under ``/proc/<pid>/ns``, to its clone flag; in the order in which they must be joined.
 NAMESPACES = {
-    "user": 0x10000000,
-    "ipc": 0x08000000,
-    "uts": 0x04000000,
-    "net": 0x40000000,
-    "pid": 0x20000000,
-    "mnt": 0x00020000,
+    **{"user": 0x10000000, "ipc": 0x08000000, "uts": 0x04000000},
+    **{"net": 0x40000000, "pid": 0x20000000, "mnt": 0x00020000},
 }
-
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
 MS_BIND, MS_REC, MS_SLAVE, MS_SHARED = 0x1000, 0x4000, 0x80000, 0x100000
-MNT_DETACH = 0x2
-
+_MNT_DETACH = 0x2
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_SECCOMP = 1, 15, 22
 _SECCOMP_MODE_FILTER, _SECCOMP_RET_ALLOW, _SECCOMP_RET_ERRNO = 2, 0x7FFF0000, 0x00050000
 _BPF_LOAD_WORD, _BPF_JUMP_EQUAL, _BPF_RETURN = 0x20, 0x15, 0x06
@@ -44,43 +38,29 @@ def _check(result: int, what: str) -> None:
 
 
 def unshare(names: Iterable[str]) -> None:
-    """Leave these namespaces for new ones (``unshare(2)``); a new pid namespace holds only children.
-
-    :raises OSError: naming the namespaces the kernel refused.
-    """
+    """Leave these namespaces for new ones (``unshare(2)``); a new pid namespace holds only children."""
     names = list(names)
-    flags = sum(NAMESPACES[name] for name in names)
-    _check(_libc.unshare(flags), f"new namespaces ({', '.join(names)})")
+    _check(_libc.unshare(sum(NAMESPACES[name] for name in names)), f"new namespaces ({', '.join(names)})")
 
 
 def join(folder: int, names: Iterable[str]) -> None:
-    """Join namespaces of a process (``setns(2)``); after ``pid``, only children are inside.
-
-    :param folder: descriptor of the process' ``/proc/<pid>``.
-    :raises OSError: if the process is gone or belongs to someone else.
-    """
+    """Join namespaces of a process by a descriptor of its ``/proc/<pid>`` (``setns(2)``); only children are in its pid one."""
     # All descriptors first: after joining the mount namespace, /proc is another one.
-    descriptors = [(name, os.open(f"ns/{name}", os.O_RDONLY, dir_fd=folder)) for name in names]
-    for name, descriptor in sorted(descriptors, key=lambda row: list(NAMESPACES).index(row[0])):
+    opened = [(name, os.open(f"ns/{name}", os.O_RDONLY, dir_fd=folder)) for name in NAMESPACES if name in set(names)]
+    for name, descriptor in opened:
         _check(_libc.setns(descriptor, NAMESPACES[name]), f"joining the {name} namespace of a process")
         os.close(descriptor)
 
 
 def mount(source: str, target: str | Path, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
-    """``mount(2)``; a source of the form ``/proc/self/fd/N`` is followed by the kernel even if its path is hidden.
-
-    :raises OSError: naming target and file system.
-    """
+    """``mount(2)``; a source of the form ``/proc/self/fd/N`` is followed by the kernel even if its path is hidden."""
     arguments = (source.encode(), str(target).encode(), kind and kind.encode(), ctypes.c_ulong(flags), data and data.encode())
     _check(_libc.mount(*arguments), f"mounting {kind or source} on {target}")
 
 
 def unmount(target: str | Path) -> None:
-    """``umount2(2)``, at once even if busy.
-
-    :raises OSError: if nothing is mounted there.
-    """
-    _check(_libc.umount2(str(target).encode(), MNT_DETACH), f"unmounting {target}")
+    """``umount2(2)``, at once even if busy."""
+    _check(_libc.umount2(str(target).encode(), _MNT_DETACH), f"unmounting {target}")
 
 
 def set_hostname(name: str) -> None:
@@ -119,8 +99,6 @@ def ignore_setgroups() -> None:
     """Make ``setgroups(2)`` succeed without doing anything, here and in all descendants.
 
     A user namespace made without privilege denies that call, and slurmd and slurmstepd give up a job when it fails.
-
-    :raises OSError: on a machine whose system call number is not in the table.
     """
     machine = platform.machine()
     if machine not in _SETGROUPS:
@@ -140,8 +118,6 @@ def enter_root(folder: Path) -> None:
     """Make a directory the root of this mount namespace and let go of the old one (``pivot_root(2)``, "pivot_root(".", ".")").
 
     Unlike after ``chroot``, users may make namespaces of their own inside (``user_namespaces(7)``, ``clone(2)``: EPERM).
-
-    :raises OSError: naming the step the kernel refused.
     """
     mount(str(folder), folder, flags=MS_BIND | MS_REC)
     os.chdir(folder)

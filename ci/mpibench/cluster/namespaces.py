@@ -30,7 +30,6 @@ from .state import INIT, Process, State, init_name
 PRIVATE = {"/tmp": 0o1777, "/dev/shm": 0o1777, "/run": 0o755}
 _NODE_NAMESPACES = ("net", "mnt", "uts", "ipc", "pid")
 _TOOL_ENVIRONMENT = {"PATH": os.pathsep.join(SEARCH_PATH), "LC_ALL": "C", "HOME": "/root"}
-_READY = b"ready"
 #: Switches of the kernel that take namespaces away from users: its own, Debian's, Ubuntu's.
 _REMEDY = (
     "run as root, or allow users to make namespaces (user.max_user_namespaces, kernel.unprivileged_userns_clone, "
@@ -38,13 +37,9 @@ _REMEDY = (
 )
 #: Longest time for an init to get ready, in seconds; a loaded machine needs a few.
 _PATIENCE_S = 60
-_LOWEST_KEPT = 3
-_DESCRIPTORS = 1024
-
-
-def namespaces_of(state: State) -> tuple[str, ...]:
-    """Namespaces to join; the user namespace only where the cluster has its own."""
-    return tuple(name for name in kernel.NAMESPACES if name != "user" or state.own_user)
+#: Descriptors that a process of the cluster lets go of.
+_INHERITED = range(3, 1024)
+_SYSTEM = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 
 
 def hidden(paths: Sequence[Path]) -> list[Path]:
@@ -57,8 +52,6 @@ def create_cluster(etc: Path, package_root: Path | None, own_user: bool, log: Pa
     """Start the cluster's init; it and a descriptor.
 
     The init dies when the descriptor is closed before a byte has been written to it: an interrupted ``up`` leaves nothing.
-
-    :raises BadInput: if the kernel refuses a namespace or a mount.
     """
     watched, lifeline = os.pipe()
 
@@ -73,10 +66,11 @@ def create_cluster(etc: Path, package_root: Path | None, own_user: bool, log: Pa
         # Mounts of the host go on arriving here, and from here reach the nodes; nothing goes back.
         kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_SLAVE)
         kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_SHARED)
-        _mount_proc()
-        _overlay(etc, "/etc")
-        if package_root:
-            _overlay(package_root / "usr", "/usr")
+        kernel.mount("proc", "/proc", "proc", _SYSTEM)
+        for upper, target in ((etc, "/etc"), (package_root and package_root / "usr", "/usr")):
+            if upper:  # laid over the other, read-only (overlayfs, "Multiple lower layers")
+                escaped = str(upper).replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
+                kernel.mount("overlay", target, "overlay", kernel.MS_RDONLY, f"lowerdir={escaped}:{target}")
 
     try:
         return _spawn(INIT, enter, set_up, log, watched), lifeline
@@ -103,21 +97,20 @@ def inits_logging_to(log: Path) -> set[Process]:
 
 
 def create_node(state: State, node: Node, log: Path) -> Process:
-    """Start a node's init inside the cluster; no interfaces yet.
-
-    :raises BadInput: if the kernel refuses a namespace or a mount.
-    """
+    """Start a node's init inside the cluster; no interfaces yet."""
 
     def enter() -> None:
         _join(state, state.init)
-        _continue_in_child()
+        if child := os.fork():  # the first process inside the pid namespace just joined
+            os.waitpid(child, 0)
+            os._exit(0)
         kernel.unshare(_NODE_NAMESPACES)
 
     def set_up() -> None:
         kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_SLAVE)
         kept = [(path, os.open(path, os.O_PATH)) for path in state.plan.shared]
-        _mount_proc()
-        kernel.mount("sysfs", "/sys", "sysfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
+        kernel.mount("proc", "/proc", "proc", _SYSTEM)
+        kernel.mount("sysfs", "/sys", "sysfs", _SYSTEM)
         for path, mode in PRIVATE.items():
             kernel.mount("tmpfs", path, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, f"mode={mode:o}")
         for path, descriptor in kept:
@@ -130,26 +123,9 @@ def create_node(state: State, node: Node, log: Path) -> Process:
 
 
 def _join(state: State, process: Process) -> None:
+    """Join all namespaces of a process; a user namespace only where the cluster has its own."""
     with process.held() as folder:
-        kernel.join(folder, namespaces_of(state))
-
-
-def _mount_proc() -> None:
-    kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
-
-
-def _overlay(upper: Path, target: str) -> None:
-    """Lay a directory over another, read-only (``overlayfs``, "Multiple lower layers")."""
-    escaped = str(upper).replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
-    kernel.mount("overlay", target, "overlay", kernel.MS_RDONLY, f"lowerdir={escaped}:{target}")
-
-
-def _continue_in_child() -> None:
-    """Go on in a child, the first process inside a pid namespace just joined; the parent waits for it and ends."""
-    child = os.fork()
-    if child:
-        os.waitpid(child, 0)
-        os._exit(0)
+        kernel.join(folder, [name for name in kernel.NAMESPACES if name != "user" or state.own_user])
 
 
 def _spawn(name: str, enter: Callable[[], None], set_up: Callable[[], None], log: Path, lifeline: int | None = None) -> Process:
@@ -166,10 +142,10 @@ def _spawn(name: str, enter: Callable[[], None], set_up: Callable[[], None], log
             enter()
             if os.fork():
                 os._exit(0)
-            _detach(log, {theirs.fileno()} | ({lifeline} if lifeline is not None else set()))
+            _detach(log, {theirs.fileno(), lifeline})
             kernel.set_process_name(name)
             set_up()
-            theirs.send(_READY)
+            theirs.send(b"ready")
             theirs.close()
             _reap_forever(lifeline)
         except BaseException as error:
@@ -182,19 +158,16 @@ def _spawn(name: str, enter: Callable[[], None], set_up: Callable[[], None], log
         if not select.select([ours], [], [], _PATIENCE_S)[0]:
             raise BadInput(f"{name} did not start within {_PATIENCE_S} s; see {log}.")
         text, ancillary, _, _ = ours.recvmsg(4096, socket.CMSG_SPACE(struct.calcsize("3i")))
-    pid = next(
-        (struct.unpack("3i", data)[0] for _, kind, data in ancillary if kind == socket.SCM_CREDENTIALS),
-        0,
-    )
-    process = Process.observe(pid) if pid else None
-    if text != _READY or process is None:
+    pids = [struct.unpack("3i", data)[0] for _, kind, data in ancillary if kind == socket.SCM_CREDENTIALS]
+    process = Process.observe(pids[0]) if pids and pids[0] else None
+    if text != b"ready" or process is None:
         remedy = "inside a container, start that one privileged" if kernel.privileged() else _REMEDY
         reason = text.decode() or f"{name} died"
         raise BadInput(f"this machine refuses the cluster a namespace or a mount ({reason}); {remedy}.")
     return process
 
 
-def _detach(log: Path, keep: set[int]) -> None:
+def _detach(log: Path, keep: set[int | None]) -> None:
     """Let go of the caller's terminal, files and signal handlers."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
@@ -202,12 +175,8 @@ def _detach(log: Path, keep: set[int]) -> None:
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for source, target in ((null, 0), (out, 1), (out, 2)):
         os.dup2(source, target)
-    for descriptor in range(_LOWEST_KEPT, _DESCRIPTORS):
-        if descriptor not in keep:
-            try:
-                os.close(descriptor)
-            except OSError:
-                continue
+    for descriptor in set(_INHERITED) - keep:
+        os.closerange(descriptor, descriptor + 1)  # says nothing of one that is not open
     os.chdir("/")
 
 
@@ -229,54 +198,59 @@ def _reap_forever(lifeline: int | None) -> NoReturn:
             continue
 
 
-def _entering(state: State, process: Process, detach: bool) -> Callable[[], None]:
+def _entering(state: State, process: Process, *, stays: bool = False, cwd: str = "/") -> Callable[[], None]:
     """A ``preexec_fn`` that goes into all namespaces of a process; the program runs in a child, inside the pid namespace.
 
     All, because tools read ``/proc``: without it ``tc`` silently takes a wrong clock (``/proc/net/psched``).
+    The process between hands signals on; a program that does not stay is killed with the command that started it.
     """
+    caller = os.getpid()
 
     def enter() -> None:
         denied = Path(f"/proc/{process.pid}/setgroups").read_text().startswith("deny")
         _join(state, process)
+        if not stays:
+            kernel.die_with_parent(signal.SIGKILL)
+            if os.getppid() != caller:
+                os._exit(1)
         if denied:
             kernel.ignore_setgroups()
         child = os.fork()
         if child:
             # subprocess waits until the last holder of its pipe has gone or become the program.
-            os.closerange(_LOWEST_KEPT, _DESCRIPTORS)
-            os._exit(exit_status(os.waitpid(child, 0)[1]))
-        if not detach:
+            os.closerange(_INHERITED.start, _INHERITED.stop)
+            _hand_on_signals(child)
+            os._exit(exit_status(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+        if not stays:
             kernel.die_with_parent(signal.SIGKILL)
         elif os.fork():
             # Its parent was inside, so the orphan goes to the node's init, not to the host's.
             os._exit(0)
-        os.chdir("/")
+        os.chdir(cwd)
 
     return enter
 
 
-def exit_status(status: int) -> int:
-    """Exit status as a shell reports it: 128 plus the signal for a killed program."""
-    code = os.waitstatus_to_exitcode(status)
+def _hand_on_signals(child: int) -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: os.kill(child, number))
+    # The terminal sends this one to the whole foreground group, the program included.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def exit_status(code: int) -> int:
+    """Exit status as a shell reports it: 128 plus the signal for a killed program, which Python has as a negative one."""
     return 128 - code if code < 0 else code
 
 
 def run(
     state: State, process: Process, words: Sequence[str], *, input: str = "", timeout_s: float = 90
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool in all namespaces of a process and wait for it.
-
-    :raises BadInput: if it cannot be started, or does not end in time.
-    """
+    """Run a tool in all namespaces of a process and wait for it."""
+    enter = _entering(state, process)
     try:
         return subprocess.run(
-            list(words),
-            input=input,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            env=_TOOL_ENVIRONMENT,
-            preexec_fn=_entering(state, process, False),
+            words, input=input, capture_output=True, text=True, timeout=timeout_s, env=_TOOL_ENVIRONMENT, preexec_fn=enter
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise BadInput(
@@ -284,22 +258,22 @@ def run(
         ) from error
 
 
-def start(state: State, process: Process, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
-    """Start a program that stays, in all namespaces of a process.
+def batch(state: State, process: Process, tool: str, lines: Sequence[str]) -> None:
+    """Run lines through ``ip`` or ``tc`` in the network of a process. Shapers to delete that are not there are forgiven."""
+    if not lines:
+        return
+    done = run(state, process, [tool, "-force", "-batch", "-"], input="\n".join(lines) + "\n")
+    failed = [int(line.rpartition(":")[2]) for line in done.stderr.splitlines() if line.startswith("Command failed")]
+    if any(not lines[number - 1].startswith("qdisc del") for number in failed):
+        raise BadInput(f"'{tool}' refuses a setting of the cluster's network: {' '.join(done.stderr.split())}")
 
-    :raises BadInput: if it cannot be started.
-    """
+
+def start(state: State, process: Process, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+    """Start a program that stays, in all namespaces of a process."""
+    enter, env, null = _entering(state, process, stays=True), {**_TOOL_ENVIRONMENT, **environment}, subprocess.DEVNULL
     with log.open("ab") as out:
         try:
-            subprocess.Popen(
-                list(words),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                env={**_TOOL_ENVIRONMENT, **environment},
-                start_new_session=True,
-                preexec_fn=_entering(state, process, True),
-            ).wait()
+            subprocess.run(words, stdin=null, stdout=out, stderr=out, env=env, start_new_session=True, preexec_fn=enter)
         except (OSError, subprocess.SubprocessError) as error:
             raise BadInput(f"{words[0]} could not be started ({error}); see {log}.") from error
 
@@ -308,50 +282,50 @@ def execute(state: State, process: Process, words: Sequence[str], environment: M
     """Run a user's program on a node with the caller's terminal and files; its exit status.
 
     Signals that ask to end are handed on; if this process is killed, so is the program.
-
-    :raises BadInput: if the program or the directory does not exist there.
     """
-    read_end, write_end = os.pipe()
-    middle = os.fork()
-    if middle == 0:
+    try:
+        if not Path(f"/proc/{process.pid}/root{cwd}").is_dir():
+            raise FileNotFoundError("the node has no such directory")
+        enter = _entering(state, process, cwd=str(cwd))
+        program = subprocess.Popen(list(words), env=dict(environment), close_fds=False, preexec_fn=enter)
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadInput(
+            f"'{words[0]}' could not be started in {cwd} ({reason}); directories are shared with 'up --share'."
+        ) from None
+    _hand_on_signals(program.pid)
+    return exit_status(program.wait())
+
+
+def processes_of(process: Process) -> dict[int, str]:
+    """Processes in the pid namespace of a node's init, as seen from here: process id to name."""
+    found = {}
+    try:
+        wanted = Path(f"/proc/{process.pid}/ns/pid").readlink()
+    except OSError:
+        return {}
+    for entry in Path("/proc").iterdir():
         try:
-            os.close(read_end)
-            kernel.die_with_parent(signal.SIGKILL)
-            _join(state, process)
-            child = os.fork()
-            if child:
-                os.close(write_end)
-                _hand_on_signals(child)
-                os._exit(exit_status(_wait(child)))
-            kernel.die_with_parent(signal.SIGKILL)
-            os.chdir(cwd)
-            os.execvpe(words[0], list(words), dict(environment))
-        except BaseException as error:
-            os.write(write_end, (getattr(error, "strerror", None) or str(error)).encode())
-        finally:
-            os._exit(127)
-    os.close(write_end)
-    _hand_on_signals(middle)
-    with os.fdopen(read_end, "rb") as messages:
-        problem = messages.read().decode()
-    status = exit_status(_wait(middle))
-    if problem:
-        raise BadInput(f"'{words[0]}' could not be started in {cwd} ({problem}); directories are shared with 'up --share'.")
-    return status
+            if entry.name.isdigit() and (entry / "ns/pid").readlink() == wanted:
+                found[int(entry.name)] = (entry / "comm").read_text().strip()
+        except OSError:
+            continue
+    return found
 
 
-def _hand_on_signals(child: int) -> None:
-    def hand_on(number: int, _frame: object) -> None:
-        os.kill(child, number)
+def kill(process: Process, *names: str) -> int:
+    """Kill all processes of these names on a node; how many there were."""
+    victims = [pid for pid, name in processes_of(process).items() if name in names]
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not set(names) & set(processes_of(process).values()), 5)
+    return len(victims)
 
-    signal.signal(signal.SIGTERM, hand_on)
-    signal.signal(signal.SIGHUP, hand_on)
-    # The terminal sends this one to the whole foreground group, the program included.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-
-def _wait(child: int) -> int:
-    return os.waitpid(child, 0)[1]
+def interfaces(process: Process) -> set[str]:
+    """Network interfaces in the namespace of a process (``proc(5)``, ``net/dev``)."""
+    lines = Path(f"/proc/{process.pid}/net/dev").read_text().splitlines()[2:]
+    return {line.partition(":")[0].strip() for line in lines}
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:

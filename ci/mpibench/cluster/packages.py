@@ -16,27 +16,21 @@ import platform
 import shutil
 import stat
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
+
+if TYPE_CHECKING:
+    import tarfile
 
 #: Program the cluster runs to the Debian package that has it; dependencies come along, recommendations do not.
 PROGRAMS = {
-    "slurmctld": "slurmctld",
-    "slurmd": "slurmd",
-    "slurmdbd": "slurmdbd",
-    "srun": "slurm-client",
-    "munged": "munge",
-    "mariadbd": "mariadb-server-core",
-    "ip": "iproute2",
-    "tc": "iproute2",
+    **{"slurmctld": "slurmctld", "slurmd": "slurmd", "slurmdbd": "slurmdbd", "srun": "slurm-client", "munged": "munge"},
+    **{"mariadbd": "mariadb-server-core", "ip": "iproute2", "tc": "iproute2"},
 }
-#: What measures below MPI on the nodes: without one of these its tests are skipped.
-MEASURING = tuple(sorted(group.debian for group in catalogue.PAIRS.values()))
 #: Packages without a program of their own: Slurm's MySQL storage, its PMIx plugin's library, the clock fault's library.
 LIBRARIES = ("slurm-wlm-mysql-plugin", "libpmix2", "libfaketime")
 #: What a machine with apt has in any case, these with their dependencies (the C library is among them), is left as it is.
@@ -46,9 +40,16 @@ _MANIFEST = "packages.json"
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
+def measuring() -> list[str]:
+    """Packages of what measures below MPI on the nodes: without one of these its tests are skipped."""
+    from reframe_tests.harness.suites import catalogue
+
+    return sorted(group.debian for group in catalogue.PAIRS.values())
+
+
 def wanted() -> list[str]:
     """Packages asked for by name."""
-    return [*dict.fromkeys((*PROGRAMS.values(), *MEASURING)), *LIBRARIES]
+    return [*dict.fromkeys((*PROGRAMS.values(), *measuring())), *LIBRARIES]
 
 
 def root() -> Path:
@@ -74,11 +75,9 @@ def missing_programs() -> list[str]:
 
 
 def provide(say: Callable[[str], None]) -> Path | None:
-    """The directory to lay over ``/usr``, fetching packages if need be; ``None`` if the machine has all programs itself.
-
-    :raises BadInput: if programs are missing and cannot be had, saying which; or if somebody else could have changed them.
-    """
-    if not (root() / _MANIFEST).exists():
+    """The directory to lay over ``/usr``, fetching packages if need be; ``None`` if the machine has all programs itself."""
+    target = root()
+    if not (target / _MANIFEST).exists():
         missing = missing_programs()
         if not missing:
             return None
@@ -87,34 +86,33 @@ def provide(say: Callable[[str], None]) -> Path | None:
                 f"this machine lacks {', '.join(missing)} and has no apt-get to fetch them; install Slurm 22.05 or newer with "
                 "slurmdbd, munge and MariaDB, or use a Debian-like machine."
             )
-        _make_private(root().parent)
-        _expect_unreachable(root().parent)
-        with (root().parent / "cluster-packages.lock").open("w") as lock:
+        for path in reversed([target.parent, *target.parent.parents]):  # XDG base directory specification: mode 0700
+            try:
+                path.mkdir(mode=0o700, exist_ok=True)
+            except OSError as error:
+                sentence = f"{path} cannot be made ({error.strerror}); set XDG_CACHE_HOME to a directory of yours."
+                raise BadInput(sentence) from None
+        _expect_unreachable(target.parent)
+        with (target.parent / "cluster-packages.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (root() / _MANIFEST).exists():
-                _fetch(missing, say)
-    _expect_unreachable(root())
-    _expect_own(root())
-    return root()
-
-
-def _make_private(folder: Path) -> None:
-    """A directory, and what is missing above it, for the caller alone (XDG base directory specification: mode 0700).
-
-    :raises BadInput: if it cannot be made.
-    """
-    for path in reversed([folder, *folder.parents]):
-        try:
-            path.mkdir(mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise BadInput(f"{path} cannot be made ({error.strerror}); set XDG_CACHE_HOME to a directory of yours.") from None
+            if not (target / _MANIFEST).exists():
+                say(
+                    f"{', '.join(missing)}: not installed here; fetching Debian's packages into {target} (nothing is installed)"
+                )
+                say(f"unpacked {_fetch(target)} packages")
+    _expect_unreachable(target)
+    for path, entry in _entries(target):
+        found = entry.stat(follow_symlinks=False)
+        if found.st_uid != os.getuid() or (not entry.is_symlink() and found.st_mode & _OTHERS_WRITE):
+            raise BadInput(
+                f"{path} is somebody else's or can be written by others, so it is not run; remove {target}, "
+                "it will be fetched again."
+            )
+    return target
 
 
 def _expect_unreachable(folder: Path) -> None:
-    """Nobody but the caller and root can replace a directory, or one above it, by another.
-
-    :raises BadInput: naming the directory that somebody else could use for that.
-    """
+    """Nobody but the caller and root can replace a directory, or one above it, by another."""
     # Whoever owns "/" can change everything anyway; that is root, by another number in a user namespace.
     trusted = (os.getuid(), Path("/").stat().st_uid)
     for path in (folder, *folder.parents):
@@ -130,20 +128,6 @@ def _expect_unreachable(folder: Path) -> None:
             )
 
 
-def _expect_own(folder: Path) -> None:
-    """Every file and directory below is the caller's, and nobody else can write to it.
-
-    :raises BadInput: naming the first that is not.
-    """
-    for path, entry in _entries(folder):
-        found = entry.stat(follow_symlinks=False)
-        if found.st_uid != os.getuid() or (not entry.is_symlink() and found.st_mode & _OTHERS_WRITE):
-            raise BadInput(
-                f"{path} is somebody else's or can be written by others, so it is not run; remove {folder}, "
-                "it will be fetched again."
-            )
-
-
 def _entries(folder: Path) -> Iterator[tuple[Path, os.DirEntry[str]]]:
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -152,25 +136,32 @@ def _entries(folder: Path) -> Iterator[tuple[Path, os.DirEntry[str]]]:
                 yield from _entries(Path(entry.path))
 
 
-def _fetch(missing: list[str], say: Callable[[str], None]) -> None:
-    say(f"{', '.join(missing)}: not installed here; fetching Debian's packages into {root()} (nothing is installed)")
+def _fetch(target: Path) -> int:
+    """Download and unpack; number of packages."""
     # What a killed command left; the lock says that none is at work.
-    for stale in root().parent.glob("fetch-*"):
+    for stale in target.parent.glob("fetch-*"):
         shutil.rmtree(stale)
-    with tempfile.TemporaryDirectory(dir=root().parent, prefix="fetch-") as scratch:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetch-") as scratch:
         names = _download(Path(scratch))
         unpacked = Path(scratch) / "root"
         unpacked.mkdir()
         for package in sorted(Path(scratch).glob("*.deb")):
             _unpack(package, unpacked)
-        _complete(unpacked)
+        # What maintainer scripts would have done: Debian names slurmd ``slurmd-wlm`` and links it with update-alternatives.
+        for program in (unpacked / "usr/sbin").glob("*-wlm"):
+            link = program.with_name(program.name.removesuffix("-wlm"))
+            if not link.exists():
+                link.symlink_to(program.name)
+        # Slurm's PMIx plugin opens the library by its development name, which only libpmix-dev has.
+        for library in (unpacked / "usr/lib").glob("*/pmix2/lib/libpmix.so.2"):
+            library.with_name("libpmix.so").symlink_to(library.name)
         (unpacked / _MANIFEST).write_text(json.dumps(names, indent=1) + "\n")
         # Directories that no package names came under the caller's umask.
         for path in (unpacked, *(path for path, entry in _entries(unpacked) if not entry.is_symlink())):
             path.chmod(path.stat().st_mode & 0o755)
-        shutil.rmtree(root(), ignore_errors=True)
-        unpacked.rename(root())
-    say(f"unpacked {len(names)} packages")
+        shutil.rmtree(target, ignore_errors=True)
+        unpacked.rename(target)
+    return len(names)
 
 
 def _run(command: list[str], cwd: Path) -> str:
@@ -189,43 +180,43 @@ def _download(folder: Path) -> list[str]:
     (folder / "lists" / "partial").mkdir(parents=True)
     (folder / "cache" / "archives" / "partial").mkdir(parents=True)
     # Nothing counts as installed, and apt's index of that is none of the machine's (apt.conf(5), "Dir").
-    options = ["-o", "Dir::State::status=/dev/null", "-o", f"Dir::Cache={folder / 'cache'}"]
+    apt = ["apt-get", "-o", "Dir::State::status=/dev/null", "-o", f"Dir::Cache={folder / 'cache'}"]
+
+    def resolve(asked: list[str]) -> list[str]:
+        """Packages and versions that an empty machine would need for these."""
+        listing = _run([*apt, "install", "--simulate", "--no-install-recommends", *asked], folder)
+        # Inst slurmd (22.05.8-4 Debian:12/stable [amd64]): apt-get(8), option --simulate.
+        rows = [line.split() for line in listing.splitlines() if line.startswith("Inst ")]
+        return [f"{row[1]}={next(word for word in row[2:] if word.startswith('('))[1:]}" for row in rows]
+
     try:
-        names = _resolve(wanted(), options, folder)
+        names = resolve(wanted())
     except BadInput:
-        options += ["-o", f"Dir::State::lists={folder / 'lists'}", "-o", "Debug::NoLocking=1"]
-        _run(["apt-get", *options, "update"], folder)
-        names = _resolve(wanted(), options, folder)
-    base = set(_resolve(list(BASE), options, folder))
+        apt += ["-o", f"Dir::State::lists={folder / 'lists'}", "-o", "Debug::NoLocking=1"]
+        _run([*apt, "update"], folder)
+        names = resolve(wanted())
+    base = set(resolve(list(BASE)))
     names = [name for name in names if name not in base]
     # apt's own download user may not write here; it then says so and downloads as the caller.
-    _run(["apt-get", *options, "download", *names], folder)
+    _run([*apt, "download", *names], folder)
     return names
 
 
-def _resolve(asked: list[str], options: list[str], folder: Path) -> list[str]:
-    """Packages and versions that an empty machine would need for these, recommendations left out."""
-    listing = _run(["apt-get", *options, "install", "--simulate", "--no-install-recommends", *asked], folder)
-    # Inst slurmd (22.05.8-4 Debian:12/stable [amd64]): apt-get(8), option --simulate.
-    rows = [line.split() for line in listing.splitlines() if line.startswith("Inst ")]
-    return [f"{row[1]}={next(word for word in row[2:] if word.startswith('('))[1:]}" for row in rows]
-
-
 def _unpack(package: Path, target: Path) -> None:
-    """Files of a package below ``usr``; what it has in ``/bin``, ``/sbin`` or ``/lib`` belongs there too (merged /usr)."""
+    import tarfile
+
     with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
+            filtered = {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}
             for member in _members(archive):
-                if hasattr(tarfile, "tar_filter"):
-                    archive.extract(member, target, filter="tar")
-                else:
-                    archive.extract(member, target)
+                archive.extract(member, target, **filtered)  # type: ignore[arg-type]
     if process.returncode:
         raise BadInput(f"{package.name} cannot be unpacked; run the command again to fetch it again.")
 
 
 def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Files of a package below ``usr``; what it has in ``/bin``, ``/sbin`` or ``/lib`` belongs there too (merged /usr)."""
     for member in archive:
         parts = PurePosixPath(member.name).parts
         if parts and parts[0] in ("bin", "sbin", "lib", "lib64"):
@@ -238,14 +229,3 @@ def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         member.mode &= 0o755
         member.uname = member.gname = ""
         yield member
-
-
-def _complete(unpacked: Path) -> None:
-    """What maintainer scripts would have done: Debian names slurmd ``slurmd-wlm`` and links it with update-alternatives."""
-    for program in (unpacked / "usr/sbin").glob("*-wlm"):
-        link = program.with_name(program.name.removesuffix("-wlm"))
-        if not link.exists():
-            link.symlink_to(program.name)
-    # Slurm's PMIx plugin opens the library by its development name, which only libpmix-dev has.
-    for library in (unpacked / "usr/lib").glob("*/pmix2/lib/libpmix.so.2"):
-        library.with_name("libpmix.so").symlink_to(library.name)

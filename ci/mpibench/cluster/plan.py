@@ -1,21 +1,24 @@
-"""What the cluster consists of: fabrics, nodes, and which of the host's cores each node shows to Slurm.
+"""What the cluster consists of: fabrics, nodes, the host's cores that each node shows to Slurm; and the ``ip`` and ``tc`` lines
+that make its network. Pure tables and functions; names that do not exist are refused here, once.
 
-Pure tables and functions; ``slurm`` and ``network`` turn a plan into configuration text.
+Congestion control is cubic per route, whatever the host's default, so that results do not depend on the host
+(``ip-route(8)``, ``congctl``).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from reframe_tests.harness.vocabulary import BadInput
 
-CLUSTER_NAME = "minicluster"
-HEAD = "mc-head"
+CLUSTER_NAME, HEAD, SPINE = "minicluster", "mc-head", "spine"
 MAX_NODES = 32
+#: Nodes of a leaf switch, and the smallest cluster that has them unless it is asked for otherwise.
+LEAF_SIZE, LEAVES_FROM = 4, 5
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,13 @@ class Fabric:
         IEEE 802.3 clauses 3 and 4), so it gets 1514/1538 of the nominal rate. TCP payload is 1448 of each 1538 bytes
         at an MTU of 1500: 117.69 MB/s at 1 Gbit/s.
         """
-        if self.line_rate_mbit_per_s is None:
-            return None
-        return round(self.line_rate_mbit_per_s * 1000 * 1514 / 1538 / 100) * 100
+        rate = self.line_rate_mbit_per_s
+        return None if rate is None else round(rate * 1000 * 1514 / 1538 / 100) * 100
+
+    @property
+    def bridge(self) -> str:
+        """Its bridge in the switch namespace."""
+        return f"br-{self.name}"
 
 
 #: Rates as measured to hold within 2 % on two cores; a burst of 5000 bytes (three frames) keeps PingPong honest at 1 Gbit/s,
@@ -59,28 +66,14 @@ FABRICS: tuple[Fabric, ...] = (
 DATA_FABRICS: tuple[str, ...] = tuple(fabric.name for fabric in FABRICS if fabric.partition)
 #: The fabric of leaf switches and a spine, on clusters that have them. Two cores carry 16 links of this rate at the same time.
 LEAF_FABRIC = Fabric("eth100m", 100, 100, 5_000)
-#: Nodes of a leaf switch, and the smallest cluster that has them unless it is asked for otherwise.
-LEAF_SIZE, LEAVES_FROM = 4, 5
-SPINE = "spine"
-LEAST_OVERSUBSCRIPTION, MOST_OVERSUBSCRIPTION = 0.5, 16.0
-
-
-def fabric_of(name: str, fabrics: Sequence[Fabric] = FABRICS) -> Fabric:
-    """The fabric of this name, by default of a cluster without leaf switches.
-
-    :raises BadInput: listing the known ones.
-    """
-    for fabric in fabrics:
-        if fabric.name == name:
-            return fabric
-    raise BadInput(f"there is no fabric '{name}'; the cluster has {', '.join(fabric.name for fabric in fabrics)}.")
+#: What a fraction of a fabric without a rate is taken of.
+_UNSHAPED = Fabric("unshaped", 0, 40_000)
 
 
 @dataclass(frozen=True)
 class Topology:
-    """What a node shows: sockets x cores, and the host CPU behind each core, in Slurm's order.
+    """What a node shows: sockets x cores, and the host CPU behind each core, in Slurm's order (socket by socket).
 
-    :param cpus: CPU number of each core, socket by socket.
     :param real: false if the host does not have these CPUs, so that nothing can be bound to them.
     """
 
@@ -89,17 +82,22 @@ class Topology:
     cpus: tuple[int, ...]
     real: bool = True
 
+    @property
+    def by_socket(self) -> list[tuple[int, ...]]:
+        """The CPUs of each socket."""
+        size = self.cores_per_socket
+        return [self.cpus[first : first + size] for first in range(0, len(self.cpus), size)]
+
 
 @dataclass(frozen=True)
 class Node:
-    """A node: the head (``index`` 0) or a compute node (``c1`` is 1)."""
+    """A node: the head (``index`` 0: Slurm's controller, the accounting and ReFrame) or a compute node (``c1`` is 1)."""
 
     name: str
     index: int
 
     @property
     def is_head(self) -> bool:
-        """True for the node with the Slurm controller, the accounting and ReFrame."""
         return self.index == 0
 
     def address(self, fabric: Fabric) -> str:
@@ -110,17 +108,34 @@ class Node:
         """Ethernet address, locally administered; a node that comes back has the one its neighbours remember."""
         return f"02:61:00:00:{fabric.subnet:02x}:{254 if self.is_head else self.index:02x}"
 
+    def port(self, fabric: Fabric) -> str:
+        """Interface of the switch that the node's cable ends in."""
+        return f"{self.name}.{fabric.name}"
+
 
 @dataclass(frozen=True)
 class Leaf:
-    """A leaf switch: a bridge of :data:`LEAF_FABRIC` with an uplink to the spine.
-
-    :param uplink: its rate, from the spine and to it.
-    """
+    """A leaf switch: a bridge of :data:`LEAF_FABRIC` with an uplink to the spine, whose rate each direction has."""
 
     name: str
     nodes: tuple[Node, ...]
     uplink: Fabric
+
+    @property
+    def uplink_ends(self) -> tuple[str, str]:
+        """What the leaf sends goes out of the first interface, what the spine sends out of the second."""
+        return f"{self.name}-up", f"{self.name}-down"
+
+
+_Named = TypeVar("_Named", Fabric, Node, Leaf)
+
+
+def _named(name: str, known: Iterable[_Named], what: str) -> _Named:
+    rows = {each.name: each for each in known}
+    if name not in rows:
+        listed = ", ".join(rows) or "none; bring it up with --leaf-size"
+        raise BadInput(f"there is no {what} '{name}'; the cluster has {listed}.")
+    return rows[name]
 
 
 @dataclass(frozen=True)
@@ -144,15 +159,16 @@ class Plan:
 
     @property
     def fabrics(self) -> tuple[Fabric, ...]:
-        """The cluster's networks."""
         return (*FABRICS, LEAF_FABRIC) if self.leaf_size else FABRICS
 
-    def fabric(self, name: str) -> Fabric:
-        """The fabric of this name.
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The head, then the compute nodes."""
+        return tuple(Node(f"c{index}" if index else HEAD, index) for index in range(self.compute + 1))
 
-        :raises BadInput: listing the known ones.
-        """
-        return fabric_of(name, self.fabrics)
+    @property
+    def compute_nodes(self) -> tuple[Node, ...]:
+        return self.nodes[1:]
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
@@ -169,54 +185,28 @@ class Plan:
             for number, nodes in enumerate(parts, 1)
         )
 
-    def leaf(self, name: str) -> Leaf:
-        """The leaf switch of this name.
-
-        :raises BadInput: listing the known ones.
-        """
-        for leaf in self.leaves:
-            if leaf.name == name:
-                return leaf
-        known = ", ".join(leaf.name for leaf in self.leaves) or "none; bring it up with --leaf-size"
-        raise BadInput(f"there is no leaf switch '{name}'; the cluster has {known}.")
-
-    def leaf_above(self, node: Node) -> Leaf | None:
-        """The leaf switch a node is plugged into; ``None`` for the head, which is on the spine, and without leaves."""
-        return next((leaf for leaf in self.leaves if node in leaf.nodes), None)
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        """The head, then the compute nodes."""
-        return tuple(Node(HEAD if index == 0 else f"c{index}", index) for index in range(self.compute + 1))
-
-    @property
-    def compute_nodes(self) -> tuple[Node, ...]:
-        """Nodes with a slurmd."""
-        return self.nodes[1:]
+    def fabric(self, name: str) -> Fabric:
+        return _named(name, self.fabrics, "fabric")
 
     def node(self, name: str) -> Node:
-        """The node of this name.
+        return _named(name, self.nodes, "node")
 
-        :raises BadInput: listing the known ones.
-        """
-        for node in self.nodes:
-            if node.name == name:
-                return node
-        raise BadInput(f"there is no node '{name}'; the cluster has {', '.join(node.name for node in self.nodes)}.")
+    def leaf(self, name: str) -> Leaf:
+        return _named(name, self.leaves, "leaf switch")
+
+    def bridge_above(self, node: Node, fabric: Fabric) -> str:
+        """Bridge that a node's cable ends in: of its leaf switch where the fabric has leaves; the head is on the spine."""
+        leaf = next((leaf for leaf in self.leaves if node in leaf.nodes), None) if fabric == LEAF_FABRIC else None
+        return leaf.name if leaf else fabric.bridge
 
     def topology(self, node: Node) -> Topology:
         """What this compute node shows to Slurm."""
         return LAYOUTS[self.layout](self, node)
 
-    def as_dict(self) -> dict[str, Any]:
-        """For the state file."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, row: dict[str, Any]) -> Plan:
-        """From the state file."""
-        leaves = (int(row.get("leaf_size", 0)), float(row.get("oversubscription", 1.0)))
-        return cls(row["compute"], row["layout"], tuple(row["host_cpus"]), tuple(row["shared"]), *leaves)
+        """From JSON, which has lists for tuples."""
+        return cls(**{**row, "host_cpus": tuple(row["host_cpus"]), "shared": tuple(row["shared"])})
 
 
 def _spread(plan: Plan, node: Node) -> Topology:
@@ -258,11 +248,7 @@ def physical_cores(cpus: Iterable[int], sysfs: Path = Path("/sys/devices/system/
 def make(
     compute: int, layout: str, shared: Sequence[Path] = (), leaf_size: int | None = None, oversubscription: float = 1.0
 ) -> Plan:
-    """The plan for this machine.
-
-    :param leaf_size: nodes of a leaf switch; 0: no leaves; ``None``: :data:`LEAF_SIZE` from :data:`LEAVES_FROM` nodes on.
-    :raises BadInput: for a node count, a layout or leaves that cannot be had.
-    """
+    """The plan for this machine; without a ``leaf_size``, :data:`LEAF_SIZE` from :data:`LEAVES_FROM` nodes on."""
     if not 1 <= compute <= MAX_NODES:
         raise BadInput(f"a cluster of {compute} nodes cannot be built; ask for 1 to {MAX_NODES}.")
     if layout not in LAYOUTS:
@@ -271,10 +257,87 @@ def make(
         leaf_size = LEAF_SIZE if compute >= LEAVES_FROM else 0
     if not 0 <= leaf_size <= MAX_NODES:
         raise BadInput(f"a leaf switch of {leaf_size} nodes cannot be built; give 1 to {MAX_NODES}, or 0 for none.")
-    if not LEAST_OVERSUBSCRIPTION <= oversubscription <= MOST_OVERSUBSCRIPTION:
-        raise BadInput(
-            f"an oversubscription of {oversubscription:g} cannot be built; give {LEAST_OVERSUBSCRIPTION:g} to "
-            f"{MOST_OVERSUBSCRIPTION:g}."
-        )
+    if not 0.5 <= oversubscription <= 16:
+        raise BadInput(f"an oversubscription of {oversubscription:g} cannot be built; give 0.5 to 16.")
     cpus, paths = physical_cores(os.sched_getaffinity(0)), tuple(str(path) for path in shared)
     return Plan(compute, layout, cpus, paths, leaf_size, float(oversubscription))
+
+
+# ---- the network, as input of ``ip -batch`` and ``tc -batch`` ----
+
+
+def switch_lines(plan: Plan) -> list[str]:
+    """``ip``: the bridges, and the uplinks between them. Without spanning tree and delay a port carries traffic at once."""
+    lines = ["link set lo up"]
+    for name in (*(fabric.bridge for fabric in plan.fabrics), *(leaf.name for leaf in plan.leaves)):
+        lines += [f"link add {name} type bridge stp_state 0 forward_delay 0 mcast_snooping 0", f"link set {name} up"]
+    for leaf in plan.leaves:
+        up, down = leaf.uplink_ends
+        lines += [f"link add {up} type veth peer name {down}", f"link set {up} master {leaf.name} up"]
+        lines += [f"link set {down} master {LEAF_FABRIC.bridge} up"]
+    return lines
+
+
+def cable_lines(plan: Plan, node: Node, pid: int) -> list[str]:
+    """``ip``, in the switch: connect a node (its init's process id) to every bridge."""
+    lines = []
+    for fabric in plan.fabrics:
+        port, address = node.port(fabric), node.hardware_address(fabric)
+        lines += [f"link add {port} type veth peer name {fabric.name} address {address} netns {pid}"]
+        lines += [f"link set {port} master {plan.bridge_above(node, fabric)} up"]
+    return lines
+
+
+def node_lines(node: Node, fabric: Fabric, instead_of: Node | None = None) -> list[str]:
+    """``ip``, on a node: bring an interface up with the address of a node, in place of another's. Repeatable."""
+    name, address = fabric.name, node.address(fabric)
+    return [
+        *([f"addr flush dev {name} to {instead_of.address(fabric)}/32"] if instead_of else []),
+        f"addr replace {address}/24 dev {name}",
+        f"link set {name} up",
+        f"route replace 10.61.{fabric.subnet}.0/24 dev {name} src {address} congctl cubic",
+    ]
+
+
+def clear_lines(device: str) -> list[str]:
+    """``tc``: take a device's shaper away; fails where there is none, so run it with ``tc -force``."""
+    return [f"qdisc del dev {device} root"]
+
+
+def shape_lines(device: str, fabric: Fabric, fraction: float = 1.0) -> list[str]:
+    """``tc``: give a device the fabric's rate, or a fraction of it, or none if the fabric has none. Repeatable."""
+    if fabric.line_rate_mbit_per_s is None and fraction == 1.0:
+        return clear_lines(device)
+    rate, burst = _fraction(fabric, fraction), max(fabric.burst_bytes, 5_000)  # three frames at least
+    # One class only, so any quantum above a frame will do (tc-htb(8)).
+    shaper = f"htb rate {rate} ceil {rate} burst {burst} cburst {burst} quantum 60000"
+    lines = [f"qdisc add dev {device} root handle 1: htb default 1"]
+    return [*clear_lines(device), *lines, f"class add dev {device} parent 1: classid 1:1 {shaper}"]
+
+
+def _fraction(fabric: Fabric, fraction: float) -> str:
+    return f"{round((fabric.shaped_kbit_per_s or _UNSHAPED.shaped_kbit_per_s or 0) * fraction)}kbit"
+
+
+def port_lines(plan: Plan, node: Node, fabric: Fabric, fraction: float = 1.0) -> list[str]:
+    """``tc``, in the switch: the same shaper at its end of a cable where more than two nodes share a fabric, else none.
+
+    With two nodes a sender's own rate is the limit of the receiver; with more, several senders meet at one port.
+    """
+    shaped = plan.compute > 2 and not node.is_head
+    return shape_lines(node.port(fabric), fabric, fraction) if shaped else clear_lines(node.port(fabric))
+
+
+def police_lines(device: str, fabric: Fabric, fraction: float) -> list[str]:
+    """``tc``: drop what exceeds a fraction of the fabric's rate, instead of queueing it.
+
+    A token bucket whose queue holds no more than the bucket (``tc-tbf(8)``): not every kernel has the police action.
+    """
+    burst = max(fabric.burst_bytes, 16_000)  # ten frames
+    policer = f"tbf rate {_fraction(fabric, fraction)} burst {burst} limit {burst}"
+    return [*clear_lines(device), f"qdisc add dev {device} root handle 1: {policer}"]
+
+
+def uplink_lines(leaf: Leaf, fraction: float = 1.0, ends: Sequence[int] = (0, 1)) -> list[str]:
+    """``tc``: give a leaf's uplink its rate, or a fraction of it, in both directions or one (:attr:`Leaf.uplink_ends`)."""
+    return [line for end in ends for line in shape_lines(leaf.uplink_ends[end], leaf.uplink, fraction)]

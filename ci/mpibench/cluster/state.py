@@ -36,19 +36,13 @@ ETC, LOG, CLOCK = "etc", "log", "clock"
 #: Says that a directory is a cluster's runtime directory; without it nothing there is written or removed.
 MARK = ".mpibench-cluster"
 _STATE_FILE = "state.json"
-_OWN_NAMES = (_STATE_FILE, ETC, LOG, CLOCK)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-#: Longest name the kernel keeps of a process (``TASK_COMM_LEN`` of ``linux/sched.h``, less the zero byte).
-_LONGEST_NAME = 15
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process that is still the same one.
-
-    :param pid: process id as seen from where the command runs.
-    :param start_ticks: start time in clock ticks after boot (``proc(5)``, field 22 of ``/proc/<pid>/stat``).
-    """
+    """A process that is still the same one: its number as seen from where the command runs, and its start in clock ticks after
+    boot (``proc(5)``, field 22 of ``/proc/<pid>/stat``)."""
 
     pid: int
     start_ticks: int
@@ -64,7 +58,6 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
         return Process.observe(self.pid) == self
 
     @contextlib.contextmanager
@@ -73,17 +66,21 @@ class Process:
 
         :raises ProcessLookupError: if it has ended.
         """
+        folder = -1
         try:
-            folder = os.open(f"/proc/{self.pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise ProcessLookupError(f"process {self.pid} has ended") from None
-        try:
+            with contextlib.suppress(FileNotFoundError):
+                folder = os.open(f"/proc/{self.pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             # Asked after opening: were it another process by now, its start time would show it.
-            if not self.alive:
+            if folder < 0 or not self.alive:
                 raise ProcessLookupError(f"process {self.pid} has ended")
             yield folder
         finally:
-            os.close(folder)
+            if folder >= 0:
+                os.close(folder)
+
+    def _status(self) -> dict[str, list[str]]:
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return {name: words.split() for name, _, words in (line.partition(":") for line in lines)}
 
     def is_own(self, name: str) -> bool:
         """Whether it has this name and runs wholly as the caller: a user can give any name to a process of his own.
@@ -92,19 +89,15 @@ class Process:
         else started differs in the first.
         """
         try:
-            rows = dict(line.split(":", 1) for line in Path(f"/proc/{self.pid}/status").read_text().splitlines())
+            status = self._status()
         except OSError:
             return False
-        return rows["Name"].strip() == name and {int(word) for word in rows["Uid"].split()} == {os.getuid()}
+        return status["Name"] == [name] and set(map(int, status["Uid"])) == {os.getuid()}
 
     @property
     def pid_in_parent(self) -> int:
-        """Process id of a namespace's process 1 in the namespace around it (``proc(5)``, ``NSpid`` of ``status``).
-
-        :raises OSError: if the process is gone.
-        """
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        return next(int(line.split()[-2]) for line in lines if line.startswith("NSpid:"))
+        """Process id of a namespace's process 1 in the namespace around it (``proc(5)``, ``NSpid`` of ``status``)."""
+        return int(self._status()["NSpid"][-2])
 
 
 @dataclass
@@ -112,45 +105,38 @@ class State:
     """The cluster as it was brought up.
 
     :param init: the cluster's init; everything dies with it.
+    :param own_user: whether the cluster has its own user namespace (it was brought up without root).
     :param nodes: init of each node, by node name.
     :param ready: false until ``up`` has finished.
-    :param package_root: unpacked packages that lie over ``/usr``, or none where the host has its own Slurm.
-    :param own_user: whether the cluster has its own user namespace (it was brought up without root).
-    :param faults: faults in force, oldest first; each holds its ``name`` and what healing needs.
+    :param faults: faults in force, oldest first; each holds its ``name``, the ``words`` it was asked for with, ``what`` it is
+        made on, and what undoing it needs.
     """
 
     plan: Plan
     init: Process
-    package_root: str | None
     own_user: bool
     nodes: dict[str, Process] = field(default_factory=dict)
     ready: bool = False
     faults: list[dict[str, Any]] = field(default_factory=list)
 
     def node_process(self, name: str) -> Process:
-        """Init of a node that is alive.
-
-        :raises BadInput: if the node is unknown or dead.
-        """
+        """Init of a node that is alive."""
         self.plan.node(name)
         process = self.nodes.get(name)
         if process is None or not process.alive:
-            raise BadInput(f"node {name} is dead; 'mpibench cluster fault heal' brings it back.")
+            raise BadInput(f"node {name} is dead; 'mpibench cluster fault clear' brings it back.")
         return process
 
 
 def expect_host() -> None:
-    """Refuse to work from inside: a node sees the runtime directory, but not the processes it names.
-
-    :raises BadInput: on a node of a cluster.
-    """
+    """Refuse to work from inside: a node sees the runtime directory, but not the processes it names."""
     if _NODE_MARK.exists():
         raise BadInput("this is a node of the cluster; run 'mpibench cluster' on the machine that carries it.")
 
 
 def init_name(node: str) -> str:
-    """Name of a node's init in the process table."""
-    return f"mc-{node}"[:_LONGEST_NAME]
+    """Name of a node's init in the process table (``TASK_COMM_LEN`` of ``linux/sched.h``, less the zero byte)."""
+    return f"mc-{node}"[:15]
 
 
 def runtime_dir() -> Path:
@@ -166,97 +152,59 @@ def runtime_dir() -> Path:
     return Path(tempfile.gettempdir()).absolute() / f"mpibench-cluster-{os.getuid()}"
 
 
-def _open_directory(path: Path) -> int | None:
-    """A descriptor of a directory of the caller's own; ``None`` if nothing is there.
+def log_dir() -> Path:
+    """Where daemons write."""
+    return runtime_dir() / LOG
 
-    :raises BadInput: if it is a link, belongs to someone else, or others can write to it.
-    """
+
+def init_log() -> Path:
+    """Where the inits write what goes wrong; a running init is known by it."""
+    return log_dir() / "init.log"
+
+
+def _open(path: Path, kind: str) -> int | None:
+    """A descriptor of a directory or file of the caller's own; ``None`` if nothing is there."""
+    flags, is_kind = {"directory": (os.O_DIRECTORY, stat.S_ISDIR), "file": (os.O_NONBLOCK, stat.S_ISREG)}[kind]
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags)
     except FileNotFoundError:
         return None
     except OSError:  # a link, a file, or not for us to read
         descriptor = -1
     if descriptor >= 0:
         found = os.fstat(descriptor)
-        if found.st_uid == os.getuid() and not found.st_mode & _OTHERS_WRITE:
+        if is_kind(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & _OTHERS_WRITE:
             return descriptor
         os.close(descriptor)
     raise BadInput(
-        f"{path} is not a directory of yours that only you can write to; remove it or set {RUNTIME_VARIABLE} to another."
+        f"{path} is not a {kind} of yours that only you can write to, so it is not used; remove it, or set {RUNTIME_VARIABLE} "
+        "to another directory."
     )
-
-
-def _read_state_file() -> str | None:
-    """Text of the state file, if directory and file belong to the caller; ``None`` if there is none.
-
-    :raises BadInput: if either could have been written by somebody else.
-    """
-    directory = _open_directory(runtime_dir())
-    if directory is None:
-        return None
-    try:
-        descriptor = os.open(_STATE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise BadInput(f"{runtime_dir() / _STATE_FILE} cannot be read ({error.strerror}); remove it.") from None
-    finally:
-        os.close(directory)
-    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as stream:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & _OTHERS_WRITE:
-            raise BadInput(
-                f"{runtime_dir() / _STATE_FILE} is not a file of yours that only you can write to, so it is not used; "
-                "remove it, then run 'mpibench cluster down'."
-            )
-        return stream.read()
-
-
-def _make_directory(path: Path) -> int:
-    try:
-        with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-    except OSError as error:
-        raise BadInput(
-            f"{path} cannot be made ({error.strerror}); set {RUNTIME_VARIABLE} to a directory whose parent exists."
-        ) from None
-    while (descriptor := _open_directory(path)) is None:  # removed again by another command's `down`
-        path.mkdir(mode=0o700, exist_ok=True)
-    return descriptor
-
-
-def _mark(path: Path) -> None:
-    """Mark an empty directory as a cluster's; one with a mark is.
-
-    :raises BadInput: if something else is kept there.
-    """
-    if (path / MARK).exists():
-        return
-    if kept := sorted(os.listdir(path)):  # noqa: PTH208
-        raise BadInput(
-            f"{path} is not a runtime directory of a cluster: it holds {kept[0]} and no {MARK}; nothing in it is touched. "
-            f"Set {RUNTIME_VARIABLE} to a new or empty directory."
-        )
-    (path / MARK).touch(mode=0o600)
 
 
 @contextlib.contextmanager
 def locked() -> Iterator[Path]:
-    """The runtime directory, made if missing and locked against other commands that change the cluster.
-
-    :raises BadInput: if it belongs to someone else, holds something else, or another command holds it.
-    """
+    """The runtime directory, made if missing and locked against other commands that change the cluster."""
     expect_host()
     path = runtime_dir()
     while True:
-        descriptor = _make_directory(path)
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise BadInput(
+                f"{path} cannot be made ({error.strerror}); set {RUNTIME_VARIABLE} to a directory whose parent exists."
+            ) from None
+        descriptor = _open(path, "directory")
+        if descriptor is None:  # removed again by another command's `down`
+            continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             raise BadInput(f"another mpibench cluster command is at work in {path}; wait until it ends.") from None
-        # Another command's `down` may have removed the directory between making and locking it.
+        # It may have been removed between making and locking it.
         if path.exists() and path.stat().st_ino == os.fstat(descriptor).st_ino:
             break
         os.close(descriptor)
@@ -264,7 +212,13 @@ def locked() -> Iterator[Path]:
     umask = os.umask(_OTHERS_WRITE)
     os.umask(umask | _OTHERS_WRITE)
     try:
-        _mark(path)
+        if not (path / MARK).exists():
+            if kept := sorted(os.listdir(path)):  # noqa: PTH208
+                raise BadInput(
+                    f"{path} is not a runtime directory of a cluster: it holds {kept[0]} and no {MARK}; nothing in it is "
+                    f"touched. Set {RUNTIME_VARIABLE} to a new or empty directory."
+                )
+            (path / MARK).touch(mode=0o600)
         yield path
     finally:
         os.umask(umask)
@@ -279,7 +233,8 @@ def remove() -> list[str]:
     path = runtime_dir()
     if not (path / MARK).exists():
         return []
-    for target in (*(path / name for name in _OWN_NAMES), *whole_file.partials(path / _STATE_FILE)):
+    own = [path / name for name in (_STATE_FILE, ETC, LOG, CLOCK)]
+    for target in (*own, *whole_file.partials(path / _STATE_FILE)):
         if target.is_dir() and not target.is_symlink():
             shutil.rmtree(target, ignore_errors=True)
         else:
@@ -298,46 +253,41 @@ def forget() -> None:
 
 def save(state: State) -> None:
     """Write the state file at once or not at all."""
-    path = runtime_dir() / _STATE_FILE
-    row = {**asdict(state), "plan": state.plan.as_dict()}
-    with whole_file.replacing(path) as partial:
+    with whole_file.replacing(runtime_dir() / _STATE_FILE) as partial:
         partial.unlink(missing_ok=True)
         partial.touch(mode=0o600, exist_ok=False)
-        partial.write_text(json.dumps(row, indent=1))
+        partial.write_text(json.dumps(asdict(state), indent=1))
 
 
 def load() -> State | None:
-    """The state file's content, or ``None`` if there is none.
-
-    :raises BadInput: if it is damaged, could be somebody else's, or names a process that is not an init of the caller's.
-    """
-    text = _read_state_file()
-    if text is None:
+    """The state file's content, or ``None`` if there is none."""
+    path = runtime_dir() / _STATE_FILE
+    directory = _open(path.parent, "directory")
+    if directory is None:
         return None
+    os.close(directory)
+    descriptor = _open(path, "file")
+    if descriptor is None:
+        return None
+    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as stream:
+        text = stream.read()
     try:
         row = json.loads(text)
-        row["plan"] = Plan.from_dict(row["plan"])
-        row["init"] = Process(**row["init"])
-        row["nodes"] = {name: Process(**process) for name, process in row["nodes"].items()}
-        found = State(**row)
+        nodes = {name: Process(**process) for name, process in row["nodes"].items()}
+        found = State(**{**row, "plan": Plan.from_dict(row["plan"]), "init": Process(**row["init"]), "nodes": nodes})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BadInput(
-            f"{runtime_dir() / _STATE_FILE} is damaged ({error!r}); remove it, then run 'mpibench cluster down'."
-        ) from None
+        raise BadInput(f"{path} is damaged ({error!r}); remove it, then run 'mpibench cluster down'.") from None
     for name, process in {INIT: found.init, **{init_name(node): process for node, process in found.nodes.items()}}.items():
         if process.alive and not process.is_own(name):
             raise BadInput(
-                f"{runtime_dir() / _STATE_FILE} names process {process.pid}, which is not the {name} of a cluster of yours; "
+                f"{path} names process {process.pid}, which is not the {name} of a cluster of yours; "
                 "remove the file, then run 'mpibench cluster down'."
             )
     return found
 
 
 def running() -> State:
-    """The state of a cluster that is up.
-
-    :raises BadInput: if none is.
-    """
+    """The state of a cluster that is up."""
     expect_host()
     state = load()
     if state is None or not state.init.alive:

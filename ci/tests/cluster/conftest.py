@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from live_cluster import LiveCluster
+from reframe_tests.harness.stacks.stack import Stack
 from shared_cluster import SharedCluster
 
 
@@ -26,6 +27,12 @@ def cluster(shared_cluster: SharedCluster) -> Iterator[LiveCluster]:
     """A healthy cluster with layout ``spread``, which nobody else uses; whatever a test breaks must heal."""
     with shared_cluster.lent() as lent:
         yield lent
+
+
+@pytest.fixture
+def mpich(require_stack: Callable[[str], Stack]) -> Stack:
+    """The stack that is measured where any will do."""
+    return require_stack("mpich-wheels")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 
 import live_cluster
 from live_cluster import LiveCluster, wait_for
-from mpibench.cluster import daemons, packages, plan, state
+from mpibench.cluster import namespaces, packages, plan, state
 from mpibench.cluster.namespaces import INIT
 from reframe_tests.harness.sites.site import ROOT
 
@@ -48,7 +48,7 @@ def inside(cluster: LiveCluster) -> tuple[set[state.Process], set[str]]:
     found = cluster.state()
     processes = {found.init, *found.nodes.values()}
     for init in list(processes):
-        processes |= {made for pid in daemons.processes_of(init) if (made := state.Process.observe(pid))}
+        processes |= {made for pid in namespaces.processes_of(init) if (made := state.Process.observe(pid))}
     spaces = {
         str(Path(f"/proc/{process.pid}/ns/{name}").readlink())
         for process in processes
@@ -102,7 +102,7 @@ def test_down_leaves_nothing(lone: LiveCluster) -> None:
     assert len(everything[1]) == 4 * 5 + 0
     before = machine()
     job = lone.begin("exec", "--", "srun", "-N", "2", "sleep", "1000")
-    assert wait_for(lambda: "sleep" in daemons.processes_of(lone.state().nodes["c2"]).values())
+    assert wait_for(lambda: "sleep" in namespaces.processes_of(lone.state().nodes["c2"]).values())
     everything[0].update(inside(lone)[0])
     assert "the cluster is down" in lone.good("down")
     assert wait_for(lambda: not left_of(*everything)), left_of(*everything)
@@ -237,7 +237,7 @@ def works_without_root(cluster: LiveCluster) -> None:
     assert wait_for(lambda: "COMPLETED" in cluster.on(plan.HEAD, "sacct", "-n", "-X", "-j", job, "-o", "state"))
     assert cluster.stream("eth1g") < LIMIT * EXCESS
     cluster.good("fault", "kill-node", "c2")
-    cluster.good("fault", "heal")
+    cluster.good("fault", "clear")
     cluster.good("status")
     cluster.good("down")
     assert wait_for(lambda: not left_of(*everything)), left_of(*everything)

@@ -13,7 +13,7 @@ import pytest
 
 import live_cluster
 from live_cluster import LiveCluster, wait_for
-from mpibench.cluster import daemons, lifecycle, namespaces, state
+from mpibench.cluster import lifecycle, namespaces, slurm, state
 from mpibench.cluster.plan import HEAD
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -55,7 +55,7 @@ class SharedCluster:
             self.ups += 1
             self._usual = self._mtus()
             found = self.cluster.state()
-            self._own = {node: set(daemons.processes_of(init).values()) for node, init in found.nodes.items()}
+            self._own = {node: set(namespaces.processes_of(init).values()) for node, init in found.nodes.items()}
             self._whole = True
         return self.cluster
 
@@ -76,7 +76,7 @@ class SharedCluster:
                 if (there := lifecycle.look()).status:
                     return list(there.lines())
                 found = self.cluster.state()
-                busy = {node: word for node, word in daemons.node_states(found).items() if word != "idle"}
+                busy = {node: word for node, word in slurm.node_states(found).items() if word != "idle"}
                 queue = namespaces.run(found, found.node_process(HEAD), ["squeue", "--noheader", "-o", "job %i %T"]).stdout
         except BadInput as error:
             return [str(error)]
@@ -103,19 +103,19 @@ class SharedCluster:
 
     def _heal(self) -> None:
         # A stopped rank cannot be cancelled, and a cluster without its daemons cancels nothing: healed first.
-        healed = self.cluster("fault", "heal")
+        cleared = self.cluster("fault", "clear")
         self.cluster("exec", "--", "scancel", "--me")
         for _, pid, _ in self._strangers(self.cluster.state()):
             with suppress(ProcessLookupError):  # it has ended meanwhile
                 os.kill(pid, signal.SIGKILL)
-        assert healed.returncode == 0, healed.stdout + healed.stderr
+        assert cleared.returncode == 0, cleared.stdout + cleared.stderr
 
     def _strangers(self, found: state.State) -> list[tuple[str, int, str]]:
         """Node, process and name of what runs there and is none of the cluster's own."""
         return [
             (node, pid, name)
             for node, init in found.nodes.items()
-            for pid, name in daemons.processes_of(init).items()
+            for pid, name in namespaces.processes_of(init).items()
             if pid != init.pid and name not in self._own[node]
         ]
 

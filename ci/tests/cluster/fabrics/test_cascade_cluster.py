@@ -67,7 +67,7 @@ def test_a_slow_link_misses_its_line_rate_on_the_wire(cluster: LiveCluster, visi
     try:
         done = run(cluster, visible / "slow", "eth1g", "-n", "WireTcp|TransportUcx")
     finally:
-        cluster.good("fault", "heal")
+        cluster.good("fault", "clear")
     cases = {case.name.split()[0]: case for case in done.measured}
     assert {case.evidence for case in cases.values()} == {"proven"}
     assert cases["WireTcp"].result == "fail" and cases["TransportUcx"].gates, done.said[-3000:]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from live_cluster import LiveCluster, wait_for
-from mpibench.cluster import daemons, plan, state
+from mpibench.cluster import namespaces, plan, state
 
 #: Payload limit of eth1g in MB/s; what a stream may show above it: the bucket, and rounding.
 LIMIT, EXCESS = 117.69, 1.03
@@ -63,15 +63,16 @@ def test_accounting_knows_a_finished_job(cluster: LiveCluster) -> None:
     assert wait_for(finished)
 
 
-def test_jobs_do_not_share_a_node(cluster: LiveCluster) -> None:
+def test_slurm_and_the_kernel_have_what_they_were_told(cluster: LiveCluster) -> None:
     text = cluster.on(plan.HEAD, "scontrol", "show", "partition")
-    assert text.count("OverSubscribe=EXCLUSIVE") == len(plan.DATA_FABRICS)
-
-
-def test_process_managers_for_every_mpi_are_there(cluster: LiveCluster) -> None:
-    shown = cluster.on(plan.HEAD, "srun", "--mpi=list")
-    assert {"pmi2", "pmix"} <= set(shown.split())
+    assert text.count("OverSubscribe=EXCLUSIVE") == len(plan.DATA_FABRICS), "jobs do not share a node"
+    assert {"pmi2", "pmix"} <= set(cluster.on(plan.HEAD, "srun", "--mpi=list").split()), "for every MPI"
     assert "can not load PMIx library" not in (cluster.runtime / "log/slurmd-c1.log").read_text()
+    # tc takes a wrong clock, and so a bucket of 246 bytes, where it cannot read /proc/net/psched.
+    words = cluster.on("c1", "tc", "class", "show", "dev", "eth1g").split()
+    assert int(words[words.index("burst") + 1].removesuffix("b")) == pytest.approx(5_000, rel=0.05)
+    routes = cluster.on("c2", "ip", "route", "show").splitlines()
+    assert len(routes) == len(plan.FABRICS) and all("congctl cubic" in line for line in routes)
 
 
 def test_nodes_have_names_addresses_and_private_places(cluster: LiveCluster) -> None:
@@ -105,32 +106,19 @@ def test_exec_passes_status_input_and_environment_on(cluster: LiveCluster) -> No
 def test_a_killed_exec_takes_its_program_along(cluster: LiveCluster) -> None:
     init = cluster.state().nodes["c1"]
     process = cluster.begin("exec", "--node", "c1", "--", "sleep", "1000")
-    assert wait_for(lambda: "sleep" in daemons.processes_of(init).values())
+    assert wait_for(lambda: "sleep" in namespaces.processes_of(init).values())
     process.kill()
     process.communicate()
-    assert wait_for(lambda: "sleep" not in daemons.processes_of(init).values())
+    assert wait_for(lambda: "sleep" not in namespaces.processes_of(init).values())
 
 
 def test_daemons_belong_to_their_nodes_init_and_to_nobody_outside(cluster: LiveCluster) -> None:
     # An orphan that goes to the machine's own process 1 outlives the cluster until that one looks.
     for name, init in cluster.state().nodes.items():
-        inside = daemons.processes_of(init)
+        inside = namespaces.processes_of(init)
         for pid in set(inside) - {init.pid}:
             text = Path(f"/proc/{pid}/stat").read_text()
             assert int(text[text.rindex(")") + 2 :].split()[1]) in inside, f"{inside[pid]} on {name}"
-
-
-def test_the_shaper_has_the_bucket_it_was_given(cluster: LiveCluster) -> None:
-    # tc takes a wrong clock, and so a bucket of 246 bytes, where it cannot read /proc/net/psched.
-    shown = cluster.on("c1", "tc", "class", "show", "dev", "eth1g")
-    words = shown.split()
-    assert int(words[words.index("burst") + 1].removesuffix("b")) == pytest.approx(5_000, rel=0.05)
-
-
-def test_routes_have_their_congestion_control(cluster: LiveCluster) -> None:
-    shown = cluster.on("c2", "ip", "route", "show").splitlines()
-    assert len(shown) == len(plan.FABRICS)
-    assert all("congctl cubic" in line for line in shown)
 
 
 def test_a_stream_goes_over_its_fabric_at_no_more_than_its_rate(cluster: LiveCluster) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,16 +9,10 @@ import pytest
 import cluster_reframe
 from live_cluster import LiveCluster
 from mpibench.results.sessions import Case
-from reframe_tests.harness.stacks.stack import Stack
 
+pytestmark = pytest.mark.usefixtures("mpich")
 FILES = ("parallel_transfer.py",)
 WHERE = ("-p", "mpich-wheels", "--system=minicluster:eth1g")
-
-
-@pytest.fixture(autouse=True)
-def stack(require_stack: Callable[[str], Stack]) -> Stack:
-    """The one that is measured."""
-    return require_stack("mpich-wheels")
 
 
 def proven(cluster: LiveCluster, folder: Path, *options: str) -> Case:

@@ -32,4 +32,4 @@ def test_a_quarter_of_the_rate_is_flagged(
         assert all(value < LIMIT / 4 * (1 + references.PAYLOAD_EXCESS) for value in slow.mb_per_s.values())
         wanted = {f"{name} {layer}" for name, _ in JUDGED for layer in ("physics", "learned")}
         assert set(link_gate.alarms(slow, condition, LEARNED)) == wanted
-    cluster.good("fault", "heal")
+    cluster.good("fault", "clear")

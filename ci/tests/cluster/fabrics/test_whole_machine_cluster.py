@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,9 @@ import pytest
 import cluster_reframe
 from live_cluster import LiveCluster
 from mpibench.results import dataset, session_values
-from reframe_tests.harness.stacks.stack import Stack
 
+pytestmark = pytest.mark.usefixtures("mpich")
 OPTIONS = ("-n", "WholeMachine%fabric=eth1g%.*%ppn=1%", "-P", "nodes=all", "-p", "mpich-wheels", "--system=minicluster:eth1g")
-
-
-@pytest.fixture(autouse=True)
-def stack(require_stack: Callable[[str], Stack]) -> Stack:
-    """The one that is measured."""
-    return require_stack("mpich-wheels")
 
 
 def test_collectives_on_all_idle_nodes(cluster: LiveCluster, visible: Path) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from live_cluster import LiveCluster, wait_for
-from mpibench.cluster import daemons, faults, plan, state
-from mpibench.commands.cluster import fault_app
+from mpibench.cluster import namespaces, plan, state
 from reframe_tests.harness.stacks.stack import Stack
 
 LIMIT, EXCESS = 117.69, 1.03
@@ -27,12 +26,7 @@ def broken(cluster: LiveCluster) -> str:
 
 
 def names_on(cluster: LiveCluster, node: str) -> set[str]:
-    return set(daemons.processes_of(cluster.state().nodes[node]).values())
-
-
-def test_every_fault_has_a_command_and_every_command_a_fault() -> None:
-    commands = {command.name for command in fault_app.registered_commands}
-    assert commands - {"heal"} == set(faults.FAULTS)
+    return set(namespaces.processes_of(cluster.state().nodes[node]).values())
 
 
 def test_link_down_takes_one_link_only(cluster: LiveCluster) -> None:
@@ -43,7 +37,7 @@ def test_link_down_takes_one_link_only(cluster: LiveCluster) -> None:
     # Slurm's own network still works, and so do the other fabrics.
     assert sorted(cluster.on(plan.HEAD, "srun", "-N", "2", "hostname").split()) == ["c1", "c2"]
     assert cluster.stream("eth10g") > 0
-    cluster.good("fault", "heal")
+    cluster.good("fault", "clear")
     assert cluster.reaches("eth1g", LIMIT / 2) > LIMIT / 2
 
 
@@ -51,14 +45,14 @@ def test_slow_link_leaves_the_fraction(cluster: LiveCluster) -> None:
     cluster.good("fault", "slow-link", "eth1g")
     assert "246100Kbit" in broken(cluster)
     assert LIMIT / 8 < cluster.reaches("eth1g", LIMIT / 8, 16) < LIMIT / 4 * EXCESS
-    cluster.good("fault", "heal")
+    cluster.good("fault", "clear")
     assert cluster.reaches("eth1g", LIMIT / 2) > LIMIT / 2
 
 
 def test_slow_link_gives_an_unshaped_fabric_a_rate_and_takes_it_away(cluster: LiveCluster) -> None:
     cluster.good("fault", "slow-link", "eth40g", "--fraction", "0.01")
     assert cluster.stream("eth40g", 16) < 0.01 * 40 * LIMIT * EXCESS
-    cluster.good("fault", "heal")
+    cluster.good("fault", "clear")
     assert "htb" not in cluster.on("c1", "tc", "qdisc", "show", "dev", "eth40g")
 
 
@@ -75,24 +69,24 @@ def test_police_drops_packets(cluster: LiveCluster) -> None:
     assert "police eth1g 0.5" in broken(cluster)
 
 
-def test_kill_slurmd_is_seen_and_healed(cluster: LiveCluster) -> None:
+def test_kill_slurmd_is_seen_and_cleared(cluster: LiveCluster) -> None:
     cluster.good("fault", "kill-slurmd", "c2")
     assert "slurmd" not in names_on(cluster, "c2")
     assert "slurmd does not run" in broken(cluster)
     assert "no slurmd runs on c2" in cluster("fault", "kill-slurmd", "c2").stderr
-    cluster.good("fault", "heal")
+    cluster.good("fault", "clear")
     assert sorted(cluster.on(plan.HEAD, "srun", "-N", "2", "hostname").split()) == ["c1", "c2"]
 
 
 def test_kill_node_takes_its_processes_and_cables_and_heal_makes_a_new_one(cluster: LiveCluster) -> None:
     before = cluster.state()
-    inside = [made for pid in daemons.processes_of(before.nodes["c2"]) if (made := state.Process.observe(pid))]
+    inside = [made for pid in namespaces.processes_of(before.nodes["c2"]) if (made := state.Process.observe(pid))]
     cluster.good("fault", "kill-node", "c2")
     assert wait_for(lambda: not any(process.alive for process in inside))
-    assert wait_for(lambda: not any(name.startswith("c2.") for name in daemons.interfaces(before.init)))
+    assert wait_for(lambda: not any(name.startswith("c2.") for name in namespaces.interfaces(before.init)))
     assert "c2       dead" in broken(cluster)
     assert "node c2 is dead" in cluster("exec", "--node", "c2", "--", "true").stderr
-    said = cluster.good("fault", "heal")
+    said = cluster.good("fault", "clear")
     assert "node c2 is back" in said
     assert sorted(cluster.on(plan.HEAD, "srun", "-N", "2", "hostname").split()) == ["c1", "c2"]
     assert LIMIT / 2 < cluster.reaches("eth1g", LIMIT / 2) < LIMIT * EXCESS
@@ -122,14 +116,8 @@ def test_full_disk_is_full_on_every_node_and_hides_nothing_for_good(cluster: Liv
     assert "No space left on device" in second.stderr
     assert cluster.on(plan.HEAD, "ls", str(stage)).split() == ["c1", "c2"]
     assert [path.name for path in stage.iterdir()] == ["precious"]
-    cluster.good("fault", "heal")
+    cluster.good("fault", "clear")
     assert cluster.on("c2", "ls", str(stage)).split() == ["precious"]
-
-
-def test_full_disk_wants_a_directory(cluster: LiveCluster, tmp_path: Path) -> None:
-    done = cluster("fault", "full-disk", str(tmp_path / "none"))
-    assert (done.returncode, "name an existing directory" in done.stderr) == (2, True)
-    assert "no fault in force" in cluster.good("status")
 
 
 def seconds_off(cluster: LiveCluster, node: str) -> float:
@@ -145,7 +133,7 @@ def test_clock_jump_is_on_one_node_and_jobs_see_it(cluster: LiveCluster) -> None
     assert clocks["c1"] - clocks["c2"] == pytest.approx(100, abs=10)
     cluster.good("fault", "clock-jump", "c1", "--seconds", "-50")
     assert seconds_off(cluster, "c1") == pytest.approx(-50, abs=10)
-    cluster.good("fault", "heal")
+    cluster.good("fault", "clear")
     assert seconds_off(cluster, "c1") == pytest.approx(0, abs=10)
 
 
@@ -153,7 +141,7 @@ def test_a_clock_far_off_makes_munge_refuse_the_node(cluster: LiveCluster) -> No
     cluster.good("fault", "clock-jump", "c1")
     done = cluster("exec", "--", "srun", "--immediate=5", "-w", "c1", "hostname")
     assert done.returncode != 0
-    cluster.good("fault", "heal")
+    cluster.good("fault", "clear")
     assert cluster.on(plan.HEAD, "srun", "-w", "c1", "hostname").strip() == "c1"
 
 
@@ -164,6 +152,7 @@ def test_a_clock_far_off_makes_munge_refuse_the_node(cluster: LiveCluster) -> No
         (("link-down", "c1", "ib0"), "eth1g"),
         (("slow-link", "eth1g", "--fraction", "0"), "above 0, at most 1"),
         (("stop-rank", "c1"), "no MPI process runs on c1"),
+        (("full-disk", "/etc/hosts"), "name an existing directory"),
     ],
 )
 def test_impossible_faults_are_refused_and_change_nothing(cluster: LiveCluster, words: tuple[str, ...], wanted: str) -> None:
@@ -172,16 +161,27 @@ def test_impossible_faults_are_refused_and_change_nothing(cluster: LiveCluster, 
     cluster.good("status")
 
 
+def test_a_second_fault_of_a_cable_is_refused_and_the_first_stays(cluster: LiveCluster) -> None:
+    cluster.good("fault", "lossy-cable", "c2", "eth1g")
+    assert "such a fault already" in cluster("fault", "delay", "c2", "eth1g").stderr
+    init = cluster.state().init
+    assert "relay2-eth1g" in namespaces.processes_of(init).values() and "ra2-eth1g" in namespaces.interfaces(init)
+    assert broken(cluster).count("fault in force") == 1
+    cluster.good("fault", "clear")
+    assert "ra2-eth1g" not in namespaces.interfaces(init)
+    assert cluster.reaches("eth1g", LIMIT / 2) > LIMIT / 2
+
+
 @pytest.mark.parametrize("name", ["slurmctld", "slurmdbd", "mariadbd", "munged"])
 def test_heal_brings_a_daemon_back_that_died_on_its_own(cluster: LiveCluster, name: str) -> None:
     job = cluster.on(plan.HEAD, "sbatch", "--parsable", "-o/dev/null", "--wrap", "true").strip()
     words = ("sacct", "-n", "-X", "-j", job, "-o", "state")
     assert wait_for(lambda: "COMPLETED" in cluster.ask(*words))
-    for pid, found in daemons.processes_of(cluster.state().nodes[plan.HEAD]).items():
+    for pid, found in namespaces.processes_of(cluster.state().nodes[plan.HEAD]).items():
         if found == name:
             os.kill(pid, signal.SIGKILL)
     assert f"{name} does not run" in broken(cluster)
-    cluster.good("fault", "heal")
+    cluster.good("fault", "clear")
     assert wait_for(lambda: "COMPLETED" in cluster.ask(*words))
 
 
@@ -191,10 +191,10 @@ def test_faults_add_up_and_heal_together(cluster: LiveCluster) -> None:
     cluster.good("fault", "kill-node", "c1")
     shown = broken(cluster)
     assert shown.count("fault in force") == 3
-    said = cluster.good("fault", "heal").splitlines()
-    assert [line.split()[1] for line in said if line.startswith("healed")] == ["kill-node", "slow-link", "link-down"]
+    said = cluster.good("fault", "clear").splitlines()
+    assert [line.split()[1] for line in said if line.startswith("cleared")] == ["kill-node", "slow-link", "link-down"]
     assert "no fault in force" in cluster.good("status")
-    assert "healed" not in cluster.good("fault", "heal"), "a second time changes nothing"
+    assert "cleared" not in cluster.good("fault", "clear"), "a second time changes nothing"
     assert sorted(cluster.on(plan.HEAD, "srun", "-N", "2", "hostname").split()) == ["c1", "c2"]
 
 
@@ -218,13 +218,13 @@ def test_a_stopped_rank_hangs_its_job_until_it_goes_on(
     program = [stack.commands["mpi4py.bench"][0], "-c", AGREE, str(go)]
     job = cluster.begin("exec", "--", "env", *paths, *chosen, "srun", "-N2", "--mpi=pmi2", *program)
     assert wait_for(lambda: cluster("fault", "stop-rank", "c2").returncode == 0)
-    victim = cluster.state().faults[0]["pid"]
+    victim = cluster.state().faults[0]["what"]["pid"]
     assert Path(f"/proc/{victim}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-    assert victim in daemons.processes_of(cluster.state().nodes["c2"])
+    assert victim in namespaces.processes_of(cluster.state().nodes["c2"])
     go.touch()
     with pytest.raises(subprocess.TimeoutExpired):
         job.wait(2)
-    cluster.good("fault", "heal")
+    cluster.good("fault", "clear")
     out, _ = job.communicate(timeout=120)
     assert job.returncode == 0, out
     assert sorted(line for line in out.splitlines() if "agreed" in line) == ["rank 0 agreed", "rank 1 agreed"]

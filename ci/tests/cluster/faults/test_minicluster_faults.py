@@ -15,7 +15,7 @@ import pytest
 
 from fault_box import Box, end_of
 from live_cluster import LiveCluster, wait_for
-from mpibench.cluster import daemons, faults, state
+from mpibench.cluster import faults, state
 
 STACK = "mpich-wheels"
 CASES = "ImbPointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
@@ -52,7 +52,7 @@ def expect_control(case: dict[str, Any], repeats: int) -> None:
 
 
 def ranks_on(node: str) -> list[int]:
-    return [pid for pid in daemons.processes_of(state.running().nodes[node]) if faults._is_rank(pid)]
+    return faults.ranks_on(state.running().nodes[node])
 
 
 def strike(box: Box, partition: str, fault: str, *, row: int = 262144, **what: object) -> None:
@@ -67,7 +67,7 @@ def strike(box: Box, partition: str, fault: str, *, row: int = 262144, **what: o
 
 
 def heal() -> None:
-    faults.heal(lambda text: None)
+    faults.clear(lambda text: None)
 
 
 def reported(box: Box, partition: str) -> Callable[[], bool]:

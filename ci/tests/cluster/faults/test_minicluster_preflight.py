@@ -38,13 +38,13 @@ def test_an_address_that_two_nodes_have_is_named(cluster: LiveCluster, visible: 
     try:
         odd = cluster_reframe.run(cluster, visible / "twice", *ONLY, files=["preflight.py"])
     finally:
-        cluster.good("fault", "heal")
+        cluster.good("fault", "clear")
     (case,) = odd.measured
     assert (odd.status, case.result, case.evidence) == (1, "fail", "contradicted"), case.reason
     assert re.match(r"sanity error: addresses of eth1g is 10\.61\.\d+\.1 on c1, c2; each node must have", case.reason), (
         case.reason
     )
-    well = cluster_reframe.run(cluster, visible / "healed", *ONLY, files=["preflight.py"])
+    well = cluster_reframe.run(cluster, visible / "cleared", *ONLY, files=["preflight.py"])
     assert well.status == 0, well.said
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import shared_cluster as sharing
 from live_cluster import wait_for
-from mpibench.cluster import daemons
+from mpibench.cluster import namespaces
 from mpibench.cluster.plan import HEAD
 from shared_cluster import SharedCluster
 
@@ -20,7 +20,7 @@ def test_what_a_test_left_goes(shared_cluster: SharedCluster) -> None:
     cluster.on(HEAD, "sbatch", "--parsable", "-N2", "-o/dev/null", "--wrap", "srun sleep 1000")
     cluster.on("c1", "sh", "-c", "nohup sleep 2000 >/dev/null 2>&1 &")
     nodes = cluster.state().nodes
-    assert wait_for(lambda: "sleep" in daemons.processes_of(nodes["c2"]).values())
+    assert wait_for(lambda: "sleep" in namespaces.processes_of(nodes["c2"]).values())
     left = shared_cluster.left()
     assert {"c1 allocated", "c2 allocated"} <= set(left)
     assert any(line.startswith("job ") and line.endswith(" RUNNING") for line in left)

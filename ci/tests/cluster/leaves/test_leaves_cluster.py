@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 from threading import Thread
@@ -18,18 +18,12 @@ from live_cluster import LiveCluster
 from mpibench.locate.answers import session_maps
 from mpibench.results import dataset
 from mpibench.results.sessions import read_session
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.switches.tree import SLURM
 
+pytestmark = pytest.mark.usefixtures("mpich")
 NODES = [f"c{number}" for number in range(1, 7)]
-#: What TCP can carry at 100 Mbit/s, in MB/s (``test_cluster_plan``).
+#: What TCP can carry at 100 Mbit/s, in MB/s (``test_cluster``).
 PAYLOAD_LIMIT = 11.77
-
-
-@pytest.fixture(autouse=True)
-def stack(require_stack: Callable[[str], Stack]) -> Stack:
-    """The one that is measured."""
-    return require_stack("mpich-wheels")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +39,7 @@ def leaves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
 def folder(leaves: LiveCluster, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A folder of the test's own that all nodes see; afterwards all faults are healed."""
     yield leaves.runtime.parent / "shared" / request.node.name
-    leaves.good("fault", "heal")
+    leaves.good("fault", "clear")
 
 
 def test_a_healthy_map_is_whole_and_proven(leaves: LiveCluster, folder: Path) -> None:

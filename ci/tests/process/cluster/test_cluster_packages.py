@@ -161,7 +161,7 @@ ARCHIVE = {
     "iproute2": ["libc6"],
     "slurm-wlm-mysql-plugin": ["slurmdbd"],
     "libfaketime": ["libc6"],
-    **{name: ["libc6"] for name in packages.MEASURING},
+    **{name: ["libc6"] for name in packages.measuring()},
 }
 
 

@@ -1,0 +1,285 @@
+"""The mini-cluster's plan, the configuration made of it, and what its commands say and refuse, without a cluster."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from mpibench import cli
+from mpibench.cluster import faults, lifecycle, plan, slurm
+from mpibench.cluster.lifecycle import ClusterStatus
+from reframe_tests.harness.machine.topology import Topology
+from reframe_tests.harness.sites import site
+from reframe_tests.harness.switches import slurm as slurm_switches
+from reframe_tests.harness.vocabulary import BadInput
+
+#: Bytes of TCP payload in a frame at MTU 1500 with time stamps, bytes of that frame as htb counts it.
+PAYLOAD, COUNTED = 1448, 1514
+
+
+def planned(compute: int = 2, layout: str = "spread", cpus: tuple[int, ...] = (0, 1)) -> plan.Plan:
+    return plan.Plan(compute, layout, cpus)
+
+
+def leafy(compute: int = 10, leaf_size: int = 4, oversubscription: float = 1.0) -> plan.Plan:
+    return plan.Plan(compute, "spread", (0, 1), (), leaf_size, oversubscription)
+
+
+# ---- nodes, cores, names ----
+
+
+def test_payload_limit_of_1_gbit_ethernet_is_the_textbook_one() -> None:
+    rate = planned().fabric("eth1g").shaped_kbit_per_s
+    assert rate == 984_400
+    assert rate * 1000 / 8 * PAYLOAD / COUNTED / 1e6 == pytest.approx(117.69, abs=0.01)
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+@pytest.mark.parametrize("compute", range(1, 6))
+def test_every_node_shows_the_same_set_of_cores_and_first_ones_differ_while_there_are_enough(compute: int, count: int) -> None:
+    made = planned(compute, cpus=tuple(range(10, 10 + count)))
+    shown = [made.topology(node).cpus for node in made.compute_nodes]
+    assert {tuple(sorted(cpus)) for cpus in shown} == {made.host_cpus}
+    assert len({cpus[0] for cpus in shown}) == min(compute, count)
+
+
+def test_westmere_counts_sockets_alternately_and_is_not_real() -> None:
+    shown = planned(layout="westmere").topology(planned().node("c1"))
+    assert (shown.real, shown.sockets, shown.cores_per_socket) == (False, 2, 6)
+    assert shown.by_socket[0] == (0, 2, 4, 6, 8, 10)
+
+
+@pytest.mark.parametrize("layout", plan.LAYOUTS)
+def test_the_harness_understands_the_topology(layout: str) -> None:
+    made = planned(layout=layout)
+    shown = json.loads(slurm.node_json(made))
+    topology = Topology.from_processor(shown["processor"])
+    assert (shown["faked"], shown["cores"], shown["node_counts"]) == (layout == "westmere", len(made.host_cpus), [2])
+    assert {unit.cpu for unit in topology.units} == set(made.topology(made.node("c1")).cpus)
+    assert len({unit.socket for unit in topology.units}) == made.topology(made.node("c1")).sockets
+
+
+@pytest.mark.parametrize(("compute", "counts"), [(1, [2]), (2, [2]), (4, [2, 4]), (6, [2, 4, 6]), (8, [2, 4, 8])])
+def test_a_larger_cluster_is_measured_on_doubling_node_counts(compute: int, counts: list[int]) -> None:
+    assert json.loads(slurm.node_json(planned(compute=compute)))["node_counts"] == counts
+
+
+def test_hwloc_file_numbers_cores_in_the_plans_order_and_orders_sets_ascending() -> None:
+    made = planned(cpus=(0, 1, 40))
+    for node in made.compute_nodes:
+        shown = made.topology(node)
+        units = [row for row in ElementTree.fromstring(slurm.hwloc_xml(shown)).iter("object") if row.get("type") == "PU"]
+        assert [int(row.attrib["os_index"]) for row in units] == list(shown.cpus)
+        sets = [int(row.attrib["cpuset"].replace(",0x", ""), 16) for row in units]
+        assert sets == sorted(sets) == [1 << 0, 1 << 1, 1 << 40]
+
+
+def test_siblings_of_a_core_count_once(tmp_path: Path) -> None:
+    for cpu, siblings in enumerate(("0,2", "1,3", "0,2", "1,3")):
+        folder = tmp_path / f"cpu{cpu}/topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(siblings + "\n")
+    for cpus, wanted in (([3, 2, 1, 0], (0, 1)), ([2, 3], (2, 3)), ([7, 8], (7, 8))):
+        assert plan.physical_cores(cpus, tmp_path) == wanted
+
+
+def test_names_and_addresses_fit_and_differ_up_to_the_largest_cluster() -> None:
+    made = leafy(plan.MAX_NODES, 1)
+    addresses = [node.address(fabric) for node in made.nodes for fabric in made.fabrics]
+    assert len(set(addresses)) == len(addresses)
+    assert all(ipaddress.ip_address(address).is_private for address in addresses)
+    names = [node.port(fabric) for node in made.nodes for fabric in made.fabrics]
+    names += [end for leaf in made.leaves for end in leaf.uplink_ends] + [leaf.name for leaf in made.leaves]
+    names += [name for node in made.nodes for fabric in made.fabrics for name in faults.relay_names(node, fabric)]
+    assert len(set(names)) == len(names)
+    # IFNAMSIZ of linux/if.h, and TASK_COMM_LEN of linux/sched.h, less the closing zero.
+    assert max(map(len, names)) <= 15
+
+
+@pytest.mark.parametrize("made", [plan.Plan(3, "westmere", (0, 5), ("/tmp/x",)), leafy(oversubscription=2.5)])
+def test_a_plan_survives_the_state_file(made: plan.Plan) -> None:
+    assert plan.Plan.from_dict(json.loads(json.dumps(asdict(made)))) == made
+
+
+# ---- network and Slurm ----
+
+
+def test_shapers_are_where_a_rate_is_to_be_kept() -> None:
+    fast, usual = planned().fabric("eth40g"), planned().fabric("eth1g")
+    assert plan.shape_lines("eth40g", fast) == plan.clear_lines("eth40g")
+    assert any("rate 9843950kbit" in line for line in plan.shape_lines("eth40g", fast, 0.25))
+    # At the switch's end of a cable only where several senders meet.
+    assert plan.port_lines(planned(2), planned(2).node("c1"), usual) == plan.clear_lines("c1.eth1g")
+    assert any("htb rate" in line for line in plan.port_lines(planned(3), planned(3).node("c1"), usual))
+    assert plan.port_lines(planned(3), planned(3).node("mc-head"), usual) == plan.clear_lines("mc-head.eth1g")
+
+
+def test_slurm_knows_every_node_and_a_partition_per_data_fabric(tmp_path: Path) -> None:
+    lines = slurm.slurm_conf(planned(3), tmp_path).splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("NodeName=")] == ["NodeName=c1", "NodeName=c2", "NodeName=c3"]
+    partitions = [line.split()[0].partition("=")[2] for line in lines if line.startswith("PartitionName=")]
+    assert tuple(partitions) == plan.DATA_FABRICS == ("eth1g", "eth10g", "eth40g")
+    assert "TaskPlugin=task/affinity" in lines and not any("Topology" in line for line in lines)
+    assert "TaskPlugin=task/none" in slurm.slurm_conf(planned(layout="westmere"), tmp_path).splitlines()
+
+
+def test_the_site_describes_the_cluster_that_is_built() -> None:
+    system = site.read_system(site.ROOT / "site_configs/minicluster/system.py")
+    assert system["hostnames"] == [f"{plan.HEAD}$"]
+    for row in system["partitions"]:
+        assert "--no-requeue" in row["access"], "no job is started twice"
+        queue = next(word.partition("=")[2] for word in row["access"] if word.startswith("--partition="))
+        assert queue in plan.DATA_FABRICS
+        for fabric in site.fabrics_of(row["extras"]).values():
+            for rail in fabric.rails:
+                nominal = planned().fabric(rail.device).line_rate_mbit_per_s
+                assert rail.line_rate_gbit_per_s == (nominal / 1000 if nominal else None)
+                assert fabric.mtu_bytes == 1500
+                assert (fabric.efficiency("default") or 0) < PAYLOAD / 1538
+
+
+# ---- leaf switches and a spine ----
+
+
+def test_nodes_fill_leaves_one_after_the_other_and_their_cables_end_there() -> None:
+    made = leafy()
+    assert [(leaf.name, leaf.nodes[0].name, leaf.nodes[-1].name) for leaf in made.leaves] == [
+        *(("leaf1", "c1", "c4"), ("leaf2", "c5", "c8"), ("leaf3", "c9", "c10")),
+    ]
+    assert [fabric.name for fabric in made.fabrics] == ["mgmt", "eth1g", "eth10g", "eth40g", "eth100m"]
+    lines = plan.cable_lines(made, made.node("c5"), 7)
+    assert {"link set c5.eth100m master leaf2 up", "link set c5.eth1g master br-eth1g up"} <= set(lines)
+    on_spine = plan.cable_lines(made, made.nodes[0], 7)
+    assert "link set mc-head.eth100m master br-eth100m up" in on_spine, "the head is on the spine"
+    switch = plan.switch_lines(made)
+    assert {"link set leaf2-up master leaf2 up", "link set leaf2-down master br-eth100m up"} <= set(switch)
+    without = planned(4)
+    assert (without.leaves, without.fabrics, slurm.topology_conf(without)) == ((), plan.FABRICS, "")
+
+
+@pytest.mark.parametrize(
+    ("compute", "asked", "leaf_size"), [(2, None, 0), (4, None, 0), (5, None, 4), (16, None, 4), (4, 2, 2), (8, 0, 0)]
+)
+def test_clusters_of_more_than_four_have_leaves_unless_told_otherwise(compute: int, asked: int | None, leaf_size: int) -> None:
+    assert plan.make(compute, "spread", leaf_size=asked).leaf_size == leaf_size
+
+
+@pytest.mark.parametrize(("oversubscription", "rate"), [(1.0, 400), (2.0, 200), (4.0, 100), (0.5, 800)])
+def test_uplinks_carry_what_oversubscription_leaves(oversubscription: float, rate: int) -> None:
+    leaf = leafy(oversubscription=oversubscription).leaves[2]
+    assert leaf.uplink.line_rate_mbit_per_s == rate, "also above a leaf that is not full"
+    lines = plan.uplink_lines(leaf)
+    assert sum(f"htb rate {leaf.uplink.shaped_kbit_per_s}kbit" in line for line in lines) == 2
+    assert {line.split()[3] for line in lines} == {"leaf3-up", "leaf3-down"}
+    assert all("leaf3-up" in line for line in plan.uplink_lines(leaf, 0.5, [0]))
+
+
+def test_slurm_is_told_the_same_tree(tmp_path: Path) -> None:
+    made = leafy()
+    tree = slurm_switches.read(slurm.topology_conf(made), "topology.conf")
+    assert {leaf.name: tuple(node.name for node in leaf.nodes) for leaf in made.leaves} == {
+        name: switch.nodes for name, switch in tree.switches.items() if switch.parent == plan.SPINE
+    }
+    lines = slurm.slurm_conf(made, tmp_path).splitlines()
+    assert "TopologyPlugin=topology/tree" in lines
+    assert any(line.startswith("PartitionName=eth100m ") for line in lines)
+    assert slurm.topology_conf(leafy(4)) == "SwitchName=leaf1 Nodes=c1,c2,c3,c4\n"
+    assert json.loads(slurm.node_json(made))["fabrics"] == ["eth1g", "eth10g", "eth40g", "eth100m"]
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize(
+    ("ask", "wanted"),
+    [
+        (lambda: plan.make(0, "spread"), "0 nodes"),
+        (lambda: plan.make(33, "spread"), "33"),
+        (lambda: plan.make(2, "x"), "spread"),
+        (lambda: plan.make(4, "spread", leaf_size=-1), "leaf switch of -1"),
+        (lambda: plan.make(4, "spread", oversubscription=0), "oversubscription of 0"),
+        (lambda: planned().node("c3"), "mc-head, c1, c2"),
+        (lambda: planned().fabric("ib0"), "mgmt, eth1g, eth10g, eth40g"),
+        (lambda: planned().leaf("leaf1"), "--leaf-size"),
+        (lambda: leafy().leaf("leaf9"), "leaf1, leaf2, leaf3"),
+        (lambda: leafy().fabric("ib0"), "eth100m"),
+        # Faults, before a cluster is looked for.
+        (lambda: faults.make("link-up", "c1", "eth1g"), "known are link-down, slow-link"),
+        (lambda: faults.make("slow-port", "c1"), "slow-port NODE FABRIC"),
+        (lambda: faults.make("kill-node", "c1", "eth1g"), "kill-node NODE"),
+        (lambda: faults.make("link-down", "c1", "eth1g", fraction=0.5), "link-down NODE FABRIC$"),
+        (lambda: faults.make("slow-link", "eth1g", fraction=0.0), "above 0, at most 1"),
+        (lambda: faults.make("slow-port", "c1", "eth1g", direction="up"), "send, receive, both"),
+        (lambda: faults.make("lossy-cable", "c1", "eth1g", loss=1.0), "below 1"),
+        (lambda: faults.make("delay", "c1", "eth1g", delay_us=100_001), "0 to 100000"),
+        (lambda: faults.make("mtu", "c1", "eth1g", mtu=9000), "576 to 1500"),
+        (lambda: faults.make("flapping", "c1", "eth1g", bad_s=0.0), "above 0"),
+        (lambda: faults.make("full-disk", "/tmp", free_kib=3), "at least 4"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_can(ask: Callable[[], object], wanted: str) -> None:
+    with pytest.raises(BadInput, match=wanted):
+        ask()
+
+
+# ---- what the commands say ----
+
+ILL = ClusterStatus(
+    1,
+    "",
+    ["layout spread; process 7, files in /run/mpibench-cluster"],
+    [
+        {"node": "mc-head", "alive": True, "slurm": "controller", "not_running": []},
+        {"node": "c1", "alive": True, "slurm": "idle", "not_running": ["slurmd"]},
+        {"node": "c2", "alive": False, "slurm": "no answer from slurmctld", "not_running": []},
+    ],
+    [
+        {"node": "c1", "fabric": "eth1g", "state": "up", "rate": "1Gbit"},
+        {"node": "c1", "fabric": "eth40g", "state": "down", "rate": "unshaped"},
+    ],
+    ["link-down c1 eth40g"],
+)
+WELL = ClusterStatus(0, "", ["layout spread"], [{"node": "c1", "alive": True, "slurm": "idle", "not_running": []}])
+
+
+def test_what_is_wrong_is_a_line_each() -> None:
+    assert list(ILL.lines()) == [
+        "layout spread; process 7, files in /run/mpibench-cluster",
+        "mc-head  alive  controller",
+        "c1       alive  idle",
+        "c1       slurmd does not run",
+        "c2       dead   no answer from slurmctld",
+        "c1       eth1g    up    1Gbit",
+        "c1       eth40g   down  unshaped",
+        "fault in force: link-down c1 eth40g",
+    ]
+    assert list(WELL.lines())[-1] == "no fault in force"
+
+
+@pytest.mark.parametrize("found", [ILL, WELL, ClusterStatus(3, "the cluster is not up")])
+def test_programs_get_the_same(
+    found: ClusterStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lifecycle, "look", lambda: found)
+    assert cli.main(["cluster", "status", "--json"]) == found.status
+    said = json.loads(capsys.readouterr().out)
+    assert (said["healthy"], said["why"]) == (found.status == 0, found.why)
+    assert (said["nodes"], said["links"], said["faults"]) == (list(found.nodes), list(found.links), list(found.faults))
+    assert cli.main(["cluster", "status"]) == found.status
+    assert capsys.readouterr().out.splitlines() == list(found.lines())
+
+
+@pytest.mark.parametrize("kind", faults.FAULTS)
+def test_every_fault_is_called_with_all_its_options(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    monkeypatch.setattr(faults, "make", lambda name, *where, **options: made.append((name, where, options)))
+    fault = faults.FAULTS[kind]
+    options = [word for name, value in fault.options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    assert cli.main(["cluster", "fault", kind, *fault.where, *options]) == 0
+    assert made == [(kind, tuple(fault.where), fault.options)]
