@@ -1,12 +1,7 @@
 """What is replaced in ReFrame, and where else more of it is used than its manual promises; each with what would end it.
 
-* What it says in its log is listened for by :mod:`.sites.selected_tests` and :mod:`.sites.whole_run`, and read by
-  ``mpibench.commands.nightly`` (cases selected, tests not loaded, why a session is not stored) and
-  ``mpibench.confirmation.measuring`` (why it ended): it has no hook between loading and selecting tests and none at its end,
-  and its report says nothing of what was not loaded or selected. Ended by: a status of its own for a session without a case
-  or with tests that were not loaded, and the number of selected cases in its report.
-* :mod:`.sites.selected_tests` asks its filters (``frontend/filters.py``) which tests an option fits, and modules for the
-  tests they register (``_rfm_test_registry``). Ended by: an error of its own for an option that fits none.
+* :mod:`.sites.selected_tests` asks its filters (``frontend/filters.py``) which tests an option fits. Ended by: an error of
+  its own for an option that fits none.
 * :mod:`.sites.centre` reads configurations as ``core/config.py`` does. Ended by: a later file that completes systems of an
   earlier one.
 * :mod:`.schedulers.slurm_shared` and :mod:`.schedulers.blocked_jobs` set and read what schedulers and jobs keep for
@@ -15,17 +10,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from reframe.core import decorators
 from reframe.core.builtins import variable
 from reframe.core.schedulers.slurm import SlurmJobScheduler
-from reframe.frontend.loader import RegressionCheckLoader
+from reframe.frontend import loader
 
 #: ReFrame's own: cancels those of a scheduler's jobs that are blocked for ever; reasons by job, where it has asked already.
 Cancel = Callable[[Any, Iterable[Any], Mapping[str, list[str]] | None], None]
+#: Makes a function of one of ReFrame's, around it.
+Around = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _put_around(owner: Any, name: str, around: Around) -> None:
+    """Put a function around one of ReFrame's, once."""
+    own = getattr(owner, name)
+    if not hasattr(own, "around"):
+        replaced: Any = wraps(own)(around(own))
+        replaced.around = own
+        setattr(owner, name, replaced)
+
+
+def watch(load: Around, run: Around, show: Around, keep: Around) -> None:
+    """Put functions around what loads all tests, runs cases, lists them, and stores a session or writes a report of it.
+
+    ReFrame has no hook between these steps, and none at its end. Ended by: a status of its own for a session without a case,
+    with tests that were not loaded, with cases that did not run, or that is not stored.
+    """
+    from reframe.frontend import cli, executors, reporting
+
+    _put_around(loader.RegressionCheckLoader, "load_all", load)
+    _put_around(executors.Runner, "runall", run)
+    _put_around(cli, "list_checks", show)
+    for name in ("save", "store", "save_junit"):
+        _put_around(reporting.RunReport, name, keep)
+
+
+@contextmanager
+def warnings_of_loading() -> Iterator[list[str]]:
+    """What the loader, and what registers tests, warn of meanwhile: each is a test, or a file, that ReFrame goes on without."""
+    own, said = loader.getlogger, list[str]()
+
+    class Logger:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(own(), name)
+
+        def warning(self, message: str) -> None:
+            said.append(message)
+            own().warning(message)
+
+    loader.getlogger = decorators.getlogger = Logger
+    try:
+        yield said
+    finally:
+        loader.getlogger = decorators.getlogger = own
 
 
 def search_not(folder: Path) -> None:
@@ -33,15 +76,14 @@ def search_not(folder: Path) -> None:
 
     It takes each file that imports ReFrame for one of tests. Ended by: a mark that leaves a folder out of the search.
     """
-    search = RegressionCheckLoader.load_from_dir
-    if hasattr(search, "__wrapped__"):
-        return
 
-    @wraps(search)
-    def search_elsewhere(self: Any, dirname: str, *options: Any, **named: Any) -> Any:
-        return [] if Path(dirname).resolve() == folder else search(self, dirname, *options, **named)
+    def around(search: Callable[..., Any]) -> Callable[..., Any]:
+        def search_elsewhere(self: Any, dirname: str, *options: Any, **named: Any) -> Any:
+            return [] if Path(dirname).resolve() == folder else search(self, dirname, *options, **named)
 
-    RegressionCheckLoader.load_from_dir = search_elsewhere
+        return search_elsewhere
+
+    _put_around(loader.RegressionCheckLoader, "load_from_dir", around)
 
 
 def variant_index(test: Any, variant_num: int | None) -> tuple[int | None, int | None]:
@@ -70,6 +112,4 @@ def around_cancel(replacement: Callable[[Cancel], Cancel]) -> None:
 
     :param replacement: makes it of ReFrame's own.
     """
-    cancel: Cancel = SlurmJobScheduler._cancel_if_blocked
-    if not hasattr(cancel, "__wrapped__"):
-        SlurmJobScheduler._cancel_if_blocked = wraps(cancel)(replacement(cancel))
+    _put_around(SlurmJobScheduler, "_cancel_if_blocked", replacement)

@@ -30,7 +30,7 @@ from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.printable import printable
-from reframe_tests.harness.sites import centre, fabrics_file, references, site, systems, whole_run
+from reframe_tests.harness.sites import centre, fabrics_file, references, site, systems
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
@@ -217,8 +217,10 @@ def check_loading(folders: Sequence[Path], system: str, root: Path) -> Iterator[
     words += [word for path in paths for word in ("-c", path)]
     ours = root / "site_configs" / "settings.py"
     environ = {**os.environ, "RFM_CONFIG_FILES": ":".join(map(str, (*centre.files(root), ours)))}
+    from reframe_tests.harness.sites import selected_tests  # which imports most of ReFrame
+
     try:
-        limit = whole_run.limit_of(os.environ) + LISTING_S
+        limit = selected_tests.limit_of(os.environ) + LISTING_S
         done = subprocess.run(words, cwd=root, env=environ, text=True, capture_output=True, timeout=limit, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         yield Finding("tests", MISSING, f"`{shlex.join(words)}` does not end, or cannot be started: {error}")

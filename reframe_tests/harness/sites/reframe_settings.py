@@ -1,7 +1,6 @@
 """ReFrame's own settings under which the tests run: ``general`` and ``logging``, with the centre's where it has some.
 
-The centre's handlers stay; ours, which hold the command line against the tests and keep the log of each start, stand beside
-them.
+The centre's handlers stay; ours, which keep the log of each start, stand beside them.
 """
 
 from __future__ import annotations
@@ -60,14 +59,13 @@ def log_level(words: Sequence[str], environ: Mapping[str, str]) -> str:
     return "verbose" if starts_nothing and steps < 2 else "debug"
 
 
-def logging_of(log: str, listeners: Sequence[Mapping[str, str]], centre: Centre | None) -> list[dict[str, Any]]:
+def logging_of(log: str, centre: Centre | None) -> list[dict[str, Any]]:
     """Entries of ``logging``: ReFrame's built-in handlers without its performance logs, whose one file per test holds one size,
     ours all; and what the centre has in place of the built-in ones.
 
     The site's own monitoring gets the values also if :mod:`.metrics_push` is given its address.
 
     :param log: file of this start's log.
-    :param listeners: our further handlers.
     """
     from ..session import metrics_push
 
@@ -82,7 +80,6 @@ def logging_of(log: str, listeners: Sequence[Mapping[str, str]], centre: Centre 
                 "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
                 "append": True,
             },
-            *listeners,
         ],
         "handlers_perflog": metrics_push.handlers(),
     }

@@ -1,28 +1,42 @@
-"""Tests that ReFrame loads and its command line selects: what is not loaded, an option that fits none, a session of none.
+"""Whether ReFrame loads, selects and runs what it is asked for; what is left out on the way is told.
 
-Each is an error.
-
-ReFrame 4.10 passes with 0 of 0 cases. It loads the tests after it has read its settings and has no hook between loading and
-selecting, but says in its log where it is, and passes on what a handler of the log raises: ``run session stopped``. So ours
-listens for a few of its messages (``frontend/loader.py`` and ``core/decorators.py``: warnings about what is not loaded;
-``frontend/cli.py``, ``main``; ``frontend/executors/__init__.py``, ``Runner.runall``).
+ReFrame 4.10 (``frontend/loader.py``, ``frontend/cli.py``) passes with 0 of 0 cases: where an option fits no test, a file of
+tests fails, never ends or ends the program, or every case is skipped. So three of its steps go through :func:`load`,
+:func:`run` and :func:`show` (:mod:`..upstream`), each an error then; what it could not store is one, too.
 """
 
 from __future__ import annotations
 
-import logging
-import re
+import ast
+import os
+import signal
 import sys
+import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import reframe.core.runtime as rt
+from reframe.core.exceptions import CommandLineError, ReframeError, RunSessionTimeout
+from reframe.core.logging import getlogger
+from reframe.frontend import filters
+
+from .. import upstream
 from ..suites import catalogue, options
 from ..vocabulary import ALL_NODES_WORD, PINNING_POLICIES, SYMBOLIC_PPN, BadInput
 from . import named_tests, planned_cases
 
+#: What the tests share: no tests, and not searched for any.
+SHARED = Path(__file__).resolve().parents[1]
+#: Variable that says how many seconds loading all tests may take.
+LIMIT = "MPIBENCH_LOAD_LIMIT_S"
+#: Unless it says otherwise: loading takes some seconds, and some minutes on a machine that does much else.
+LIMIT_S = 900.0
+#: Seconds after which a file that goes on all the same is interrupted again.
+_AGAIN_S = 60.0
 #: Tests of the harness that have been loaded; each adds itself.
 LOADED: list[Any] = []
 #: Each test with a partition (or one's stack) that it is left out on, and why.
@@ -34,8 +48,8 @@ PASSED_OVER: list[tuple[str, str]] = []
 _WANTED: set[tuple[Any, int]] = set()
 #: Lines on what was left out that were not said yet.
 _UNSAID: list[str] = []
-#: Type of our handler in ReFrame's settings.
-HANDLER = "selected_tests"
+#: Why nothing can be measured, where that was said.
+_SAID: list[str] = []
 #: Names that a parameter or variable may have besides those that are tests of their own on this system.
 _WORDS = {
     **{"pinning": PINNING_POLICIES, "ppn": SYMBOLIC_PPN, "nodes": (ALL_NODES_WORD,)},
@@ -61,13 +75,6 @@ _OPTIONS = {
     "-S": "setvar",
     "--param-values-delim": "param_values_delim",
 }
-#: ReFrame's warnings about tests, and files of tests, that it goes on without.
-_NOT_LOADED = re.compile(r"WARNING: (skipping (?:incompatible )?test .*|.* is not copyable;.*|check path .* does not exist)")
-#: ReFrame's messages: all tests are loaded, and then made cases of; the selected ones are about to run; they were listed.
-_NO_CASES_YET = re.compile(r"Loaded \d+ test\(s\)")
-_ALL_LOADED, _NONE_RUNS = re.compile(r"Generated \d+ test case\(s\)"), re.compile(r"\[=+\] Running 0 check\(s\)")
-_SELECTED = re.compile(r"Final number of test cases: \d+")
-_NONE_LISTED = re.compile(r"Found 0 check\(s\)\n?")
 
 
 def leave_out(test: Any, place: str, reason: str) -> None:
@@ -93,8 +100,6 @@ def pass_over(test: Any, variant: int, name: str, reasons: Iterable[tuple[str, s
 
 def say_left_out() -> None:
     """Say what was left out since, as one message: thousands of them were a third of the time of ``reframe -l``."""
-    from reframe.core.logging import getlogger
-
     if lines := "\n".join(_UNSAID):
         _UNSAID.clear()
         getlogger().verbose(lines)
@@ -149,8 +154,6 @@ def hold(words: Sequence[str]) -> list[str]:
 
 def _chosen(words: Sequence[str], tests: Sequence[Any]) -> list[list[Any]]:
     """The tests of each ``-n`` (without one: of the session) that fit the other options of selection as well."""
-    from reframe.frontend import filters
-
     known = named_tests.arguments(words, _OPTIONS)
     others = [*map(filters.have_tag, known["tag"]), *map(filters.validates, known["filter_expr"][-1:])]
     fits = [[filters.have_any_name([text]), *others] if text else others for text in known["name"] or [""]]
@@ -203,8 +206,6 @@ def check(words: Sequence[str], tests: Sequence[Any]) -> None:
     :param tests: all that were loaded, as instances; with none of them there is nothing to hold an option against.
     :raises BadInput: naming the option, and what there is.
     """
-    from reframe.frontend import filters
-
     if not tests:
         return
     known = named_tests.arguments(words, _OPTIONS)
@@ -262,78 +263,209 @@ def _check_values(text: str, name: str, values: Sequence[str], tests: Sequence[A
             raise BadInput(f"-P {text}: {name}={value} {why}.")
 
 
-class _Listener(logging.Handler):
-    """Stops ReFrame where it has not loaded every test, has loaded tests that an option does not fit, or runs none."""
+def limit_of(environ: Mapping[str, str]) -> float:
+    """Seconds that loading the tests may take.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._left_out: list[str] = []
-        self._said_why = False
-        # What of PASSED_OVER is not of the values given with -P, of which ReFrame makes variants later.
-        self._before = 0
+    :raises BadInput: the variable holds no such number.
+    """
+    text = environ.get(LIMIT, "")
+    try:
+        limit = float(text or LIMIT_S)
+    except ValueError:
+        limit = 0.0
+    if not 0 < limit < float("inf"):
+        raise BadInput(f"{LIMIT} is {text!r}, expected a number of seconds above 0.")
+    return limit
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Hold the command line against the tests.
 
-        :raises CommandLineError: ReFrame prints its sentence and ends with status 1.
-        """
-        import reframe.core.runtime as rt
-        from reframe.core.exceptions import CommandLineError
-        from reframe.core.logging import getlogger
+def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
+    """One sentence for each thing below ReFrame's search path that looks like a test and that ReFrame passes over in silence.
 
-        message = re.sub(r"\x1b\[[0-9;]*m", "", record.getMessage())  # colours
-        if left_out := _NOT_LOADED.search(message):
-            self._left_out.append(left_out[1].partition(" (rerun with")[0].rstrip(".:"))
-        elif _NO_CASES_YET.fullmatch(message):
-            say_left_out()
+    :param paths: files, and folders in which it looks for files itself only (``-R``: below them, too).
+    """
+    for path in map(Path, paths):
+        files = sorted(path.rglob("*.py") if recursive else path.glob("*.py")) if path.is_dir() else [path]
+        files = [file for file in files if not file.resolve().is_relative_to(SHARED)]
+        for file in files:
+            if file.is_symlink() and not file.exists():
+                yield f"{file} is a link to nothing"
+            elif file.is_file() and not file.name.startswith("."):
+                yield from _overlooked_in(file)
+        below = sorted({file.parent for file in path.glob("*/*.py")}) if path.is_dir() and not files else []
+        if below:
+            yield f"{path} holds no test itself, and ReFrame does not look below it: give -c {below[0]}"
+
+
+def _overlooked_in(file: Path) -> Iterator[str]:
+    """The same for one file; ReFrame itself says which it cannot read."""
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    bases = {base.id for node in classes for base in node.bases if isinstance(base, ast.Name)}
+    for node in classes:
+        if _names_group(node) and not _is_test(node) and node.name not in bases:
+            yield f"class {node.name} of {file} names a group and is no test: write @rfm.simple_test above it"
+    # ReFrame 4.10, frontend/loader.py, RegressionCheckValidator.
+    imported = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    imported += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    named = any(isinstance(each, ast.Attribute) for node in classes for each in node.decorator_list if _name(each))
+    if any(map(_is_test, classes)) and not named and not any(name.startswith("reframe") for name in imported):
+        yield f"{file} imports nothing of reframe, so it is not taken for a file of tests: import reframe in it"
+
+
+def _name(decorator: ast.expr) -> bool:
+    """Whether a decorator is ReFrame's ``simple_test``, by whatever way it was imported."""
+    return (decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")) == "simple_test"
+
+
+def _is_test(node: ast.ClassDef) -> bool:
+    return any(map(_name, node.decorator_list))
+
+
+def _names_group(node: ast.ClassDef) -> bool:
+    assigned = [target for each in node.body if isinstance(each, ast.Assign) for target in each.targets]
+    assigned += [each.target for each in node.body if isinstance(each, ast.AnnAssign) and each.value]
+    return any(isinstance(target, ast.Name) and target.id == "group" for target in assigned)
+
+
+class NoSuccess(ReframeError):
+    """A session that did not do what it was asked for, where ReFrame would end with status 0."""
+
+
+def _where(ending: SystemExit) -> str:
+    """File and line that ended the program; ``exit()`` of the module ``site`` is not the one that is meant."""
+    frames = [frame for frame in traceback.extract_tb(ending.__traceback__) if "_sitebuiltins" not in frame.filename]
+    return f"{frames[-1].filename}, line {frames[-1].lineno}," if frames else "a file"
+
+
+@contextmanager
+def _limited(limit_s: float) -> Iterator[None]:
+    """Interrupt a file of tests that never ends: ReFrame takes it for a mistake in it, names the file, and goes on."""
+
+    def interrupt(*_: object) -> None:
+        raise TimeoutError(f"the tests were not loaded within {limit_s:g} s; {LIMIT} says how long it may take")
+
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, limit_s, _AGAIN_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def load(load_all: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Load all tests, and hold the command line against them; a plan narrows them."""
+
+    def load_whole(loader: Any, *words: Any, **named: Any) -> list[Any]:
+        with upstream.warnings_of_loading() as left_out, _limited(limit_of(os.environ)):
             try:
-                planned_cases.narrow(LOADED, rt.runtime().system.name)
-            except BadInput as error:
-                raise CommandLineError(str(error)) from None
-        elif _ALL_LOADED.fullmatch(message) and self._left_out:
+                tests = load_all(loader, *words, **named)
+            except SystemExit as ending:
+                if ending.code:
+                    raise
+                where = _where(ending)
+                raise CommandLineError(f"{where} ended ReFrame while the tests were loaded: take the exit out of it") from None
+        say_left_out()
+        reasons = [text.splitlines()[0].partition(" (rerun with")[0].rstrip(".: ") for text in left_out]
+        if reasons := list(dict.fromkeys([*reasons, *overlooked(loader.load_path, loader.recurse)])):
             raise CommandLineError(
-                f"not every test was loaded, and nothing is measured without it: {'; '.join(dict.fromkeys(self._left_out))}; "
-                "correct it, or take the file away."
+                f"not every test was loaded, and nothing is measured without it: {'; '.join(reasons)}; correct it, or take the "
+                "file away."
             )
-        elif _ALL_LOADED.fullmatch(message) and not others_loaded():
-            try:
-                sentences = hold(sys.argv[1:])
-            except BadInput as error:
-                raise CommandLineError(str(error)) from None
-            for sentence in sentences:
-                self._said_why = True
-                getlogger().warning(sentence)
-            self._before = len(PASSED_OVER)
-        elif _SELECTED.fullmatch(message):  # by then, too, variants with the values of -P have been made
-            say_left_out()
-        elif _NONE_LISTED.fullmatch(message) and not self._said_why:
-            say_left_out()
-            why = say_passed_over(PASSED_OVER[self._before :])
+        try:
+            planned_cases.narrow(LOADED, rt.runtime().system.name)
+            # Beside tests of somebody else's ours are no measure of an option.
+            known = {id(test) for test in LOADED}
+            sentences = hold(sys.argv[1:]) if all(id(test) in known for test in tests) else []
+        except BadInput as error:
+            raise CommandLineError(str(error)) from None
+        for sentence in sentences:
+            getlogger().warning(sentence)
+        _SAID.extend(sentences)
+        PASSED_OVER.clear()
+        return tests
+
+    return load_whole
+
+
+def _why_none() -> str:
+    """Why no variant is left, as far as -P asked for it: ReFrame makes these after it has loaded all tests."""
+    say_left_out()
+    return say_passed_over(PASSED_OVER)
+
+
+def show(list_checks: Callable[..., None]) -> Callable[..., None]:
+    """List tests, and say why there are none."""
+
+    def show_whole(testcases: Sequence[Any], *words: Any, **named: Any) -> None:
+        why = _why_none()
+        list_checks(testcases, *words, **named)
+        if not testcases and not _SAID:
             getlogger().warning(
                 f"no test fits all options together{f': {why}' if why else ''}; a mode (--mode) is options, too, such as "
                 "'-t production': leave one out, 'reframe -l' lists the tests."
             )
-        elif _NONE_RUNS.fullmatch(message):
-            say_left_out()
-            why = say_passed_over(PASSED_OVER[self._before :])
+
+    return show_whole
+
+
+def run(runall: Callable[..., None]) -> Callable[..., None]:
+    """Run cases; none of them, and fewer than all, is no success. ReFrame stores what was measured all the same."""
+
+    def run_whole(runner: Any, testcases: Sequence[Any], *words: Any, **named: Any) -> None:
+        why = _why_none()
+        if not testcases:
             raise CommandLineError(
                 "nothing is measured, because no test case fits all options together and has a stack that can run it here: "
                 f"{f'{why}; ' if why else ''}'reframe -l' with the same options lists what does, with -v also what is left out "
                 "and why."
             )
+        ended: RunSessionTimeout | None = None
+        try:
+            runall(runner, testcases, *words, **named)
+        except RunSessionTimeout as error:
+            ended = error
+        if lost := lost_cases(runner.stats, len(testcases), dry=any(word.startswith("--dry") for word in sys.argv[1:])):
+            raise NoSuccess(lost)
+        if ended:
+            raise ended
+
+    return run_whole
 
 
-def others_loaded() -> bool:
-    """Whether tests that are not of the harness were loaded as well, which an option may mean."""
-    # What a centre's configuration imports may be no plain module: the ``__dict__`` of one that loads itself later may be None.
-    spaces = [getattr(module, "__dict__", None) or {} for module in list(sys.modules.values())]
-    registries = [space.get("_rfm_test_registry", ()) for space in spaces]
-    return any("group" not in test.var_space for registry in registries for test in registry)
+def lost_cases(stats: Any, selected: int, *, dry: bool = False) -> str:
+    """Why a session is none of a whole one, as ReFrame counts its cases; empty if it is, or is a failure anyway.
+
+    :param stats: ReFrame's ``TestStats``.
+    :param selected: number of cases.
+    """
+    ran, skipped, aborted = stats.num_cases(0), len(stats.skipped(0)), len(stats.aborted(None))
+    if stats.failed(None):
+        return ""
+    if aborted or ran < selected:
+        return f"interrupted: {max(aborted, selected - ran)} of {selected} cases did not run"
+    return f"nothing {'would be' if dry else 'was'} measured: all {selected} cases were skipped" if skipped == selected else ""
 
 
-def handlers() -> list[dict[str, str]]:
-    """The handler for ReFrame's ``logging.handlers``, registered with it."""
-    from reframe.core.logging import register_log_handler
+def keep(store: Callable[..., Any]) -> Callable[..., Any]:
+    """Store a session, or write a report of it: ReFrame only warns where it cannot."""
 
-    register_log_handler(HANDLER)(lambda site_config, config_prefix: _Listener())
-    return [{"type": HANDLER, "level": "verbose"}]
+    def keep_or_fail(report: Any, *words: Any, **named: Any) -> Any:
+        try:
+            return store(report, *words, **named)
+        except Exception as error:
+            getlogger().error(f"this is no success: the session is not stored, or a report of it is not written: {error}")
+            raise SystemExit(1) from None
+
+    return keep_or_fail
+
+
+def watch() -> None:
+    """Have ReFrame's steps go through these.
+
+    :raises BadInput: see :func:`limit_of`.
+    """
+    limit_of(os.environ)
+    upstream.watch(load, run, show, keep)

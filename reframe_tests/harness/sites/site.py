@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -203,15 +203,12 @@ def _completed(system: dict[str, Any], environment_names: Iterable[str], root: P
     return {**prefix, **system, "partitions": partitions}
 
 
-def configuration(
-    root: Path = ROOT, log: str = os.devnull, listeners: Sequence[Mapping[str, str]] = ()
-) -> tuple[dict[str, Any], list[str]]:
+def configuration(root: Path = ROOT, log: str = os.devnull) -> tuple[dict[str, Any], list[str]]:
     """The whole ReFrame configuration, and a sentence for each stack that could not be registered.
 
     All systems, stacks as environments, modes, storage, logging.
 
     :param log: file of this start's log.
-    :param listeners: further handlers of ReFrame's messages.
     :raises SiteError: for a bad ``system.py`` or ``fabrics.yaml``; the sentence names file, key and remedy.
     """
     from ..stacks import metadata
@@ -228,7 +225,7 @@ def configuration(
         "modes": [{**mode, "options": list(mode["options"])} for mode in MODES],
         "storage": [{"backend": "sqlite", "enable": True, "sqlite_db_file": str(results / "results.db")}],
         "general": reframe_settings.general(results, own, centre),
-        "logging": reframe_settings.logging_of(log, listeners, centre),
+        "logging": reframe_settings.logging_of(log, centre),
     }
     return site_configuration, problems
 
@@ -248,7 +245,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from ..schedulers import blocked_jobs, slurm_shared
     from ..session import session_folder, session_labels
     from ..stacks import selection
-    from . import selected_tests, whole_run
+    from . import selected_tests
 
     LOADED.append(root)
     # ReFrame opens its database there before it would make the folder.
@@ -261,12 +258,12 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         backends.register()
         slurm_shared.register()
         blocked_jobs.register()
-        upstream.search_not(whole_run.SHARED)
+        upstream.search_not(selected_tests.SHARED)
+        selected_tests.watch()
         session_labels.check(sys.argv[1:])
         named_tests.check(sys.argv[1:])
         centres.take(sys.argv[1:], root)
-        listeners = [*selected_tests.handlers(), *whole_run.handlers()]
-        site_configuration, problems = configuration(root, str(log), listeners)
+        site_configuration, problems = configuration(root, str(log))
         centre, named = centres.read(root), named_tests.arguments(sys.argv[1:], {"--system": "system"})["system"]
         if centre and not named and not os.environ.get("RFM_SYSTEM"):
             systems.select(None, root)  # refuses what ReFrame would choose by the order of files

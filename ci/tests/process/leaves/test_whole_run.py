@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -11,7 +9,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from mpibench.listings import doctor
-from reframe_tests.harness.sites import whole_run
+from reframe_tests.harness.sites import selected_tests
 from reframe_tests.harness.vocabulary import BadInput
 
 Run = Callable[..., CompletedProcess[str]]
@@ -38,24 +36,24 @@ def test_a_file_of_tests_that_ends_the_program_is_red(run_reframe: Run, tmp_path
     result = run_reframe("-l", "-c", str(own), only="startup.py")
     assert result.returncode == 1, result.stdout
     [error] = errors(result)
-    assert f"{own}, line " in error and "ended ReFrame while the tests were loaded: take the exit out of it." in error
+    assert f"{own}, line " in error and "ended ReFrame while the tests were loaded: take the exit out of it" in error
 
 
 def test_a_file_of_tests_that_never_ends_is_red(run_reframe: Run, tmp_path: Path) -> None:
     own = tmp_path / "own.py"
     own.write_text(f"{TEST}\n\nimport time\nwhile True:\n    time.sleep(1)\n")
-    result = run_reframe("-l", "-c", str(own), only="startup.py", environ={whole_run.LIMIT: "5"})
+    result = run_reframe("-l", "-c", str(own), only="startup.py", environ={selected_tests.LIMIT: "5"})
     assert result.returncode == 1, result.stdout
     [error] = errors(result)
-    assert f"the tests were not loaded within 5 s; {whole_run.LIMIT} says how long it may take" in error and own.name in error
+    assert "the tests were not loaded within 5 s; MPIBENCH_LOAD_LIMIT_S says how" in error and own.name in error
 
 
 def test_a_limit_that_is_none_is_one_sentence(run_reframe: Run) -> None:
-    result = run_reframe("-l", only="startup.py", environ={whole_run.LIMIT: "soon"})
-    assert result.returncode == 1 and f"{whole_run.LIMIT} is 'soon', expected a number of seconds above 0." in result.stdout
+    result = run_reframe("-l", only="startup.py", environ={selected_tests.LIMIT: "soon"})
+    assert result.returncode == 1 and "LIMIT_S is 'soon', expected a number of seconds above 0." in result.stdout
     with pytest.raises(BadInput):
-        whole_run.limit_of({whole_run.LIMIT: "-1"})
-    assert whole_run.limit_of({}) == whole_run.limit_of({whole_run.LIMIT: ""}) == whole_run.LIMIT_S
+        selected_tests.limit_of({selected_tests.LIMIT: "-1"})
+    assert selected_tests.limit_of({}) == selected_tests.limit_of({selected_tests.LIMIT: ""}) == selected_tests.LIMIT_S
 
 
 @pytest.mark.parametrize(
@@ -75,6 +73,8 @@ def test_doctor_says_which_tests_are_not_loaded(tmp_path: Path, root: Path, end:
     assert said in finding.detail if said else finding.detail == f"ReFrame loads 1 from {tmp_path}"
 
 
+#: Ends the class of a test that passes.
+PASSES = "\n    @sanity_function\n    def passes(self):\n        return True\n"
 GROUP = '    group = "p2p"\n'
 
 
@@ -101,18 +101,18 @@ def test_what_reframe_passes_over_is_named(tmp_path: Path, text: str, sentence: 
     own = tmp_path / "own.py"
     own.write_text(text)
     for path in (own, tmp_path):
-        found = list(whole_run.overlooked([str(path)]))
+        found = list(selected_tests.overlooked([str(path)]))
         assert found == [] if sentence is None else len(found) == 1 and found[0].startswith(sentence.format(own))
 
 
 def test_links_to_nothing_and_folders_below_are_named(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "own.py").write_text(TEST)
-    [sentence] = whole_run.overlooked([str(tmp_path)])
+    [sentence] = selected_tests.overlooked([str(tmp_path)])
     assert sentence == f"{tmp_path} holds no test itself, and ReFrame does not look below it: give -c {tmp_path}/tests"
-    assert list(whole_run.overlooked([str(tmp_path)], recursive=True)) == []
+    assert list(selected_tests.overlooked([str(tmp_path)], recursive=True)) == []
     (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")
-    assert list(whole_run.overlooked([str(tmp_path)])) == [f"{tmp_path}/gone.py is a link to nothing"]
+    assert list(selected_tests.overlooked([str(tmp_path)])) == [f"{tmp_path}/gone.py is a link to nothing"]
 
 
 def test_a_folder_with_its_tests_one_below_is_refused_by_reframe(run_reframe: Run, tmp_path: Path) -> None:
@@ -121,51 +121,54 @@ def test_a_folder_with_its_tests_one_below_is_refused_by_reframe(run_reframe: Ru
     result = run_reframe("-l", "-c", str(tmp_path), only="startup.py")
     assert result.returncode == 1, result.stdout
     [error] = errors(result)
-    assert f"give -c {tmp_path}/tests." in error and "nothing is measured without it" in error
+    assert f"give -c {tmp_path}/tests;" in error and "nothing is measured without it" in error
 
 
-RAN = "[  PASSED  ] Ran {}/{} test case(s) from 2 check(s) (0 failure(s), 0 expected failure(s), {} skipped, {} aborted)"
+class Stats:
+    """Counts of cases as ReFrame's ``TestStats`` has them."""
 
+    def __init__(self, all_: int, skipped: int = 0, aborted: int = 0, failed: int = 0) -> None:
+        self.counts = {"skipped": skipped, "aborted": aborted, "failed": failed}
+        self.all = all_
 
-@pytest.mark.parametrize(
-    ("counts", "words", "said"),
-    [
-        ((2, 2, 0, 0), ["-r"], ""),
-        ((1, 2, 1, 0), ["-r"], ""),
-        ((0, 2, 2, 0), ["-r"], "nothing was measured: all 2 cases were skipped"),
-        ((0, 2, 2, 0), ["--dry-run"], "nothing would be measured: all 2 cases were skipped"),
-        ((1, 2, 1, 0), ["--dry-run"], ""),
-        ((1, 3, 0, 2), ["-r", "--duration=1m"], "interrupted: 2 of 3 cases did not run"),
-    ],
-)
-def test_what_became_of_the_cases_is_read_from_what_reframe_says(counts: tuple[int, ...], words: list[str], said: str) -> None:
-    assert whole_run.lost_cases(RAN.format(*counts), words) == said
-    assert whole_run.lost_cases("Running 2 check(s)", words) == ""
+    def num_cases(self, run: int | None) -> int:
+        return self.all
+
+    def __getattr__(self, name: str) -> Callable[[int | None], list[int]]:
+        return lambda run: [0] * self.counts[name]
 
 
 @pytest.mark.parametrize(
-    ("message", "code", "red"),
+    ("stats", "dry", "said"),
     [
-        ("failed to store results in the database: disk is full", 0, True),
-        ("failed to generate report in 'night.xml': Permission denied", 0, True),
-        (RAN.format(0, 2, 2, 0), 0, True),
-        (RAN.format(0, 2, 2, 0), 1, False),
-        (RAN.format(2, 2, 0, 0), 0, False),
+        (Stats(2), False, ""),
+        (Stats(2, skipped=1), False, ""),
+        (Stats(2, skipped=2), False, "nothing was measured: all 2 cases were skipped"),
+        (Stats(2, skipped=2), True, "nothing would be measured: all 2 cases were skipped"),
+        (Stats(2, aborted=1), False, "interrupted: 1 of 2 cases did not run"),
+        (Stats(1), False, "interrupted: 1 of 2 cases did not run"),
+        (Stats(2, aborted=1, failed=1), False, ""),
     ],
 )
-def test_a_success_that_is_none_ends_with_another_status(
-    message: str, code: int, red: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["reframe", "-r"])
-    listener = whole_run._Listener(60.0)
+def test_a_session_without_all_of_its_cases_is_none(stats: Stats, dry: bool, said: str) -> None:
+    assert selected_tests.lost_cases(stats, 2, dry=dry) == said
 
-    def say(text: str) -> None:
-        listener.emit(logging.LogRecord("reframe", logging.INFO, "", 0, text, None, None))
 
-    with pytest.raises(SystemExit) as ended:
-        try:
-            say(message)
-            sys.exit(code)
-        finally:
-            say("Log file(s) saved in 'x'")
-    assert ended.value.code == (1 if red else code)
+def test_a_session_that_is_not_stored_ends_with_another_status(run_reframe: Run, tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(TEST + PASSES)
+    words = ("-r", "-c", str(own), "-n", "OfTheSite")
+    assert run_reframe(*words, only="startup.py").returncode == 0
+    result = run_reframe(*words, f"--report-junit={tmp_path}/absent/night.xml", only="startup.py")
+    assert result.returncode == 1, result.stdout
+    [error] = errors(result)
+    assert "this is no success: " in error and "No such file" in error
+
+
+def test_a_session_whose_cases_were_all_skipped_is_red_and_stored(run_reframe: Run, tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(f'{TEST}\n    @run_after("setup")\n    def leave(self):\n        self.skip("not today")\n')
+    result = run_reframe("-r", "-c", str(own), "-n", "OfTheSite", only="startup.py")
+    assert result.returncode == 1, result.stdout
+    [error] = errors(result)
+    assert "nothing was measured: all 4 cases were skipped" in error and "Current session stored" in result.stdout

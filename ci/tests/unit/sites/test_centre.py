@@ -101,24 +101,24 @@ def test_a_generic_of_the_centre_replaces_ours(make: Make) -> None:
 def test_handlers_of_the_centre_stay_and_ours_stand_beside_them(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MPIBENCH_METRICS", raising=False)
     described = centre.read(make("modules").root)
-    [entry] = reframe_settings.logging_of("/our.log", [{"type": "ours", "level": "verbose"}], described)
+    [entry] = reframe_settings.logging_of("/our.log", described)
     assert [row["type"] for row in entry["handlers_perflog"]] == ["filelog"]
-    assert [row.get("name", "ours") for row in entry["handlers"]][-2:] == ["/our.log", "ours"]
-    assert [row["type"] for row in entry["handlers"]] == ["stream", "file", "file", "ours"]
+    assert entry["handlers"][-1]["name"] == "/our.log"
+    assert [row["type"] for row in entry["handlers"]] == ["stream", "file", "file"]
     assert entry["level"] == "debug"
     assert "target_systems" not in entry
-    [alone] = reframe_settings.logging_of("/our.log", [], None)
+    [alone] = reframe_settings.logging_of("/our.log", None)
     assert alone["handlers_perflog"] == [], "ReFrame's own performance logs are left out"
 
 
 def test_handlers_for_one_system_of_the_centre_get_ours_too(make: Make) -> None:
     described = centre.read(make("images").root)
-    everywhere, reef = reframe_settings.logging_of("/our.log", [{"type": "ours", "level": "verbose"}], described)
+    everywhere, reef = reframe_settings.logging_of("/our.log", described)
     assert [row["type"] for row in everywhere["handlers_perflog"]] == ["filelog", "httpjson"]
     assert everywhere["perflog_multiline"] is True
-    assert [row["type"] for row in everywhere["handlers"]] == ["file", "ours"]
+    assert [row["type"] for row in everywhere["handlers"]] == ["file"]
     assert reef["target_systems"] == ["reef"]
-    assert [row["type"] for row in reef["handlers"]] == ["file", "file", "ours"]
+    assert [row["type"] for row in reef["handlers"]] == ["file", "file"]
     assert reef["level"] == "undefined", "its file is to get all messages"
 
 
@@ -127,7 +127,7 @@ def test_values_go_to_our_addresses_before_a_handler_of_the_centre_can_raise(
 ) -> None:
     """ReFrame's ``httpjson`` raises where its server refuses, and Python then asks no handler behind it."""
     monkeypatch.setenv("MPIBENCH_METRICS", "influx+file:///b")
-    everywhere, _ = reframe_settings.logging_of("/our.log", [], centre.read(make("images").root))
+    everywhere, _ = reframe_settings.logging_of("/our.log", centre.read(make("images").root))
     assert [row["type"] for row in everywhere["handlers_perflog"]] == ["influx", "filelog", "httpjson"]
 
 

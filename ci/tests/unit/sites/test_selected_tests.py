@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -131,13 +130,3 @@ def test_why_no_variant_was_made_is_said_by_frequency() -> None:
         "ppn=8 is 8 processes and the partition has 2 cores (mini:a and 1 more); fabric shm works inside one node (mini:shm)"
     )
     assert selected_tests.say_passed_over([]) == ""
-
-
-def test_what_a_centre_imports_need_not_be_a_plain_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of the package ``py``, whose modules load themselves later."""
-
-    class Later:
-        __dict__ = None  # type: ignore[assignment]
-
-    monkeypatch.setitem(sys.modules, "later_of_a_centre", Later())  # type: ignore[arg-type]
-    assert selected_tests.others_loaded() in (True, False)
