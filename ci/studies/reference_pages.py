@@ -150,8 +150,8 @@ def benchmarks() -> str:
     """Every group of benchmarks with its test, programs, quantities and sizes."""
     tests = tests_by_group(test_folders(ROOT))
     parts = [
-        "# All benchmarks\n\n`mpibench catalogue NAME` prints a group, a suite or a benchmark. Gated sizes, in bytes, may have\n"
-        "a reference.\n"
+        "# All benchmarks\n\n`mpibench catalogue NAME` prints a group, a suite or a benchmark. Gated sizes, in bytes, may\n"
+        "have a reference.\n"
     ]
     for title, groups in catalogue_listing.groups_by_suite().items():
         parts.append(f"## {prose(title[:1].upper() + title[1:])}\n")
