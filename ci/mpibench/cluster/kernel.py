@@ -28,7 +28,6 @@ NAMESPACES = {
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
 MS_BIND, MS_REC, MS_SLAVE, MS_SHARED = 0x1000, 0x4000, 0x80000, 0x100000
-MNT_DETACH = 0x2
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_SECCOMP = 1, 15, 22
 _SECCOMP_MODE_FILTER, _SECCOMP_RET_ALLOW, _SECCOMP_RET_ERRNO = 2, 0x7FFF0000, 0x00050000
@@ -73,14 +72,6 @@ def mount(source: str, target: str | Path, kind: str | None = None, flags: int =
     """
     arguments = (source.encode(), str(target).encode(), kind and kind.encode(), ctypes.c_ulong(flags), data and data.encode())
     _check(_libc.mount(*arguments), f"mounting {kind or source} on {target}")
-
-
-def unmount(target: str | Path) -> None:
-    """``umount2(2)``, at once even if busy.
-
-    :raises OSError: if nothing is mounted there.
-    """
-    _check(_libc.umount2(str(target).encode(), MNT_DETACH), f"unmounting {target}")
 
 
 def set_hostname(name: str) -> None:
@@ -134,17 +125,3 @@ def ignore_setgroups() -> None:
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *row) for row in program))
     header = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program), ctypes.addressof(code)))
     _check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0), "installing the setgroups filter")
-
-
-def enter_root(folder: Path) -> None:
-    """Make a directory the root of this mount namespace and let go of the old one (``pivot_root(2)``, "pivot_root(".", ".")").
-
-    Unlike after ``chroot``, users may make namespaces of their own inside (``user_namespaces(7)``, ``clone(2)``: EPERM).
-
-    :raises OSError: naming the step the kernel refused.
-    """
-    mount(str(folder), folder, flags=MS_BIND | MS_REC)
-    os.chdir(folder)
-    _check(_libc.pivot_root(b".", b"."), f"making {folder} the root")
-    unmount(".")
-    os.chdir("/")
