@@ -19,7 +19,7 @@ SHARE = "share/mpibench"
 SHIPPED = (
     *("LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "setup.py"),
     *("requirements.lock", "requirements-compiler.lock", "requirements-test.lock"),
-    *("ci/bare-machine", "ci/lock", "ci/nightly", "ci/setup", "ci/test", "ci/mpibench", "ci/monitoring", "ci/pipelines"),
+    *("ci/lock", "ci/nightly", "ci/setup", "ci/test", "ci/mpibench", "ci/monitoring", "ci/pipelines"),
     *("docs", "environments", "repo", "reframe_tests", "site_configs"),
 )
 #: What commands leave behind (``.gitignore``).

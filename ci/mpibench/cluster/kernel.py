@@ -23,7 +23,7 @@ NAMESPACES = {
 }
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
 MS_BIND, MS_REC, MS_SLAVE, MS_SHARED = 0x1000, 0x4000, 0x80000, 0x100000
-_MNT_DETACH = 0x2
+
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_SECCOMP = 1, 15, 22
 _SECCOMP_MODE_FILTER, _SECCOMP_RET_ALLOW, _SECCOMP_RET_ERRNO = 2, 0x7FFF0000, 0x00050000
 _BPF_LOAD_WORD, _BPF_JUMP_EQUAL, _BPF_RETURN = 0x20, 0x15, 0x06
@@ -56,11 +56,6 @@ def mount(source: str, target: str | Path, kind: str | None = None, flags: int =
     """``mount(2)``; a source of the form ``/proc/self/fd/N`` is followed by the kernel even if its path is hidden."""
     arguments = (source.encode(), str(target).encode(), kind and kind.encode(), ctypes.c_ulong(flags), data and data.encode())
     _check(_libc.mount(*arguments), f"mounting {kind or source} on {target}")
-
-
-def unmount(target: str | Path) -> None:
-    """``umount2(2)``, at once even if busy."""
-    _check(_libc.umount2(str(target).encode(), _MNT_DETACH), f"unmounting {target}")
 
 
 def set_hostname(name: str) -> None:
@@ -112,15 +107,3 @@ def ignore_setgroups() -> None:
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *row) for row in program))
     header = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program), ctypes.addressof(code)))
     _check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0), "installing the setgroups filter")
-
-
-def enter_root(folder: Path) -> None:
-    """Make a directory the root of this mount namespace and let go of the old one (``pivot_root(2)``, "pivot_root(".", ".")").
-
-    Unlike after ``chroot``, users may make namespaces of their own inside (``user_namespaces(7)``, ``clone(2)``: EPERM).
-    """
-    mount(str(folder), folder, flags=MS_BIND | MS_REC)
-    os.chdir(folder)
-    _check(_libc.pivot_root(b".", b"."), f"making {folder} the root")
-    unmount(".")
-    os.chdir("/")

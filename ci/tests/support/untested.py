@@ -38,7 +38,6 @@ NEEDS: dict[str, str] = {
     "python": "a Python for every user",
     "git": "git",
     "debian": "a Debian-like machine",
-    "man": "man, of Debian's man-db",
     "busy": "a quiet machine",
     "namespaces": "namespaces",
     "root": "root, or a user who is not",

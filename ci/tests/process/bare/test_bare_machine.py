@@ -14,17 +14,13 @@ from pathlib import Path
 
 import pytest
 
+import bare_machine
 import untested
+from bare_machine import Failed, Step
 from live_cluster import wait_for
-from mpibench.bare import box as bare_box
-from mpibench.bare import machine as bare_machine
-from mpibench.bare import root as bare_root
-from mpibench.bare.box import Step, StepOutcome
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.vocabulary import BadInput
 
 ROOT = metadata.ROOT
-SAY: list[str] = []
 
 
 def command(*words: str, **environ: str) -> tuple[int, str]:
@@ -118,9 +114,9 @@ def test_debootstrap_is_installed_only_when_asked(
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "apt-get").write_text(f"#!/bin/sh\n/bin/cp {tmp_path}/apt-get {tmp_path}/$4\n")
     (tmp_path / "apt-get").chmod(0o755)
-    refusal = pytest.raises(BadInput, match="no debootstrap here; apt-get install debootstrap, or MPIBENCH_INSTALL=yes")
+    refusal = pytest.raises(Failed, match="no debootstrap here; apt-get install debootstrap, or MPIBENCH_INSTALL=yes")
     with contextlib.nullcontext() if installed else refusal:
-        bare_root.install_debootstrap({**environ, "PATH": str(tmp_path)}, SAY.append)
+        bare_machine.install_debootstrap({**environ, "PATH": str(tmp_path)})
     assert (tmp_path / "debootstrap").exists() == installed
 
 
@@ -129,17 +125,17 @@ def test_a_root_that_cannot_be_made_is_a_failure_and_no_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Continuous integration passes over what cannot be tried, not over what went wrong."""
-    source = bare_root.Source("bookworm", "http://127.0.0.1:9/debian/", "")
+    source = ("bookworm", "http://127.0.0.1:9/debian/", "")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(bare_root, "find_source", lambda _: source)
-    monkeypatch.setattr(bare_root, "install_debootstrap", lambda *_: None)
+    monkeypatch.setattr(bare_machine, "find_source", lambda _: source)
+    monkeypatch.setattr(bare_machine, "install_debootstrap", lambda *_: None)
     monkeypatch.setattr(bare_machine, "PROJECT", tmp_path)
-    monkeypatch.setattr(bare_root, "uncommitted", lambda _: 0)
+    monkeypatch.setattr(bare_machine, "uncommitted", lambda _: 0)
     (tmp_path / ".git").mkdir()
     tools = tmp_path / "tools"
     tools.mkdir()
     for name, line in {
-        "unshare": 'while [[ $1 == -* ]]; do shift; done; exec "$@"',
+        "setpriv": 'while [[ $1 != debootstrap ]]; do shift; done; exec "$@"',
         "debootstrap": "echo E: no archive; exit 1",
     }.items():
         (tools / name).write_text(f"#!/bin/bash\n{line}\n")
@@ -174,25 +170,25 @@ def test_the_archive_is_that_of_this_machines_release(apt: Path, tmp_path: Path)
         "bookworm\tstable\tcontrib\thttp://mirror/contrib/\t\n"
         f"bookworm\tstable\tmain\thttp://mirror/debian/\t{key}\n"
     )
-    found = bare_root.find_source(tmp_path / "lists", tmp_path / "os-release")
-    assert found == bare_root.Source("bookworm", "http://mirror/debian/", str(key))
+    found = bare_machine.find_source(tmp_path / "lists", tmp_path / "os-release")
+    assert found == ("bookworm", "http://mirror/debian/", str(key))
     assert not Path(f"{apt}.updated").exists()
     apt.write_text("trixie\tstable\tmain\thttp://mirror/debian/\t\n")
-    with pytest.raises(BadInput, match="apt has no source for component 'main' of bookworm"):
-        bare_root.find_source(tmp_path / "lists", tmp_path / "os-release")
+    with pytest.raises(Failed, match="apt has no source for component 'main' of bookworm"):
+        bare_machine.find_source(tmp_path / "lists", tmp_path / "os-release")
     assert Path(f"{apt}.updated").exists()  # lists of its own, where the machine has none
-    with pytest.raises(BadInput, match="neither Debian nor Ubuntu"):
-        bare_root.find_source(tmp_path / "lists", tmp_path / "nothing")
+    with pytest.raises(Failed, match="neither Debian nor Ubuntu"):
+        bare_machine.find_source(tmp_path / "lists", tmp_path / "nothing")
 
 
 def test_only_the_way_to_the_network_is_carried_inside() -> None:
     carried = {"https_proxy": "http://p", "NO_PROXY": "x", "PIP_INDEX_URL": "https://i", "SSL_CERT_FILE": "/c.pem"}
     others = {"HOME": "/root", "PATH": "/bin", "CI": "true", "RFM_CONFIG_FILES": "x", "PIP_TARGET": "/t", "MY_PIP_CERT": "x"}
-    assert bare_root.carried_variables(carried | others) == carried
+    assert bare_machine.carried_variables(carried | others) == carried
 
 
 def test_a_copy_reaches_the_network_as_this_machine_does(apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bare_root, "give", lambda folder: None)
+    monkeypatch.setattr(bare_machine, "give", lambda folder: None)
     base, certificate, home = tmp_path / "base", tmp_path / "ca.pem", tmp_path / "home"
     for name in ("etc/apt", "root"):
         (base / name).mkdir(parents=True)
@@ -201,7 +197,7 @@ def test_a_copy_reaches_the_network_as_this_machine_does(apt: Path, tmp_path: Pa
     certificate.write_text("a certificate\n")
     (home / ".config/pip").mkdir(parents=True)
     (home / ".config/pip/pip.conf").write_text("[global]\nindex-url = https://mirror/simple\n")
-    bare_root.copy(base, tmp_path / "copy", {"HOME": str(home), "PIP_CERT": str(certificate)})
+    bare_machine.copy(base, tmp_path / "copy", {"HOME": str(home), "PIP_CERT": str(certificate)})
     inside = tmp_path / "copy"
     assert (inside / "etc/passwd").read_text().endswith("tester:x:1000:1000::/home/tester:/bin/bash\n")
     assert (inside / "etc/apt/apt.conf.d/90machine").read_text() == 'Acquire::http::Proxy "http://proxy:3128";\n'
@@ -224,24 +220,24 @@ def test_what_is_tried_is_what_is_committed(tmp_path: Path, owner: int) -> None:
     subprocess.run([*git, "commit", "--quiet", "--message", "x"], check=True)
     if owner:
         subprocess.run(["chown", "-R", str(owner), str(project)], check=True)
-    assert bare_root.uncommitted(project) == 0
+    assert bare_machine.uncommitted(project) == 0
     (project / "file").write_text("changed\n")
-    assert bare_root.uncommitted(project) == 1
-    bare_root.clone(project, tmp_path / "clone")
+    assert bare_machine.uncommitted(project) == 1
+    bare_machine.clone(project, tmp_path / "clone")
     assert (tmp_path / "clone/file").read_text() == "committed\n"
-    with pytest.raises(BadInput, match="is not a git checkout"):
-        bare_root.clone(tmp_path, tmp_path / "other")
+    with pytest.raises(Failed, match="is not a git checkout"):
+        bare_machine.clone(tmp_path, tmp_path / "other")
 
 
 def test_a_tree_with_a_mount_in_it_is_never_removed(tmp_path: Path) -> None:
     (tmp_path / "run-1/root/proc").mkdir(parents=True)
     table = tmp_path / "mountinfo"
     table.write_text(f"30 29 0:5 / {tmp_path}/run-1/root/proc rw - proc proc rw\n")
-    with pytest.raises(BadInput, match="run-1/root/proc is a mount point; unmount it"):
-        bare_root.remove(tmp_path / "run-1", table)
+    with pytest.raises(Failed, match="run-1/root/proc is a mount point; unmount it"):
+        bare_machine.remove(tmp_path / "run-1", table)
     assert (tmp_path / "run-1/root/proc").exists()
     table.write_text(f"30 29 0:5 / {tmp_path}/run-10 rw - proc proc rw\n")
-    bare_root.remove(tmp_path / "run-1", table)
+    bare_machine.remove(tmp_path / "run-1", table)
     assert not (tmp_path / "run-1").exists()
 
 
@@ -261,25 +257,27 @@ def test_copies_of_killed_commands_go_and_those_at_work_stay(tmp_path: Path) -> 
         (0, "\x1b[32m  OK \x1b[0m done: 5 passed\n", ""),
         (0, "", "its output has nothing like 'OK'"),
         (3, "OK done: 5 passed\n", "exit status 3"),
-        (bare_box.TIMED_OUT, "OK 5 passed\n", "ended at its limit of 1200 s"),
+        (bare_machine.TIMED_OUT, "OK 5 passed\n", "ended at its limit of 1200 s"),
     ],
 )
 def test_a_step_is_judged_by_status_and_words(tmp_path: Path, status: int, text: str, problem: str) -> None:
     step = Step("x", "true", says=("OK", r"OK +done: \d passed"))
     (tmp_path / "log").write_text(text)
-    assert bare_machine.judge(StepOutcome("x", status, 1.0), step, tmp_path / "log") == problem
+    assert bare_machine.judge(status, step, tmp_path / "log") == problem
 
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
-    """A root file system with bash and nothing else."""
+    """A root file system with bash, what a step is started with, and nothing else."""
     if os.geteuid() != 0:
         pytest.skip("[root] only root can enter another root file system")
     root = tmp_path / "root"
     for name in ("proc", "sys", "dev", "run", "tmp", "home/tester", "root", "bin"):
         (root / name).mkdir(parents=True)
-    shutil.copy("/bin/bash", root / "bin/bash")
-    for library in re.findall(r"(/\S+)", subprocess.run(["ldd", "/bin/bash"], capture_output=True, text=True).stdout):
+    programs = [shutil.which(name) or "" for name in ("bash", "env", "setpriv", "setsid", "umount")]
+    for program in programs:
+        shutil.copy(program, root / "bin")
+    for library in re.findall(r"(/\S+)(?= \()", subprocess.run(["ldd", *programs], capture_output=True, text=True).stdout):
         (root / library.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(library, root / library.lstrip("/"))
     for folder in (tmp_path, *tmp_path.parents[:2]):
@@ -287,10 +285,11 @@ def tiny(tmp_path: Path) -> Path:
     return root
 
 
-def run_in(root: Path, *steps: Step) -> tuple[list[StepOutcome], list[str]]:
+def run_in(root: Path, *steps: Step) -> tuple[list[int], list[str]]:
     logs = [root.parent / f"{number}.log" for number in range(len(steps))]
-    outcomes = list(bare_box.run(root, "/home/tester", steps, logs, {"PIP_CERT": "/ca.pem"}))
-    return outcomes, [log.read_text() for log in logs]
+    variables = {"PIP_CERT": "/ca.pem"}
+    found = [bare_machine.run_step(root, "/home/tester", step, log, variables) for step, log in zip(steps, logs, strict=True)]
+    return found, [log.read_text() for log in logs]
 
 
 #: A sleep for a machine without programs.
@@ -300,27 +299,27 @@ SLEEP = "read -r -t 1000 <> <(:) || true"
 def test_steps_run_inside_as_the_user_asked_for(tiny: Path) -> None:
     ask = 'echo "$EUID $HOME $PWD $PIP_CERT ${PYTHONPATH-none} $HOSTNAME"; for f in /*; do echo "$f"; done'
     before = Path("/proc/self/mountinfo").read_text()
-    outcomes, said = run_in(tiny, Step("user", ask), Step("root", ask, as_root=True), Step("bad", "echo no; exit 3"))
-    assert [(outcome.title, outcome.status) for outcome in outcomes] == [("user", 0), ("root", 0), ("bad", 3)]
+    statuses, said = run_in(tiny, Step("user", ask), Step("root", ask, as_root=True), Step("bad", "echo no; exit 3"))
+    assert statuses == [0, 0, 3]
     assert said[0].splitlines()[0] == "1000 /home/tester /home/tester /ca.pem none bare"
     assert said[1].splitlines()[0] == "0 /root /home/tester /ca.pem none bare"
     assert said[0].splitlines()[1:] == sorted(f"/{path.name}" for path in tiny.iterdir())
     assert Path("/proc/self/mountinfo").read_text() == before
-    bare_root.remove(tiny)
+    bare_machine.remove(tiny)
 
 
 def test_a_step_that_hangs_is_ended_and_leaves_nothing_to_the_next(tiny: Path) -> None:
     hang = Step("hang", f"({SLEEP}) & {SLEEP}", limit_s=1)
     count = Step("count", 'set -- /proc/[0-9]*; echo "$# processes"')  # process 1 and this one
-    outcomes, said = run_in(tiny, hang, count)
-    assert [outcome.status for outcome in outcomes] == [bare_box.TIMED_OUT, 0]
+    statuses, said = run_in(tiny, hang, count)
+    assert statuses == [bare_machine.TIMED_OUT, 0]
     assert said[0].endswith("ended at its limit of 1 s\n")
     assert said[1] == "2 processes\n"
 
 
 def test_a_root_that_cannot_be_entered_is_one_sentence(tiny: Path) -> None:
     (tiny / "proc").rmdir()
-    with pytest.raises(BadInput, match="refuses a namespace or a mount"):
+    with pytest.raises(Failed, match="refuses a namespace or a mount"):
         run_in(tiny, Step("x", "true"))
 
 
@@ -334,17 +333,21 @@ def holders(log: Path) -> list[str]:
     return found
 
 
-def test_who_gives_up_waiting_meets_a_quiet_tree(tiny: Path) -> None:
+def test_who_gives_up_waiting_meets_a_quiet_tree(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after Ctrl-C: the tree is removed next, and nobody may be writing in it."""
-    logs = [tiny.parent / "first", tiny.parent / "second"]
-    hang = Step("second", f"({SLEEP}) & echo begun; {SLEEP}")
-    box = bare_box.run(tiny, "/home/tester", [Step("first", "true"), hang], logs, {})
-    assert next(box).status == 0
-    assert wait_for(lambda: "begun" in logs[1].read_text(), 30)
-    assert holders(logs[1])
-    box.close()
-    assert not holders(logs[1])
-    bare_root.remove(tiny)
+    log = tiny.parent / "log"
+
+    def interrupted(_: str) -> None:
+        assert wait_for(lambda: "begun" in log.read_text(), 30)
+        assert holders(log)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bare_machine, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr(bare_machine, "say", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bare_machine.run_step(tiny, "/home/tester", Step("hang", f"({SLEEP}) & echo begun; {SLEEP}"), log, {})
+    assert not holders(log)
+    bare_machine.remove(tiny)
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -352,8 +355,8 @@ def test_who_gives_up_waiting_meets_a_quiet_tree(tiny: Path) -> None:
 def test_a_lane_removes_its_copy_however_it_ends(tiny: Path, monkeypatch: pytest.MonkeyPatch, keep: bool, wrong: bool) -> None:
     cache = tiny.parent / "cache"
     cache.mkdir()
-    monkeypatch.setattr(bare_root, "copy", lambda base, root, _: shutil.copytree(base, root))
-    monkeypatch.setattr(bare_root, "clone", lambda _, target: target.mkdir(parents=True))
+    monkeypatch.setattr(bare_machine, "copy", lambda base, root, _: shutil.copytree(base, root))
+    monkeypatch.setattr(bare_machine, "clone", lambda _, target: target.mkdir(parents=True))
     steps = (
         Step("good", "echo good", as_root=True),
         Step("bad", f"echo bad; {SLEEP if wrong else 'true'}; exit 3", as_root=True),
@@ -374,15 +377,15 @@ def test_a_lane_removes_its_copy_however_it_ends(tiny: Path, monkeypatch: pytest
 def test_a_killed_command_leaves_no_process_and_no_mount(tiny: Path, number: int) -> None:
     log = tiny.parent / "log"
     code = (
-        "import sys; from pathlib import Path; from mpibench.bare import box as bare_box\n"
-        f"step = bare_box.Step('x', 'echo begun; ({SLEEP}) & {SLEEP}')\n"
-        "list(bare_box.run(Path(sys.argv[1]), '/root', [step], [Path(sys.argv[2])], {}))\n"
+        "import sys; from pathlib import Path; import bare_machine\n"
+        f"step = bare_machine.Step('x', 'echo begun; ({SLEEP}) & {SLEEP}', as_root=True)\n"
+        "bare_machine.run_step(Path(sys.argv[1]), '/root', step, Path(sys.argv[2]), {})\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code, str(tiny), str(log)])
+    process = subprocess.Popen([sys.executable, "-c", code, str(tiny), str(log)], cwd=ROOT / "ci")
     assert wait_for(lambda: log.exists() and "begun" in log.read_text(), 30)
     assert holders(log)
     process.send_signal(number)
     process.wait(30)
     assert wait_for(lambda: not holders(log), 30)
     assert str(tiny) not in Path("/proc/self/mountinfo").read_text()
-    bare_root.remove(tiny)
+    bare_machine.remove(tiny)

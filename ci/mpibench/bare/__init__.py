@@ -1,1 +1,0 @@
-"""The README, followed on a machine that has nothing but python3."""
