@@ -42,7 +42,7 @@ def good_goldens() -> dict[str, str]:
 
 
 def expectation(records: Sequence[Record]) -> list[Expected]:
-    """What a caller who asked for exactly these records expects; variants name the ranks where there are several numbers of them."""
+    """What a caller who asked for exactly these records expects; variants name the ranks where these are several."""
     expected = []
     for name in dict.fromkeys(record.benchmark for record in records):
         mine = [record for record in records if record.benchmark == name]
