@@ -693,10 +693,11 @@ _TABLE = re.compile(
 )
 _STARTS = re.compile(r"^[ \t]*# Benchmarking ", re.MULTILINE)
 _RANKS = re.compile(
-    r"# #processes = (?P<ranks>[0-9]+)(?: \(threads: (?P<threads>[0-9]+)\))?"
-    r"|# \( (?P<groups>[0-9]+) groups of (?P<each>[0-9]+) processes each running simultaneous \)"
+    r"^[ \t]*# (?:#processes = (?P<ranks>[0-9]+)(?: \(threads: (?P<threads>[0-9]+)\)|; rank order \(rowwise\):)?"
+    r"|\( (?P<groups>[0-9]+) groups of (?P<each>[0-9]+) processes each running simultaneous \))[ \t\r]*$",
+    re.MULTILINE,
 )
-_MODE = re.compile(r"# +MODE: ((?:NON-)?AGGREGATE)\b")
+_MODE = re.compile(r"^[ \t]*# +MODE: ((?:NON-)?AGGREGATE)[ \t\r]*$", re.MULTILINE)
 _CALL = re.compile(r"^# Calling sequence was:[ \t\r]*\n(?:[ \t\r]*#?[ \t\r]*\n)*# *(\S.*(?:\n# *\S.*)*)", re.MULTILINE)
 #: A line that only an output of IMB has, rows with a sign wrong among them.
 PIECE = re.compile(
@@ -834,7 +835,7 @@ def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], Out
     mode = f"threads={said['threads']}" if said["threads"] else modes[0].lower() if modes else ""
     mode = mode or (f"grid={table['grid'].replace(' ', '')}" if table["grid"] else "")
     pattern = re.compile(r"[ \t]*" + r"[ \t]+".join(f"({_CELLS.get(each, _DECIMAL)})" for each in titles) + r"[ \t\r]*")
-    records = []
+    records: list[Record] = []
     for line in filter(str.strip, table["rows"].split("\n")):
         if not (cells := pattern.fullmatch(line)):
             raise wrong(
@@ -842,6 +843,8 @@ def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], Out
                 f"{quote(line)} is no row of the table of {name} as IMB prints it; the output is damaged, run again",
             )
         cell = dict(zip(titles, cells.groups(), strict=True))
+        if "Group" in cell and int(cell["Group"]) != len(records) % int(said["groups"] or 1):
+            raise wrong(start, f"{name} lacks rows of some group, or has them twice or out of order; run again")
         if float(cell.get("defects", 0)):
             raise wrong(start, f"{name} reports wrong data (defects); the MPI library is not to be trusted")
         records.append(
