@@ -628,8 +628,8 @@ _TABLE = re.compile(
 )
 _STARTS = re.compile(r"^[ \t]*# Benchmarking ", re.MULTILINE)
 _RANKS = re.compile(
-    r"^[ \t]*# (?:#processes = (?P<ranks>[0-9]+)(?: \(threads: (?P<threads>[0-9]+)\)|; rank order \(rowwise\):)?"
-    r"|\( (?P<groups>[0-9]+) groups of (?P<each>[0-9]+) processes each running simultaneous \))[ \t\r]*$",
+    r"^[ \t]*# (?:#processes = (?P<ranks>[0-9]{1,9})(?: \(threads: (?P<threads>[0-9]+)\)|; rank order \(rowwise\):)?"
+    r"|\( (?P<groups>[1-9][0-9]{0,8}) groups of (?P<each>[0-9]{1,9}) processes each running simultaneous \))[ \t\r]*$",
     re.MULTILINE,
 )
 _MODE = re.compile(r"^[ \t]*# +MODE: ((?:NON-)?AGGREGATE)[ \t\r]*$", re.MULTILINE)
@@ -656,9 +656,9 @@ _QUANTITIES: Mapping[str, str] = {
 }
 #: Whole numbers; all others have two decimals (IMB_edit_format), so that a digit lost at the end is seen.
 _CELLS = {
-    "Group": "[0-9]+",
-    "#bytes": "[0-9]+",
-    "#repetitions": "[1-9][0-9]*",
+    "Group": "[0-9]{1,9}",
+    "#bytes": "[0-9]{1,18}",
+    "#repetitions": "[1-9][0-9]{0,17}",
     "Msg/sec": "[0-9]+",
     "defects": r"[0-9]+\.[0-9]{2}",
 }
@@ -706,9 +706,8 @@ def parse(text: str, source: str) -> list[Record]:
         raise wrong(more[0].start(), "a second run starts before the first one ends; the outputs are interleaved or cut")
     program = _PROGRAMS.get(first[2])
     if not program:
-        raise wrong(
-            first.start(), f"this is the '{first[2]}' of IMB, which is not read; known are {', '.join(_PROGRAMS.values())}"
-        )
+        known = ", ".join(_PROGRAMS.values())
+        raise wrong(first.start(), f"this is the '{first[2]}' of IMB, which is not read; known are {known}")
     ends = list(_LAST.finditer(text))
     if len(ends) != (program != "IMB-MT") or not text.endswith("\n"):
         raise wrong(len(text), f"the output has {len(ends)} times '{LAST_LINE[2:]}'; it was cut off or mixed up, run it again")
@@ -734,11 +733,10 @@ def parse(text: str, source: str) -> list[Record]:
     if twice := [row for row in rows if rows.count(row) > 1] if len(set(rows)) < len(rows) else []:
         raise wrong(end, f"{twice[0][0]} has a size twice; outputs are mixed up, run again")
     if program == "IMB-MT":  # nothing says its end, but all its tables have the same sizes
-        sizes = {
-            name: [row[3] for row in rows if row[0] == name and row[3] is not None]
-            for name in dict.fromkeys(row[0] for row in rows)
-        }
-        if len({tuple(each) for each in sizes.values() if each}) > 1:
+        sizes: dict[str, list[int | None]] = {}
+        for benchmark, _, _, size in rows:
+            sizes.setdefault(benchmark, []).append(size)
+        if len({tuple(each) for each in sizes.values() if each != [None]}) > 1:
             raise wrong(end, "the tables have different sizes; the output was cut off, run it again")
     return records
 
@@ -763,9 +761,7 @@ def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], Out
         or ("#bytes" in titles) != (row.sizes != SIZELESS)
         or "#repetitions" not in titles
     ):
-        raise wrong(
-            start, f"{name} has other columns than it prints; the output is mixed up, or of a version that is not known"
-        )
+        raise wrong(start, f"{name} has other columns than it prints; the output is mixed up, or of an unknown version")
     said = ranks[0]
     mode = f"threads={said['threads']}" if said["threads"] else modes[0].lower() if modes else ""
     mode = mode or (f"grid={table['grid'].replace(' ', '')}" if table["grid"] else "")
