@@ -452,7 +452,7 @@ OFFER = Offer(
 # Options that may be set, by the names of the programs' arguments (IMB User Guide, "Command-line Control").
 
 #: Arguments that each program of 2021.11 accepts (``-help``; src_cpp/EXT, IO, MPI4), without those that the plan
-#: sets: benchmarks, sizes, types, repetitions.
+#: sets: benchmarks, sizes, types, repetitions. IMB-P2P ignores what it does not know, and would give numbers a wrong name.
 _COMMON = "npmin multi off_cache iter_policy mem msglen map imb_barrier warm_up msg_pause thread_level"
 _ACCEPTED: Mapping[str, str] = {
     "IMB-MPI1": f"{_COMMON} root_shift sync window_size contig_type",
@@ -590,16 +590,11 @@ _CHANGING = (
         resolve=lambda path: "+".join(map(str, read_lengths(path))),
     ),
     _option("sync", name="rank_sync"),  # OSU has another option of this name
-    # The threads of IMB-MT need the level "multiple".
-    _option("thread_level"),
 )
+_DESCRIBED = "npmin aggregate_mode window_size multi map msglen sync".split()
 OPTIONS = (
     *_CHANGING,
-    *(
-        _option(argument)
-        for argument in dict.fromkeys(" ".join(_ACCEPTED.values()).split())
-        if argument not in ("npmin", "aggregate_mode", "window_size", "multi", "map", "msglen", "sync", "thread_level")
-    ),
+    *(_option(each) for each in dict.fromkeys(" ".join(_ACCEPTED.values()).split()) if each not in _DESCRIBED),
 )
 
 
