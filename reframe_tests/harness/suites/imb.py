@@ -591,7 +591,7 @@ _CHANGING = (
     ),
     _option("sync", name="rank_sync"),  # OSU has another option of this name
 )
-_DESCRIBED = "npmin aggregate_mode window_size multi map msglen sync".split()
+_DESCRIBED = ["npmin", "aggregate_mode", "window_size", "multi", "map", "msglen", "sync"]
 OPTIONS = (
     *_CHANGING,
     *(_option(each) for each in dict.fromkeys(" ".join(_ACCEPTED.values()).split()) if each not in _DESCRIBED),
