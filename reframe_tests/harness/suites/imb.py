@@ -747,7 +747,7 @@ def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], Out
     quantities = [_QUANTITIES[title] for title in titles if title in _QUANTITIES]
     # With -multi 0 times are those of all groups: minimum, maximum, average (IMB_output).
     spread = [each for name in row.quantities for each in (TIME_RANGE if name == "latency_us" else (name,))]
-    if len(ranks) != 1 or len(modes) > 1:
+    if len(ranks) != 1 or len(modes) > 1 or "".join(modes).lower() not in row.variants:
         raise wrong(start, f"the head of the table of {name} is damaged or mixed up; run again")
     if (
         len(set(titles)) < len(titles)
