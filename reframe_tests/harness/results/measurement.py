@@ -202,7 +202,9 @@ def _judge_end(
         return f"timed out after {limit_s} s, the test's limit_s{_last_words(directory, files)}."
     if status == script.TOO_MUCH_OUTPUT:
         return f"printed more than {script.MOST_OUTPUT_BYTES >> 20} MiB and was ended for it{_last_words(directory, files)}."
-    error = excerpt(beginning_of(directory / files.error))
+    # IMB prints what is wrong with its arguments to its output.
+    printed = [line for line in beginning_of(directory / files.output).splitlines() if line.startswith("ERROR")]
+    error = excerpt(beginning_of(directory / files.error)) or excerpt("\n".join(printed))
     said = f"; it said: {error}" if error else " and said nothing"
     return f"ended with exit status {status}{said}."
 

@@ -1,8 +1,7 @@
 """The catalogue: every benchmark the tests know, in groups, and how a group is run on a stack.
 
-It is made of the suites' records (:mod:`model`): adding a benchmark is adding a row to its suite (``suites/imb/rows.py``)
-and, if it is to be run, its name to a plan (``suites/imb/plans.py``). The parsers read the same rows to know what a complete
-output is.
+It is made of the suites' records (:mod:`model`): adding a benchmark is adding a row to its suite (``suites/imb.py``) and,
+if it is to be run, its name to a plan there. The parsers read the same rows.
 """
 
 from __future__ import annotations

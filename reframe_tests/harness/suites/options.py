@@ -1,7 +1,8 @@
 """An option of a suite's programs as one record: what it may be, what it becomes, and what it makes of the numbers.
 
-Each suite has a table of them (``suites/<suite>/options.py``). They are asked for by name, with
-``-S suite_options=window:allocate`` or ``suite_options`` in a partition's ``extras``; :mod:`catalogue` makes launches of them.
+They are asked for by name, with ``-S suite_options=window:allocate`` or ``suite_options`` in a partition's ``extras``, and
+become words of the programs' command lines; :mod:`catalogue` makes launches of them. Most change nothing that must be printed,
+and are part of the variant as they were given.
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import combinations, product
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from ..vocabulary import BadInput, NotMeasured
 from .benchmark import SERIES, Benchmark
@@ -20,10 +20,6 @@ from .plans import SizeRange
 #: How numbers under an option are kept apart from those without it, beside :func:`describe`, which is part of the condition:
 #: not at all, since they are measured alike; by the variant that the output itself gives them; by a variant of this name.
 ALIKE, PRINTED, NAMED = "measured alike", "the output says it", "named in the variant"
-
-#: Options named in the variant that may be set together: names of metrics, which references are held against, are as many as
-#: their combinations.
-TOGETHER = 2
 
 #: Ranks on which every value can be had that depends on their number.
 _MANY = 4
@@ -40,11 +36,10 @@ def _same(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
 class SuiteOption:
     """One option.
 
-    :param meaning: what it sets, in a few words.
     :param default: the value without it; an option set to its default is not set.
+    :param groups: groups it is for.
     :param values: all allowed values; empty where ``pattern`` says what is allowed.
     :param pattern: regular expression of a value, for options without a list; ``shape`` says it in words.
-    :param groups: groups it is for.
     :param since: first version of the suite that knows it.
     :param until: first version of the suite that is not known to heed it.
     :param apart: :data:`ALIKE`, :data:`PRINTED` or :data:`NAMED`.
@@ -52,19 +47,17 @@ class SuiteOption:
     :param change: the row under a value.
     :param sizes: sizes in bytes that a value makes a suite print, where it does; those of a reduction are whole elements.
     :param validates: with it, each row of an output says whether the data received was right.
-    :param fault: what is wrong with a value that has the right form, e.g. a file that is not there; empty if nothing is.
-    :param resolve: a value as the condition keeps it, for one that names a file.
+    :param resolve: a value as the condition keeps it, for one that names a file; raises :class:`BadInput`.
     :param example: a value that stands for all in what a group can give, for an option without a list that the output says.
-    :param refusals: groups it is not for, each with the reason.
     """
 
     name: str
-    meaning: str
-    default: str
-    groups: tuple[str, ...]
+    meaning: str = ""
+    default: str = ""
+    groups: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     pattern: str = ""
-    shape: str = ""
+    shape: str = "words of letters, digits, '_' and '.'"
     since: tuple[int, ...] = ()
     until: tuple[int, ...] = ()
     apart: str = NAMED
@@ -72,26 +65,8 @@ class SuiteOption:
     change: Change = _same
     sizes: Callable[[Benchmark, str], tuple[int, ...]] | None = None
     validates: bool = False
-    fault: Callable[[str], str] = field(default=lambda value: "")
     resolve: Callable[[str], str] = field(default=lambda value: value)
     example: str = ""
-    refusals: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def allowed(self) -> str:
-        """What it may be, for messages."""
-        return ", ".join(self.values) or self.shape
-
-    def check(self, value: str) -> None:
-        """Make sure that a value is one of this option.
-
-        :raises BadInput: with what is allowed.
-        """
-        known = value in self.values if self.values else value == self.default or re.fullmatch(self.pattern, value)
-        if not known:
-            raise BadInput(f"suite_options: '{value}' is not a value of {self.name}; there are {self.allowed}.")
-        if value != self.default and (fault := self.fault(value)):
-            raise BadInput(f"suite_options: {self.name}: {fault}.")
 
 
 def by_name(options: Iterable[SuiteOption]) -> dict[str, SuiteOption]:
@@ -112,45 +87,17 @@ def describe(known: Mapping[str, SuiteOption], chosen: Mapping[str, str]) -> str
     return ",".join(f"{name}={known[name].resolve(value)}" for name, value in sorted(chosen.items()))
 
 
-class Started(Protocol):
-    """A launch, as far as a record of it goes."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def args(self) -> tuple[str, ...]:
-        """Arguments after the program."""
-
-
 def as_stored(
-    known: Mapping[str, SuiteOption], chosen: Mapping[str, str], launches: Iterable[Started]
+    known: Mapping[str, SuiteOption], chosen: Mapping[str, str], launches: Iterable[Any]
 ) -> dict[str, str | dict[str, str]]:
-    """Options and the arguments they became, as the condition of a case keeps them."""
+    """Options and the arguments they became, as the condition of a case keeps them.
+
+    :param launches: :class:`catalogue.Launch`.
+    """
     return {
         "suite_options": describe(known, chosen),
         "arguments": {launch.name: " ".join(launch.args) for launch in launches},
     }
-
-
-def of_group(known: Mapping[str, SuiteOption], group: str, asked: Mapping[str, str]) -> dict[str, str]:
-    """Options that are set for a group: those asked for that are not at their default anyway.
-
-    :raises BadInput: for an option or a value that does not exist.
-    :raises NotMeasured: if the group has no such option.
-    """
-    check(known, asked)
-    for name in asked:
-        if reason := known[name].refusals.get(group, ""):
-            raise NotMeasured(f"{name} is no option of group {group}: {reason}")
-        if group not in known[name].groups:
-            raise NotMeasured(f"{name} is no option of group {group}, but of {', '.join(known[name].groups)}")
-    chosen = {name: value for name, value in asked.items() if value != known[name].default}
-    named = [name for name in chosen if known[name].apart == NAMED]
-    if len(named) > TOGETHER:
-        raise NotMeasured(f"{', '.join(named)} change what is measured; set {TOGETHER} of them at most")
-    return chosen
 
 
 def check(known: Mapping[str, SuiteOption], asked: Mapping[str, str]) -> None:
@@ -161,7 +108,28 @@ def check(known: Mapping[str, SuiteOption], asked: Mapping[str, str]) -> None:
     for name, value in asked.items():
         if name not in known:
             raise BadInput(f"suite_options: there is no option '{name}'; there are {', '.join(known)}.")
-        known[name].check(value)
+        option = known[name]
+        if value != option.default or not value:
+            if value not in option.values if option.values else not re.fullmatch(option.pattern, value):
+                allowed = ", ".join(option.values) or option.shape
+                raise BadInput(f"suite_options: '{value}' is not a value of {name}; there are {allowed}.")
+            try:
+                option.resolve(value)
+            except BadInput as error:
+                raise BadInput(f"suite_options: {name}: {error}.") from None
+
+
+def of_group(known: Mapping[str, SuiteOption], group: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """Options that are set for a group: those asked for that are not at their default anyway.
+
+    :raises BadInput: for an option or a value that does not exist.
+    :raises NotMeasured: if the group has no such option.
+    """
+    check(known, asked)
+    for name in asked:
+        if group not in known[name].groups:
+            raise NotMeasured(f"{name} is no option of group {group}, but of {', '.join(known[name].groups)}")
+    return {name: value for name, value in asked.items() if value != known[name].default}
 
 
 @dataclass(frozen=True)
@@ -197,11 +165,10 @@ def apply(
     taken: dict[str, str] = {}
     for name, value in asked.items():
         option = known[name]
+        since, until, has = (".".join(map(str, each)) for each in (option.since, option.until, version))
         if version and version < option.since:
-            since, has = (".".join(map(str, each)) for each in (option.since, version))
             raise NotMeasured(f"{name} is an option of {rows[0].suite} from {since} on; this stack has {has}")
         if version and option.until and version >= option.until:
-            until, has = (".".join(map(str, each)) for each in (option.until, version))
             raise NotMeasured(f"{name} is not heeded by {rows[0].suite} from {until} on; this stack has {has}")
         changed = [option.change(row, value, ranks) for row in rows]
         if any(changed):
@@ -215,29 +182,18 @@ def apply(
 def possible(known: Mapping[str, SuiteOption], group: str, row: Benchmark) -> Iterator[tuple[Benchmark, str]]:
     """A row of a group as options can make it, each with what they add to its variants; without any comes first.
 
-    ``*`` stands for a value that is none of a list, and for the number of one group of several.
+    ``*`` stands for the names and values of options, and for the number of one group of several.
     """
+    rows = {(row.variants, row.quantities): row}
     own = [option for _, option in sorted(known.items()) if group in option.groups]
-    rows = [row]
-    for option in (each for each in own if each.apart != NAMED):
-        values = [value for value in option.values or (option.example,) if value not in (option.default, "")]
-        changed = [option.change(each, value, _MANY) for each in rows for value in values]
-        rows += [each for each in changed if each]
-    named = [option for option in own if option.apart == NAMED]
-    for several in (each for count in range(min(TOGETHER, len(named)) + 1) for each in combinations(named, count)):
-        free = [
-            ["*"] if option.change is _same else [value for value in option.values if value != option.default] or ["*"]
-            for option in several
-        ]
-        for taken in product(*free):
-            for each in rows:
-                under: Benchmark | None = each
-                for option, value in zip(several, taken, strict=True):
-                    under = option.change(under, value, _MANY) if under and value != "*" else under
-                if under:
-                    variants = tuple(re.sub(r"\b(group|ranks)=[0-9]+$", r"\1=*", variant) for variant in under.variants)
-                    words = (f"{option.name}={value}" for option, value in zip(several, taken, strict=True))
-                    yield replace(under, variants=tuple(dict.fromkeys(variants))), ",".join(words)
+    for option in own:
+        for value in option.values or filter(None, (option.example,)):
+            changed = [option.change(each, value, _MANY) for each in rows.values() if value != option.default]
+            rows |= {(each.variants, each.quantities): each for each in changed if each}
+    named = ("", "*") if any(option.apart == NAMED for option in own) else ("",)
+    for under in rows.values():
+        variants = dict.fromkeys(re.sub(r"\b(group|ranks)=[0-9]+$", r"\1=*", variant) for variant in under.variants)
+        yield from ((replace(under, variants=tuple(variants)), each) for each in named)
 
 
 def sizes(

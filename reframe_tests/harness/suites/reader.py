@@ -23,7 +23,6 @@ __all__ = [
     "parse",
     "read",
     "read_log",
-    "require_sizes",
 ]
 
 
@@ -209,21 +208,6 @@ def _possible(records: list[Record], source: str) -> list[Record]:
                     "take; the output is damaged, run it again."
                 )
     return records
-
-
-def require_sizes(records: Sequence[Record], sizes: Iterable[int | None], *, source: str = "<records>") -> None:
-    """Check that each benchmark and variant has exactly these sizes.
-
-    For suites that print no end (mpi4py.bench, IMB-MT, OSU), where only the caller knows what was asked for.
-
-    :raises OutputError: naming the first size that is missing, twice or not asked for.
-    """
-    wanted = tuple(sizes)
-    if not records:
-        raise OutputError(f"{source}: there are no records; {len(wanted)} sizes were asked for, run the benchmark again.")
-    for name, ranks, variant in dict.fromkeys((r.benchmark, r.ranks, r.variant) for r in records):
-        printed = [r.message_bytes for r in records if (r.benchmark, r.ranks, r.variant) == (name, ranks, variant)]
-        _compare_sizes(source, _label(name, variant), printed, wanted)
 
 
 def check_complete(

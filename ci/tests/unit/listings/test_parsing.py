@@ -141,7 +141,7 @@ def test_the_benchmark_of_the_parser_sees_a_loss(monkeypatch, capsys):
             "imb-mpi1-2021.11-n2-4mib.txt",
             "100         0.11        17.87",
             "100         0.00        17.87",
-            "do not fit the rows above",
+            "latency_us = 0, which nothing can take",
         ),
     ],
 )

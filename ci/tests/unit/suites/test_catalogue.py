@@ -11,7 +11,6 @@ from catalogue_launches import BINARIES, launches, stack_of
 from reframe_tests.harness.suites import catalogue, reader, traffic
 from reframe_tests.harness.suites.benchmark import RANK_RULES, doubling_sizes
 from reframe_tests.harness.suites.catalogue import GROUPS, LEVELS, ROWS
-from reframe_tests.harness.suites.imb.header import Header
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 from studies.output_damage import golden
 
@@ -187,23 +186,6 @@ def test_plans_name_rows_of_their_group(group):
         assert set(plan.size_ranges) <= set(LEVELS)
         for name in plan.benchmarks:
             assert group in (catalogue.find(plan.binary, name).group, catalogue.CROSS_CHECK)
-
-
-@pytest.mark.parametrize("group", [group for group in TIMED if catalogue.suites(group) == ("imb",)])
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("ranks", [2, 3, 4, 8, 128, 4096])
-def test_expected_sizes_are_those_the_reader_wants(group, level, ranks):
-    """Plans and reader work sizes out apart from each other; both must come to the same."""
-    for launch in launches(group, ranks=ranks, level=level):
-        if launch.binary == "IMB-MT":
-            continue
-        header = Header("x", launch.binary, "2021.11", words=[launch.binary, *launch.args])
-        low, _, high = header.option("-msglog").rpartition(":")
-        smallest = int(low) if low else 0
-        header.lengths = {"Minimum": 1 << smallest if launch.binary == "IMB-P2P" and low else 0, "Maximum": 1 << int(high)}
-        header.units = {"data": 1, "reductions": 4}
-        for expected, row in zip(launch.expected, launch.rows(), strict=True):
-            assert header.sizes(row) == expected.sizes, row.name
 
 
 def test_arguments_of_a_pair():

@@ -62,12 +62,12 @@ def test_the_end_must_be_asked_for():
     cut = text[: text.rindex("\n   4194304") + 1]
     records = reader.parse(cut)
     with pytest.raises(OutputError, match="lacks the size of 4194304 bytes"):
-        reader.require_sizes(records, SIZES, source="job.out")
-    reader.require_sizes(reader.parse(text), SIZES)
+        reader.check_complete(records, [("pingpong", 2, SIZES)])
+    reader.check_complete(reader.parse(text), [("pingpong", 2, SIZES)])
     with pytest.raises(OutputError, match="2097152 bytes, which was not asked for"):
-        reader.require_sizes(records, SIZES[:-2])
-    with pytest.raises(OutputError, match="no records"):
-        reader.require_sizes([], SIZES)
+        reader.check_complete(records, [("pingpong", 2, SIZES[:-2])])
+    with pytest.raises(OutputError, match="is missing"):
+        reader.check_complete([], [("pingpong", 2, SIZES)])
 
 
 def test_a_last_row_that_is_cut():

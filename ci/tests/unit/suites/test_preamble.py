@@ -64,7 +64,7 @@ def test_recorded_outputs_of_talkative_libraries_are_read(name: str) -> None:
 
 def test_a_line_of_the_library_inside_the_output_stays_an_error() -> None:
     name = "mpich-5.0.2-lo-but-local.out.txt"
-    with pytest.raises(OutputError, match=r"line 121: 'Rank: 1, Local_rank: 1 .* is not the name of a benchmark"):
+    with pytest.raises(OutputError, match=r"line 121: 'Rank: 1, Local_rank: 1 .* is not a line of IMB"):
         reader.parse((RECORDED / name).read_text(), source=name)
 
 

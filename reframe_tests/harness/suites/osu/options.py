@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from ...vocabulary import NotMeasured
 from .. import traffic
 from ..benchmark import SIZELESS, Benchmark
-from ..options import ALIKE, NAMED, PRINTED, SuiteOption
+from ..options import ALIKE, PRINTED, SuiteOption
 from . import columns, facts
-from .rows import FULL, OVERLAP, STARTUP, WINDOW
+from .rows import FULL, OVERLAP, WINDOW
 
 #: Synchronisations of osu_put_bibw, which knows no passive target (its help text, 7.5).
 ACTIVE_TARGET = ("pscw", "fence")
@@ -72,94 +73,68 @@ def _pairs(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
     return replace(row, first_ranks=2 * int(value), directions=0, options=(*row.options, "-p", value))
 
 
+_PAIRS = ("p2p_osu", "transfer_osu", "p2p_persistent_osu")
+_OFF_ON = ("off", "on")
+
+
+def _option(name: str, groups: tuple[str, ...], values: tuple[str, ...] = (), **more: Any) -> SuiteOption:
+    """An option; without it, it is the first of its values."""
+    return SuiteOption(name, groups=groups, values=values, **{"default": (values or ("",))[0], **more})
+
+
 OPTIONS = (
-    SuiteOption(
-        "window",
-        "how the window of one-sided communication is made (-w)",
-        "create",
-        _ONE_SIDED,
-        tuple(facts.WINDOWS.values()),
-        apart=PRINTED,
-        change=_window,
-    ),
-    SuiteOption(
-        "sync",
-        "how an access to a window is completed (-s)",
-        "flush",
-        _ONE_SIDED,
-        tuple(facts.SYNCS.values()),
-        apart=PRINTED,
-        change=_sync,
-    ),
-    SuiteOption(
+    # -w and -s: how the window of one-sided communication is made, and how an access to it is completed.
+    _option("window", _ONE_SIDED, tuple(facts.WINDOWS.values()), default="create", apart=PRINTED, change=_window),
+    _option("sync", _ONE_SIDED, tuple(facts.SYNCS.values()), default="flush", apart=PRINTED, change=_sync),
+    _option(
         "percentiles",
-        "percentiles 50, 90 and 99 of the repetitions of a size (-z)",
-        "off",
-        ("p2p_osu", "transfer_osu", "p2p_persistent_osu", "congestion_osu", *_COLLECTIVES),
-        ("off", "on"),
+        (*_PAIRS, "congestion_osu", *_COLLECTIVES),
+        _OFF_ON,
         since=(7, 4),
         apart=ALIKE,
         words=lambda value: (f"-z{','.join(map(str, PERCENTILES))}",),
         change=_percentiles,
     ),
-    SuiteOption(
+    # All columns of nonblocking collectives: initialisation, test, wait, minimum, maximum.
+    _option(
         "full",
-        "all columns of nonblocking collectives: initialisation, test, wait, minimum, maximum (-f)",
-        "off",
         ("nonblocking_osu", "neighbourhood_osu"),
-        ("off", "on"),
+        _OFF_ON,
         since=columns.RIGHT_RANGE_SINCE,
         apart=ALIKE,
         words=lambda value: FULL,
         change=_full,
     ),
     # Filling and comparing buffers between repetitions leaves other data in the caches.
-    SuiteOption(
+    _option(
         "validation",
-        "received data is compared with what was sent, in another column (-c)",
-        "off",
-        ("p2p_osu", "transfer_osu", "p2p_persistent_osu", *_COLLECTIVES),
-        ("off", "on"),
+        (*_PAIRS, *_COLLECTIVES),
+        _OFF_ON,
         since=(7, 0),
-        apart=NAMED,
         words=lambda value: ("-c",),
         change=_validation,
         validates=True,
     ),
-    SuiteOption(
+    # Messages that are on their way before the receiver answers (-W).
+    _option(
         "window_size",
-        "messages that are on their way before the receiver answers (-W)",
-        str(traffic.WINDOW),
-        ("p2p_osu", "transfer_osu", "one_sided_osu", "atomics_osu", "p2p_persistent_osu", "congestion_osu"),
+        (*_PAIRS, *_ONE_SIDED, "congestion_osu"),
         tuple(str(size) for size in (traffic.WINDOW, *(1 << log for log in range(11) if 1 << log != traffic.WINDOW))),
-        apart=NAMED,
         change=_window_size,
     ),
     # osu_mbw_mr of 7.5 takes -p and then sets the pairs to half of the ranks; that of 7.0 does not.
-    SuiteOption(
+    _option(
         "pairs",
-        "pairs of ranks that transfer at the same time, the others idle (-p of osu_mbw_mr)",
-        "all",
         ("transfer_osu",),
+        default="all",
         pattern=r"[1-9][0-9]{0,5}",
         shape="all or a number of pairs",
         until=(7, 1),
-        apart=NAMED,
         change=_pairs,
     ),
-    # Over TCP the end of a session may close connections before their bytes were counted (recorder.c); the case then fails.
-    SuiteOption(
-        "session",
-        "MPI is begun with MPI_Session_init and not with MPI_Init (-I)",
-        "off",
-        ("p2p_osu", "transfer_osu", *_ONE_SIDED, "p2p_persistent_osu", "congestion_osu", *_COLLECTIVES),
-        ("off", "on"),
-        since=(7, 5),
-        apart=NAMED,
-        words=lambda value: ("-I",),
-        refusals={
-            STARTUP: "osu_init uses MPI_COMM_WORLD, which a session has not, and osu_hello knows no sessions",
-            "partitioned_osu": "osu_partitioned_latency uses MPI_COMM_WORLD, which a session has not",
-        },
+    # MPI_Session_init in place of MPI_Init, where a program needs no MPI_COMM_WORLD. Over TCP the end of a session may close
+    # connections before their bytes were counted (recorder.c); the case then fails.
+    _option(
+        "session", (*_PAIRS, *_ONE_SIDED, "congestion_osu", *_COLLECTIVES), _OFF_ON, since=(7, 5), words=lambda value: ("-I",)
     ),
 )

@@ -41,7 +41,7 @@ REFUSED = {
     "imb4.0-two-singletons-interleaved": "refused to run a benchmark on this number of processes",
     "imb-nbc-2018-check-error": "wrong data",
     "osu532-iallgather": "OSU 5.3.2 is not known; read are 5.6 to 7.5",
-    "imb-ucx-warn-inside-table": "line 36: .* is not a line of IMB",
+    "imb-ucx-warn-inside-table": "line 36: .* does not belong there",
     "imb-openfabrics-warning-inside": "line 31: ",
 }
 OSU, IMB = golden("osu/osu-7.2-mpich-n2-latency.txt"), golden("imb-mpi1-2021.11-n2-mpich.txt")

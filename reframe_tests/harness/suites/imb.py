@@ -1,0 +1,854 @@
+"""Intel MPI Benchmarks, all eight binaries for memory of the host, 2018 to 2021.11: rows, plans, command line, reader.
+
+Names, rank rules and reductions of the rows are those of the suite's own tables (src_cpp/*/*_benchmark.cpp, src_c/P2P/*.c; for
+2018 src/IMB_bnames_*.h), columns those of IMB_print_header in src_c/IMB_output.c and init_flags in MT_benchmark.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..vocabulary import BadInput, NotMeasured
+from . import traffic
+from .benchmark import (
+    ELEMENT,
+    EVERY_MESSAGE,
+    NOTHING_SURE,
+    SERIES,
+    SINGLE,
+    SIZELESS,
+    SMALL,
+    STREAM,
+    Benchmark,
+    by_name,
+    doubling_sizes,
+    find,
+)
+from .model import BenchmarkPackage, Group, KeyFigure, Offer, Probe, Programs, Run, Suite
+from .options import ALIKE, PRINTED, SuiteOption, read_lengths
+from .plans import Plan, SizeRange, at_levels
+from .records import ROW_LIKE, OutputError, Record
+
+#: Name of the suite.
+NAME = "imb"
+
+KIB, MIB = 1 << 10, 1 << 20
+Gates = Mapping[str, tuple[int | None, ...]]
+
+# Column layouts, in printed order.
+TIME_AND_BANDWIDTH = ("latency_us", "bandwidth_mb_per_s")
+TIME_RANGE = ("t_min_us", "t_max_us", "t_avg_us")
+TIME_RANGE_AND_BANDWIDTH = (*TIME_RANGE, "bandwidth_mb_per_s")
+BANDWIDTH_AND_RATE = ("bandwidth_mb_per_s", "message_rate_per_s")
+TIME_BANDWIDTH_RATE = ("latency_us", *BANDWIDTH_AND_RATE)
+OVERLAP = ("t_ovrl_us", "t_pure_us", "t_cpu_us", "overlap_percent")
+
+# Gated sizes: what applications' small messages look like, the middle where protocols change, and the plateau.
+# 32 B and 1 MiB are the sizes the Kiviat charts of the literature compare MPI libraries at.
+PAIR_GATES: Gates = {"latency_us": (0, 8, 1 * KIB), "bandwidth_mb_per_s": (64 * KIB, MIB, 4 * MIB)}
+RING_GATES: Gates = {"t_max_us": (0, 8), "bandwidth_mb_per_s": (64 * KIB, MIB, 4 * MIB)}
+WINDOW_GATES: Gates = {"message_rate_per_s": (8,), "bandwidth_mb_per_s": (64 * KIB, MIB)}
+COLLECTIVE_GATES: Gates = {"t_max_us": (32, 4 * KIB, 64 * KIB, MIB)}
+OVERLAP_GATES: Gates = {"t_ovrl_us": (32, 4 * KIB, 64 * KIB, MIB)}
+SYNC_GATES: Gates = {"t_max_us": (None,)}
+SYNC_OVERLAP_GATES: Gates = {"t_ovrl_us": (None,)}
+
+#: Modes of IMB-EXT and IMB-IO, in the order they run: completed together, and each before the next.
+AGGREGATE_FIRST = ("aggregate", "non-aggregate")
+
+WINDOW_OPTION = ("-window_size", str(traffic.WINDOW))
+#: IMB 2021.1 made the window of Uniband and Biband an option (src_cpp/MPI1/MPI1_suite.cpp).
+WINDOW_OPTION_SINCE = (2021, 1)
+
+
+def _kind(
+    binary: str, group: str, ranks: str, quantities: tuple[str, ...], gates: Gates, **common: Any
+) -> Callable[..., list[Benchmark]]:
+    """Rows of one kind: of their names, in one text, their bound, and what more they are."""
+    own = {"binary": binary, "group": group, "ranks": ranks, "quantities": quantities, "gated_sizes": gates, **common}
+    return lambda names, bound, **more: [Benchmark(name, NAME, traffic=bound, **{**own, **more}) for name in names.split()]
+
+
+def _mpi1() -> list[Benchmark]:
+    pair = _kind("IMB-MPI1", "p2p", "pair", TIME_AND_BANDWIDTH, PAIR_GATES, directions=1, line_rate_from_bytes=4 * MIB)
+    # One neighbour of the first and of the last rank of each node is on another node.
+    ring = _kind("IMB-MPI1", "transfer", "all", TIME_RANGE_AND_BANDWIDTH, RING_GATES, crossing=0)
+    newer: dict[str, Any] = {"newer_options": WINDOW_OPTION, "options_since": WINDOW_OPTION_SINCE}
+    window = _kind("IMB-MPI1", "transfer", "even", BANDWIDTH_AND_RATE, WINDOW_GATES, summed=True, **newer)
+    collective = _kind("IMB-MPI1", "collectives", "all", TIME_RANGE, COLLECTIVE_GATES, crossing=0)
+    sources = "PingPongSpecificSource PingPongAnySource PingPingSpecificSource PingPingAnySource"
+    return [
+        *pair("PingPong", traffic.both_ways, cascade=(SINGLE, SMALL)),
+        *pair("PingPing", traffic.both_ways),
+        *pair(sources, traffic.both_ways, group="p2p_sources"),
+        *ring("Sendrecv", traffic.every_rank_once),
+        *ring("Exchange", traffic.every_rank_twice),
+        *window("Uniband", traffic.window_one_way, directions=1, cascade=(STREAM,)),
+        *window("Biband", traffic.window_both_ways, directions=2),
+        *collective("Bcast", traffic.one_per_other_rank),
+        *collective("Reduce", traffic.one_per_other_rank, reduction=True),
+        *collective("Allreduce", traffic.every_rank_receives, reduction=True),
+        *collective("Reduce_local", traffic.nothing, reduction=True, since=(2019, 2)),
+        *collective("Barrier", traffic.nothing, sizes=SIZELESS, gated_sizes=SYNC_GATES),
+        *collective("Allgather Allgatherv", traffic.all_to_all, crossing=1),
+        *collective("Gather Gatherv Scatter Scatterv", traffic.one_per_other_rank, crossing=1),
+        *collective("Alltoall Alltoallv", traffic.all_to_all, crossing=2),
+        *collective("Reduce_scatter", traffic.one_per_other_rank, reduction=True),
+        *collective("Reduce_scatter_block", traffic.one_per_other_rank, reduction=True, since=(2019, 1)),
+    ]
+
+
+def _p2p() -> list[Benchmark]:
+    # Bandwidth and rate count all messages of all ranks over the slowest rank's time (imb_p2p_*.c).
+    # Partners of PingPong and PingPing are half of all ranks apart, so on different nodes.
+    row = _kind("IMB-P2P", "p2p_pairs", "all", TIME_BANDWIDTH_RATE, PAIR_GATES, since=(2019, 2), crossing=NOTHING_SURE)
+    every = {"ranks": "even_only", "crossing": EVERY_MESSAGE}
+    stencil = {"since": (2019, 6)}
+    return [
+        *row("PingPong", traffic.every_rank_once, directions=1, **every),
+        *row("PingPing", traffic.every_rank_once, directions=2, **every),
+        *row("Unirandom", traffic.every_rank_once),
+        *row("Birandom", traffic.every_rank_twice),
+        *row("Corandom", traffic.every_rank_once),
+        *row("SendRecv_Replace", traffic.every_rank_once, since=(2021, 1), crossing=0),
+        *row("Stencil2D", traffic.every_rank_four_times, ranks="grid2d", min_ranks=4, **stencil),
+        *row("Stencil3D", traffic.every_rank_six_times, ranks="grid3d", min_ranks=8, **stencil),
+    ]
+
+
+def _nbc() -> list[Benchmark]:
+    overlap = _kind("IMB-NBC", "nonblocking", "all", OVERLAP, OVERLAP_GATES, crossing=0)
+    alone = _kind("IMB-NBC", "nonblocking_pure", "all", TIME_RANGE, COLLECTIVE_GATES, crossing=0)
+
+    def both(names: str, bound: traffic.Bound, **more: Any) -> list[Benchmark]:
+        """Each benchmark with its overlap, and the pure form that times the call alone."""
+        sync = "sizes" in more
+        return [
+            row
+            for name in names.split()
+            for row in (
+                *overlap(name, bound, **more, **({"gated_sizes": SYNC_OVERLAP_GATES} if sync else {})),
+                *alone(f"{name}_pure", bound, **more, **({"gated_sizes": SYNC_GATES} if sync else {})),
+            )
+        ]
+
+    return [
+        *both("Ibcast", traffic.one_per_other_rank),
+        *both("Iallgather Iallgatherv", traffic.all_to_all, crossing=1),
+        *both("Igather Igatherv Iscatter Iscatterv", traffic.one_per_other_rank, crossing=1),
+        *both("Ialltoall Ialltoallv", traffic.all_to_all, crossing=2),
+        *both("Ireduce", traffic.one_per_other_rank, reduction=True),
+        # In 2018 its clock begins with the time of day, which is what it prints, and computes that long (IMB_reduce_scatter.c).
+        *both("Ireduce_scatter", traffic.one_per_other_rank, reduction=True, since=(2019, 0)),
+        *both("Iallreduce", traffic.every_rank_receives, reduction=True),
+        *both("Ibarrier", traffic.nothing, sizes=SIZELESS),
+    ]
+
+
+def _rma() -> list[Benchmark]:
+    # Non-aggregate: each access is completed before the next; aggregate: all are completed together.
+    modes = {"variants": ("non-aggregate", "aggregate")}
+    pair = _kind("IMB-RMA", "one_sided", "pair", TIME_AND_BANDWIDTH, PAIR_GATES, **modes)
+    element = _kind("IMB-RMA", "one_sided", "pair", TIME_AND_BANDWIDTH, {}, **modes)
+    one = _kind("IMB-RMA", "one_sided", "all", TIME_AND_BANDWIDTH, PAIR_GATES, crossing=1)
+    every = _kind("IMB-RMA", "one_sided", "all", TIME_RANGE, COLLECTIVE_GATES)
+    return [
+        *pair("Unidir_put Unidir_get", traffic.one_way),
+        *pair("Bidir_put Bidir_get", traffic.both_ways),
+        *pair("Put_local Get_local", traffic.one_way, group="one_sided_local"),
+        *one("Put_all_local Get_all_local", traffic.one_per_other_rank, group="one_sided_local"),
+        *one("One_put_all One_get_all", traffic.one_per_other_rank),
+        *every("All_put_all All_get_all", traffic.all_to_all, crossing=2),
+        *every("Exchange_put Exchange_get", traffic.every_rank_twice, crossing=0),
+        *element("Accumulate Get_accumulate", traffic.one_way, reduction=True),
+        *element("Fetch_and_op", traffic.one_way, sizes=ELEMENT, reduction=True),
+        *element("Compare_and_swap", traffic.one_way, sizes=ELEMENT),
+        *element("Truly_passive_put", traffic.one_way, quantities=("t_pure_us", "t_ovrl_us"), variants=("",)),
+    ]
+
+
+def _mt() -> list[Benchmark]:
+    # The printed size is that of one thread's message times the threads, so the bounds hold as they are. All partners are
+    # half of all ranks apart (set_stride), so on different nodes.
+    row = _kind("IMB-MT", "threads", "all", TIME_RANGE_AND_BANDWIDTH, {}, since=(2019, 0))
+    rate = _kind("IMB-MT", "threads", "even", ("t_avg_us", *BANDWIDTH_AND_RATE), {}, since=(2019, 0))
+    collective = _kind("IMB-MT", "threads", "all", TIME_RANGE, {"t_max_us": (64 * KIB,)}, since=(2019, 0), crossing=0)
+    return [
+        *row("PingPongMT PingPingMT", traffic.pairs_both_ways, ranks="even"),
+        *row("SendRecvMT", traffic.every_rank_once),
+        *row("ExchangeMT", traffic.every_rank_twice),
+        *rate("UniBandMT", traffic.window_one_way),
+        *rate("BiBandMT", traffic.window_both_ways),
+        *collective("BarrierMT", traffic.nothing, sizes=SIZELESS, gated_sizes=SYNC_GATES),
+        *collective("BcastMT ReduceMT", traffic.one_per_other_rank),
+        *collective("AllReduceMT", traffic.every_rank_receives),
+    ]
+
+
+def _ext() -> list[Benchmark]:
+    """One-sided communication between fences (IMB_ones_unidir.c, IMB_ones_bidir.c, IMB_ones_accu.c, IMB_window.c)."""
+    pair = _kind("IMB-EXT", "active_target", "pair", TIME_AND_BANDWIDTH, PAIR_GATES, variants=AGGREGATE_FIRST)
+    every = _kind("IMB-EXT", "active_target", "all", TIME_RANGE, COLLECTIVE_GATES, variants=AGGREGATE_FIRST)
+    return [
+        *pair("Unidir_Put Unidir_Get", traffic.one_way),
+        *pair("Bidir_Put Bidir_Get", traffic.both_ways),
+        *every("Window", traffic.nothing, gated_sizes={"t_max_us": (4 * KIB,)}, variants=("",)),
+        # Each rank adds to rank 0, which adds its own.
+        *every("Accumulate", traffic.one_per_other_rank, reduction=True, crossing=0),
+    ]
+
+
+def _mpi4() -> list[Benchmark]:
+    """The persistent form of each nonblocking collective: the same columns, data and bounds (MPI4_benchmark.cpp)."""
+
+    def persistent(name: str) -> str:
+        operation, pure, _ = name.removeprefix("I").partition("_pure")
+        return f"{operation.capitalize()}_persist{pure}"
+
+    return [replace(row, name=persistent(row.name), binary="IMB-MPI4", group="persistent") for row in _nbc()]
+
+
+def _io() -> list[Benchmark]:
+    """Files, by the means of MPI: one rank alone (S), all at once (P), all together (C) (IO_benchmark.cpp).
+
+    The processes write to a file system and send nothing that is sure to go over the fabric. Nonblocking ones and reads know
+    one mode only.
+    """
+    rows: list[Benchmark] = []
+    for kind, ranks, columns, pointers in (
+        ("S", "one", TIME_AND_BANDWIDTH, "Indv Expl"),
+        ("P", "all", TIME_RANGE_AND_BANDWIDTH, "Indv Shared Priv Expl"),
+        ("C", "all", TIME_RANGE_AND_BANDWIDTH, "Indv Shared Expl"),
+    ):
+        access = _kind("IMB-IO", "file_io", ranks, columns, {"bandwidth_mb_per_s": (64 * KIB,)}, min_ranks=1)
+        alone = {"variants": ("aggregate",)}
+        nonblocking = {"quantities": OVERLAP, "gated_sizes": {"t_ovrl_us": (64 * KIB,)}, **alone}
+        for what, modes in (("Write", {"variants": AGGREGATE_FIRST}), ("Read", alone)):
+            for pointer in pointers.split():
+                rows += access(f"{kind}_{what}_{pointer}", traffic.nothing, **modes)
+                rows += access(f"{kind}_I{what}_{pointer}", traffic.nothing, **nonblocking)
+    opened = _kind("IMB-IO", "file_io", "all", TIME_RANGE, SYNC_GATES, min_ranks=1, sizes=SIZELESS)
+    return [*rows, *opened("Open_Close", traffic.nothing)]
+
+
+#: Every benchmark of the eight binaries, in the order their groups run them.
+ROWS: tuple[Benchmark, ...] = (*_mpi1(), *_p2p(), *_nbc(), *_rma(), *_mt(), *_ext(), *_mpi4(), *_io())
+
+
+# How groups are run.
+
+# Up to the size from which a pair is held against the line rate, at every level.
+_PAIR = at_levels(SizeRange((18, 22), 200, 8), SizeRange((0, 22), 1000, 40), SizeRange((0, 22), 2000, 80))
+_RING = {**_PAIR, "smoke": SizeRange((18, 20), 200, 8)}
+# One repetition is a window of 64 messages, so 4 MiB would be 256 MiB per repetition.
+_WINDOW = at_levels(SizeRange((14, 16), 20, 1), SizeRange((0, 20), 40, 1), SizeRange((0, 22), 200, 4))
+_COLLECTIVE = at_levels(SizeRange((10, 12), 50, 2), SizeRange((0, 22), 500, 16), SizeRange((0, 22), 1000, 40))
+_FAN = at_levels(SizeRange((10, 12), 50, 1), SizeRange((0, 22), 200, 8), SizeRange((0, 22), 500, 16))
+_SLOW = at_levels(SizeRange((10, 12), 20, 1), SizeRange((0, 22), 100, 4), SizeRange((0, 22), 200, 8))
+# IMB-MT makes the same repetitions at every size.
+_THREADS = at_levels(SizeRange((10, 12), 20, 1), SizeRange((0, 16), 50, 8), SizeRange((0, 18), 100, 64))
+# Files: each size has a file of its own, and in one mode every access is forced to the file system.
+_FILES = at_levels(SizeRange((15, 16), 5, 1), SizeRange((10, 20), 20, 4), SizeRange((10, 22), 50, 16))
+
+
+def _plan(name: str, group: str, starts: str, ranges: Mapping[str, SizeRange], **more: Any) -> Plan:
+    """One launch of the benchmarks of a group whose names begin so, in the order of the rows."""
+    chosen = [row for row in ROWS if row.group == group and row.name.startswith(tuple(starts.split()))]
+    return Plan(name, chosen[0].binary, tuple(row.name for row in chosen), ranges, **more)
+
+
+#: Group to what it measures and its invocations.
+GROUPS: Mapping[str, Group] = {
+    "p2p": Group(
+        "Latency and bandwidth between one pair of ranks (IMB-MPI1 PingPong, PingPing)",
+        (_plan("pair", "p2p", "Ping", _PAIR),),
+    ),
+    "transfer": Group(
+        "All ranks transfer at the same time (IMB-MPI1 Sendrecv, Exchange, Uniband, Biband)",
+        (_plan("ring", "transfer", "Sendrecv Exchange", _RING), _plan("window", "transfer", "Uniband Biband", _WINDOW)),
+    ),
+    "collectives": Group(
+        "Blocking collectives (IMB-MPI1)",
+        (
+            Plan("rooted", "IMB-MPI1", ("Bcast", "Reduce", "Allreduce", "Reduce_local", "Barrier"), _COLLECTIVE),
+            _plan("fan", "collectives", "Allgather Gather Scatter Alltoall Reduce_scatter", _FAN, fan=True),
+        ),
+        collective=True,
+    ),
+    "p2p_pairs": Group(
+        "Pairs, random partners and stencils over all ranks (IMB-P2P)",
+        (_plan("pairs", "p2p_pairs", "Ping Uni Bi Co Send Stencil", _COLLECTIVE),),
+    ),
+    "nonblocking": Group(
+        "Nonblocking collectives and their overlap with computation (IMB-NBC)",
+        (
+            Plan("overlap_rooted", "IMB-NBC", ("Ibcast", "Ireduce", "Iallreduce", "Ibarrier"), _SLOW),
+            _plan("overlap_fan", "nonblocking", "Iallgather Igather Iscatter Ialltoall Ireduce_scatter", _SLOW, fan=True),
+        ),
+        collective=True,
+    ),
+    "one_sided": Group(
+        "One-sided communication with passive targets (IMB-RMA)",
+        (
+            _plan("passive_pair", "one_sided", "Unidir Bidir Accumulate Get_accumulate Fetch Compare Truly", _SLOW),
+            _plan("passive_all", "one_sided", "One_ All_ Exchange_", _SLOW),
+        ),
+        one_sided=True,
+    ),
+    "threads": Group(
+        "Several threads of a rank communicating at the same time (IMB-MT)",
+        (_plan("threads2", "threads", "Ping Send Ex Uni Bi B R A", _THREADS, threads=2, env={"OMP_NUM_THREADS": "2"}),),
+        collective=True,
+    ),
+    "nonblocking_pure": Group(
+        "Nonblocking collectives without computation (IMB-NBC)",
+        (
+            _plan("pure_rooted", "nonblocking_pure", "Ibcast Ireduce_pure Iallreduce Ibarrier", _SLOW),
+            _plan("pure_fan", "nonblocking_pure", "Iallgather Igather Iscatter Ialltoall Ireduce_scatter", _SLOW, fan=True),
+        ),
+        collective=True,
+    ),
+    "p2p_sources": Group(
+        "One pair of ranks, received from a named or from any source (IMB-MPI1)",
+        (_plan("sources", "p2p_sources", "PingP", _PAIR),),
+    ),
+    "one_sided_local": Group(
+        "One-sided communication until it is complete at the origin (IMB-RMA)",
+        (
+            _plan("local_pair", "one_sided_local", "Put_local Get_local", _SLOW),
+            _plan("local_all", "one_sided_local", "Put_all_local Get_all_local", _SLOW),
+        ),
+        one_sided=True,
+    ),
+    "active_target": Group(
+        "One-sided communication between fences (IMB-EXT)",
+        (
+            _plan("fence_pair", "active_target", "Unidir Bidir", _SLOW),
+            _plan("fence_all", "active_target", "Window Accumulate", _SLOW),
+        ),
+        one_sided=True,
+    ),
+    "persistent": Group(
+        "Persistent collectives and their overlap with computation (IMB-MPI4)",
+        (
+            _plan("persistent_rooted", "persistent", "Bcast Reduce_persist Allreduce Barrier", _SLOW),
+            _plan("persistent_fan", "persistent", "Allgather Gather Scatter Alltoall Reduce_scatter", _SLOW, fan=True),
+        ),
+        collective=True,
+    ),
+    "file_io": Group(
+        "Files written and read through MPI (IMB-IO)",
+        (
+            _plan("file_single", "file_io", "S_", _FILES),
+            _plan("file_parallel", "file_io", "P_", _FILES),
+            _plan("file_collective", "file_io", "C_", _FILES),
+            _plan("file_open", "file_io", "Open_Close", _FILES),
+        ),
+        collective=True,
+        files=True,
+    ),
+}
+
+
+# Command lines.
+
+
+def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
+    """Sizes a row prints for the arguments of a plan; reductions are of floats, 4 bytes each."""
+    if row.sizes == SIZELESS:
+        return (None,)
+    if row.sizes == ELEMENT:
+        return (4,)
+    first, largest = 1 << size_range.log2[0], 1 << size_range.log2[1]
+    if plan.binary == "IMB-P2P":
+        return doubling_sizes(first, largest, zero=not size_range.log2[0])
+    if plan.binary == "IMB-MT":  # what all threads of a rank send together
+        return tuple(size * plan.threads for size in doubling_sizes(first, largest, zero=False))
+    if plan.binary == "IMB-EXT":  # counts in elements whatever it sends, and begins with one (helper_init_scope)
+        return doubling_sizes(4, largest, unit=4)
+    return doubling_sizes(first, largest, unit=4 if row.reduction else 1)
+
+
+def arguments(run: Run) -> list[str]:
+    """Sizes and repetitions, options, benchmarks (IMB User Guide, "Command-line Control")."""
+    size_range, ranks, nodes, chosen = run.size_range, run.ranks, run.nodes, run.chosen
+    smallest, largest = size_range.log2
+    if run.plan.binary == "IMB-P2P":
+        # `max` alone starts with 0 and 1 byte; `min:max` has no zero. The pause of 0.1 s around a size is cut to 1 ms.
+        logs = f"{smallest}:{largest}" if smallest else str(largest)
+        own = ["-msglog", logs, "-iter", f"{size_range.count},{size_range.volume_mib}", "-pause", "1000"]
+    elif run.plan.binary == "IMB-MT":
+        # Counts are of bytes, per thread, and repetitions the same at every size, those the largest allows (MT_suite.cpp).
+        threads = run.plan.threads
+        repeat = min(size_range.count, max(1, (size_range.volume_mib << 20) // (threads << largest)))
+        counts = ",".join(str(1 << log) for log in range(smallest, largest + 1))
+        own = ["-thread_level", "multiple" if threads > 1 else "single", "-datatype", "char"]
+        own += ["-count", counts, "-repeat", str(repeat), "-warmup", "5"]
+    else:
+        pairs = all(row.ranks == "pair" for row in run.rows)
+        # Pairs take two ranks anyway, but IMB from 2019 on leaves Fetch_and_op and Compare_and_swap out, without a word, when
+        # npmin is larger (helper_init_scope). Lengths of a file are cut at the largest of -msglog.
+        fewest = chosen.get("npmin") or str(min(ranks, 2) if pairs else ranks)
+        own = ["-npmin", fewest, "-msglog", f"{0 if 'lengths' in chosen else smallest}:{largest}"]
+        # The third number is for the non-aggregate mode, which otherwise makes 100 repetitions.
+        own += ["-iter", f"{size_range.count},{size_range.volume_mib},{size_range.count}", "-time", str(run.secs)]
+        if "map" not in chosen and pairs and nodes > 1 and ranks > nodes:
+            # Ranks fill the nodes in blocks: without a map, the pair would be two neighbours on the first node.
+            own += ["-map", f"{ranks // nodes}x{nodes}"]
+    return [*own, *run.options, *run.names]
+
+
+# What IMB 2021.11 offers: its binaries and the benchmarks they list.
+
+_GPU = "measures memory of accelerators (built with GPU_ENABLE=1)"
+_HALO = "a demonstration (ndim_halo_benchmark) that the Makefile builds neither by default nor by a target of its own"
+
+_OFFERED: Mapping[str, str] = {
+    "IMB-MPI1": (
+        "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Biband Exchange Gather Gatherv PingPing "
+        "PingPingAnySource PingPingSpecificSource PingPong PingPongAnySource PingPongSpecificSource Reduce Reduce_local "
+        "Reduce_scatter Reduce_scatter_block Scatter Scatterv Sendrecv Uniband"
+    ),
+    "IMB-NBC": (
+        "Iallgather Iallgather_pure Iallgatherv Iallgatherv_pure Iallreduce Iallreduce_pure Ialltoall Ialltoall_pure "
+        "Ialltoallv Ialltoallv_pure Ibarrier Ibarrier_pure Ibcast Ibcast_pure Igather Igather_pure Igatherv Igatherv_pure "
+        "Ireduce Ireduce_pure Ireduce_scatter Ireduce_scatter_pure Iscatter Iscatter_pure Iscatterv Iscatterv_pure"
+    ),
+    "IMB-RMA": (
+        "Accumulate All_get_all All_put_all Bidir_get Bidir_put Compare_and_swap Exchange_get Exchange_put Fetch_and_op "
+        "Get_accumulate Get_all_local Get_local One_get_all One_put_all Put_all_local Put_local Truly_passive_put Unidir_get "
+        "Unidir_put"
+    ),
+    "IMB-MT": ("AllReduceMT BarrierMT BcastMT BiBandMT ExchangeMT PingPingMT PingPongMT ReduceMT SendRecvMT UniBandMT"),
+    "IMB-P2P": ("PingPong PingPing Unirandom Birandom Corandom Stencil2D Stencil3D SendRecv_Replace"),
+    "IMB-EXT": ("Accumulate Bidir_Get Bidir_Put Unidir_Get Unidir_Put Window"),
+    "IMB-IO": (
+        "C_IRead_Expl C_IRead_Indv C_IRead_Shared C_IWrite_Expl C_IWrite_Indv C_IWrite_Shared C_Read_Expl C_Read_Indv "
+        "C_Read_Shared C_Write_Expl C_Write_Indv C_Write_Shared Open_Close P_IRead_Expl P_IRead_Indv P_IRead_Priv "
+        "P_IRead_Shared P_IWrite_Expl P_IWrite_Indv P_IWrite_Priv P_IWrite_Shared P_Read_Expl P_Read_Indv P_Read_Priv "
+        "P_Read_Shared P_Write_Expl P_Write_Indv P_Write_Priv P_Write_Shared S_IRead_Expl S_IRead_Indv S_IWrite_Expl "
+        "S_IWrite_Indv S_Read_Expl S_Read_Indv S_Write_Expl S_Write_Indv"
+    ),
+    "IMB-MPI4": (
+        "Bcast_persist Bcast_persist_pure Allgather_persist Allgather_persist_pure Allgatherv_persist "
+        "Allgatherv_persist_pure Gather_persist Gather_persist_pure Gatherv_persist Gatherv_persist_pure Scatter_persist "
+        "Scatter_persist_pure Scatterv_persist Scatterv_persist_pure Alltoall_persist Alltoall_persist_pure "
+        "Alltoallv_persist Alltoallv_persist_pure Reduce_persist Reduce_persist_pure Reduce_scatter_persist "
+        "Reduce_scatter_persist_pure Allreduce_persist Allreduce_persist_pure Barrier_persist Barrier_persist_pure"
+    ),
+}
+
+OFFER = Offer(
+    "2021.11",
+    "`IMB-* -list` of a build of the release (IMB-P2P: `-help`), and its Makefile",
+    {program: tuple(names.split()) for program, names in _OFFERED.items()},
+    {_GPU: ("IMB-MPI1-GPU", "IMB-RMA-GPU"), _HALO: ("IMB-HALO",)},
+)
+
+
+# Options that may be set, by the names of the programs' arguments (IMB User Guide, "Command-line Control").
+
+#: Arguments that each program of 2021.11 accepts (``-help``; src_cpp/EXT, IO, MPI4), without those that the plan
+#: sets: benchmarks, sizes, types, repetitions. IMB-P2P ignores what it does not know, and would give numbers a wrong name.
+_COMMON = "npmin multi off_cache iter_policy mem msglen map imb_barrier warm_up msg_pause thread_level"
+_ACCEPTED: Mapping[str, str] = {
+    "IMB-MPI1": f"{_COMMON} root_shift sync window_size contig_type",
+    "IMB-NBC": f"{_COMMON} root_shift sync",
+    "IMB-MPI4": f"{_COMMON} root_shift sync",
+    "IMB-RMA": f"{_COMMON} root_shift sync aggregate_mode",
+    "IMB-EXT": f"{_COMMON} aggregate_mode",
+    "IMB-IO": f"{_COMMON} aggregate_mode",
+    "IMB-MT": "window_size barrier malloc_align malloc_algo",
+    "IMB-P2P": "msglen msgrd msgwr",
+}
+_ROOTED = ("collectives", "nonblocking", "nonblocking_pure", "persistent")
+
+
+def _option(argument: str, *, name: str = "", groups: Sequence[str] = (), **more: Any) -> SuiteOption:
+    """An option that becomes an argument and its value, for the groups all of whose programs accept it."""
+    takes = (name for name, group in GROUPS.items() if all(argument in _ACCEPTED[each.binary].split() for each in group.plans))
+    more = {"pattern": r"-?[0-9]+|[A-Za-z0-9][A-Za-z0-9_.]*", "words": lambda value: (f"-{argument}", value), **more}
+    return SuiteOption(name or argument, groups=tuple(groups or takes), **more)
+
+
+def _groups_of_pairs(row: Benchmark, value: str, ranks: int) -> Benchmark:
+    """Pairs that run side by side: of all together (0), or each for itself (1) (IMB_output.c).
+
+    What one of several pairs gets says nothing sure about a link.
+    """
+    groups = ranks // 2
+    if groups < 2:
+        raise NotMeasured(f"multi={value} needs at least 4 ranks, two pairs side by side; there are {ranks}")
+    if value == "1":
+        return replace(row, variants=tuple(f"group={number}" for number in range(groups)), directions=0)
+    times = tuple(name for each in row.quantities for name in (TIME_RANGE if each == "latency_us" else (each,)))
+    gates = {"t_max_us" if name == "latency_us" else name: sizes for name, sizes in row.gated_sizes.items()}
+    return replace(row, quantities=times, gated_sizes=gates, directions=0)
+
+
+def _mapped(row: Benchmark, value: str, ranks: int) -> Benchmark:
+    first, second = map(int, value.split("x"))
+    if first * second != ranks:
+        raise NotMeasured(f"map={value} lays out {first * second} ranks; there are {ranks}")
+    return row
+
+
+def _lengths(row: Benchmark, path: str) -> tuple[int, ...]:
+    unit = 4 if row.reduction or row.binary == "IMB-EXT" else 1
+    return tuple(-(-length // unit) * unit for length in read_lengths(path))
+
+
+def _with_lengths(row: Benchmark, path: str, ranks: int) -> Benchmark | None:
+    if row.sizes != SERIES:
+        return None
+    sizes = _lengths(row, path)
+    if len(set(sizes)) < len(sizes):
+        raise NotMeasured(f"two lengths of {path} are one size of {row.name}, whose elements have 4 bytes")
+    return row
+
+
+def _on_more_ranks(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
+    """The row on each number of ranks: npmin, twice as many, ..., all (helper_init_scope, from 2019 on).
+
+    What a part of them gets says nothing about a link.
+    """
+    if row.ranks in ("pair", "one"):
+        return None
+    odd = row.ranks == "even"
+    last = ranks - ranks % 2 if odd else ranks
+    series = [min(last, int(value) + int(value) % 2 if odd else int(value))]
+    while series[-1] < last:
+        series.append(min(2 * series[-1], last))
+    if len(series) < 2:
+        raise NotMeasured(f"npmin={value} leaves {row.name} one number of ranks, all {ranks}; ask for fewer")
+    variants = (",".join(filter(None, (mode, f"ranks={count}"))) for count in series for mode in row.variants)
+    return replace(row, variants=tuple(variants), directions=0)
+
+
+def _in_one_mode(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
+    mode = value.replace("_", "-")
+    return replace(row, variants=(mode,)) if len(row.variants) > 1 and mode in row.variants else None
+
+
+def _with_window(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
+    """Uniband and Biband, also those of threads, whose default is the window of the others."""
+    if row.traffic not in (traffic.window_one_way, traffic.window_both_ways):
+        return None
+    return replace(row, newer_options=(WINDOW_OPTION[0], value), traffic=traffic.with_window(row.traffic, int(value)))
+
+
+#: Options that change what must be printed, or what must be sent.
+_CHANGING = (
+    _option(
+        "npmin",
+        groups=[name for name in GROUPS if name not in ("p2p", "p2p_sources", "p2p_pairs", "threads")],
+        pattern=r"[1-9][0-9]{0,5}",
+        shape="the smallest number of ranks",
+        since=(2019,),
+        apart=PRINTED,
+        words=lambda value: (),
+        change=_on_more_ranks,
+        example="2",
+    ),
+    _option(
+        "aggregate_mode",
+        default="multi",
+        values=("multi", "aggregate", "non_aggregate"),
+        since=(2019,),
+        apart=ALIKE,
+        change=_in_one_mode,
+    ),
+    _option(
+        "window_size",
+        name="imb_window",
+        groups=("transfer", "threads"),
+        pattern=r"[1-9][0-9]{0,3}",
+        shape="a number of messages up to 9999",
+        since=WINDOW_OPTION_SINCE,
+        words=lambda value: (),
+        change=_with_window,
+    ),
+    _option("multi", groups=("p2p",), values=("0", "1"), change=_groups_of_pairs),
+    _option(
+        "map",
+        groups=("p2p", *_ROOTED),
+        pattern=r"[1-9][0-9]{0,5}x[1-9][0-9]{0,5}",
+        shape="PxQ, whose product is the number of ranks",
+        change=_mapped,
+    ),
+    _option(
+        "msglen",
+        name="lengths",
+        pattern=r"/\S*",
+        shape="the absolute path, without a blank, of a file with one length in bytes in each line",
+        apart=ALIKE,
+        change=_with_lengths,
+        sizes=_lengths,
+        resolve=lambda path: "+".join(map(str, read_lengths(path))),
+    ),
+    _option("sync", name="rank_sync"),  # OSU has another option of this name
+)
+_DESCRIBED = ["npmin", "aggregate_mode", "window_size", "multi", "map", "msglen", "sync"]
+OPTIONS = (
+    *_CHANGING,
+    *(_option(each) for each in dict.fromkeys(" ".join(_ACCEPTED.values()).split()) if each not in _DESCRIBED),
+)
+
+
+# Outputs: src_c/IMB_g_info.c, IMB_output.c, MT_suite.cpp and MT_benchmark.hpp, print_main_header (imb_p2p.c).
+
+#: Part that the title names to the program that prints it.
+_PROGRAMS: Mapping[str, str] = {
+    **{"MPI-1 part": "IMB-MPI1", "MPI-NBC part": "IMB-NBC", "MPI-RMA part": "IMB-RMA", "IMB-P2P part": "IMB-P2P"},
+    **{"MT part": "IMB-MT", "MPI-2 part": "IMB-EXT", "MPI-4 part": "IMB-MPI4", "MPI-IO part": "IMB-IO"},
+}
+#: IMB-IO ends its title with an ``n`` and the rule below in the same line (``partn`` in src_c/IMB_g_info.c).
+_TITLE = re.compile(r"^[ \t]*# +Intel ?\(R\) MPI Benchmarks ([^,\n]+), (.+?)(?:(?<=part)n#-+)?[ \t\r]*$", re.MULTILINE)
+#: Printed by all but IMB-MT, which prints title, tables and nothing else.
+LAST_LINE = "# All processes entering MPI_Finalize"
+_LAST = re.compile(rf"^[ \t]*{LAST_LINE}[ \t\r]*$", re.MULTILINE)
+_CHECKED = (
+    r"[ \t]*(?:!{4} +ALL BENCHMARKS SUCCESSFUL !{4}|# of calls to IMB_v_alloc / IMB_v_free match on all processes)?[ \t\r]*\n"
+)
+_HEAD = re.compile(r"(?:[ \t]*(?:#.*|\r)?\n)*")
+_TABLE = re.compile(
+    r"[ \t]*# Benchmarking (?:Multi-)?(?P<name>\w+)(?: \((?P<grid>[0-9]+(?: x [0-9]+){1,2})\))?[ \t\r]*\n"
+    r"(?P<head>(?:[ \t]*#(?!bytes|repetitions).*\n|[ \t\r]*\n)*)"
+    r"(?P<titles>[ \t]*(?:Group|#bytes|#repetitions)\b.*\n)"
+    r"(?P<rows>(?:(?:[ \t\r]*\n)?[ \t]*[0-9].*\n)+)"
+    rf"(?:#-{{20,}}[ \t\r]*\n|{_CHECKED})*"
+)
+_STARTS = re.compile(r"^[ \t]*# Benchmarking ", re.MULTILINE)
+_RANKS = re.compile(
+    r"^[ \t]*# (?:#processes = (?P<ranks>[0-9]{1,9})(?: \(threads: (?P<threads>[0-9]+)\)|; rank order \(rowwise\):)?"
+    r"|\( (?P<groups>[1-9][0-9]{0,8}) groups of (?P<each>[0-9]{1,9}) processes each running simultaneous \))[ \t\r]*$",
+    re.MULTILINE,
+)
+_MODE = re.compile(r"^[ \t]*# +MODE: ((?:NON-)?AGGREGATE)[ \t\r]*$", re.MULTILINE)
+_CALL = re.compile(r"^# Calling sequence was:[ \t\r]*\n(?:[ \t\r]*#?[ \t\r]*\n)*# *(\S.*(?:\n# *\S.*)*)", re.MULTILINE)
+#: A line that only an output of IMB has, rows with a sign wrong among them.
+PIECE = re.compile(
+    rf"{ROW_LIKE}|\s*(?:# Benchmarking .*|# #processes = .*|(?:Group +)?#(?:bytes|repetitions) .*|# Calling sequence was:.*"
+    rf"|# List of Benchmarks to run:.*|{LAST_LINE}|# +MODE: .*|# \( [0-9]+ groups of .*)\s*"
+)
+
+#: Column to quantity (``vocabulary.QUANTITIES``), by name and never by place: IMB prints minimum, maximum, average in that
+#: order. Mbytes are 1e6 bytes (IMB_display_times, ``MEGA``).
+_QUANTITIES: Mapping[str, str] = {
+    "t[usec]": "latency_us",
+    "t_min[usec]": "t_min_us",
+    "t_max[usec]": "t_max_us",
+    "t_avg[usec]": "t_avg_us",
+    "t_pure[usec]": "t_pure_us",
+    "t_ovrl[usec]": "t_ovrl_us",
+    "t_CPU[usec]": "t_cpu_us",
+    "overlap[%]": "overlap_percent",
+    "Mbytes/sec": "bandwidth_mb_per_s",
+    "Msg/sec": "message_rate_per_s",
+}
+#: Whole numbers; all others have two decimals (IMB_edit_format), so that a digit lost at the end is seen.
+_CELLS = {
+    "Group": "[0-9]{1,9}",
+    "#bytes": "[0-9]{1,18}",
+    "#repetitions": "[1-9][0-9]{0,17}",
+    "Msg/sec": "[0-9]+",
+    "defects": r"[0-9]+\.[0-9]{2}",
+}
+
+#: What IMB says when something went wrong, and what to do about it.
+_COMPLAINTS: Mapping[str, str] = {
+    "[0-9 ]*out-of-mem": "IMB left a size out for want of memory; give it more with -mem, or measure smaller messages",
+    "[0-9 ]*int-overflow": "IMB left a size out because ranks x size overflows; measure smaller messages",
+    "[0-9 ]*time-out": "IMB ran out of time and left sizes out; allow more with -time, or ask for fewer repetitions with -iter",
+    "# !! Benchmark .* invalid for": (
+        "IMB refused to run a benchmark on this number of processes; start it on another number or leave it out, or, where it "
+        "was started on more, use a launcher that this MPI knows"
+    ),
+    "# NO SUCCESSFUL EXECUTIONS": "IMB-MT could not run a benchmark on these processes; leave it out",
+    "Invalid benchmark name|# Attention, invalid": "IMB did not know a benchmark it was asked for; correct the command line",
+    # Of a build with -DCHECK (IMB_chk_diff.c): that data differ, and what was received and expected.
+    r".*CHECK FAILURES|!{3,4}(?! *ALL BENCHM) |.*: FAILED|[0-9]+: Error .*size = ?[0-9]|Process [0-9]+: (?:Got|Expected)": (
+        "IMB found wrong data; the MPI library is not to be trusted"
+    ),
+    "EXCEPTION:": "IMB failed; see its standard error",
+}
+_DECIMAL = r"[0-9]+\.[0-9]{2}"
+_BY_NAME = by_name(ROWS)
+_COMPLAINT = re.compile("|".join(rf"^[ \t]*(?:{each})" for each in _COMPLAINTS), re.MULTILINE)
+
+
+def parse(text: str, source: str) -> list[Record]:
+    """Records of one IMB output, in printed order: all of its tables, each with all columns of its benchmark.
+
+    Whether they are all that was asked for, :func:`reader.check_complete` says.
+
+    :raises OutputError: if it has no end, says that something went wrong, or holds a table that is damaged or there twice.
+    """
+
+    def wrong(place: int, what: str) -> OutputError:
+        return OutputError(f"{source}, line {text.count(chr(10), 0, place) + 1}: {what}.")
+
+    if found := _COMPLAINT.search(text):
+        raise wrong(found.start(), next(say for each, say in _COMPLAINTS.items() if re.match(rf"[ \t]*(?:{each})", found[0])))
+    titles = list(_TITLE.finditer(text))
+    if not titles:
+        raise wrong(0, "there is no title line of IMB; the beginning is missing, run the benchmark again")
+    first, *more = titles
+    if more:
+        raise wrong(more[0].start(), "a second run starts before the first one ends; the outputs are interleaved or cut")
+    program = _PROGRAMS.get(first[2])
+    if not program:
+        known = ", ".join(_PROGRAMS.values())
+        raise wrong(first.start(), f"this is the '{first[2]}' of IMB, which is not read; known are {known}")
+    ends = list(_LAST.finditer(text))
+    if len(ends) != (program != "IMB-MT") or not text.endswith("\n"):
+        raise wrong(len(text), f"the output has {len(ends)} times '{LAST_LINE[2:]}'; it was cut off or mixed up, run it again")
+    end = ends[0].start() if ends else len(text)
+    if not re.fullmatch(f"(?:{_CHECKED})*", text[end:].partition("\n")[2]):
+        raise wrong(end, "other lines follow the last line of IMB; outputs are mixed up, run the benchmark again")
+    starts = [found.start() for found in _STARTS.finditer(text, 0, end)]
+    if not starts:
+        raise wrong(end, "there is no table; run the benchmark again")
+    above = _HEAD.match(text, 0, starts[0])
+    if above and above.end() < starts[0]:
+        what = f"{quote(text[above.end() :])} is not a line of IMB; keep other programs' output out of the file"
+        raise wrong(above.end(), what)
+    records: list[Record] = []
+    for start, stop in zip(starts, [*starts[1:], end], strict=True):
+        table = _TABLE.match(text, start, stop)
+        if not table or table.end() < stop:
+            strange = table.end() if table else start
+            what = "does not belong there: the table is damaged or cut, or other lines are mixed into it; run it again"
+            raise wrong(strange, f"{quote(text[strange:stop])} {what}")
+        records += _records(table, program, wrong)
+    rows = [(record.benchmark, record.ranks, record.variant, record.message_bytes) for record in records]
+    if twice := [row for row in rows if rows.count(row) > 1] if len(set(rows)) < len(rows) else []:
+        raise wrong(end, f"{twice[0][0]} has a size twice; outputs are mixed up, run again")
+    if program == "IMB-MT":  # nothing says its end, but all its tables have the same sizes
+        sizes: dict[str, list[int | None]] = {}
+        for benchmark, _, _, size in rows:
+            sizes.setdefault(benchmark, []).append(size)
+        if len({tuple(each) for each in sizes.values() if each != [None]}) > 1:
+            raise wrong(end, "the tables have different sizes; the output was cut off, run it again")
+    return records
+
+
+def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], OutputError]) -> list[Record]:
+    """The rows of one table."""
+    name, titles, start = table["name"], table["titles"].split(), table.start()
+    try:
+        row = find(_BY_NAME, program, name)
+    except BadInput as error:
+        raise wrong(start, str(error).rstrip(".")) from error
+    ranks, modes = list(_RANKS.finditer(table["head"])), _MODE.findall(table["head"])
+    quantities = [_QUANTITIES[title] for title in titles if title in _QUANTITIES]
+    # With -multi 0 times are those of all groups: minimum, maximum, average (IMB_output).
+    spread = [each for name in row.quantities for each in (TIME_RANGE if name == "latency_us" else (name,))]
+    if len(ranks) != 1 or len(modes) > 1 or "".join(modes).lower() not in row.variants:
+        raise wrong(start, f"the head of the table of {name} is damaged or mixed up; run again")
+    if (
+        len(set(titles)) < len(titles)
+        or set(titles) - {*_QUANTITIES, *_CELLS}
+        or set(quantities) not in (set(row.quantities), set(spread))
+        or ("#bytes" in titles) != (row.sizes != SIZELESS)
+        or "#repetitions" not in titles
+    ):
+        raise wrong(start, f"{name} has other columns than it prints; the output is mixed up, or of an unknown version")
+    said = ranks[0]
+    mode = f"threads={said['threads']}" if said["threads"] else modes[0].lower() if modes else ""
+    mode = mode or (f"grid={table['grid'].replace(' ', '')}" if table["grid"] else "")
+    pattern = re.compile(r"[ \t]*" + r"[ \t]+".join(f"({_CELLS.get(each, _DECIMAL)})" for each in titles) + r"[ \t\r]*")
+    records: list[Record] = []
+    for line in filter(str.strip, table["rows"].split("\n")):
+        if not (cells := pattern.fullmatch(line)):
+            raise wrong(
+                table.start("rows") + table["rows"].index(line),
+                f"{quote(line)} is no row of the table of {name} as IMB prints it; the output is damaged, run again",
+            )
+        cell = dict(zip(titles, cells.groups(), strict=True))
+        if "Group" in cell and int(cell["Group"]) != len(records) % int(said["groups"] or 1):
+            raise wrong(start, f"{name} lacks rows of some group, or has them twice or out of order; run again")
+        if float(cell.get("defects", 0)):
+            raise wrong(start, f"{name} reports wrong data (defects); the MPI library is not to be trusted")
+        records.append(
+            Record(
+                NAME,
+                name,
+                int(said["ranks"] or said["each"]),
+                int(said["groups"] or 1),
+                int(cell["#bytes"]) if "#bytes" in cell else None,
+                int(cell["#repetitions"]),
+                {_QUANTITIES[each]: float(value) for each, value in cell.items() if each in _QUANTITIES},
+                ",".join(filter(None, (mode, f"group={cell['Group']}" if "Group" in cell else ""))),
+            )
+        )
+    return records
+
+
+def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
+    """Where the output under a title begins, with the rule above it, and where it ends: with its last line, or where it has
+    none before another title, after the last line that only IMB prints."""
+    begin = title - bool(title and re.fullmatch(r"\s*#-{20,}\s*", lines[title - 1]))
+    stop = next((at for at in range(title + 1, len(lines)) if _TITLE.match(lines[at])), len(lines))
+    last = next((at for at in range(title + 1, stop) if _LAST.match(lines[at])), 0)
+    if not last:
+        if not lines[title].rstrip().endswith("MT part"):
+            return begin, stop
+        last = max((at for at in range(title + 1, stop) if PIECE.fullmatch(lines[at])), default=title)
+    after = next((at for at in range(last + 1, stop) if not re.fullmatch(_CHECKED, f"{lines[at]}\n")), stop)
+    while not lines[after - 1].strip():
+        after -= 1
+    return begin, after
+
+
+def shown_arguments(text: str) -> tuple[str, ...] | None:
+    """Arguments in the calling sequence of an output, without the program; ``None`` where it has none (IMB-MT)."""
+    found = _CALL.search(text)
+    return tuple(found[1].replace("\n#", " ").split()[1:]) if found else None
+
+
+def quote(text: str) -> str:
+    """The first line of a text as it goes into a message: not too long, nothing unprintable."""
+    line = " ".join(text.split("\n", 1)[0].split())
+    return "'" + "".join(ch if ch.isprintable() else "?" for ch in line[:60]) + "…" * (len(line) > 60) + "'"
+
+
+SUITE = Suite(
+    name=NAME,
+    title="IMB",
+    first_line=re.compile(r"^[ \t]*# +Intel ?\(R\) MPI Benchmarks ", re.MULTILINE),
+    parse=parse,
+    extent=extent,
+    last_line=LAST_LINE,
+    piece=PIECE,
+    rows=ROWS,
+    groups=GROUPS,
+    arguments=arguments,
+    sizes=sizes,
+    probe=Probe("IMB-MPI1", ("-iter", "1", "Barrier"), 2),
+    # IMB User Guide, "Command-line Control"; the version is in the banner, which 2018 leaves out of its help (IMB.c).
+    programs=Programs(
+        "IMB-*",
+        r"IMB-[A-Z0-9]+",
+        "-help",
+        r"MPI Benchmarks (20[0-9.]+(?: Update [0-9]+)?)",
+        refusal=r"Calling sequence \(command line will be repeated in Output table!\)",
+        version_in_file=r"\0(2018(?: Update [0-9]+)?)\0",
+    ),
+    spack=BenchmarkPackage("intel-mpi-benchmarks", "bin", "IMB-*"),
+    key_figures=(
+        KeyFigure("PingPong latency", "PingPong", "latency_us", False, empty=True),
+        KeyFigure("PingPong bandwidth", "PingPong", "bandwidth_mb_per_s", True),
+        KeyFigure("Uniband", "Uniband", "bandwidth_mb_per_s", True),
+        KeyFigure("Biband", "Biband", "bandwidth_mb_per_s", True),
+        KeyFigure("Allreduce", "Allreduce", "t_max_us", False),
+        KeyFigure("Alltoall", "Alltoall", "t_max_us", True),
+        KeyFigure("Barrier", "Barrier", "t_max_us", False),
+    ),
+    offer=OFFER,
+    options=OPTIONS,
+    shown_arguments=shown_arguments,
+)
