@@ -20,7 +20,6 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -64,14 +63,6 @@ RUN_REPORT = TONIGHT / "run-report.json"
 GATE = TONIGHT / "gate.txt"
 #: Lines of ReFrame's that only the log has: cases that begin, and those that are skipped.
 _HIDDEN = re.compile(r"\[ (RUN  |    SKIP)")
-#: ReFrame 4.10, ``frontend/cli.py``: printed after all filters, in the log only (verbosity 1).
-_SELECTED = re.compile(r"Final number of test cases: (\d+)")
-#: ReFrame 4.10, ``frontend/cli.py``: a warning, and nothing else, when the session could not be stored.
-_NOT_STORED = re.compile(r"failed to store results in the database: (.*)")
-#: ReFrame 4.10, ``frontend/loader.py`` and ``core/decorators.py``: warnings, and nothing else, about tests it does not load.
-_NOT_LOADED = re.compile(
-    r"^WARNING: (skipping (?:incompatible )?test .*|.* is not copyable;.*|check path .* does not exist)$", re.MULTILINE
-)
 
 
 @dataclass
@@ -126,16 +117,10 @@ def measure(night: Night) -> None:
     show_line = progress.shown(_HIDDEN, RESULTS / "dataset", night.label, night.say, planned_night.seconds_of(night.plan))
     if status := supervision.run(words, log, show_line, environ, [night.lock]):
         night.problems.append(_ended(status))
-    night.problems += not_loaded(log.read_text(errors="replace"))
 
 
 def _ended(status: int) -> str:
     return f"ReFrame ended with exit status {status}: see the failures above, or {TONIGHT / 'nightly.log'}"
-
-
-def not_loaded(said: str) -> list[str]:
-    """One sentence for each test, and each file of tests, that ReFrame says it did not load: it goes on without them."""
-    return [f"not everything was loaded: {reason.rstrip('.:')}" for reason in dict.fromkeys(_NOT_LOADED.findall(said))]
 
 
 def look_at_nodes(night: Night) -> None:
@@ -170,7 +155,7 @@ def identify(night: Night) -> Session | None:
     """
     try:
         info = json.loads(RUN_REPORT.read_text())["session_info"]
-        uuid = str(info["uuid"])
+        uuid, ran = str(info["uuid"]), int(info["num_cases"])
     except OSError:
         night.problems.append("no session: ReFrame selected no case, or ended before it could write its run report")
         return None
@@ -179,10 +164,9 @@ def identify(night: Night) -> Session | None:
         return None
     try:
         if not DATABASE.exists() or uuid not in list_sessions(DATABASE):
-            warned = _NOT_STORED.search((TONIGHT / "nightly.log").read_text(errors="replace"))
             raise BadInput(
-                f"session {uuid} was measured and is not in {DATABASE} ({warned[1] if warned else 'ReFrame gave no reason'}): "
-                f"correct that and measure again; its run report is {RUN_REPORT}."
+                f"session {uuid} was measured and is not in {DATABASE}: correct what {TONIGHT / 'nightly.log'} says of it and "
+                f"measure again; its run report is {RUN_REPORT}."
             )
         if uuid in night.before:
             raise BadInput(f"no session: ReFrame's run report is that of session {uuid}, which was stored before tonight.")
@@ -192,7 +176,7 @@ def identify(night: Night) -> Session | None:
     except (BadInput, OSError) as error:
         night.problems.append(str(error).rstrip("."))
         return None
-    night.problems += shortfall(session, selected_cases(info))
+    night.problems += shortfall(session, ran)
     night.problems += asked_in_vain(session.systems)
     night.problems += bad_references(session.systems)
     if night.plan:
@@ -207,24 +191,15 @@ def log_of(session: Session) -> str:
     return str(logs[-1]) if isinstance(logs, list) and logs else "ReFrame's log"
 
 
-def selected_cases(info: dict[str, object]) -> int | None:
-    """Number of cases ReFrame selected, from its log; ``None`` if the log does not say."""
-    logs = info.get("log_files")
-    for name in logs if isinstance(logs, list) else ():
-        with contextlib.suppress(OSError):
-            if found := _SELECTED.findall(Path(str(name)).read_text(errors="replace")):
-                return int(found[-1])
-    return None
+def shortfall(session: Session, ran: int) -> list[str]:
+    """What a session lacks, one sentence each.
 
-
-def shortfall(session: Session, selected: int | None) -> list[str]:
-    """What a session lacks of what ReFrame selected, one sentence each."""
+    :param ran: number of cases by ReFrame's report, which ends with another status than 0 where these are not all it selected.
+    """
     cases = [case for case in session.cases if case.run == 0 and not case.uuid.endswith(PAIRED)]
     problems = []
-    if selected is None:
-        problems.append("how many cases ReFrame selected is not in its log, so it is not known whether all were stored")
-    elif len(cases) != selected:
-        problems.append(f"ReFrame stored {len(cases)} cases of {selected} it had selected")
+    if len(cases) != ran:
+        problems.append(f"ReFrame stored {len(cases)} cases of {ran} it had run")
     if all(case.result == "skip" for case in cases):
         problems.append("no case was measured: every one was skipped")
     if unproven := sum(case.result == "pass" and outcome_of(session, case) == "failed" for case in session.cases):

@@ -26,8 +26,6 @@ def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | No
     own = not optional_file.is_there(path) and any(row["extras"].get(fabrics_file.FABRICS) for row in system["partitions"])
     said = f"is in {centre.source}; {'its extras say' if own else f'{path} is to say'} what is measured on it"
     found: list[tuple[str, bool | None, str]] = [(name, None, said)]
-    if sentence := centres.find_ambiguity(centre):
-        found.append((name, True, sentence))
     for mode in site.MODES:
         if mode["name"] in centre.modes:
             found.append((f"mode {mode['name']}", True, f"stands in place of that of {centre.source} while ours is read, too"))

@@ -12,7 +12,6 @@ import contextlib
 import json
 import logging
 import os
-import re
 import shlex
 import sys
 import textwrap
@@ -36,8 +35,6 @@ _BUILTIN = "<builtin>"
 GIVEN: list[tuple[Path, ...]] = []
 #: Stands behind the centre's systems where host names are tried, and fits all.
 _NONE = "none_of_the_centre"
-#: Host name that no machine has (RFC 2606): what fits it fits any.
-_NOBODY = "nobody.invalid"
 
 
 @dataclass(frozen=True)
@@ -133,21 +130,6 @@ def matching(centre: Centre) -> tuple[str, ...]:
             return tuple(found)
         found.append(name)
         systems[:] = [row for row in systems if row["name"] != name]
-
-
-def find_ambiguity(centre: Centre) -> str:
-    """Sentence on several of the centre's systems that this machine fits, but for those that any machine does; empty where one.
-
-    :raises BadInput: as :func:`matching`.
-    """
-    described = {row["name"]: row for row in centre.systems}
-    found = [name for name in matching(centre) if not any(re.match(each, _NOBODY) for each in described[name]["hostnames"])]
-    if len(found) < 2:
-        return ""
-    return (
-        f"this machine fits the host names of systems {' and '.join(found)} in {centre.source}, and ReFrame takes the first: "
-        "choose with --system (or RFM_SYSTEM), or correct 'hostnames'."
-    )
 
 
 def topology_file(centre: Centre, system: str, partition: str) -> Path:
@@ -293,7 +275,8 @@ def _reading(given: Sequence[Path]) -> Iterator[None]:
         raise
     except BaseException as error:  # sys.exit() among them, which would end whatever reads it, perhaps with status 0
         reason = textwrap.shorten(str(error), 300)
-        place = _place(error, given)
+        lines = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) in given]
+        place = f"{lines[-1].filename}, line {lines[-1].lineno}," if lines else " and ".join(map(str, given))
         raise BadInput(
             f"{place} cannot be used ({type(error).__name__}: {reason}); correct it, or take it out of {VARIABLE}."
         ) from None
@@ -304,21 +287,6 @@ def _reading(given: Sequence[Path]) -> Iterator[None]:
 
 def _refuse(record: logging.LogRecord) -> bool:
     return False
-
-
-def _place(error: BaseException, given: Sequence[Path]) -> str:
-    """The file, and the line, that an error comes from; all of the files where it does not say."""
-    names = {str(path) for path in given}
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in names]
-    if frames:
-        return f"{frames[-1].filename}, line {frames[-1].lineno},"
-    named = getattr(error, "filename", None)
-    if isinstance(error, SyntaxError) and named:
-        return f"{named}, line {error.lineno},"
-    if named:
-        return str(named)
-    mentioned = [name for name in names if name in str(error)]
-    return mentioned[0] if len(mentioned) == 1 else " and ".join(map(str, given))
 
 
 def read_topology(path: Path) -> Mapping[str, Any]:

@@ -31,37 +31,30 @@ _METRIC = re.compile(rf"(?P<name>.+?)(?:\.(?P<size>[0-9]{{{catalogue.SIZE_DIGITS
 
 
 @lru_cache(maxsize=4)
+def _classes(folder: Path) -> tuple[ast.ClassDef, ...]:
+    """Classes of the test files; nothing is imported."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.py")))
+    return tuple(node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+
+
+@lru_cache(maxsize=4)
 def tests(folder: Path = TESTS) -> Mapping[str, str]:
-    """Test to its group, from the classes of the test files; nothing is imported."""
-    classes = (
-        node
-        for path in sorted(folder.glob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef)
-    )
-    return {node.name: group for node in classes if (group := _group(node))}
+    """Test to its group, as its class body assigns it."""
+    assigned = ((node.name, row) for node in _classes(folder) for row in node.body if isinstance(row, ast.Assign))
+    return {
+        test: str(row.value.value)
+        for test, row in assigned
+        if [to.id for to in row.targets if isinstance(to, ast.Name)] == ["group"]
+        and isinstance(row.value, ast.Constant)
+        and row.value.value in catalogue.GROUPS
+    }
 
 
 @lru_cache(maxsize=4)
 def maps_of_the_wire(folder: Path = TESTS) -> frozenset[str]:
-    """Tests below MPI that measure on as many nodes as there are, by the name of their base class; nothing is imported."""
-    return frozenset(
-        node.name
-        for path in sorted(folder.glob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef) and any(isinstance(base, ast.Name) and base.id == WIRE_MAP for base in node.bases)
-    )
-
-
-def _group(node: ast.ClassDef) -> str:
-    """What a class body assigns to ``group``, if that is a group of the catalogue."""
-    for row in node.body:
-        if not isinstance(row, ast.Assign) or not isinstance(row.value, ast.Constant):
-            continue
-        named = any(isinstance(to, ast.Name) and to.id == "group" for to in row.targets)
-        if named and row.value.value in catalogue.GROUPS:
-            return str(row.value.value)
-    return ""
+    """Tests below MPI that measure on as many nodes as there are, by the name of their base class."""
+    named = ((node.name, base) for node in _classes(folder) for base in node.bases)
+    return frozenset(test for test, base in named if isinstance(base, ast.Name) and base.id == WIRE_MAP)
 
 
 @lru_cache(maxsize=64)

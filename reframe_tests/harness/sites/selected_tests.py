@@ -1,4 +1,4 @@
-"""Whether ReFrame loads, selects and runs what it is asked for; what is left out on the way is told.
+"""Whether ReFrame loads, selects and runs what it is asked for; what is left out on the way is reported.
 
 ReFrame 4.10 (``frontend/loader.py``, ``frontend/cli.py``) passes with 0 of 0 cases: where an option fits no test, a file of
 tests fails, never ends or ends the program, or every case is skipped. So three of its steps go through :func:`load`,
@@ -325,12 +325,16 @@ def _is_test(node: ast.ClassDef) -> bool:
 
 
 def _names_group(node: ast.ClassDef) -> bool:
-    assigned = [target for each in node.body if isinstance(each, ast.Assign) for target in each.targets]
-    assigned += [each.target for each in node.body if isinstance(each, ast.AnnAssign) and each.value]
-    return any(isinstance(target, ast.Name) and target.id == "group" for target in assigned)
+    targets = [
+        target
+        for row in node.body
+        if getattr(row, "value", None)
+        for target in getattr(row, "targets", [getattr(row, "target", None)])
+    ]
+    return any(isinstance(target, ast.Name) and target.id == "group" for target in targets)
 
 
-class NoSuccess(ReframeError):
+class NoSuccess(ReframeError):  # type: ignore[misc]
     """A session that did not do what it was asked for, where ReFrame would end with status 0."""
 
 

@@ -267,7 +267,6 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         centre, named = centres.read(root), named_tests.arguments(sys.argv[1:], {"--system": "system"})["system"]
         if centre and not named and not os.environ.get("RFM_SYSTEM"):
             systems.select(None, root)  # refuses what ReFrame would choose by the order of files
-            problems += filter(None, [centres.find_ambiguity(centre)])
         environments = {row["name"] for row in site_configuration["environments"]} | (centre.environments if centre else set())
         selection.check(sys.argv[1:], environments, problems)
     except BadInput as error:

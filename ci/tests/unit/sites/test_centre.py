@@ -6,7 +6,6 @@ import copy
 import json
 import socket
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -349,20 +348,6 @@ def test_a_machine_of_both_is_to_be_chosen(make: Make, monkeypatch: pytest.Monke
     assert systems.select("pier", beside.root)["name"] == "pier"
     (own / "system.py").write_text(text.replace('"generic"', '"pier"').replace('".*"', '"another"'))
     assert systems.select(None, beside.root)["name"] == "atoll"
-
-
-def test_a_machine_of_two_of_the_centres_systems_is_named(make: Make) -> None:
-    """But for a system that any machine is one of, which is there for those that are none of the others."""
-    beside = make("modules")
-    described = centre.read(beside.root)
-    assert described is not None and centre.find_ambiguity(described) == ""
-    one = {**described.systems[0], "hostnames": [socket.gethostname()]}
-    twice = replace(described, systems=(one, {**one, "name": "bay"}, described.systems[1]))
-    assert centre.matching(twice) == ("lagoon", "bay", "default")
-    assert centre.find_ambiguity(twice).startswith(
-        f"this machine fits the host names of systems lagoon and bay in {beside.file}"
-    )
-    assert centre.find_ambiguity(replace(described, systems=(one, described.systems[1]))) == ""
 
 
 def test_a_system_that_is_described_twice_is_refused(make: Make) -> None:
