@@ -27,7 +27,7 @@ from .state import Process, State
 #: Directions of a link as its node sees them, and of an uplink as the leaf does.
 SEND, RECEIVE, BOTH = "send", "receive", "both"
 _WAYS = {SEND: (SEND,), RECEIVE: (RECEIVE,), BOTH: (SEND, RECEIVE)}
-_PROGRAM = fault_process.__file__
+_PROGRAM = str(Path(__file__).with_name("fault_process.py"))
 #: What options may be. IPv4 needs an MTU of 576, the links have 1500 (RFC 791); TCP takes a longer delay for a loss (RFC 6298,
 #: 200 ms in Linux).
 _POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
