@@ -25,6 +25,7 @@ FLOORS = {
         ("launchers", "schedulers"),
         ("schema",),
         ("switches",),
+        ("instruments",),
         ("pairs",),
         ("stacks",),
         ("suites",),
