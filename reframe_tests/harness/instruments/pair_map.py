@@ -26,9 +26,8 @@ from typing import Any, NamedTuple
 from mpi4py import MPI
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from reframe_tests.harness.instruments import common
+from reframe_tests.harness.instruments import common, schedule
 from reframe_tests.harness.instruments.common import give_up, known
-from reframe_tests.harness.pairs import schedule
 from reframe_tests.harness.switches import paths
 
 WINDOW = 64

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from instrument_output import SO_FAR, sealed
-from reframe_tests.harness.instruments import FOLDER
-from reframe_tests.harness.pairs import output, schedule
+from reframe_tests.harness.instruments import FOLDER, schedule
+from reframe_tests.harness.pairs import output
 from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.records import OutputError
