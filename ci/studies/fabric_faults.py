@@ -24,7 +24,7 @@ import numpy as np
 from mpibench.locate import baseline, judgement, search
 from mpibench.locate.observations import Integers, Observations, Places
 from mpibench.locate.suspects import Suspect
-from reframe_tests.harness.pairs import schedule
+from reframe_tests.harness.instruments import schedule
 
 from . import peer_rules
 from .simulated_map import (

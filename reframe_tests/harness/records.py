@@ -62,8 +62,8 @@ def load(
 def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], str], extensions: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    for module in (*_own(package), *_further(package, extensions)):
-        record, source = getattr(module, attribute, None), str(module.__file__)
+    for module, record in _records(package, attribute, extensions):
+        source = str(module.__file__)
         within = module.__name__.startswith(f"{package}.")
         if not isinstance(record, kind):
             remedy = f"name it in SHARED of {package}" if within else "move the file elsewhere"
@@ -82,6 +82,13 @@ def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], 
             raise BadInput(f"{source}: {wrong or f'{attribute}: {mistyped}; correct it'}.")
         found[record.name], sources[record.name] = record, source
     return found
+
+
+def _records(package: str, attribute: str, extensions: str) -> Iterator[tuple[ModuleType, Any]]:
+    """Each module with its record, or with each of them where it has several."""
+    for module in (*_own(package), *_further(package, extensions)):
+        found = getattr(module, attribute, None)
+        yield from ((module, record) for record in (found if isinstance(found, tuple) and found else (found,)))
 
 
 def extension_folders() -> list[Path]:

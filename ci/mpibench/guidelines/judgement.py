@@ -1,7 +1,7 @@
 """Which guidelines a session's MPI stacks violate: ratios of a call to its mock-up, each with an interval.
 
 What is judged is the ratio of the time of a call to that of its mock-up, which one program measured interleaved
-(``harness/suites/guidelines/instrument.py``). Each repeat of a job gives one ratio per guideline and message size: the median
+(``harness/instruments/guidelines.py``). Each repeat of a job gives one ratio per guideline and message size: the median
 over the repetitions of the program.
 
 ratio of a row

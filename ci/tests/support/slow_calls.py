@@ -11,10 +11,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "reframe_tests" / "harness" / "suites" / "guidelines"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-import instrument
 from mpi4py import MPI
+
+from reframe_tests.harness.instruments import guidelines
 
 
 class SlowCommunicator:
@@ -37,4 +38,4 @@ class SlowCommunicator:
 
 if __name__ == "__main__":
     names, seconds = sys.argv[1:3]
-    instrument.main(sys.argv[3:], SlowCommunicator(MPI.COMM_WORLD, set(names.split(",")), float(seconds)))
+    guidelines.main(sys.argv[3:], SlowCommunicator(MPI.COMM_WORLD, set(names.split(",")), float(seconds)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from mpibench.results import dataset
 from mpibench.results.sessions import Case, Session
-from reframe_tests.harness.pairs import schedule
+from reframe_tests.harness.instruments import schedule
 from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, PairValue
 from reframe_tests.harness.samples import read_evidence
 from reframe_tests.harness.switches.tree import SLURM, Switch, SwitchTree

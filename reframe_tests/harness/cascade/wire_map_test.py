@@ -19,9 +19,9 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import ReframeError, SanityError
 from reframe.core.logging import getlogger
 
+from ..instruments import schedule
 from ..job import ending
 from ..job.without_mpi import Places, Value
-from ..pairs import schedule
 from ..pairs.pair_values import BANDWIDTH, PairMap
 from ..results import job_switches
 from ..results.measurement import Outcome

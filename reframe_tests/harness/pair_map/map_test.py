@@ -15,9 +15,10 @@ from reframe.core.logging import getlogger
 
 from ..evidence.counters import counter_names
 from ..fabric_test import MaintenanceTest
+from ..instruments import schedule
 from ..job import parameters, script
 from ..job.condition import Condition
-from ..pairs import output, schedule
+from ..pairs import output
 from ..pairs.pair_values import PairMap
 from ..results import job_files, job_switches, measurement
 from ..samples import CONTRADICTED, MISSING

@@ -7,7 +7,6 @@ SHARED = (
     "catalogue",
     "cross_check",
     "fixed_text",
-    "instrument_table",
     "model",
     "node_memory",
     "options",

@@ -16,8 +16,8 @@ from ..results import measurement
 from ..results.job_files import beginning_of
 from ..results.measurement import Outcome
 from ..samples import MISSING
-from ..suites.algorithms import counts
 from ..suites.catalogue import Launch
+from ..suites.instruments import read_counts
 from ..suites.records import OutputError
 from ..tuning.model import DEFAULT, STRICT
 from .variants import TUNED, Variant
@@ -164,10 +164,10 @@ def _show(variant: Variant, said: Sayings, limit_s: int, directory: Path, end: e
         return {STRICT: True}
     path = directory / script.files_of(launch.name, 1).output
     try:
-        found = counts.read(path.read_text(errors="replace"), path.name)
+        found = read_counts(path.read_text(errors="replace"), path.name)
     except (OSError, OutputError) as error:
         return {"not_shown": str(error)}
-    messages = {str(size): [one.messages, one.sent_bytes, one.pattern] for size, one in found.items()}
+    messages = {str(size): list(one) for size, one in found.items()}
     named = _name(said, launch, directory)
     return {"messages": messages, **({"named": named} if named else {})}
 

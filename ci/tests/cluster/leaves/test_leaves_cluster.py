@@ -93,7 +93,7 @@ def test_an_uplink_slows_what_crosses_it_and_nothing_else(leaves: LiveCluster, f
 
 def test_a_node_that_dies_is_named_and_the_rest_is_kept(leaves: LiveCluster, folder: Path) -> None:
     def kill_when_measuring() -> None:
-        live_cluster.wait_for(lambda: any("so far" in path.read_text() for path in folder.glob("stage/**/map.1.out")), 60)
+        live_cluster.wait_for(lambda: any("so_far" in path.read_text() for path in folder.glob("stage/**/map.1.out")), 60)
         time.sleep(1)
         leaves.good("fault", "kill-node", "c3")
 

@@ -13,7 +13,7 @@ import pytest
 Run = Callable[..., CompletedProcess[str]]
 #: Test to the line with which its program is started on ten nodes.
 STARTED = {
-    "Bisection": r"bisection/instrument\.py --ppn 1 --repetitions \d+ Bisection:1048576 Bisection_both_ways:1048576",
+    "Bisection": r"instruments/bisection\.py --ppn 1 --repetitions \d+ Bisection:1048576 Bisection_both_ways:1048576",
     "GpcnetRings": r"\S+/gpcnet/bin/network_test",
     "GpcnetCongestion": r"\S+/gpcnet/bin/network_load_test",
 }

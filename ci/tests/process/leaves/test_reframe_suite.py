@@ -247,7 +247,7 @@ def test_the_whole_machine_is_measured_in_one_job_of_all_its_nodes(sandbox: Path
     assert result.returncode == 0, result.stdout[-3000:]
     [script] = (sandbox / "results").rglob("rfm_job.sh")
     text = script.read_text()
-    assert "growth/instrument.py --nodes 2,4,6 --ppn 1 --repetitions" in text
+    assert "instruments/growth.py --nodes 2,4,6 --ppn 1 --repetitions" in text
     assert re.search(r"^#SBATCH --ntasks=6$", text, re.MULTILINE)
 
 
@@ -259,7 +259,7 @@ def test_all_idle_nodes_in_a_dry_run_are_those_of_the_largest_count(sandbox: Pat
     assert result.returncode == 0, result.stdout[-3000:]
     assert "WholeMachine %fabric=eth1g %nodes=all %ppn=1 " in result.stdout
     [script] = (sandbox / "results").rglob("rfm_job.sh")
-    assert "growth/instrument.py --nodes 2 --ppn 1 --repetitions" in script.read_text()
+    assert "instruments/growth.py --nodes 2 --ppn 1 --repetitions" in script.read_text()
     others = ["-n", "ImbCollectives%fabric=eth1g%.*%ppn=1%", *options[2:]]
     result = run_reframe("-v", "--dry-run", "--system=minicluster:eth1g", *others, top=sandbox, only="collectives.py")
     assert result.returncode == 1, result.stdout[-3000:]

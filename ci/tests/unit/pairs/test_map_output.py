@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
-import zlib
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from reframe_tests.harness.pairs import instrument_path, output, schedule
+from instrument_output import SO_FAR, sealed
+from reframe_tests.harness.instruments import FOLDER, schedule
+from reframe_tests.harness.pairs import output
 from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.records import OutputError
@@ -24,45 +26,36 @@ SUITE = catalogue.SUITES["pair_map"]
 def program() -> Any:
     """The instrument without MPI."""
     stand_in = ModuleType("mpi4py")
-    stand_in.MPI = SimpleNamespace(Exception=RuntimeError)  # type: ignore[attr-defined]
+    stand_in.MPI = SimpleNamespace(Exception=RuntimeError, FLOAT=None)  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "mpi4py", stand_in)
-        return SimpleNamespace(**runpy.run_path(str(instrument_path.PATH)))
+        return SimpleNamespace(**runpy.run_path(str(FOLDER / "pair_map.py")))
 
 
 def made(nodes: int = 3, orders: int = 2, *, leaves: bool = True, origin: str = "Slurm", silent: int | None = None) -> str:
     """An output as the instrument writes it; a latency is 10 us and a bandwidth 100 MB/s but for what node 0 sends, half."""
-    paths = [f"spine.leaf{node // 2 + 1}" if leaves else "-" for node in range(nodes)]
     rounds = schedule.circle_rounds(nodes)
-    lines = [
-        output.TITLE,
-        f"# {nodes} ranks, one a node; design all, seed 1, {len(rounds)} rounds, {orders} passes, 1 values; "
-        "100 repetitions of 8 B, 3 messages of 1048576 B",
-        f"# switches as {origin} has them" if leaves else "# the switches are not known",
-        "# nodes: " + " ".join(f"{node}:n{node}({path})" for node, path in enumerate(paths)),
-        "# order round phase source target quantity bytes repeat value",
-    ]
-    text, rows, number = "", 0, 0
+    head = {
+        **{"instrument": "pair_map", "format": 3, "ranks": nodes, "design": "all", "seed": 1, "rounds": len(rounds)},
+        **{"orders": orders, "repeats": 1, "latency_count": 100, "message_count": 3, "switches": origin if leaves else None},
+        "nodes": [[f"n{node}", ["spine", f"leaf{node // 2 + 1}"] if leaves else []] for node in range(nodes)],
+    }
+    lines: list[dict[str, Any]] = []
+    number = 0
     for order in range(1, orders + 1):
         for pairs in schedule.in_order(rounds, order, 1):
             number += 1
             for quantity, size in ((LATENCY, 8), (MEAN, 8), (BANDWIDTH, 1 << 20)):
                 for phase in (1, 2):
                     for one, other in (pair[:: 3 - 2 * phase] for pair in pairs):
-                        value = "10.000" if quantity != BANDWIDTH else "50.000" if one == 0 else "100.000"
-                        value = "-" if silent in (one, other) else value
-                        lines.append(f"{order} {number} {phase} {one} {other} {quantity} {size} 1 {value}")
-                        rows += 1
-            text = "".join(f"{line}\n" for line in lines if not line.startswith("# so far"))
-            lines.append(f"# so far: {rows} rows, CRC-32 {zlib.crc32(text.encode()):08x}")
+                        value = 10.0 if quantity != BANDWIDTH else 50.0 if one == 0 else 100.0
+                        place = {"order": order, "round": number, "phase": phase, "source": one, "target": other}
+                        measured = {"repeat": 1, "value": None if silent in (one, other) else value}
+                        lines.append({**place, "quantity": quantity, "bytes": size, **measured})
+            lines.append(SO_FAR)
     if silent is not None:
-        lines.append(f"# silent: n{silent}: did not answer in round 1")
-        text += lines[-1] + "\n"
-    end = [
-        f"# took {number / 10:.1f} s",
-        f"# end: {rows} rows, received data all right, CRC-32 {zlib.crc32(text.encode()):08x}",
-    ]
-    return "\n".join([*lines, *end]) + "\n"
+        lines.append({"silent": f"n{silent}", "why": "did not answer in round 1"})
+    return sealed(head, [*lines, {"seconds": number / 10}])
 
 
 def test_a_whole_output() -> None:
@@ -101,11 +94,12 @@ def test_two_nodes() -> None:
 
 def test_a_map_that_was_cut_off_is_kept_up_to_its_last_checksum() -> None:
     text = made(4)
-    found = output.read(text[: text.index("# so far: 24 rows") + 30] + "1 3 1 0 1 lat", "map.1.out")
-    assert not found.whole
-    assert len(found.values) in (12, 24)
+    mark = text.index('{"so_far": "pair_map", "rows": 24')
+    for end, values in ((mark - 20, 12), (mark + 20, 12), (text.index("\n", mark) + 20, 24)):
+        found = output.read(text[:end], "map.1.out")
+        assert not found.whole and len(found.values) == values
     with pytest.raises(OutputError, match="cut off"):
-        SUITE.parse(text[: text.rindex("# end")], "map.1.out")
+        SUITE.parse(text[: text.rindex('{"end"')], "map.1.out")
 
 
 def test_a_silent_node_is_named_and_its_pairs_have_no_value() -> None:
@@ -120,17 +114,17 @@ def test_a_silent_node_is_named_and_its_pairs_have_no_value() -> None:
 
 def test_lines_of_others_are_passed_over() -> None:
     text = made()
-    assert output.read(f"a warning\n{text}".replace("# so far: 6", "libmpi: hello\n# so far: 6", 1), "x").whole
+    assert output.read(f"a warning\n{text}".replace('{"so_far"', 'libmpi: hello\n{"so_far"', 1) + "goodbye\n", "x").whole
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda text: text.replace("100.000", "999.000", 1), "do not fit together"),
-        (lambda text: text.replace("1:n1", "1:n0", 1), "not those of 3 ranks"),
-        (lambda text: text.replace(output.TITLE, "# another"), "no title"),
-        (lambda text: text.replace("# order round", "# round order"), "the head is not"),
-        (lambda text: text.replace("1 1 1 ", "1 1 1 9", 1), "no pair|do not fit"),
+        (lambda text: text.replace("100.0", "999.0", 1), "do not fit together"),
+        (lambda text: text.replace('"instrument": "pair_map"', '"instrument": "another"', 1), "no beginning"),
+        (lambda text: text.replace('"nodes"', '"hosts"', 1), "no beginning"),
+        (lambda text: text.replace('"source": 0', '"source": 9', 1), "do not fit together"),
+        (lambda text: text + text, "behind the last line"),
     ],
 )
 def test_damage_is_one_sentence(change: Any, said: str) -> None:
@@ -185,9 +179,10 @@ def test_a_latency_lasts_long_enough_to_meet_a_processor_that_is_stopped_now_and
 
 
 def test_the_instrument_prints_what_is_read(program: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    table = program.Table(["n0", "n1"], {LATENCY: 8, BANDWIDTH: 1 << 20}, 1)
-    for line in made(2, 1).splitlines()[:5]:
-        table.say(line)
+    head = json.loads(made(2, 1).splitlines()[0])
+    facts = {name: value for name, value in head.items() if name not in ("instrument", "format", "ranks")}
+    lines = program.common.Lines(SimpleNamespace(rank=0, size=2), "pair_map", **facts)
+    table = program.Table(lines, ["n0", "n1"], {LATENCY: 8, BANDWIDTH: 1 << 20}, 1)
     steps = program.steps_of(schedule.circle_rounds(2), 1, 1, 0)
     table.add(steps[0], {0: [7.5, 8.5], 1: [7.25, 9.0]})
     table.add(steps[1], {steps[1].pairs[0][0]: [11.5]})

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from reframe_tests.harness.pairs import schedule
+from reframe_tests.harness.instruments import schedule
 
 
 def members(pairs: schedule.Round) -> list[int]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
-
 import pytest
 
+from instrument_output import sealed
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.suites import catalogue, reader
-from reframe_tests.harness.suites.algorithms import COLLECTIVES, GROUP, QUANTITY, counts
+from reframe_tests.harness.suites.algorithms import COLLECTIVES, GROUP, QUANTITY
+from reframe_tests.harness.suites.instruments import read_counts
 from reframe_tests.harness.suites.records import OutputError
 from reframe_tests.harness.sweep import outcomes, variants
 from reframe_tests.harness.sweep.variants import TUNED, Wish
@@ -16,22 +16,7 @@ from reframe_tests.harness.tuning.model import DEFAULT, Tuning
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from synthetic_conditions import resolved
 
-ROW = "Allreduce              {label:<28} {size:>10} {count:>12} {time:>14.3f}\n"
-HEAD = (
-    "# MPI collective times, format 1\n"
-    "# 4 ranks, MPI_THREAD_SINGLE, MPI_Barrier before each call, time of the slowest rank\n"
-    "# benchmark            algorithm                         bytes  repetitions        p50[us]\n"
-)
-COUNT_HEAD = (
-    "# MPI collective message counts, format 1\n"
-    "# 4 ranks, MPI_THREAD_SINGLE, one call\n"
-    "# benchmark            algorithm                         bytes     messages    sent[bytes]    pattern\n"
-)
-
-
-def ended(text: str) -> str:
-    rows = len(text.splitlines()) - 3
-    return f"{text}# end: {rows} rows, received data all right, CRC-32 {zlib.crc32(text.encode()):08x}\n"
+HEAD = {"instrument": "collective_times", "format": 3, "ranks": 4, "benchmark": "Allreduce", "algorithm": "ring"}
 
 
 def tuning_of(name: str) -> Tuning:
@@ -123,26 +108,20 @@ def test_a_size_that_is_not_measured_is_said() -> None:
 
 
 def test_times_are_read_with_their_algorithm() -> None:
-    text = ended(
-        HEAD + ROW.format(label="ring", size=8, count=100, time=1.5) + ROW.format(label="ring", size=32, count=9, time=2)
-    )
-    records = reader.parse(text)
+    rows = [{"bytes": 8, "repetitions": 100, "p50_us": 1.5}, {"bytes": 32, "repetitions": 9, "p50_us": 2.0}]
+    records = reader.parse(sealed(HEAD, rows))
     assert [(row.variant, row.message_bytes, row.values[QUANTITY]) for row in records] == [
         ("algorithm=ring", 8, 1.5),
         ("algorithm=ring", 32, 2.0),
     ]
-    for broken in (text.replace("1.500", "1.501"), text[:-40], text.replace("1.500", "0.000"), HEAD):
-        with pytest.raises(OutputError):
-            reader.parse(broken)
 
 
 def test_messages_are_read() -> None:
-    text = ended(
-        COUNT_HEAD + "Allreduce              4                                     8           12             96   1a2b3c4d\n"
-    )
-    assert counts.read(text, "x") == {8: counts.MessageCount(12, 96, "1a2b3c4d")}
+    row = {"bytes": 8, "messages": 12, "sent_bytes": 96, "pattern": "1a2b3c4d"}
+    text = sealed({**HEAD, "instrument": "message_counts", "algorithm": "4"}, [row])
+    assert read_counts(text, "x") == {8: (12, 96, "1a2b3c4d")}
     with pytest.raises(OutputError):
-        counts.read(text.replace(" 96", " 97"), "x")
+        read_counts(text.replace(" 96", " 97"), "x")
 
 
 def test_every_collective_has_a_row_and_a_plan() -> None:

@@ -1,7 +1,6 @@
 """Latency and bandwidth of pairs of nodes, in rounds of disjoint pairs, after one start of MPI with one rank a node.
 
-A program for the Python of a stack, with mpi4py and nothing else, under its launcher:
-``python instrument.py --rounds 0 --orders 2 --seed 1 --latency 8x100 --bandwidth 1048576x3``.
+``python pair_map.py --rounds 0 --orders 2 --seed 1 --latency 8x100 --bandwidth 1048576x3``
 
 Rank 0 starts each step of a round when all that took part in the one before have reported it: a pair's latency both ways, then
 the bandwidth of all pairs in one direction, then in the other. Latency is half of a round trip of blocking calls, repeated for
@@ -20,7 +19,6 @@ import os
 import statistics
 import sys
 import time
-import zlib
 from array import array
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,13 +26,11 @@ from typing import Any, NamedTuple
 from mpi4py import MPI
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from reframe_tests.harness.pairs import schedule
+from reframe_tests.harness.instruments import common, schedule
+from reframe_tests.harness.instruments.common import give_up, known
 from reframe_tests.harness.switches import paths
 
-TITLE = "# MPI pair map, format 2"
 WINDOW = 64
-#: Seconds before the first message; why, says ``evidence/exchange.py``.
-PAUSE_S = 0.3
 #: Seconds between two looks of an idle rank, at first and at most: the longer it has waited, the fewer it needs. All wait for
 #: rank 0, which looks more often.
 FIRST_LOOK_S, LAST_LOOK_S, FIRST_RANK_LOOK_S, LONGER = 0.0001, 0.003, 0.001, 1.3
@@ -81,12 +77,6 @@ class SilentError(Exception):
     """The partner did not answer in time, or its connection broke."""
 
 
-def give_up(why: str) -> None:
-    sys.stderr.write(f"{why}\n")
-    sys.stderr.flush()
-    MPI.COMM_WORLD.Abort(1)
-
-
 def steps_of(rounds: list[schedule.Round], orders: int, seed: int, together: int) -> list[Step]:
     """All steps in their order.
 
@@ -101,11 +91,6 @@ def steps_of(rounds: list[schedule.Round], orders: int, seed: int, together: int
             steps.append(Step(order, number, BANDWIDTH, 1, pairs))
             steps.append(Step(order, number, BANDWIDTH, 2, [pair[::-1] for pair in pairs]))
     return steps
-
-
-def known(rank: int, size: int) -> bytes:
-    """What a rank sends: a byte that tells it from its neighbours."""
-    return bytes([rank % 251 + 1]) * size
 
 
 def wait(requests: list[Any], deadline: float, *, shared: bool) -> None:
@@ -240,16 +225,11 @@ class Rank:
 class Table:
     """What rank 0 prints."""
 
-    def __init__(self, hosts: list[str], sizes: dict[str, int], repeats: int) -> None:
-        self.hosts, self.sizes, self.repeats = hosts, sizes, repeats
-        self.checksum = self.rows = 0
-
-    def say(self, line: str) -> None:
-        self.checksum = zlib.crc32(f"{line}\n".encode(), self.checksum)
-        sys.stdout.write(f"{line}\n")
+    def __init__(self, lines: common.Lines, hosts: list[str], sizes: dict[str, int], repeats: int) -> None:
+        self.lines, self.hosts, self.sizes, self.repeats = lines, hosts, sizes, repeats
 
     def add(self, step: Step, values: dict[int, list[float]]) -> None:
-        """The rows of a step: for each pair and direction, a value a repeat, or ``-`` where there is none."""
+        """The rows of a step: for each pair and direction, a value a repeat, or none."""
         rows = []
         for source, target in step.pairs:
             if step.quantity == BANDWIDTH:
@@ -262,11 +242,12 @@ class Table:
         size = self.sizes[step.quantity]
         for phase, source, target, quantity, found in rows:
             for repeat in range(1, self.repeats + 1):
-                value = f"{found[repeat - 1]:.3f}" if len(found) >= repeat else "-"
-                self.say(f"{step.order} {step.round} {phase} {source} {target} {quantity} {size} {repeat} {value}")
-                self.rows += 1
-        sys.stdout.write(f"# so far: {self.rows} rows, CRC-32 {self.checksum:08x}\n")
-        sys.stdout.flush()
+                value = round(found[repeat - 1], 3) if len(found) >= repeat else None
+                self.lines.row(
+                    **{"order": step.order, "round": step.round, "phase": phase, "source": source, "target": target},
+                    **{"quantity": quantity, "bytes": size, "repeat": repeat, "value": value},
+                )
+        self.lines.so_far()
 
 
 class Conductor:
@@ -349,20 +330,19 @@ def follow(rank: Rank, steps: list[Step]) -> bool:
 
 
 def read_arguments(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Latency and bandwidth of pairs of nodes.")
-    parser.add_argument("--rounds", type=int, default=0, help="rounds of a sample; 0: all pairs")
-    parser.add_argument(
-        "--first", type=int, default=-1, help="where the sample begins in the rounds of all pairs; -1: by chance"
-    )
-    parser.add_argument("--orders", type=int, default=2, help="passes over all rounds, each in another order")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=1, help="values of each pair and pass")
-    parser.add_argument("--shared", type=int, default=0, help="1: ranks share cores; latency is measured one pair at a time")
-    parser.add_argument("--latency", type=Size.read, default=Size(8, 100), metavar="BYTESxREPETITIONS")
-    parser.add_argument("--bandwidth", type=Size.read, default=Size(1 << 20, 3), metavar="BYTESxMESSAGES")
-    parser.add_argument("--switches", default="", metavar="FILE", help="lines 'NODE SWITCH.SWITCH', the top one first")
-    parser.add_argument("--patience", type=float, default=20, help="seconds to wait for a partner")
-    return parser.parse_args(words)
+    return common.options(
+        "Latency and bandwidth of pairs of nodes.",
+        rounds={"type": int, "default": 0, "help": "rounds of a sample; 0: all pairs"},
+        first={"type": int, "default": -1, "help": "where the sample begins in the rounds of all pairs; -1: by chance"},
+        orders={"type": int, "default": 2, "help": "passes over all rounds, each in another order"},
+        seed={"type": int, "default": 1},
+        repeats={"type": int, "default": 1, "help": "values of each pair and pass"},
+        shared={"type": int, "default": 0, "help": "1: ranks share cores; latency is measured one pair at a time"},
+        latency={"type": Size.read, "default": Size(8, 100), "metavar": "BYTESxREPETITIONS"},
+        bandwidth={"type": Size.read, "default": Size(1 << 20, 3), "metavar": "BYTESxMESSAGES"},
+        switches={"default": "", "metavar": "FILE", "help": "lines 'NODE SWITCH.SWITCH', the top one first"},
+        patience={"type": float, "default": 20, "help": "seconds to wait for a partner"},
+    ).parse_args(words)
 
 
 def find_switches(comm: Any, hosts: list[str], file: str) -> tuple[str, list[tuple[str, ...]]]:
@@ -378,11 +358,10 @@ def find_switches(comm: Any, hosts: list[str], file: str) -> tuple[str, list[tup
 
 
 def main(words: list[str], comm: Any) -> None:
-    """Measure on a communicator; the table goes to the standard output of its first rank."""
     asked = read_arguments(words)
     if asked.latency.bytes < 1:
         give_up("--latency: a message of one byte or more is needed, whose first byte says which is the last")
-    time.sleep(PAUSE_S)
+    time.sleep(common.PAUSE_S)
     hosts = [paths.name_of(host) for host in comm.allgather(MPI.Get_processor_name())]
     if len(set(hosts)) < comm.size or comm.size < 2:
         give_up(f"{comm.size} ranks on {len(set(hosts))} nodes: one rank on each of two nodes or more is needed")
@@ -396,24 +375,23 @@ def main(words: list[str], comm: Any) -> None:
         if not follow(rank, steps):
             time.sleep(60)  # rank 0 ends all
         return
-    table = Table(hosts, {LATENCY: asked.latency.bytes, BANDWIDTH: asked.bandwidth.bytes}, asked.repeats)
-    table.say(TITLE)
-    table.say(
-        f"# {comm.size} ranks, one a node; design {design}, seed {asked.seed}, {len(rounds)} rounds, {asked.orders} passes, "
-        f"{asked.repeats} values; {asked.latency.number} repetitions of {asked.latency.bytes} B, {asked.bandwidth.number} "
-        f"messages of {asked.bandwidth.bytes} B"
+    lines = common.Lines(
+        comm,
+        "pair_map",
+        **{"design": design, "seed": asked.seed, "rounds": len(rounds), "orders": asked.orders, "repeats": asked.repeats},
+        **{"latency_count": asked.latency.number, "message_count": asked.bandwidth.number},
+        switches=source if all(above) else None,
+        nodes=[[host, list(path)] for host, path in zip(hosts, above, strict=True)],
     )
-    table.say(f"# switches as {source} has them" if all(above) else "# the switches are not known")
-    table.say("# nodes: " + " ".join(f"{at}:{host}({'.'.join(above[at]) or '-'})" for at, host in enumerate(hosts)))
-    table.say("# order round phase source target quantity bytes repeat value")
     begin = time.monotonic()
-    conductor = Conductor(rank, table)
+    conductor = Conductor(
+        rank, Table(lines, hosts, {LATENCY: asked.latency.bytes, BANDWIDTH: asked.bandwidth.bytes}, asked.repeats)
+    )
     conductor.run(steps)
     for number, why in sorted(conductor.silent.items()):
-        table.say(f"# silent: {hosts[number]}: {why}")
-    end = f"{table.rows} rows, received data all right, CRC-32 {table.checksum:08x}"
-    sys.stdout.write(f"# took {time.monotonic() - begin:.1f} s\n# end: {end}\n")
-    sys.stdout.flush()
+        lines.note(silent=hosts[number], why=why)
+    lines.note(seconds=round(time.monotonic() - begin, 1))
+    lines.end()
     if conductor.silent:
         time.sleep(1)  # what was printed has to come through
         give_up("nodes stopped answering: " + ", ".join(f"{hosts[rank]} ({why})" for rank, why in conductor.silent.items()))

@@ -1,7 +1,6 @@
 """Streams between two halves of the nodes at the same time, each pair of nodes on different switches where that is known.
 
-A program for the Python of a stack, with mpi4py and nothing else, under its launcher:
-``python instrument.py --ppn 1 --repetitions 10 Bisection:1048576``.
+``python bisection.py --ppn 1 --repetitions 10 Bisection:1048576``
 
 Nodes are sorted by their switches and the first half is paired with the second, so that no pair shares a switch unless one
 switch has more than half of the nodes. Slurm tells each rank the switches above its node (``SLURM_TOPOLOGY_ADDR``, srun(1));
@@ -13,32 +12,22 @@ in Uniband and Biband of IMB; the bandwidth of all is what they sent over the ti
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import sys
 import time
-import zlib
 from pathlib import Path
 from typing import Any
 
 from mpi4py import MPI
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+from reframe_tests.harness.instruments import common
 from reframe_tests.harness.switches.paths import described_switches, name_of, switches_of
 
-TITLE = "# MPI bisection, format 1"
 WINDOW = 64
-#: Seconds before the first message; why, says ``evidence/exchange.py``.
-PAUSE_S = 0.3
 #: Benchmark to whether both halves send.
 OPERATIONS = {"Bisection": False, "Bisection_both_ways": True}
-
-
-def give_up(why: str) -> None:
-    sys.stderr.write(f"{why}\n")
-    sys.stderr.flush()
-    MPI.COMM_WORLD.Abort(1)
 
 
 class Halves:
@@ -72,20 +61,15 @@ class Halves:
                 self.partner[one + place] = (other + place, True)
                 self.partner[other + place] = (one + place, False)
 
-    def describe(self, node: int) -> str:
-        """``0:c1(s1)``: first rank, host and leaf switch."""
-        return f"{node}:{name_of(self.hosts[node])}({self.paths[node][-1] if self.paths[node] else '-'})"
-
-
-def known(rank: int, size: int) -> bytes:
-    """What a rank sends: a byte that tells it from its neighbours."""
-    return bytes([rank % 251 + 1]) * size
+    def describe(self, node: int) -> list[Any]:
+        """First rank of a node, its host and leaf switch."""
+        return [node, name_of(self.hosts[node]), self.paths[node][-1] if self.paths[node] else None]
 
 
 def measure(comm: Any, halves: Halves, both: bool, size: int, repetitions: int) -> float:
     """Seconds of this rank's pair for all repetitions."""
     partner, first = halves.partner[comm.rank]
-    sent, got, mark = bytearray(known(comm.rank, size)), bytearray(size), bytearray(1)
+    sent, got, mark = bytearray(common.known(comm.rank, size)), bytearray(size), bytearray(1)
     sends = [comm.Send_init([sent, MPI.BYTE], partner, 1) for _ in range(WINDOW)] if both or first else []
     receives = [comm.Recv_init([got, MPI.BYTE], partner, 1) for _ in range(WINDOW)] if both or not first else []
     # In turn: with all receives in front, MPICH over TCP sometimes sent 4 MiB messages one way after the other.
@@ -105,73 +89,54 @@ def measure(comm: Any, halves: Halves, both: bool, size: int, repetitions: int) 
     for _ in range(repetitions):
         once()
     seconds = time.perf_counter() - begin
-    if receives and got != known(partner, size):
-        give_up(f"rank {comm.rank} received wrong data")
+    if receives and got != common.known(partner, size):
+        common.give_up(f"rank {comm.rank} received wrong data")
     for request in window:
         request.Free()
     return seconds
 
 
-def read_arguments(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Streams between two halves of the nodes.")
-    parser.add_argument("--ppn", required=True, type=int, help="ranks of each node, which they fill in blocks")
-    parser.add_argument("--repetitions", required=True, type=int)
-    parser.add_argument("rows", nargs="+", metavar="NAME:SIZE,...")
-    return parser.parse_args(words)
-
-
 def main(words: list[str], comm: Any) -> None:
-    """Measure on a communicator; the table goes to the standard output of its first rank."""
-    asked = read_arguments(words)
-    time.sleep(PAUSE_S)
-    hosts = comm.allgather(MPI.Get_processor_name())
+    parser = common.options(
+        "Streams between two halves of the nodes.",
+        ppn={"required": True, "type": int, "help": "ranks of each node, which they fill in blocks"},
+        repetitions={"required": True, "type": int},
+    )
+    parser.add_argument("rows", nargs="+", metavar="NAME:SIZE,...")
+    asked = parser.parse_args(words)
+    time.sleep(common.PAUSE_S)
+    hosts = common.check_blocks(comm, asked.ppn)
     environ = (os.environ.get("SLURM_TOPOLOGY_ADDR", ""), os.environ.get("SLURM_TOPOLOGY_ADDR_PATTERN", ""))
     paths, source = comm.allgather(switches_of(hosts[comm.rank], *environ)), "Slurm"
     if not all(paths):
         paths, source = [described_switches(host, os.environ.get("MPIBENCH_SWITCHES", "")) for host in hosts], "the site"
         paths = comm.bcast(paths, 0)
-    blocks = [set(hosts[at : at + asked.ppn]) for at in range(0, comm.size, asked.ppn)]
-    nodes = len(set(hosts))
-    if len(blocks) != nodes or any(len(block) != 1 for block in blocks) or comm.size != nodes * asked.ppn or nodes % 2:
-        give_up(f"{comm.size} ranks on {nodes} nodes are not {asked.ppn} after the other on each of an even number of nodes")
     halves = Halves(hosts, paths, asked.ppn, source)
-    checksum, count = 0, 0
-
-    def say(line: str) -> None:
-        nonlocal checksum
-        if comm.rank == 0:
-            checksum = zlib.crc32(f"{line}\n".encode(), checksum)
-            sys.stdout.write(f"{line}\n")
-            sys.stdout.flush()
-
-    say(TITLE)
-    say(f"# {comm.size} ranks, {asked.ppn} a node, windows of {WINDOW} messages, time of the slowest pair")
-    say(f"# split: {halves.split}")
-    say("# pairs: " + " ".join(f"{halves.describe(one)}>{halves.describe(other)}" for one, other in halves.pairs))
-    titles = " ".join(f"{title:>14}" for title in ("all[MB/s]", "slowest[MB/s]", "fastest[MB/s]"))
-    say(f"# {'benchmark':<20} {'bytes':>9} {'repetitions':>12} {titles}  slowest_pair")
+    pairs = [[halves.describe(one), halves.describe(other)] for one, other in halves.pairs]
+    lines = common.Lines(comm, "bisection", ppn=asked.ppn, window=WINDOW, split=halves.split, pairs=pairs)
     gc.disable()
     for row in asked.rows:
         name, _, listed = row.partition(":")
-        for size in map(int, listed.split(",")):
+        for size in common.whole_numbers(listed):
             own = measure(comm, halves, OPERATIONS[name], size, asked.repetitions)
             seconds = comm.gather(own, 0)
-            if comm.rank == 0:
-                sent = WINDOW * size * asked.repetitions * (1 + OPERATIONS[name])
-                times = {}
-                for rank, (partner, first) in halves.partner.items():
-                    if first:
-                        times[rank] = max(seconds[rank], seconds[partner])
-                slowest = max(times, key=lambda rank: times[rank])
-                rates = (sent * len(times) / times[slowest], sent / times[slowest], sent / min(times.values()))
-                numbers = " ".join(f"{rate / 1e6:>14.3f}" for rate in rates)
-                pair = f"{slowest}>{halves.partner[slowest][0]}"
-                say(f"{name:<22} {size:>9} {asked.repetitions:>12} {numbers}  {pair}")
-                count += 1
+            if comm.rank != 0:
+                continue
+            sent = WINDOW * size * asked.repetitions * (1 + OPERATIONS[name])
+            times = {rank: max(seconds[rank], seconds[partner]) for rank, (partner, first) in halves.partner.items() if first}
+            slowest = max(times, key=lambda rank: times[rank])
+            rates = {
+                "all": sent * len(times) / times[slowest],
+                "slowest": sent / times[slowest],
+                "fastest": sent / min(times.values()),
+            }
+            lines.row(
+                **{"benchmark": name, "bytes": size, "repetitions": asked.repetitions},
+                **{f"{which}_mb_per_s": round(rate / 1e6, 3) for which, rate in rates.items()},
+                slowest_pair=[slowest, halves.partner[slowest][0]],
+            )
     comm.Barrier()
-    if comm.rank == 0:
-        sys.stdout.write(f"# end: {count} rows, received data all right, CRC-32 {checksum:08x}\n")
-        sys.stdout.flush()
+    lines.end()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,641 @@
+"""The suites whose programs are our own (``harness/instruments``): their rows, plans, command lines and outputs as records.
+ mpi4py.bench and STREAM, which are others' programs, have folders of their own.
+
+Each output is read whole or not at all: any damage is seen by the checksum of its last line (:mod:`..instruments.reading`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any
+
+from ..instruments import FOLDER, reading
+from ..instruments.reading import COUNT, LIST, NUMBER, TEXT, Fields, Printed
+from ..pairs import output as map_output
+from ..pairs.pair_values import BANDWIDTH, LATENCY
+from ..vocabulary import BadInput, NotMeasured
+from . import side_by_side, traffic
+from .algorithms import COLLECTIVES, GROUP, QUANTITY, VARIANT
+from .algorithms import IN_BLOCKS as BLOCK_COLLECTIVES
+from .benchmark import BY_NODES, NOTHING_SURE, SERIES, SIZELESS, Benchmark, doubling_sizes, growing_node_counts
+from .model import Group, Run, Said, Script, Suite
+from .plans import Plan, SizeRange, at_levels
+from .records import OutputError, Record
+
+OPTIONAL_COUNT, OPTIONAL_NUMBER, FLAG = (int, type(None)), (float, type(None)), (bool,)
+#: Of every row.
+_ROW: Fields = {"benchmark": TEXT, "bytes": COUNT, "repetitions": COUNT}
+_TIMES: Fields = dict.fromkeys(("mean_us", "p50_us", "p90_us", "p99_us"), NUMBER)
+
+
+def _reader(
+    instrument: str, head: Fields, rows: tuple[Fields, ...], record: Callable[[dict[str, Any], dict[str, Any]], Record]
+) -> Callable[[str, str], list[Record]]:
+    """A parser of a suite that makes a record of each row and the head."""
+
+    def parse(text: str, source: str) -> list[Record]:
+        printed = read(text, source, instrument, head, rows)
+        return [record(row, printed.head) for row in printed.rows]
+
+    return parse
+
+
+def read(text: str, source: str, instrument: str, head: Fields, rows: tuple[Fields, ...]) -> Printed:
+    """As :func:`reading.read`.
+
+    :raises OutputError: if the output is not whole, or a repetition took no time or was not made.
+    """
+    try:
+        printed = reading.read(text, source, instrument, head, rows)
+    except BadInput as error:
+        raise OutputError(str(error)) from None
+    for row in printed.rows:
+        nothing = [name for name, value in row.items() if value == 0 and name.endswith(("_us", "_per_s", "repetitions"))]
+        if nothing:
+            raise OutputError(f"{source}: {nothing[0]} of {row.get('benchmark', instrument)} is 0; nothing was measured.")
+    return printed
+
+
+def _suite(name: str, title: str, parse: Callable[[str, str], list[Record]], **more: Any) -> Suite:
+    return Suite(
+        name=name,
+        title=title,
+        first_line=re.compile(reading.first_line(name), re.MULTILINE),
+        parse=parse,
+        script=Script(FOLDER / f"{name}.py", "mpi4py.bench", "mpi4py"),
+        **more,
+    )
+
+
+def _own_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
+    """Sizes of a row, the same at every level."""
+    return next(iter(row.gated_sizes.values()))
+
+
+def _bounded(sizes: Callable[[Benchmark, Plan, SizeRange], tuple[int | None, ...]]) -> Callable[[Run], list[str]]:
+    """Arguments: sizes, most repetitions and volume of each, seconds of all together, and names."""
+
+    def arguments(run: Run) -> list[str]:
+        listed, most = ",".join(map(str, sizes(run.rows[0], run.plan, run.size_range))), run.size_range
+        bounds = ("--repetitions", str(most.count), "--volume-mib", str(most.volume_mib))
+        return ["--sizes", listed, *bounds, "--budget-s", str(most.budget_s), *run.names]
+
+    return arguments
+
+
+def _percentile(ordered: list[float], percent: int) -> float:
+    """The nearest-rank percentile."""
+    return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
+
+
+# growth: synchronisation and small messages on 2, 4, 8, ... nodes up to all of the job.
+
+#: Mean over the repetitions, then percentiles of them; each repetition is the time of its slowest rank.
+_GROWTH = ("t_max_us", "latency_p50_us", "latency_p90_us", "latency_p99_us")
+#: Sizes in bytes: a double of each rank; a block for each other rank. A barrier has none.
+_GROWTH_SIZES: Mapping[str, tuple[int | None, ...]] = {"Barrier": (None,), "Allreduce": (8,), "Alltoall": (8, 64)}
+
+
+def _growth_row(name: str, sizes: tuple[int | None, ...]) -> Benchmark:
+    # The bound counts all ranks of the launch, but the smaller node counts leave most of them out: nothing is sure.
+    return Benchmark(
+        *(name, "growth", "growth", "growth", "growing", _GROWTH, traffic.nothing),
+        min_nodes=2,
+        gated_sizes={"t_max_us": sizes},
+        sizes=SIZELESS if sizes == (None,) else SERIES,
+    )
+
+
+def _growth_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
+    values = dict(zip(_GROWTH, (row[name] for name in _TIMES), strict=True))
+    return Record(
+        "growth", row["benchmark"], head["ranks"], 1, row["bytes"], row["repetitions"], values, f"nodes={row['nodes']}"
+    )
+
+
+def _growth_arguments(run: Run) -> list[str]:
+    """Node counts, ranks of each node and repetitions, then ``NAME`` or ``NAME:SIZE,SIZE`` of each row."""
+    counts = ",".join(str(count) for count in growing_node_counts(run.nodes))
+    rows = [
+        row.name if row.sizes == SIZELESS else f"{row.name}:{','.join(map(str, _GROWTH_SIZES[row.name]))}" for row in run.rows
+    ]
+    return ["--nodes", counts, "--ppn", str(run.ranks // run.nodes), "--repetitions", str(run.size_range.count), *rows]
+
+
+# Enough repetitions for a 99th percentile of more than the slowest few.
+_GROWTH_LEVELS = at_levels(SizeRange((3, 6), 100, 1), SizeRange((3, 6), 1000, 1), SizeRange((3, 6), 10000, 1))
+GROWTH = _suite(
+    "growth",
+    "the instrument of growing node counts",
+    _reader("growth", {"ppn": COUNT}, ({**_ROW, "bytes": OPTIONAL_COUNT, "nodes": COUNT, **_TIMES},), _growth_record),
+    rows=tuple(_growth_row(name, sizes) for name, sizes in _GROWTH_SIZES.items()),
+    groups={
+        "growth": Group(
+            "Barrier and small collectives on 2, 4, 8, ... nodes up to all of the job, with percentiles",
+            (Plan("growing", "growth", tuple(_GROWTH_SIZES), _GROWTH_LEVELS),),
+            collective=True,
+        )
+    },
+    arguments=_growth_arguments,
+    sizes=_own_sizes,
+    same_repetitions=True,
+)
+
+
+# sharing: what each of several programs on one node does, alone and beside the others.
+
+#: Sizes in bytes: what a rank copies from one buffer of its own to another (within a core's cache, and beyond it); a vector of
+#: doubles of each rank; a block for each other rank.
+_SHARING_SIZES: Mapping[str, tuple[int, ...]] = {
+    "Copy": (1 << 16, 1 << 24),
+    "Allreduce": (8, 1 << 16),
+    "Alltoall": (8, 1 << 16),
+}
+
+
+def _sharing_row(name: str) -> Benchmark:
+    quantity = "bandwidth_mb_per_s" if name == "Copy" else "t_max_us"
+    return Benchmark(
+        # As much as there is time for, and nothing that leaves a node.
+        *(name, side_by_side.NAME, "sharing", side_by_side.NAME, "program", (quantity,), traffic.nothing),
+        min_ranks=1 if name == "Copy" else 2,
+        gated_sizes={quantity: _SHARING_SIZES[name]},
+        variants=(side_by_side.variant(1, 1, side_by_side.ALONE),),
+    )
+
+
+def _sharing_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
+    """With which program it was and how it was measured as variant."""
+    copied = row["benchmark"] == "Copy"
+    values = {"bandwidth_mb_per_s": row["mb_per_s"]} if copied else {"t_max_us": row["t_max_us"]}
+    how = side_by_side.SHARED if head["shared"] else side_by_side.ALONE
+    variant = side_by_side.variant(head["programs"], head["program"], how)
+    times = (row["from_ns"], row["to_ns"])
+    fixed = ("sharing", row["benchmark"], head["ranks"], 1, row["bytes"], row["repetitions"])
+    return Record(*fixed, values, variant, measured_ns=times)
+
+
+def _sharing_arguments(run: Run) -> list[str]:
+    """Seconds of each benchmark and size, an equal share of the budget, then ``NAME:SIZE,SIZE`` of each row.
+
+    Which program it is, and where it meets the others, is added for each by the script that starts them.
+    """
+    sections = sum(len(_SHARING_SIZES[row.name]) for row in run.rows)
+    rows = [f"{row.name}:{','.join(map(str, _SHARING_SIZES[row.name]))}" for row in run.rows]
+    return ["--seconds", f"{run.size_range.budget_s / sections:.3f}", *rows]
+
+
+# As many repetitions as there is time for: programs that are slowed down then still run as long as the others.
+_SHARING_LEVELS = at_levels(
+    SizeRange((3, 24), 1, 1, budget_s=2), SizeRange((3, 24), 1, 1, budget_s=6), SizeRange((3, 24), 1, 1, budget_s=20)
+)
+SHARING = _suite(
+    "sharing",
+    "the instrument of programs side by side",
+    _reader(
+        "sharing",
+        {"program": COUNT, "programs": COUNT, "shared": FLAG},
+        ({**_ROW, "from_ns": COUNT, "to_ns": COUNT, "t_max_us": NUMBER, "mb_per_s": OPTIONAL_NUMBER},),
+        _sharing_record,
+    ),
+    rows=tuple(map(_sharing_row, _SHARING_SIZES)),
+    groups={
+        side_by_side.NAME: Group(
+            "Several programs side by side on one node, pinned apart or unaware of each other: "
+            "each alone and beside the others",
+            (Plan("program", "sharing", tuple(_SHARING_SIZES), _SHARING_LEVELS),),
+            collective=True,
+        )
+    },
+    arguments=_sharing_arguments,
+    sizes=_own_sizes,
+)
+
+
+# bisection: streams between two halves of the nodes at the same time, one way and both ways.
+
+#: Of all pairs together, of the slowest pair of ranks, and the share of the pairs of nodes that are on different switches.
+_BISECTION = ("bandwidth_mb_per_s", "bandwidth_slowest_mb_per_s", "across_switches")
+_MIB = 1 << 20
+_BISECTION_HEAD: Fields = {"ppn": COUNT, "window": COUNT, "split": TEXT, "pairs": LIST}
+_BISECTION_ROW: Fields = {
+    **{**_ROW, "all_mb_per_s": NUMBER, "slowest_mb_per_s": NUMBER, "fastest_mb_per_s": NUMBER, "slowest_pair": LIST}
+}
+
+
+def _bisection_row(name: str, bound: traffic.Bound, directions: int) -> Benchmark:
+    return Benchmark(
+        *(name, "bisection", "bisection", "bisection", "halves", _BISECTION, bound),
+        min_nodes=2,
+        gated_sizes={"bandwidth_mb_per_s": (_MIB, 4 * _MIB)},
+        directions=directions,
+        summed=True,
+    )
+
+
+def _bisection_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
+    apart = sum(one[2] != other[2] for one, other in head["pairs"])
+    share = apart / len(head["pairs"])
+    values = dict(zip(_BISECTION, (row["all_mb_per_s"], row["slowest_mb_per_s"], share), strict=True))
+    return Record("bisection", row["benchmark"], head["ranks"], 1, row["bytes"], row["repetitions"], values)
+
+
+def bisection_said(text: str) -> Said:
+    """How the nodes were split, which pair was slowest with the largest messages, and where the pairs' first ranks were.
+
+    :param text: an output that the suite's parser reads.
+    """
+    try:
+        printed = reading.read(text, "the output", "bisection", _BISECTION_HEAD, (_BISECTION_ROW,))
+    except BadInput:
+        return Said()
+    split, last = printed.head["split"], printed.rows[-1]
+    slow = "{benchmark} {bytes} B: ranks {slowest_pair[0]} and {slowest_pair[1]}".format(**last)
+    ends = [end for pair in printed.head["pairs"] for end in pair]
+    return Said(
+        (f"the nodes were split {'into ' * split.startswith('plain')}{split}", f"the slowest pair of {slow}"),
+        {rank: host for rank, host, _ in ends},
+    )
+
+
+def _powers(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
+    return doubling_sizes(1 << size_range.log2[0], 1 << size_range.log2[1], zero=False)
+
+
+def _bisection_arguments(run: Run) -> list[str]:
+    """Ranks of each node and repetitions, then ``NAME:SIZE,SIZE`` of each row."""
+    listed = ",".join(map(str, _powers(run.rows[0], run.plan, run.size_range)))
+    rows = [f"{row.name}:{listed}" for row in run.rows]
+    return ["--ppn", str(run.ranks // run.nodes), "--repetitions", str(run.size_range.repetitions), *rows]
+
+
+_BISECTION_ROWS = (
+    _bisection_row("Bisection", traffic.window_one_way, 1),
+    _bisection_row("Bisection_both_ways", traffic.window_both_ways, 2),
+)
+# A link of 100 Gbit/s carries that much both ways in the time of a level.
+_BISECTION_LEVELS = at_levels(SizeRange((20, 20), 10, 20), SizeRange((16, 22), 50, 40), SizeRange((16, 22), 100, 80))
+BISECTION = _suite(
+    "bisection",
+    "the instrument of bisection bandwidth",
+    _reader("bisection", _BISECTION_HEAD, (_BISECTION_ROW,), _bisection_record),
+    rows=_BISECTION_ROWS,
+    groups={
+        "bisection": Group(
+            "Bandwidth between two halves of the nodes, on different switches where these are known",
+            (Plan("halves", "bisection", tuple(row.name for row in _BISECTION_ROWS), _BISECTION_LEVELS),),
+        )
+    },
+    arguments=_bisection_arguments,
+    sizes=_powers,
+    same_repetitions=True,
+    said=bisection_said,
+)
+
+
+# loaded_latency: small messages alone and beside streams, for systems too small for GPCNeT.
+
+VICTIM, LOAD, IMPACT = "Victim", "Load", "Victim_impact"
+ALONE, LOADED = "alone", "loaded"
+#: Bytes of the instrument's messages: a victim's, and those of the streams.
+PING, STREAM = 8, 131072
+#: Repetitions for each MiB that a link may carry: each may wait for the 2 MiB of a stream's window, 17 ms on 1 Gbit/s.
+PER_MIB = 500
+#: Mean and percentiles over the repetitions of all victims.
+_LATENCIES = ("latency_us", "latency_p50_us", "latency_p90_us", "latency_p99_us")
+
+
+def _loaded_row(name: str, quantities: tuple[str, ...], bound: traffic.Bound, size: int, **more: Any) -> Benchmark:
+    return Benchmark(
+        *(name, "loaded_latency", "loaded_latency", "loaded_latency", "halves", quantities, bound),
+        min_ranks=4,
+        min_nodes=2,
+        gated_sizes={quantities[0]: (size,)},
+        **more,
+    )
+
+
+def _parse_loaded(text: str, source: str) -> list[Record]:
+    """Records of the rows, and then how many times longer the victims took beside the streams."""
+    of_all = {**_ROW, "state": TEXT}
+    printed = read(
+        text, source, "loaded_latency", {"ppn": COUNT, "window": COUNT}, ({**of_all, **_TIMES}, {**of_all, "mb_per_s": NUMBER})
+    )
+    if [(row["benchmark"], row["state"]) for row in printed.rows] != [(VICTIM, ALONE), (VICTIM, LOADED), (LOAD, LOADED)]:
+        raise OutputError(f"{source}: the rows are not those of latency alone, latency under load and load; run it again.")
+    found = []
+    for row in printed.rows:
+        load = row["benchmark"] == LOAD
+        times = (
+            {"bandwidth_mb_per_s": row["mb_per_s"]} if load else dict(zip(_LATENCIES, (row[n] for n in _TIMES), strict=True))
+        )
+        fixed = ("loaded_latency", row["benchmark"], printed.head["ranks"], 1, row["bytes"], row["repetitions"])
+        found.append(Record(*fixed, times, "" if load else row["state"]))
+    alone, loaded, _ = (record.values for record in found)
+    values = {name: loaded[of] / alone[of] for name, of in {"impact": "latency_us", "impact_p99": "latency_p99_us"}.items()}
+    return [*found, Record("loaded_latency", IMPACT, printed.head["ranks"], 1, PING, None, values)]
+
+
+def _loaded_arguments(run: Run) -> list[str]:
+    """Ranks of each node and repetitions, fewer on a slow link.
+
+    :raises NotMeasured: where a node has no rank to stream beside its victim.
+    """
+    ppn = run.ranks // run.nodes
+    if ppn < 2:
+        raise NotMeasured("latency under load needs two ranks a node or more: one that waits for it and others that stream")
+    repetitions = min(run.size_range.count, PER_MIB * run.size_range.volume_mib)
+    return ["--ppn", str(ppn), "--repetitions", str(repetitions)]
+
+
+_LOADED_ROWS = (
+    _loaded_row(VICTIM, _LATENCIES, traffic.both_ways, PING, variants=(ALONE, LOADED)),
+    _loaded_row(LOAD, ("bandwidth_mb_per_s",), traffic.stream_window, STREAM),
+    _loaded_row(IMPACT, ("impact", "impact_p99"), traffic.nothing, PING),
+)
+_LOADED_LEVELS = at_levels(SizeRange((3, 3), 200, 1024), SizeRange((3, 3), 2000, 1024), SizeRange((3, 3), 20000, 1024))
+LOADED_LATENCY = _suite(
+    "loaded_latency",
+    "the instrument of latency under load",
+    _parse_loaded,
+    rows=_LOADED_ROWS,
+    groups={
+        "loaded_latency": Group(
+            "Latency between pairs of nodes alone and while their other ranks stream, mean and tail",
+            (Plan("victims", "loaded_latency", tuple(row.name for row in _LOADED_ROWS), _LOADED_LEVELS),),
+        )
+    },
+    arguments=_loaded_arguments,
+    sizes=_own_sizes,
+)
+
+
+# Collective calls: what all ranks must at least send together, and how it crosses nodes (``Benchmark.crossing``). A vector
+# that ends in shares leaves something over that depends on the ranks, and what a scan sends depends on where they are.
+_BOUNDS: Mapping[str, tuple[traffic.Bound, str | int]] = {
+    "Allreduce": (traffic.every_rank_receives, 0),
+    "Alltoall": (traffic.all_to_all, 2),
+    "Alltoallv": (traffic.all_to_all, 2),
+    "Allgather": (traffic.all_to_all, 1),
+    "Allgatherv": (traffic.all_to_all, 1),
+    "Bcast": (traffic.one_per_other_rank, 0),
+    "Reduce": (traffic.one_per_other_rank, 0),
+    "Gather": (traffic.one_per_other_rank, 1),
+    "Gatherv": (traffic.one_per_other_rank, 1),
+    "Scatter": (traffic.one_per_other_rank, 1),
+    "Scatterv": (traffic.one_per_other_rank, 1),
+    "Reduce_scatter_block": (traffic.equal_blocks, NOTHING_SURE),
+    "Reduce_scatter": (traffic.equal_blocks, NOTHING_SURE),
+    "Scan": (traffic.one_per_other_rank, NOTHING_SURE),
+}
+
+
+# guidelines: each call against what replaces it, at sizes four times apart. A row is called ``CALL-vs-CALL[-CALL]``,
+# ``CALL-vs-larger`` (itself with four times the data) or ``CALL-vs-parts`` (four calls with a quarter of the data each).
+# Sources: ``harness/instruments/guidelines.py``.
+
+#: Median time of the call, of its mock-up, and the median of their ratio.
+_GUIDELINES = ("call_us", "mockup_us", "call_over_mockup")
+#: The fifteen patterns of PGMPI (github.com/hunsa/pgmpi, lib/default_config/guideline_catalog.json).
+PATTERNS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "Gather": (("Allgather",), ("Reduce",)),
+    "Allgather": (("Alltoall",), ("Allreduce",), ("Gather", "Bcast")),
+    "Scatter": (("Bcast",),),
+    "Bcast": (("Scatter", "Allgather"),),
+    "Reduce": (("Allreduce",), ("Reduce_scatter_block", "Gather")),
+    "Allreduce": (("Reduce", "Bcast"), ("Reduce_scatter_block", "Allgather")),
+    "Reduce_scatter_block": (("Reduce", "Scatter"),),
+    "Reduce_scatter": (("Allreduce",), ("Reduce", "Scatterv")),
+    "Scan": (("Exscan", "Reduce_local"),),
+}
+#: Calls that more data must not make faster, and those whose data can be cut in parts without another copy.
+MONOTONE = (*PATTERNS, "Alltoall")
+SPLIT = ("Bcast", "Reduce", "Allreduce", "Scan")
+#: Calls whose size is that of one rank's block, so that buffers grow with the ranks; of the others it is the whole vector's.
+IN_BLOCKS = ("Gather", "Allgather", "Scatter", "Alltoall")
+
+
+def _twice(bound: traffic.Bound) -> traffic.Bound:
+    """What call and mock-up send: each at least what the call's result needs."""
+    return lambda message_bytes, ranks: 2 * bound(message_bytes, ranks)
+
+
+def _guideline(call: str, mockup: str) -> Benchmark:
+    bound, crossing = _BOUNDS[call]
+    return Benchmark(
+        *(f"{call}-vs-{mockup}", "guidelines", "guidelines", "guidelines", "all", _GUIDELINES, _twice(bound)), crossing=crossing
+    )
+
+
+#: Every guideline, in the order they are measured.
+_GUIDELINE_ROWS: tuple[Benchmark, ...] = (
+    *(_guideline(call, "-".join(mockup)) for call, mockups in PATTERNS.items() for mockup in mockups),
+    *(_guideline(call, "larger") for call in MONOTONE),
+    *(_guideline(call, "parts") for call in SPLIT),
+)
+
+
+def _guideline_names(blocks: bool) -> tuple[str, ...]:
+    return tuple(row.name for row in _GUIDELINE_ROWS if (row.name.partition("-vs-")[0] in IN_BLOCKS) is blocks)
+
+
+def _guideline_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
+    values = {name: row[name] for name in _GUIDELINES}
+    return Record("guidelines", row["benchmark"], head["ranks"], 1, row["bytes"], row["repetitions"], values)
+
+
+def _guideline_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
+    """Sizes four times apart, of which four times the largest is still in the range; the smallest in any case.
+
+    Where they begin at 16 bytes, 8 as well: one double, which programs add up more often than anything else.
+    """
+    smallest, largest = size_range.log2
+    own = range(smallest, max(smallest, largest - 2) + 1, 2)
+    return tuple(1 << log2 for log2 in ([3, *own] if smallest == 4 else own))
+
+
+# The largest message is that of a mock-up with four times the data.
+_GUIDELINE_LEVELS = at_levels(
+    SizeRange((10, 12), 20, 20, 2), SizeRange((4, 20), 1000, 256, 20), SizeRange((4, 22), 2000, 512, 60)
+)
+GUIDELINES = _suite(
+    "guidelines",
+    "the guidelines' instrument",
+    _reader("guidelines", {}, ({**_ROW, **dict.fromkeys(_GUIDELINES, NUMBER)},), _guideline_record),
+    rows=_GUIDELINE_ROWS,
+    groups={
+        "guidelines": Group(
+            "Collective calls against what could replace them (self-consistent performance guidelines)",
+            (
+                Plan("blocks", "guidelines", _guideline_names(blocks=True), _GUIDELINE_LEVELS, fan=True),
+                Plan("vectors", "guidelines", _guideline_names(blocks=False), _GUIDELINE_LEVELS),
+            ),
+            collective=True,
+        )
+    },
+    arguments=_bounded(_guideline_sizes),
+    sizes=_guideline_sizes,
+)
+
+
+# collective_times: one collective under one algorithm, or how many messages it sends.
+
+_COLLECTIVE_HEAD: Fields = {"benchmark": TEXT, "algorithm": TEXT}
+#: 32 B and 1 MiB, at which the Cambridge paper compares MPI libraries.
+KIVIAT_LOG2 = (5, 20)
+
+
+def _collective_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
+    variant = f"{VARIANT}{head['algorithm']}"
+    fixed = ("collective_times", head["benchmark"], head["ranks"], 1, row["bytes"], row["repetitions"])
+    return Record(*fixed, {QUANTITY: row["p50_us"]}, variant)
+
+
+def _collective_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
+    """Sizes four times apart up to the largest, and what lies between them of those that Kiviat charts are drawn at."""
+    smallest, largest = size_range.log2
+    apart = range(smallest, max(smallest, largest) + 1, 2 if largest - smallest > 1 else 1)
+    return tuple(1 << log2 for log2 in sorted({*apart, *(log2 for log2 in KIVIAT_LOG2 if smallest <= log2 <= largest)}))
+
+
+# The budget is of one launch, all sizes together. The label of the algorithm is added to its arguments by the sweep.
+_COLLECTIVE_LEVELS = at_levels(SizeRange((5, 11), 20, 16, 1), SizeRange((3, 20), 300, 64, 3), SizeRange((2, 22), 1000, 256, 20))
+COLLECTIVE_TIMES = _suite(
+    "collective_times",
+    "the instrument of collective algorithms",
+    _reader(
+        "collective_times", _COLLECTIVE_HEAD, ({"bytes": COUNT, "repetitions": COUNT, "p50_us": NUMBER},), _collective_record
+    ),
+    rows=tuple(
+        Benchmark(name, "collective_times", "collective_times", GROUP, "all", (QUANTITY,), bound, crossing=crossing)
+        for name in COLLECTIVES
+        for bound, crossing in [_BOUNDS[name]]
+    ),
+    groups={
+        GROUP: Group(
+            "One collective under each algorithm of its MPI, interleaved in one job",
+            tuple(
+                Plan(name.lower(), "collective_times", (name,), _COLLECTIVE_LEVELS, fan=name in BLOCK_COLLECTIVES)
+                for name in COLLECTIVES
+            ),
+            collective=True,
+        )
+    },
+    arguments=_bounded(_collective_sizes),
+    sizes=_collective_sizes,
+)
+
+
+def read_counts(text: str, source: str) -> dict[int, tuple[int, int, str]]:
+    """Message size to messages, their bytes together, and a checksum of who sends what to whom, of an output of ``--count``.
+
+    :raises OutputError: if it is damaged, mixed up, cut off or empty.
+    """
+    fields = {"bytes": COUNT, "messages": COUNT, "sent_bytes": COUNT, "pattern": TEXT}
+    rows = read(text, source, "message_counts", _COLLECTIVE_HEAD, (fields,)).rows
+    return {row["bytes"]: (row["messages"], row["sent_bytes"], row["pattern"]) for row in rows}
+
+
+# pair_map: pairs of nodes, each with each or a sample, in rounds. Metrics sum up a map.
+
+PAIR_LATENCY, PAIR_BANDWIDTH = "Pair_latency", "Pair_bandwidth"
+#: Bytes of a latency's messages, and its repetitions at the levels.
+PING_BYTES, PINGS = 8, {"smoke": 50, "nightly": 100, "acceptance": 500}
+#: Fewest messages of a bandwidth: what a token bucket or a buffer gives for nothing is then small beside them.
+LEAST_MESSAGES = 3
+
+
+def _pair_row(name: str, quantities: tuple[str, ...], size: int) -> Benchmark:
+    # Every rank sends as much as any other, and a link is busy both ways in turn.
+    return Benchmark(
+        *(name, "pair_map", "pair_map", "pair_map", BY_NODES, quantities, traffic.every_rank_once),
+        min_nodes=2,
+        gated_sizes={quantities[0]: (size,)},
+    )
+
+
+def _parse_pairs(text: str, source: str) -> list[Record]:
+    """What the median pair and the slowest have: latency, then bandwidth; a pair without a value is an error."""
+    try:
+        found = map_output.read(text, source)
+    except BadInput as error:
+        raise OutputError(str(error)) from None
+    if not found.whole:
+        raise OutputError(f"{source}: the pair map was cut off after {len(found.values)} values; run it again.")
+    if found.silent:
+        named = ", ".join(f"{node} ({why})" for node, why in found.silent.items())
+        raise OutputError(f"{source}: nodes stopped answering: {named}; see to them, and run it again.")
+    lacking = [f"{one.source} to {one.target}" for one in found.values if one.value is None]
+    if lacking:
+        raise OutputError(f"{source}: {len(lacking)} values of pairs are missing, the first from {lacking[0]}; run it again.")
+    return [_pair_record(found, LATENCY), _pair_record(found, BANDWIDTH)]
+
+
+def _pair_record(found: map_output.MapOutput, quantity: str) -> Record:
+    pairs: dict[tuple[str, str], list[float]] = {}
+    for one in found.values:
+        if one.quantity == quantity and one.value is not None:
+            pairs.setdefault((one.source, one.target), []).append(one.value)
+    ordered = sorted(median(values) for values in pairs.values())
+    values = sum(map(len, pairs.values()))
+    size = next(one.message_bytes for one in found.values if one.quantity == quantity)
+    if quantity == LATENCY:
+        # Of each value both ranks send.
+        sent, name = 2 * values * found.latency_count, PAIR_LATENCY
+        summary = {f"latency_p{percent}_us": _percentile(ordered, percent) for percent in (50, 90, 99)}
+    else:
+        sent, name = values * found.message_count, PAIR_BANDWIDTH
+        summary = {"bandwidth_p50_mb_per_s": _percentile(ordered, 50), "bandwidth_slowest_mb_per_s": ordered[0]}
+    # Rounded down: it is the least that was sent.
+    return Record("pair_map", name, len(found.nodes), 1, size, max(1, sent // len(found.nodes)), summary)
+
+
+def _pair_said(text: str) -> Said:
+    """Design and rounds, and where the ranks were."""
+    found = map_output.read(text, "the output")
+    switches = f"switches from {found.tree.origin}" if found.tree else "the switches are not known"
+    took = f" in {found.seconds:.0f} s" if found.seconds is not None else ""
+    note = f"{len(found.values)} values of pairs ({found.design}) in {found.rounds} rounds{took}; {switches}"
+    return Said((note,), dict(enumerate(found.nodes)))
+
+
+def _pair_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
+    return (PING_BYTES,) if row.name == PAIR_LATENCY else (1 << size_range.log2[1],)
+
+
+def _pair_arguments(run: Run) -> list[str]:
+    """Sizes with their repetitions; rounds, passes and the rest are the test's."""
+    size = 1 << run.size_range.log2[1]
+    messages = max(LEAST_MESSAGES, min(run.size_range.volume_mib << 20, 1 << 40) // size)
+    return ["--latency", f"{PING_BYTES}x{run.size_range.count}", "--bandwidth", f"{size}x{messages}"]
+
+
+_PAIR_LEVELS = at_levels(
+    *(SizeRange((20, 20), PINGS[level], mib) for level, mib in (("smoke", 64), ("nightly", 128), ("acceptance", 512)))
+)
+PAIR_MAP = _suite(
+    "pair_map",
+    "the instrument of pair maps",
+    _parse_pairs,
+    #: Quantiles are over the pairs, of which each direction counts with the median of its values.
+    rows=(
+        _pair_row(PAIR_LATENCY, ("latency_p50_us", "latency_p90_us", "latency_p99_us"), PING_BYTES),
+        _pair_row(PAIR_BANDWIDTH, ("bandwidth_p50_mb_per_s", "bandwidth_slowest_mb_per_s"), _MIB),
+    ),
+    groups={
+        "pair_map": Group(
+            "Latency and bandwidth of pairs of nodes in rounds of disjoint pairs, to locate a slow node, cable or switch",
+            (Plan("map", "pair_map", (PAIR_LATENCY, PAIR_BANDWIDTH), _PAIR_LEVELS),),
+        )
+    },
+    sizes=_pair_sizes,
+    arguments=_pair_arguments,
+    said=_pair_said,
+    compares_data=True,
+)
+
+#: All of them, for the registry.
+SUITE = (BISECTION, COLLECTIVE_TIMES, GROWTH, GUIDELINES, LOADED_LATENCY, PAIR_MAP, SHARING)
