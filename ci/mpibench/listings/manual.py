@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -260,24 +260,20 @@ def dataset_page() -> str:
         "# The dataset's columns\n",
         _SAYS.format(source="the tables"),
         f"Layout {dataset_layout.LAYOUT}. Files: `TABLE/system=SYSTEM/date=DATE/SESSION.parquet`; `system` and `date` are\n"
-        "columns, too. A file without the columns in bold is refused; others are null where a file lacks them.\n",
+        "columns, too. A file of another layout is refused: export its session again.\n",
     ]
     shared = dataset_layout.CASE_COLUMNS
     for table, schema in dataset_layout.SCHEMAS.items():
         own = {name: kind for name, kind in schema.items() if name not in shared}
         parts.append(f"## {table}\n\nThe columns of [each table](#each-table), and\n")
-        parts.append(_columns(own, _column_notes(source, f"{table.upper()}_SCHEMA"), dataset_layout.REQUIRED[table]))
-    required = {name for names in dataset_layout.REQUIRED.values() for name in names if name in shared}
+        parts.append(_columns(own, _column_notes(source, f"{table.upper()}_SCHEMA")))
     parts.append("## Each table\n\nWhich case a row belongs to.\n")
-    parts.append(_columns(shared, _column_notes(source, "CASE_COLUMNS"), required))
+    parts.append(_columns(shared, _column_notes(source, "CASE_COLUMNS")))
     return "\n".join(parts)
 
 
-def _columns(columns: Mapping[str, Any], says: Mapping[str, str], required: Collection[str]) -> str:
-    rows = [
-        f"| {_key(name, name in required)} | {_cell(str(kind))} | {_cell(says.get(name, ''))} |"
-        for name, kind in columns.items()
-    ]
+def _columns(columns: Mapping[str, Any], says: Mapping[str, str]) -> str:
+    rows = [f"| {_key(name, False)} | {_cell(str(kind))} | {_cell(says.get(name, ''))} |" for name, kind in columns.items()]
     return "\n".join(("| column | type (polars) | meaning |", "|---|---|---|", *rows)) + "\n"
 
 

@@ -39,6 +39,7 @@ FLOORS = {
     ),
     "mpibench": (
         ("whole_file", "only_one", "own_reframe", "default_configuration", "statistics", "profiles"),
+        ("records",),
         ("withdrawals",),
         ("stacks", "results"),
         ("plan",),

@@ -11,11 +11,8 @@ import polars as pl
 import pytest
 import yaml
 
-from mpibench import cli
-from mpibench.completeness import expected
 from mpibench.listings import doctor
 from mpibench.results import dataset, selection_options
-from mpibench.verdicts import rebaseline
 from reframe_tests.harness import former_names
 from reframe_tests.harness.sites import reference_keys, references, site
 from synthetic_report import session_of
@@ -136,62 +133,12 @@ def test_a_metric_of_another_test_is_refused_under_a_former_name(tmp_path: Path)
 # History
 
 
-def call(row: str) -> dict[str, Any]:
-    """Columns of a case stored under a name."""
-    return {"name": f"{row} %fabric=eth1g"}
-
-
-def test_old_files_of_the_dataset_are_read_under_todays_names(tmp_path: Path) -> None:
-    for number, name in enumerate((FORMER, NAME, "OsuPointToPoint", "PointToPointer", "Mine")):
-        write(tmp_path, number, where=call(name))
-    names = dataset.load_cases(tmp_path).sort("started").collect()["name"].to_list()
-    assert [name.split()[0] for name in names] == [NAME, NAME, "OsuPointToPoint", "PointToPointer", "Mine"]
-
-
 def test_stored_sessions_are_read_and_exported_under_todays_names(tmp_path: Path) -> None:
     session = session_of({**case(), "name": f"{FORMER} %fabric=shm"}, {**case(), "name": "Mine %of=PointToPoint"})
     assert [one.name for one in session.cases] == [f"{NAME} %fabric=shm", "Mine %of=PointToPoint"]
     dataset.export_session(session, tmp_path)
     [path] = tmp_path.glob("cases/*/*/*.parquet")
     assert set(pl.read_parquet(path)["name"]) == {f"{NAME} %fabric=shm", "Mine %of=PointToPoint"}
-
-
-def test_references_are_learned_from_nights_under_both_names(tmp_path: Path) -> None:
-    """Three nights under each name are six jobs of one test; what was set by hand under the former name stays."""
-    for number in range(6):
-        write(tmp_path / "data", number, noise=0.01, where=call(FORMER if number < 3 else NAME))
-    by_hand = file_of(FORMER, 1.0, {**ORIGIN, "session": "hand"})
-    write_references(tmp_path, by_hand)
-    proposal = rebaseline.propose(tmp_path / "data", "20260101:now", root=tmp_path)
-    assert (proposal.learned, proposal.kept, proposal.refused) == (20, 1, 0)
-    after = yaml.safe_load(proposal.after)
-    assert list(after) == [NAME, "provenance"] and list(after["provenance"]) == [NAME]
-    assert get(after, NAME, *PLACE, METRIC) == [1.0, None, 0.1, "us"]
-    assert get(after, "provenance", NAME, *PLACE, "PingPong.latency.0000000064")["n"] == 6
-    assert f"-{FORMER}:" in proposal.diff() and f"+{NAME}:" in proposal.diff()
-
-
-@pytest.mark.parametrize(("before", "after"), [(FORMER, NAME), (NAME, NAME)])
-def test_history_before_and_after_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str], before: str, after: str) -> None:
-    """What the commands say does not depend on the name under which a night was stored."""
-    nightly_label = {"run": "nightly"}
-    for number in range(8):
-        write(tmp_path, number, labels=nightly_label, where=call(before if number < 7 else after))
-    last = write(tmp_path, 8, labels=nightly_label, where=call(after))
-    whole = expected.judge(tmp_path, "testbed", last, root=tmp_path)
-    assert (whole.complete, whole.expected, whole.there) == (True, 2, 2)
-    words = ("--dataset-only", "--dataset", str(tmp_path))
-    assert cli.main(["gate", *words, "--session", last, "--max-age", "100000"]) == 0
-    assert "0 changes for the worse in 9 nights of 9" in capsys.readouterr().out
-    sides = ("accept", *words, "--out", str(tmp_path), "--baseline", "20260105:20260112")
-    cli.main([*sides, "--candidate", last])
-    assert "missing" not in capsys.readouterr().out
-    lost = write(tmp_path, 9, labels=nightly_label, where=call(before), evidence="contradicted")
-    assert cli.main(["gate", *words, "--session", lost, "--max-age", "100000"]) == 1
-    assert f"evidence: {NAME} %fabric=eth1g @node+openmpi-spack: passed, but no proof" in capsys.readouterr().out
-    assert cli.main([*sides, "--candidate", lost]) == 1
-    [unproven] = json.loads((tmp_path / "accept.json").read_text())["candidate"]["unproven"]
-    assert unproven["name"] == f"{NAME} %fabric=eth1g"
 
 
 # Command lines
