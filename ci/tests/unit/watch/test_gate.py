@@ -345,9 +345,9 @@ def test_failures_that_were_run_again_are_counted(tmp_path: Path, capsys: pytest
 def test_the_system_is_that_of_the_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another system in the dataset, however new or damaged, changes nothing for a session given by its id."""
     for system in ("mine", "other"):
-        the_night_before(tmp_path, system=system)
-    mine = write_session(tmp_path, 0, system="mine")
-    other = write_session(tmp_path, 1, system="other")
+        the_night_before(tmp_path, system=system, labels={"run": system})
+    mine = write_session(tmp_path, 0, system="mine", labels={"run": "mine"})
+    other = write_session(tmp_path, 1, system="other", labels={"run": "other"})
     assert run(tmp_path, "--session", mine, *OLD) == 0
     assert capsys.readouterr().out.startswith("PASS: mine, session")
     assert run(tmp_path, *OLD) == 0
