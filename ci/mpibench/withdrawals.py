@@ -1,14 +1,12 @@
 """Sessions that somebody withdrew: measured, stored, shown as withdrawn, and no part of any verdict.
 
 A machine under maintenance, a wrong cable, a test of the tests: such a session is no night, however well it is proven. Its
-numbers stay where they are. What says so is a file in the dataset, ``withdrawn/<session>.json``: session, why, who and when.
+numbers stay where they are. What says so is a record of the dataset, ``withdrawn/<session>.json``: session, why, who and when.
 """
 
 from __future__ import annotations
 
 import getpass
-import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -19,14 +17,13 @@ from typing import Any
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import whole_file
+from . import records
 
 FOLDER = "withdrawn"
 #: Characters of a reason.
 LONGEST_WHY = 500
 #: UTC, ISO 8601.
 WHEN = "%Y-%m-%dT%H:%M:%SZ"
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _BEGINNING = re.compile(r"[A-Za-z0-9_.-]{4,100}")
 
 
@@ -47,11 +44,16 @@ class Withdrawal:
     def __str__(self) -> str:
         return f"session {self.session[:8]} was withdrawn by {self.who} on {self.when[:10]}: {self.why}"
 
-
-def _path(folder: Path, session: str) -> Path:
-    if not _NAME.fullmatch(session):
-        raise BadInput(f"session {session!r} cannot name a file: use letters, digits, '_', '-' and '.'.")
-    return folder / FOLDER / f"{session}.json"
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> Withdrawal:
+        """From a record; :raises ValueError: it is none: of strings, with a reason and a time."""
+        if not all(isinstance(row[name], str) for name in cls.__dataclass_fields__):
+            raise ValueError
+        one = cls(*(one_line(row[name]) for name in cls.__dataclass_fields__))
+        datetime.strptime(one.when, WHEN)
+        if not 0 < len(one.why) <= LONGEST_WHY:
+            raise ValueError
+        return one
 
 
 def find(folder: Path) -> dict[str, Withdrawal]:
@@ -59,44 +61,12 @@ def find(folder: Path) -> dict[str, Withdrawal]:
 
     :raises BadInput: a record that cannot be read: which session takes no part, and why, is not known then.
     """
-    found = {}
-    for path in _records(Path(folder) / FOLDER):
-        try:
-            one = _of(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            raise BadInput(
-                f"{path} is not a readable record of a withdrawn session: correct it, or remove it and withdraw it again."
-            ) from None
-        if one.session != path.stem:
+    found = records.read(folder, FOLDER, Withdrawal.of)
+    for name, one in found.items():
+        if one.session != name:
+            path = records.path_of(folder, FOLDER, name)
             raise BadInput(f"{path} is the record of session {one.session}: name it {one.session}.json, or remove it.")
-        found[one.session] = one
     return found
-
-
-def _records(folder: Path) -> list[Path]:
-    """Files with records; none where nothing was ever withdrawn, which is not the same as a folder that cannot be read."""
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(folder / one.name for one in entries if one.name.endswith(".json") and not one.name.startswith("."))
-    except OSError as error:
-        if isinstance(error, FileNotFoundError) and not folder.is_symlink():
-            return []
-        raise BadInput(
-            f"{folder} cannot be read ({error.strerror}), so which sessions were withdrawn is not known: it must be a folder "
-            "that you can read."
-        ) from None
-
-
-def _of(row: Any) -> Withdrawal:
-    """:raises ValueError: (also ``KeyError``, ``TypeError``) it is no record: of strings, with a reason and a time."""
-    names = ("session", "why", "who", "when")
-    if not all(isinstance(row[name], str) for name in names):
-        raise ValueError(names)
-    one = Withdrawal(*(one_line(row[name]) for name in names))
-    datetime.strptime(one.when, WHEN)
-    if not 0 < len(one.why) <= LONGEST_WHY or len(one.who) > LONGEST_WHY:
-        raise ValueError(one.session)
-    return one
 
 
 def whole_id(folder: Path, session: str) -> str:
@@ -131,13 +101,7 @@ def withdraw(folder: Path, session: str, why: str) -> Withdrawal:
     if before:
         raise BadInput(f"{before}; it is withdrawn already. `mpibench sessions restore {uuid}` takes that back.")
     one = Withdrawal(uuid, reason, _user(), datetime.now(timezone.utc).strftime(WHEN))
-    path = _path(folder, uuid)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file.replacing(path) as partial:
-            partial.write_text(json.dumps(asdict(one), indent=1), encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}.") from None
+    records.write(folder, FOLDER, uuid, asdict(one))
     return one
 
 
@@ -150,11 +114,7 @@ def restore(folder: Path, session: str) -> Withdrawal:
     one = find(folder).get(uuid)
     if one is None:
         raise BadInput(f"session {uuid} is not withdrawn.")
-    path = _path(folder, uuid)
-    try:
-        path.unlink()
-    except OSError as error:
-        raise BadInput(f"cannot remove {path}: {error.strerror}.") from None
+    records.remove(folder, FOLDER, uuid)
     return one
 
 

@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from mpibench.results.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA
+from mpibench.results.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, write_file
 from mpibench.verdicts import policy as verdict_policy
 from mpibench.watch import drift
 
@@ -96,7 +96,7 @@ def write_year(folder: Path, nights: int = NIGHTS, metrics: int = METRICS, syste
         for kind, frame, schema in (("cases", table, CASES_SCHEMA), ("samples", samples, SAMPLES_SCHEMA)):
             path = folder / kind / f"system={system}" / f"date={started:%Y-%m-%d}" / f"{name}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
-            frame.select(schema.names()).cast(dict(schema)).write_parquet(path)
+            write_file(path, frame.select(schema.names()).cast(dict(schema)))
 
 
 #: ReFrame 4.10, ``frontend/reporting/storage.py``.

@@ -131,23 +131,22 @@ def dataset() -> str:
     source = inspect.getsource(dataset_layout)
     shared = dataset_layout.CASE_COLUMNS
 
-    def columns(found: Mapping[str, Any], block: str, required: Iterable[str]) -> str:
+    def columns(found: Mapping[str, Any], block: str) -> str:
         [text] = re.findall(rf"(?ms)^{block}\b[^\n]*= (.*?)^[)}}]$", source)
         says = dict(re.findall(r'(?m)^ +"(\w+)": pl\.[^#\n]+#\s*(.+)$', text))
-        names = {name: f"**`{name}`**" if name in required else f"`{name}`" for name in found}
-        rows = ((names[name], prose(str(kind)), prose(says.get(name, ""))) for name, kind in found.items())
+        rows = ((f"`{name}`", prose(str(kind)), prose(says.get(name, ""))) for name, kind in found.items())
         return table(("column", "type (polars)", "meaning"), rows)
 
     parts = [
         f"# The dataset's columns\n\nLayout {dataset_layout.LAYOUT}. Files: `TABLE/system=SYSTEM/date=DATE/SESSION.parquet`;\n"
-        "`system` and `date` are columns, too. A file without the columns in bold is refused; others are null.\n"
+        "`system` and `date` are columns, too. A file of another layout is refused: export its session again.\n"
     ]
     for name, layout in dataset_layout.SCHEMAS.items():
         own = {column: kind for column, kind in layout.items() if column not in shared}
         parts.append(f"## {name}\n\nThe columns of [each table](#each-table), and\n")
-        parts.append(columns(own, f"{name.upper()}_SCHEMA", dataset_layout.REQUIRED[name]))
+        parts.append(columns(own, f"{name.upper()}_SCHEMA"))
     parts.append("## Each table\n\nWhich case a row belongs to.\n")
-    parts.append(columns(shared, "CASE_COLUMNS", {name for names in dataset_layout.REQUIRED.values() for name in names}))
+    parts.append(columns(shared, "CASE_COLUMNS"))
     return "\n".join(parts)
 
 

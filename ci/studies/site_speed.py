@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from mpibench.results.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA
+from mpibench.results.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, write_file
 from mpibench.site import building
 
 NIGHTS, SIZES, REPEATS = 365, 25, 3
@@ -93,7 +93,7 @@ def write_night(folder: Path, night: int, system: str = "year") -> None:
     for kind, frame, schema in (("cases", table, CASES_SCHEMA), ("samples", samples, SAMPLES_SCHEMA)):
         path = folder / kind / f"system={system}" / f"date={started:%Y-%m-%d}" / f"{name}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        frame.select(schema.names()).cast(dict(schema)).write_parquet(path)
+        write_file(path, frame.select(schema.names()).cast(dict(schema)))
 
 
 def measure(top: Path, judged: int, nights: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from .. import whole_file
+from .. import records
 from .cases import ListedCase
 
 #: Label of a session that was planned; its value is the id of the plan.
@@ -122,12 +122,7 @@ class PlanRecord:
 
         :raises BadInput: it cannot be written.
         """
-        path = folder / FOLDER / f"{self.day.isoformat()}-{self.system}-{self.id}.json"
-        try:
-            whole_file.write_text(path, self.text)
-        except OSError as error:
-            raise BadInput(f"cannot write {path} ({error.strerror}): correct its rights or its file system.") from None
-        return path
+        return records.write(folder, FOLDER, f"{self.day.isoformat()}-{self.system}-{self.id}", self.text)
 
 
 def _row(one: PlannedCase) -> dict[str, Any]:

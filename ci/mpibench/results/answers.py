@@ -7,18 +7,16 @@ stored no session leaves its answer, too. One file each in the dataset: ``answer
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
-from .. import whole_file
-from ..results.dataset_layout import inside
+from .. import records
 
 FOLDER = "answers"
 #: Who answered.
@@ -93,15 +91,7 @@ def record(
         f"{moment:%Y-%m-%dT%H:%M:%S}Z",
         None if slower is None else tuple(sorted(set(slower))),
     )
-    path = folder / FOLDER / f"{answer.session}.{source}.json"
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", answer.session):
-        raise BadInput(f"session {answer.session!r} cannot name a file: use letters, digits, '_', '-' and '.'.")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file.replacing(path) as partial:
-            partial.write_text(json.dumps(asdict(answer), indent=1), encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}.") from None
+    records.write(folder, FOLDER, f"{answer.session}.{answer.source}", asdict(answer))
     return answer
 
 
@@ -123,28 +113,28 @@ def keep(
 
 
 def read(folder: Path) -> dict[str, list[StoredAnswer]]:
-    """All answers by session, in the order of :data:`SOURCES`; one that cannot be read is a refusal of that night.
+    """All answers by session, in the order of :data:`SOURCES`.
 
-    :raises BadInput: their folder cannot be read.
+    :raises BadInput: one of them, or their folder, cannot be read.
     """
     found: dict[str, list[StoredAnswer]] = {}
-    for path in sorted(inside(folder / FOLDER, "*.json")):
-        session, _, source = path.stem.rpartition(".")
-        try:
-            row = json.loads(path.read_text(encoding="utf-8"))
-            problems, notes = (tuple(one_line(str(one)) for one in row[name]) for name in ("problems", "notes"))
-            label, finding, written = (one_line(str(row[name])) for name in ("label", "finding", "written"))
-            datetime.fromisoformat(written.replace("Z", "+00:00"))
-            passed, judged = row["passed"] is True and not problems, int(row["judged"])
-            slower = None if row.get("slower") is None else tuple((str(a), str(b), str(c)) for a, b, c in row["slower"])
-            answer = StoredAnswer(session, source, label, passed, finding, problems, notes, judged, written, slower)
-        except (OSError, ValueError, KeyError, TypeError):
-            why = f"{path} is not a readable answer: remove it"
-            answer = StoredAnswer(session, source, "", False, why, (why,), (), 0, "1970-01-01T00:00:00Z")
-        found.setdefault(session, []).append(answer)
+    for answer in records.read(folder, FOLDER, _of).values():
+        found.setdefault(answer.session, []).append(answer)
     for answers in found.values():
-        answers.sort(key=lambda one: SOURCES.index(one.source) if one.source in SOURCES else len(SOURCES))
+        answers.sort(key=lambda one: SOURCES.index(one.source))
     return found
+
+
+def _of(row: dict[str, Any]) -> StoredAnswer:
+    """:raises ValueError: (also ``KeyError``, ``TypeError``) it is no answer."""
+    texts = [one_line(str(row[name])) for name in ("session", "source", "label", "finding", "written")]
+    datetime.fromisoformat(texts[-1].replace("Z", "+00:00"))
+    SOURCES.index(texts[1])
+    problems, notes = (tuple(one_line(str(one)) for one in row[name]) for name in ("problems", "notes"))
+    slower = None if row.get("slower") is None else tuple((str(a), str(b), str(c)) for a, b, c in row["slower"])
+    session, source, label, finding, written = texts
+    passed, judged = row["passed"] is True and not problems, int(row["judged"])
+    return StoredAnswer(session, source, label, passed, finding, problems, notes, judged, written, slower)
 
 
 def slower_than_before(folder: Path) -> dict[str, frozenset[tuple[str, str, str]]]:

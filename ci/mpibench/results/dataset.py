@@ -19,7 +19,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +37,13 @@ from .confirmations import MeasuredOn
 from .dataset_layout import (
     CASE_COLUMNS,
     CASES_SCHEMA,
-    LAYOUT,
     PAIR_MAPS_SCHEMA,
     PAIRS_SCHEMA,
     SAMPLES_SCHEMA,
-    VERSION_KEY,
     find_files,
     scan,
     scan_files,
+    write_file,
 )
 from .sessions import Case, Session, read_session, session_starts, systems_of
 
@@ -253,8 +251,7 @@ def _replace(frames: Mapping[Path, pl.DataFrame]) -> None:
     with contextlib.ExitStack() as files:
         for path, frame in frames.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial = files.enter_context(whole_file.replacing(path))
-            whole_file.write_parquet(partial, frame, compression="zstd", statistics=True, metadata={VERSION_KEY: LAYOUT})
+            write_file(files.enter_context(whole_file.replacing(path)), frame)
 
 
 def _folder_name(name: str, what: str) -> str:
@@ -321,20 +318,13 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
         except BadInput as err:
             refused.append(str(err))
             for one in [name for name in starts if name == uuid] or [name for name in starts if name.startswith(uuid)]:
-                _record_refusal(db_path, Path(out_dir), one, starts[one], str(err))
+                systems = systems_of(db_path, one)
+                unreadable.record(Path(out_dir), unreadable.Unreadable(one, starts[one], systems, str(err)))
     cases, rows, unproven = (sum(getattr(one, name) for one in done) for name in ("cases", "rows", "unproven_rows"))
     total = Summary(Path(out_dir), len(done), cases, rows, unproven, tuple(refused))
     if refused:
         raise RefusedSessions(total)
     return total
-
-
-def _record_refusal(db_path: str | Path, folder: Path, session: str, started: datetime, why: str) -> None:
-    """Keep what is known of a session that could not be exported."""
-    try:
-        unreadable.record(folder, unreadable.Unreadable(session, started, systems_of(db_path, session), why))
-    except OSError as err:
-        raise _unwritable(folder, err) from None
 
 
 def load(
@@ -371,10 +361,10 @@ def pair_map_cases(out_dir: str | Path, systems: Sequence[str] | None = None) ->
 
     Sessions that were withdrawn are left out.
     """
-    found = find_files(Path(out_dir), "pair_maps", systems)
+    paths = find_files(Path(out_dir), "pair_maps", systems).readable
     columns = ("session", "case", "started", "stack", "fabric", "evidence")
     kept = ~pl.col("session").is_in(list(withdrawals.find(Path(out_dir))))
-    return scan_files(list(found.readable), "pair_maps").select(columns).filter(kept).sort("started", "case").collect()
+    return scan_files(paths, "pair_maps").select(columns).filter(kept).sort("started", "case").collect()
 
 
 def load_pair_maps(
@@ -388,14 +378,8 @@ def load_pair_maps(
     frames = {}
     gone = withdrawals.find(Path(out_dir))
     for table in ("pair_maps", "pairs"):
-        found = find_files(Path(out_dir), table, systems)
-        wanted = [
-            path
-            for path in (*found.readable, *found.refused)
-            if (sessions is None or path.stem in sessions) and path.stem not in gone
-        ]
-        if refused := [found.refused[path] for path in wanted if path in found.refused]:
-            raise BadInput(refused[0])
+        paths = find_files(Path(out_dir), table, systems).readable
+        wanted = [path for path in paths if (sessions is None or path.stem in sessions) and path.stem not in gone]
         frames[table] = scan_files(wanted, table).collect()
     values = frames["pairs"].select("session", "case", *PairValue._fields).partition_by("session", "case", as_dict=True)
     maps = []

@@ -13,24 +13,23 @@ Sessions (ReFrame's session selectors, manual "Querying past results", where ReF
 A session that measured again what was called in another one (label :data:`.sessions.CONFIRMS`) is no night and no sample of the
 machine: only its id means it, or an expression that asks for that label.
 
-Several are joined with commas: ``4f2a,77b0``. The expression is Python's: names,
-texts, numbers, ``and or not in == != < <= > >=`` and parentheses; nothing else is evaluated. Cases are filtered with the
-same expressions over the columns of the table ``cases`` (``--where 'fabric == "lo" and ppn > 1'``).
+Several are joined with commas: ``4f2a,77b0``. The expression is SQL's, as Polars reads it: names, texts, numbers,
+``and or not in == != < <= > >=`` and parentheses. Cases are filtered with the same expressions over the columns of the table
+``cases`` (``--where 'fabric == "lo" and ppn > 1'``).
 """
 
 from __future__ import annotations
 
-import ast
 import itertools
-import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 import polars as pl
 
+from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import selection_options
@@ -38,124 +37,55 @@ from .dataset_layout import read_labels
 from .sessions import CONFIRMS
 from .unreadable import Unreadable
 
-#: ReFrame 4.10, ``frontend/reporting/utility.py::_parse_timestamp``.
-TIME_FORMATS = ("%Y%m%d", "%Y%m%dT%H%M", "%Y%m%dT%H%M%S", "%Y%m%dT%H%M%S%z")
-_OFFSET = re.compile(r"(?P<time>.*?)(?P<amount>[+-]\d+)(?P<unit>[mhdw])")
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _LATEST = re.compile(r"latest(?:~(\d{1,6}))?")
 _UUID_START = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{2,35}")
 
-_COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda left, right: left in right,
-    ast.NotIn: lambda left, right: left not in right,
-}
 
-
-class _Unknown(Exception):
-    """A name that this row does not have."""
-
-
-@dataclass(frozen=True)
-class Expression:
-    """A checked expression over the fields of one session or case.
-
-    :param text: as given.
-    """
-
-    text: str
-    tree: ast.expr
-
-    @property
-    def names(self) -> set[str]:
-        """Names it asks for."""
-        return {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
-
-    def holds(self, row: Mapping[str, Any]) -> bool:
-        """True where the row fulfils it; a row without one of the names does not (as in ReFrame).
-
-        :raises BadInput: a text is compared with a number.
-        """
-        try:
-            return bool(_value(self.tree, row))
-        except _Unknown:
-            return False
-        except TypeError:
-            shown = {name: row.get(name) for name in sorted(self.names)}
-            raise BadInput(f"expression {self.text!r} compares text with a number ({shown}): quote the text.") from None
-
-
-def parse_expression(text: str) -> Expression:
-    """Check an expression; nothing but comparisons of names and constants is allowed.
-
-    :raises BadInput: it is not such an expression.
-    """
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise BadInput(f"{text!r} is not an expression: write for instance 'run == \"nightly\"'.") from None
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.BoolOp, ast.boolop, ast.Compare, ast.Name, ast.Load, ast.Constant, ast.List, ast.Tuple)):
-            continue
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
-            continue
-        if isinstance(node, (ast.Not, ast.USub)) or type(node) in _COMPARE:
-            continue
-        raise BadInput(
-            f"expression {text!r} holds {type(node).__name__}: only names, constants, comparisons, and, or, not are allowed."
-        )
-    return Expression(text, tree)
-
-
-def _value(node: ast.expr, row: Mapping[str, Any]) -> Any:
-    if isinstance(node, ast.BoolOp):
-        found = (_value(one, row) for one in node.values)
-        return all(found) if isinstance(node.op, ast.And) else any(found)
-    if isinstance(node, ast.UnaryOp):
-        value = _value(node.operand, row)
-        return not value if isinstance(node.op, ast.Not) else -value
-    if isinstance(node, ast.Compare):
-        left = _value(node.left, row)
-        for comparison, right_node in zip(node.ops, node.comparators, strict=True):
-            right = _value(right_node, row)
-            if not _COMPARE[type(comparison)](left, right):
-                return False
-            left = right
-        return True
-    if isinstance(node, ast.Name):
-        if row.get(node.id) is None:
-            raise _Unknown(node.id)
-        return row[node.id]
-    if isinstance(node, (ast.List, ast.Tuple)):
-        return [_value(one, row) for one in node.elts]
-    assert isinstance(node, ast.Constant)
-    return node.value
-
-
-def parse_time(text: str, now: datetime) -> datetime:
-    """A point in time as ReFrame writes it; without a zone it is local time, as in ReFrame.
+def parse_expression(text: str) -> pl.Expr:
+    """An expression as Polars reads it; texts may stand in either quotes.
 
     :raises BadInput: it is none.
     """
-    for pattern in TIME_FORMATS:
-        try:
-            return datetime.strptime(text, pattern).astimezone(timezone.utc)
-        except ValueError:
-            continue
-    if text == "now":
-        return now
-    match = _OFFSET.fullmatch(text)
-    if not match:
-        raise BadInput(f"{text!r} is not a point in time: write YYYYmmdd, YYYYmmddTHHMM, now, or one with an offset as now-7d.")
+    # ``group`` is a column of ours and a word of SQL's; between quotes there is an even number of them to the end.
+    named = re.sub(r"\bgroup\b(?=[^']*(?:'[^']*'[^']*)*$)", '"group"', text.replace('"', "'"))
     try:
-        return parse_time(match["time"], now) + timedelta(**{_UNITS[match["unit"]]: int(match["amount"])})
-    except OverflowError:
-        raise BadInput(f"{text!r} is further away than a calendar reaches.") from None
+        return pl.sql_expr(named)
+    except pl.exceptions.PolarsError:
+        raise BadInput(f"{text!r} is not an expression: write for instance \"run == 'nightly'\".") from None
+
+
+def matching(rows: pl.DataFrame, text: str, what: str) -> pl.DataFrame:
+    """Rows that fulfil an expression; one without a field that decides does not.
+
+    :param what: the columns, for a sentence.
+    :raises BadInput: it cannot be read, names no column, or compares what has no order.
+    """
+    expression = parse_expression(text)
+    unknown = sorted(set(expression.meta.root_names()) - set(rows.columns))
+    if unknown:
+        raise BadInput(f"{unknown[0]!r} in {text!r} is unknown; the {what} are: {', '.join(sorted(rows.columns))}.")
+    try:
+        return rows.filter(expression)
+    except pl.exceptions.PolarsError as error:
+        raise BadInput(f"{text!r} cannot be asked ({one_line(str(error))[:120]}): quote texts, and nothing else.") from None
+
+
+def _period(text: str) -> tuple[datetime, datetime]:
+    """Begin and end as ReFrame 4.10 reads them.
+
+    :raises BadInput: it is no period.
+    """
+    from reframe.frontend.reporting import utility
+
+    try:
+        first, last = (datetime.fromtimestamp(one, timezone.utc) for one in utility.parse_time_period(text))
+    except (ValueError, OverflowError, OSError):
+        raise BadInput(
+            f"{text!r} is not a period: write START:END, each YYYYmmdd, YYYYmmddTHHMM, now, or one with an offset as now-7d."
+        ) from None
+    if first >= last:
+        raise BadInput(f"period {text!r} ends before it begins.")
+    return first, last
 
 
 def sessions_table(cases: pl.LazyFrame) -> pl.DataFrame:
@@ -267,9 +197,7 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def select(
-    selector: str, sessions: pl.DataFrame, *, now: datetime | None = None, unreadable: Sequence[Unreadable] = ()
-) -> list[str]:
+def select(selector: str, sessions: pl.DataFrame, *, unreadable: Sequence[Unreadable] = ()) -> list[str]:
     """Ids of the sessions a selector means, oldest first, each once.
 
     :param sessions: :func:`sessions_table`.
@@ -278,11 +206,10 @@ def select(
     :raises BadInput: it cannot be read, selects nothing, or the newest it means is unreadable.
     """
     rows = sessions.to_dicts()
-    now = now or datetime.now(timezone.utc)
     chosen: set[str] = set()
     for part in split(selector):
-        _refuse_unreadable(part, rows, unreadable, now)
-        found = _select_one(part, rows, now)
+        _refuse_unreadable(part, rows, unreadable)
+        found = _select_one(part, rows)
         if not found:
             span = f"{rows[0]['started']:%Y-%m-%d} to {rows[-1]['started']:%Y-%m-%d}" if rows else "none"
             count = sessions["session"].n_unique()
@@ -291,7 +218,7 @@ def select(
     return list(dict.fromkeys(row["session"] for row in rows if row["session"] in chosen))
 
 
-def _refuse_unreadable(part: str, rows: Sequence[Mapping[str, Any]], unreadable: Sequence[Unreadable], now: datetime) -> None:
+def _refuse_unreadable(part: str, rows: Sequence[Mapping[str, Any]], unreadable: Sequence[Unreadable]) -> None:
     """Refuse a part that means an unreadable session by its place or id, or whose newest session may be one."""
     if not unreadable:
         return
@@ -300,7 +227,7 @@ def _refuse_unreadable(part: str, rows: Sequence[Mapping[str, Any]], unreadable:
     everything = sorted([*rows, *beside], key=lambda row: (row["started"], row["session"]))
     period, mark, _ = part.partition("?")
     # What labels an unreadable session has is not known: it may be meant.
-    meant = _select_one(period, everything, now) if period else {row["session"] for row in everything}
+    meant = _select_one(period, everything) if period else {row["session"] for row in everything}
     if back := _LATEST.fullmatch(part):
         # Counted back over those that cannot be read, too: behind one of them nobody knows which is meant.
         counted = list(dict.fromkeys(row["session"] for row in _own(everything)))[-1 - int(back[1] or 0) :]
@@ -320,7 +247,7 @@ def _own(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [row for row in rows if CONFIRMS not in read_labels(row["labels"])]
 
 
-def _select_one(part: str, rows: Sequence[Mapping[str, Any]], now: datetime) -> set[str]:
+def _select_one(part: str, rows: Sequence[Mapping[str, Any]]) -> set[str]:
     ids = list(dict.fromkeys(row["session"] for row in rows))
     if match := _LATEST.fullmatch(part):
         back, known = int(match[1] or 0), list(dict.fromkeys(row["session"] for row in _own(rows)))
@@ -337,21 +264,16 @@ def _select_one(part: str, rows: Sequence[Mapping[str, Any]], now: datetime) -> 
         raise BadInput(
             f"{part!r} is not a selector: give a session id, latest, a period START:END, or ?'EXPRESSION over session labels'."
         )
-    expression = parse_expression(_unquoted(condition)) if mark else None
-    kept = list(rows) if expression and CONFIRMS in expression.names else _own(rows)
+    text = _unquoted(condition)
+    kept = list(rows) if mark and CONFIRMS in parse_expression(text).meta.root_names() else _own(rows)
     if period:
-        start, colon, end = period.partition(":")
-        if not colon:
-            raise BadInput(f"{period!r} is not a period: write START:END, for instance now-7d:now.")
-        first, last = parse_time(start, now), parse_time(end, now)
-        if first >= last:
-            raise BadInput(f"period {period!r} ends before it begins.")
+        first, last = _period(period)
         kept = [row for row in kept if first <= row["started"] < last]
     if mark:
-        expression = parse_expression(_unquoted(condition))
-        fields = [_fields(row) for row in rows]
-        _check_names(expression, fields, "labels of the sessions")
-        kept = [row for row in kept if expression.holds(_fields(row))]
+        fields = [{**read_labels(row["labels"]), "uuid": row["session"], "system": row["system"]} for row in rows]
+        table = pl.DataFrame(fields, infer_schema_length=None)
+        chosen = set(matching(table, text, "labels of the sessions")["uuid"]) if rows else set()
+        kept = [row for row in kept if row["session"] in chosen]
     return {row["session"] for row in kept}
 
 
@@ -362,18 +284,6 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if whole else text
 
 
-def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**read_labels(row["labels"]), "uuid": row["session"], "system": row["system"]}
-
-
-def _check_names(expression: Expression, rows: Iterable[Mapping[str, Any]], what: str) -> None:
-    """A name that no row has is a mistake, not an empty selection."""
-    known = {name for row in rows for name in row}
-    unknown = sorted(expression.names - known)
-    if unknown and known:
-        raise BadInput(f"{unknown[0]!r} in {expression.text!r} is unknown; the {what} are: {', '.join(sorted(known))}.")
-
-
 def filter_cases(frame: pl.DataFrame, where: str | None) -> pl.DataFrame:
     """Cases that fulfil an expression over their columns; all of them without one.
 
@@ -381,12 +291,7 @@ def filter_cases(frame: pl.DataFrame, where: str | None) -> pl.DataFrame:
     """
     if not where:
         return frame
-    expression = parse_expression(where)
-    _check_names(expression, [dict.fromkeys(frame.columns)], "columns of a case")
-    # One look per distinct combination: a year of cases has few.
-    names = sorted(expression.names)
-    distinct = frame.select(names).unique() if names else frame.head(0)
-    kept = [row for row in distinct.to_dicts() if expression.holds(row)]
-    if not kept:
+    kept = matching(frame, where, "columns of a case")
+    if not kept.height:
         raise BadInput(f"--where {where!r} keeps none of {frame.height} cases.")
-    return frame.join(pl.DataFrame(kept, schema=distinct.schema), on=names, how="semi", nulls_equal=True)
+    return kept

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from reframe_tests.harness.vocabulary import HIGHER, JUDGED, LOWER, POSITIVE_TIM
 
 from .. import withdrawals
 from . import dataset, eligibility, selectors, unreadable
-from .dataset_layout import read_condition
+from .dataset_layout import SCHEMAS, find_files, read_condition
 from .sessions import session_starts
 
+#: A clock that is wrong puts nights in a wrong order; sessions may be this much in the future.
+CLOCK_TOLERANCE = timedelta(days=1)
 #: What makes two conditions the same.
 CONDITION = ("partition", "stack", "fabric", "nodes", "ppn", "pinning")
 #: What makes two benchmarks the same, under one condition.
@@ -113,8 +116,7 @@ def find_session(folder: Path, selector: str, system: str | None = None) -> tupl
     lost = unreadable.find(folder, systems)
     withdrawn = withdrawals.find(folder)
     withdrawals.refuse(withdrawn, selector)
-    judged = ~pl.col("session").is_in([*(one.session for one in lost), *withdrawn])
-    sessions = selectors.sessions_table(dataset.load_cases(folder, systems).filter(judged))
+    sessions = selectors.sessions_table(pl.concat([cases_of(folder, one) for one in systems]))
     if gone := "" if sessions.height or lost else withdrawals.all_of(withdrawn):
         raise BadInput(f"{gone}: measure, or take one back with `mpibench sessions restore ID`.")
     chosen = selectors.select(selector, sessions, unreadable=lost)
@@ -127,22 +129,21 @@ def find_session(folder: Path, selector: str, system: str | None = None) -> tupl
 
 
 def cases_of(folder: Path, system: str, *, withdrawn_too: bool = False) -> pl.LazyFrame:
-    """Table ``cases`` of one system, checked: each session once, under one system, none of those that cannot be judged.
+    """Table ``cases`` of one system, without the sessions that were withdrawn.
 
-    :param withdrawn_too: with the sessions that were withdrawn.
-    :raises BadInput: no dataset, a damaged file, a session that is there twice.
+    :param withdrawn_too: with these, too.
+    :raises BadInput: no dataset, a damaged file, a session that is there twice or is to come.
     """
-    lost = [one.session for one in unreadable.find(folder, [system])]
-    lost += [] if withdrawn_too else withdrawals.find(folder)
-    cases = dataset.load_cases(folder, [system]).filter(~pl.col("session").is_in(lost))
-    twice = cases.group_by("case").agg(count=pl.len(), session=pl.col("session").first()).filter(pl.col("count") > 1)
-    found = twice.select("session").unique().sort("session").collect()
-    if found.height:
-        raise BadInput(
-            f"session {found['session'][0]} is in the dataset {folder} twice: remove one copy and export it again"
-            + (f" ({found.height - 1} more sessions likewise)." if found.height > 1 else ".")
-        )
-    return cases
+    withdrawn = withdrawals.find(folder)
+    limit = f"{datetime.now(timezone.utc) + CLOCK_TOLERANCE:%Y-%m-%d}"
+    for path in find_files(folder, "cases", [system]).readable:
+        if path.parent.name.removeprefix("date=") > limit and path.stem not in withdrawn:
+            raise BadInput(
+                f"session {path.stem} says it started on {path.parent.name[5:]} UTC, which is to come: correct the clock of "
+                f"this machine, or, where that is right, `mpibench sessions withdraw {path.stem} --why ...`."
+            )
+    cases = dataset.load_cases(folder, [system])
+    return cases if withdrawn_too else cases.filter(~pl.col("session").is_in(list(withdrawn)))
 
 
 def read(
@@ -221,7 +222,7 @@ def values_of(folder: Path, system: str, cases: pl.DataFrame) -> tuple[pl.DataFr
     Variants of cases whose ranks shared cores end in :data:`OVERSUBSCRIBED`.
 
     :param cases: eligible rows of the table ``cases``.
-    :raises BadInput: a value that cannot be one, or that is there twice.
+    :raises BadInput: a value that cannot be one.
     """
     wanted = cases["case"].to_list()
     samples = (
@@ -234,25 +235,10 @@ def values_of(folder: Path, system: str, cases: pl.DataFrame) -> tuple[pl.DataFr
     named = pl.concat_str(variant, pl.lit(f",{OVERSUBSCRIBED}")).str.strip_chars_start(",")
     shared = pl.col("case").is_in(cases.filter(SHARED_CORES)["case"].to_list())
     samples = samples.with_columns(variant=pl.when(shared).then(named).otherwise(pl.col("variant")))
-    units = samples.group_by("quantity").agg(pl.col("unit").unique()).filter(pl.col("unit").list.len() > 1)
-    if units.height:
-        row = units.row(0, named=True)
-        raise BadInput(
-            f"{row['quantity']} comes in {' and '.join(sorted(row['unit']))}: export the session in the odd unit again."
-        )
-    odd = samples.filter(~pl.col("value").is_finite())
-    if odd.height:
-        row = odd.row(0, named=True)
-        raise BadInput(
-            f"{row['benchmark']} {row['quantity']} of case {row['case']} is {row['value']}, which is not a measurement: "
-            "export that session again."
-        )
-    repeated = samples.select(*METRIC, *UNIT).is_duplicated()
-    if repeated.any():
-        row = samples.filter(repeated).row(0, named=True)
-        raise BadInput(f"{row['benchmark']} {row['quantity']} of case {row['case']} is there twice: export that session again.")
     impossible = samples.filter(
-        (pl.col("value") < 0) | ((pl.col("value") == 0) & pl.col("quantity").is_in(POSITIVE_TIMES)),
+        ~pl.col("value").is_finite()
+        | (pl.col("value") < 0)
+        | ((pl.col("value") == 0) & pl.col("quantity").is_in(POSITIVE_TIMES)),
     )
     if impossible.height:
         row = impossible.row(0, named=True)
@@ -398,7 +384,7 @@ def bring_up_to_date(db: Path, folder: Path, *, without_db: bool = False) -> lis
         )
     unreadable.keep_only(folder, known)
     there = {path.stem for path in folder.glob("cases/system=*/date=*/*.parquet")}
-    there -= {one.session for one in unreadable.find(folder)}
+    there -= {path.stem for table in SCHEMAS for path in find_files(folder, table).refused}
     lacking = [uuid for uuid in known if uuid not in there]
     if not lacking:
         return []

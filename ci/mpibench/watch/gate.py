@@ -15,7 +15,7 @@ failure: `acceptance` mode and ``accept`` insist.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,6 @@ from ..completeness.expected import Completeness
 from ..history import node_counts
 from ..history.strata import SHARED
 from ..results import confirmations, eligibility, selectors, session_values, unreadable
-from ..results.unreadable import Unreadable
 from ..verdicts import policy as verdict_policy
 from ..verdicts import text as verdict_text
 from ..verdicts.policy import Policy
@@ -84,7 +83,7 @@ def decide(
     checks = {
         check.kind: check
         for check in (
-            _age(whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc), lost),
+            _age(whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc)),
             _evidence(cases),
             _completeness(whole),
             references,
@@ -126,24 +125,14 @@ def _withdrawn(folder: Path, system: str) -> list[str]:
     return [f"{found[-1]}{more}"] if found else []
 
 
-def _age(started: datetime, limit_hours: float, now: datetime, lost: Sequence[Unreadable]) -> GateCheck:
-    """How long ago the session started, as far as the clock can be right.
-
-    :param lost: sessions that cannot be judged, those to come among them: of a clock that was set back, they are the history.
-    """
+def _age(started: datetime, limit_hours: float, now: datetime) -> GateCheck:
+    """How long ago the session started, as far as the clock can be right."""
     hours = (now - started) / timedelta(hours=1)
     numbers = {"hours": round(hours, 2), "most_hours": limit_hours}
     if started > now + CLOCK_TOLERANCE:
         counts = f"{started:%Y-%m-%d %H:%M} UTC, {-hours:.1f} h to come"
         finding = f"the session says it starts {-hours:.1f} h from now: correct the clock and measure again"
         return GateCheck(AGE, counts, numbers, (GateProblem(AGE, f"age: {finding}", finding, numbers),))
-    later = [one for one in lost if one.started > now + unreadable.CLOCK_TOLERANCE]
-    if later:
-        count = f"{len(later)} session{'s say they start' if len(later) > 1 else ' says it starts'} later than now"
-        finding = f"{count}, the last {later[-1].started:%Y-%m-%d}, so a clock is wrong and this night may lack its history"
-        remedy = "correct the clock and measure again, or withdraw them if it was theirs"
-        counts = f"{started:%Y-%m-%d %H:%M} UTC by a clock in doubt"
-        return GateCheck(AGE, counts, numbers, (GateProblem(AGE, f"age: {finding}: {remedy}", finding, numbers),))
     age = max(now - started, timedelta(0))
     text = f"{age / timedelta(hours=1):.0f} h" if hours < 72 else f"{age.days} days"
     counts = f"{started:%Y-%m-%d %H:%M} UTC, {text} old"

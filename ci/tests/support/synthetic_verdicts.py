@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from mpibench.results.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA
+from mpibench.results.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, write_file
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 SIZES = (0, 8, 64, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
@@ -108,5 +108,5 @@ def write_session(
     for table, rows, schema in (("samples", samples, SAMPLES_SCHEMA), ("cases", cases, CASES_SCHEMA)):
         path = folder / table / f"system={system}" / f"date={started:%Y-%m-%d}" / f"{name}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        pl.DataFrame(rows, schema=schema, orient="row").write_parquet(path)
+        write_file(path, pl.DataFrame(rows, schema=schema, orient="row"))
     return name

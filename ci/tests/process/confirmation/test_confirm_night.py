@@ -18,6 +18,7 @@ import pytest
 
 from live_cluster import wait_for
 from mpibench.results import sessions
+from mpibench.results.dataset_layout import write_file
 from mpibench.results.sessions import CONFIRMS
 from night_project import NightProject
 from page_reader import Reader
@@ -181,7 +182,7 @@ def nights_before(project: NightProject, count: int) -> None:
                 day = f"date={datetime.now(timezone.utc) - shift:%Y-%m-%d}"
                 copy = path.parents[1] / day / f"{session}.parquet"
                 copy.parent.mkdir(exist_ok=True)
-                rows.write_parquet(copy)
+                write_file(copy, rows)
 
 
 @pytest.mark.parametrize(("second", "status"), [(1.0, 0), (1.3, 1)], ids=["gone", "twice"])

@@ -277,6 +277,7 @@ def test_a_damaged_dataset_is_refused(db: Path, tmp_path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     refused(lambda: dataset.load(tmp_path), str(path), "export")
+    refused(lambda: dataset.load_cases(tmp_path / "none"), "export")
     pl.DataFrame({"value": [1.0]}).write_parquet(path)
     refused(lambda: dataset.load(tmp_path), str(path), "layout")
     refused(lambda: dataset.load(tmp_path, evidence=["believed"]), "believed", "proven")
@@ -309,54 +310,28 @@ def test_the_level_and_what_it_was_measured_with_are_kept() -> None:
     assert json.loads(rows[0]["condition"]) == {"depth": "smoke", "fabric": "lo", "measured_with": {"commit": "12ab"}}
 
 
-def in_layout(path: Path, table: pl.DataFrame, version: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table.write_parquet(path, metadata={dataset_layout.VERSION_KEY: version})
-
-
 def test_files_say_their_layout(exported: Path) -> None:
     for path in exported.glob("*/system=*/date=*/*.parquet"):
         assert pl.read_parquet_metadata(path)[dataset_layout.VERSION_KEY] == dataset_layout.LAYOUT
 
 
-def test_an_older_layout_is_read_with_nulls_and_a_newer_minor_one_without_what_it_adds(exported: Path, tmp_path: Path) -> None:
-    files = {table: next(exported.glob(f"{table}/system=*/date=*/*.parquet"), None) for table in dataset_layout.SCHEMAS}
-    assert {table for table, path in files.items() if path is None} == {"pairs", "pair_maps"}, "no map was measured"
-    for table, path in files.items():
-        if path is None:
-            continue
-        whole = pl.read_parquet(path, hive_partitioning=False)
-        folder = tmp_path / table / "system=testbed" / "date=2026-01-01"
-        added = [name for name in ("cmdline", "measurement", "lock_hash") if name in whole.columns]
-        in_layout(folder / "older.parquet", whole.drop(added).with_columns(session=pl.lit("older")), "1.0")
-        newer = whole.with_columns(session=pl.lit("newer"), humidity_percent=pl.lit(40.0))
-        if "gates" in newer.columns:
-            more = pl.element().struct.with_fields(confirmed=pl.lit(True))
-            newer = newer.with_columns(pl.col("gates").list.eval(more))
-        in_layout(folder / "newer.parquet", newer.select(reversed(newer.columns)), "1.99")
-        rows = dataset.scan(tmp_path, table).collect()
-        assert rows.schema == pl.Schema({**dataset_layout.SCHEMAS[table], **dataset_layout.PARTITION_SCHEMA})
-        assert set(rows["session"]) == {"older", "newer"}
-        for name in added:
-            assert rows.filter(session="older")[name].null_count() == whole.height
-            assert rows.filter(session="newer")[name].to_list() == whole[name].to_list()
-    assert unreadable.find(tmp_path) == ()
-
-
-def test_only_a_newer_major_layout_is_refused_and_only_that_file(exported: Path, tmp_path: Path) -> None:
-    path = next(exported.glob("cases/system=*/date=*/*.parquet"))
-    whole = pl.read_parquet(path, hive_partitioning=False).with_columns(
-        samples=pl.lit(0, dtype=pl.Int32)
-    )  # without a file of them
-    for day, version in (("2026-01-01", "1.0"), ("2026-01-02", "2.0"), ("2026-01-03", "1.0")):
-        table = whole.with_columns(session=pl.lit(day))
-        if day.endswith("3"):
-            table = table.with_columns(pl.col("samples").cast(pl.String))
-        in_layout(tmp_path / "cases" / "system=testbed" / f"date={day}" / f"{day}.parquet", table, version)
-    assert set(dataset.load_cases(tmp_path).collect()["session"]) == {"2026-01-01"}
-    major, other = unreadable.find(tmp_path)
-    assert major.session == "2026-01-02" and "has layout 2.0, this program reads up to 1.x" in major.why
-    assert other.session == "2026-01-03" and "column samples is String, expected Int32" in other.why
+@pytest.mark.parametrize("change", ["version", "column", "type", "no day", "gone", "twice"])
+def test_a_file_that_is_not_as_written_is_named_and_stops(exported: Path, tmp_path: Path, change: str) -> None:
+    shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
+    path = next(tmp_path.glob("cases/system=*/date=*/*.parquet"))
+    whole = pl.read_parquet(path, hive_partitioning=False)
+    changed = {"column": whole.drop("cmdline"), "type": whole.with_columns(pl.col("samples").cast(pl.String))}.get(
+        change, whole
+    )
+    version = "1.0" if change == "version" else dataset_layout.LAYOUT
+    changed.write_parquet(path, metadata={dataset_layout.VERSION_KEY: version})
+    copy = path.parents[1] / ("date=x" if change == "no day" else "date=2001-01-01") / path.name
+    if change in ("no day", "twice"):
+        copy.parent.mkdir()
+        shutil.copy(path, copy)
+    if change == "gone":
+        path.unlink()
+    refused(lambda: dataset.load_cases(tmp_path), str(path if change != "no day" else copy), "export")
 
 
 def test_a_refused_session_is_kept_in_mind_until_it_is_exported(db: Path, tmp_path: Path) -> None:

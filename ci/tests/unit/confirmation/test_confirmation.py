@@ -24,7 +24,8 @@ from mpibench.confirmation import called, measuring, rerun
 from mpibench.confirmation import night as confirmed_night
 from mpibench.confirmation.called import CalledCase
 from mpibench.confirmation.measuring import Remeasured
-from mpibench.results import confirmations, selectors, session_values
+from mpibench.results import confirmations, selectors, session_values, unreadable
+from mpibench.results.dataset_layout import write_file
 from mpibench.results.sessions import CONFIRMS, PAIRED, Session
 from mpibench.verdict_pages import acceptance_record
 from mpibench.verdicts import accept
@@ -182,7 +183,7 @@ def test_the_newest_case_of_a_metric_is_measured_again_and_a_second_stack_in_its
     for table in ("cases", "samples"):
         [path] = (tmp_path / table).rglob(f"{newer}.parquet")
         frame = pl.read_parquet(path, hive_partitioning=False)
-        frame.with_columns(pl.col("case").replace({f"{newer}:0:1": f"{newer}:0:0{PAIRED}"})).write_parquet(path)
+        write_file(path, frame.with_columns(pl.col("case").replace({f"{newer}:0:1": f"{newer}:0:0{PAIRED}"})))
     result = accept.decide(tmp_path, first, f"{older},{newer}")
     cases, numbers = called.of_metrics(result.candidate, confirmed.called_metrics(result))
     assert [(case.session, case.stack, case.name) for case in cases] == [(newer, "mpich-spack", "ImbPointToPoint %ppn=1")]
@@ -368,7 +369,10 @@ def test_a_second_job_that_cannot_be_read_is_not_passed_over(tmp_path: Path, cap
     """It was missed twice, and the later job that reached it changes nothing."""
     night = night_with_references(tmp_path, 50.0, [(55.0, {}), (99.0, {})])
     [first] = (path for path in tmp_path.glob("cases/*/*/*.parquet") if path.stem.startswith("00000003"))
-    first.write_bytes(first.read_bytes()[:-30])
+    started = pl.read_parquet(first)["started"][0]
+    for path in list(tmp_path.rglob(first.name)):
+        path.unlink()
+    unreadable.record(tmp_path, unreadable.Unreadable(first.stem, started, ("testbed",), "it is cut off."))
     assert cli.main(["gate", "--session", night, "--dataset-only", "--dataset", str(tmp_path), "--max-age", "100000"]) == 1
     out = capsys.readouterr().out
     assert "1 missed, 0 without" in out and "note: session 00000003 cannot be read and may have measured this one again" in out

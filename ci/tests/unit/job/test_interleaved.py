@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mpibench.results import sessions
+from mpibench.results.dataset_layout import write_file
 from mpibench.verdicts import curve_tests, pairing
 from reframe_tests.harness.job import interleaved
 from reframe_tests.harness.stacks.stack import Stack
@@ -81,4 +82,4 @@ def name_the_cases(folder: Path, jobs: int) -> None:
     path = next((folder / "cases").rglob("*.parquet"))
     table = pl.read_parquet(path)
     names = [f"{table['session'][0]}:0:{place % jobs}{':rival' if place >= jobs else ''}" for place in range(2 * jobs)]
-    table.with_columns(case=pl.Series(names)).write_parquet(path)
+    write_file(path, table.with_columns(case=pl.Series(names)))

@@ -71,7 +71,8 @@ def test_an_answer_of_that_night_makes_it_red_and_never_an_empty_one_green(tmp_p
     answers.record(tmp_path, session, answers.NIGHT, "nightly", [])
     assert only(tmp_path).state.name == "green"
     (tmp_path / answers.FOLDER / f"{session}.gate.json").write_text("{}")
-    assert only(tmp_path).state.name == "red" and "is not a readable answer" in only(tmp_path).problems[0]
+    with pytest.raises(BadInput, match=r"gate\.json is not a readable record"):
+        only(tmp_path)
     (tmp_path / answers.FOLDER).rename(tmp_path / "away")
     (tmp_path / answers.FOLDER).symlink_to(tmp_path / answers.FOLDER)
     with pytest.raises(BadInput, match="answers cannot be read"):
@@ -95,8 +96,7 @@ def test_a_withdrawn_night_is_neither_green_nor_red(tmp_path: Path) -> None:
 
 def test_a_session_that_cannot_be_read_is_a_red_night_of_its_series(tmp_path: Path) -> None:
     write_session(tmp_path, 0, where=HELD, labels={"run": "nightly"})
-    session = write_session(tmp_path, 1, where=HELD, labels={"run": "nightly"})
-    next(tmp_path.glob(f"cases/*/*/{session}.parquet")).write_bytes(b"no parquet")
+    unreadable.record(tmp_path, unreadable.Unreadable("lost", FIRST + timedelta(1), ("testbed",), "it cannot be read."))
     green, red = judged(tmp_path)
     assert (green.state.name, red.state.name, red.run) == ("green", "red", "nightly")
     assert "cannot be read" in red.finding

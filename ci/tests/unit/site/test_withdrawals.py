@@ -134,8 +134,8 @@ def test_a_folder_that_cannot_be_read_is_not_one_without_records(
             """As for who has no right to; the administrator always has."""
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
-        monkeypatch.setattr(withdrawals.os, "scandir", refuse)
-    with pytest.raises(BadInput, match=r"withdrawn cannot be read \(.*\), so which sessions were withdrawn is not known"):
+        monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(BadInput, match=r"withdrawn cannot be read \(.*\), so what it says of sessions is not known"):
         withdrawals.find(folder)
 
 

@@ -477,7 +477,7 @@ def test_a_side_without_values_is_one_sentence(tmp_path: Path, capsys: pytest.Ca
 def test_a_condition_that_is_none_is_one_sentence(tmp_path: Path, damaged: str) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, where={"condition": damaged})
-    with pytest.raises(BadInput, match=r"^the condition '.*' of a case is not a JSON object: export its session again\.$"):
+    with pytest.raises(BadInput, match=r"^the condition of a case '.*' is not a JSON object: export its session again\.$"):
         accept.decide(tmp_path, "latest~1", "latest")
 
 

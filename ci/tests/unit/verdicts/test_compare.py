@@ -10,6 +10,7 @@ import pytest
 
 from mpibench import cli
 from mpibench.results import session_values
+from mpibench.results.dataset_layout import write_file
 from mpibench.verdict_pages import compare_charts, compare_tables
 from mpibench.verdicts import pairing
 from reframe_tests.harness.vocabulary import BadInput
@@ -156,7 +157,7 @@ def test_benchmarks_of_one_name_are_distinguished(tmp_path: Path, capsys: pytest
         table = pl.read_parquet(path)
         kinds = [("osu", 2), ("imb", 4)]
         more = [table.with_columns(suite=pl.lit(suite), ranks=pl.lit(ranks, pl.Int32)) for suite, ranks in kinds]
-        pl.concat([table, *more]).write_parquet(path)
+        write_file(path, pl.concat([table, *more]))
     lines = show(tmp_path, *STACKS, capsys=capsys)
     names = [line.split("  ")[0] for line in lines if line.startswith("Allgather")]
     assert names == ["Allgather (imb, 2 ranks)", "Allgather (imb, 4 ranks)", "Allgather (osu, 2 ranks)"]

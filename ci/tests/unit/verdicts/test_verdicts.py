@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from mpibench.results import eligibility, session_values
+from mpibench.results.dataset_layout import write_file
 from mpibench.verdicts import comparison, words
 from mpibench.verdicts import policy as verdict_policy
 from mpibench.verdicts import text as verdict_text
@@ -209,25 +210,9 @@ def test_a_missed_reference_is_compared_but_not_learned_from(tmp_path: Path) -> 
         session_values.read(tmp_path, "testbed", "latest", for_learning=True)
 
 
-def _unit(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "unit": "ms"} if row["benchmark"] == "PingPong" and row["message_bytes"] == 8 else row
-
-
-def _nan(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "value": float("nan")} if row["message_bytes"] == 8 else row
-
-
-def _twice(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "repeat": 1}
-
-
-@pytest.mark.parametrize(
-    ("edit", "sentence"),
-    [(_unit, "comes in ms and us"), (_nan, "is nan, which is not a measurement"), (_twice, "is there twice")],
-)
-def test_values_that_cannot_be_used_together_are_refused(tmp_path: Path, edit: Any, sentence: str) -> None:
-    write_session(tmp_path, 0, edit=edit)
-    with pytest.raises(BadInput, match=sentence):
+def test_a_value_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    write_session(tmp_path, 0, edit=lambda row: {**row, "value": float("nan")} if row["message_bytes"] == 8 else row)
+    with pytest.raises(BadInput, match="is nan, which nothing can take"):
         session_values.read(tmp_path, "testbed", "latest")
 
 
@@ -245,18 +230,12 @@ def test_duplicate_damaged_future_and_foreign_sessions_are_refused(tmp_path: Pat
     write_session(tmp_path, 0, started=datetime(2026, 2, 1, tzinfo=timezone.utc))
     with pytest.raises(BadInput, match=f"session {name} is in the dataset.*twice"):
         session_values.read(tmp_path, "testbed", "latest")
-    path = next((tmp_path / "cases").glob("system=testbed/date=2026-02-01/*.parquet"))
-    path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(BadInput, match="cut off"):
-        session_values.read(tmp_path, "testbed", "latest")
-    path.unlink()
+    for path in list(tmp_path.glob("*/system=testbed/date=2026-02-01/*.parquet")):
+        path.unlink()
     early = write_session(tmp_path, 7, started=datetime.now(timezone.utc) + timedelta(days=30))
     for selector in ("latest", early, f"{early},{name}"):
-        with pytest.raises(BadInput, match=f"session {early[:8]}.*correct the clock.*mpibench sessions withdraw {early}"):
+        with pytest.raises(BadInput, match=f"session {early}.*correct the clock.*mpibench sessions withdraw {early}"):
             session_values.read(tmp_path, "testbed", selector)
-    late = write_session(tmp_path, 3)
-    others = session_values.read(tmp_path, "testbed", late)
-    assert others.sessions == (late,) and any(early in note for note in others.notes), "what does not need it is judged"
 
 
 def test_zero_is_no_ratio_and_is_said(tmp_path: Path) -> None:
@@ -334,7 +313,7 @@ def test_a_bandwidth_of_zero_is_not_replaced_by_the_rate_beside_it(tmp_path: Pat
         rates = table.filter(pl.col("benchmark") == "Uniband").with_columns(
             quantity=pl.lit("message_rate_per_s"), unit=pl.lit("msg/s"), value=1e5 + pl.col("repeat")
         )
-        pl.concat([table, rates]).write_parquet(path)
+        write_file(path, pl.concat([table, rates]))
     judgement = judge(tmp_path)
     assert judgement.verdict == "regressed"
     assert sizes_of(judgement, "regressed", "Uniband") == [65536]

@@ -13,6 +13,7 @@ import pytest
 
 import documentation
 from mpibench import answers, cli
+from mpibench.results.dataset_layout import write_file
 from mpibench.watch import gate_answer
 from synthetic_verdicts import FIRST, SIZES, write_session
 
@@ -86,7 +87,7 @@ def test_many_problems_of_one_kind_hide_none_of_another(tmp_path: Path, capsys: 
     worse = {**check, "metric": "b", "value": 12.0}
     gates = pl.Series([[{**check, "outcome": "fail"}, {**worse, "outcome": "fail"}]], dtype=table.schema["gates"])
     missed = table.with_columns(gates=gates, result=pl.lit("fail"), fail_phase=pl.lit("performance"))
-    pl.concat([missed, *broken]).write_parquet(path)
+    write_file(path, pl.concat([missed, *broken]))
     assert run(tmp_path) == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 10
@@ -150,14 +151,14 @@ def test_all_kinds_of_problems_are_as_the_schema_says(tmp_path: Path, capsys: py
     check = {"metric": "m", "layer": "learned", "value": 9.0, "reference": 5.0, "lower": None, "upper": 6.0, "unit": "us"}
     gates = pl.Series([[{**check, "outcome": "fail"}]] * 2, dtype=table.schema["gates"])
     lost = pl.when(pl.col("stack") == "b").then(pl.lit("missing")).otherwise(pl.col("evidence"))
-    table.with_columns(gates=gates, evidence=lost, reason=pl.lit("up\x1b[2J")).write_parquet(path)
+    write_file(path, table.with_columns(gates=gates, evidence=lost, reason=pl.lit("up\x1b[2J")))
     answer = as_json(tmp_path, capsys, 1)
     assert all(answer["problems"].values()), answer["problems"]
     assert answer["problems"]["evidence"][0]["stack"] == "b"
     (missed,) = answer["problems"]["reference"]
     assert (missed["metric"], missed["value"], missed["upper"], missed["value_again"]) == ("m", 9, 6, None)
     nothing = pl.Series([[{**check, "value": None, "outcome": "fail"}]] * 2, dtype=table.schema["gates"])
-    pl.read_parquet(path).with_columns(gates=nothing).write_parquet(path)
+    write_file(path, pl.read_parquet(path).with_columns(gates=nothing))
     assert [one["value"] for one in as_json(tmp_path, capsys, 1)["problems"]["reference"]] == [None]
     change = answer["problems"]["drift"][0]
     assert change["since"] == "2026-01-25" and 0.25 < change["slower"] < 0.35
@@ -165,7 +166,7 @@ def test_all_kinds_of_problems_are_as_the_schema_says(tmp_path: Path, capsys: py
     stopped = table.with_columns(
         result=pl.lit("abort"), evidence=pl.lit("missing"), reason=pl.lit("aborted due to KeyboardInterrupt")
     )
-    stopped.write_parquet(path)
+    write_file(path, stopped)
     answer = as_json(tmp_path, capsys, 1, *OLD)
     assert [one.get("interrupted") for one in answer["problems"]["evidence"]] == [None, 2]
 
