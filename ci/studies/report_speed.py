@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mpibench.report import report
+from mpibench.pages import session as report
+from mpibench.pages.pictures import BROWSERS
 from mpibench.results.sessions import Case, Session
-from mpibench.verdict_pages.pictures import BROWSERS
 from reframe_tests.harness.samples import PROVEN, Evidence, Sample
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mpibench.pages import acceptance as acceptance_record
 from mpibench.results import sessions
-from mpibench.verdict_pages import acceptance_record
 from mpibench.verdicts import accept
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput

@@ -73,7 +73,7 @@ def locate(
     if junit:
         _write(junit, records.junit([(one.title, one.answer, one.say) for one in located], name))
     if out:
-        from mpibench.verdict_pages import locate_page
+        from mpibench.pages import map as locate_page
 
         shown = [locate_page.Shown(one.title, one.answer, one.say) for one in located]
         trends = [] if ordinary else _trends(dataset, name, nights)
@@ -93,7 +93,7 @@ def _maps(db: Path, session: str, dataset: Path, asked: Asked) -> tuple[str, str
     """Session id, system and the answer of each map of a session that nobody withdrew."""
     from mpibench import withdrawals
     from mpibench.locate.answers import session_maps
-    from mpibench.report import preflight
+    from mpibench.pages.session import find_preflight
     from mpibench.results.sessions import read_session
 
     read = read_session(db, None if session == "latest" else session)
@@ -104,7 +104,7 @@ def _maps(db: Path, session: str, dataset: Path, asked: Asked) -> tuple[str, str
             f"session {read.uuid} holds no map of pairs; measure one with: reframe -c reframe_tests -r -n PairMap, or give "
             "ordinary sessions with --ordinary."
         )
-    before = preflight.find(read, db)
+    before = find_preflight(read, db)
     looked_at = before.session.cases if before and before.session else ()
     return read.uuid, cases[0].system, [session_maps.answer_of(read, case, asked, looked_at) for case in cases]
 

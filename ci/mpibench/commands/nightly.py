@@ -37,9 +37,9 @@ try:
     from ..night import options as night_options
     from ..night.preconditions import asked_in_vain, bad_references, check_database
     from ..only_one import only_one
+    from ..pages import junit
+    from ..pages.outcomes import interrupted, outcome_of
     from ..plan import text
-    from ..report import junit
-    from ..report.summary import interrupted, outcome_of
     from ..results import answers, selection_options, session_files, session_values
     from ..results.sessions import PAIRED, Session, label_of, list_sessions, read_report, read_session, systems_of
 except BadInput as error:  # a further suite, MPI or launcher that cannot be used

@@ -56,7 +56,7 @@ def report(
     Published figures are shown beside the measured ones, with the ratio, where a fabric in system.py has `published` or
     --published names it; they are never judged.
     """
-    from mpibench.report import report as pages
+    from mpibench.pages import session as pages
 
     for line in pages.write(db, session, out, published or ()):
         typer.echo(one_line(line))
@@ -134,7 +134,7 @@ def site(
     folders; script and output of failed cases are on the pages themselves. Only what changed is written again.
     Exit status: 0 written, 2 bad input, also a folder that cannot be written.
     """
-    from mpibench.site import building
+    from mpibench.pages import site as building
 
     built = building.build(dataset, out, judged=judge)
     for line in (*built.sentences, str(built)):

@@ -58,9 +58,10 @@ def tune(
     measured; 2 bad input; 3 nothing is better than the library's own choice.
     """
     from mpibench.night import supervision
+    from mpibench.pages import tuning as tuning_page
     from mpibench.plan.budget import Budget
     from mpibench.profiles import record, registry
-    from mpibench.tune import charts, conditions, tuning, workload
+    from mpibench.tune import conditions, tuning, workload
     from mpibench.tune.race import times
     from mpibench.tune.tuning import TuneRequest
     from reframe_tests.harness.sites.tuned_settings import Place
@@ -101,7 +102,7 @@ def tune(
     else:
         assert ppn is not None
         if chart:
-            charts.write(chart, Place(name, stack, fabric, nodes, ppn, pinning), tuple(wanted))
+            tuning_page.write(chart, Place(name, stack, fabric, nodes, ppn, pinning), tuple(wanted))
             _say(f"chart: {chart}")
             raise typer.Exit
         usage = None

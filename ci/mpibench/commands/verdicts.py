@@ -125,7 +125,7 @@ def accept(
     3 inconclusive (with the number of repeats that would decide), 70 a defect of this program and no decision; 128 + N after
     signal N, which ends --confirm with a record of what was measured.
     """
-    from mpibench.verdict_pages import acceptance_record
+    from mpibench.pages import acceptance as acceptance_record
     from mpibench.verdicts import accept as acceptance
     from mpibench.verdicts import sides as verdict_sides
 
@@ -171,7 +171,7 @@ def _confirm(first: Acceptance, db: Path, dataset: Path, minutes: float, out: Pa
     from mpibench.confirmation import measuring
     from mpibench.night import preconditions, supervision
     from mpibench.only_one import only_one
-    from mpibench.verdict_pages import acceptance_record
+    from mpibench.pages import acceptance as acceptance_record
 
     cases = confirmed.cases_to_measure(first)
     if not cases:
@@ -372,27 +372,26 @@ def compare(
     from rich.console import Console
     from rich.text import Text
 
+    from mpibench.pages import comparison
     from mpibench.results import session_values
-    from mpibench.verdict_pages import compare as comparing
-    from mpibench.verdict_pages import compare_tables
     from mpibench.verdicts import pairing
     from mpibench.verdicts import sides as verdict_sides
 
     _prepare(db, dataset, dataset_only, err=as_json)
     options = {"system": system, "where": where}
-    console = Console(width=None if sys.stdout.isatty() else compare_tables.WIDTH, highlight=False, markup=False)
+    console = Console(width=None if sys.stdout.isatty() else comparison.WIDTH, highlight=False, markup=False)
     if not first and by == "stack":
         compared = list(pairing.every_pair(dataset, sessions, allow=allow or (), **options))
-        for part in () if as_json else compare_tables.every_pair(compared):
+        for part in () if as_json else comparison.every_pair(compared):
             console.print(part, soft_wrap=isinstance(part, Text))
         if as_json:
-            data = [one if isinstance(one, str) else compare_tables.as_data(one) for one in compared]
+            data = [one if isinstance(one, str) else comparison.as_data(one) for one in compared]
             typer.echo(json.dumps(data, indent=2))
         return
     if not second:
         raise BadInput(f"compare {first} needs what it is compared with: give a second {by}.".replace("  ", " "))
     result = pairing.pair(dataset, sessions, by, first, second, allow=allow or (), history=history, **options)
-    for part in () if as_json else compare_tables.terminal(result):
+    for part in () if as_json else comparison.terminal(result):
         console.print(part, soft_wrap=isinstance(part, Text))
     now = datetime.now(timezone.utc)
     for name, side in () if as_json else zip((first, second), result.sides, strict=True):
@@ -402,15 +401,15 @@ def compare(
         values = pl.concat(named)
     else:
         values = session_values.read(dataset, session_values.system_of(dataset, system), sessions, where=where).values
-    sizes = kiviat_bytes or comparing.KIVIAT_BYTES
-    _write(out, comparing.page(result, values, sizes), err=as_json)
+    sizes = kiviat_bytes or comparison.KIVIAT_BYTES
+    _write(out, comparison.page(result, values, sizes), err=as_json)
     if pictures:
-        from mpibench.verdict_pages import pictures as drawing
+        from mpibench.pages import pictures as drawing
 
-        saved = drawing.save(comparing.figures(values, by, sizes), pictures)
+        saved = drawing.save(comparison.drawings(values, by, sizes), pictures)
         typer.echo(f"wrote {len(saved)} pictures into {pictures}", err=as_json)
     if as_json:
-        typer.echo(json.dumps(compare_tables.as_data(result), indent=2))
+        typer.echo(json.dumps(comparison.as_data(result), indent=2))
 
 
 def review(

@@ -1,16 +1,17 @@
 """HTML pages from Jinja2 templates: one file that needs no network, no server and no other file.
 
-A room that has pages keeps their templates in its folder ``templates``; ``base.html``, ``tables.html``, ``charts.html`` and
-``page.css`` here are for all of them. Whatever is inserted is escaped, unless it is markup a template wrote or one of the
-program's own files; a name that a template uses and nobody gave it is an error.
+Templates are in ``templates``; ``base.html``, ``parts.html`` and ``page.css`` are for all pages, also for those of other rooms.
+Whatever is inserted is escaped, unless it is markup a template wrote or one of the program's own files; a name that a template
+uses and nobody gave it is an error.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
@@ -19,61 +20,77 @@ from markupsafe import Markup
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..results.quantity_text import size_text, unit_text
-from .palette import PALETTE, SYMBOLS
+from .outcomes import OUTCOMES, format_number, title_of
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
+#: One colour per stack, on white and on the dark page. The first two are of Okabe and Ito, "Color Universal Design"
+#: (2008); the others were searched so that all differ for protan, deutan and normal eyes and stand out from the page
+#: (the tests hold them to both). ``charts.js`` draws those of the light page in those of the dark one.
+PALETTE = {
+    "light": ("#0072b2", "#d55e00", "#19a677", "#7a1040", "#3f2ad6", "#403300", "#5b6570", "#000000"),
+    "dark": ("#5bb4f0", "#ff9a4d", "#2fe0b0", "#f0e442", "#8a63ff", "#b5554d", "#2d7a80", "#ffffff"),
+}
+#: Marker per stack, so that a print in black and white can be read: name in plotly.js, sign in text.
+SYMBOLS = {
+    "circle": "●",
+    "square": "■",
+    "diamond": "◆",
+    "triangle-up": "▲",
+    "x": "✖",
+    "cross": "✚",
+    "triangle-down": "▼",
+    "star": "★",
+}
 #: How ``tojson`` writes data; it escapes ``<``, ``>``, ``&`` and ``'`` itself, so that no text can end its element.
 _JSON = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
 
 
-def environment(package: str, **filters: Callable[[Any], Any]) -> Environment:
-    """Templates of a room, beside those of all.
-
-    :param package: name of the room's package, e.g. ``mpibench.report``.
-    :param filters: what its templates make text with, beside ``size``, ``unit`` and ``figures_json``, which all have.
-    """
-    loader = ChoiceLoader([PackageLoader(package), PackageLoader(__package__)])
-    templates = Environment(
-        loader=loader,
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    templates.policies["json.dumps_kwargs"] = _JSON
-    templates.filters.update(filters, size=size_text, unit=unit_text, figures_json=_figures_json)
-    # The text of a file as it is, for scripts.
-    source = {"source": lambda name: Markup(loader.get_source(templates, name)[0])}
-    templates.globals.update(palette=PALETTE, symbols=SYMBOLS, **source)
-    return templates
-
-
-def render(templates: Environment, name: str, **content: Any) -> str:
-    """A whole page.
-
-    :param templates: of :func:`environment`.
-    :param name: a template that extends ``base.html``.
-    :param content: what it and the base page insert. A page without ``script=True`` runs none, whatever gets into it.
-    """
-    script = content.pop("script", False)
-    return templates.get_template(name).render(**content, nonce=secrets.token_urlsafe(16) if script else "")
-
-
-def _figures_json(figures: Sequence[go.Figure]) -> Markup:
-    """Figures as plotly writes them; like ``tojson``, so that no text in them can end its element."""
-    return htmlsafe_json_dumps(figures, dumps=lambda drawn: f"[{','.join(figure.to_json() for figure in drawn)}]")
-
-
+@cache
 def plotly_source() -> Markup:
-    """Source of plotly.js from the plotly package, to be put into a script element.
-
-    :raises BadInput: a release of plotly.js that cannot be embedded.
-    """
+    """Source of plotly.js from the plotly package, to be put into a script element."""
     from plotly.offline import get_plotlyjs
 
     source = get_plotlyjs()
     if re.search(r"</script|<!--", source, re.IGNORECASE):
         raise BadInput("this release of plotly cannot be embedded in a page: install the one named in pyproject.toml.")
     return Markup(source)
+
+
+def _figures_json(figures: Iterable[Any]) -> Markup:
+    """Figures as plotly writes them; like ``tojson``, so that no text in them can end its element."""
+    return htmlsafe_json_dumps(figures, dumps=lambda drawn: f"[{','.join(figure.to_json() for figure in drawn)}]")
+
+
+def environment(package: str = __package__, **filters: Callable[[Any], Any]) -> Environment:
+    """Templates of a room, beside those of all.
+
+    :param package: name of the room's package, e.g. ``mpibench.settings``.
+    :param filters: what its templates make text with, beside ``size``, ``unit``, ``number``, ``title_of``, ``figures_json``.
+    """
+    loader = ChoiceLoader([PackageLoader(package), PackageLoader(__package__)])
+    templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    templates.policies["json.dumps_kwargs"] = _JSON
+    shared = {"size": size_text, "unit": unit_text, "number": format_number, "title_of": title_of}
+    templates.filters.update(shared, figures_json=_figures_json, **filters)
+    # The text of a file as it is, for scripts.
+    source = {"source": lambda name: Markup(loader.get_source(templates, name)[0])}
+    templates.globals.update(palette=PALETTE, symbols=SYMBOLS, outcomes=OUTCOMES, plotly=plotly_source, **source)
+    return templates
+
+
+#: Of this room's pages.
+TEMPLATES = environment()
+
+
+def render(name: str, templates: Environment = TEMPLATES, script: bool = False, **content: Any) -> str:
+    """A whole page.
+
+    :param name: a template that extends ``base.html``.
+    :param script: without it the page runs none, whatever gets into it.
+    :param content: what it and the base page insert.
+    """
+    return templates.get_template(name).render(**content, nonce=secrets.token_urlsafe(16) if script else "")
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number for a table cell; nothing where there is none."""
+    return "" if value is None else f"{value:.{digits}f}"

@@ -82,7 +82,7 @@ def write(found: Recommended, out: Path) -> list[Path]:
         folder = out / found.stack.name / row.partition
         tuning = (folder / tuned_collectives.FOLDER).resolve()
         shown, set_ = shown_variables(row, tuning), variables(row, tuning)
-        html = page.render(templates, "settings.html", title=name, found=found, row=row, variables=shown, facts=said)
+        html = page.render("settings.html", templates, title=name, found=found, row=row, variables=shown, facts=said)
         texts = {
             # What the modules refer to first.
             **({tuning / file: text for file, text in row.tuned.texts().items()} if row.tuned else {}),

@@ -101,7 +101,7 @@ def error_rates(
     if out:
         _write(out, page.page(rows, said, notes, f"Error rates of verdicts: {name}"))
     if pictures:
-        from mpibench.verdict_pages import pictures as drawing
+        from mpibench.pages import pictures as drawing
 
         saved = drawing.save(page.figures(rows), pictures)
         typer.echo(f"wrote {len(saved)} pictures into {pictures}", err=True)

@@ -8,7 +8,7 @@ from itertools import groupby
 import plotly.graph_objects as go
 
 from mpibench.pages import page as page_templates
-from mpibench.pages.palette import PALETTE, SYMBOLS
+from mpibench.pages.page import PALETTE, SYMBOLS
 
 from .answer import Row, spread_text, tables
 from .shares import FOUND_WITH
@@ -57,13 +57,12 @@ def figures(answers: Sequence[Row]) -> list[go.Figure]:
 def page(answers: Sequence[Row], sentences: Sequence[str], notes: Sequence[str], title: str) -> str:
     """The answer as one HTML file."""
     return page_templates.render(
-        TEMPLATES,
         "error_rates.html",
+        TEMPLATES,
         script=True,
         title=title,
         sentences=sentences,
         figures=figures(answers),
-        plotly=page_templates.plotly_source(),
         tables=tables(answers),
         notes=notes,
     )

@@ -9,7 +9,7 @@ import pytest
 
 import chromium
 from mpibench import cli
-from mpibench.verdict_pages import pictures
+from mpibench.pages import pictures
 from synthetic_verdicts import write_session
 
 STACKS = ("openmpi-spack", "mpich-spack")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import chromium
-from mpibench.report import report
+from mpibench.pages import session as report
 from recorded_guidelines import recorded_session
 from synthetic_guidelines import samples, session_of
 

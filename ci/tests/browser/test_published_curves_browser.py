@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import chromium
-from mpibench.report import report
+from mpibench.pages import session as report
 from mpibench.results import sessions
 from published_session import SOURCE, chosen, published_session
 

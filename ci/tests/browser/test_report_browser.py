@@ -10,8 +10,8 @@ import pytest
 
 import chromium
 import synthetic_session as synthetic
-from mpibench.report import report
-from mpibench.report import summary as report_summary
+from mpibench.pages import outcomes as report_summary
+from mpibench.pages import session as report
 from mpibench.results import sessions
 from synthetic_report import HOSTILE, session_of
 
@@ -240,18 +240,30 @@ def test_a_stack_without_a_case_is_reported(browser: chromium.Page, tmp_path: Pa
     assert "no case" not in browser.evaluate("[...document.querySelectorAll('#charts figure .absent')].at(-1).innerText")
 
 
-def test_map_of_pinning_and_ppn(page: chromium.Page, session: sessions.Session) -> None:
+def test_map_of_pinning_and_ppn(page: chromium.Page) -> None:
     choose(page, "heat-controls", "Message size", "1 KiB")
-    cells = page.evaluate("[...document.querySelectorAll('#maps td')].map((one) => one.innerText.trim())")
+    page.evaluate("document.getElementById('heat').scrollIntoView()")
+    page.wait("[...document.querySelectorAll('#maps figure')].every((one) => one.dataset.drawn)")
+    cells = page.evaluate(
+        "[...document.querySelectorAll('#maps .map')].flatMap((one) => one.cells.flat().map(({text}) => text))"
+    )
     assert len(cells) == 3 * 2 * 4
     assert sum("best" in cell for cell in cells) >= 1
     filled = [cell for cell in cells if cell and not cell.startswith(("✕", "\N{EN DASH}"))]
     assert len(filled) == 15
-    page.evaluate("document.querySelector('#maps td button').click()")
+    shown = page.evaluate("[...document.querySelectorAll('#maps .annotation-text')].map((one) => one.textContent)")
+    assert filled[0].replace("<br>", "") in "".join(shown)
+    place = page.evaluate(
+        """(() => {
+            const box = document.querySelector('#maps .annotation-text').getBoundingClientRect();
+            return [box.x + box.width / 2, box.y + 3];
+        })()"""
+    )
+    page.click(*place)
     page.wait("!document.getElementById('panel').hidden")
-    shown = text(page, "#panel")
-    assert "PingPong, latency, 1 KiB" in shown
-    assert filled[0].split()[0] in shown
+    said = text(page, "#panel")
+    assert "PingPong, latency, 1 KiB" in said
+    assert filled[0].partition("<br>")[0] in said
 
 
 def test_evidence_can_be_filtered(page: chromium.Page) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import chromium
 from mpibench import withdrawals
-from mpibench.site import building
+from mpibench.pages import site as building
 from site_nights import NIGHTS, RED, SLOWER_FROM, write_nights
 from synthetic_pair_map import MAPS_BEGAN, export_map, pair_map, sends_slowly
 from synthetic_report import HOSTILE

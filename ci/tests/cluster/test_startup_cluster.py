@@ -11,7 +11,8 @@ import cluster_reframe
 import live_cluster
 import startup_programs
 from live_cluster import LiveCluster
-from mpibench.report import node_curves, report
+from mpibench.pages import node_curves
+from mpibench.pages import session as report
 from page_reader import Reader
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
@@ -41,7 +42,7 @@ def test_a_point_for_each_node_count(four: LiveCluster, folder: Path, require_st
         assert {(sample.benchmark, sample.variant, sample.ranks) for sample in case.samples} == {
             *((benchmark, f"nodes={nodes}", nodes) for benchmark in ("osu_init", "osu_hello")),
         }
-    charts = node_curves.find(done.session)
+    charts = node_curves.node_charts(done.session)
     assert {(chart.what.benchmark, nodes) for chart in charts for nodes in chart.counts} == {
         *((benchmark, nodes) for benchmark in ("osu_init", "osu_hello") for nodes in (2, 4)),
     }

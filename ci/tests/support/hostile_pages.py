@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import synthetic_session as synthetic
+from mpibench.pages import acceptance, comparison
+from mpibench.pages import session as report
 from mpibench.published.curves import Curve
-from mpibench.report import report
 from mpibench.results import session_values, sessions
-from mpibench.verdict_pages import acceptance_page, acceptance_record, compare
 from mpibench.verdicts import accept, pairing
 from reframe_tests.harness.stacks.stack import Stack
 from studies.error_rates import page as error_rates_page
@@ -68,13 +68,13 @@ def hostile_dataset(folder: Path) -> Path:
 
 def hostile_acceptance(folder: Path) -> str:
     result = accept.decide(hostile_dataset(folder), "latest~1", "latest")
-    return acceptance_page.acceptance(acceptance_record.as_dict(result))
+    return acceptance.page(acceptance.as_dict(result))
 
 
 def hostile_comparison(folder: Path) -> str:
     hostile_dataset(folder)
     result = pairing.pair(folder, "latest", "stack", HOSTILE, "mpich-spack")
-    return compare.page(result, session_values.read(folder, "testbed", "latest").values)
+    return comparison.page(result, session_values.read(folder, "testbed", "latest").values)
 
 
 def hostile_error_rates(_: Path) -> str:

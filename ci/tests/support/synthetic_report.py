@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 import synthetic_session as synthetic
-from mpibench.report import summary as report_summary
+from mpibench.pages import outcomes as report_summary
 from mpibench.results import sessions
 from reframe_tests.harness.vocabulary import BadInput
 

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import synthetic_session as synthetic
-from mpibench.report import report
-from mpibench.report import summary as report_summary
+from mpibench.pages import outcomes as report_summary
+from mpibench.pages import session as report
 from mpibench.results import dataset, eligibility, sessions
 from page_reader import Reader
 from synthetic_report import changed, hostile_session, only, session_of

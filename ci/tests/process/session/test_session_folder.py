@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.report import cases as report_cases
+from mpibench.pages import session as report_cases
 from mpibench.results import sessions
 from reframe_tests.harness.session import session_folder, session_labels
 from reframe_tests.harness.sites import site

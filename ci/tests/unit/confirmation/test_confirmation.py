@@ -24,10 +24,10 @@ from mpibench.confirmation import called, measuring, rerun
 from mpibench.confirmation import night as confirmed_night
 from mpibench.confirmation.called import CalledCase
 from mpibench.confirmation.measuring import Remeasured
+from mpibench.pages import acceptance as acceptance_record
 from mpibench.results import confirmations, selectors, session_values, unreadable
 from mpibench.results.dataset_layout import write_file
 from mpibench.results.sessions import CONFIRMS, PAIRED, Session
-from mpibench.verdict_pages import acceptance_record
 from mpibench.verdicts import accept
 from mpibench.verdicts.accept import ACCEPTED, REFUSED
 from mpibench.verdicts.words import INCONCLUSIVE, PASS, REGRESSED

@@ -20,8 +20,8 @@ from mpibench.confirmation import acceptance as confirmed
 from mpibench.confirmation import inconclusive, measuring, rerun
 from mpibench.confirmation.inconclusive import JUDGED_TOGETHER, SLOWER_IN_ALL, TOO_FEW, sessions_wanted
 from mpibench.confirmation.measuring import Remeasured, Workspace
+from mpibench.pages import acceptance as acceptance_record
 from mpibench.results.sessions import CONFIRMS, Session
-from mpibench.verdict_pages import acceptance_record
 from mpibench.verdicts import accept
 from mpibench.verdicts.accept import REFUSED
 from mpibench.verdicts.words import INCONCLUSIVE, REGRESSED

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mpibench.confirmation import references
-from mpibench.report import report, summary
+from mpibench.pages import outcomes as summary
+from mpibench.pages import session as report
 from mpibench.results.sessions import CONFIRMS, Session
 from page_reader import Reader
 from reframe_tests.harness.vocabulary import BadInput

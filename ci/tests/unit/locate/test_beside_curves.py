@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from mpibench import withdrawals
 from mpibench.cli import app
 from mpibench.locate.answers import beside_curves
-from mpibench.report import preflight
+from mpibench.pages import session as preflight
 from mpibench.results import dataset, sessions
 from reframe_tests.harness.pairs.pair_values import PairMap
 from reframe_tests.harness.vocabulary import BadInput
@@ -68,7 +68,7 @@ def test_a_withdrawn_session_is_not_located(tmp_path: Path, monkeypatch: pytest.
     measured = session_of(pair_map(8, sends_slowly("c2", 3.0)))
     dataset.export_session(measured, tmp_path)
     monkeypatch.setattr(sessions, "read_session", lambda db, uuid: measured)
-    monkeypatch.setattr(preflight, "find", lambda read, db: None)
+    monkeypatch.setattr(preflight, "find_preflight", lambda read, db: None)
     words = ["locate", "--db", str(tmp_path / "results.db"), "--dataset", str(tmp_path)]
     assert "c2 sends at" in CliRunner().invoke(app, words).output
     withdrawals.withdraw(tmp_path, measured.uuid, "the cable was out")

@@ -29,7 +29,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
 
     def run(session, *options: str) -> tuple[int, str]:
         monkeypatch.setattr("mpibench.results.sessions.read_session", lambda db, uuid: session)
-        monkeypatch.setattr("mpibench.report.preflight.find", lambda session, db: None)
+        monkeypatch.setattr("mpibench.pages.session.find_preflight", lambda session, db: None)
         status = cli.main(["locate", "0123", *options])
         said = capsys.readouterr()
         return status, said.out + said.err
@@ -325,7 +325,7 @@ def test_records_say_the_same(ask, tmp_path: Path) -> None:
     (failure,) = suite.iter("failure")
     assert failure.get("message", "").startswith("c5 sends at 22 % of line rate")
     page = out.read_text()
-    assert "c5 sends at 22 % of line rate" in page and "Plotly.newPlot" in page
+    assert "c5 sends at 22 % of line rate" in page and "Plotly.react" in page
 
 
 def test_a_session_without_a_map_is_bad_input(ask) -> None:

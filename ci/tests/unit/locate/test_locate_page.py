@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mpibench.locate import judgement, sentences
-from mpibench.verdict_pages import locate_page
+from mpibench.pages import figures
+from mpibench.pages import map as locate_page
 from studies import simulated_map
 
 
@@ -18,7 +19,7 @@ def test_large_maps_are_shown_by_switch_with_the_accused_in_detail() -> None:
     answer = judgement.judge([seen], fabric.places(), {})
     node = f"n{faults[0].at[0]:05}"
     assert answer.accused == (node,)
-    tree, whole, detail = locate_page.figures(answer)
+    tree, whole, detail = figures.map_figures(answer)
     assert (len(whole.data[0].x), len(detail.data[0].x), len(detail.data[0].y)) == (16, 16, 16)
     assert node in detail.data[0].y and f"below leaf{faults[0].at[0] // 16} send" in detail.layout.title.text
     assert "from simulated" in tree.layout.title.text
@@ -31,7 +32,7 @@ def test_small_maps_have_a_cell_for_each_pair() -> None:
     rng = np.random.default_rng(1)
     noise = simulated_map.NOISES["slow tail"]
     seen = simulated_map.observe(fabric, simulated_map.all_pairs(8), [], noise, rng, latency=True)
-    _, figure = locate_page.figures(judgement.judge([seen], fabric.places(), {}))
+    _, figure = figures.map_figures(judgement.judge([seen], fabric.places(), {}))
     cells = figure.data[0].z
     assert [cells[place][place] for place in range(8)] == [None] * 8
     assert sum(cell is None for row in cells for cell in row) == 8

@@ -10,7 +10,7 @@ from mpibench.locate import judgement, pair_maps
 from mpibench.locate.answers import node_trends
 from mpibench.locate.answers.beside_curves import MapAnswer
 from mpibench.locate.suspects import RECEIVES, SENDS
-from mpibench.verdict_pages import locate_page
+from mpibench.pages import map as locate_page
 from synthetic_pair_map import pair_map, sends_slowly
 
 BEGAN = datetime(2026, 11, 1, 2, tzinfo=timezone.utc)

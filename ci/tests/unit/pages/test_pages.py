@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +11,6 @@ import pytest
 
 from hostile_pages import PAGES, hostile_comparison, hostile_report
 from mpibench.pages import page
-from mpibench.report import report, sections
-from mpibench.site import building
-from mpibench.verdict_pages import parts
 from page_reader import Reader
 from reframe_tests.harness.stacks import metadata
 from synthetic_report import HOSTILE
@@ -60,60 +56,13 @@ def test_a_comparison_draws_hostile_names_as_data(tmp_path: Path) -> None:
     assert HOSTILE in {trace.get("name") for figure in figures for trace in figure["data"]}
 
 
-#: A file of a section, as anybody would add it.
-WEATHER = """from mpibench.report.section import Section
-
-SECTION = Section("weather", 35, lambda view: {"sky": f"<{view.stacks[0]}>"}, "Weather", "Sky")
-"""
-
-
-def test_a_section_is_one_file_and_one_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = sections.in_order()
-    names = [section.name for section in known]
-    assert sorted(names) == sorted(path.stem for path in (PRODUCT / "report" / "templates" / "sections").iterdir())
-    assert len({section.order for section in known}) == len(known), "the order is no accident"
-    for module, text in (
-        ("weather", WEATHER),
-        ("absent", WEATHER.replace("weather", "absent").replace('{"sky', 'None and {"sky')),
-    ):
-        (tmp_path / f"{module}.py").write_text(text)
-        monkeypatch.delitem(sys.modules, f"{sections.__name__}.{module}", raising=False)
-    monkeypatch.setattr(sections, "__path__", [*sections.__path__, str(tmp_path)])
-    more = jinja2.DictLoader({"sections/weather.html": "<p>It is {{ content.sky }}.</p>"})
-    loader = report.TEMPLATES.loader
-    assert loader is not None
-    monkeypatch.setattr(report, "TEMPLATES", report.TEMPLATES.overlay(loader=jinja2.ChoiceLoader([more, loader])))
-    # Another value of the variable: files are read again.
-    (tmp_path / "mpis").mkdir()
-    monkeypatch.setenv("MPIBENCH_EXTENSIONS", str(tmp_path))
-    read = Reader(hostile_report(tmp_path))
-    assert f"It is <{HOSTILE}>." in read.text["weather"]
-    links = [one["href"] for one in read.named("a") if (one["href"] or "").startswith("#")]
-    names.insert(names.index("figures") + 1, "weather")
-    names.insert(names.index("curves") + 1, "heat")  # a further heading of it
-    without = (
-        "summary",
-        "preflight",
-        "plan",
-        "over_nodes",
-        "again",
-        "guidelines",
-        "cascade",
-    )  # no link by its own choice; nothing in this session that they show
-    assert links == [f"#{name}" for name in names if name not in without]
-
-
 # Templates.
 
 
 #: Of each room that has some.
 TEMPLATES = {
-    "pages": page.environment("mpibench.pages"),
-    "report": report.TEMPLATES,
+    "pages": page.TEMPLATES,
     "settings": page.environment("mpibench.settings"),
-    "site": building.TEMPLATES,
-    "tune": page.environment("mpibench.tune"),
-    "verdict_pages": parts.TEMPLATES,
 }
 
 
@@ -126,8 +75,8 @@ def test_templates_escape_and_are_given_what_they_name(templates: jinja2.Environ
     assert templates.autoescape is True
     assert templates.undefined is jinja2.StrictUndefined
     names = templates.list_templates(["html", "css"])
-    assert {"base.html", "tables.html", "page.css"} <= set(names)
-    for name in names:
+    assert {"base.html", "parts.html", "page.css"} <= set(names)
+    for name in names if templates is page.TEMPLATES else set(names) - set(page.TEMPLATES.list_templates()) | {"base.html"}:
         text = templates.loader.get_source(templates, name)[0]  # type: ignore[union-attr]
         assert re.findall(r"\|\s*safe\b", text) == re.findall(r'(?<="<br>" )\| safe', text), (
             "only what the template itself wrote"
@@ -138,7 +87,7 @@ def test_templates_escape_and_are_given_what_they_name(templates: jinja2.Environ
 
 def test_a_name_that_nobody_gave_is_an_error() -> None:
     with pytest.raises(jinja2.UndefinedError, match="'kind' is undefined"):
-        page.render(parts.TEMPLATES, "accept.html", title="")
+        page.render("acceptance.html", title="")
 
 
 def test_markup_is_made_in_templates_only() -> None:
@@ -151,5 +100,5 @@ def test_markup_is_made_in_templates_only() -> None:
     # Not tags: what the browser that draws the pictures leaves is read, and plotly breaks lines of what it shows so.
     assert {path.name for path, text in sources.items() if re.search(r"[\"']<[a-zA-Z!]", text)} == {
         "pictures.py",
-        "locate_page.py",
+        "figures.py",
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mpibench.pages import page, palette
+from mpibench.pages import page
 
 
 def luminance(colour: str) -> list[float]:
@@ -43,8 +43,8 @@ def lab(rgb: list[float]) -> tuple[float, float, float]:
 def test_colours_can_be_seen_on_the_page(theme: str, paper: str) -> None:
     style = page.environment("mpibench.pages").get_template("page.css").render()
     assert f"--paper: {paper}" in style
-    assert min(contrast(colour, paper) for colour in palette.PALETTE[theme]) >= 3.0
-    assert len(palette.PALETTE[theme]) == len(palette.SYMBOLS)
+    assert min(contrast(colour, paper) for colour in page.PALETTE[theme]) >= 3.0
+    assert len(page.PALETTE[theme]) == len(page.SYMBOLS)
 
 
 @pytest.mark.parametrize("deficiency", DEFICIENCIES)
@@ -52,7 +52,7 @@ def test_colours_can_be_seen_on_the_page(theme: str, paper: str) -> None:
 def test_colours_can_be_distinguished(theme: str, deficiency: str) -> None:
     """Stacks differ by 15 or more in CIE76 for every kind of eye, and always by their markers."""
     seen = []
-    for colour in palette.PALETTE[theme]:
+    for colour in page.PALETTE[theme]:
         linear = luminance(colour)
         seen.append(lab([sum(w * c for w, c in zip(row, linear, strict=True)) for row in DEFICIENCIES[deficiency]]))
     distances = {

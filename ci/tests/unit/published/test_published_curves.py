@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from mpibench.pages import outcomes as report_summary
+from mpibench.pages import session as report
 from mpibench.published import curves as published_curves
-from mpibench.report import report
-from mpibench.report import summary as report_summary
 from mpibench.results import sessions
 from published_session import SOURCE, chosen, eth1g_case, published_session
 from reframe_tests.harness.sites import site

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mpibench.report.summary import title_of
+from mpibench.pages.outcomes import title_of
 from mpibench.results.sessions import Case
 
 

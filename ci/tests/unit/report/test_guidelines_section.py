@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.report import report
+from mpibench.pages import session as report
 from mpibench.results.sessions import Session
 from mpibench.verdicts import policy as verdict_policy
 from mpibench.verdicts.policy import Policy

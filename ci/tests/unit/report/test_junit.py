@@ -13,7 +13,7 @@ import pytest
 from mpibench.confirmation import references
 from mpibench.confirmation.called import of_references
 from mpibench.confirmation.measuring import Remeasured
-from mpibench.report import junit
+from mpibench.pages import junit
 from mpibench.results.sessions import Case, Session
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import changed, session_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mpibench.report import node_curves, node_drawing, report
+from mpibench.pages import figures, node_curves
+from mpibench.pages import session as report
 from mpibench.results.sessions import Case, Session
 from page_reader import Reader
 from reframe_tests.harness.samples import Sample, read_evidence
@@ -71,7 +71,7 @@ NIGHT = [
 
 
 def test_jobs_of_one_node_count_each_make_one_line_of_a_stack() -> None:
-    init, hello = node_curves.find(session_of(*NIGHT))
+    init, hello = node_curves.node_charts(session_of(*NIGHT))
     assert (init.what.benchmark, init.what.quantity, init.unit) == ("osu_init", "t_avg_us", "ms")
     assert (hello.what.benchmark, hello.what.quantity, hello.unit) == ("osu_hello", "time_s", "s")
     assert [line.stack for line in init.lines] == ["mpich-spack", "openmpi-spack"]
@@ -90,17 +90,17 @@ def test_the_page_has_a_chart_and_every_value_with_its_case() -> None:
     assert '<a href="#over_nodes">Nodes</a>' in page
     said = section_of(session_of(*NIGHT))
     assert "osu_init: node, ib, ppn 4, bunch" in said and "osu_hello: node, ib, ppn 4, bunch" in said
-    assert "nodes, and below them ranks" in said and "mean time of ranks (ms)" in said
     assert "mean of the ranks, bar from the fastest to the slowest" in said
     assert "900 890 to 930 ms" in said and "800 790 to 830 ms" in said
     section = page[page.index('id="over_nodes"') :]
     section = section[: section.index("</section>")]
-    assert section.count("<polyline") == 4 and section.count('class="case"') == 10
+    assert "nodes, and below them ranks" in section and "mean time of ranks (ms)" in section
+    assert section.count("data-figure") == 2 and section.count('class="case"') == 10
 
 
 def test_a_job_that_grows_is_a_line_of_its_own() -> None:
     one, two = ([*barrier(2, 10, 12, 15), *barrier(4, 20, 22, 500)], [*barrier(2, 11, 12, 15), *barrier(8, 30, 33, 40)])
-    (chart,) = node_curves.find(session_of(case(one, 4), case(two, 8)))
+    (chart,) = node_curves.node_charts(session_of(case(one, 4), case(two, 8)))
     assert [[(point.nodes, point.middle, point.high) for point in line.points] for line in chart.lines] == [
         [(2, 10, 15), (4, 20, 500)],
         [(2, 11, 15), (8, 30, 40)],
@@ -114,7 +114,7 @@ def test_a_job_that_grows_is_a_line_of_its_own() -> None:
     [{"pinning": "scatter"}, {"fabric": "eth"}, {"ppn": 2}, {"suite_options": "x=1"}, {"oversubscribed": "8 ranks on 2 cores"}],
 )
 def test_what_was_measured_otherwise_is_another_chart(other: dict[str, Any]) -> None:
-    charts = node_curves.find(session_of(case(start(2, [2e5]), 2), case(start(4, [3e5]), 4, **other)))
+    charts = node_curves.node_charts(session_of(case(start(2, [2e5]), 2), case(start(4, [3e5]), 4, **other)))
     assert len(charts) == 4 and all(len(line.points) == 1 for chart in charts for line in chart.lines)
 
 
@@ -126,16 +126,16 @@ def test_oversubscription_is_said() -> None:
 
 def test_without_proof_there_is_no_point() -> None:
     proven, not_proven = case(start(2, [2e5]), 2), case(start(4, [3e5]), 4, status="contradicted")
-    assert [list(chart.counts) for chart in node_curves.find(session_of(proven, not_proven))] == [[2], [2]]
-    assert node_curves.find(session_of(not_proven)) == []
+    assert [list(chart.counts) for chart in node_curves.node_charts(session_of(proven, not_proven))] == [[2], [2]]
+    assert node_curves.node_charts(session_of(not_proven)) == []
     assert "over_nodes" not in Reader(report.render(session_of(not_proven), Path())).text
 
 
 def test_a_repeat_without_a_value_is_left_out_and_none_is_no_point() -> None:
-    init, hello = node_curves.find(session_of(case(start(2, [2e5]), 2)))
+    init, hello = node_curves.node_charts(session_of(case(start(2, [2e5]), 2)))
     assert (init.lines[0].points[0].middle, hello.lines[0].points[0].middle) == (200, pytest.approx(0.7))
     nothing = [replace(sample, values=(None, None)) for sample in start(2, [2e5])]
-    assert node_curves.find(session_of(case(nothing, 2))) == []
+    assert node_curves.node_charts(session_of(case(nothing, 2))) == []
 
 
 def test_they_are_no_curves_over_message_sizes() -> None:
@@ -150,7 +150,7 @@ def test_hostile_names_stay_text() -> None:
     assert not [tag for tag, _ in Reader(page).tags if tag == "img"]
 
 
-# Where points stand.
+# What is drawn.
 
 
 def chart_of(*points: tuple[int, float, float, float]) -> node_curves.NodeChart:
@@ -160,37 +160,25 @@ def chart_of(*points: tuple[int, float, float, float]) -> node_curves.NodeChart:
     return node_curves.NodeChart(what, "ms", "", (node_curves.Line("mpich-spack", drawn),))
 
 
-def test_doublings_are_equally_far_apart_and_more_is_higher() -> None:
-    drawing = node_drawing.draw(chart_of((2, 10, 9, 12), (4, 20, 19, 22), (8, 30, 28, 33)))
-    (line,) = drawing.lines
-    first, second, third = line.marks
-    assert second.x - first.x == pytest.approx(third.x - second.x)
-    assert first.y > second.y > third.y and all(mark.high <= mark.y <= mark.low for mark in line.marks)
-    assert [tick.text for tick in drawing.nodes] == ["2", "4", "8"] and [tick.more for tick in drawing.nodes] == [
-        "8",
-        "16",
-        "32",
-    ]
-    zero = next(tick for tick in drawing.values if tick.text == "0")
-    assert zero.at == drawing.bottom
-    everything = [place for mark in line.marks for place in (mark.y, mark.low, mark.high)]
-    assert all(drawing.top <= place <= drawing.bottom for place in everything)
+def test_doublings_are_equally_far_apart_with_their_ranks_below() -> None:
+    drawn = figures.over_nodes(chart_of((2, 10, 9, 12), (4, 20, 19, 22), (8, 30, 28, 33)), ["mpich-spack"])
+    (line,), x, y = drawn["data"], drawn["layout"]["xaxis"], drawn["layout"]["yaxis"]
+    assert (x["type"], y["type"], y["rangemode"]) == ("log", "linear", "tozero")
+    assert (line["x"], line["y"]) == ([2, 4, 8], [10, 20, 30])
+    assert (line["error_y"]["array"], line["error_y"]["arrayminus"]) == ([2, 2, 3], [1, 1, 2])
+    assert sorted(zip(x["tickvals"], x["ticktext"], strict=True)) == [(2, "2<br>8"), (4, "4<br>16"), (8, "8<br>32")]
 
 
 def test_values_of_several_decades_have_a_logarithmic_axis() -> None:
-    drawing = node_drawing.draw(chart_of((2, 10, 9, 12), (4, 100, 90, 120), (8, 1000, 900, 1200)))
-    first, second, third = drawing.lines[0].marks
-    assert first.y - second.y == pytest.approx(second.y - third.y)
-    assert [tick.text for tick in drawing.values] == ["1", "10", "100", "1000", "10000"]
+    drawn = figures.over_nodes(chart_of((2, 10, 9, 12), (4, 100, 90, 120), (8, 1000, 900, 1200)), [])
+    assert drawn["layout"]["yaxis"]["type"] == "log"
 
 
 def test_labels_of_near_node_counts_do_not_run_into_each_other() -> None:
-    drawing = node_drawing.draw(chart_of(*((nodes, 10.0, 9.0, 11.0) for nodes in (2, 4, 60, 62, 63, 64))))
-    labels = [tick.at for tick in drawing.nodes]
-    assert all(later - earlier >= node_drawing.APART for earlier, later in pairwise(labels))
-    assert drawing.nodes[-1].text == "64" and drawing.nodes[0].text == "2"
+    drawn = figures.over_nodes(chart_of(*((nodes, 10.0, 9.0, 11.0) for nodes in (2, 4, 60, 62, 63, 64))), [])
+    assert sorted(drawn["layout"]["xaxis"]["tickvals"]) == [2, 4, 64]
 
 
 def test_one_node_count_and_values_of_nothing_are_drawn() -> None:
-    assert len(node_drawing.draw(chart_of((2, 10, 9, 12))).lines[0].marks) == 1
-    assert node_drawing.draw(chart_of((2, 0, 0, 0), (4, 0, 0, 0))).lines[0].marks[0].y > 0
+    assert figures.over_nodes(chart_of((2, 10, 9, 12)), [])["data"][0]["y"] == [10]
+    assert figures.over_nodes(chart_of((2, 0, 0, 0), (4, 0, 0, 0)), [])["layout"]["yaxis"]["type"] == "linear"

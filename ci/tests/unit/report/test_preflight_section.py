@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mpibench.report import preflight, report
+from mpibench.pages import session as preflight
+from mpibench.pages import session as report
 from mpibench.results.sessions import Session
 from page_reader import Reader
 from reframe_tests.harness.preflight import node_judgement
@@ -67,7 +68,7 @@ def section(found: preflight.Preflight | None, folder: Path) -> str:
 
 def test_odd_nodes_stand_in_a_table(stored: list[Session | str], tmp_path: Path) -> None:
     stored.append(looked())
-    text = section(preflight.find(NIGHT, Path("db")), tmp_path)
+    text = section(preflight.find_preflight(NIGHT, Path("db")), tmp_path)
     assert "in session before" in text and "4 nodes answered." in text
     row = "✕ oddfirmware of mlx5_0:1, mlx5_1:11 on n33 of 4 nodes have 2firmware decidesupdate it"
     assert row in text
@@ -77,29 +78,31 @@ def test_odd_nodes_stand_in_a_table(stored: list[Session | str], tmp_path: Path)
 
 def test_nodes_that_are_well_say_so(stored: list[Session | str], tmp_path: Path) -> None:
     stored.append(looked(well=True))
-    assert "4 nodes answered, and none is odd." in section(preflight.find(NIGHT, Path("db")), tmp_path)
+    assert "4 nodes answered, and none is odd." in section(preflight.find_preflight(NIGHT, Path("db")), tmp_path)
 
 
 @pytest.mark.parametrize("rows", ["none", [3], [{"values": 3}], [{"fact": "kernel"}]])
 def test_what_is_stored_otherwise_leaves_the_sentences(stored: list[Session | str], tmp_path: Path, rows: Any) -> None:
     stored.append(looked(odd_nodes=rows))
-    text = section(preflight.find(NIGHT, Path("db")), tmp_path)
+    text = section(preflight.find_preflight(NIGHT, Path("db")), tmp_path)
     assert "firmware of mlx5_0:1, mlx5_1:1 is 1 on n3" in text and "✕ odd" not in text
 
 
 def test_another_session_is_not_its_preflight(stored: list[Session | str], tmp_path: Path) -> None:
-    assert preflight.find(NIGHT, Path("db")) is None
+    assert preflight.find_preflight(NIGHT, Path("db")) is None
     for other in (looked(label="nightly"), looked(minutes=60), looked(system="other")):
         stored[:] = [other]
-        assert preflight.find(NIGHT, Path("db")) is None
+        assert preflight.find_preflight(NIGHT, Path("db")) is None
     between = session_of(case(), uuid="between", time_start_unix=NIGHT.info["time_start_unix"] - 1)
     stored[:] = [looked(), between]
-    assert preflight.find(NIGHT, Path("db")) is None
+    assert preflight.find_preflight(NIGHT, Path("db")) is None
     assert section(None, tmp_path) == ""
 
 
 def test_one_that_cannot_be_read_is_not_passed_over(stored: list[Session | str], tmp_path: Path) -> None:
     stored.append("lost")
-    text = section(preflight.find(NIGHT, Path("db")), tmp_path)
+    text = section(preflight.find_preflight(NIGHT, Path("db")), tmp_path)
     assert "session lost, which may be that in which the nodes were looked at, cannot be read: session lost is cut off" in text
-    assert '<p class="verdict bad">session lost' in report.render(NIGHT, tmp_path, preflight=preflight.find(NIGHT, Path("db")))
+    assert '<p class="verdict bad">session lost' in report.render(
+        NIGHT, tmp_path, preflight=preflight.find_preflight(NIGHT, Path("db"))
+    )

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mpibench import withdrawals
+from mpibench.pages import nights as names
+from mpibench.pages import site as building
+from mpibench.pages.site import SiteWriter, references_title
 from mpibench.results import answers
-from mpibench.site import building, names
-from mpibench.site.night_page import references_title
-from mpibench.site.writer import SiteWriter
 from page_reader import Reader
 from reframe_tests.harness.samples import NO_REFERENCE, PASS
 from reframe_tests.harness.vocabulary import BadInput

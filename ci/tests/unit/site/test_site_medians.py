@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from mpibench.pages import nights as medians
+from mpibench.pages.nights import Kept
 from mpibench.results import dataset_layout
-from mpibench.site import medians
-from mpibench.site.medians import Kept
 from synthetic_verdicts import write_session
 
 SYSTEM = "testbed"

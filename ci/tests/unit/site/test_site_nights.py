@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from mpibench import withdrawals
+from mpibench.pages import nights, site
+from mpibench.pages.nights import SiteNight
 from mpibench.results import answers, unreadable
-from mpibench.site import medians, nights, outputs, series
-from mpibench.site.nights import SiteNight
 from reframe_tests.harness.vocabulary import BadInput
 from site_nights import gate
 from synthetic_verdicts import FIRST, write_session
@@ -108,7 +108,7 @@ def test_a_missed_reference_that_is_not_missed_again_is_no_failure(tmp_path: Pat
     later = FIRST + timedelta(hours=1)
     write_session(tmp_path, 1, where={"gates": [again]}, labels={"run": "confirmation", "confirms": session}, started=later)
     first, second = judged(tmp_path)
-    assert series.is_confirming(second) and not series.is_confirming(first)
+    assert nights.is_confirming(second) and not nights.is_confirming(first)
     assert first.problems == () and any("not seen again" in note for note in first.notes)
 
 
@@ -117,7 +117,7 @@ def test_values_that_are_none_make_a_night_red(tmp_path: Path) -> None:
         return {**row, "value": float("inf")} if row["repeat"] == 2 else row
 
     session = write_session(tmp_path, 0, where=HELD, edit=spoil)
-    kept = medians.compute(tmp_path, "testbed", session)
+    kept = nights.compute(tmp_path, "testbed", session)
     assert "is inf" in kept.spoiled and not kept.values.height
     assert judged(tmp_path, **{session: kept.spoiled})[0].state.name == "red"
 
@@ -127,7 +127,7 @@ def test_medians_with_their_intervals_bounds_and_line_rate(tmp_path: Path) -> No
     session = write_session(
         tmp_path, 0, where={"gates": [*HELD["gates"], fraction]}, condition={"line_rate_gbit_per_s": 10.0}, repeats=7
     )
-    found = medians.compute(tmp_path, "testbed", session)
+    found = nights.compute(tmp_path, "testbed", session)
     table = found.values.join(found.metrics, on="id")
     large = table.filter(benchmark="Uniband", message_bytes=4194304).row(0, named=True)
     assert large["n"] == 7 and large["low"] < large["median"] < large["high"]
@@ -149,13 +149,13 @@ def test_the_interval_of_a_median_holds_it_with_95_percent_from_six_repeats_on(
         return {**row, "value": float(row["repeat"])}
 
     session = write_session(tmp_path, 0, repeats=repeats, edit=number, sizes=(8,))
-    values = medians.compute(tmp_path, "testbed", session).values
+    values = nights.compute(tmp_path, "testbed", session).values
     assert set(values["low"]) == {float(place)} and set(values["high"]) == {float(repeats + 1 - place)}
 
 
 def test_ranks_that_share_cores_are_another_metric_and_not_watched(tmp_path: Path) -> None:
     session = write_session(tmp_path, 0, condition={"oversubscribed": "2 ranks on 1 core"})
-    found = medians.compute(tmp_path, "testbed", session)
+    found = nights.compute(tmp_path, "testbed", session)
     assert set(found.metrics["variant"]) == {"oversubscribed"} and not found.values["judged"].any()
 
 
@@ -166,7 +166,7 @@ def test_what_is_kept_of_a_night_is_computed_again_when_its_files_change(tmp_pat
         if changed:
             write_session(folder, 0, sizes=(8,), change=lambda *_: 2.0)
         identity = nights.identities(folder, "testbed")[session]
-        kept = medians.Kept(tmp_path / "kept", folder, "testbed")
+        kept = nights.Kept(tmp_path / "kept", folder, "testbed")
         stem = kept.bring(session, identity)
         kept.forget_unused()
         values = kept.values([stem])
@@ -181,13 +181,13 @@ def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path: Path) -> None:
     (tmp_path / "rfm_job.out").symlink_to(tmp_path / "secret")
     (tmp_path / "rfm_job.err").write_bytes(b"\x1b[31mred\xff" + b"x" * 300_000 + b"end")
     row = {"outputdir": str(tmp_path), "job_id": "1"}
-    found = outputs.excerpts(row)
+    found = site.excerpts(row)
     assert set(found) == {"rfm_job.err"}
     assert found["rfm_job.err"].startswith("red") and found["rfm_job.err"].endswith("end")
     assert "bytes left out" in found["rfm_job.err"] and len(found["rfm_job.err"]) < 250_000
-    assert outputs.find({**row, "outputdir": "/no/such/folder"}, tmp_path).href == ""
-    assert outputs.find({**row, "outputdir": None}, tmp_path).path == ""
-    assert outputs.excerpts({**row, "outputdir": "a\0b"}) == {}
+    assert site.find({**row, "outputdir": "/no/such/folder"}, tmp_path).href == ""
+    assert site.find({**row, "outputdir": None}, tmp_path).path == ""
+    assert site.excerpts({**row, "outputdir": "a\0b"}) == {}
 
 
 def test_outcomes_are_those_of_the_report(tmp_path: Path) -> None:

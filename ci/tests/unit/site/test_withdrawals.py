@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import synthetic_session as synthetic
 from mpibench import withdrawals
 from mpibench.commands.sessions import sessions_app
-from mpibench.report import report
+from mpibench.pages import session as report
 from mpibench.results import session_values
 from mpibench.watch import gate
 from page_reader import Reader

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from mpibench import cli
-from mpibench.tune import charts, tuning
-from mpibench.tune.charts import SweetSpot, TunedStack
+from mpibench.pages import tuning as charts
+from mpibench.pages.tuning import SweetSpot, TunedStack
+from mpibench.tune import tuning
 from mpibench.tune.race.times import Times
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.suites import catalogue
@@ -40,17 +41,17 @@ def test_a_spot_reaches_as_far_as_one_name_is_near_the_fastest() -> None:
 
 def test_a_kiviat_chart_has_each_stack_by_default_and_tuned() -> None:
     slow = stack("slow", 2.0, {("Bcast", 32): 0.5})
-    figure = charts.kiviat([stack("fast", 1.0), slow], 32)
+    figure = charts.algorithm_kiviat([stack("fast", 1.0), slow], 32)
     assert figure is not None
     rows = {line.name: dict(zip(line.theta, line.r, strict=True)) for line in figure.data}
     assert rows["fast default"] == rows["fast tuned"] == dict.fromkeys(CALLS, 1.0)
     assert rows["slow default"] == dict.fromkeys(CALLS, 0.5)
     assert rows["slow tuned"] == {"Allreduce": 0.5, "Alltoallv": 0.5, "Bcast": 1.0}
-    assert charts.kiviat([stack("fast", 1.0)], 64) is None, "nothing of that size"
+    assert charts.algorithm_kiviat([stack("fast", 1.0)], 64) is None, "nothing of that size"
 
 
 def test_a_chart_has_a_line_for_each_algorithm_of_each_stack() -> None:
-    figure = charts.curves([stack("fast", 1.0), stack("slow", 2.0)], "Alltoallv")
+    figure = charts.algorithm_curves([stack("fast", 1.0), stack("slow", 2.0)], "Alltoallv")
     assert [line.name for line in figure.data] == ["fast default", "fast 2", "slow default", "slow 2"]
     assert [line.line.dash == "solid" for line in figure.data] == [True, False, True, False]
     assert list(figure.data[3].y) == [128.0, 2.0 * (1 << 20) * 0.5]

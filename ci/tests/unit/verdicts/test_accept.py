@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from mpibench import answers, cli
-from mpibench.verdict_pages import acceptance_record
+from mpibench.pages import acceptance as acceptance_record
 from mpibench.verdicts import accept
 from mpibench.verdicts import policy as verdict_policy
 from reframe_tests.harness.vocabulary import BadInput
@@ -422,7 +422,7 @@ def test_an_earlier_record_is_kept_and_never_taken_for_todays(
     def fail(record: object) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(acceptance_record.acceptance_page, "acceptance", fail)
+    monkeypatch.setattr(acceptance_record, "page", fail)
     assert run(tmp_path) != 0
     assert sorted(path.name for path in out.iterdir()) == ["earlier"]
     monkeypatch.undo()

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from mpibench import cli
+from mpibench.pages import comparison, figures
 from mpibench.results import session_values
 from mpibench.results.dataset_layout import write_file
-from mpibench.verdict_pages import compare_charts, compare_tables
 from mpibench.verdicts import pairing
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
@@ -41,7 +41,7 @@ def test_winner_and_tie(tmp_path: Path) -> None:
     assert large["Uniband"] == pytest.approx(1.25, abs=0.02)
     times = {row["benchmark"]: row["times"] for row in result.bands.to_dicts() if row["band"] == "large"}
     assert times == pytest.approx({"PingPong": 1.25, "Uniband": 1.25}, abs=0.02)  # one direction for time and bandwidth
-    head, rows = compare_tables.summary(result)
+    head, rows = comparison.summary(result)
     (large,) = [dict(zip(head, row, strict=True)) for row in rows if row[0] == "large"]
     assert (large["mpich-spack wins"], large["openmpi-spack wins"], large["tie"]) == ("2 of 2", "0 of 2", "0")
     assert large["geometric mean"] in ("mpich-spack 1.24 times faster", "mpich-spack 1.25 times faster")
@@ -73,7 +73,7 @@ def test_the_terminal_says_who_wins_first_and_nothing_without_its_condition(
     assert sum("PingPong (imb, 2 ranks)  latency" in line for line in lines) == 3  # one line a curve and condition
     assert any("Uniband (imb, 2 ranks)" in line and "bandwidth" in line and "mpich-spack 1.2" in line for line in lines)
     assert any(session in line and "latest" in line for line in lines)
-    assert max(map(len, lines[:-1])) <= compare_tables.WIDTH
+    assert max(map(len, lines[:-1])) <= comparison.WIDTH
 
 
 @pytest.mark.parametrize(
@@ -255,9 +255,9 @@ def test_pinning_and_ppn_are_mapped(tmp_path: Path) -> None:
     """Conditions of which there are several are a map; those compared here are made of one session's cases."""
     write_session(tmp_path, 0)
     values = session_values.read(tmp_path, "testbed", "latest").values
-    assert list(compare_charts.pinning_maps(values, 1048576)) == []
+    assert list(figures.pinning_maps(values, 1048576)) == []
     more = [values.with_columns(pinning=pl.lit("scatter"), value=2 * pl.col("value")), values]
-    found = list(compare_charts.pinning_maps(pl.concat(more), 1048576))
+    found = list(figures.pinning_maps(pl.concat(more), 1048576))
     assert [figure.layout.title.text.split(",")[0] for figure in found] == ["PingPong", "Uniband"]
     (trace,) = found[0].data
     assert list(trace.y) == ["bunch", "scatter"]
@@ -269,13 +269,13 @@ def test_sessions_have_lines_of_their_own(tmp_path: Path) -> None:
     for number in range(2):
         write_session(tmp_path, number)
     values = session_values.read(tmp_path, "testbed", "latest,latest~1").values
-    assert [len(figure.data) for figure in compare_charts.curves(values, "session")] == [2, 2]
+    assert [len(figure.data) for figure in figures.curves(values, "session")] == [2, 2]
 
 
 def test_the_heat_map_of_best_stacks(tmp_path: Path) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, noise=0.0001)
     values = session_values.read(tmp_path, "testbed", "latest").values
-    table = compare_charts.best_of_all(values, "stack")
+    table = figures.best_of_all(values, "stack")
     row = next(row for row in table.to_dicts() if row["message_bytes"] == 1048576 and row["stack"] == "openmpi-spack")
     assert row["behind"] == pytest.approx(0.25, abs=0.005)
 

@@ -1,0 +1,321 @@
+"""The record of an acceptance: ``accept.html`` for people, ``accept.json`` for programs
+(:class:`..answers.Accept`), ``accept.xml`` (JUnit) for CI.
+
+The JSON carries the SHA-256 of all values judged, so that a record can be checked against the dataset later. A record is
+written whole or not at all, and one that is there is moved aside and kept: it may be signed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import platform
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import polars as pl
+
+from reframe_tests.harness.printable import plain_data, printable
+from reframe_tests.harness.vocabulary import BadInput
+
+from .. import whole_file
+from ..results import session_values
+from ..results.quantity_text import size_text
+from ..results.session_values import METRIC, UNIT, Selection, describe_condition
+from ..verdicts import sides as verdict_sides
+from ..verdicts import text as verdict_text
+from ..verdicts.accept import ACCEPTED, Acceptance
+from ..verdicts.policy import Policy
+from ..verdicts.words import INCONCLUSIVE, MISSING, REGRESSED
+from .comparison import job_rows
+from .page import number, render
+
+SIDES = ("baseline", "candidate")
+
+
+def page(record: Mapping[str, Any]) -> str:
+    sides = _sides(record)
+    return render(
+        "acceptance.html",
+        kind=f"Acceptance of {record['system']}",
+        title=record["headline"],
+        record=record,
+        sessions=_sessions(sides),
+        unproven=[(side, _unproven(record[side]["unproven"])) for side in reversed(SIDES)],
+        changed=[(row["what"], row["before"], row["after"]) for row in record["changed"]],
+        bands=[_band(row) for row in record["bands"]],
+        metrics=[_metric(row) for row in record["metrics"]],
+        again=_again_rows(record["confirmation"]),
+        jobs=job_rows({side: one["jobs"] for side, one in sides.items()}),
+        facts=_facts(record),
+        signing=_signing(record),
+    )
+
+
+def _sides(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    again = (record["confirmation"] or {}).get("measured")
+    return {**{side: record[side] for side in SIDES}, **({"measured again": again} if again else {})}
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    return "" if row["low"] is None else f"{number(row['low'])} to {number(row['high'])}"
+
+
+def _why(row: Mapping[str, Any]) -> str:
+    why = row["why"] or (verdict_text.needed_text(row) if row["verdict"] == INCONCLUSIVE else "")
+    return "; ".join(filter(None, [row.get("confirmation"), why]))
+
+
+def _what(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return describe_condition(row), verdict_text.benchmark_text(row), verdict_text.quantity_text(row["quantity"])
+
+
+def _band(row: Mapping[str, Any]) -> list[object]:
+    what = *_what(row), row["band"], row["sizes"] or ""
+    limits = number(row["margin_percent"], 0), number(row["spread_percent"], 1)
+    return [*what, number(row["ratio"]), _interval(row), *limits, row["verdict"], _why(row)]
+
+
+def _metric(row: Mapping[str, Any]) -> list[object]:
+    values = (number(row.get(side), 2) for side in SIDES)
+    repeats = f"{row.get('baseline_repeats') or 0} / {row.get('candidate_repeats') or 0}"
+    size, unit = size_text(row["message_bytes"]), row.get("unit") or ""
+    return [*_what(row), size, *values, unit, number(row["ratio"]), _interval(row), repeats, row["verdict"], _why(row)]
+
+
+def _again_rows(confirmation: Mapping[str, Any] | None) -> list[list[object]]:
+    """What was called slower, with both measurements: metrics, and bands none of whose metrics was called."""
+    return (
+        [
+            [
+                *(*_what(row), size_text(row["message_bytes"]) if "message_bytes" in row else row["band"]),
+                *(
+                    cell
+                    for one in (row["first"], row["again"])
+                    for cell in (number(one["ratio"]), _interval(one), one["verdict"])
+                ),
+                *(row["outcome"], row["why"]),
+            ]
+            for row in (*confirmation["metrics"], *confirmation["bands"])
+        ]
+        if confirmation
+        else []
+    )
+
+
+def _sessions(sides: Mapping[str, Mapping[str, Any]]) -> list[list[object]]:
+    return [
+        [
+            *(name, side["selector"], one["session"], one["started"][:16].replace("T", " "), f"{one['age_days']:g}"),
+            ", ".join(f"{key}={value}" for key, value in one["labels"].items()),
+            *(one["cases"], " ".join(one["options"])),
+        ]
+        for name, side in sides.items()
+        for one in side["identities"]
+    ]
+
+
+def _unproven(rows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+    return [[row["session"], row["name"], describe_condition(row), row["why"], row["outputdir"] or ""] for row in rows]
+
+
+def _facts(record: Mapping[str, Any]) -> list[list[str]]:
+    known = [record[side]["facts"] for side in SIDES]
+    return [[name, *(", ".join(facts.get(name, ["-"])) for facts in known)] for name in sorted({*known[0], *known[1]})]
+
+
+def _signing(record: Mapping[str, Any]) -> list[list[str]]:
+    asked = ", ".join(f"{name} {value}" for name, value in record["options"].items() if value)
+    return [
+        ["decided", f"{record['decided']} on {record['decided_on']} by mpibench {record['mpibench']}"],
+        ["asked for", asked or "everything both sides have"],
+        ["policy", f"{record['policy']['source']}: {record['policy']['margins_percent']}"],
+        *(
+            [name, f"{', '.join(side['sessions'])}; {side['values']} values, SHA-256 {side['values_sha256']}"]
+            for name, side in _sides(record).items()
+        ),
+        ["name, date, signature", "........................................................................"],
+    ]
+
+
+JSON, JUNIT, PAGE = "accept.json", "accept.xml", "accept.html"
+FILES = (JSON, JUNIT, PAGE)
+#: Folder, inside the one for the record, of the records before it.
+EARLIER = "earlier"
+
+
+def _fingerprint(values: pl.DataFrame) -> str:
+    rows = values.select(*METRIC, *UNIT, "value").sort([*METRIC, *UNIT])
+    return hashlib.sha256(rows.write_csv(float_scientific=True, float_precision=17).encode()).hexdigest()
+
+
+def _side(acceptance: Acceptance, selection: Selection, facts: Mapping[str, list[str]]) -> dict[str, Any]:
+    first, last = selection.planned.select(pl.min("started").alias("first"), pl.max("started").alias("last")).row(0)
+    return {
+        "selector": selection.selector,
+        "sessions": list(selection.sessions),
+        "identities": verdict_sides.identities(selection, acceptance.decided),
+        "first": first.isoformat(),
+        "last": last.isoformat(),
+        "cases": selection.cases.height,
+        "unproven": verdict_sides.unproven_rows(selection),
+        "values": selection.measured.height,
+        "values_sha256": _fingerprint(selection.measured),
+        "facts": dict(facts),
+        "jobs": selection.jobs(),
+        "remarks": list(selection.notes),
+    }
+
+
+def as_dict(acceptance: Acceptance) -> dict[str, Any]:
+    """The record as plain data: what is not a finite number is ``None``, and texts have no control characters."""
+    judgement = acceptance.judgement
+    data: dict[str, Any] = plain_data(
+        {
+            "decision": acceptance.decision,
+            "headline": acceptance.headline,
+            "finding": acceptance.finding,
+            "sentences": acceptance.sentences,
+            "decided": acceptance.decided.isoformat(timespec="seconds"),
+            "decided_on": platform.node(),
+            "mpibench": version("mpibench"),
+            "system": acceptance.baseline.system,
+            "options": {**vars(acceptance.options)},
+            "policy": {**vars(acceptance.policy)},
+            "changed": [{"what": name, "before": old, "after": new} for name, old, new in acceptance.changed],
+            "baseline": _side(acceptance, acceptance.baseline, acceptance.facts[0]),
+            "candidate": _side(acceptance, acceptance.candidate, acceptance.facts[1]),
+            "history": {
+                "strata": [one.as_dict() for one in acceptance.past.strata],
+                "unlike_baseline": list(judgement.unlike_past.values()),
+                "values": acceptance.past.values.height,
+                "values_sha256": _fingerprint(acceptance.past.values),
+            },
+            "remarks": acceptance.notes,
+            "counts": judgement.counts(),
+            "bands": judgement.bands.to_dicts(),
+            "metrics": judgement.metrics.to_dicts(),
+            "new": judgement.new.to_dicts(),
+            "confirmation": _measured_again(acceptance),
+            "measured_again_before": [{"session": first, "by": again} for first, again in acceptance.measured_again],
+        }
+    )
+    return data
+
+
+def _measured_again(acceptance: Acceptance) -> dict[str, Any] | None:
+    if acceptance.confirmation is None:
+        return None
+    values = acceptance.confirmation.values
+    side = _side(acceptance, values, verdict_sides.facts(values)) if values else None
+    return {"summary": acceptance.confirmation.summary, **acceptance.confirmation.record, "measured": side}
+
+
+def _suite(root: ElementTree.Element, name: str, cases: list[tuple[str, str, str, str, str]]) -> None:
+    """One suite of (class, name, tag, type, message); the tag is ``failure``, ``skipped`` or, for output, empty."""
+    tags = [tag for _, _, tag, _, _ in cases]
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        name=printable(name),
+        tests=str(len(cases)),
+        failures=str(tags.count("failure")),
+        errors="0",
+        skipped=str(tags.count("skipped")),
+    )
+    for group, title, tag, kind, message in cases:
+        case = ElementTree.SubElement(suite, "testcase", classname=printable(group), name=printable(title))
+        if tag:
+            more = {"type": kind} if kind else {}
+            ElementTree.SubElement(case, tag, {**more, "message": printable(message)})
+        elif message:
+            ElementTree.SubElement(case, "system-out").text = printable(message)
+
+
+def junit(acceptance: Acceptance) -> str:
+    """JUnit XML: one suite per condition, one test per metric; the candidate's unproven cases and the decision likewise.
+
+    An inconclusive metric is skipped with the repeats it needs; the decision fails unless accepted: CI does not go green.
+    """
+    root = ElementTree.Element("testsuites", name=printable(f"acceptance of {acceptance.baseline.system}"))
+    unproven = verdict_sides.unproven_rows(acceptance.candidate)
+    if unproven:
+        tag, kind = ("skipped", "") if acceptance.options.allow_unproven else ("failure", "unproven")
+        _suite(
+            root,
+            "the candidate's cases without proof",
+            [(row["group"], f"{row['name']} [{row['stack']}]", tag, kind, f"not proven: {row['why']}") for row in unproven],
+        )
+    for _, rows in acceptance.judgement.metrics.group_by(session_values.CONDITION, maintain_order=True):
+        dicts = rows.to_dicts()
+        _suite(root, session_values.describe_condition(dicts[0]), [_test(row, acceptance.policy) for row in dicts])
+    decision = acceptance.decision
+    failed = ("", "", "") if decision == ACCEPTED else ("failure", decision, acceptance.headline)
+    _suite(root, "decision", [("acceptance", "decision", *failed)])
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _test(row: Mapping[str, Any], policy: Policy) -> tuple[str, str, str, str, str]:
+    title = f"{row['benchmark']} {row['quantity']} {size_text(row['message_bytes'])}"
+    verdict, again = row["verdict"], row.get("confirmation") or ""
+    if verdict in (REGRESSED, MISSING):
+        text = row["why"] if row["slower"] is None else verdict_text.change_text(row["slower"])
+        return row["benchmark"], title, "failure", verdict, "; ".join(filter(None, [f"{verdict}: {text}", again]))
+    if verdict == INCONCLUSIVE:
+        text = f"inconclusive: {verdict_text.needed_text(row, policy.false_discovery_rate)}"
+        return row["benchmark"], title, "skipped", "", "; ".join(filter(None, [text, again]))
+    return row["benchmark"], title, "", "", again
+
+
+def move_aside(out: Path) -> Path | None:
+    """Move a record that is already there into ``earlier/<when it was decided>``, so that nobody takes it for today's.
+
+    :returns: where it went; ``None`` if there was none.
+    :raises BadInput: it cannot be moved.
+    """
+    there = [out / name for name in FILES if (out / name).exists()]
+    if not there:
+        return None
+    try:
+        when = json.loads((out / JSON).read_text(encoding="utf-8"))["decided"]
+        name = "".join(letter for letter in str(when)[:19] if letter.isalnum() or letter == "-")
+    except (OSError, ValueError, KeyError, TypeError):
+        name = "of-unknown-date"
+    target = out / EARLIER / name
+    try:
+        (out / EARLIER).mkdir(exist_ok=True)
+        number = 1
+        while target.exists():
+            number += 1
+            target = out / EARLIER / f"{name}.{number}"
+        target.mkdir()
+        for path in there:
+            path.rename(target / path.name)
+    except OSError as error:
+        raise BadInput(f"cannot move the record in {out} aside: {error.strerror}.") from None
+    return target
+
+
+def write(acceptance: Acceptance, out: Path) -> list[Path]:
+    """Write the record into a folder, all of it or nothing.
+
+    :raises BadInput: it cannot be written.
+    """
+    record = as_dict(acceptance)
+    content = {
+        JSON: json.dumps(record, indent=1, default=str, allow_nan=False) + "\n",
+        JUNIT: junit(acceptance),
+        PAGE: page(record),
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as files:  # all are written before the first takes its place
+            for name, text in content.items():
+                files.enter_context(whole_file.replacing(out / name)).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"cannot write the record into {out}: {error.strerror}.") from None
+    return [out / name for name in content]

@@ -1,0 +1,328 @@
+"""The page of ``mpibench compare`` and what the terminal shows of it: who wins where and by how much first, then every
+benchmark under the heading of its condition.
+
+There is one direction: "1.25 times faster", for times and bandwidths alike, of the side that is ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+import polars as pl
+from polars import selectors
+from rich.table import Table
+from rich.text import Text
+
+from reframe_tests.harness.printable import one_line
+
+from ..results.quantity_text import nodes_text, size_text
+from ..results.session_values import CONDITION, METRIC, describe_condition
+from ..verdicts import sides as verdict_sides
+from ..verdicts import text as verdict_text
+from ..verdicts.pairing import TIE, UNKNOWN, Comparison
+from . import figures
+from .page import number, render
+
+
+def job_rows(sides: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Every job of each side: its cells, its folder, and a link to that where it is an absolute path.
+
+    :param sides: name to rows of ``cases``.
+    """
+    rows = []
+    for side, cases in sides.items():
+        for row in cases:
+            identity = (side, row["session"], str(row["started"])[:16], row["job_id"] or "", row["nodelist"] or "")
+            folder = row["outputdir"] or ""
+            link = Path(folder).as_uri() if folder.startswith("/") else ""
+            rows.append({"cells": (*identity, describe_condition(row)), "folder": folder, "link": link})
+    return rows
+
+
+#: Terminal columns where the output is not a terminal.
+WIDTH = 160
+
+
+def condition_text(row: Mapping[str, Any], subject: str) -> str:
+    parts = {
+        "stack": row["stack"],
+        "partition": f"partition {row['partition']}",
+        "fabric": row["fabric"],
+        "nodes": nodes_text(row["nodes"]),
+        "ppn": f"{row['ppn']} per node",
+        "pinning": f"pinning {row['pinning']}",
+    }
+    return ", ".join(str(text) for name, text in parts.items() if name != subject)
+
+
+def by_condition(rows: pl.DataFrame, subject: str) -> Iterator[tuple[str, pl.DataFrame]]:
+    for _, part in rows.group_by(CONDITION, maintain_order=True):
+        yield condition_text(part.row(0, named=True), subject), part
+
+
+def times_text(times: float) -> str:
+    return f"{times:.2f} times faster" if times < 10 else f"{times:.1f} times faster"
+
+
+def mean_text(rows: pl.DataFrame, first: str, second: str) -> str:
+    known = rows.filter(pl.col("slower").is_not_null())
+    if not known.height:
+        return ""
+    mean = float(known.select((1 + pl.col("slower")).log().mean().exp()).item())
+    return f"{second if mean <= 1 else first} {times_text(max(mean, 1 / mean))}"
+
+
+def summary(comparison: Comparison) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Head and one row per band: curves won by either, ties, not compared, geometric mean, largest difference."""
+    head = ("messages", *_sides(comparison), TIE, UNKNOWN, "geometric mean", "largest difference that is no tie")
+    sides = comparison.first, comparison.second
+    return head, [
+        [str(band[0]), *_counts(part, comparison), mean_text(part, *sides), _largest(part, comparison)]
+        for band, part in comparison.bands.group_by("band", maintain_order=True)
+    ]
+
+
+def _sides(comparison: Comparison) -> tuple[str, str]:
+    return f"{comparison.first} wins", f"{comparison.second} wins"
+
+
+def _counts(rows: pl.DataFrame, comparison: Comparison) -> list[str]:
+    counted = [rows.filter(pl.col("winner") == one).height for one in (comparison.first, comparison.second, TIE, UNKNOWN)]
+    return [f"{count} of {rows.height}" if place < 2 else str(count) for place, count in enumerate(counted)]
+
+
+def _largest(rows: pl.DataFrame, comparison: Comparison) -> str:
+    won = rows.filter(~pl.col("winner").is_in([TIE, UNKNOWN])).sort("times", descending=True)
+    if not won.height:
+        return ""
+    row = won.row(0, named=True)
+    where = condition_text(row, comparison.subject)
+    return f"{row['winner']} {times_text(row['times'])}: {verdict_text.benchmark_text(row)}, {where}"
+
+
+def where(comparison: Comparison) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Head and one row per condition: curves won by either, ties, not compared, geometric mean of each band."""
+    bands = list(dict.fromkeys(comparison.bands["band"]))
+    head = ("condition", *_sides(comparison), TIE, UNKNOWN, *(f"{band} messages" for band in bands))
+    sides = comparison.first, comparison.second
+    return head, [
+        [heading, *_counts(part, comparison), *(mean_text(part.filter(pl.col("band") == band), *sides) for band in bands)]
+        for heading, part in by_condition(comparison.bands, comparison.subject)
+    ]
+
+
+def every_pair(compared: Sequence[Comparison | str]) -> Iterator[Table | Text]:
+    """Of each pair of stacks: what it differs in, who is how many times faster in each band; then what was not compared."""
+    pairs = [one for one in compared if not isinstance(one, str)]
+    bands = list(dict.fromkeys(band for one in pairs for band in one.bands["band"]))
+    rows = []
+    for one in pairs:
+        means = [mean_text(one.bands.filter(pl.col("band") == band), one.first, one.second) for band in bands]
+        things = one.things
+        said = "not known of both" if things is None else "; ".join(things.values()) or "nothing"
+        rows.append([f"{one.first}, {one.second}", *_counts(one.bands, one)[:3], *means, said])
+    head = ("stacks", "first wins", "second wins", TIE, *(f"{band} messages" for band in bands), "their locks differ in")
+    yield from _table("Pairs of stacks, those that differ in one thing first (geometric means)", head, rows)
+    yield from (_text(one) for one in compared if isinstance(one, str))
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    if row["winner"] == UNKNOWN:
+        return UNKNOWN
+    if row["winner"] == TIE:
+        return TIE
+    return f"{row['winner']} {row['times']:.2f} ({row['times_low']:.2f} to {row['times_high']:.2f})"
+
+
+def terminal(comparison: Comparison) -> Iterator[Table | Text]:
+    """What the terminal shows: the summary, where who wins, a table per condition, and what is to be known of them."""
+    curves, conditions = comparison.bands.height, comparison.bands.select(CONDITION).n_unique()
+    yield _text(
+        f"{comparison.first} and {comparison.second} by {comparison.subject}: {curves} comparisons (a curve in a band of "
+        f"message sizes) under {conditions} condition{'' if conditions == 1 else 's'}"
+    )
+    yield from _table("Summary", *summary(comparison))
+    yield from _table("Where", *where(comparison))
+    bands = list(dict.fromkeys(comparison.bands["band"]))
+    for heading, part in by_condition(comparison.bands, comparison.subject):
+        lines = []
+        for _, curve in part.group_by("suite", "benchmark", "variant", "ranks", "groups", "quantity", maintain_order=True):
+            row = curve.row(0, named=True)
+            cells = {one["band"]: _cell(one) for one in curve.to_dicts()}
+            name, quantity = verdict_text.benchmark_text(row), verdict_text.quantity_text(row["quantity"])
+            lines.append([name, quantity, *(cells.get(band, "") for band in bands)])
+        yield from _table(f"{heading}: who is how many times faster (95 % interval)", ("benchmark", "quantity", *bands), lines)
+    yield from map(_text, notes(comparison))
+
+
+#: What the answer says of a band of sizes and of a single size, beside its condition.
+_CURVE = ("suite", "benchmark", "variant", "ranks", "groups", "quantity")
+_OUTCOME = ("winner", "ahead", "times", "times_low", "times_high")
+_SIZE = ("message_bytes", "unit", "baseline", "candidate", "baseline_repeats", "candidate_repeats", "why")
+
+
+def as_data(comparison: Comparison) -> dict[str, Any]:
+    """The whole answer: who is how many times faster, by band and by size, and what is to be known of it."""
+
+    def rows(table: pl.DataFrame, *more: str) -> list[dict[str, Any]]:
+        shared = [name for name in CONDITION if name != comparison.subject]
+        shown = table.select(*shared, *_CURVE, *more, *_OUTCOME).with_columns(selectors.float().fill_nan(None))
+        return shown.rename({"baseline": "first", "candidate": "second"}, strict=False).to_dicts()
+
+    return {
+        "by": comparison.subject,
+        "first": comparison.first,
+        "second": comparison.second,
+        "sessions": [list(side.sessions) for side in comparison.sides],
+        "bands": rows(comparison.bands, "band"),
+        "sizes": rows(comparison.metrics, *_SIZE),
+        "notes": [one_line(note) for note in notes(comparison)],
+    }
+
+
+def notes(comparison: Comparison) -> list[str]:
+    found = []
+    paired = comparison.bands.filter(pl.col("units") == "pairs").height
+    if paired:
+        found.append(f"{paired} of {comparison.bands.height} were measured interleaved in the same jobs and compared in pairs")
+    metrics = comparison.metrics
+    zero = metrics.filter(pl.col("ratio").is_null(), pl.col("why").str.contains("are zero"))
+    for row in zero.to_dicts():
+        where = f"{verdict_text.benchmark_text(row)} at {size_text(row['message_bytes'])}"
+        why = row["why"].partition(":")[0]
+        why = why.replace("the baseline", comparison.first).replace("the candidate", comparison.second)
+        found.append(f"{UNKNOWN}: {where}, {condition_text(row, comparison.subject)}: {why}")
+    for name, count in (
+        (comparison.first, metrics.filter(pl.col("verdict") == "missing").height),
+        (comparison.second, comparison.judgement.new.height),
+    ):
+        if count:
+            found.append(f"{UNKNOWN}: {count} metrics only {name} has")
+    for side, selection in zip((comparison.first, comparison.second), comparison.sides, strict=True):
+        if text := verdict_sides.count_unproven(side, selection):
+            found.append(f"{UNKNOWN}: {text}")
+    unlike = [f"{comparison.first} is unlike its history: {text}" for text in comparison.judgement.unlike_past.values()]
+    unequal = [f"not equal: {text}" for text in comparison.unequal]
+    return [*comparison.built, *found, *comparison.past.sentences(), *unlike, *unequal]
+
+
+def _table(heading: str, head: tuple[str, ...], rows: list[list[str]]) -> Iterator[Table | Text]:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in head:
+        table.add_column(_text(name), overflow="fold")
+    for row in rows:
+        table.add_row(*map(_text, row))
+    yield from (Text(f"\n{one_line(heading)}", style="bold"), table)
+
+
+def _text(line: str) -> Text:
+    return Text(one_line(line))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A table in parts: its head, and the rows under the heading of each condition."""
+
+    head: tuple[str, ...]
+    rows: list[tuple[str, list[list[object]]]]
+
+
+def band_parts(comparison: Comparison) -> Parts:
+    head = ("benchmark", "quantity", "messages", "ahead", "times faster", "95 % interval", "winner")
+
+    def cells(row: Mapping[str, Any]) -> list[object]:
+        return [*_names(row), row["band"], *_difference(row)]
+
+    return Parts(head, _rows(comparison, comparison.bands, cells))
+
+
+def metric_parts(comparison: Comparison) -> Parts:
+    head = ("benchmark", "quantity", "size", comparison.first, comparison.second, "unit", "ahead", "times faster")
+
+    def cells(row: Mapping[str, Any]) -> list[object]:
+        values = (number(row[side], 2) for side in ("baseline", "candidate"))
+        size = size_text(row["message_bytes"])
+        repeats = f"{row['baseline_repeats'] or 0} / {row['candidate_repeats'] or 0}"
+        return [*_names(row), size, *values, row["unit"] or "", *_difference(row), repeats, row["why"] or ""]
+
+    tail = ("95 % interval", "winner", "repeats", "note")
+    return Parts((*head, *tail), _rows(comparison, comparison.metrics, cells))
+
+
+def best_parts(table: pl.DataFrame, subject: str) -> Parts:
+    """The best of all at each size, and how many times faster than each other.
+
+    :param table: of :func:`figures.best_of_all`.
+    """
+    keys = [name for name in CONDITION if name != subject]
+    point = [name for name in METRIC if name != subject]
+    found = []
+    for _, part in table.group_by(keys, maintain_order=True):
+        rows: list[list[object]] = []
+        for _, ranked in part.group_by(point, maintain_order=True):
+            best, *others = ranked.to_dicts()
+            behind = "; ".join(f"{times_text(1 + row['behind'])} than {row[subject]}" for row in others)
+            rows.append([*_names(best), size_text(best["message_bytes"]), best[subject], behind])
+        first = part.row(0, named=True)
+        found.append((condition_text({**dict.fromkeys(CONDITION, ""), **first}, subject), rows))
+    return Parts(("benchmark", "quantity", "size", "best", "by how much"), found)
+
+
+def _names(row: Mapping[str, Any]) -> list[str]:
+    return [verdict_text.benchmark_text(row), verdict_text.quantity_text(row["quantity"])]
+
+
+def _difference(row: Mapping[str, Any]) -> list[object]:
+    if row["winner"] == UNKNOWN:
+        return ["", "", "", UNKNOWN]
+    return [row["ahead"], number(row["times"]), f"{number(row['times_low'])} to {number(row['times_high'])}", row["winner"]]
+
+
+def _rows(
+    comparison: Comparison, rows: pl.DataFrame, cells: Callable[[Mapping[str, Any]], list[object]]
+) -> list[tuple[str, list[list[object]]]]:
+    return [(text, [cells(row) for row in part.to_dicts()]) for text, part in by_condition(rows, comparison.subject)]
+
+
+#: Sizes of the Kiviat charts, in bytes, as in the 2011 white paper.
+KIVIAT_BYTES = (32, 1 << 20)
+
+
+def drawings(values: pl.DataFrame, subject: str, sizes: Sequence[int]) -> list[go.Figure]:
+    """All pictures, the condensed ones first.
+
+    :param sizes: in bytes, of the Kiviat charts and of the maps of pinning x ppn.
+    """
+    kiviats = [figure for size in sizes if (figure := figures.kiviat(values, subject, size))]
+    maps = [figure for size in sizes for figure in figures.pinning_maps(values, size)]
+    return [*kiviats, *figures.best_stacks(values, subject), *maps, *figures.curves(values, subject)]
+
+
+def page(comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[int] = KIVIAT_BYTES) -> str:
+    subject, names = comparison.subject, (comparison.first, comparison.second)
+    now = datetime.now(timezone.utc)
+    meant = [
+        line
+        for name, side in zip(names, comparison.sides, strict=True)
+        for line in verdict_sides.identity_lines(name, side, now)
+    ]
+    return render(
+        "comparison.html",
+        script=True,
+        kind=f"Comparison by {subject}",
+        title=f"{comparison.second} against {comparison.first}",
+        subject=subject,
+        summary=summary(comparison),
+        where=where(comparison),
+        notes=[*meant, *notes(comparison)],
+        figures=drawings(values, subject, kiviat_bytes),
+        bands=band_parts(comparison),
+        best=best_parts(figures.best_of_all(values, subject), subject),
+        jobs=job_rows(dict(zip(names, (side.jobs() for side in comparison.sides), strict=True))),
+        metrics=metric_parts(comparison),
+    )

@@ -1,0 +1,503 @@
+"""Every drawing of every page, by plotly."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import polars as pl
+
+from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
+
+from ..cascade import judgement as cascade_judgement
+from ..cascade.levels import LEVELS, Cascade, CascadeAnswer
+from ..locate.answers.node_trends import Trend
+from ..locate.judgement import Localisation, Part
+from ..locate.observations import Floats, numbered
+from ..locate.suspects import BOTH, LINK, NODE, UPLINK
+from ..results.quantity_text import nodes_text, size_text, unit_text
+from ..results.session_values import BENCHMARK, CONDITION, CURVE, METRIC
+from ..verdicts import text as verdict_text
+from .node_curves import NodeChart
+from .page import PALETTE, SYMBOLS
+
+#: Legend under the chart, so that a phone has room for the chart.
+BELOW = {"orientation": "h", "y": -0.25}
+#: Fewest calls that make a Kiviat chart.
+FEWEST_AXES = 3
+
+
+def colour(place: int) -> str:
+    return PALETTE["light"][place % len(PALETTE["light"])]
+
+
+def best_of_all(values: pl.DataFrame, subject: str) -> pl.DataFrame:
+    """Which one for which call and size: per benchmark and size the best and how far the others are behind.
+
+    :param values: values of a selection. Conditions other than the subject are kept apart.
+    """
+    keys = [name for name in METRIC if name != subject]
+    medians = values.group_by([*keys, subject, "direction"], maintain_order=True).agg(pl.col("value").median())
+    best = pl.when(pl.col("direction") == LOWER).then(pl.col("value").min()).otherwise(pl.col("value").max()).over(keys)
+    behind = pl.when(pl.col("direction") == LOWER).then(pl.col("value") / best).otherwise(best / pl.col("value"))
+    return medians.with_columns(behind=behind - 1).sort([*keys, "behind"])
+
+
+def _labels(rows: pl.DataFrame) -> pl.Series:
+    """Name of each row's benchmark; with suite, ranks and quantity where there are several of that name."""
+    kinds: dict[str, set[tuple[object, ...]]] = {}
+    for kind in rows.select(BENCHMARK).unique().to_dicts():
+        kinds.setdefault(kind["benchmark"], set()).add(tuple(kind.values()))
+    return pl.Series(
+        [
+            row["benchmark"]
+            if len(kinds[row["benchmark"]]) == 1
+            else f"{verdict_text.benchmark_text(row)}, {verdict_text.quantity_text(row['quantity'])}"
+            for row in rows.to_dicts()
+        ],
+        dtype=pl.String,
+    )
+
+
+def radar(title: str, names: Sequence[str], speeds: Mapping[str, Mapping[str, float]], height: int, each: int = 1) -> go.Figure:
+    """Speed of each line relative to the best, which is the rim; ``each``: lines of one colour, the first of them dotted."""
+    figure = go.Figure()
+    for place, (label, speed) in enumerate(speeds.items()):
+        line = {"color": colour(place // each), "dash": "dot" if each > 1 and place % each == 0 else "solid"}
+        axis = [*names, names[0]]
+        figure.add_scatterpolar(r=[speed.get(name) for name in axis], theta=axis, name=label, line=line)
+    return figure.update_layout(title=title, polar_radialaxis_range=[0, 1], height=height, legend=BELOW)
+
+
+def kiviat(values: pl.DataFrame, subject: str, message_bytes: int) -> go.Figure | None:
+    """Speed relative to the best (1 is the rim) of each collective at one size; ``None`` with fewer than 3 benchmarks."""
+    table = best_of_all(values.filter(pl.col("message_bytes") == message_bytes), subject)
+    names = sorted(set(table["benchmark"]))
+    if len(names) < FEWEST_AXES:
+        return None
+    mean = (1 / (1 + pl.col("behind"))).log().mean().exp()
+    speeds = {
+        str(label[0]): dict(part.group_by("benchmark").agg(mean).iter_rows())
+        for label, part in table.group_by(subject, maintain_order=True)
+    }
+    conditions = table.select(name for name in CONDITION if name != subject).n_unique()
+    over = f", mean over {conditions} conditions" if conditions > 1 else ""
+    return radar(f"{size_text(message_bytes)}: speed relative to the best{over}", names, speeds, 480)
+
+
+def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
+    """Map of which one is best for which call and size: one map per remaining condition; colour says who, text by how much."""
+    table = best_of_all(values, subject)
+    names = sorted({str(one) for one in table[subject]})
+    keys = [name for name in ("partition", "stack", "fabric", "nodes", "ppn", "pinning") if name != subject]
+    for key, part in table.group_by(keys, maintain_order=True):
+        part = part.with_columns(call=_labels(part))
+        calls = sorted(set(part["call"]))
+        sizes = sorted(set(part["message_bytes"].drop_nulls()))
+        if not sizes or part[subject].n_unique() < 2:
+            continue
+        best = {(row["call"], row["message_bytes"]): row for row in part.filter(pl.col("behind") == 0).to_dicts()}
+        second = {
+            (row["call"], row["message_bytes"]): row["behind"] for row in part.filter(pl.col("behind") > 0).reverse().to_dicts()
+        }
+        cells = [[best.get((call, size)) for size in sizes] for call in calls]
+        ahead = [[100 * second.get((call, size), 0.0) if (call, size) in best else None for size in sizes] for call in calls]
+        steps = [(place / len(names), (place + 1) / len(names)) for place in range(len(names))]
+        scale = [(end, colour(place)) for place, pair in enumerate(steps) for end in pair]
+        figure = go.Figure(
+            go.Heatmap(
+                x=[size_text(size) for size in sizes],
+                y=calls,
+                z=[[names.index(str(cell[subject])) if cell else None for cell in row] for row in cells],
+                zmin=-0.5,
+                zmax=len(names) - 0.5,
+                colorscale=scale,
+                colorbar={
+                    "tickvals": list(range(len(names))),
+                    "ticktext": names,
+                    "orientation": "h",
+                    "thickness": 12,
+                    "y": 0,
+                    "ypad": 50,
+                    "yanchor": "top",
+                },
+                text=[["" if value is None else f"+{value:.0f} %" if value >= 1 else "=" for value in row] for row in ahead],
+                texttemplate="%{text}",
+                textfont_size=9,
+                xgap=1,
+                ygap=1,
+                hovertemplate="%{y}, %{x}: next best %{text}<extra></extra>",
+            )
+        )
+        title = ", ".join(str(one) for one in key)
+        figure.update_layout(title=f"best {subject}: {title}", height=300 + 26 * len(calls), margin_b=150)
+        yield figure
+
+
+def pinning_maps(values: pl.DataFrame, message_bytes: int) -> Iterator[go.Figure]:
+    """Pinning x ppn: median of each benchmark at one size, where there are at least two of either."""
+    keys = ["partition", "stack", "fabric", "nodes", "suite", "benchmark", "variant", "quantity", "direction", "unit"]
+    chosen = values.filter(pl.col("message_bytes") == message_bytes)
+    for key, part in chosen.group_by(keys, maintain_order=True):
+        shown = dict(zip(keys, key, strict=True))
+        policies, counts = sorted(set(part["pinning"])), sorted(set(part["ppn"]))
+        if len(policies) < 2 and len(counts) < 2:
+            continue
+        middle = {
+            (row["pinning"], row["ppn"]): row["value"]
+            for row in part.group_by("pinning", "ppn").agg(pl.col("value").median()).to_dicts()
+        }
+        figure = go.Figure(
+            go.Heatmap(
+                x=[f"{count} per node" for count in counts],
+                y=policies,
+                z=[[middle.get((policy, count)) for count in counts] for policy in policies],
+                texttemplate="%{z:.4g}",
+                colorscale="Cividis",
+                reversescale=shown["direction"] == LOWER,
+                colorbar_title=str(shown["unit"]),
+                xgap=1,
+                ygap=1,
+            )
+        )
+        where = f"{shown['stack']} on {shown['partition']}, {shown['fabric']}, {nodes_text(shown['nodes'])}"
+        size = size_text(message_bytes)
+        figure.update_layout(title=f"{shown['benchmark']}, {size}: {where}", height=180 + 40 * len(policies))
+        yield figure
+
+
+def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
+    """One figure per benchmark: median over size with the range of the repeats, one line per subject and condition."""
+    for (benchmark, quantity), part in values.group_by("benchmark", "quantity", maintain_order=True):
+        figure = go.Figure()
+        keys = list(dict.fromkeys([*CURVE, subject]))
+        labels = ["stack", "fabric", "nodes", "ppn", "pinning"]
+        labels += [name for name in ("suite", "ranks", "variant") if part[name].n_unique() > 1]
+        for place, (key, rows) in enumerate(part.group_by(keys, maintain_order=True)):
+            shown = dict(zip(keys, key, strict=True))
+            line = rows.group_by("message_bytes").agg(
+                pl.col("value").median().alias("middle"), low=pl.col("value").min(), high=pl.col("value").max()
+            )
+            line = line.sort("message_bytes")
+            middle, low, high = (line[name].to_numpy() for name in ("middle", "low", "high"))
+            figure.add_scatter(
+                x=np.maximum(line["message_bytes"].fill_null(0).to_numpy(), 0.5),
+                y=middle,
+                error_y={"array": high - middle, "arrayminus": middle - low, "thickness": 1},
+                name=" ".join(str(shown[name])[:24] for name in dict.fromkeys((subject, *labels))),
+                line_color=colour(place),
+            )
+        figure.update_xaxes(type="log", title="message, bytes")
+        figure.update_yaxes(type="log", title=f"{QUANTITIES[str(quantity)].title}, {unit_text(QUANTITIES[str(quantity)].unit)}")
+        figure.update_layout(title=f"{benchmark}, {QUANTITIES[str(quantity)].title}", height=420, legend=BELOW)
+        yield figure
+
+
+#: Nodes of which each pair has a cell; larger maps have a cell for each pair of switches.
+MOST_NODES = 200
+#: Switches of a larger map that are shown with their nodes: those of accused nodes and links.
+_MOST_DETAILS = 6
+#: Nodes that the tree is drawn with; those beside each other that all have their names in it.
+_MOST_IN_TREE, _MOST_NAMED = 64, 20
+_GOOD, _BAD = PALETTE["light"][6], PALETTE["light"][1]
+
+
+def map_figures(answer: Localisation) -> Iterator[go.Figure]:
+    tree = _tree(answer)
+    if tree:
+        yield tree
+    for part in answer.parts:
+        if len(part.seen.nodes) <= MOST_NODES:
+            yield _node_map(part)
+        else:
+            yield _switch_map(part)
+            yield from _details(part)
+
+
+def node_trend(trend: Trend) -> go.Figure:
+    days = [began.isoformat(timespec="minutes") for began, _ in trend.nights]
+    figure = go.Figure()
+    figure.add_scatter(x=days, y=trend.high.tolist(), mode="lines", line={"width": 0}, showlegend=False, hoverinfo="skip")
+    figure.add_scatter(
+        x=days,
+        y=trend.low.tolist(),
+        mode="lines",
+        line={"width": 0},
+        fill="tonexty",
+        fillcolor="rgba(128,128,128,0.25)",
+        name="9 of 10 nodes",
+        hoverinfo="skip",
+    )
+    sessions = [session[:8] for _, session in trend.nights]
+    for at, node in enumerate(trend.nodes):
+        figure.add_scatter(
+            x=days,
+            y=[None if np.isnan(one) else float(one) for one in trend.percent[:, at]],
+            mode="lines+markers",
+            name=node,
+            text=sessions,
+            hovertemplate=f"{node}: %{{y:.0f}} % in session %{{text}}<extra></extra>",
+        )
+    words = QUANTITIES[trend.quantity].title
+    what = words if trend.way == BOTH else f"{words} that a node {trend.way}"
+    title = f"{what} over the nights<br><sup>median of its pairs, {trend.stack} on {trend.fabric}</sup>"
+    figure.update_xaxes(title="night", type="date")
+    figure.update_yaxes(title="% of what others reach", rangemode="tozero")
+    figure.update_layout(title=title, height=380, legend={"traceorder": "normal"})
+    return figure
+
+
+def _ordered(part: Part) -> list[int]:
+    path = [tuple(reversed(part.places.switches.get(node, ()))) for node in part.seen.nodes]
+    _, rank = numbered(path)
+    return sorted(range(len(path)), key=lambda place: (path[place], rank[place], place))
+
+
+def _node_map(part: Part) -> go.Figure:
+    seen = part.seen
+    order = _ordered(part)
+    place = np.empty(len(order), dtype=np.intp)
+    place[order] = np.arange(len(order))
+    names = [seen.nodes[one] for one in order]
+    values: dict[tuple[int, int], list[int]] = {}
+    for number_, (source, target) in enumerate(zip(place[seen.source].tolist(), place[seen.target].tolist(), strict=True)):
+        values.setdefault((source, target), []).append(number_)
+        if not seen.directed:
+            values.setdefault((target, source), []).append(number_)
+    size = len(names)
+    cells: list[list[float | None]] = [[None] * size for _ in range(size)]
+    proof = [[""] * size for _ in range(size)]
+    for (source, target), mine in values.items():
+        cells[source][target] = float(100 * np.exp(-np.median(part.residuals.excess[mine])))
+        proof[source][target] = _proof(part, mine)
+    title = f"{QUANTITIES[seen.quantity].title} of each pair, % of what others reach"
+    figure = _heat(names, names, cells, proof, title, "%{y} to %{x}" if seen.directed else "%{y} and %{x}")
+    for edge in _edges([part.places.leaf(name) for name in names]):
+        line = {"color": _GOOD, "width": 1}
+        figure.add_vline(x=edge - 0.5, line=line)
+        figure.add_hline(y=edge - 0.5, line=line)
+    return figure
+
+
+def _proof(part: Part, mine: Sequence[int]) -> str:
+    words = QUANTITIES[part.seen.quantity]
+    logs = part.seen.slowness[mine]
+    values = np.exp(logs if words.direction == LOWER else -logs).tolist()
+    moments = part.seen.moment[mine].tolist()
+    rows = [f"{value:.4g} {unit_text(words.unit)} in round {moment + 1}" for value, moment in zip(values, moments, strict=True)]
+    return "<br>".join([*rows[:8], *([f"and {len(rows) - 8} more"] if len(rows) > 8 else [])])
+
+
+def _edges(switches: Sequence[str]) -> list[int]:
+    return [place for place in range(1, len(switches)) if switches[place] != switches[place - 1]]
+
+
+def _heat(
+    across: Sequence[str],
+    down: Sequence[str],
+    cells: Sequence[Sequence[float | None]],
+    proof: Sequence[Sequence[str]],
+    title: str,
+    pair: str,
+) -> go.Figure:
+    figure = go.Figure(
+        go.Heatmap(
+            x=list(across),
+            y=list(down),
+            z=cells,
+            zmin=0,
+            zmax=100,
+            colorscale="Cividis",
+            colorbar={"title": "%", "thickness": 12},
+            text=proof,
+            xgap=1 if len(across) <= 64 else 0,
+            ygap=1 if len(down) <= 64 else 0,
+            hovertemplate=f"{pair}: %{{z:.0f}} %<br>%{{text}}<extra></extra>",
+        )
+    )
+    figure.update_xaxes(type="category", title="receives", constrain="domain")
+    figure.update_yaxes(type="category", title="sends", autorange="reversed")
+    figure.update_layout(title=title, height=int(min(1200, 260 + 18 * len(down))))
+    return figure
+
+
+def _blocks(part: Part, row: Sequence[int], column: Sequence[int], rows: int, columns: int) -> tuple[Floats, Floats, Floats]:
+    """Median and largest excess of each cell, and how many observations it has.
+
+    :param row: of each observation; ``column`` likewise; -1: in none.
+    """
+    rows_of, columns_of = np.asarray(row), np.asarray(column)
+    there = np.flatnonzero((rows_of >= 0) & (columns_of >= 0))
+    code = rows_of[there] * columns + columns_of[there]
+    excess = part.residuals.excess[there]
+    order = np.lexsort((excess, code))
+    codes, starts, counts = np.unique(code[order], return_index=True, return_counts=True)
+    middle, worst, count = (np.full(rows * columns, fill) for fill in (np.nan, np.nan, 0.0))
+    middle[codes] = excess[order][starts + (counts - 1) // 2]
+    worst[codes] = excess[order][starts + counts - 1]
+    count[codes] = counts
+    return middle.reshape(rows, columns), worst.reshape(rows, columns), count.reshape(rows, columns)
+
+
+def _switch_map(part: Part) -> go.Figure:
+    seen = part.seen
+    names, leaf = numbered([part.places.leaf(node) or "no switch" for node in seen.nodes])
+    blocks = _blocks(part, leaf[seen.source].tolist(), leaf[seen.target].tolist(), len(names), len(names))
+    title = f"{QUANTITIES[seen.quantity].title} between switches, median of their pairs, % of what others reach"
+    return _aggregated(names, names, blocks, title)
+
+
+def _aggregated(across: Sequence[str], down: Sequence[str], blocks: tuple[Floats, Floats, Floats], title: str) -> go.Figure:
+    middle, worst, count = blocks
+    cells = [[None if np.isnan(one) else float(100 * np.exp(-one)) for one in row] for row in middle]
+    proof = [
+        [
+            f"{int(many)} measurements, the slowest {100 * np.exp(-low):.0f} %" if many else ""
+            for low, many in zip(*pair, strict=True)
+        ]
+        for pair in zip(worst, count, strict=True)
+    ]
+    return _heat(across, down, cells, proof, title, "%{y} to %{x}")
+
+
+def _details(part: Part) -> Iterator[go.Figure]:
+    seen = part.seen
+    names, leaf = numbered([part.places.leaf(node) or "no switch" for node in seen.nodes])
+    wanted = [
+        switch
+        for finding in part.findings
+        for name in finding.names
+        for switch in ([part.places.leaf(name)] if finding.kind == NODE else [name])
+        if switch in names
+    ]
+    for switch in list(dict.fromkeys(wanted))[:_MOST_DETAILS]:
+        own = [place for place, node in enumerate(seen.nodes) if part.places.leaf(node) == switch]
+        row = np.full(len(seen.nodes), -1)
+        row[own] = np.arange(len(own))
+        blocks = _blocks(part, row[seen.source].tolist(), leaf[seen.target].tolist(), len(own), len(names))
+        title = f"{QUANTITIES[seen.quantity].title}: what the nodes below {switch} send, % of what others reach"
+        yield _aggregated(names, [seen.nodes[one] for one in own], blocks, title)
+
+
+def _tree(answer: Localisation) -> go.Figure | None:
+    """Switches and, of few, nodes below them; accused links are drawn thick. ``None`` where no switch is known."""
+    paths = {node: answer.places.switches.get(node, ()) for node in answer.nodes}
+    if not any(paths.values()):
+        return None
+    few = len(paths) <= _MOST_IN_TREE
+    stations = {node: ((node, *path) if few else path) for node, path in paths.items() if path}
+    depth = max(map(len, stations.values()))
+    ordered = sorted(stations, key=lambda node: tuple(reversed(paths[node])))
+    columns: dict[str, list[int]] = {}
+    for column, node in enumerate(ordered):
+        for station in stations[node]:
+            columns.setdefault(station, []).append(column)
+    at = {name: (sum(where) / len(where), 0) for name, where in columns.items()}
+    height = {station: level for path in stations.values() for level, station in enumerate(path)}
+    at = {name: (column, height[name]) for name, (column, _) in at.items()}
+    widest = max(Counter(height.values()).values())
+    accused = {finding.names[0] for finding in answer.findings if finding.kind in (NODE, UPLINK)} | set(answer.evident)
+    accused |= {name for finding in answer.findings if finding.kind == LINK for name in finding.names}
+    figure = go.Figure()
+    links = dict.fromkeys(pair for path in stations.values() for pair in pairwise(path))
+    for bad in (False, True):
+        drawn = [(at[low], at[high]) for low, high in links if (low in accused) == bad]
+        figure.add_scatter(
+            x=[one for (first, _), (second, _) in drawn for one in (first, second, None)],
+            y=[one for (_, first), (_, second) in drawn for one in (first, second, None)],
+            mode="lines",
+            line={"color": _BAD if bad else _GOOD, "width": 4 if bad else 1},
+            name="accused" if bad else "nobody is accused",
+            hoverinfo="skip",
+        )
+    figure.add_scatter(
+        x=[column for column, _ in at.values()],
+        y=[level for _, level in at.values()],
+        text=[name if widest <= _MOST_NAMED or name in accused or height[name] == depth - 1 else "" for name in at],
+        customdata=list(at),
+        mode="markers+text",
+        textposition="bottom center",
+        marker={"color": [_BAD if name in accused else _GOOD for name in at], "size": 8},
+        showlegend=False,
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False, range=[-0.5, depth - 0.5])
+    where = "guessed from the map" if answer.places.guessed else f"from {answer.places.origin}"
+    figure.update_layout(title=f"switches, {where}", height=260 + 60 * depth, legend={"orientation": "h", "y": -0.1})
+    return figure
+
+
+# Drawings of a session's page and of the site: plain data, since a site has thousands of them.
+
+
+def over_nodes(chart: NodeChart, stacks: Sequence[str]) -> dict[str, Any]:
+    """Values over the number of nodes, doublings equally far apart; an axis over a factor of 20 and more is logarithmic."""
+    points = [point for line in chart.lines for point in line.points]
+    low, high = min(point.low for point in points), max(point.high for point in points)
+    logarithmic = low > 0 and high / low >= 20
+    counts = chart.counts
+    ticks: list[int] = []
+    for nodes in reversed(counts):  # those that would run into another are left out
+        if not ticks or math.log2(ticks[-1] / nodes) >= 0.1 * math.log2(max(counts) / min(counts)):
+            ticks.append(nodes)
+    data = []
+    for line, label in zip(chart.lines, chart.labels, strict=True):
+        place = stacks.index(line.stack) if line.stack in stacks else len(SYMBOLS) - 1
+        data.append(
+            {
+                "x": [point.nodes for point in line.points],
+                "y": [point.middle for point in line.points],
+                "error_y": {
+                    "array": [point.high - point.middle for point in line.points],
+                    "arrayminus": [point.middle - point.low for point in line.points],
+                    "thickness": 1,
+                },
+                "name": label,
+                "line": {"color": colour(place), "width": 1.6},
+                "marker": {"symbol": list(SYMBOLS)[place % len(SYMBOLS)], "size": 7},
+                "text": [f"{point.ranks} ranks, {point.low:.4g} to {point.high:.4g} {chart.unit}" for point in line.points],
+                "hovertemplate": "%{x} nodes: %{y:.4g}, %{text}",
+            }
+        )
+    x = {"type": "log", "title": {"text": "nodes, and below them ranks"}, "tickvals": ticks}
+    x["ticktext"] = [f"{nodes}<br>{counts[nodes]}" for nodes in ticks]
+    y = {"title": {"text": chart.axis}, "type": "log" if logarithmic else "linear", "rangemode": "tozero"}
+    return {"data": data, "layout": {"xaxis": x, "yaxis": y, "height": 300, "showlegend": False}}
+
+
+def levels_of(cascade: Cascade) -> list[dict[str, Any]]:
+    """Bars of a fabric, a drawing for each question that something answers, a colour for each level."""
+    return [_levels(answer) for answer in cascade.answers if answer.reached]
+
+
+def _levels(answer: CascadeAnswer) -> dict[str, Any]:
+    numbers = [one for row in answer.reached.values() for one in row]
+    shares = all(one.share is not None for one in numbers)
+    rows: list[tuple[str, float, str, str]] = []
+    for place, level in enumerate(LEVELS):
+        for one in answer.reached.get(level, ()):
+            value = one.share if shares and one.share is not None else one.value
+            text = cascade_judgement.value_text(answer, one).partition(" (")[0]
+            rows.append((f"{level}: {one.name}", value, text, colour(place)))
+        if level in answer.absent:
+            rows.append((f"{level}: absent", 0.0, "", colour(place)))
+    names, values, texts, colours = (list(column) for column in zip(*rows, strict=True))
+    bars = {"type": "bar", "orientation": "h", "y": names, "x": values, "text": texts, "textposition": "outside"}
+    title = f"{answer.question.title} ({'share of line rate' if shares else cascade_judgement.unit_of(answer)})"
+    layout: dict[str, Any] = {
+        "title": {"text": title, "x": 0, "font": {"size": 13}},
+        "height": 110 + 26 * len(rows),
+        # Shares are of the whole line rate, other numbers of the largest one; beside a bar there is room for its text.
+        "xaxis": {"range": [0, 1.6 * (1.0 if shares else max(values))], "visible": False},
+        "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
+    }
+    if shares and answer.limit is not None:
+        dashed = {"dash": "dash", "width": 1, "color": "#808080"}
+        layout["shapes"] = [{"x0": answer.limit, "x1": answer.limit, "y0": 0, "y1": 1, "yref": "paper", "line": dashed}]
+    return {"data": [{**bars, "marker": {"color": colours}, "cliponaxis": False, "hoverinfo": "skip"}], "layout": layout}

@@ -1,0 +1,1139 @@
+"""The nights of a system as its site shows them: what became of each session, its cases from night to
+night, its metrics over time.
+
+Green is a claim: a whole session, every case of it proven, and something it was held against that it reached. What was not
+measured, was measured in part, or was held against nothing is never green.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from scipy import special
+
+from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, ReferenceCheck
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.suites.benchmark import metric_name
+from reframe_tests.harness.vocabulary import JUDGED, LOWER, MB_PER_GBIT, NONE, QUANTITIES, BadInput
+
+from .. import whole_file, withdrawals
+from ..results import confirmations, dataset, dataset_layout, eligibility, selection_options, session_values
+from ..results.answers import NO_SESSION, StoredAnswer
+from ..results.dataset_layout import read_condition, read_labels
+from ..results.session_values import CONDITION, METRIC, changes
+from ..results.sessions import CONFIRMS
+from ..results.unreadable import Unreadable
+from ..statistics.two_sides import Array
+from ..verdicts import policy as verdict_policy
+from ..watch import drift
+from ..watch.drift import Event
+from ..withdrawals import Withdrawal
+from .outcomes import OUTCOMES, gate_sentence
+
+#: Characters of a name that are for people; the rest tells names apart that read alike.
+READABLE = 56
+
+
+def digest(*words: object) -> str:
+    return hashlib.sha256("\0".join(map(str, words)).encode("utf-8", "surrogatepass")).hexdigest()[:10]
+
+
+def file_name(words: Sequence[object]) -> str:
+    """A name of lower-case letters, digits and hyphens; the same words give the same name in every build."""
+    text = re.sub("[^a-z0-9]+", "-", "-".join("" if word is None else str(word) for word in words).lower()).strip("-")
+    return "-".join(filter(None, (text[:READABLE].strip("-"), digest(*words))))
+
+
+def night_name(session: str, started: datetime) -> str:
+    return f"{started:%Y-%m-%d-%H%M}-{digest(session)}"
+
+
+#: The label whose series is the system's own.
+NIGHTLY = "nightly"
+#: Characters of a reason that a page shows; the job's output has all of it.
+LONGEST_REASON = 600
+
+
+@dataclass(frozen=True)
+class NightState:
+    """What a night can be.
+
+    :param mark: a sign that needs no colour.
+    :param meaning: what it claims, and no more.
+    """
+
+    name: str
+    mark: str
+    word: str
+    meaning: str
+
+
+#: The first one that any session of a day has is that of the day.
+STATES = {
+    one.name: one
+    for one in (
+        NightState("red", "✕", "red", "something failed, was not proven, is missing, missed a reference or became worse"),
+        NightState("green", "✓", "green", "whole, every case proven, and everything it was held against was reached"),
+        NightState("part", "◐", "part", "measured in part, with options that select cases: nothing failed"),
+        NightState("unjudged", "○", "not judged", "measured and proven, and held against nothing: no reference, no history"),
+        NightState("withdrawn", "W", "withdrawn", "withdrawn by somebody: part of no verdict"),
+        NightState("none", "", "not measured", "nothing was measured"),
+    )
+}
+
+#: Columns of ``cases`` that pages of all nights are made of; what is long is read for one night at a time.
+LIGHT = (
+    *("case", "session", "started", "labels", "cmdline", "partition", "stack", "fabric", "nodes", "ppn", "ppn_symbol"),
+    *("pinning", "group", "name", "result", "evidence", "superseded", "fail_phase", "samples", "measurement", "job_id"),
+    *("nodelist", "outputdir", "session_seconds", "seconds"),
+)
+_GATES = {"held": PASS, "missed": FAIL, "without": NO_REFERENCE}
+
+
+@dataclass(frozen=True)
+class SiteNight:
+    """One session.
+
+    :param run: its label; empty without one.
+    :param options: selection options of a partial session.
+    :param state: of :data:`STATES`.
+    :param finding: why it is what it is, in one sentence.
+    :param problems: each reason why it is red.
+    :param notes: what else was said of it.
+    :param counts: cases by outcome (:data:`~mpibench.pages.outcomes.OUTCOMES`).
+    :param references: reference checks held, missed and without a reference.
+    :param withdrawn: who took it out of all verdicts.
+    :param identity: changes when its files do.
+    """
+
+    system: str
+    session: str
+    started: datetime
+    seconds: float | None
+    run: str
+    options: tuple[str, ...]
+    state: NightState
+    finding: str
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    counts: Mapping[str, int]
+    references: Mapping[str, int]
+    withdrawn: Withdrawal | None
+    identity: str
+
+    @property
+    def page(self) -> str:
+        return night_name(self.session, self.started)
+
+    @property
+    def day(self) -> date:
+        return self.started.date()
+
+
+def outcome_of(row: Mapping[str, Any]) -> str:
+    """Key of :data:`OUTCOMES` for a row of :func:`light_cases`; as the report calls it."""
+    result, phase, evidence = (str(row[name] or "") for name in ("result", "fail_phase", "evidence"))
+    facts = eligibility.Facts(result, phase, evidence, bool(row["superseded"]), bool(row["samples"]))
+    if facts.superseded:
+        return "retried"
+    short = {eligibility.INTERRUPTED: "interrupted", "skip": "skipped", "fail_deps": "failed", "xfail": "known"}
+    if facts.result in short:
+        return short[facts.result]
+    owes = row["measurement"] if row["measurement"] is not None else row["group"] is not None
+    if facts.evidence == DRY_RUN and facts.result == "pass":
+        return "dry"
+    if facts.result != "pass" or (owes and not eligibility.is_proven(facts)) or row["missed"]:
+        return "failed"
+    return "passed" if row["held"] else "recorded" if facts.measured else "proven"
+
+
+def light_cases(folder: Path, system: str, lost: Sequence[Unreadable]) -> pl.DataFrame:
+    """All cases of a system that can be read, withdrawn ones among them, with ``outcome``, counts of reference checks, and
+    the first that missed as ``check``.
+
+    :param lost: sessions that cannot be read.
+    :raises BadInput: a damaged dataset, or a session that is there twice.
+    """
+    outcome = pl.element().struct.field("outcome")
+    counts = {name: pl.col("gates").list.eval(outcome == word).list.sum().fill_null(0) for name, word in _GATES.items()}
+    reason = pl.col("reason").fill_null("").str.slice(0, LONGEST_REASON)
+    first = pl.col("sentences").list.first().fill_null("").str.slice(0, LONGEST_REASON)
+    check = pl.col("gates").list.eval(pl.element().filter(outcome == FAIL)).list.first()
+    table = dataset.load_cases(folder, [system]).filter(~pl.col("session").is_in([one.session for one in lost]))
+    found = (
+        table.select(*LIGHT, reason=reason, sentence=first, check=check, busy=session_values.LOST_CORES, **counts)
+        .collect()
+        .sort("started", "session", "case")
+    )
+    if found["case"].is_duplicated().any():
+        session_values.cases_of(folder, system)  # which says what is there twice
+    return _with_outcomes(found)
+
+
+def _with_outcomes(cases: pl.DataFrame) -> pl.DataFrame:
+    counts = [(pl.col(name) > 0).cast(pl.Int64).alias(name) for name in ("held", "missed")]
+    owes = pl.col("measurement").fill_null(pl.col("group").is_not_null()).alias("measurement")
+    measured = (pl.col("samples") > 0).fill_null(False).cast(pl.Int64).alias("samples")
+    facts = cases.select("result", "fail_phase", "evidence", "superseded", measured, owes, *counts)
+    distinct = facts.unique()
+    outcomes = [outcome_of({**row, "group": None}) for row in distinct.to_dicts()]
+    distinct = distinct.with_columns(outcome=pl.Series(outcomes, dtype=pl.String))
+    joined = facts.join(distinct, on=facts.columns, how="left", nulls_equal=True, maintain_order="left")
+    return cases.with_columns(joined["outcome"])
+
+
+def identities(folder: Path, system: str) -> dict[str, str]:
+    found: dict[str, list[object]] = {}
+    for table in ("cases", "samples"):
+        for path in sorted(folder.glob(f"{table}/system={system}/date=*/*.parquet")):
+            status = path.stat()
+            found.setdefault(path.stem, []).append((table, status.st_mtime_ns, status.st_size))
+    return {session: digest(*parts) for session, parts in found.items()}
+
+
+class Judging(NamedTuple):
+    """What nights of a system are judged by.
+
+    :param cases: :func:`light_cases`.
+    :param ids: :func:`identities`.
+    :param answers: by session.
+    :param spoiled: why values of a session cannot be used, by session.
+    :param lost: sessions that cannot be read.
+    """
+
+    folder: Path
+    system: str
+    cases: pl.DataFrame
+    ids: Mapping[str, str]
+    answers: Mapping[str, Sequence[StoredAnswer]]
+    spoiled: Mapping[str, str]
+    lost: Sequence[Unreadable]
+
+
+def judge(by: Judging) -> list[SiteNight]:
+    gone = withdrawals.find(by.folder)
+    counted = by.cases.filter(pl.col("measurement").fill_null(True) | (pl.col("result") != "pass"))
+    failed: dict[str, list[dict[str, Any]]] = {}
+    for row in counted.filter(pl.col("outcome").is_in(["failed", "interrupted"])).to_dicts():
+        failed.setdefault(str(row["session"]), []).append(row)
+    counts: dict[str, dict[str, int]] = {}
+    for session, outcome, count in counted.group_by("session", "outcome").len().iter_rows():
+        counts.setdefault(session, {})[outcome] = count
+    said_first = [pl.col(name).drop_nulls().first() for name in ("cmdline", "session_seconds", "labels", "started")]
+    busy = {"busy": (pl.col("busy") & (pl.col("samples") > 0)).sum(), "timed": (pl.col("samples") > 0).sum()}
+    sums = (pl.col(name).sum() for name in _GATES)
+    sessions = by.cases.group_by("session", maintain_order=True).agg(*said_first, *sums, **busy)
+    again = _confirming(sessions)
+    found = []
+    for row in sessions.to_dicts():
+        one = row["session"]
+        found.append(_night(by, row, counts.get(one, {}), failed.get(one, []), gone.get(one), again.get(one, [])))
+    known, labels = {one.session for one in found}, [one.run for one in found if "=" not in one.run]
+    # Nobody knows its label: it may have been a night.
+    label = NIGHTLY if NIGHTLY in labels or not labels else labels[-1]
+    found += [_unreadable(by.system, one, gone.get(one.session), label) for one in by.lost if one.session not in known]
+    return sorted(found, key=lambda one: (one.started, one.session))
+
+
+def _confirming(sessions: pl.DataFrame) -> dict[str, list[str]]:
+    label = pl.col("labels").str.json_path_match(f"$.{CONFIRMS}")
+    found: dict[str, list[str]] = {}
+    for session, first in sessions.select("session", label).drop_nulls().iter_rows():
+        found.setdefault(first, []).append(session)
+    return found
+
+
+def cases_of(folder: Path, system: str, sessions: Sequence[str]) -> pl.LazyFrame:
+    paths = [
+        path for one in sessions for path in sorted(folder.glob(f"cases/system={system}/date=*/{glob.escape(one)}.parquet"))
+    ]
+    return dataset_layout.scan_files(paths, "cases")
+
+
+def _missed(by: Judging, session: str, again: Sequence[str]) -> tuple[list[str], list[str]]:
+    """References that a session missed, and those that were not missed again when they were measured again.
+
+    :param again: sessions that say they measured it again.
+    """
+    own = cases_of(by.folder, by.system, [session]).collect()
+    withdrawn = withdrawals.find(by.folder)
+    second = confirmations.confirming(cases_of(by.folder, by.system, [session, *again]), session, withdrawn)
+    held: list[str] = []
+    gone: list[str] = []
+    for one in confirmations.missed_references(own, second):
+        row = one.check
+        text = f"{row['stack']} on {row['fabric']}: {row['metric']} is {confirmations.value_text(row['value'])} {row['unit']}"
+        (gone if one.outcome == confirmations.NOT_SEEN_AGAIN else held).append(
+            f"reference ({row['layer']}) missed: {text}" + "".join(f"; {said}" for said in (one.outcome, one.why) if said)
+        )
+    return held, gone
+
+
+def _night(
+    by: Judging,
+    session: Mapping[str, Any],
+    counted: Mapping[str, int],
+    failing: Sequence[Mapping[str, Any]],
+    withdrawn: Withdrawal | None,
+    again: Sequence[str],
+) -> SiteNight:
+    """A session that can be read.
+
+    :param session: its row; ``counted``: its cases by outcome; ``failing``: rows of those that failed or were interrupted.
+    :param again: sessions that measured it again.
+    """
+    uuid = str(session["session"])
+    said, spoiled = list(by.answers.get(uuid, ())), by.spoiled.get(uuid)
+    missed, excused = _missed(by, uuid, again) if session["missed"] else ([], [])
+    counts, references = Counter(counted), {name: int(session[name]) for name in _GATES}
+    failed = [row for row in failing if row["outcome"] == "failed" and not _only_excused(row, missed)]
+    ran = sum(counts[name] for name in OUTCOMES if name not in ("skipped", "retried", "dry"))
+    problems = [f"values of this session cannot be used: {spoiled}"] if spoiled else []
+    problems += [why_failed(row) for row in failed]
+    problems += [f"interrupted: {counts['interrupted']} of {ran} cases did not run to their end"] * bool(counts["interrupted"])
+    problems += missed
+    problems += ["no case of this session ran"] * (not ran)
+    known = (["evidence: "] if failed else []) + (["reference: "] if missed else [])
+    for answer in said:
+        # What its own cases say need not be said twice.
+        problems += [one for one in answer.problems if one not in problems and not one.startswith(tuple(known))]
+    labels = read_labels(session["labels"])
+    options = selection_options.narrowing(session["cmdline"] or "")
+    state = _state(bool(problems), withdrawn is not None, options, references["held"] + _held_against(said))
+    return SiteNight(
+        by.system,
+        uuid,
+        session["started"],
+        session["session_seconds"],
+        labels.get("run", "") if CONFIRMS not in labels else f"{CONFIRMS}={labels[CONFIRMS]}",
+        options,
+        STATES[state],
+        _finding(state, counts, references, problems, ran, said, withdrawn, len(failed)) + _busy(session),
+        tuple(problems),
+        (*excused, *dict.fromkeys(note for answer in said for note in answer.notes)),
+        {name: counts[name] for name in OUTCOMES if counts[name]},
+        references,
+        withdrawn,
+        digest(by.ids.get(uuid, ""), *said, withdrawn, spoiled, *missed, *excused),
+    )
+
+
+def _held_against(said: Sequence[StoredAnswer]) -> int:
+    return sum(answer.judged for answer in said if answer.passed)
+
+
+def is_worse(night: SiteNight, problems: Sequence[str]) -> SiteNight:
+    """The night with what became worse before or in it, and lasted: what holds nights before refused, however well they ran."""
+    said = any(one.startswith("drift: ") for one in night.problems)  # by the gate, of the same changes
+    new = [] if said else [one for one in problems if one not in night.problems]
+    if not new or night.withdrawn:
+        return night
+    red = night.state.name == "red"
+    return replace(
+        night,
+        state=STATES["red"],
+        finding=night.finding if red else _first_of(new),
+        problems=(*night.problems, *new),
+        identity=digest(night.identity, *new),
+    )
+
+
+def _first_of(problems: Sequence[str]) -> str:
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return f"{first_line(problems[0], 220)}{more}"
+
+
+def _only_excused(row: Mapping[str, Any], missed: Sequence[str]) -> bool:
+    if not (row["result"] in ("pass", "fail") and row["missed"] and row["evidence"] == "proven"):
+        return False
+    return (row["fail_phase"] or "performance") == "performance" and not any(f"{row['stack']} on" in one for one in missed)
+
+
+def _state(problems: bool, withdrawn: bool, options: Sequence[str], judged: int) -> str:
+    if withdrawn:
+        return "withdrawn"
+    if problems:
+        return "red"
+    if options:
+        return "part"
+    return "green" if judged else "unjudged"
+
+
+def why_failed(row: Mapping[str, Any]) -> str:
+    said = row["sentence"] if row["evidence"] != "proven" else _missed_reference(row)
+    why = first_line(said or plain_reason(row["reason"]) or _without_reason(row), 300)
+    return f"{condition_text(row)}: {why}"
+
+
+def _missed_reference(row: Mapping[str, Any]) -> str:
+    """The first reference that was missed, as the report says it; empty where another thing stopped the case."""
+    if row["check"] is None or (row["fail_phase"] or "performance") != "performance":
+        return ""
+    more = f" {row['missed']} references missed." if row["missed"] > 1 else ""
+    return f"{gate_sentence(ReferenceCheck(**row['check']))}{more}"
+
+
+def plain_reason(text: str | None) -> str:
+    """A reason without the name of the exception and the excerpt of the source below it."""
+    lines = (line.strip() for line in (text or "").splitlines())
+    kept = " ".join(line for line in lines if line and not line.startswith("|"))
+    for word in ("sanity error: ", "performance error: ", "reframe error: "):
+        kept = kept.removeprefix(word)
+    return kept.strip().rstrip(":")
+
+
+def _without_reason(row: Mapping[str, Any]) -> str:
+    if row["missed"]:
+        return f"{row['missed']} references missed"
+    if row["result"] == "pass":
+        return "ReFrame passed it, but no proof of its condition was stored"
+    return f"ended with '{row['result']}' in phase '{row['fail_phase'] or 'unknown'}' and gave no reason"
+
+
+def condition_text(row: Mapping[str, Any]) -> str:
+    """What a case measured under which condition: ``p2p of mpich on eth1g, 2 x 1, bunch``."""
+    ppn = row["ppn"] if row["ppn"] is not None else row["ppn_symbol"] or "?"
+    nodes = "all" if row["nodes"] == 0 else row["nodes"] if row["nodes"] is not None else "?"
+    what = row["group"] or str(row["name"]).split(" ")[0]
+    return f"{what} of {row['stack']} on {row['fabric'] or row['partition']}, {nodes} x {ppn}, {row['pinning'] or 'no pinning'}"
+
+
+def _finding(
+    state: str,
+    counts: Mapping[str, int],
+    references: Mapping[str, int],
+    problems: Sequence[str],
+    ran: int,
+    said: Sequence[StoredAnswer],
+    withdrawn: Withdrawal | None,
+    failed: int,
+) -> str:
+    if withdrawn is not None:
+        return f"Withdrawn by {withdrawn.who} on {withdrawn.when[:10]}: {withdrawn.why}"
+    if problems:
+        head = f"{failed} of {ran} cases failed: " if failed else ""
+        return f"{head}{_first_of(problems)}"
+    proven = sum(counts.get(name, 0) for name in ("passed", "recorded", "proven"))
+    base = f"{proven} of {ran} cases proven"
+    if state == "green":
+        history = _held_against(said)
+        beside = f", {history} metrics as in the nights before" if history else ""
+        return f"{base}, {references['held']} references held, none missed{beside}"
+    return f"{base}; measured in part" if state == "part" else f"{base}; held against nothing: no reference and no history"
+
+
+def _busy(session: Mapping[str, Any]) -> str:
+    said = session_values.busy_sentence(session["busy"], session["timed"])
+    return f". {said.rstrip('.')}" if said else ""
+
+
+def _unreadable(system: str, lost: Unreadable, withdrawn: Withdrawal | None, label: str) -> SiteNight:
+    state = STATES["withdrawn" if withdrawn else "red"]
+    text = f"This session cannot be read: {lost.why}"
+    none: dict[str, int] = dict.fromkeys(_GATES, 0)
+    identity = digest(lost.session, lost.why, withdrawn)
+    return SiteNight(
+        system, lost.session, lost.started, None, label, (), state, text, (text,), (), {}, none, withdrawn, identity
+    )
+
+
+def without_session(answers: Mapping[str, Sequence[StoredAnswer]]) -> list[StoredAnswer]:
+    every: Iterable[StoredAnswer] = (one for said in answers.values() for one in said)
+    return sorted((one for one in every if one.session.startswith(NO_SESSION)), key=lambda one: one.written)
+
+
+#: Changes when what is kept does: what an earlier program kept is computed again.
+KEPT = f"1,{pl.__version__}"
+#: What names a metric on the site: its condition, its benchmark, and the case that measures it.
+IDENTITY = (*CONDITION, "suite", "benchmark", "variant", "ranks", "groups", "quantity", "message_bytes")
+#: Columns of the kept values beside ``id``.
+VALUES = ("n", "median", "low", "high", "lower", "upper", "line_rate", "missed", "judged")
+#: Name of the file that has the values of many nights; it is written again when as many nights are new, or gone.
+PACK, PACKED_AT = "many", 32
+_BANDWIDTH = "bandwidth_mb_per_s"
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class NightMedians:
+    """What is kept of one night.
+
+    :param values: ``id`` (a hash of :data:`IDENTITY`, ``name``, ``group``) and :data:`VALUES`, in the units of the quantities;
+        ``lower`` and ``upper`` are the bounds of its reference that night, ``line_rate`` is in MB/s.
+    :param metrics: ``id``, :data:`IDENTITY`, ``name``, ``group``, ``direction``.
+    :param facts: what the night said of machine and software (:func:`~.session_values.facts`).
+    :param spoiled: why the values cannot be used; empty where they can.
+    """
+
+    values: pl.DataFrame
+    metrics: pl.DataFrame
+    facts: Mapping[str, list[str]]
+    spoiled: str = ""
+
+
+class Kept:
+    """Medians in a folder, a night in three files; what changed since is computed again."""
+
+    def __init__(self, folder: Path, dataset: Path, system: str) -> None:
+        self._folder, self._dataset, self._system = folder, dataset, system
+        self._there = {path.name for path in folder.glob("*")} if folder.is_dir() else set()
+        self._used: set[str] = set()
+        self._about: dict[str, dict[str, Any]] = {}
+
+    def stem(self, session: str, identity: str) -> str:
+        return digest(session, identity, KEPT)
+
+    def bring(self, session: str, identity: str) -> str:
+        stem = self.stem(session, identity)
+        self._used.add(stem)
+        if f"{stem}.json" not in self._there:
+            self._keep(stem, compute(self._dataset, self._system, session))
+        return stem
+
+    def _keep(self, stem: str, night: NightMedians) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for kind, table in (("values", night.values), ("metrics", night.metrics)):
+                with whole_file.replacing(self._folder / f"{stem}.{kind}.parquet") as partial:
+                    whole_file.write_parquet(partial, table, compression="lz4", statistics=False)
+            # The last one: without it the others do not count.
+            with whole_file.replacing(self._folder / f"{stem}.json") as partial:
+                partial.write_text(json.dumps({"facts": night.facts, "spoiled": night.spoiled}), encoding="utf-8")
+        except OSError as error:
+            raise BadInput(f"cannot write {self._folder}: {error.strerror}.") from None
+
+    def about(self, stem: str) -> dict[str, Any]:
+        if stem not in self._about:
+            self._about[stem] = json.loads((self._folder / f"{stem}.json").read_text(encoding="utf-8"))
+        return self._about[stem]
+
+    def values(self, stems: Sequence[str], series: str = "") -> pl.DataFrame:
+        """Values of some nights with ``night``, the place of each among them.
+
+        Of many nights most are in one file, as hundreds of files take longer to open than to read.
+
+        :param series: whose nights they are; each series has such a file of its own.
+        """
+        places = {stem: place for place, stem in enumerate(stems)}
+        name = f"{PACK}-{digest(series)}"
+        pack, packed = self._pack(name)
+        there = [stem for stem in packed if stem in places]
+        new = [stem for stem in stems if stem not in set(there)]
+        parts = [
+            pl.read_parquet(self._folder / f"{stem}.values.parquet").with_columns(night=pl.lit(places[stem], pl.Int32))
+            for stem in new
+        ]
+        if there:
+            at = pl.DataFrame(
+                {"packed": range(len(packed)), "night": [places.get(stem) for stem in packed]},
+                schema={"packed": pl.Int32, "night": pl.Int32},
+            )
+            old = pl.read_parquet(pack).join(at.drop_nulls(), on="packed").select("id", *VALUES, "night")
+            parts.insert(0, old)
+        found = pl.concat(parts) if parts else _no_values().with_columns(night=pl.lit(0, pl.Int32)).clear()
+        if len(new) >= PACKED_AT or len(packed) - len(there) >= PACKED_AT:
+            self._write_pack(name, found, stems)
+        elif packed:
+            self._used.add(name)
+        return found
+
+    def _pack(self, name: str) -> tuple[Path, list[str]]:
+        path = self._folder / f"{name}.parquet"
+        try:
+            stored = json.loads((self._folder / f"{name}.json").read_text(encoding="utf-8"))
+            stems = [str(one) for one in stored["stems"]]
+            same = stored["kept"] == KEPT and stored["size"] == path.stat().st_size
+        except (OSError, ValueError, KeyError, TypeError):
+            return path, []
+        return path, stems if same else []
+
+    def _write_pack(self, name: str, values: pl.DataFrame, stems: Sequence[str]) -> None:
+        """Put the values of some nights into one file; what says which is written last, and names its size."""
+        path = self._folder / f"{name}.parquet"
+        try:
+            with whole_file.replacing(path) as partial:
+                whole_file.write_parquet(partial, values.rename({"night": "packed"}), compression="lz4", statistics=False)
+            with whole_file.replacing(self._folder / f"{name}.json") as partial:
+                text = json.dumps({"kept": KEPT, "stems": list(stems), "size": path.stat().st_size})
+                partial.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise BadInput(f"cannot write {self._folder}: {error.strerror}.") from None
+        self._used.add(name)
+
+    def metrics(self, stems: Sequence[str], values: pl.DataFrame) -> pl.DataFrame:
+        """Names of all metrics of some nights, each once; few files are read, as nights are alike.
+
+        :param values: of :meth:`values`.
+        """
+        newest = values.group_by("id").agg(pl.max("night"))
+        wanted = newest["night"].unique().sort(descending=True).to_list()
+        parts = [pl.read_parquet(self._folder / f"{stems[place]}.metrics.parquet") for place in wanted]
+        return pl.concat(parts).unique("id", keep="first", maintain_order=True) if parts else _no_metrics()
+
+    def forget_unused(self) -> None:
+        for name in self._there:
+            if name.partition(".")[0] not in self._used:
+                (self._folder / name).unlink(missing_ok=True)
+
+
+def _no_values() -> pl.DataFrame:
+    numbers = dict.fromkeys(("median", "low", "high", "lower", "upper", "line_rate"), pl.Float64())
+    schema = {"id": pl.UInt64(), "n": pl.UInt32(), **numbers, "missed": pl.Boolean(), "judged": pl.Boolean()}
+    return pl.DataFrame(schema={name: schema[name] for name in ("id", *VALUES)})
+
+
+def _no_metrics() -> pl.DataFrame:
+    integers = {"nodes": pl.Int32(), "ppn": pl.Int32(), "ranks": pl.Int32(), "groups": pl.Int32(), "message_bytes": pl.Int64()}
+    columns = ("id", *IDENTITY, "name", "group", "direction")
+    return pl.DataFrame(schema={name: pl.UInt64() if name == "id" else integers.get(name, pl.String()) for name in columns})
+
+
+def compute(folder: Path, system: str, session: str) -> NightMedians:
+    """Medians of the eligible cases of one session.
+
+    :raises BadInput: the dataset cannot be read.
+    """
+    files = {table: _files(folder, table, system, session) for table in ("cases", "samples")}
+    cases = dataset_layout.scan_files(files["cases"], "cases").collect()
+    try:
+        facts = session_values.facts(cases.filter(pl.col("result") != "skip"))
+        eligible = eligibility.split_cases(cases).eligible
+        samples = dataset_layout.scan_files(files["samples"], "samples").filter(
+            pl.col("case").is_in(eligible["case"].to_list()), pl.col("direction") != NONE, pl.col("value").is_not_null()
+        )
+        columns = ("case", *(name for name in IDENTITY if name not in CONDITION), "unit", "direction", "value")
+        values = _medians(session, samples.select(columns).collect())
+        if not values.height:
+            return NightMedians(_no_values(), _no_metrics(), facts)
+        shared = pl.col("condition").str.json_path_match(f"$.{session_values.OVERSUBSCRIBED}").is_not_null()
+        described = eligible.select("case", *CONDITION, "name", "group", "gates", shared=shared, rate=_line_rates(eligible))
+    except BadInput as error:
+        return NightMedians(_no_values(), _no_metrics(), {}, str(error).rstrip("."))
+    table = values.join(described.drop("gates"), on="case")
+    # Ranks that shared cores are another measurement, and no part of a history.
+    variant = pl.when("shared").then(pl.format("{}oversubscribed", pl.col("variant").fill_null(""))).otherwise("variant")
+    table = table.with_columns(variant=variant, judged=pl.col("judged") & ~pl.col("shared"))
+    table = _bounded(table, described)
+    table = table.with_columns(id=pl.struct(*IDENTITY, "name", "group").hash(seed=1)).unique("id", keep="last")
+    return NightMedians(
+        table.select("id", *VALUES).cast(_no_values().schema),
+        table.select("id", *IDENTITY, "name", "group", "direction").cast(_no_metrics().schema),
+        facts,
+    )
+
+
+def _files(folder: Path, table: str, system: str, session: str) -> list[Path]:
+    return sorted(folder.glob(f"{table}/system={system}/date=*/{session}.parquet"))
+
+
+def _line_rates(cases: pl.DataFrame) -> pl.Series:
+    found = [read_condition(text).get("line_rate_gbit_per_s") for text in cases["condition"]]
+    numbers = [float(one) if isinstance(one, (int, float)) and not isinstance(one, bool) else None for one in found]
+    return pl.Series(numbers, dtype=pl.Float64)
+
+
+def _medians(session: str, samples: pl.DataFrame) -> pl.DataFrame:
+    """Median, interval and number of the repeats of each metric of each case.
+
+    :raises BadInput: a value that is no number, or not in the unit of its quantity.
+    """
+    units = {one.name: one.unit for one in QUANTITIES.values()}
+    wanted = pl.col("quantity").replace_strict(units, default=None, return_dtype=pl.String)
+    odd = samples.filter(~pl.col("value").is_finite() | wanted.is_null() | (pl.col("unit") != wanted))
+    if odd.height:
+        row = odd.row(0, named=True)
+        raise BadInput(
+            f"session {session}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}: export it again."
+        )
+    point = ["case", *(name for name in IDENTITY if name not in CONDITION)]
+    sorted_values = pl.col("value").sort()
+    most = samples.group_by(point).len()["len"].max() or 0
+    ranks = {n: _rank(n) for n in range(1, int(most) + 1)}  # type: ignore[arg-type]
+    grouped = samples.group_by(point, maintain_order=True).agg(
+        pl.len().alias("n"), pl.col("value").median().alias("median"), sorted_values.alias("all"), pl.col("direction").first()
+    )
+    below = pl.col("n").replace_strict(ranks, default=1, return_dtype=pl.Int64)
+    table = grouped.with_columns(low=pl.col("all").list.get(below - 1), high=pl.col("all").list.get(pl.col("n") - below))
+    # The same number in other words is judged once, and a median of nothing is none; as the watch over nights does.
+    rank = pl.col("quantity").replace_strict(
+        {one: place for place, one in enumerate(JUDGED)}, default=None, return_dtype=pl.Int8
+    )
+    table = table.with_columns(rank=pl.when(pl.col("median") > 0).then(rank))
+    best = pl.col("rank") == pl.col("rank").min().over([name for name in point if name != "quantity"])
+    return table.with_columns(judged=best.fill_null(False)).drop("all", "rank")
+
+
+def _rank(n: int) -> int:
+    """Which of ``n`` sorted repeats, counted from 1 at either end, bounds the interval of the median."""
+    share = (1 - CONFIDENCE) / 2
+    # The quantile of a binomial: special.bdtr(k, n, p) is its distribution function.
+    return max(1, next(k for k in range(n + 1) if special.bdtr(k, n, 0.5) >= share))
+
+
+def _bounded(table: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
+    checks = [
+        (case, check["metric"], check["layer"], check["value"], check["lower"], check["upper"], check["outcome"] == FAIL)
+        for case, gates in cases.select("case", "gates").iter_rows()
+        for check in gates or ()
+    ]
+    columns = ("case", "metric", "layer", "measured", "lower", "upper", "missed")
+    numbers = dict.fromkeys(("measured", "lower", "upper"), pl.Float64())
+    schema = {name: pl.Boolean() if name == "missed" else numbers.get(name, pl.String()) for name in columns}
+    gates = pl.DataFrame(checks, schema=schema, orient="row").unique(["case", "metric", "layer"], keep="last")
+    points = table.select("benchmark", "quantity", "message_bytes", "variant").unique()
+    named = points.with_columns(
+        metric=_metric_names(points, lambda quantity: QUANTITIES[quantity].short),
+        fraction=_metric_names(points, lambda _: QUANTITIES["line_rate_fraction"].short),
+    )
+    joined = table.join(named, on=["benchmark", "quantity", "message_bytes", "variant"], nulls_equal=True, how="left")
+    learned = gates.filter(pl.col("layer") == "learned").select("case", "metric", "lower", "upper", "missed")
+    joined = joined.join(learned, on=["case", "metric"], how="left")
+    physics = gates.filter(pl.col("layer") != "learned").select(
+        "case", fraction="metric", share="measured", least="lower", short="missed"
+    )
+    joined = joined.join(physics, on=["case", "fraction"], how="left")
+    bandwidth = pl.col("quantity") == _BANDWIDTH
+    ways = pl.col("benchmark").replace_strict(_directions(points["benchmark"]), default=1.0, return_dtype=pl.Float64)
+    # The check holds the median against line rate x directions x links; without one the rate of one link is drawn.
+    checked = pl.when(pl.col("share") > 0).then(pl.col("median") / pl.col("share"))
+    rate = pl.when(bandwidth).then(pl.coalesce(checked, pl.col("rate") * MB_PER_GBIT * ways))
+    return joined.with_columns(
+        line_rate=rate,
+        lower=pl.when(bandwidth).then(pl.max_horizontal("lower", pl.col("least") * rate)).otherwise("lower"),
+        missed=pl.col("missed").fill_null(False) | (bandwidth & pl.col("short").fill_null(False)),
+    )
+
+
+def _metric_names(points: pl.DataFrame, short: Any) -> pl.Series:
+    rows = points.select("benchmark", "quantity", "message_bytes", "variant").iter_rows()
+    return pl.Series([metric_name(one, short(quantity), size, variant or "") for one, quantity, size, variant in rows])
+
+
+def _directions(benchmarks: Iterable[str]) -> dict[str, float]:
+    """How many ways data flow over a link at once, by benchmark; 1 where the catalogue does not know."""
+    wanted = set(benchmarks)
+    found = {
+        row.name: float(row.directions)
+        for suite in catalogue.SUITES.values()
+        for row in suite.rows
+        if row.name in wanted and row.directions
+    }
+    return {name: found.get(name, 1.0) for name in wanted}
+
+
+#: Nights that are drawn, the newest of a series: 13 months of one a night.
+MOST_NIGHTS = 400
+#: Facts of one night that are named; the others are counted.
+MOST_CHANGES = 12
+#: What makes metrics one family, drawn on one page.
+FAMILY = ("partition", "fabric", "nodes", "ppn", "suite", "benchmark", "variant", "groups", "quantity")
+_DRAWN = ("median", "low", "high", "lower", "upper", "line_rate")
+#: Beside stack, fabric and condition nothing else distinguishes what the watch calls one metric.
+_WATCHED = tuple(name for name in METRIC if name in IDENTITY)
+
+
+@dataclass(frozen=True)
+class FactChange:
+    """Something that was otherwise in the night before.
+
+    :param what: e.g. ``kernel release``, ``MPI of openmpi-spack``, ``nodes``.
+    """
+
+    what: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {_short(self.before)} \N{RIGHTWARDS ARROW} {_short(self.after)}"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else f"{line[:77]}..."
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """A series of nights.
+
+    :param nights: those that count, oldest first.
+    :param metrics: one row per metric: ``id``, :data:`IDENTITY`, ``name``, ``group``, ``direction``.
+    :param drawn: of each of :data:`_DRAWN` an array of shape (metrics, nights) in the metric's unit, NaN where there is none.
+    :param judged: whether the watch over nights judges it, shape (metrics, nights).
+    :param missed: whether its reference was missed, likewise.
+    :param facts: of each night.
+    """
+
+    nights: Sequence[SiteNight]
+    metrics: pl.DataFrame
+    drawn: Mapping[str, Array]
+    judged: np.ndarray
+    missed: np.ndarray
+    facts: Sequence[Mapping[str, list[str]]] = field(default_factory=tuple)
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        return {night.session: at for at, night in enumerate(self.nights)}
+
+    @cached_property
+    def columns(self) -> dict[str, list[Any]]:
+        return self.metrics.to_dict(as_series=False)
+
+    def families(self) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:
+        rows = self.metrics.with_row_index("row")
+        parts = rows.partition_by(FAMILY, as_dict=True, maintain_order=True)
+        return sorted(parts.items(), key=lambda item: tuple(str(word) for word in item[0]))
+
+
+def read_over_time(nights: Sequence[SiteNight], kept: Kept, stems: Mapping[str, str]) -> OverTime:
+    """Values of some nights, the oldest first.
+
+    :param stems: names of the kept files by session.
+    """
+    chosen = [night for night in nights if night.session in stems][-MOST_NIGHTS:]
+    files = [stems[night.session] for night in chosen]
+    values = kept.values(files, nights[0].run if nights else "")
+    metrics = kept.metrics(files, values).sort(
+        ["fabric", "suite", "benchmark", "quantity", "stack", "pinning", "message_bytes"]
+    )
+    rows = metrics.select("id").with_row_index("row")
+    placed = values.join(rows, on="id")
+    row, night = placed["row"].to_numpy(), placed["night"].to_numpy()
+    shape = (metrics.height, len(chosen))
+    drawn = {}
+    for name in _DRAWN:
+        table = np.full(shape, np.nan)
+        table[row, night] = placed[name].to_numpy()
+        drawn[name] = table
+    flags = {name: np.zeros(shape, dtype=bool) for name in ("judged", "missed")}
+    for name, table in flags.items():
+        table[row, night] = placed[name].fill_null(False).to_numpy()
+    facts = [kept.about(stem).get("facts", {}) for stem in files]
+    return OverTime(chosen, metrics, drawn, flags["judged"], flags["missed"], facts)
+
+
+def fact_changes(over: OverTime, nodes: Mapping[str, Sequence[str]]) -> dict[str, list[FactChange]]:
+    """What differs from the night before, by session: versions, kernel, firmware, settings, nodes.
+
+    :param nodes: of each session.
+    """
+    found: dict[str, list[FactChange]] = {}
+    for at in range(1, len(over.nights)):
+        before, now = over.nights[at - 1].session, over.nights[at].session
+        rows = [FactChange(*one) for one in changes(over.facts[at - 1], over.facts[at])]
+        # What one night knows and the other never asked is no change of the machine.
+        rows = [one for one in rows if "-" not in (one.before, one.after)]
+        rows += _node_changes(nodes.get(before, ()), nodes.get(now, ()))
+        if rows:
+            found[now] = rows
+    return found
+
+
+def _node_changes(before: Sequence[str], after: Sequence[str]) -> list[FactChange]:
+    gone, new = (sorted(set(one) - set(other)) for one, other in ((before, after), (after, before)))
+    if not (gone or new) or not (before and after):
+        return []
+    return [FactChange("nodes", ", ".join(gone) or "none less", ", ".join(new) or "none more")]
+
+
+def change_points(folder: Path, system: str, over: OverTime) -> list[Event]:
+    """Changes of all nights that are drawn, those for the worse that nobody accepted first: as ``mpibench drift`` finds them.
+
+    One session stands for each day (UTC), the last whole one. None are found where the policy gives nothing a margin.
+
+    :raises BadInput: a damaged policy.
+    """
+    places = _one_a_day(over.nights)
+    policy = verdict_policy.load(system)
+    judged = over.judged[:, places]
+    watched = np.flatnonzero(judged.any(axis=1)) if places else np.array([], dtype=int)
+    if len(places) < drift.FEWEST_NIGHTS or not len(watched):
+        return []
+    chosen = over.metrics[watched]
+    points = chosen.select("quantity", "message_bytes").iter_rows()
+    if not any(policy.judges(quantity, policy.band(size)) for quantity, size in points):
+        return []
+    sign = np.where((chosen["direction"] == LOWER).to_numpy(), 1.0, -1.0)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = sign * np.log(np.where(judged[watched], over.drawn["median"][watched][:, places], np.nan))
+    nights = pl.DataFrame(
+        {
+            "session": [over.nights[at].session for at in places],
+            "started": pl.Series([over.nights[at].started for at in places], dtype=pl.Datetime("ms", "UTC")),
+        }
+    )
+    history = drift.History(system, nights, chosen.select(*_WATCHED, "direction"), logs, ())
+    found = drift.events(folder, history, drift.change_points(history, policy, None), policy.levels)
+    return drift.name_moves(history, policy, found)
+
+
+def _one_a_day(nights: Sequence[SiteNight]) -> list[int]:
+    chosen: dict[Any, int] = {}
+    for at, night in enumerate(nights):
+        if night.day not in chosen or not night.options or nights[chosen[night.day]].options:
+            chosen[night.day] = at
+    return sorted(chosen.values())
+
+
+#: Nights for which a change for the worse that lasts is held against a night, as the gate holds it.
+REMEMBERED_NIGHTS = 90
+#: Nights before a change that say what was before it, and nights in a row that say what is.
+_BEFORE, _NOW = 14, drift.FEWEST_CHANGED
+
+
+def rows_of(over: OverTime, event: Event) -> np.ndarray:
+    keys = event.metrics.select(*_WATCHED).unique()
+    rows = over.metrics.with_row_index("row").join(keys, on=_WATCHED, how="semi", nulls_equal=True)
+    return rows["row"].to_numpy()
+
+
+def worse_nights(over: OverTime, events: Sequence[Event]) -> dict[str, list[str]]:
+    """Nights in which a change for the worse holds that nobody accepted, with a sentence for each, by session."""
+    found: dict[str, list[str]] = {}
+    for event in events:
+        for at in _held_from(over, event) if event.worse else ():
+            found.setdefault(over.nights[at].session, []).append(f"drift: {event}")
+    return found
+
+
+def lasts(over: OverTime, event: Event) -> bool:
+    held = _held_from(over, event)
+    return bool(held) and held[-1] == len(over.nights) - 1
+
+
+def _held_from(over: OverTime, event: Event) -> list[int]:
+    """Nights from a change on that are nearer to what came after it than to what was before, without a gap of three."""
+    rows = rows_of(over, event)
+    start = over.place.get(event.session)
+    if start is None or not len(rows) or not start:
+        return []
+    sign = np.where((over.metrics["direction"][rows.tolist()] == LOWER).to_numpy(), 1.0, -1.0)
+    table = over.drawn["median"][rows]
+    before = _middle(table[:, max(0, start - _BEFORE) : start])
+    held: list[int] = []
+    for at in range(start, min(len(over.nights), start + REMEMBERED_NIGHTS)):
+        with np.errstate(all="ignore"):
+            moved = sign * np.log(_middle(table[:, max(start, at + 1 - _NOW) : at + 1]) / before)
+        known = moved[np.isfinite(moved)]
+        if len(known) and np.median(known) > np.log1p(event.slower) / 2:
+            held.append(at)
+        elif len(known) and (not held or at - held[-1] >= _NOW):
+            break
+    return held
+
+
+def _middle(table: Array) -> Array:
+    kept = table[:, ~np.isnan(table).all(axis=0)]
+    empty = np.isnan(kept).all(axis=1)
+    found = np.full(len(table), np.nan)
+    if kept.shape[1] and not empty.all():
+        found[~empty] = np.nanmedian(kept[~empty], axis=1)
+    return found
+
+
+#: What makes cases of different nights the same case; a case that was skipped knows its processes per node by symbol only.
+CASE = ("partition", "stack", "name", "fabric", "nodes", "ppn_symbol", "pinning", "group")
+#: The same as metrics name it.
+_OF_METRIC = ("partition", "stack", "name", "fabric", "nodes", "ppn", "pinning", "group")
+#: Outcomes that say nothing of a case.
+NOT_RUN = ("skipped", "dry", "retried")
+
+
+class CaseRun(NamedTuple):
+    """A case in one night.
+
+    :param stored: its outcome, a key of :data:`~mpibench.pages.outcomes.OUTCOMES`.
+    :param case: its id in ReFrame.
+    :param nodes: of its job, comma-separated.
+    """
+
+    night: SiteNight
+    stored: str
+    case: str
+    job: str
+    nodes: str
+
+    @property
+    def outcome(self) -> str:
+        return "withdrawn" if self.night.withdrawn else self.stored
+
+    @property
+    def anchor(self) -> str:
+        return anchor(self.case)
+
+
+def anchor(case: str) -> str:
+    return f"c-{digest(case)}"
+
+
+@dataclass(frozen=True)
+class SiteCase:
+    """One case over all nights of a series.
+
+    :param file: name of its page, the same in every build.
+    :param runs: oldest first; nights in which it was skipped are not among them.
+    :param of_metric: what its metrics are known by.
+    """
+
+    file: str
+    title: str
+    runs: Sequence[CaseRun]
+    of_metric: tuple[Any, ...]
+
+    @property
+    def last(self) -> CaseRun:
+        return self.runs[-1]
+
+    @property
+    def failing_since(self) -> SiteNight | None:
+        """First of the nights in a row in which it failed, up to the last one; ``None`` if it does not fail."""
+        since = None
+        for run in reversed(self.runs):
+            if run.outcome == "withdrawn":
+                continue
+            if run.outcome not in ("failed", "interrupted"):
+                break
+            since = run.night
+        return since
+
+
+@dataclass(frozen=True)
+class Series:
+    """Sessions of one system under one label.
+
+    :param run: the label; empty without one.
+    :param nights: all its sessions, oldest first, those that were withdrawn or cannot be read among them.
+    :param cases: rows of :func:`~.nights.light_cases`.
+    :param changes: what differs from the night before, by session.
+    :param lost: days on which a night of this label stored no session, with its answer.
+    :param confirming: sessions that measured one of these again, by its id.
+    """
+
+    system: str
+    run: str
+    nights: Sequence[SiteNight]
+    cases: pl.DataFrame
+    over: OverTime
+    events: Sequence[Event] = ()
+    changes: Mapping[str, Sequence[FactChange]] = field(default_factory=dict)
+    lost: Mapping[date, str] = field(default_factory=dict)
+    confirming: Mapping[str, Sequence[SiteNight]] = field(default_factory=dict)
+
+    @cached_property
+    def folder(self) -> str:
+        return file_name((self.system, self.run))
+
+    @property
+    def title(self) -> str:
+        return self.run or "without label"
+
+    @cached_property
+    def newest(self) -> SiteNight | None:
+        return next((night for night in reversed(self.nights) if night.withdrawn is None), None)
+
+    @cached_property
+    def headline(self) -> SiteNight | None:
+        """The last whole night that was not withdrawn; where all are parts, the last one; ``None`` without any."""
+        whole = (night for night in reversed(self.nights) if night.withdrawn is None and not night.options)
+        return next(whole, self.newest)
+
+    @cached_property
+    def parts_since(self) -> list[SiteNight]:
+        last = self.headline
+        later = self.nights[self.nights.index(last) + 1 :] if last else ()
+        return [night for night in later if night.withdrawn is None]
+
+    @cached_property
+    def by_session(self) -> dict[str, SiteNight]:
+        return {night.session: night for night in self.nights}
+
+    @cached_property
+    def days(self) -> dict[date, tuple[NightState, list[SiteNight]]]:
+        found: dict[date, list[SiteNight]] = {}
+        for night in self.nights:
+            found.setdefault(night.day, []).append(night)
+        order = list(STATES)
+        days = {
+            day: (min((one.state for one in nights), key=lambda state: order.index(state.name)), nights)
+            for day, nights in found.items()
+        }
+        for day in self.lost:
+            days[day] = (STATES["red"], days[day][1] if day in days else [])
+        return days
+
+    @cached_property
+    def red_since(self) -> SiteNight | None:
+        """First of the nights in a row that are red, up to the last one; ``None`` if the last one is not. Parts end no row."""
+        since, last = None, self.headline
+        for night in reversed(self.nights[: self.nights.index(last) + 1] if last else ()):
+            if night.withdrawn or (night.options and last and not last.options):
+                continue
+            if night.state.name != "red":
+                break
+            since = night
+        return since
+
+    @cached_property
+    def histories(self) -> list[SiteCase]:
+        ran = self.cases.filter(~pl.col("outcome").is_in(NOT_RUN))
+        found = []
+        for key, part in ran.partition_by(CASE, as_dict=True, maintain_order=True).items():
+            rows = part.select("session", "outcome", "case", "job_id", "nodelist").iter_rows()
+            runs = [
+                CaseRun(self.by_session[session], outcome, case, job or "", on or "")
+                for session, outcome, case, job, on in rows
+            ]
+            last = part.row(-1, named=True)
+            title = condition_text(last)
+            test = str(last["name"]).split(" ")[0]
+            of_metric = tuple(last[name] for name in _OF_METRIC)
+            found.append(SiteCase(file_name((title, *key)), f"{test}: {title}", runs, of_metric))
+        return sorted(found, key=lambda one: one.title)
+
+    @cached_property
+    def case_files(self) -> dict[str, str]:
+        return {run.case: one.file for one in self.histories for run in one.runs}
+
+    @cached_property
+    def _files_by_metric(self) -> dict[tuple[Any, ...], str]:
+        return {one.of_metric: one.file for one in self.histories}
+
+    def case_of_metric(self, row: Mapping[str, Any]) -> str:
+        return self._files_by_metric.get(tuple(row[name] for name in _OF_METRIC), "")
+
+    @cached_property
+    def families_of_case(self) -> dict[str, list[tuple[Any, ...]]]:
+        columns = list(dict.fromkeys((*_OF_METRIC, *FAMILY)))
+        found: dict[str, list[tuple[Any, ...]]] = {}
+        for row in self.over.metrics.select(columns).unique(maintain_order=True).to_dicts():
+            found.setdefault(self.case_of_metric(row), []).append(tuple(row[name] for name in FAMILY))
+        return found
+
+
+def family_file(family: Sequence[Any]) -> str:
+    named = dict(zip(FAMILY, family, strict=True))
+    words = (named["benchmark"], named["quantity"], named["fabric"] or named["partition"], named["nodes"], named["ppn"])
+    return file_name((*words, *family))
+
+
+def labels_of(nights: Sequence[SiteNight]) -> list[str]:
+    """Labels of the series of a system: that of the nights first, then by their newest session."""
+    newest = {night.run: night.started for night in nights if not is_confirming(night)}
+    return sorted(newest, key=lambda run: (run != NIGHTLY, -newest[run].timestamp()))
+
+
+def is_confirming(night: SiteNight) -> bool:
+    return night.run.startswith(f"{CONFIRMS}=")

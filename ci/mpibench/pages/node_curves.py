@@ -1,0 +1,185 @@
+"""Curves over the number of nodes: what is measured at several node counts.
+
+The node count is in the variant of such a sample (``nodes=4``): of collectives that grow inside one job, and of the time to
+start, which each job measures on all of its nodes. One chart per benchmark and condition, one line per stack. A job that grows
+is a line of its own; jobs that measured one node count each are joined.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import NamedTuple
+
+from reframe_tests.harness.samples import Sample
+from reframe_tests.harness.vocabulary import QUANTITIES
+
+from ..results import eligibility
+from ..results.quantity_text import nodes_text, size_text, unit_text
+from ..results.sessions import Case, Session
+
+_NODES = re.compile(r"(?:^|,)nodes=([1-9][0-9]{0,8})(?=,|\Z)")
+#: What is drawn of a benchmark with all three quantities: what it is called, the point, and the ends of its bar.
+SHOWN = (
+    ("mean of the ranks, bar from the fastest to the slowest", ("t_avg_us", "t_min_us", "t_max_us")),
+    ("median of the repetitions, bar up to the 99th percentile", ("latency_p50_us", "latency_p50_us", "latency_p99_us")),
+)
+
+
+class Point(NamedTuple):
+    """One node count of a line; values are medians of the repeats, in the chart's unit."""
+
+    nodes: int
+    ranks: int
+    middle: float
+    low: float
+    high: float
+    case: Case
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line, its points by node count."""
+
+    stack: str
+    points: tuple[Point, ...]
+
+
+class What(NamedTuple):
+    """What a chart shows, and under which condition.
+
+    :param shared: ranks share cores; such numbers are never beside others.
+    """
+
+    suite: str
+    benchmark: str
+    variant: str
+    message_bytes: int | None
+    quantity: str
+    partition: str
+    fabric: str
+    ppn: int | None
+    pinning: str
+    options: str
+    shared: bool
+
+
+@dataclass(frozen=True)
+class NodeChart:
+    """The lines of all stacks.
+
+    :param bars: what point and bar of each node count are.
+    """
+
+    what: What
+    unit: str
+    bars: str
+    lines: tuple[Line, ...]
+
+    @property
+    def title(self) -> str:
+        one = self.what
+        size = "" if one.message_bytes is None else size_text(one.message_bytes)
+        return ", ".join(filter(None, (one.benchmark, size, one.variant)))
+
+    @property
+    def condition(self) -> str:
+        one = self.what
+        words = (one.partition, one.fabric, f"ppn {one.ppn}", one.pinning, one.options)
+        return ", ".join([*filter(None, words), *(["oversubscribed: ranks share cores"] if one.shared else [])])
+
+    @property
+    def axis(self) -> str:
+        return f"{QUANTITIES[self.what.quantity].title} ({self.unit})"
+
+    @property
+    def counts(self) -> dict[int, int]:
+        return dict(sorted((point.nodes, point.ranks) for line in self.lines for point in line.points))
+
+    @property
+    def labels(self) -> list[str]:
+        """A name for each line: its stack, and where that has several jobs that grow, how far this one did."""
+        stacks = [line.stack for line in self.lines]
+        ends = [nodes_text(line.points[-1].nodes) for line in self.lines]
+        return [name if stacks.count(name) == 1 else f"{name}, up to {end}" for name, end in zip(stacks, ends, strict=True)]
+
+    def rows(self) -> list[tuple[int, int, list[list[Point]]]]:
+        return [
+            (nodes, ranks, [[point for point in line.points if point.nodes == nodes] for line in self.lines])
+            for nodes, ranks in self.counts.items()
+        ]
+
+
+def is_over_nodes(sample: Sample) -> bool:
+    return bool(_NODES.search(sample.variant))
+
+
+def node_charts(session: Session) -> list[NodeChart]:
+    """The charts of a session's proven cases, in the order in which they were measured."""
+    found: dict[What, tuple[str, dict[tuple[str, str], list[Point]]]] = {}
+    for case in session.cases:
+        if not eligibility.is_proven(eligibility.facts_of(session, case)):
+            continue
+        by_name: dict[tuple[object, ...], dict[str, Sample]] = {}
+        for sample in filter(is_over_nodes, case.samples):
+            key = (sample.suite, sample.benchmark, sample.variant, sample.message_bytes, sample.ranks)
+            by_name.setdefault(key, {})[sample.quantity] = sample
+        several = {(benchmark, size) for _, benchmark, _, size, _ in by_name}
+        grows = len(by_name) > len(several)
+        for samples in by_name.values():
+            if not (drawn := _point(case, samples)):
+                continue
+            quantity, bars, point = drawn
+            what = _what(case, next(iter(samples.values())), quantity)
+            lines = found.setdefault(what, (bars, {}))[1]
+            lines.setdefault((case.stack, case.uuid if grows else ""), []).append(point)
+    return [_chart(what, bars, lines) for what, (bars, lines) in found.items()]
+
+
+def _what(case: Case, sample: Sample, quantity: str) -> What:
+    return What(
+        sample.suite,
+        sample.benchmark,
+        _NODES.sub("", sample.variant).strip(","),
+        sample.message_bytes,
+        quantity,
+        case.partition,
+        case.fabric,
+        case.ppn,
+        case.pinning,
+        str(case.condition.get("suite_options") or ""),
+        bool(case.condition.get("oversubscribed")),
+    )
+
+
+def _point(case: Case, samples: Mapping[str, Sample]) -> tuple[str, str, Point] | None:
+    one = next(iter(samples.values()))
+    found = _NODES.search(one.variant)
+    assert found  # is_over_nodes
+    measured = {name: sample.measured for name, sample in samples.items() if sample.measured}
+    for bars, names in SHOWN:
+        if all(name in measured for name in names):
+            middle, low, high = (median(measured[name]) for name in names)
+            return names[0], bars, Point(int(found[1]), one.ranks, middle, low, high, case)
+    if not measured:
+        return None
+    name, values = next(iter(measured.items()))
+    point = Point(int(found[1]), one.ranks, median(values), min(values), max(values), case)
+    return name, "median of the repeats, bar over all of them", point
+
+
+def _chart(what: What, bars: str, lines: Mapping[tuple[str, str], Sequence[Point]]) -> NodeChart:
+    unit, factor = QUANTITIES[what.quantity].unit, 1.0
+    if unit == "us" and max(point.high for points in lines.values() for point in points) >= 1e4:
+        unit, factor = "ms", 1e-3
+    drawn = tuple(
+        Line(stack, tuple(_scaled(point, factor) for point in sorted(points, key=lambda each: each.nodes)))
+        for (stack, _), points in lines.items()
+    )
+    return NodeChart(what, unit_text(unit), bars, drawn)
+
+
+def _scaled(point: Point, factor: float) -> Point:
+    return point._replace(middle=point.middle * factor, low=point.low * factor, high=point.high * factor)

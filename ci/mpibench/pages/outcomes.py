@@ -1,0 +1,337 @@
+"""What became of each case of a session, in words and counts: the part of its page that fits on a terminal."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, ReferenceCheck, Sample
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.suites.model import KeyFigure
+from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
+
+from ..results import eligibility
+from ..results.dataset import lost_cores
+from ..results.quantity_text import nodes_text
+from ..results.session_values import busy_sentence
+from ..results.sessions import Case, Session, label_of
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case, for a reader.
+
+    :param mark: a sign that needs no colour.
+    :param word: short form for tables.
+    :param meaning: what it claims, and no more.
+    """
+
+    name: str
+    mark: str
+    word: str
+    meaning: str
+
+
+#: In the order a reader needs them. "recorded" is on purpose no kind of pass: nothing was judged.
+OUTCOMES = {
+    one.name: one
+    for one in (
+        Outcome("failed", "✕", "failed", "condition not proven, a reference missed, or no usable output"),
+        Outcome("interrupted", "■", "interrupted", "did not run, or not to its end: the session was interrupted"),
+        Outcome("passed", "✓", "passed", "condition proven and every reference it has was reached"),
+        Outcome("recorded", "○", "recorded", "condition proven, numbers recorded; there is no reference to judge them by"),
+        Outcome("proven", "✓", "proven (untimed)", "condition proven; this test times nothing"),
+        Outcome("known", "△", "known", "missed a reference that is declared as a known deviation"),
+        Outcome("skipped", "\N{EN DASH}", "skipped", "not measured here, for the reason given"),
+        Outcome("retried", "↻", "retried", "failed, and was run again in the same session; the last run counts"),
+        Outcome("dry", "·", "dry run", "prepared only; nothing was measured"),
+    )
+}
+
+
+def outcome_of(session: Session, case: Case) -> str:
+    if case.uuid in session.superseded:
+        return "retried"
+    if case.result == eligibility.INTERRUPTED:
+        return "interrupted"
+    if case.result in ("skip", "fail_deps"):
+        return "skipped" if case.result == "skip" else "failed"
+    if case.evidence == DRY_RUN and case.result == "pass":
+        return "dry"
+    if case.result == "xfail":
+        return "known"
+    if case.result != "pass" or (case.is_measurement and not eligibility.is_proven(eligibility.facts_of(session, case))):
+        return "failed"
+    outcomes = {gate.outcome for gate in case.gates}
+    if FAIL in outcomes:
+        return "failed"
+    if PASS in outcomes:
+        return "passed"
+    return "recorded" if case.samples else "proven"
+
+
+def counted(session: Session) -> list[Case]:
+    """Cases a summary counts: measurements, and anything else only if it did not pass."""
+    return [case for case in session.cases if case.is_measurement or case.result != "pass"]
+
+
+def counts(session: Session) -> Counter[str]:
+    return Counter(outcome_of(session, case) for case in counted(session))
+
+
+def gate_counts(session: Session) -> Counter[str]:
+    return Counter(gate.outcome for _, gate in reference_checks(session))
+
+
+def reference_checks(session: Session) -> Iterator[tuple[Case, ReferenceCheck]]:
+    """Comparisons with references, of cases that proved their condition: what others measured is compared with nothing."""
+    for case in session.cases:
+        if eligibility.is_proven(eligibility.facts_of(session, case)):
+            yield from ((case, gate) for gate in case.gates)
+
+
+def title_of(case: Case) -> str:
+    """Short name of a case: group and condition, with options of the suite where some were asked for, and shared cores."""
+    if not case.is_measurement:
+        return case.name
+    ppn = case.ppn_symbol if case.ppn is None or case.ppn_symbol == str(case.ppn) else f"{case.ppn_symbol} ({case.ppn})"
+    nodes = nodes_text(case.nodes)
+    options = one_line(str(case.condition.get("suite_options") or ""))
+    shared = f"oversubscribed: {text}" if (text := one_line(str(case.condition.get("oversubscribed") or ""))) else ""
+    return " · ".join([case.group, case.fabric, nodes, f"ppn {ppn}", case.pinning, *filter(None, (options, shared))])
+
+
+def format_number(value: float | None) -> str:
+    """A value to four significant digits, without exponent where it can be read without."""
+    if value is None:
+        return ""
+    if value != 0 and not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.3e}"
+    text = f"{value:.4g}"
+    return f"{value:.0f}" if "e" in text or abs(value) >= 1000 else text
+
+
+def gate_sentence(gate: ReferenceCheck) -> str:
+    """A missed reference as a sentence; fractions of the line rate in percent, other numbers without unit as they are."""
+    value = _quantity(gate, gate.value)
+    if gate.value is not None and gate.lower is not None and gate.value < gate.lower:
+        bound = f"below the {_quantity(gate, gate.lower)} it must reach"
+    elif gate.value is not None and gate.upper is not None and gate.value > gate.upper:
+        bound = f"above the {_quantity(gate, gate.upper)} it may reach"
+    else:
+        bound = "out of bounds"
+    bare = gate.reference if gate.unit != "1" else None  # what is a fraction has all of it for a reference
+    source = f"{gate.layer} reference" + ("" if bare is None else f" {format_number(bare)}")
+    return f"{gate.metric} is {value}, {bound} ({source})."
+
+
+def _quantity(gate: ReferenceCheck, value: float | None) -> str:
+    if value is not None and f".{QUANTITIES['line_rate_fraction'].short}." in gate.metric:
+        return f"{100 * value:.3g} % of the line rate"
+    return f"{format_number(value)} {gate.unit if gate.unit != '1' else ''}".strip()
+
+
+def plain_reason(case: Case) -> str:
+    """ReFrame's reason without the name of the exception and the excerpt of the source below it."""
+    lines = []
+    for line in case.reason.splitlines():
+        if line.startswith("|"):
+            break
+        lines.append(line.strip())
+    text = " ".join(filter(None, lines))
+    return re.sub(r"^(sanity|performance|reframe) error: ", "", text).strip().rstrip(":")
+
+
+def sentences(case: Case) -> list[str]:
+    """Why a case did not pass, most important first, each sentence once; empty for one that did."""
+    if case.result == eligibility.INTERRUPTED:
+        return [f"did not run to its end: the session was interrupted ({eligibility.cause_of(case.reason)})."]
+    found = list(case.proof.sentences) if case.proof and case.evidence != PROVEN else []
+    found += [gate_sentence(gate) for gate in case.gates if gate.outcome == FAIL]
+    if not found and case.reason:
+        found.append(plain_reason(case))
+    if not found and case.result == "pass" and case.is_measurement and case.evidence not in (PROVEN, DRY_RUN):
+        found.append("ReFrame passed it, but no proof of its condition was stored: its numbers are not used.")
+    if not found and case.result == "fail_deps":
+        found.append("a test it depends on failed.")
+    if not found and case.result not in ("pass", "skip"):
+        found.append(f"ended with '{case.result}' in phase '{case.fail_phase or 'unknown'}' and gave no reason.")
+    return list(dict.fromkeys(found))
+
+
+def interrupted(session: Session) -> str:
+    """How many cases an interruption kept from running, and what it was; empty without any."""
+    cases = [case for case in counted(session) if case.uuid not in session.superseded]
+    lost = [case.reason for case in cases if outcome_of(session, case) == "interrupted"]
+    return eligibility.interruption(lost, sum(outcome_of(session, case) != "skipped" for case in cases))
+
+
+def skip_reasons(session: Session) -> list[tuple[str, list[Case]]]:
+    reasons: dict[str, list[Case]] = {}
+    for case in session.cases:
+        if outcome_of(session, case) == "skipped":
+            reasons.setdefault(plain_reason(case) or "no reason stored", []).append(case)
+    return sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def failures(session: Session) -> list[Case]:
+    """Failed cases: contradicted conditions first, then missed references, then the rest, in session order."""
+    ranks = {"contradicted": 0, PROVEN: 1}
+    failed = [case for case in session.cases if outcome_of(session, case) == "failed"]
+    return sorted(failed, key=lambda case: ranks.get(case.evidence, 2))
+
+
+#: Latency and bandwidth as the field quotes them; each of one suite, because instruments differ in what they add.
+KEY_FIGURES = tuple(figure for suite in catalogue.SUITES.values() for figure in suite.key_figures)
+
+
+def _figures() -> Iterator[tuple[str, KeyFigure]]:
+    for name, suite in catalogue.SUITES.items():
+        yield from ((name, figure) for figure in suite.key_figures)
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best median over the conditions measured, and where it comes from."""
+
+    value: float
+    sample: Sample
+    case: Case
+
+
+def key_figures(session: Session) -> dict[tuple[str, str, int], dict[KeyFigure, Best]]:
+    """Key figures per (stack, fabric, nodes): the best of the proven conditions, each at one message size.
+
+    The size is the smallest (largest) that any case of the session measured for that figure, so that rows compare.
+    """
+    eligible_cases = [case for case in session.cases if eligibility.why_not(eligibility.facts_of(session, case)) is None]
+    table: dict[tuple[str, str, int], dict[KeyFigure, Best]] = {}
+    for suite, figure in _figures():
+        found = [
+            (case, sample)
+            for case in eligible_cases
+            for sample in case.samples
+            if (sample.suite, sample.benchmark, sample.quantity) == (suite, figure.benchmark, figure.quantity)
+            and sample.measured
+            and (figure.empty or sample.message_bytes != 0)
+        ]
+        sizes = [sample.message_bytes for _, sample in found]
+        wanted = (max if figure.largest else min)(sizes, key=lambda size: size or 0, default=None)
+        for case, sample in found:
+            if sample.message_bytes != wanted:
+                continue
+            best = Best(statistics.median(sample.measured), sample, case)
+            row = table.setdefault((case.stack, case.fabric, case.nodes or 0), {})
+            other = row.get(figure)
+            if other is None or (best.value < other.value) == (sample.direction == LOWER):
+                row[figure] = best
+    return dict(sorted(table.items(), key=lambda item: (item[0][1], item[0][2], item[0][0])))
+
+
+def verdict_line(session: Session) -> str:
+    return " ".join(filter(None, (_verdict(session), _busy(session))))
+
+
+def _busy(session: Session) -> str:
+    timed = [case for case in session.cases if case.samples and case.proof]
+    return busy_sentence(sum(lost_cores(case) for case in timed), len(timed))
+
+
+def _verdict(session: Session) -> str:
+    """The session in one sentence; the word 'passed' only for cases whose references were reached."""
+    number = counts(session)
+    failed = f"{number['failed']} of {_cases(sum(number.values()) - number['retried'])} failed." if number["failed"] else ""
+    if number["interrupted"]:
+        stopped = interrupted(session)
+        return " ".join(filter(None, [f"{stopped[0].upper()}{stopped[1:]}.", failed]))
+    if failed:
+        return failed
+    if number["passed"]:
+        rest = f"; {number['recorded']} more have no reference and were only recorded" if number["recorded"] else ""
+        return f"No case failed: {_cases(number['passed'])} reached every reference they have{rest}."
+    if not number["recorded"] and number["proven"]:
+        return f"No case failed: the condition of {_cases(number['proven'])} was proven; nothing was timed."
+    if number["recorded"]:
+        return f"No case failed, and nothing was judged: all {_cases(number['recorded'])} are without reference."
+    return "Nothing was measured."
+
+
+def _cases(number: int) -> str:
+    return f"{number} case{'' if number == 1 else 's'}"
+
+
+def _first(texts: Sequence[str], limit: int) -> list[str]:
+    rest = len(texts) - limit
+    return list(texts) if rest <= 0 else [*texts[: limit - 1], f"  ... and {rest + 1} more, see the report"]
+
+
+def summary_lines(session: Session) -> list[str]:
+    number, gates = counts(session), gate_counts(session)
+    values = sum(len(sample.measured) for case in session.cases for sample in case.samples)
+    curves = sum(len(_curves(case)) for case in session.cases)
+    jobs = sum(1 for case in session.cases if case.samples)
+    lines = [
+        f"session {session.uuid} ({label_of(session)}) on {', '.join(session.systems) or 'no system'}, "
+        f"{session.started:%Y-%m-%d %H:%M} UTC, {session.seconds:.0f} s",
+        verdict_line(session),
+        ", ".join(f"{number[name]} {one.word}" for name, one in OUTCOMES.items() if number[name]) or "no cases",
+        f"references: {gates[PASS]} reached, {gates[FAIL]} missed, {gates[NO_REFERENCE]} without reference",
+        f"{values} values, {curves} size curves from {jobs} jobs",
+    ]
+    lines += _first([f"  {case.stack}: {title_of(case)}: {' '.join(sentences(case)[:1])}" for case in failures(session)], 4)
+    skipped = skip_reasons(session)
+    rest = f" ({len(skipped) - 1} more reasons in the report)" if len(skipped) > 1 else ""
+    lines += [f"  skipped {len(cases)}: {reason}{rest}" for reason, cases in skipped[:1]]
+    return lines
+
+
+def _curves(case: Case) -> set[tuple[str, str, str, int, int, str]]:
+    """Complete curves of a case: one per benchmark, quantity and rank count, with a message size."""
+    return {
+        (one.suite, one.benchmark, one.variant, one.ranks, one.groups, one.quantity)
+        for one in case.samples
+        if one.message_bytes is not None
+    }
+
+
+def _cell(text: str) -> str:
+    text = re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(text.split()))
+    return text.replace("://", ":\u200b//")
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows), ""]
+
+
+def write_markdown(session: Session, path: str | Path, faults: Sequence[str] = ()) -> None:
+    """Write a summary for places that show Markdown, such as a CI job's page.
+
+    :param faults: what else is wrong, one sentence each.
+    """
+    number = counts(session)
+    lines = [
+        f"## {_cell(', '.join(session.systems))}: {_cell(label_of(session))}",
+        "",
+        f"**{verdict_line(session)}** Session `{session.uuid}`, {session.started:%Y-%m-%d %H:%M} UTC.",
+        "",
+        *(line for fault in faults for line in (f"**{_cell(fault)}**", "")),
+        *_table(
+            ["", "cases", "meaning"],
+            [[one.mark, str(number[name]), one.meaning] for name, one in OUTCOMES.items() if number[name]],
+        ),
+    ]
+    failed = failures(session)
+    if failed:
+        rows = [
+            [_cell(case.stack), _cell(title_of(case)), _cell(" ".join(sentences(case))), _cell(case.job_id)] for case in failed
+        ]
+        lines += ["### Failures", "", *_table(["stack", "case", "why", "job"], rows)]
+    skipped = skip_reasons(session)
+    if skipped:
+        lines += ["### Skipped", "", *_table(["cases", "reason"], [[str(len(c)), _cell(reason)] for reason, c in skipped])]
+    Path(path).write_text("\n".join(lines), encoding="utf-8")

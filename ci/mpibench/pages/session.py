@@ -1,0 +1,948 @@
+"""The page of a session: one HTML file that needs no network, no server and no other file.
+
+Curves are kept whole (every size, every repeat) and split into one chunk per benchmark, so that a page with hundreds of them
+opens at once and decodes only what is looked at. From each number a reader gets to its case: job, files, proof, references.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from itertools import combinations, groupby, islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from reframe_tests.harness.evidence import link_state
+from reframe_tests.harness.preflight import node_judgement
+from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, PROVEN, Evidence, ReferenceCheck, Sample
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+
+from .. import whole_file, withdrawals
+from ..cascade import judgement as cascade_judgement
+from ..cascade import levels
+from ..confirmation import references
+from ..confirmation.references import StoredAnswers
+from ..guidelines import judgement as guideline_judgement
+from ..guidelines import sentences as guidelines
+from ..guidelines.judgement import Ratio
+from ..night.preflight import LIMIT_MINUTES, RUN
+from ..plan import record
+from ..plan.cases import ListedCase
+from ..plan.record import PlanRecord
+from ..published import curves as published_curves
+from ..published.curves import Curve
+from ..results import eligibility
+from ..results.quantity_text import size_text, unit_text
+from ..results.sessions import PAIRED, Case, Session, label_of, read_session, session_starts
+from ..spack import consistency
+from ..verdicts import policy as verdict_policy
+from . import figures
+from .node_curves import is_over_nodes, node_charts
+from .outcomes import (
+    KEY_FIGURES,
+    OUTCOMES,
+    Outcome,
+    counted,
+    counts,
+    failures,
+    format_number,
+    gate_counts,
+    interrupted,
+    key_figures,
+    outcome_of,
+    reference_checks,
+    sentences,
+    skip_reasons,
+    summary_lines,
+    verdict_line,
+    write_markdown,
+)
+from .page import SYMBOLS, TEMPLATES
+from .page import render as render_page
+
+#: Rows of ranks and files embedded per case; the rest is in the job's directory, and the page says so.
+MAX_RANKS, MAX_FILES = 512, 200
+#: Files looked at per directory: a damaged record may name one that is not a job's at all.
+MAX_SEEN = 5000
+#: A file written this many seconds after its session ended belongs to another run (clocks of file servers differ).
+SLACK_S = 120.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the files of a case are, seen from the report.
+
+    :param href: relative link, empty if the directory is not on this machine.
+    :param files: name, link and size in bytes of each file.
+    :param note: what is wrong with the directory.
+    """
+
+    path: str
+    href: str = ""
+    files: tuple[tuple[str, str, int], ...] = ()
+    note: str = ""
+
+
+def link(path: Path, base: Path) -> str:
+    return quote(os.path.relpath(path.absolute(), base.absolute()).replace(os.sep, "/"))
+
+
+def _sizes(directory: Path) -> Iterator[tuple[Path, int]]:
+    """Files below a directory with their sizes in bytes; those that vanish meanwhile are left out."""
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            path = Path(folder) / name
+            with suppress(OSError):
+                yield path, path.stat().st_size
+
+
+def place_of(session: Session, case: Case, base: Path) -> Place:
+    """Find a case's directory and look whether it still holds what this session left there."""
+    if not case.directory or not case.job_id:
+        return Place("")
+    directory = Path(str(session.info.get("workdir") or ".")) / case.directory
+    try:
+        return _look(session, case, directory, base)
+    except (OSError, ValueError) as err:
+        return Place(str(directory), note=f"This directory cannot be read ({err.__class__.__name__}).")
+
+
+def _look(session: Session, case: Case, directory: Path, base: Path) -> Place:
+    if not directory.is_dir():
+        return Place(str(directory), note="This directory is not on the machine the report was written on.")
+    found = sorted(islice(_sizes(directory), MAX_SEEN))
+    files = tuple((str(path.relative_to(directory)), link(path, base), size) for path, size in found[:MAX_FILES])
+    output = directory / case.job_files[1] if len(case.job_files) > 1 else directory
+    note = ""
+    if not output.exists():
+        note = "The job's output is no longer in this directory."
+    elif output.stat().st_mtime > session.started.timestamp() + session.seconds + SLACK_S:
+        note = "A later run has overwritten this directory: its files are not those of this session."
+    elif len(found) > MAX_FILES:
+        note = f"{MAX_FILES} of its files are listed; there are more."
+    return Place(str(directory), f"{link(directory, base)}/", files, note)
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={_flat(one)}" for key, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return " ".join(f"[{_flat(one)}]" if isinstance(one, (list, tuple)) else _flat(one) for one in value)
+    return "" if value is None else str(value)
+
+
+#: Keys of a condition that are shown as tables of their own.
+_APART = ("env", "job_env", "env_vars", "environment", "debug_env", "launcher")
+
+
+def _job_facts(case: Case) -> list[tuple[str, str]]:
+    entry, seconds = case.entry, case.entry.get("time_run")
+    return [
+        ("test", case.name),
+        ("case", case.uuid),
+        ("partition", f"{case.system}:{case.partition}"),
+        ("job id", case.job_id),
+        ("nodes", case.nodelist),
+        ("exit code", _flat(entry.get("job_exitcode"))),
+        ("ended", _flat(entry.get("job_completion_time"))),
+        ("time in job", f"{seconds:.1f} s" if isinstance(seconds, (int, float)) else ""),
+        ("result", " in phase ".join(filter(None, (case.result, case.fail_phase)))),
+    ]
+
+
+def _proof_facts(proof: Evidence) -> list[tuple[str, str]]:
+    return [
+        ("transport", proof.transport),
+        ("library", proof.library),
+        ("kernel", "; ".join(dict.fromkeys(map(str, proof.kernel)))),
+        ("links", "; ".join(link_text(proof.links))),
+        ("benchmark time", ", ".join(f"{format_number(value)} s" for value in proof.seconds)),
+    ]
+
+
+def _rank_rows(proof: Evidence) -> list[list[str]]:
+    columns = ("host", "cpus_allowed", "cpu", "numa_node")
+    return [[_rank_text(rank), *(_flat(rank.get(key)) for key in columns)] for rank in proof.ranks[:MAX_RANKS]]
+
+
+def _device_rows(proof: Evidence) -> list[list[str]]:
+    return [
+        [
+            *(str(one.launch or "all"), "all" if one.repeat is None else str(one.repeat), one.node, one.device),
+            *(bytes_text(one.tx_bytes), bytes_text(one.rx_bytes)),
+        ]
+        for one in proof.devices
+    ]
+
+
+def _condition_facts(case: Case) -> list[tuple[str, str]]:
+    return [(key, _flat(value)) for key, value in case.condition.items() if key not in _APART]
+
+
+def _environment(case: Case) -> str:
+    parts = (case.condition.get(part) for part in _APART)
+    return "\n".join(f"{key}={_flat(value)}" for part in parts if isinstance(part, Mapping) for key, value in part.items())
+
+
+def _rank_text(rank: Mapping[str, Any]) -> Any:
+    number, program = _flat(rank.get("rank")), rank.get("program")
+    return number if program is None else f"{number} of program {_flat(program)}"
+
+
+def bytes_text(count: float) -> str:
+    for factor, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def placement_text(proof: Evidence, limit: int = 8) -> Iterator[str]:
+    """Ranks per host as ``n1: 0 on 0-3, 1 on 4-7 (NUMA 0); ...``, at most ``limit`` ranks of a host in full."""
+    for host, group in groupby(proof.ranks, key=lambda rank: _flat(rank.get("host"))):
+        rows = list(group)
+        parts = []
+        for node, near in groupby(rows[:limit], key=lambda rank: rank.get("numa_node")):
+            shown = ", ".join(f"{_rank_text(rank)} on {_flat(rank.get('cpus_allowed'))}" for rank in near)
+            parts.append(shown if node is None else f"{shown} (NUMA\N{NO-BREAK SPACE}{_flat(node)})")
+        more = f" and {len(rows) - limit} more" if len(rows) > limit else ""
+        yield f"{host}: {'; '.join(parts)}{more}"
+
+
+def traffic_text(proof: Evidence) -> Iterator[str]:
+    """Bytes per device, summed over nodes and repeats, as ``lo: 2.1 GB out, 2.1 GB in``."""
+    totals: dict[str, list[int]] = {}
+    for one in proof.devices:
+        total = totals.setdefault(one.device, [0, 0])
+        total[0] += one.tx_bytes
+        total[1] += one.rx_bytes
+    for device, (out, into) in totals.items():
+        yield f"{device}: {bytes_text(out)} out, {bytes_text(into)} in"
+
+
+def link_text(links: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Links with the same settings on one line: ``eth1 on c1, c2: MTU 1500, state up``."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for link in links:
+        alike.setdefault((str(link["link"]), link_state.describe(link)), []).append(str(link["node"]))
+    for (name, settings), nodes in alike.items():
+        yield f"{name} on {', '.join(nodes)}: {settings or 'nothing known'}"
+
+
+def library_line(proof: Evidence) -> str:
+    lines = proof.library_version.strip().splitlines()
+    return re.sub(r"\s+", " ", lines[0]) if lines else ""
+
+
+def transport_line(proof: Evidence) -> str:
+    return re.sub(r" \([^()]*\)", "", proof.transport)
+
+
+#: Which quantity stands for a benchmark when only one is shown: the first of these it has.
+MAIN = ("latency_us", "t_max_us", "t_avg_us", "t_ovrl_us", "bandwidth_mb_per_s", "message_rate_per_s")
+#: Units whose values have no decades to show.
+LINEAR_UNITS = ("%", "1")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What one curve is a curve of, apart from its condition."""
+
+    suite: str
+    benchmark: str
+    variant: str
+    groups: int
+
+    @classmethod
+    def of(cls, sample: Sample) -> Measure:
+        return cls(sample.suite, sample.benchmark, sample.variant, sample.groups)
+
+    def label(self, ambiguous: bool) -> str:
+        words = [self.benchmark, self.variant, f"{self.groups} groups" if self.groups > 1 else ""]
+        text = ", ".join(filter(None, words))
+        return f"{text} ({self.suite})" if ambiguous else text
+
+
+def _rounded(value: float | None) -> float | int | None:
+    if value is None:
+        return None
+    short = float(f"{value:.6g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+
+
+def curves(session: Session) -> dict[Measure, list[dict[str, Any]]]:
+    """All curves per measure: case number, group, ranks, quantity, sizes, and per size the values of all repeats.
+
+    Those over the number of nodes are drawn by themselves (:mod:`node_curves`).
+    """
+    found: dict[Measure, dict[tuple[int, int, str], dict[str, Any]]] = {}
+    for number, case in enumerate(session.cases):
+        for sample in case.samples:
+            if not sample.measured or is_over_nodes(sample):
+                continue
+            rows = found.setdefault(Measure.of(sample), {})
+            empty = {"c": number, "r": sample.ranks, "q": sample.quantity, "x": [], "y": []}
+            curve = rows.setdefault((number, sample.ranks, sample.quantity), empty)
+            curve["x"].append(sample.message_bytes)
+            curve["y"].append([_rounded(value) for value in sample.values])
+    for rows in found.values():
+        for curve in rows.values():
+            points = sorted(zip(curve["x"], curve["y"], strict=True), key=lambda point: point[0] or 0)
+            curve["x"], curve["y"] = [size for size, _ in points], [values for _, values in points]
+    return {measure: list(rows.values()) for measure, rows in found.items()}
+
+
+def stack_names(session: Session) -> list[str]:
+    return sorted({case.stack for case in session.cases if case.is_measurement})
+
+
+def _published(measure: Measure, published: Sequence[Curve]) -> list[dict[str, Any]]:
+    """Published curves of a measure's benchmark, kept apart from measured ones: no case, no repeats, no proof."""
+    return [
+        {
+            **{"source": one.source, "title": one.title, "conditions": one.conditions, "q": one.quantity},
+            **{"fabric": one.fabric, "nodes": one.nodes, "ppn": one.ppn},
+            **{"x": [*one.points], "y": [_rounded(one.number(size)) for size in one.points]},
+        }
+        for one in published
+        if one.benchmark == measure.benchmark
+    ]
+
+
+#: What distinguishes one condition from another, with what its choice is called.
+DIMENSIONS = {
+    "fabric": "Fabric",
+    "nodes": "Nodes",
+    "ppn": "Processes per node",
+    "pinning": "Pinning",
+    "partition": "Partition",
+}
+_POLICIES = ("default", "none", "bunch", "scatter", "nic_local", "nic_remote")
+
+
+def _dimensions(session: Session, rows: Sequence[Mapping[str, Any]], measured: Sequence[int]) -> dict[str, Any]:
+    """Values of each dimension among the cases that measured something, with their texts, and the one to begin with: that of
+    the condition most proven cases share."""
+    shared = Counter(tuple(rows[at][name] for name in DIMENSIONS) for at in measured if rows[at]["proven"])
+    first = next(iter(shared.most_common(1)), ((None,) * len(DIMENSIONS), 0))[0]
+    symbols: dict[Any, set[str]] = {}
+    for row in rows:
+        symbols.setdefault(row["ppn"], set()).update({row["symbol"]} - {str(row["ppn"]), ""})
+    found = {}
+    for (name, label), start in zip(DIMENSIONS.items(), first, strict=True):
+        values = {rows[at][name] for at in measured} - {None, ""}
+        order = _POLICIES.index if name == "pinning" and values <= {*_POLICIES} else None
+        ordered = sorted(values, key=order)
+        texts = [
+            f"{value} ({', '.join(sorted(symbols[value]))})" if name == "ppn" and symbols[value] else str(value)
+            for value in ordered
+        ]
+        first_value = start if start in values else next(iter(ordered), None)
+        found[name] = {"label": label, "values": ordered, "texts": texts, "first": first_value}
+    return found
+
+
+def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]], published: Sequence[Curve] = ()) -> dict[str, Any]:
+    """What the page needs before any curve: stacks, quantities, measures, published curves, the conditions of all cases."""
+    names = [measure.benchmark.lower() for measure in {(m.suite, m.benchmark): m for m in found}.values()]
+    stacks, groups = stack_names(session), [*catalogue.GROUPS]
+    resolved = {(case.partition, case.ppn_symbol): case.ppn for case in session.cases if case.ppn is not None}
+    measures = []
+    for number, (measure, rows) in enumerate(found.items()):
+        present = list(dict.fromkeys(row["q"] for row in rows))
+        measures.append(
+            {
+                "label": measure.label(names.count(measure.benchmark.lower()) > 1),
+                "group": session.cases[rows[0]["c"]].group,
+                "quantities": present,
+                "main": next((name for name in MAIN if name in present), present[0]),
+                "chunk": f"curves-{number}",
+                "ranks": sorted({row["r"] for row in rows}),
+                # Several rank counts in one case: the suite ran a subset of the ranks as well.
+                "nested": len({(row["c"], row["q"]) for row in rows}) < len(rows),
+                "sizes": sorted({size for row in rows for size in row["x"] if size is not None}),
+                "published": _published(measure, published),
+            }
+        )
+    # As the catalogue orders their groups, whatever order the session ran in.
+    measures.sort(key=lambda one: groups.index(one["group"]) if one["group"] in groups else len(groups))
+    cases = [
+        {
+            "stack": stacks.index(case.stack) if case.stack in stacks else -1,
+            "partition": case.partition,
+            "fabric": case.fabric,
+            "nodes": case.nodes,
+            # A case that was skipped before its symbol was resolved has the number others resolved it to.
+            "ppn": resolved.get((case.partition, case.ppn_symbol), case.ppn),
+            "symbol": case.ppn_symbol,
+            "pinning": case.pinning,
+            "group": case.group,
+            "outcome": outcome_of(session, case),
+            "proven": case.evidence == PROVEN and case.uuid not in session.superseded,
+            "oversubscribed": bool(case.condition.get("oversubscribed")),
+        }
+        for case in session.cases
+    ]
+    measured = sorted({row["c"] for rows in found.values() for row in rows})
+    return {
+        "stacks": stacks,
+        "symbols": list(SYMBOLS),
+        "quantities": {
+            name: {
+                "title": QUANTITIES[name].title,
+                "unit": unit_text(one.unit),
+                "direction": one.direction,
+                "log": one.unit not in LINEAR_UNITS,
+            }
+            for name, one in QUANTITIES.items()
+        },
+        "measures": measures,
+        "dimensions": _dimensions(session, cases, measured),
+        "unproven": any(not cases[at]["proven"] for at in measured),
+        "cases": cases,
+    }
+
+
+@dataclass(frozen=True)
+class ReportPlan:
+    """Of one session.
+
+    :param plan: ``None`` where it cannot be read.
+    :param fault: why not, one sentence.
+    """
+
+    plan: PlanRecord | None
+    fault: str = ""
+
+
+def find_plan(session: Session, database: Path) -> ReportPlan | None:
+    """The plan of a session; ``None`` where it was measured without one.
+
+    :param database: beside which the dataset is.
+    """
+    if len(session.systems) != 1:
+        return None
+    try:
+        plan = record.of_session(database.parent / "dataset", session.labels, session.systems[0], session.started)
+    except BadInput as error:
+        return ReportPlan(None, str(error))
+    return ReportPlan(plan) if plan else None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All cases of one stack, fabric and group.
+
+    :param planned: how many of ``cases`` were planned; ``proven``: how many were proven in this session.
+    :param oldest: the day on which the case that was not measured for longest was last proven; ``None``: it never was.
+    :param never: how many were never proven.
+    """
+
+    planned: int
+    cases: int
+    proven: int
+    oldest: date | None
+    never: int
+
+
+def plan_cells(plan: PlanRecord, session: Session) -> dict[tuple[str, str, str], Cell]:
+    own = [case for case in session.cases if not case.uuid.endswith(PAIRED)]
+    proven = {
+        ListedCase(case.partition, str(case.entry.get("environ") or case.stack), case.name)
+        for case in own
+        if eligibility.is_proven(eligibility.facts_of(session, case))
+    }
+    found: dict[tuple[str, str, str], list[record.PlannedCase]] = {}
+    for one in plan.cases:
+        found.setdefault(one.cell, []).append(one)
+    return {cell: _cell(rows, proven, plan.day) for cell, rows in sorted(found.items())}
+
+
+def _cell(rows: Sequence[record.PlannedCase], proven: set[ListedCase], today: date) -> Cell:
+    days = [today if one.case in proven else one.proven for one in rows]
+    known = [day for day in days if day is not None]
+    return Cell(
+        sum(one.planned for one in rows),
+        len(rows),
+        sum(one.case in proven for one in rows),
+        min(known, default=None),
+        len(days) - len(known),
+    )
+
+
+#: A night starts to measure so much after its preflight has started, at most: its time, and what loading all tests takes.
+WITHIN = timedelta(minutes=LIMIT_MINUTES + 5)
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """Of one session.
+
+    :param session: the one in which its nodes were looked at; ``None`` where it cannot be read.
+    :param fault: why not, one sentence.
+    """
+
+    session: Session | None
+    fault: str = ""
+
+
+def find_preflight(session: Session, database: Path) -> Preflight | None:
+    """The preflight of a session; ``None`` where it had none.
+
+    One that other sessions followed, or another system's, is not its own. One that cannot be read may have been.
+    """
+    before = [(uuid, started) for uuid, started in session_starts(database).items() if started < session.started]
+    if not before or session.started - before[-1][1] > WITHIN:
+        return None
+    uuid = before[-1][0]
+    try:
+        found = read_session(database, uuid)
+    except BadInput as error:
+        return Preflight(
+            None, f"session {uuid[:8]}, which may be that in which the nodes were looked at, cannot be read: {error}"
+        )
+    return Preflight(found) if found.labels.get("run") == RUN and found.systems == session.systems else None
+
+
+#: Nothing was measured again.
+NOT_AGAIN = StoredAnswers()
+
+
+@dataclass(frozen=True)
+class View:
+    """One session with what stands beside it.
+
+    :param places: where the files of each case are.
+    :param stacks: names in the order that gives each its colour and marker.
+    :param built: stacks on this machine, by name.
+    :param published: curves of papers to put beside the measured ones.
+    :param again: what measuring again gave for cases that missed a reference.
+    :param preflight: the session in which the nodes were looked at before; ``None`` without one.
+    :param plan: by which the session was measured; ``None`` without one.
+    """
+
+    session: Session
+    places: Sequence[Place]
+    stacks: Sequence[str]
+    built: dict[str, Stack]
+    published: Sequence[Curve] = ()
+    again: StoredAnswers = NOT_AGAIN
+    preflight: Preflight | None = None
+    plan: ReportPlan | None = None
+    _numbers: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        session: Session,
+        base: Path,
+        stacks: Iterable[Stack] = (),
+        published: Sequence[Curve] = (),
+        again: StoredAnswers = NOT_AGAIN,
+        preflight: Preflight | None = None,
+        plan: ReportPlan | None = None,
+    ) -> View:
+        places = [place_of(session, case, base) for case in session.cases]
+        numbers = {case.uuid: number for number, case in enumerate(session.cases)}
+        built = {stack.name: stack for stack in stacks}
+        return cls(session, places, stack_names(session), built, published, again, preflight, plan, numbers)
+
+    def number(self, case: Case) -> int:
+        return self._numbers[case.uuid]
+
+    def place(self, case: Case) -> Place:
+        return self.places[self.number(case)]
+
+    def outcome(self, case: Case) -> Outcome:
+        return OUTCOMES[outcome_of(self.session, case)]
+
+    def style(self, stack: str) -> int:
+        return self.stacks.index(stack) % len(SYMBOLS) if stack in self.stacks else len(SYMBOLS) - 1
+
+
+# Sections: what each shows; ``None`` leaves it out of the page. ``templates/session.html`` says how they look.
+
+Content = Mapping[str, Any] | None
+
+
+def _summary(view: View) -> Content:
+    number, gates = counts(view.session), gate_counts(view.session)
+    shown = [name for name in OUTCOMES if number[name] or name in ("failed", "passed", "recorded")]
+    rows: dict[tuple[str, str], Counter[Outcome]] = {}
+    for case in counted(view.session):
+        if case.is_measurement:
+            rows.setdefault((case.stack, case.fabric), Counter())[view.outcome(case)] += 1
+    return {
+        "tiles": [(OUTCOMES[name], number[name]) for name in shown],
+        "gates": {"reached": gates[PASS], "missed": gates[FAIL], "without": gates[NO_REFERENCE]},
+        "columns": [one for one in OUTCOMES.values() if any(row[one] for row in rows.values())],
+        "rows": sorted(rows.items(), key=lambda row: row[0]),
+    }
+
+
+def _preflight(view: View) -> Content:
+    """Odd nodes of each partition: what was found and expected, why, how to put it right; nothing without a preflight."""
+    if view.preflight is None:
+        return None
+    looked = view.preflight.session
+    parts = [_preflight_part(case) for case in looked.cases] if looked else []
+    return {"fault": view.preflight.fault, "uuid": looked.uuid if looked else "", "parts": parts}
+
+
+def _preflight_part(case: Case) -> dict[str, Any]:
+    """What is said of a partition; what is in no row of the table is a sentence, as nodes that were silent."""
+    proof = case.proof
+    try:
+        odd_nodes = node_judgement.read(case.entry.get("odd_nodes") or [])
+    except ValueError:
+        odd_nodes = []
+    rows, shown = node_judgement.group(odd_nodes), set(node_judgement.texts(odd_nodes))
+    looked_at = case.result != "skip" and proof is not None
+    return {
+        "partition": case.partition,
+        "nodes": len(proof.kernel) if proof else 0,
+        "failed": not (case.result == "pass" and case.evidence == "proven"),
+        "rows": [
+            ("note" if odd.note else "✕ odd", odd.what(instances), odd.found(), odd.wanted, odd.why, odd.fix)
+            for odd, instances in rows
+        ],
+        "sentences": [text for text in proof.sentences if text not in shown]
+        if looked_at and proof
+        else [first_line(case.reason)],
+        "notes": [text for text in proof.notes if text not in shown] if proof else [],
+    }
+
+
+def _failures(view: View) -> Content:
+    stopped = [case for case in view.session.cases if view.outcome(case) is OUTCOMES["interrupted"]]
+    reasons = [(OUTCOMES["interrupted"], interrupted(view.session), stopped)] if stopped else []
+    reasons += [(OUTCOMES["skipped"], reason, cases) for reason, cases in skip_reasons(view.session)]
+    retried = [case for case in view.session.cases if case.uuid in view.session.superseded]
+    return {
+        "failures": [(case, sentences(case)) for case in failures(view.session)],
+        "reasons": [*reasons, *((OUTCOMES["retried"], " ".join(sentences(case)), [case]) for case in retried)],
+    }
+
+
+def _again(view: View) -> Content:
+    """Both measurements of each case that missed a reference; nothing where no session did, or may have."""
+    if view.again == NOT_AGAIN:
+        return None
+    cases = {case.uuid: case for case in view.session.cases}
+    return {
+        "unreadable": view.again.unreadable,
+        "excused": sum(answer.excused for answer in view.again.answers),
+        "answers": [(cases[answer.uuid], answer) for answer in view.again.answers],
+    }
+
+
+def _plan(view: View) -> Content:
+    """A row for each stack and fabric, a column for each group; nothing where the session was measured without a plan."""
+    if view.plan is None or view.plan.plan is None:
+        return None if view.plan is None else {"fault": view.plan.fault}
+    found = plan_cells(view.plan.plan, view.session)
+    groups = sorted({group for _, _, group in found})
+    places = sorted({(stack, fabric) for stack, fabric, _ in found})
+    return {
+        "fault": "",
+        "plan": view.plan.plan,
+        "minutes": view.session.seconds / 60,
+        "groups": groups,
+        "rows": [(stack, fabric, [found.get((stack, fabric, group)) for group in groups]) for stack, fabric in places],
+    }
+
+
+def _figures(view: View) -> Content:
+    table = key_figures(view.session)
+    columns = [figure for figure in KEY_FIGURES if any(figure in row for row in table.values())]
+    heads = []
+    for figure in columns:
+        sample = next(row[figure].sample for row in table.values() if figure in row)
+        size = "" if sample.message_bytes is None else f", {size_text(sample.message_bytes)}"
+        heads.append(f"{figure.title}{size} [{unit_text(sample.unit)}]")
+    return {"heads": heads, "rows": [(condition, [row.get(figure) for figure in columns]) for condition, row in table.items()]}
+
+
+def _over_nodes(view: View) -> Content:
+    charts = node_charts(view.session)
+    return {"charts": [(chart, figures.over_nodes(chart, view.stacks)) for chart in charts]} if charts else None
+
+
+def _cascade(view: View) -> Content:
+    """A sentence for each question and its drawing for each fabric; nothing where nothing was measured below MPI."""
+    fabrics = [
+        {
+            "cascade": one,
+            "sentences": [cascade_judgement.sentence(one, answer) for answer in one.answers],
+            "figures": figures.levels_of(one),
+        }
+        for one in levels.find(view.session)
+    ]
+    return {"fabrics": fabrics} if fabrics else None
+
+
+#: References listed at once; more are folded away.
+OPEN_ROWS = 40
+
+
+def _gates(view: View) -> Content:
+    """Comparisons with references: missed ones first, then reached, then those that could not be judged."""
+    groups: dict[str, list[tuple[Case, ReferenceCheck]]] = {FAIL: [], PASS: [], NO_REFERENCE: []}
+    for case, gate in reference_checks(view.session):
+        groups[gate.outcome].append((case, gate))
+    titles = {FAIL: "✕ missed", PASS: "✓ reached", NO_REFERENCE: "○ without reference: recorded, not judged"}
+    unfolded = {FAIL: True, PASS: len(groups[PASS]) <= OPEN_ROWS, NO_REFERENCE: False}
+    return {"groups": [(titles[name], rows, unfolded[name]) for name, rows in groups.items() if rows]}
+
+
+def _guidelines(view: View) -> Content:
+    """Violated guidelines of each condition, and what could not be decided; nothing where none was measured."""
+    if not guideline_judgement.has_guidelines(view.session):
+        return None
+    systems = view.session.systems
+    if len(systems) != 1:
+        return {"refusal": f"Not judged: the session has cases on {len(systems)} systems, and one policy judges."}
+    try:
+        policy = verdict_policy.load(systems[0])
+        found = guideline_judgement.judge(view.session, policy)
+    except BadInput as error:
+        return {"refusal": f"Not judged: {error}"}
+
+    def cells(rows: Iterable[Ratio]) -> list[tuple[Any, ...]]:
+        return [
+            (
+                *(guidelines.call_of(row.guideline), guidelines.mockup_of(row.guideline, row.message_bytes)),
+                *(size_text(row.message_bytes), guidelines.times_of(row)),
+                *(format_number(row.call_us), format_number(row.mockup_us), row.repeats),
+            )
+            for row in rows
+        ]
+
+    return {
+        "refusal": "",
+        "headline": guidelines.headline(found, policy),
+        "refused": policy.guidelines_refuse,
+        "minimum_repeats": policy.minimum_repeats,
+        "conditions": [
+            {
+                "condition": condition,
+                "counts": of_condition.counts,
+                "violations": [guidelines.sentence(rows) for rows in guidelines.by_guideline(of_condition.violations)],
+                "violated": cells(row for rows in guidelines.by_guideline(of_condition.violations) for row in rows),
+                "inconclusive": cells(row for row in of_condition.rows if row.outcome == guideline_judgement.INCONCLUSIVE),
+            }
+            for condition, of_condition in found.by_condition().items()
+        ],
+        "notes": found.notes,
+    }
+
+
+def _published_figures(view: View) -> Content:
+    """Measured curves beside published ones, size by size; nothing where the site chose no published data."""
+    if not view.published:
+        return None
+    pairs = [(curve, found) for curve in view.published if (found := published_curves.beside(view.session, curve))]
+    shown = [curve for curve, _ in pairs]
+    comparisons = []
+    for curve, found in pairs:
+        unit = unit_text(QUANTITIES[curve.quantity].unit)
+        named = f" ({unit})" if unit else ""
+        head = ["size", f"published{named}"]
+        for one in found:
+            where = ", ".join(filter(None, (one.case.stack, one.case.partition, one.case.pinning, one.variant)))
+            head += [f"{where}{named}", "ratio"]
+        comparisons.append({"curve": curve, "found": found, "head": head})
+    alone = [curve for curve in view.published if curve not in shown]
+    return {"comparisons": comparisons, "alone": alone, "quantities": QUANTITIES}
+
+
+def _evidence(view: View) -> Content:
+    """One row per case that ran: where its ranks were, which library, which devices, which transport."""
+    ran = (case for case in view.session.cases if case.is_measurement and view.outcome(case) is not OUTCOMES["skipped"])
+    return {"cases": list(ran)}
+
+
+def _stacks(view: View) -> Content:
+    """What each stack is made of, as its cases and its metadata file say."""
+    rows, facts = [], {}
+    for name in sorted({case.stack for case in view.session.cases if case.condition.get("stack")}):
+        cases = [case for case in view.session.cases if case.stack == name and case.condition]
+        condition, built = cases[0].condition, view.built.get(name)
+        if built_as := condition.get("built"):
+            facts[name] = built_as
+        hashes = sorted({str(case.condition.get("lock_hash", "")) for case in cases})
+        device = str(condition.get("stack_device") or (built.device if built else ""))
+        rows.append(
+            {
+                "name": name,
+                "mpi": " ".join(str(condition.get(key) or "") for key in ("mpi", "mpi_version")),
+                "origin": str(condition.get("origin") or ""),
+                "abi": f"{condition.get('abi') or ''} {device}".strip(),
+                "proof": next((case.proof for case in cases if case.proof and case.proof.library), None),
+                "hashes": hashes,
+                "built": built,
+                "same": built is not None and hashes == [built.lock_hash],
+            }
+        )
+    pairs = [
+        (first, second, list(consistency.things(facts[first], facts[second]).values()))
+        for first, second in combinations(facts, 2)
+    ]
+    return {"rows": rows, "pairs": sorted(pairs, key=lambda pair: len(pair[2]))}
+
+
+def _words(_: View) -> Content:
+    return {
+        "directions": {way: [one.name for one in QUANTITIES.values() if one.direction == way] for way in ("lower", "higher")}
+    }
+
+
+#: In the order of the page: id, heading, name in the navigation, and what it shows. Only the drawings need a script.
+SECTIONS: tuple[tuple[str, str, str, Callable[[View], Content]], ...] = (
+    ("summary", "", "", _summary),
+    ("preflight", "Preflight of the nodes", "Preflight", _preflight),
+    ("failures", "Failures", "Failures", _failures),
+    ("again", "Measured again", "Again", _again),
+    ("plan", "Planned tonight, and last measured", "Plan", _plan),
+    ("figures", "Key figures", "Key figures", _figures),
+    ("curves", "Curves", "Curves", lambda view: {}),
+    ("heat", "Pinning and processes per node", "Pinning", lambda view: {}),
+    ("over_nodes", "Over the number of nodes", "Nodes", _over_nodes),
+    ("cascade", "Where bandwidth and latency are lost", "Cascade", _cascade),
+    ("gates", "Comparisons with references", "References", _gates),
+    ("guidelines", "Performance guidelines", "Guidelines", _guidelines),
+    ("published", "Comparison with published figures", "Published", _published_figures),
+    ("evidence", "Evidence", "Evidence", _evidence),
+    ("stacks", "Stacks", "Stacks", _stacks),
+    ("words", "Glossary", "Glossary", _words),
+)
+TEMPLATES.filters.update(
+    bytes=bytes_text,
+    library_line=library_line,
+    placement_text=placement_text,
+    traffic_text=traffic_text,
+    transport_line=transport_line,
+    sentences=sentences,
+    job_facts=_job_facts,
+    proof_facts=_proof_facts,
+    rank_rows=_rank_rows,
+    device_rows=_device_rows,
+    condition_facts=_condition_facts,
+    environment=_environment,
+    flat=_flat,
+)
+
+
+def _facts(session: Session) -> list[tuple[str, str]]:
+    info = session.info
+    versions = {case.stack: case.condition["mpi_version"] for case in session.cases if case.condition.get("mpi_version")}
+    stacks = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    return [
+        ("session", session.uuid),
+        ("started", f"{session.started:%Y-%m-%d %H:%M:%S} UTC, took {session.seconds:.0f} s"),
+        ("on", f"{info.get('hostname', '')}, as {info.get('user', 'unknown user')}"),
+        ("with", f"ReFrame {info.get('version', '')}, {stacks}"),
+        ("command", str(info.get("cmdline", ""))),
+    ]
+
+
+def render(
+    session: Session,
+    base: Path,
+    stacks: Iterable[Stack] = (),
+    published: Sequence[Curve] = (),
+    again: StoredAnswers = NOT_AGAIN,
+    preflight: Preflight | None = None,
+    plan: ReportPlan | None = None,
+    withdrawn: str = "",
+) -> str:
+    """The page as text.
+
+    :param base: folder the page will be in; links to job directories are relative to it.
+    :param stacks: metadata of the stacks on this machine, for the table of what they are made of.
+    :param published: curves of papers to draw beside the measured ones.
+    :param again: what measuring again gave for cases that missed a reference.
+    :param preflight: the session in which the nodes were looked at before.
+    :param plan: by which it was measured.
+    :param withdrawn: who withdrew it, and why; empty where nobody did.
+    """
+    view = View.of(session, base, stacks, published, again, preflight, plan)
+    systems, label = ", ".join(session.systems), label_of(session)
+    curves_of = curves(session)
+    shown = [(name, title, link, content) for name, title, link, make in SECTIONS if (content := make(view)) is not None]
+    return render_page(
+        "session.html",
+        script=True,
+        title=f"{systems}: {label}, {session.started:%Y-%m-%d}",
+        systems=systems or "no system",
+        label=label,
+        failed=counts(session)["failed"] or again.unreadable or withdrawn,
+        verdict=f"{withdrawn}. {verdict_line(session)}" if withdrawn else verdict_line(session),
+        facts=_facts(session),
+        view=view,
+        sections=shown,
+        index=index(session, curves_of, published),
+        curve_rows=list(curves_of.values()),
+        listed=MAX_RANKS,
+    )
+
+
+def write_report(
+    session: Session,
+    out_path: str | Path,
+    stacks: Iterable[Stack] = (),
+    published: Sequence[Curve] = (),
+    again: StoredAnswers = NOT_AGAIN,
+    preflight: Preflight | None = None,
+    plan: ReportPlan | None = None,
+    withdrawn: str = "",
+) -> Path:
+    """Write the page, whole or not at all, and return its path.
+
+    :raises BadInput: the folder cannot be written.
+    """
+    out_path = Path(out_path)
+    try:
+        whole_file.write_text(out_path, render(session, out_path.parent, stacks, published, again, preflight, plan, withdrawn))
+    except OSError as err:
+        raise BadInput(f"cannot write {out_path}: {err.strerror}.") from None
+    return out_path
+
+
+def write(db: str | Path, session: str | None, out: str | Path | None = None, published: Sequence[str] = ()) -> list[str]:
+    """Write report and Markdown summary of one session and return lines for the terminal.
+
+    :param session: session id or a unique beginning of it; the newest if ``None`` or ``latest``.
+    :param out: the one HTML file to write; by default two in the database's folder: ``reports/<session>.html``, which no other
+        session replaces, and ``report.html``, the report that was written last.
+    :param published: ``FABRIC=SYSTEM/FABRIC`` each: published data to put a fabric beside (:mod:`curves`).
+    :raises BadInput: no such database, session or published data, or a damaged one.
+    """
+    read = read_session(db, None if session in (None, "latest") else session)
+    folder = Path(db).parent
+    pages = [Path(out)] if out else [folder / "reports" / f"{read.uuid}.html", folder / "report.html"]
+    stacks, _ = metadata.discover()
+    curves = published_curves.choose(read, published)
+    again, looked = references.stored(read, Path(db)), find_preflight(read, Path(db))
+    plan = find_plan(read, Path(db))
+    gone = withdrawals.find(folder / "dataset").get(read.uuid)
+    withdrawn = f"WITHDRAWN: {gone}" if gone else ""
+    for path in pages:
+        write_report(read, path, stacks, curves, again, looked, plan, withdrawn)
+        write_markdown(read, path.with_suffix(".md"), [*again.unreadable, *filter(None, [withdrawn])])
+    return [
+        *summary_lines(read),
+        *filter(None, [withdrawn]),
+        *again.unreadable,
+        *published_curves.lines(read, curves),
+        *(f"report: {path}" for path in pages),
+    ]

@@ -1,1 +1,0 @@
-"""The report of a session as one HTML file."""

@@ -1,1 +1,0 @@
-"""Pages of nodes: what the maps of pairs measured of each, night by night."""

@@ -1,1 +1,0 @@
-"""Pages and tables of acceptances and comparisons."""
