@@ -8,8 +8,7 @@ from ...vocabulary import NotMeasured
 from .. import traffic
 from ..benchmark import SIZELESS, Benchmark
 from ..options import ALIKE, NAMED, PRINTED, SuiteOption
-from . import columns, facts
-from .rows import FULL, OVERLAP, STARTUP, WINDOW
+from .rows import FULL, FULL_OVERLAP, OVERLAP, RIGHT_RANGE_SINCE, STARTUP, SYNCS, WINDOW, WINDOWS
 
 #: Synchronisations of osu_put_bibw, which knows no passive target (its help text, 7.5).
 ACTIVE_TARGET = ("pscw", "fence")
@@ -41,13 +40,13 @@ def _sync(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
 def _percentiles(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
     if row.name in _NO_PERCENTILES:
         return None
-    # Fan-in and fan-out print a bandwidth under the title of a latency (:mod:`columns`).
+    # Fan-in and fan-out print a bandwidth under the title of a latency (:mod:`output`).
     kind = "bandwidth_p{}_mb_per_s" if "bandwidth_mb_per_s" in row.quantities else "latency_p{}_us"
     return replace(row, quantities=(*row.quantities, *(kind.format(percent) for percent in PERCENTILES)))
 
 
 def _full(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
-    return replace(row, quantities=columns.FULL_OVERLAP) if row.quantities == OVERLAP else None
+    return replace(row, quantities=FULL_OVERLAP) if row.quantities == OVERLAP else None
 
 
 def _validation(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
@@ -78,7 +77,7 @@ OPTIONS = (
         "how the window of one-sided communication is made (-w)",
         "create",
         _ONE_SIDED,
-        tuple(facts.WINDOWS.values()),
+        tuple(WINDOWS.values()),
         apart=PRINTED,
         change=_window,
     ),
@@ -87,7 +86,7 @@ OPTIONS = (
         "how an access to a window is completed (-s)",
         "flush",
         _ONE_SIDED,
-        tuple(facts.SYNCS.values()),
+        tuple(SYNCS.values()),
         apart=PRINTED,
         change=_sync,
     ),
@@ -108,7 +107,7 @@ OPTIONS = (
         "off",
         ("nonblocking_osu", "neighbourhood_osu"),
         ("off", "on"),
-        since=columns.RIGHT_RANGE_SINCE,
+        since=RIGHT_RANGE_SINCE,
         apart=ALIKE,
         words=lambda value: FULL,
         change=_full,
