@@ -6,7 +6,6 @@ SHARED = (
     "benchmark",
     "catalogue",
     "cross_check",
-    "fixed_text",
     "instrument_table",
     "model",
     "node_memory",
