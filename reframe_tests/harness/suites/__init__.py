@@ -6,7 +6,6 @@ SHARED = (
     "benchmark",
     "catalogue",
     "cross_check",
-    "fixed_text",
     "model",
     "node_memory",
     "options",

@@ -1,6 +1,6 @@
-"""Strict reader of the NAS Parallel Benchmarks for MPI, 3.3 and 3.4: every line is one they print, and the verification passed.
+"""Reader of the NAS Parallel Benchmarks for MPI, 3.3 and 3.4: the title and the block that all print alike at their end.
 
-Formats: ``common/print_results.f`` (3.3), ``.f90`` (3.4), ``common/c_print_results.c`` (IS), and each program's own lines.
+Formats: ``common/print_results.f`` (3.3), ``.f90`` (3.4), ``common/c_print_results.c`` (IS).
 """
 
 from __future__ import annotations
@@ -8,10 +8,35 @@ from __future__ import annotations
 import re
 
 from ..records import OutputError, Record
-from . import operations, printed, rows, volume
+from . import operations, rows, volume
 
-TITLE = re.compile(rf"^[ \t]*NAS Parallel Benchmarks 3\.[34] -- ({'|'.join(rows.RANKS)}) Benchmark[ \t\r]*$", re.M)
+TITLE = re.compile(
+    rf"^[ \t]*NAS Parallel Benchmarks (?P<release>3\.[34]) -- (?P<name>{'|'.join(rows.RANKS)}) Benchmark[ \t\r]*$", re.M
+)
 _BEFORE = re.compile(r"[ \t\r\n]*")
+_NUMBER, _WHOLE = r"[0-9]+\.[0-9]+", "[0-9]+"
+#: The block at the end, line by line. 3.3 says how many ranks it was built for, 3.4 how many took part.
+_BLOCK = re.compile(
+    rf"^[ \t]*(?P<name>{'|'.join(rows.RANKS)}) Benchmark Completed\.?[ \t\r]*\n"
+    + "".join(
+        rf"(?:[ \t]*{label}[ \t]*=[ \t]*{shape}[ \t\r]*\n){'?' if 'procs' in label else ''}"
+        for label, shape in (
+            ("Class", r"(?P<problem>\S+)"),
+            ("Size", r"[^\n]*\S"),
+            ("Iterations", f"(?P<iterations>{_WHOLE})"),
+            ("Time in seconds", f"(?P<seconds>{_NUMBER})"),
+            ("Total processes", f"(?P<total>{_WHOLE})"),
+            ("Compiled procs", f"(?P<compiled>{_WHOLE})"),
+            ("Active procs", f"(?P<active>{_WHOLE})"),
+            ("Mop/s total", f"(?P<mops>{_NUMBER})"),
+            ("Mop/s/process", f"(?P<each>{_NUMBER})"),
+            ("Operation type", r"[^\n]*\S"),
+            ("Verification", r"(?P<verification>\S+)"),
+            ("Version", r"(?P<version>\S+)"),
+        )
+    ),
+    re.M,
+)
 #: Each program says so in its own words before the block says ``UNSUCCESSFUL``.
 _FAILED = re.compile(
     r"^.*(?:UNSUCCESSFUL|(?i:verification failed)|FAILURE:|(?i:verification *not performed|no verification performed)"
@@ -34,20 +59,19 @@ def parse(text: str, source: str) -> list[Record]:
     title = TITLE.search(text)
     if not title or not _BEFORE.fullmatch(text[: title.start()]):
         raise OutputError(f"{source}: before the title of a NAS Parallel Benchmark stands something else; keep it out.")
-    name = title[1]
+    name = title["name"]
     if failed := _FAILED.search(text):
         raise _wrong(source, text, failed, f"the verification of {name} failed or was not made; its result is wrong")
     if refused := _REFUSED.search(text):
         raise _wrong(source, text, refused, f"{name} did not run")
-    wanted = printed.TEXTS[name]
-    found = wanted.pattern.fullmatch(text[title.start() :])
-    if not found:
-        number, line = wanted.find_fault(text[title.start() :])
-        number += text.count("\n", 0, title.start()) + 1
-        shown = "".join(ch if ch.isprintable() else "?" for ch in line[:60])
-        said = f"'{shown}' is not a line of it" if line else "a line is missing, repeated or out of order"
-        raise OutputError(f"{source}, line {number}: the output of {name} is damaged: {said}; run the benchmark again.")
-    return [_record(source, name, found)]
+    blocks = list(_BLOCK.finditer(text))
+    if len(blocks) != 1 or text.count("Benchmark Completed") != 1 or len(TITLE.findall(text)) != 1 or blocks[0]["name"] != name:
+        raise OutputError(f"{source}: the block at the end of {name} is cut, damaged, missing or there twice; run it again.")
+    # The size of the problem names the class, too, where it is printed above.
+    classes = set(re.findall(r"\(class (\w)\)", text)) | {blocks[0]["problem"]}
+    if len(classes) > 1 or not blocks[0]["version"].startswith(title["release"]):
+        raise OutputError(f"{source}: the head and the end of {name} are of different runs; outputs are mixed up.")
+    return [_record(source, name, blocks[0])]
 
 
 def _record(source: str, name: str, found: re.Match[str]) -> Record:
@@ -56,9 +80,6 @@ def _record(source: str, name: str, found: re.Match[str]) -> Record:
         raise OutputError(f"{source}: the verification of {name} is '{found['verification']}' and not SUCCESSFUL.")
     if problem not in rows.CLASSES:
         raise OutputError(f"{source}: {name} is of class {problem[:9]}; there are {', '.join(rows.CLASSES)}.")
-    said = re.search(r"\(class (\w)\)", found["size"])
-    if not found["version"].startswith(found["release"]) or (said and said[1] != problem):
-        raise OutputError(f"{source}: the head and the end of {name} are of different runs; outputs are mixed up.")
     taking_part = found["active"] or found["compiled"]
     if not taking_part or (found["active"] and found["compiled"]) or int(taking_part) != total:
         what = "took part" if found["active"] else "is what it was built for"

@@ -3,7 +3,7 @@
 import re
 
 from ..model import BenchmarkPackage, Programs, Suite
-from . import arguments, offered, options, output, plans, rows
+from . import options, output, rows
 
 SUITE = Suite(
     name=rows.NAME,
@@ -14,9 +14,9 @@ SUITE = Suite(
     piece=output.PIECE,
     said=output.said,
     rows=rows.ROWS,
-    groups=plans.GROUPS,
-    arguments=arguments.arguments,
-    sizes=arguments.sizes,
+    groups=rows.GROUPS,
+    arguments=rows.arguments,
+    sizes=rows.sizes,
     same_repetitions=True,
     # util/osu_util_options.h. One of some eighty programs is started after a build, because all are made by one build on one
     # library, and the package's install-time tests ran others.
@@ -32,6 +32,6 @@ SUITE = Suite(
         refusal=r"Please run this benchmark on more than 1 node|after (?:finalizing MPICH|MPI_FINALIZE was invoked)",
     ),
     spack=BenchmarkPackage("osu-micro-benchmarks", "libexec", "osu_*"),
-    offer=offered.OFFER,
+    offer=rows.OFFER,
     options=options.OPTIONS,
 )

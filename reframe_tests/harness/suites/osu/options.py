@@ -9,8 +9,7 @@ from ...vocabulary import NotMeasured
 from .. import traffic
 from ..benchmark import SIZELESS, Benchmark
 from ..options import ALIKE, PRINTED, SuiteOption
-from . import columns, facts
-from .rows import FULL, OVERLAP, WINDOW
+from .rows import FULL, FULL_OVERLAP, OVERLAP, RIGHT_RANGE_SINCE, SYNCS, WINDOW, WINDOWS
 
 #: Synchronisations of osu_put_bibw, which knows no passive target (its help text, 7.5).
 ACTIVE_TARGET = ("pscw", "fence")
@@ -42,13 +41,13 @@ def _sync(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
 def _percentiles(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
     if row.name in _NO_PERCENTILES:
         return None
-    # Fan-in and fan-out print a bandwidth under the title of a latency (:mod:`columns`).
+    # Fan-in and fan-out print a bandwidth under the title of a latency (:mod:`output`).
     kind = "bandwidth_p{}_mb_per_s" if "bandwidth_mb_per_s" in row.quantities else "latency_p{}_us"
     return replace(row, quantities=(*row.quantities, *(kind.format(percent) for percent in PERCENTILES)))
 
 
 def _full(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
-    return replace(row, quantities=columns.FULL_OVERLAP) if row.quantities == OVERLAP else None
+    return replace(row, quantities=FULL_OVERLAP) if row.quantities == OVERLAP else None
 
 
 def _validation(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
@@ -84,8 +83,8 @@ def _option(name: str, groups: tuple[str, ...], values: tuple[str, ...] = (), **
 
 OPTIONS = (
     # -w and -s: how the window of one-sided communication is made, and how an access to it is completed.
-    _option("window", _ONE_SIDED, tuple(facts.WINDOWS.values()), default="create", apart=PRINTED, change=_window),
-    _option("sync", _ONE_SIDED, tuple(facts.SYNCS.values()), default="flush", apart=PRINTED, change=_sync),
+    _option("window", _ONE_SIDED, tuple(WINDOWS.values()), default="create", apart=PRINTED, change=_window),
+    _option("sync", _ONE_SIDED, tuple(SYNCS.values()), default="flush", apart=PRINTED, change=_sync),
     _option(
         "percentiles",
         (*_PAIRS, "congestion_osu", *_COLLECTIVES),
@@ -100,7 +99,7 @@ OPTIONS = (
         "full",
         ("nonblocking_osu", "neighbourhood_osu"),
         _OFF_ON,
-        since=columns.RIGHT_RANGE_SINCE,
+        since=RIGHT_RANGE_SINCE,
         apart=ALIKE,
         words=lambda value: FULL,
         change=_full,

@@ -72,9 +72,9 @@ def test_published_rows_have_the_catalogues_names() -> None:
             assert list(dict.fromkeys(value["benchmark"] for value in published)) == named
 
 
-def test_what_stands_before_belongs_to_the_mpi() -> None:
-    assert reader.parse("Submitted batch job 17\n" + TEXT) == reader.parse(TEXT)
-    assert "not a line of it" in refusal("Something else\n" + TEXT)
+def test_lines_of_others_change_nothing() -> None:
+    assert reader.parse("Submitted batch job 17\n" + TEXT) == reader.parse("Something else\n" + TEXT) == reader.parse(TEXT)
+    assert "no line of hpcc's summary" in refusal(TEXT.replace("LANG=C\n", "LANG=C\nSomething else\n"))
 
 
 def test_without_its_input_file_it_is_refused() -> None:
@@ -114,10 +114,8 @@ FAILURES = {
     ("PTRANS_GBs=0.0290253\n", ""): "lacks PTRANS_GBs",
     ("PTRANS_GBs=0.0290253\n", "PTRANS_GBs=0.0290253\nPTRANS_GBs=0.03\n"): "there twice",
     ("LANG=C\n", "LANG=C\nHPL_Speed=1\n"): "'HPL_Speed=1' is no line of hpcc's summary",
-    ("End of PTRANS section.", "End of PTRANS secton."): "a line stands between two sections",
+    ("End of PTRANS section.", "End of PTRANS secton."): "section PTRANS of hpcc is missing",
     ("End of Summary section.\n", ""): "without its summary",
-    ("Gflop/s:     0.101\n", ""): "section MPIFFT of hpcc's output is damaged: a line is missing",
-    ("Vector size:                32768", "Vector size:                327b8"): "'Vector size: 327b8' is not a line of it",
 }
 
 
