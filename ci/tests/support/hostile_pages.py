@@ -28,7 +28,9 @@ def hostile_report(folder: Path) -> str:
     plan.update(names)
     plan["condition"].update({**names, **dict.fromkeys(("mpi", "origin", "abi", "stack_device", "lock_hash"), HOSTILE)})
     plan["proof"].update(dict.fromkeys(("library", "library_version", "transport"), HOSTILE))
-    plan["proof"]["devices"] = [{"node": HOSTILE, "device": HOSTILE, "tx_bytes": 1, "rx_bytes": 1}]
+    plan["proof"]["devices"] = [
+        {"launch": HOSTILE, "repeat": 1, "node": HOSTILE, "device": HOSTILE, "tx_bytes": 1, "rx_bytes": 1}
+    ]
     plan["gates"] = [synthetic.gate(HOSTILE, 1.0, 9.0, HOSTILE)]
     other = {**plan, "gates": []}
     session = session_of(other, plan, plan, cmdline=HOSTILE, run=HOSTILE)

@@ -127,7 +127,7 @@ def test_a_partial_session_is_not_complete_unless_that_is_asked_for(tmp_path: Pa
 
 def test_a_modes_own_options_make_no_session_of_its_label_partial() -> None:
     """ReFrame forgets ``-p`` beside ``--mode``, so that the mode's options are given one by one."""
-    line = "reframe -c reframe_tests -r -t smoke -S depth=smoke -p a-spack"
+    line = "reframe -c reframe_tests -r -t smoke -S level=smoke -p a-spack"
     file = expected_file.parse("runs: {smoke: {options: [-p a-spack]}}", "expected.yaml")
     assert file.narrowing(line, "smoke") == ()
     assert expected_file.ExpectedFile().narrowing(line, "smoke") == ("--prgenv=a-spack",)
@@ -136,7 +136,7 @@ def test_a_modes_own_options_make_no_session_of_its_label_partial() -> None:
 
 
 def test_what_a_night_has_time_for_is_a_whole_night_and_no_whole_acceptance() -> None:
-    line = "reframe -c reframe_tests -r -t production -S depth=acceptance"
+    line = "reframe -c reframe_tests -r -t production -S level=acceptance"
     file = expected_file.ExpectedFile()
     assert (file.narrowing(line, "nightly"), file.narrowing(line, "acceptance")) == ((), ("--tag=production",))
 
@@ -229,7 +229,7 @@ def test_the_command_tells_and_exits(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("reframe --nocolor -c reframe_tests -r --mode=nightly --session-extras run=nightly", ()),
         ("reframe -c /opt/mpibench/reframe_tests -r --report-junit=results/nightly.xml --system=minicluster", ()),
         ("reframe -c reframe_tests -rn ImbPointToPoint", ("--name=ImbPointToPoint",)),
-        ("reframe -c reframe_tests -r -t production -S depth=nightly", ("--tag=production",)),
+        ("reframe -c reframe_tests -r -t production -S level=nightly", ("--tag=production",)),
         ("reframe -c reframe_tests -r -t maintenance", ()),
         ("reframe -c reframe_tests -r -t smoke", ("--tag=smoke",)),
         ("reframe -c reframe_tests -r -nImbPointToPoint -p '.*'", ("--name=ImbPointToPoint",)),
@@ -237,12 +237,12 @@ def test_the_command_tells_and_exits(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("reframe -c reframe_tests -r --system=minicluster:eth1g", ("--system=minicluster:eth1g",)),
         ("reframe -c reframe_tests/placement.py -r", ("--checkpath=reframe_tests/placement.py",)),
         ("reframe -c reframe_tests -c more.py -r", ()),
-        ("reframe -c reframe_tests -r -S depth=smoke -S valid_systems=a:b", ("--setvar=valid_systems=a:b",)),
+        ("reframe -c reframe_tests -r -S level=smoke -S valid_systems=a:b", ("--setvar=valid_systems=a:b",)),
         ("reframe -c reframe_tests -r --cpu-only --restore-session=x", ("--cpu-only", "--restore-session=x")),
         ("reframe -c reframe_tests -r --exec-policy=serial --timestamp --max-retries=1", ()),
         ("reframe -c reframe_tests -r --skip-performance-check", ("--skip-performance-check",)),
         ("reframe -c reframe_tests -r --skip-san", ("--skip-sanity-check",)),
-        ("reframe -c reframe_tests -r -S rival=x -S paired_stack=x -S depth=smoke -S level=smoke", ()),
+        ("reframe -c reframe_tests -r -S paired_stack=x -S level=smoke", ()),
         ("reframe -c reframe_tests -r --disable-hook=set_metrics", ("--disable-hook=set_metrics",)),
         ("reframe -c reframe_tests -r -S strict_check=no -S ImbThreads.repeats=5", ("--setvar=strict_check=no",)),
         ("reframe 'unfinished", ("reframe 'unfinished",)),

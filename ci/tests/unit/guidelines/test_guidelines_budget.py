@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import random
 import sys
 import types
@@ -57,7 +58,7 @@ class Instrument:
     """The instrument with calls that only take time, and what it printed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        kinds = types.SimpleNamespace(INT=None, DOUBLE=None, MAX=None)
+        kinds = types.SimpleNamespace(INT=None, DOUBLE=None, FLOAT=None, MAX=None)
         monkeypatch.setitem(sys.modules, "mpi4py", types.SimpleNamespace(MPI=kinds))
         spec = importlib.util.spec_from_file_location("instrument", catalogue.SUITES["guidelines"].script.path)
         assert spec and spec.loader
@@ -77,11 +78,12 @@ class Instrument:
             return tuple(program.Operation(lambda: clock.take(seconds[size]), lambda: iter(())) for _ in range(2))
 
         program.time, program.find = clock, find
+        pause_s = program.common.PAUSE_S
         names = [f"Call{number}-vs-larger" for number in range(guidelines)]
         sizes = ",".join(map(str, seconds))
         program.main(["--sizes", sizes, "--repetitions", "4000", "--budget-s", str(budget_s), *names], OneRank(clock))
-        rows = [line.split() for line in self._capsys.readouterr().out.splitlines() if not line.startswith("#")]
-        return clock.now - program.PAUSE_S, [int(row[2]) for row in rows]
+        rows = [json.loads(line) for line in self._capsys.readouterr().out.splitlines()[1:-1]]
+        return clock.now - pause_s, [row["repetitions"] for row in rows]
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ def test_the_repository_has_what_the_project_needs() -> None:
         "osu-micro-benchmarks",
         "parastationmpi",
         "perftest",
+        "py-msgspec",
         "py-plotly",
         "py-polars",
         "py-polars-runtime-32",
@@ -182,7 +183,7 @@ def test_the_projects_recipe_asks_for_what_the_project_declares() -> None:
     declared = requirements(document[document.index("dependencies = [") : document.index("[project.optional")])
     asked = {words[0] for words, _ in recipe.of("depends_on")}
     bounds = {spec.split("@")[0].removeprefix("py-"): re.split("[: ]", spec.split("@")[1])[0] for spec in asked if "@" in spec}
-    assert len(declared) == 10
+    assert len(declared) == 11
     assert {name: bounds.get(name) for name in declared} == declared
     assert recipe.of("version")[0][0] == (re.search(r'(?m)^fallback_version = "([0-9.]+)\.dev0"', document)[1],)  # type: ignore[index]
     built_with = requirements(re.sub(r'"(.+?)"[],]', r'\n    "\1",', document[: document.index("build-backend")]))
@@ -206,7 +207,7 @@ def test_the_projects_settings_stand_behind_a_centres_own() -> None:
 def test_what_is_pinned_by_pip_is_the_same_file_in_a_recipe() -> None:
     """One checksum for one file, whoever fetches it."""
     locked = (metadata.ROOT / "requirements.lock").read_text()
-    for name in ("py-plotly", "py-polars", "py-polars-runtime-32", "py-tabulate", "reframe"):
+    for name in ("py-msgspec", "py-plotly", "py-polars", "py-polars-runtime-32", "py-tabulate", "reframe"):
         pinned = {"reframe": "reframe-hpc"}.get(name, name.removeprefix("py-"))
         for (version,), named in RECIPES[name].of("version"):
             entry = re.search(rf"(?m)^{pinned}=={re.escape(version)}(?s:.*?)^    # via", locked)

@@ -22,6 +22,7 @@ NEEDED = (
     "py-rich@13:",
     "py-scipy@1.15:",
     "py-prometheus-client@0.20:",
+    "py-msgspec@0.19:",
 )
 
 
