@@ -16,7 +16,7 @@ from spack_recorder import RECIPES, REPO
 
 #: Where sources may come from: the projects themselves.
 UPSTREAM = re.compile(
-    r"https://(github\.com/(intel/mpi-benchmarks|ParaStation/psmpi|linux-rdma/perftest|netbench/GPCNET|plotly/plotly\.py)|mvapich\.cse\.ohio-state\.edu|"
+    r"https://(github\.com/(intel/mpi-benchmarks|ParaStation/psmpi|linux-rdma/perftest|netbench/GPCNET|plotly/plotly\.py|jcrist/msgspec)|mvapich\.cse\.ohio-state\.edu|"
     r"pola\.rs|reframe-hpc\.readthedocs\.io)([/.]|$)"
 )
 #: Packages without sources: a bundle, and what is installed from the checkout its recipe lies in.
