@@ -2,7 +2,7 @@
 
 import reframe as rfm
 
-from reframe_tests.harness.fabric_test import MaintenanceTest
+from reframe_tests.harness.cases.fabric_test import MaintenanceTest
 
 
 @rfm.simple_test

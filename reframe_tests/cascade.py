@@ -2,8 +2,8 @@
 
 import reframe as rfm
 
-from reframe_tests.harness.cascade.pair_test import PairTest
-from reframe_tests.harness.cascade.wire_map_test import WireMapTest
+from reframe_tests.harness.cases.cascade.pair_test import PairTest
+from reframe_tests.harness.cases.cascade.wire_map_test import WireMapTest
 
 
 @rfm.simple_test

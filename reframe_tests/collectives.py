@@ -2,8 +2,8 @@
 
 import reframe as rfm
 
-from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
-from reframe_tests.harness.sweep.sweep_test import AlgorithmTest
+from reframe_tests.harness.cases.fabric_test import FabricTest, MaintenanceTest
+from reframe_tests.harness.cases.sweep.sweep_test import AlgorithmTest
 
 
 @rfm.simple_test

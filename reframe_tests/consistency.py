@@ -3,7 +3,7 @@
 import reframe as rfm
 from reframe.core.builtins import parameter
 
-from reframe_tests.harness.fabric_test import FabricTest
+from reframe_tests.harness.cases.fabric_test import FabricTest
 
 
 @rfm.simple_test

@@ -2,8 +2,8 @@
 
 import reframe as rfm
 
-from reframe_tests.harness.memory.memory_test import MemoryTest
-from reframe_tests.harness.sharing.sharing_test import SharingTest
+from reframe_tests.harness.cases.memory.memory_test import MemoryTest
+from reframe_tests.harness.cases.sharing.sharing_test import SharingTest
 
 
 @rfm.simple_test

@@ -2,8 +2,8 @@
 
 import reframe as rfm
 
-from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
-from reframe_tests.harness.pair_map.map_test import MapTest, TurnTest
+from reframe_tests.harness.cases.fabric_test import FabricTest, MaintenanceTest
+from reframe_tests.harness.cases.pair_map.map_test import MapTest, TurnTest
 
 
 @rfm.simple_test

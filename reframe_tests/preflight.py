@@ -2,7 +2,7 @@
 
 import reframe as rfm
 
-from reframe_tests.harness.preflight.node_test import NodeTest
+from reframe_tests.harness.cases.preflight.node_test import NodeTest
 
 
 @rfm.simple_test

@@ -2,7 +2,7 @@
 
 import reframe as rfm
 
-from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
+from reframe_tests.harness.cases.fabric_test import FabricTest, MaintenanceTest
 
 
 @rfm.simple_test

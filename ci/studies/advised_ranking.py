@@ -19,15 +19,15 @@ from pathlib import Path
 
 import scipy
 
-from mpibench.advice import advising, curves
-from mpibench.advice.advising import Advice, Terms
-from mpibench.advice.curves import Choice
-from mpibench.profiles import registry
-from mpibench.profiles.record import Profile
-from mpibench.results import session_values
+from mpibench.judge.verdicts import policy as policies
 from mpibench.stacks import probe
-from mpibench.verdicts import policy as policies
-from reframe_tests.harness.job import condition
+from mpibench.store import session_values
+from mpibench.tune.advice import advising, curves
+from mpibench.tune.advice.advising import Advice, Terms
+from mpibench.tune.advice.curves import Choice
+from mpibench.tune.profiles import registry
+from mpibench.tune.profiles.record import Profile
+from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.sites.site import ROOT

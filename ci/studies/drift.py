@@ -29,9 +29,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from mpibench.results.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, write_file
-from mpibench.verdicts import policy as verdict_policy
-from mpibench.watch import drift
+from mpibench.judge.verdicts import policy as verdict_policy
+from mpibench.judge.watch import drift
+from mpibench.store.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, write_file
 
 NIGHTS, METRICS, SIZES = 365, 5000, 25
 CHANGED_FROM = 200

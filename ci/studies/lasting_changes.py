@@ -1,7 +1,8 @@
 """How many nights a lasting loss is called, and what that costs where nothing is lost: ``python -m studies.lasting_changes``.
 
 Of a trace of recorded noise whole jobs are drawn without replacement, each for a night. The nights are judged one after the
-other by :func:`mpibench.verdicts.lasting_changes.judge_nights`, with what was called kept out of the history, and once more as
+other by :func:`mpibench.judge.verdicts.lasting_changes.judge_nights`, with what was called kept out of the history, and once
+more as
 if each night became part of it. Prints the percentage of draws in which the first, second, third... night after the loss is
 called, and for nights without a loss how many of those that can be judged are called, and how many of all are kept out.
 """
@@ -13,10 +14,10 @@ import argparse
 import numpy as np
 from numpy.typing import NDArray
 
-from mpibench.statistics.prediction import FEWEST_SESSIONS
-from mpibench.statistics.two_sides import Array
-from mpibench.verdicts import lasting_changes
-from mpibench.verdicts.policy import Policy
+from mpibench.judge.statistics.prediction import FEWEST_SESSIONS
+from mpibench.judge.statistics.two_sides import Array
+from mpibench.judge.verdicts import lasting_changes
+from mpibench.judge.verdicts.policy import Policy
 from reframe_tests.harness.sites.site import ROOT
 from studies.error_rates import answer, noise
 from studies.error_rates.draws import job_medians

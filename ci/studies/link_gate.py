@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from mpibench.cluster import state
-from reframe_tests.harness.job import condition, transports
+from reframe_tests.harness.cases.job import condition, transports
 from reframe_tests.harness.sites import references, site
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack

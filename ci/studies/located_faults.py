@@ -39,8 +39,8 @@ from mpibench.locate.effects import Accused
 from mpibench.locate.judgement import Localisation
 from mpibench.locate.observations import Places
 from mpibench.locate.suspects import BOTH, LINK, NODE, RECEIVES, SENDS, UPLINK
-from mpibench.results.sessions import read_session
-from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, read_pair_map
+from mpibench.store.sessions import read_session
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, read_pair_map
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 

@@ -17,8 +17,8 @@ from random import Random
 
 from scipy import stats
 
-from reframe_tests.harness.memory import output as memory_output
-from reframe_tests.harness.preflight import node_answers, node_facts
+from reframe_tests.harness.cases.memory import output as memory_output
+from reframe_tests.harness.cases.preflight import node_answers, node_facts
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.vocabulary import BadInput
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mpibench.statistics import switches
-from mpibench.statistics.two_sides import Array
+from mpibench.judge.statistics import switches
+from mpibench.judge.statistics.two_sides import Array
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import HIGHER
 from studies.error_rates import noise

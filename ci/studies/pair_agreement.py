@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mpibench.cluster.plan import LEAF_FABRIC
-from mpibench.results.sessions import Session, read_session
-from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY
+from mpibench.store.sessions import Session, read_session
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import located_faults

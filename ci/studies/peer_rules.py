@@ -21,7 +21,7 @@ import numpy as np
 
 from mpibench.locate import pair_maps
 from mpibench.locate.observations import Floats, Integers, Observations
-from reframe_tests.harness.pairs.pair_values import MEAN, PairMap
+from reframe_tests.harness.instruments.pairs.pair_values import MEAN, PairMap
 
 #: ClusterKit's bounds, and the rounds in which it measures suspects again here.
 _LATENCY_TIMES, _BANDWIDTH_SHARE, _AGAIN = 2.1, 0.93, 2

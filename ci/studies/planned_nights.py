@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
 
+from mpibench.judge.plan import making
+from mpibench.judge.plan.making import NightPlan
 from mpibench.night import planned_night
-from mpibench.plan import making
-from mpibench.plan.making import NightPlan
 from reframe_tests.harness.sites.site import ROOT
 
 

@@ -16,10 +16,10 @@ from typer.cli import get_docs_for_click
 
 from mpibench import cli
 from mpibench.answers import ANSWERS, schema
-from mpibench.listings import catalogue as catalogue_listing
-from mpibench.listings.coverage import tests_by_group
-from mpibench.listings.doctor import test_folders
-from mpibench.results import dataset_layout
+from mpibench.commands.listings import catalogue as catalogue_listing
+from mpibench.commands.listings.coverage import tests_by_group
+from mpibench.commands.listings.doctor import test_folders
+from mpibench.store import dataset_layout
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES, ROOT
 

@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from mpibench.confirmation import acceptance as confirmed
-from mpibench.confirmation import inconclusive
-from mpibench.confirmation.called import CalledCase, place_of
-from mpibench.confirmation.measuring import Remeasured
-from mpibench.results import sessions
-from mpibench.results.sessions import CONFIRMS, Session
-from mpibench.verdicts import accept
+from mpibench.judge.verdicts import accept
+from mpibench.night.confirmation import acceptance as confirmed
+from mpibench.night.confirmation import inconclusive
+from mpibench.night.confirmation.called import CalledCase, place_of
+from mpibench.night.confirmation.measuring import Remeasured
+from mpibench.store import sessions
+from mpibench.store.sessions import CONFIRMS, Session
 from reframe_tests.harness.sites.site import ROOT
 
 from .upgrade import BASELINE, SYSTEM

@@ -18,7 +18,7 @@ import numpy as np
 
 from mpibench.pages import session as report
 from mpibench.pages.pictures import BROWSERS
-from mpibench.results.sessions import Case, Session
+from mpibench.store.sessions import Case, Session
 from reframe_tests.harness.samples import PROVEN, Evidence, Sample
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput

@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from mpibench.results import sessions
+from mpibench.store import sessions
 from reframe_tests.harness.sites.site import ROOT
 
 #: A test that does nothing, in as many variants as ours: what ReFrame itself takes for listing them.

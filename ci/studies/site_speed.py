@@ -25,7 +25,7 @@ import numpy as np
 import polars as pl
 
 from mpibench.pages import site as building
-from mpibench.results.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, write_file
+from mpibench.store.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, write_file
 
 NIGHTS, SIZES, REPEATS = 365, 25, 3
 STACKS, FABRICS, PINNINGS, BENCHMARKS = 5, 2, 2, 10

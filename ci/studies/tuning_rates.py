@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpibench.statistics.two_sides import Array
+from mpibench.judge.statistics.two_sides import Array
 from mpibench.tune import proof
 from mpibench.tune.race import choosing, elimination, racing
 from mpibench.tune.race.times import Times
-from reframe_tests.harness.tuning.model import DEFAULT
+from reframe_tests.harness.mpis.tuning.model import DEFAULT
 
 #: Share of values that are drawn with this many times the spread.
 TAIL, TAIL_TIMES = 0.05, 5.0

@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mpibench.judge.verdicts import accept
 from mpibench.pages import acceptance as acceptance_record
-from mpibench.results import sessions
-from mpibench.verdicts import accept
+from mpibench.store import sessions
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 

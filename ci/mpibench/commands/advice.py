@@ -33,10 +33,10 @@ def guidelines(
     Exit status: 0 judged (violations are advice), 1 violated and the policy refuses that, 2 bad input, also a session without
     such measurements, 3 nothing could be decided.
     """
-    from mpibench import withdrawals
-    from mpibench.guidelines import judgement, sentences
-    from mpibench.results.sessions import read_session
-    from mpibench.verdicts import policy as verdict_policy
+    from mpibench.judge.guidelines import judgement, sentences
+    from mpibench.judge.verdicts import policy as verdict_policy
+    from mpibench.store import withdrawals
+    from mpibench.store.sessions import read_session
 
     read = read_session(db, None if session == "latest" else session)
     withdrawals.refuse(withdrawals.find(db.parent / "dataset"), read.uuid)
@@ -87,10 +87,10 @@ def advise(
     choice. Exit status: 0 one is the fastest, or so little time is in MPI that none matters; 2 bad input, also a damaged
     profile; 3 nothing could be decided (within noise, too little covered, or one choice only).
     """
-    from mpibench.advice import advising, answer, curves
-    from mpibench.profiles import record, registry
-    from mpibench.results import session_values
-    from mpibench.verdicts import policy as verdict_policy
+    from mpibench.judge.verdicts import policy as verdict_policy
+    from mpibench.store import session_values
+    from mpibench.tune.advice import advising, answer, curves
+    from mpibench.tune.profiles import record, registry
 
     found = registry.read(profile, record.Given(ranks, wall_s or None))
     terms = advising.Terms(covered / 100, little / 100, profiled_on)
@@ -125,8 +125,8 @@ def settings(
     what is not proven to be better is left as the stack has it. The page says what was measured, when, and how much it brings.
     Exit status: 0 written; 2 bad input; 3 nothing is proven, so that nothing is written.
     """
-    from mpibench.results import session_values
-    from mpibench.settings import documents, recommendation
+    from mpibench.pages.settings import documents, recommendation
+    from mpibench.store import session_values
 
     _say(session_values.bring_up_to_date(db, dataset, without_db=dataset_only), as_json)
     try:

@@ -61,7 +61,7 @@ def locate(
     """
     from mpibench.locate import records
     from mpibench.locate.answers.session_maps import ACCUSED, Asked
-    from mpibench.results import session_values
+    from mpibench.store import session_values
 
     margins = {"bandwidth_mb_per_s": bandwidth_margin, "latency_us": latency_margin, "latency_mean_us": latency_margin}
     if ordinary is not None:
@@ -91,10 +91,10 @@ def locate(
 
 def _maps(db: Path, session: str, dataset: Path, asked: Asked) -> tuple[str, str, list[Located]]:
     """Session id, system and the answer of each map of a session that nobody withdrew."""
-    from mpibench import withdrawals
     from mpibench.locate.answers import session_maps
     from mpibench.pages.session import find_preflight
-    from mpibench.results.sessions import read_session
+    from mpibench.store import withdrawals
+    from mpibench.store.sessions import read_session
 
     read = read_session(db, None if session == "latest" else session)
     withdrawals.refuse(withdrawals.find(dataset), read.uuid)
@@ -114,7 +114,7 @@ def _ordinary(
 ) -> Located:
     from mpibench.locate import ordinary
     from mpibench.locate.answers.session_maps import Located
-    from mpibench.results import session_values
+    from mpibench.store import session_values
 
     selection = session_values.read(folder, system, selector, where=where)
     return Located(f"ordinary sessions {selector}", ordinary.judge(ordinary.jobs_of(selection), rate, margins), None)
@@ -125,7 +125,7 @@ def _trends(dataset: Path, system: str, nights: int) -> list[Trend]:
     from datetime import datetime, timedelta, timezone
 
     from mpibench.locate.answers import beside_curves, node_trends
-    from mpibench.results.dataset import pair_map_cases
+    from mpibench.store.dataset import pair_map_cases
 
     if not dataset.exists():
         return []

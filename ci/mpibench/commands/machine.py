@@ -41,7 +41,7 @@ def doctor(
     RDMA devices, the system's fabrics (is each device here?), scheduler, Spack and browser. Exit status: 0 the tests have all
     they need, 1 something they need is missing.
     """
-    from mpibench.listings import doctor as examination
+    from mpibench.commands.listings import doctor as examination
 
     if draft and as_json:
         raise BadInput("--draft prints a file and --json an answer: give one of them.")
@@ -57,7 +57,7 @@ def orphans(
     Each job names the host and process of its ReFrame; only jobs that this user started from this host can be known to be
     orphans. Their files stay in the stage directory. Exit status: 0 none is left, 1 there are some that were not cancelled.
     """
-    from mpibench.listings import orphans as search
+    from mpibench.commands.listings import orphans as search
 
     if as_json and cancel:
         raise BadInput("--cancel ends what is found and --json only says what there is: give one of them.")
@@ -82,8 +82,8 @@ def catalogue(
 
     With a name: its benchmarks with program, ranks, quantities with units, and the sizes that may have a reference.
     """
-    from mpibench.listings import catalogue as catalogue_command
-    from mpibench.listings import coverage as coverage_page
+    from mpibench.commands.listings import catalogue as catalogue_command
+    from mpibench.commands.listings import coverage as coverage_page
 
     if coverage:
         typer.echo(coverage_page.page(), nl=False)
@@ -105,7 +105,7 @@ def parse(
     Of OSU and IMB each whole table of a job's log is read; lines of other programs around them are set aside, and standard
     error says how many. Exit status: 0 all were read, 2 one was not.
     """
-    from mpibench.listings import parse as parse_command
+    from mpibench.commands.listings import parse as parse_command
 
     sys.stdout.write(parse_command.parse_files(files, format.value, lambda text: typer.echo(text, err=True)))
 

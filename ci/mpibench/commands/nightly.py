@@ -29,19 +29,19 @@ from .. import whole_file
 from ..night import supervision
 
 try:
-    from reframe_tests.harness.session import session_folder
     from reframe_tests.harness.sites import site
+    from reframe_tests.harness.sites.session import session_folder
 
-    from ..confirmation import measuring
+    from ..judge.plan import text
     from ..night import monitoring, planned_night, preflight, progress
     from ..night import options as night_options
+    from ..night.confirmation import measuring
     from ..night.preconditions import asked_in_vain, bad_references, check_database
     from ..only_one import only_one
     from ..pages import junit
     from ..pages.outcomes import interrupted, outcome_of
-    from ..plan import text
-    from ..results import answers, selection_options, session_files, session_values
-    from ..results.sessions import PAIRED, Session, label_of, list_sessions, read_report, read_session, systems_of
+    from ..store import answers, selection_options, session_files, session_values
+    from ..store.sessions import PAIRED, Session, label_of, list_sessions, read_report, read_session, systems_of
 except BadInput as error:  # a further suite, MPI or launcher that cannot be used
     if __name__ != "__main__":
         raise
@@ -49,7 +49,7 @@ except BadInput as error:  # a further suite, MPI or launcher that cannot be use
     sys.exit(2)
 
 if TYPE_CHECKING:
-    from ..confirmation.references import Answer
+    from ..night.confirmation.references import Answer
 
 RESULTS = ROOT / "results"
 DATABASE = RESULTS / "results.db"
@@ -73,7 +73,7 @@ class Night:
     :param confirm_minutes: what measuring again may take; 0: nothing is measured again.
     :param problems: one sentence for each reason why this night is not green.
     :param notes: what its answer says besides.
-    :param slower: as :attr:`~mpibench.results.answers.StoredAnswer.slower`.
+    :param slower: as :attr:`~mpibench.store.answers.StoredAnswer.slower`.
     :param before: sessions the database held before anything was measured.
     :param junit: the JUnit file, where one is asked for, is completed.
     :param preflight: whether the nodes are looked at before, as :func:`.preflight.choice` says.
@@ -223,7 +223,7 @@ def confirm(night: Night, session: Session) -> None:
     A reference that is not missed again is no problem; what is slower than the nights before is the gate's to judge, with both
     measurements.
     """
-    from ..confirmation import night as confirmed_night  # which a night without a session does not need
+    from ..night.confirmation import night as confirmed_night  # which a night without a session does not need
 
     place = measuring.Workspace(DATABASE, RESULTS / "dataset", TONIGHT / "again", (night.lock,))
     try:

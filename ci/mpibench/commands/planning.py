@@ -43,8 +43,8 @@ def plan(
     label, else from a model. The plan of a day is the same whenever it is made. Options for ReFrame may follow after `--`.
     Exit status: 0 the plan keeps all this, 1 the budget is too small for it, 2 bad input.
     """
+    from mpibench.judge.plan import making, text
     from mpibench.night import planned_night
-    from mpibench.plan import making, text
 
     try:
         day = datetime.strptime(date, "%Y-%m-%d").date() if date else datetime.now(timezone.utc).date()

@@ -17,7 +17,7 @@ def published(
     Nothing is run or parsed: the figures are the paper's and prove nothing. Exit status: 0 all agree, 1 one does not agree
     with its link, 2 the paper prints none that can be compared with one.
     """
-    from mpibench.published import figures as published_figures
+    from mpibench.pages.published import figures as published_figures
 
     found = published_figures.curves(system)
     if as_json:

@@ -31,7 +31,7 @@ def export(
 
     Exporting a session again replaces its rows. Failed cases are kept, marked, and listed in the table `cases`.
     """
-    from mpibench.results import dataset
+    from mpibench.store import dataset
 
     typer.echo(dataset.export(db, out, session))
 
@@ -73,7 +73,7 @@ def prune(
     The numbers stay: results database, dataset, references and acceptance records are not touched. Links from other reports
     to removed folders are dead afterwards.
     """
-    from mpibench.results import session_files
+    from mpibench.store import session_files
 
     for line in session_files.prune(RESULTS, older_than, remove):
         typer.echo(line)
@@ -90,7 +90,7 @@ def withdraw(
     For what was measured during maintenance, say, or with a wrong cable. Who withdrew it, when and why is recorded in the
     dataset (withdrawn/ID.json), and `gate` and the site say so. Exit status: 0 withdrawn, 2 bad input.
     """
-    from mpibench import withdrawals
+    from mpibench.store import withdrawals
 
     typer.echo(str(withdrawals.withdraw(dataset, session, why)))
 
@@ -98,7 +98,7 @@ def withdraw(
 @sessions_app.command()
 def restore(session: SessionId, dataset: Dataset = RESULTS / "dataset") -> None:
     """Take a withdrawal back: the session takes part in verdicts again."""
-    from mpibench import withdrawals
+    from mpibench.store import withdrawals
 
     typer.echo(f"session {withdrawals.restore(dataset, session).session} takes part in verdicts again")
 
@@ -109,7 +109,7 @@ def withdrawn(
     as_json: Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")] = False,
 ) -> None:
     """List the withdrawn sessions: by whom, when and why."""
-    from mpibench import withdrawals
+    from mpibench.store import withdrawals
 
     found = sorted(withdrawals.find(dataset).values(), key=lambda one: one.when)
     if as_json:

@@ -36,7 +36,7 @@ def stacks(
 ) -> None:
     """List the stacks unless a sub-command is given."""
     if context.invoked_subcommand is None:
-        from mpibench.listings import stacks as listing
+        from mpibench.commands.listings import stacks as listing
 
         if as_json and check:
             raise BadInput("--check compares stacks in words, and --json lists them: give one of them.")
@@ -46,7 +46,7 @@ def stacks(
             raise typer.Exit(int(bool(data["problems"]) or not data["stacks"]))
         if not check:
             raise typer.Exit(listing.show())
-        from mpibench.spack import build, tool
+        from mpibench.stacks.spack import build, tool
 
         try:
             tool.find()
@@ -194,8 +194,8 @@ def build(
     A registered stack is a ReFrame environment without further configuration. Spack's own output is in
     results/spack/<stack>.log. Exit status: 0 all are ready, 1 a stack could not be built (the others are built all the same).
     """
-    from mpibench.spack import build as builder
-    from mpibench.spack import cache, scope
+    from mpibench.stacks.spack import build as builder
+    from mpibench.stacks.spack import cache, scope
 
     if find:
         if stacks:

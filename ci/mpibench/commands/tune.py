@@ -57,11 +57,11 @@ def tune(
     Exit status: 0 better settings are installed, or hold; 1 --check: they no longer hold, --sacct: a condition could not be
     measured; 2 bad input; 3 nothing is better than the library's own choice.
     """
+    from mpibench.judge.plan.budget import Budget
     from mpibench.night import supervision
     from mpibench.pages import tuning as tuning_page
-    from mpibench.plan.budget import Budget
-    from mpibench.profiles import record, registry
     from mpibench.tune import conditions, tuning, workload
+    from mpibench.tune.profiles import record, registry
     from mpibench.tune.race import times
     from mpibench.tune.tuning import TuneRequest
     from reframe_tests.harness.sites.tuned_settings import Place

@@ -19,7 +19,7 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 if TYPE_CHECKING:  # what a command needs is loaded when it runs
-    from mpibench.verdicts.accept import Acceptance
+    from mpibench.judge.verdicts.accept import Acceptance
 
 RESULTS = ROOT / "results"
 
@@ -60,7 +60,7 @@ def _prepare(db: Path, folder: Path, dataset_only: bool, *, reported: bool = Fal
 
     :param reported: the command itself says which sessions could not be read.
     """
-    from mpibench.results import session_values
+    from mpibench.store import session_values
 
     refused = session_values.bring_up_to_date(db, folder, without_db=dataset_only)
     _say([] if reported else refused, err=err)
@@ -125,9 +125,9 @@ def accept(
     3 inconclusive (with the number of repeats that would decide), 70 a defect of this program and no decision; 128 + N after
     signal N, which ends --confirm with a record of what was measured.
     """
+    from mpibench.judge.verdicts import accept as acceptance
+    from mpibench.judge.verdicts import sides as verdict_sides
     from mpibench.pages import acceptance as acceptance_record
-    from mpibench.verdicts import accept as acceptance
-    from mpibench.verdicts import sides as verdict_sides
 
     if confirm and dataset_only:
         raise BadInput("--confirm measures, and ReFrame stores what it measures in its database: leave --dataset-only out.")
@@ -167,9 +167,9 @@ def _confirm(first: Acceptance, db: Path, dataset: Path, minutes: float, out: Pa
 
     :raises BadInput: nothing can be measured here.
     """
-    from mpibench.confirmation import acceptance as confirmed
-    from mpibench.confirmation import measuring
     from mpibench.night import preconditions, supervision
+    from mpibench.night.confirmation import acceptance as confirmed
+    from mpibench.night.confirmation import measuring
     from mpibench.only_one import only_one
     from mpibench.pages import acceptance as acceptance_record
 
@@ -209,8 +209,8 @@ def drift(
     site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better or accepted ones, 1 something is worse or
     missing, 2 bad input, 3 too few nights for any change to be found.
     """
-    from mpibench.watch import drift as watch
-    from mpibench.watch.drift_answer import DriftAnswer
+    from mpibench.judge.watch import drift as watch
+    from mpibench.judge.watch.drift_answer import DriftAnswer
 
     _prepare(db, dataset, dataset_only, reported=as_json)
     history, found = watch.watch(dataset, system, selector=sessions, where=where, recent=recent)
@@ -245,8 +245,8 @@ def gate(
     `mpibench gate --session "$(cat results/session-id)"`. `mpibench expected --help` says what a
     complete session holds. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot be read.
     """
-    from mpibench.watch import gate as gates
-    from mpibench.watch import gate_answer
+    from mpibench.judge.watch import gate as gates
+    from mpibench.judge.watch import gate_answer
 
     _prepare(db, dataset, dataset_only, reported=True)
     answer = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
@@ -278,8 +278,8 @@ def expected(
     with selection options (-n, -p, ...) is partial and not complete; --partial judges it by what these selected.
     Exit status: 0 complete, 1 something is missing, 2 bad input.
     """
-    from mpibench.completeness import expected as expectation
-    from mpibench.results import session_values, unreadable
+    from mpibench.judge.completeness import expected as expectation
+    from mpibench.store import session_values, unreadable
 
     _prepare(db, dataset, dataset_only, reported=True)
     name, chosen = session_values.find_session(dataset, session, system)
@@ -312,8 +312,8 @@ def rebaseline(
     what is no longer proven; such a line is refused until it has a reason. No file is changed: review, then
     `patch -p1 <FILE`.
     """
-    from mpibench.completeness import expected_proposal
-    from mpibench.verdicts import rebaseline as references
+    from mpibench.judge.completeness import expected_proposal
+    from mpibench.judge.verdicts import rebaseline as references
 
     _prepare(db, dataset, dataset_only)
     if not where:
@@ -372,10 +372,10 @@ def compare(
     from rich.console import Console
     from rich.text import Text
 
+    from mpibench.judge.verdicts import pairing
+    from mpibench.judge.verdicts import sides as verdict_sides
     from mpibench.pages import comparison
-    from mpibench.results import session_values
-    from mpibench.verdicts import pairing
-    from mpibench.verdicts import sides as verdict_sides
+    from mpibench.store import session_values
 
     _prepare(db, dataset, dataset_only, err=as_json)
     options = {"system": system, "where": where}
@@ -425,7 +425,7 @@ def review(
 
     As Markdown for a comment on a merge request. Exit status: 0 said, 2 bad input.
     """
-    from mpibench.verdicts import change
+    from mpibench.judge.verdicts import change
 
     found = change.review(base, dataset, sessions)
     if out:

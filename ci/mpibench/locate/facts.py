@@ -9,7 +9,7 @@ from typing import Any
 from reframe_tests.harness.evidence.link_state import ERRORS, MUST_AGREE, SETTINGS
 from reframe_tests.harness.printable import one_line
 
-from ..results.sessions import Case
+from ..store.sessions import Case
 
 #: Facts named of one node, at most.
 MOST = 4

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 import scipy.stats
 
-from reframe_tests.harness.pairs.pair_values import MEAN
+from reframe_tests.harness.instruments.pairs.pair_values import MEAN
 from reframe_tests.harness.vocabulary import HIGHER, QUANTITIES, BadInput
 
 from . import baseline, effects, guesses, search, suspects

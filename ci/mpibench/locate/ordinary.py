@@ -16,7 +16,7 @@ import scipy.sparse
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..results.session_values import METRIC, Selection, slowness
+from ..store.session_values import METRIC, Selection, slowness
 from . import baseline, search
 from .effects import Accused, Direction
 from .judgement import Localisation, Part, margin_of

@@ -13,12 +13,12 @@ from statistics import median
 
 import numpy as np
 
-from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, PairValue
-from reframe_tests.harness.switches.tree import GUESSED, Switch, SwitchTree
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, PairValue
+from reframe_tests.harness.machine.switches.tree import GUESSED, Switch, SwitchTree
 from reframe_tests.harness.vocabulary import LOWER, BadInput
 from reframe_tests.harness.vocabulary import QUANTITIES as WORDS
 
-from ..results.quantity_text import size_text
+from ..store.quantity_text import size_text
 from .observations import Observations, Places, numbered
 
 #: Order in which quantities are judged and shown.

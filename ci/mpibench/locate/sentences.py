@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from reframe_tests.harness.pairs.pair_values import MEAN
+from reframe_tests.harness.instruments.pairs.pair_values import MEAN
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from .effects import Accused, Direction

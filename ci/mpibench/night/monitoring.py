@@ -11,12 +11,12 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from reframe_tests.harness.session import metrics_push
-from reframe_tests.harness.session.case_messages import cut, iso_time, protocol_line
-from reframe_tests.harness.session.metrics_push import CASE_LOG, LINE_PROTOCOL, PUSHGATEWAY, MetricsTarget
+from reframe_tests.harness.sites.session import metrics_push
+from reframe_tests.harness.sites.session.case_messages import cut, iso_time, protocol_line
+from reframe_tests.harness.sites.session.metrics_push import CASE_LOG, LINE_PROTOCOL, PUSHGATEWAY, MetricsTarget
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..results import answers
+from ..store import answers
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -8,11 +8,11 @@ import math
 import shlex
 from collections.abc import Sequence
 
-from reframe_tests.harness.session import session_labels
 from reframe_tests.harness.sites import named_tests, site
+from reframe_tests.harness.sites.session import session_labels
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..plan import record
+from ..judge.plan import record
 
 #: ReFrame's options that change neither which cases are selected nor how they are measured.
 _NEUTRAL = (

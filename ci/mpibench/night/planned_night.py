@@ -13,14 +13,14 @@ from pathlib import Path
 from reframe_tests.harness.sites import named_tests, planned_cases, site, systems
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
-from ..completeness import expected_file
-from ..completeness.planned import is_retired
-from ..plan import making, record, text
-from ..plan.budget import Budget
-from ..plan.cases import ListedCase
-from ..plan.making import NightPlan, Request, Wanted
-from ..results import job_times, selection_options
-from ..results.sessions import PAIRED, Session
+from ..judge.completeness import expected_file
+from ..judge.completeness.planned import is_retired
+from ..judge.plan import making, record, text
+from ..judge.plan.budget import Budget
+from ..judge.plan.cases import ListedCase
+from ..judge.plan.making import NightPlan, Request, Wanted
+from ..store import job_times, selection_options
+from ..store.sessions import PAIRED, Session
 from . import options as night_options
 
 #: Variables of ``ci/nightly``: the budget, nights in which each pair comes, jobs at once.

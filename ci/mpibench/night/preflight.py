@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reframe_tests.harness.preflight import node_answers, out_of_service
-from reframe_tests.harness.preflight.node_answers import NEVER_STARTED, NO_LAUNCHER
+from reframe_tests.harness.cases.preflight import node_answers, out_of_service
+from reframe_tests.harness.cases.preflight.node_answers import NEVER_STARTED, NO_LAUNCHER
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.session import session_folder
+from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..results.sessions import Case, Session, read_report
+from ..store.sessions import Case, Session, read_report
 from . import options as night_options
 from . import supervision
 

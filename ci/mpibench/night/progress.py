@@ -11,8 +11,8 @@ from pathlib import Path
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..plan import costs, past
-from ..plan.cases import ListedCase
+from ..judge.plan import costs, past
+from ..judge.plan.cases import ListedCase
 
 #: Seconds between two sentences, at least.
 EVERY_S = 60.0

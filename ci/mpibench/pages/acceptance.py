@@ -22,14 +22,14 @@ from reframe_tests.harness.printable import plain_data, printable
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
-from ..results import session_values
-from ..results.quantity_text import size_text
-from ..results.session_values import METRIC, UNIT, Selection, describe_condition
-from ..verdicts import sides as verdict_sides
-from ..verdicts import text as verdict_text
-from ..verdicts.accept import ACCEPTED, Acceptance
-from ..verdicts.policy import Policy
-from ..verdicts.words import INCONCLUSIVE, MISSING, REGRESSED
+from ..judge.verdicts import sides as verdict_sides
+from ..judge.verdicts import text as verdict_text
+from ..judge.verdicts.accept import ACCEPTED, Acceptance
+from ..judge.verdicts.policy import Policy
+from ..judge.verdicts.words import INCONCLUSIVE, MISSING, REGRESSED
+from ..store import session_values
+from ..store.quantity_text import size_text
+from ..store.session_values import METRIC, UNIT, Selection, describe_condition
 from .comparison import job_rows
 from .page import number, render
 

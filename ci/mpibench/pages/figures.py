@@ -14,15 +14,15 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
-from ..cascade import judgement as cascade_judgement
-from ..cascade.levels import LEVELS, Cascade, CascadeAnswer
+from ..judge.verdicts import text as verdict_text
 from ..locate.answers.node_trends import Trend
+from ..locate.cascade import judgement as cascade_judgement
+from ..locate.cascade.levels import LEVELS, Cascade, CascadeAnswer
 from ..locate.judgement import Localisation, Part
 from ..locate.observations import Floats, numbered
 from ..locate.suspects import BOTH, LINK, NODE, UPLINK
-from ..results.quantity_text import nodes_text, size_text, unit_text
-from ..results.session_values import BENCHMARK, CONDITION, CURVE, METRIC
-from ..verdicts import text as verdict_text
+from ..store.quantity_text import nodes_text, size_text, unit_text
+from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
 from .node_curves import NodeChart
 from .page import PALETTE, SYMBOLS
 

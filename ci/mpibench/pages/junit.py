@@ -18,8 +18,8 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
-from ..confirmation.references import Answer
-from ..results.sessions import PAIRED, Case, Session
+from ..night.confirmation.references import Answer
+from ..store.sessions import PAIRED, Case, Session
 from .outcomes import outcome_of, sentences
 
 #: Outcome of a case to its element, as the JUnit readers of GitLab and Jenkins know them; both of the latter are red.

@@ -29,18 +29,18 @@ from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import metric_name
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, MB_PER_GBIT, NONE, QUANTITIES, BadInput
 
-from .. import whole_file, withdrawals
-from ..results import confirmations, dataset, dataset_layout, eligibility, selection_options, session_values
-from ..results.answers import NO_SESSION, StoredAnswer
-from ..results.dataset_layout import read_condition, read_labels
-from ..results.session_values import CONDITION, METRIC, changes
-from ..results.sessions import CONFIRMS
-from ..results.unreadable import Unreadable
-from ..statistics.two_sides import Array
-from ..verdicts import policy as verdict_policy
-from ..watch import drift
-from ..watch.drift import Event
-from ..withdrawals import Withdrawal
+from .. import whole_file
+from ..judge.statistics.two_sides import Array
+from ..judge.verdicts import policy as verdict_policy
+from ..judge.watch import drift
+from ..judge.watch.drift import Event
+from ..store import confirmations, dataset, dataset_layout, eligibility, selection_options, session_values, withdrawals
+from ..store.answers import NO_SESSION, StoredAnswer
+from ..store.dataset_layout import read_condition, read_labels
+from ..store.session_values import CONDITION, METRIC, changes
+from ..store.sessions import CONFIRMS
+from ..store.unreadable import Unreadable
+from ..store.withdrawals import Withdrawal
 from .outcomes import OUTCOMES, gate_sentence
 
 #: Characters of a name that are for people; the rest tells names apart that read alike.

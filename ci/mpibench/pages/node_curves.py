@@ -16,9 +16,9 @@ from typing import NamedTuple
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.vocabulary import QUANTITIES
 
-from ..results import eligibility
-from ..results.quantity_text import nodes_text, size_text, unit_text
-from ..results.sessions import Case, Session
+from ..store import eligibility
+from ..store.quantity_text import nodes_text, size_text, unit_text
+from ..store.sessions import Case, Session
 
 _NODES = re.compile(r"(?:^|,)nodes=([1-9][0-9]{0,8})(?=,|\Z)")
 #: What is drawn of a benchmark with all three quantities: what it is called, the point, and the ends of its bar.

@@ -15,11 +15,11 @@ from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import KeyFigure
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
-from ..results import eligibility
-from ..results.dataset import lost_cores
-from ..results.quantity_text import nodes_text
-from ..results.session_values import busy_sentence
-from ..results.sessions import Case, Session, label_of
+from ..store import eligibility
+from ..store.dataset import lost_cores
+from ..store.quantity_text import nodes_text
+from ..store.session_values import busy_sentence
+from ..store.sessions import Case, Session, label_of
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..results.quantity_text import size_text, unit_text
+from ..store.quantity_text import size_text, unit_text
 from .outcomes import OUTCOMES, format_number, title_of
 
 #: One colour per stack, on white and on the dark page. The first two are of Okabe and Ito, "Color Universal Design"
@@ -63,7 +63,7 @@ def _figures_json(figures: Iterable[Any]) -> Markup:
 def environment(package: str = __package__, **filters: Callable[[Any], Any]) -> Environment:
     """Templates of a room, beside those of all.
 
-    :param package: name of the room's package, e.g. ``mpibench.settings``.
+    :param package: name of the room's package, e.g. ``mpibench.pages.settings``.
     :param filters: what its templates make text with, beside ``size``, ``unit``, ``number``, ``title_of``, ``figures_json``.
     """
     loader = ChoiceLoader([PackageLoader(package), PackageLoader(__package__)])

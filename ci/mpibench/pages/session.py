@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from reframe_tests.harness.cases.preflight import node_judgement
 from reframe_tests.harness.evidence import link_state
-from reframe_tests.harness.preflight import node_judgement
 from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, PROVEN, Evidence, ReferenceCheck, Sample
 from reframe_tests.harness.stacks import metadata
@@ -27,25 +27,23 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
-from .. import whole_file, withdrawals
-from ..cascade import judgement as cascade_judgement
-from ..cascade import levels
-from ..confirmation import references
-from ..confirmation.references import StoredAnswers
-from ..guidelines import judgement as guideline_judgement
-from ..guidelines import sentences as guidelines
-from ..guidelines.judgement import Ratio
+from .. import whole_file
+from ..judge.guidelines import judgement as guideline_judgement
+from ..judge.guidelines import sentences as guidelines
+from ..judge.guidelines.judgement import Ratio
+from ..judge.plan import record
+from ..judge.plan.cases import ListedCase
+from ..judge.plan.record import PlanRecord
+from ..judge.verdicts import policy as verdict_policy
+from ..locate.cascade import judgement as cascade_judgement
+from ..locate.cascade import levels
+from ..night.confirmation import references
+from ..night.confirmation.references import StoredAnswers
 from ..night.preflight import LIMIT_MINUTES, RUN
-from ..plan import record
-from ..plan.cases import ListedCase
-from ..plan.record import PlanRecord
-from ..published import curves as published_curves
-from ..published.curves import Curve
-from ..results import eligibility
-from ..results.quantity_text import size_text, unit_text
-from ..results.sessions import PAIRED, Case, Session, label_of, read_session, session_starts
-from ..spack import consistency
-from ..verdicts import policy as verdict_policy
+from ..stacks.spack import consistency
+from ..store import eligibility, withdrawals
+from ..store.quantity_text import size_text, unit_text
+from ..store.sessions import PAIRED, Case, Session, label_of, read_session, session_starts
 from . import figures
 from .node_curves import is_over_nodes, node_charts
 from .outcomes import (
@@ -69,6 +67,8 @@ from .outcomes import (
 )
 from .page import SYMBOLS, TEMPLATES
 from .page import render as render_page
+from .published import curves as published_curves
+from .published.curves import Curve
 
 #: Rows of ranks and files embedded per case; the rest is in the job's directory, and the page says so.
 MAX_RANKS, MAX_FILES = 512, 200

@@ -26,21 +26,21 @@ from urllib.parse import quote
 import numpy as np
 import polars as pl
 
-from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
 from reframe_tests.harness.printable import first_line, one_line, printable
 from reframe_tests.harness.samples import NO_REFERENCE, PROVEN
 from reframe_tests.harness.suites.model import KeyFigure
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, ROOT, BadInput
 
 from .. import whole_file
-from ..results import answers, dataset_layout, eligibility, unreadable
-from ..results.answers import StoredAnswer
-from ..results.dataset_layout import read_condition
-from ..results.quantity_text import nodes_text, size_text, unit_text
-from ..statistics.two_sides import Array
-from ..verdicts import policy as verdict_policy
-from ..watch import gate
-from ..watch.drift import Event
+from ..judge.statistics.two_sides import Array
+from ..judge.verdicts import policy as verdict_policy
+from ..judge.watch import gate
+from ..judge.watch.drift import Event
+from ..store import answers, dataset_layout, eligibility, unreadable
+from ..store.answers import StoredAnswer
+from ..store.dataset_layout import read_condition
+from ..store.quantity_text import nodes_text, size_text, unit_text
 from . import nights
 from .nights import (
     FAMILY,

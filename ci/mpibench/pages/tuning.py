@@ -10,14 +10,14 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
+from reframe_tests.harness.mpis.tuning.model import DEFAULT
 from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.sites.tuned_settings import Place
-from reframe_tests.harness.tuning.model import DEFAULT
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
-from ..results.quantity_text import size_text
-from ..results.sessions import read_report
+from ..store.quantity_text import size_text
+from ..store.sessions import read_report
 from ..tune import measuring
 from ..tune.race.choosing import BETTER
 from ..tune.race.elimination import SLACK

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from reframe_tests.harness.mpis.tuning.model import DEFAULT, NOT_PROVEN, Tuning
 from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings
-from reframe_tests.harness.tuning.model import DEFAULT, NOT_PROVEN, Tuning
 
-from ..results.quantity_text import size_text
+from ..store.quantity_text import size_text
 from .compiling import Compiled
 from .proof import Proof, recommended
 from .race import racing

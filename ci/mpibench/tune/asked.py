@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reframe_tests.harness.mpis.tuning.model import Algorithm, Control, Listing, Tuning
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.tuning.model import Algorithm, Control, Listing, Tuning
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Seconds that a program of the library may take to list what it has.

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from reframe_tests.harness.cases.sweep.variants import TUNED
+from reframe_tests.harness.mpis.tuning.model import DEFAULT, Compilation
 from reframe_tests.harness.sites.tuned_settings import TunedSettings, checksum
-from reframe_tests.harness.sweep.variants import TUNED
-from reframe_tests.harness.tuning.model import DEFAULT, Compilation
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..night import supervision

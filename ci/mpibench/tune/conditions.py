@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from reframe_tests.harness.mpis.tuning.model import Tuning
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.tuning.model import Tuning
 from reframe_tests.harness.vocabulary import BadInput
 
+from ..judge.plan.budget import Budget
 from ..night import supervision
 from ..only_one import only_one
-from ..plan.budget import Budget
 from . import answer, tuning, workload
 from .workload import UsedCondition, Workload
 

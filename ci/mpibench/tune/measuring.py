@@ -13,13 +13,13 @@ from pathlib import Path
 
 from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.samples import PROVEN
-from reframe_tests.harness.session import session_folder
+from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..night import supervision
-from ..results import job_times
-from ..results.sessions import Case, Session, read_report
+from ..store import job_times
+from ..store.sessions import Case, Session, read_report
 
 TEST = "CollectiveAlgorithms"
 #: Value of the label ``run`` of its sessions, which are no nights of any series.

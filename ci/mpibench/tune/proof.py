@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from reframe_tests.harness.cases.sweep.variants import TUNED
+from reframe_tests.harness.mpis.tuning.model import COUNTED, DEFAULT, NAMED, NOT_PROVEN, STRICT, TIMED, Tuning
 from reframe_tests.harness.sites import tuned_settings
-from reframe_tests.harness.sweep.variants import TUNED
-from reframe_tests.harness.tuning.model import COUNTED, DEFAULT, NAMED, NOT_PROVEN, STRICT, TIMED, Tuning
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..night import supervision

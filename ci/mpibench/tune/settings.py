@@ -12,10 +12,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from reframe_tests.harness.mpis.tuning import model
+from reframe_tests.harness.mpis.tuning.model import FOLDER, AlgorithmRule, Tuning, Wanted
 from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings, checksum
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.tuning import model
-from reframe_tests.harness.tuning.model import FOLDER, AlgorithmRule, Tuning, Wanted
 
 from .proof import Proof
 from .race.choosing import Compared

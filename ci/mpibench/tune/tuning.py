@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from reframe_tests.harness.mpis.tuning.model import DEFAULT, AlgorithmRule, Tuning
 from reframe_tests.harness.sites import systems, tuned_settings
 from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.tuning.model import DEFAULT, AlgorithmRule, Tuning
 from reframe_tests.harness.vocabulary import PINNING_POLICIES, ROOT, BadInput, NotMeasured
 
 from . import asked, compiling, measuring, proof, settings

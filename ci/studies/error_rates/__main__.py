@@ -65,8 +65,8 @@ def error_rates(
     is a false alarm) and slowed down (a reported change is found). As nights they are given to the search that the gate fails
     by. --noise FILE takes noise recorded elsewhere. Exit status: 0 answered, 2 bad input.
     """
-    from mpibench.results import session_values
-    from mpibench.verdicts import policy as verdict_policy
+    from mpibench.judge.verdicts import policy as verdict_policy
+    from mpibench.store import session_values
     from studies.error_rates import answer, page, summary
     from studies.error_rates import history as own_history
     from studies.error_rates import noise as recorded

@@ -2,7 +2,8 @@
 
 Of a trace's jobs some are drawn without replacement, some as the history and some as the candidate, whole: all curves of a job
 with all its disturbances. Nothing has changed between them, so whatever is called is a false alarm. Then the candidate is
-slowed down, and what is called is found. The decision is :func:`mpibench.verdicts.curve_tests.evaluate`, as in ``accept``.
+slowed down, and what is called is found. The decision is :func:`mpibench.judge.verdicts.curve_tests.evaluate`, as in
+``accept``.
 
 ``accept --confirm`` measures again what was called or left inconclusive: for that other jobs of the trace are drawn besides
 (:func:`_confirmed`).
@@ -17,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mpibench.confirmation.inconclusive import sessions_wanted
-from mpibench.statistics.two_sides import Array
-from mpibench.verdicts import curve_tests
-from mpibench.verdicts.curve_tests import BAND, JOBS, REPEATS, SESSIONS, SIZE, CurveTest, Results
-from mpibench.verdicts.policy import Policy
-from mpibench.verdicts.words import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
+from mpibench.judge.statistics.two_sides import Array
+from mpibench.judge.verdicts import curve_tests
+from mpibench.judge.verdicts.curve_tests import BAND, JOBS, REPEATS, SESSIONS, SIZE, CurveTest, Results
+from mpibench.judge.verdicts.policy import Policy
+from mpibench.judge.verdicts.words import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
+from mpibench.night.confirmation.inconclusive import sessions_wanted
 from reframe_tests.harness.vocabulary import BadInput
 
 from .noise import Trace
@@ -173,7 +174,7 @@ def sessions_again(units: str, setting: Setting, policy: Policy, tests: int) -> 
 def _confirmed(
     frame: _Frame, results: Results, jobs: Sequence[NDArray[np.int_]], policy: Policy, slower: Array | None = None
 ) -> bool:
-    """Whether a draw is refused still when it is measured again, as by :mod:`mpibench.confirmation.acceptance`.
+    """Whether a draw is refused still when it is measured again, as by :mod:`mpibench.night.confirmation.acceptance`.
 
     :param results: of the candidate as it was drawn.
     :param jobs: those of the history, of the candidate, and fresh ones.
@@ -197,7 +198,7 @@ def _confirmed(
             return True
     if frame.units != SESSIONS:
         return False
-    # What is inconclusive is decided by mpibench.confirmation.inconclusive.
+    # What is inconclusive is decided by mpibench.night.confirmation.inconclusive.
     open_ = frame.shown[(verdicts == INCONCLUSIVE)[frame.shown] & (results.effect >= frame.margins)[frame.shown]]
     before = frame.values[open_][:, history, 0]
     after = frame.values[open_][:, np.concatenate([candidate, fresh]), 0] + slower[open_, None]

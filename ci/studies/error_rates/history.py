@@ -7,10 +7,10 @@ from pathlib import Path
 
 import polars as pl
 
-from mpibench.history import strata
-from mpibench.history.strata import MEASURED, SHARED
-from mpibench.results import session_values
-from mpibench.results.session_values import CURVE
+from mpibench.judge.history import strata
+from mpibench.judge.history.strata import MEASURED, SHARED
+from mpibench.store import session_values
+from mpibench.store.session_values import CURVE
 from reframe_tests.harness.vocabulary import BadInput
 
 from .noise import FEWEST_JOBS, Trace, traces
@@ -19,8 +19,8 @@ from .noise import FEWEST_JOBS, Trace, traces
 OF_ALL = ("mpi_version", "lock_hash", "depth", "run")
 #: Those that each condition has for itself.
 OF_EACH = tuple(fact.column for fact in strata.FACTS if fact.column not in OF_ALL)
-#: What makes a history one of the same thing, beside the curve itself. Within :data:`~mpibench.history.strata.SHARED` verdicts
-#: moderate the spreads of metrics, and a newer version takes the place of an older one.
+#: What makes a history one of the same thing, beside the curve itself. Within :data:`~mpibench.judge.history.strata.SHARED`
+#: verdicts moderate the spreads of metrics, and a newer version takes the place of an older one.
 STRATUM = (*SHARED, *OF_ALL)
 #: Name of the trace of all conditions together, which an acceptance and the gate judge at once.
 TOGETHER = "all together"
@@ -67,7 +67,7 @@ def read(folder: Path, system: str | None, selector: str, where: str | None = No
 def _alike(cases: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Of each condition of a stratum those cases that were measured like its newest, and how many were not.
 
-    :param cases: of :func:`mpibench.history.strata.describe`.
+    :param cases: of :func:`mpibench.judge.history.strata.describe`.
     """
     key = list(dict.fromkeys([*MEASURED, *STRATUM]))
     newest = cases.sort("started", "session", "case").unique(key, keep="last", maintain_order=True)

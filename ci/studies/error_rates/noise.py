@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from mpibench.statistics.two_sides import Array
+from mpibench.judge.statistics.two_sides import Array
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
 #: Columns of a file of noise, with the types they are read as.

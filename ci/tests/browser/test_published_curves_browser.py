@@ -8,7 +8,7 @@ import pytest
 
 import chromium
 from mpibench.pages import session as report
-from mpibench.results import sessions
+from mpibench.store import sessions
 from published_session import SOURCE, chosen, published_session
 
 

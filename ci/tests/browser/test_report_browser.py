@@ -12,7 +12,7 @@ import chromium
 import synthetic_session as synthetic
 from mpibench.pages import outcomes as report_summary
 from mpibench.pages import session as report
-from mpibench.results import sessions
+from mpibench.store import sessions
 from synthetic_report import HOSTILE, session_of
 
 pytestmark = [

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import chromium
-from mpibench import withdrawals
 from mpibench.pages import site as building
+from mpibench.store import withdrawals
 from site_nights import NIGHTS, RED, SLOWER_FROM, write_nights
 from synthetic_pair_map import MAPS_BEGAN, export_map, pair_map, sends_slowly
 from synthetic_report import HOSTILE

@@ -16,15 +16,15 @@ import pytest
 import documentation
 from fault_box import end_of
 from live_cluster import LiveCluster
-from mpibench.results import sessions
+from mpibench.store import sessions
 from mpibench.tune import conditions, settings, workload
 from mpibench.tune.proof import Proof
 from mpibench.tune.race.choosing import BETTER, Compared
 from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.mpis.tuning.model import COUNTED, NOT_PROVEN, STRICT, TIMED, AlgorithmRule
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.tuning.model import COUNTED, NOT_PROVEN, STRICT, TIMED, AlgorithmRule
 from tuning_project import TuningProject
 
 #: One algorithm of two levels, one of coll/tuned, and the library's own choice above.

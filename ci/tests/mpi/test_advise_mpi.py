@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from folders import TESTS
-from mpibench.profiles import registry
+from mpibench.tune.profiles import registry
 from test_catalogue_mpi import oversubscribed
 
 PROGRAM = TESTS.parent / "studies" / "profiled_patterns.py"

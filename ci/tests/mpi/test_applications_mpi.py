@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import debian_stacks
-from mpibench.results import sessions
 from mpibench.stacks import system
+from mpibench.store import sessions
 from reframe_summary import outcome
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.stacks import metadata

@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from reframe_tests.harness.job import script as jobscript
+from reframe_tests.harness.cases.job import script as jobscript
 from suite_copy import NAME, ONE_CASE, recommend
 
 Run = Callable[..., CompletedProcess[str]]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import test_measurement as real
+from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.evidence import data_check, recorder
-from reframe_tests.harness.results import measurement
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from folders import SUPPORT
-from mpibench.guidelines import judgement
-from mpibench.verdicts.policy import Policy
+from mpibench.judge.guidelines import judgement
+from mpibench.judge.verdicts.policy import Policy
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from synthetic_guidelines import samples, session_of

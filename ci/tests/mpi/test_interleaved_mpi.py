@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mpibench import cli
-from mpibench.results import sessions
+from mpibench.store import sessions
 from reframe_tests.harness.stacks.stack import Stack
 
 

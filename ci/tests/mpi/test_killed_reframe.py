@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mpibench.cluster.state import Process
-from mpibench.listings import orphans
+from mpibench.commands.listings import orphans
 from reframe_tests.harness.stacks.stack import Stack
 
 NAME = "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"

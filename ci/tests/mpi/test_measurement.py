@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from reframe.utility.cpuinfo import cpuinfo
 
+from reframe_tests.harness.cases.job import condition
+from reframe_tests.harness.cases.job import script as jobscript
+from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.evidence import recorder
-from reframe_tests.harness.job import condition
-from reframe_tests.harness.job import script as jobscript
-from reframe_tests.harness.results import measurement
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks import metadata

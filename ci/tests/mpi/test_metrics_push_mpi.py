@@ -14,7 +14,7 @@ import pytest
 from metrics_gateway import Gateway, read
 from monitoring_servers import RULES, prometheus, pushgateway, query, wait
 from mpibench.night import monitoring
-from reframe_tests.harness.session import metrics_push
+from reframe_tests.harness.sites.session import metrics_push
 from reframe_tests.harness.stacks.stack import Stack
 
 ONE = "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mpibench.results import sessions
-from reframe_tests.harness.session import provenance
+from mpibench.store import sessions
+from reframe_tests.harness.sites.session import provenance
 
 
 def test_a_session_knows_what_it_was_measured_with(tmp_path: Path, run_reframe, require_stack) -> None:

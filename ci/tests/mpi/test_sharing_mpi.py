@@ -38,7 +38,7 @@ def stored_case(sandbox: Path) -> dict[str, Any]:
 
 def add_to_leaf(sandbox: Path, text: str) -> None:
     path = sandbox / "reframe_tests" / "node.py"
-    path.write_text(f"{path.read_text()}\nfrom reframe_tests.harness.sharing import shared_node, shares\n{text}\n")
+    path.write_text(f"{path.read_text()}\nfrom reframe_tests.harness.cases.sharing import shared_node, shares\n{text}\n")
 
 
 def change_script(sandbox: Path, *changes: tuple[str, str]) -> None:

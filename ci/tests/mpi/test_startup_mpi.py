@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 import pytest
 
 import startup_programs
-from mpibench.results import sessions
+from mpibench.store import sessions
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.stacks import metadata
 from startup_programs import HELLO, INIT

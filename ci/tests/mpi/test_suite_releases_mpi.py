@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import suite_releases
-from mpibench.results.sessions import read_session
 from mpibench.stacks import benchmark_programs
+from mpibench.store.sessions import read_session
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader

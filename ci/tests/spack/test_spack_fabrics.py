@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from folders import SUPPORT
-from mpibench.spack.project import COMMON, list_changes, list_shared, split
+from mpibench.stacks.spack.project import COMMON, list_changes, list_shared, split
 from spack_recorder import REPO
 from spack_sites import find_spack, left_out, overriding
 

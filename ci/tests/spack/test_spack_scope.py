@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from mpibench import cli
-from mpibench.spack import build, curation, scope, tool
+from mpibench.stacks.spack import build, curation, scope, tool
 from reframe_tests.harness.vocabulary import BadInput
 from spack_sites import copy_environments, find_spack
 

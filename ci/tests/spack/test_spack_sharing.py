@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 import module_systems
-from mpibench.spack import build, cache, lock, modulefiles, tool
 from mpibench.stacks import probe, system
+from mpibench.stacks.spack import build, cache, lock, modulefiles, tool
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
 from spack_sites import copy_lean_project, find_scope, find_spack
@@ -282,7 +282,7 @@ def test_a_bundle_builds_a_stack_where_there_is_no_network(built: Path, make: Ca
     home = {"HOME": str(tmp_path), "SPACK_USER_CACHE_PATH": str(tmp_path / "cache"), "SPACK_ROOT": str(bundle / "spack")}
     environ = {**os.environ, **home, "SPACK_PYTHON": str(solver / "bin" / "python"), build.SCOPE: str(scope)}
     code = (
-        "import pathlib, sys; from mpibench.spack import build; "
+        "import pathlib, sys; from mpibench.stacks.spack import build; "
         f"sys.exit('\\n'.join(build.build([{NAME!r}], build.BuildOptions(), root=pathlib.Path({str(place)!r}))) or 0)"
     )
     command = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mpibench.spack import build, lock, tool
+from mpibench.stacks.spack import build, lock, tool
 from spack_sites import copy_project, find_spack
 
 #: Each of these solutions considers all of Spack's packages.

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 import yaml
 
-from mpibench.listings.stacks import check
-from mpibench.spack import build, consistency, lock, tool
-from mpibench.spack.project import list_by_default
+from mpibench.commands.listings.stacks import check
 from mpibench.stacks import probe
+from mpibench.stacks.spack import build, consistency, lock, tool
+from mpibench.stacks.spack.project import list_by_default
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput

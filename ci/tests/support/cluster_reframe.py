@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from live_cluster import LiveCluster
-from mpibench.results import sessions
+from mpibench.store import sessions
 from reframe_tests.harness.sites.site import ROOT
 
 #: ReFrame on a shared, busy machine: seconds after which something hangs.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from folders import TESTS
-from mpibench.profiles import registry
-from mpibench.profiles.record import Calls, Given, Profile
+from mpibench.tune.profiles import registry
+from mpibench.tune.profiles.record import Calls, Given, Profile
 
 FOLDER = TESTS / "data" / "composed_profiles"
 #: What each file needs to be told.

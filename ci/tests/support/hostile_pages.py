@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import synthetic_session as synthetic
+from mpibench.judge.verdicts import accept, pairing
 from mpibench.pages import acceptance, comparison
 from mpibench.pages import session as report
-from mpibench.published.curves import Curve
-from mpibench.results import session_values, sessions
-from mpibench.verdicts import accept, pairing
+from mpibench.pages.published.curves import Curve
+from mpibench.store import session_values, sessions
 from reframe_tests.harness.stacks.stack import Stack
 from studies.error_rates import page as error_rates_page
 from synthetic_report import HOSTILE, changed, session_of

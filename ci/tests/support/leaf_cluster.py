@@ -6,8 +6,8 @@ from pathlib import Path
 
 import cluster_reframe
 from live_cluster import LiveCluster
-from mpibench.results.sessions import Case
-from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY
+from mpibench.store.sessions import Case
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY
 
 WHERE = ("-n", "PairMap%fabric=eth100m", "-p", "mpich-wheels", "--system=minicluster:eth100m", "-S", "orders=2")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import synthetic_session as synthetic
-from mpibench.published import curves as published_curves
-from mpibench.published import figures_file
-from mpibench.results import sessions
+from mpibench.pages.published import curves as published_curves
+from mpibench.pages.published import figures_file
+from mpibench.store import sessions
 from synthetic_report import session_of
 
 SOURCE = "openhpc-mini/eth1g"

@@ -1,9 +1,9 @@
-"""Recorded outputs of the guidelines' instrument as sessions: what ``harness/job`` stores of the repeats of one job."""
+"""Recorded outputs of the guidelines' instrument as sessions: what ``harness/cases/job`` stores of the repeats of one job."""
 
 from __future__ import annotations
 
 from folders import DATA
-from mpibench.results.sessions import Session
+from mpibench.store.sessions import Session
 from reframe_tests.harness.suites import reader
 from synthetic_guidelines import sample, session_of
 

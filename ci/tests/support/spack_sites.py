@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from folders import SUPPORT
-from mpibench.spack import build, tool
-from mpibench.spack.project import list_by_default
+from mpibench.stacks.spack import build, tool
+from mpibench.stacks.spack.project import list_by_default
 
 #: In front of the site's own settings: the OSU release whose sources a machine without a network can have, and the network
 #: libraries of a distribution in place of the pinned ones.

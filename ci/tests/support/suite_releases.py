@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpibench.results.sessions import Case, read_session
 from mpibench.stacks import benchmark_programs, releases, suite_builds, system
+from mpibench.store.sessions import Case, read_session
 from reframe_tests.harness.stacks.stack import Stack
 
 #: Suite to its releases whose tarballs are looked for in the sources folder.

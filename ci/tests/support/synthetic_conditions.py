@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from reframe_tests.harness.job import condition
+from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sites import site
 from synthetic_evidence import STACK

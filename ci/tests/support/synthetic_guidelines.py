@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mpibench.guidelines import judgement
-from mpibench.results.sessions import Case, Session
+from mpibench.judge.guidelines import judgement
+from mpibench.store.sessions import Case, Session
 from reframe_tests.harness.samples import Sample, read_evidence
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from mpibench.results import dataset
-from mpibench.results.sessions import Case, Session
+from mpibench.store import dataset
+from mpibench.store.sessions import Case, Session
 from reframe_tests.harness.instruments import schedule
-from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, PairValue
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, PairValue
+from reframe_tests.harness.machine.switches.tree import SLURM, Switch, SwitchTree
 from reframe_tests.harness.samples import read_evidence
-from reframe_tests.harness.switches.tree import SLURM, Switch, SwitchTree
 
 MB_PER_S, US = 11.0, 50.0
 #: Factor of the time of a pair: (quantity, source, target, round) to 1.0 where nothing is wrong.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mpibench.advice import advising, curves
-from mpibench.advice.advising import Advice, Terms
-from mpibench.profiles.record import Calls, Profile
-from mpibench.verdicts.policy import Policy
+from mpibench.judge.verdicts.policy import Policy
+from mpibench.tune.advice import advising, curves
+from mpibench.tune.advice.advising import Advice, Terms
+from mpibench.tune.profiles.record import Calls, Profile
 from synthetic_verdicts import write_session
 
 #: benchmark -> quantity, all of one group here.

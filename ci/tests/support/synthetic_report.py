@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import synthetic_session as synthetic
 from mpibench.pages import outcomes as report_summary
-from mpibench.results import sessions
+from mpibench.store import sessions
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Text that tries to end its element, its script and its table cell.

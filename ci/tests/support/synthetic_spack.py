@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from folders import DATA, SUPPORT
-from mpibench.spack import build, description
+from mpibench.stacks.spack import build, description
 from reframe_tests.harness.vocabulary import BadInput
 
 PROGRAM = SUPPORT / "fake_spack.py"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from mpibench.results.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, write_file
+from mpibench.store.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, write_file
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 SIZES = (0, 8, 64, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from folders import DATA
-from reframe_tests.harness.job.transports import Setting, check_proofs, resolve_transport, strip_debug
+from reframe_tests.harness.cases.job.transports import Setting, check_proofs, resolve_transport, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.mpis import registry

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ..tuning import adjust
-from ..tuning.model import Algorithm, Compilation, Control, Listing, Tuning
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import (
     OPX_MANUAL,
@@ -26,6 +24,8 @@ from .shared_evidence import (
     ucx_lanes,
 )
 from .transport import LIBRARIES, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
+from .tuning import adjust
+from .tuning.model import Algorithm, Compilation, Control, Listing, Tuning
 
 _REFERENCE = "Intel MPI Library Developer Reference for Linux, "
 _FABRICS = _REFERENCE + "'Communication Fabrics Control' (I_MPI_FABRICS)"

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..machine.transport import TRANSPORTS, Transport
-from ..tuning.model import Tuning
 from .transport import Gap, TransportRow, Version
+from .tuning.model import Tuning
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..machine.transport import TRANSPORTS
-from ..tuning import selection_file
-from ..tuning.model import Algorithm, Control, Listing, Tuning
 from . import ch4
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
 from .transport import Gap, Range
+from .tuning import selection_file
+from .tuning.model import Algorithm, Control, Listing, Tuning
 
 #: Collective to algorithms of 4.3 that need no further number (radix, kind of tree), which a selection file would have to say.
 _ALGORITHMS: Mapping[str, str] = {

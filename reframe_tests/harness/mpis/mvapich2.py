@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..machine.transport import TRANSPORTS
-from ..tuning import variables
-from ..tuning.model import Algorithm, Control, Tuning
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import PSM2_CLUSTER, PSM2_MANUAL, PSM2_NODE, PSM2_RAILS
 from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow, scoped
+from .tuning import variables
+from .tuning.model import Algorithm, Control, Tuning
 
 _GUIDE = "MVAPICH2 2.3.7 User Guide, "
 _VERSIONS = Range((1, 9))

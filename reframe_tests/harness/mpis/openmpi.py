@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..tuning import han_file, rules_file
-from ..tuning.model import Algorithm, Control, Levels, Listing, Tuning
 from .model import Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import (
     OPX_MANUAL,
@@ -30,6 +28,8 @@ from .shared_evidence import (
     ucx_lanes,
 )
 from .transport import MANY_RAILS, STRIPED, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
+from .tuning import han_file, rules_file
+from .tuning.model import Algorithm, Control, Levels, Listing, Tuning
 
 _FAQ = "Open MPI FAQ, "
 _DOCS = "Open MPI documentation, 'Networking support', "

@@ -2,8 +2,8 @@
 
 ReFrame 4.10 selects the product of names, partitions and environments (``frontend/filters.py``, ``core/runtime.py``,
 ``valid_sysenv_comb``), and the cases of a plan are none. Thousands of ``-n /HASH`` would select whole tests, with all their
-stacks, and be stored as the command line of each case. So the plan is a file (written by ``mpibench.plan``), each test that is
-loaded is narrowed to its planned partitions and stacks, and where these are not a product the rest is skipped.
+stacks, and be stored as the command line of each case. So the plan is a file (written by ``mpibench.judge.plan``), each test
+that is loaded is narrowed to its planned partitions and stacks, and where these are not a product the rest is skipped.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def log_level(words: Sequence[str], environ: Mapping[str, str]) -> str:
 
     :param words: command line of ``reframe``, whose ``-v`` make the terminal's level finer, one step each.
     """
-    from ..session import session_folder
+    from .session import session_folder
 
     steps = sum(word.count("v") for word in words if re.fullmatch(r"-[A-Za-z]+|--verb[a-z]*", word))
     if steps > 2 or environ.get("RFM_VERBOSE"):
@@ -67,7 +67,7 @@ def logging_of(log: str, centre: Centre | None) -> list[dict[str, Any]]:
 
     :param log: file of this start's log.
     """
-    from ..session import metrics_push
+    from .session import metrics_push
 
     ours: dict[str, Any] = {
         "level": log_level(sys.argv[1:], os.environ),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import batch_systems, optional_file, yaml_file
-from ..schedulers import spool
+from ..launchers.schedulers import spool
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
 from . import centre as centres
@@ -242,10 +242,10 @@ def load(root: Path = ROOT) -> dict[str, Any]:
 
     from .. import upstream
     from ..launchers import backends
-    from ..schedulers import blocked_jobs, slurm_shared
-    from ..session import session_folder, session_labels
+    from ..launchers.schedulers import blocked_jobs, slurm_shared
     from ..stacks import selection
     from . import selected_tests
+    from .session import session_folder, session_labels
 
     LOADED.append(root)
     # ReFrame opens its database there before it would make the folder.

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import optional_file, schema
+from ..launchers.schedulers import spool
 from ..machine.fabric import Fabric, Rail
 from ..machine.transport import AS_SHIPPED
-from ..schedulers import spool
 from ..vocabulary import ROOT, BadInput
 from . import centre as centres
 from . import fabrics_file, folders

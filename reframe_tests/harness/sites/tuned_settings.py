@@ -16,8 +16,8 @@ from typing import Any
 
 from ..field_types import find_fault
 from ..mpis import registry as mpis
+from ..mpis.tuning.model import FOLDER, AlgorithmRule, Compilation, TunedFiles, Tuning
 from ..stacks.stack import Stack
-from ..tuning.model import FOLDER, AlgorithmRule, Compilation, TunedFiles, Tuning
 from ..vocabulary import BadInput, NotMeasured
 from . import site
 

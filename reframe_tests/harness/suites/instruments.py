@@ -13,9 +13,9 @@ from statistics import median
 from typing import Any
 
 from ..instruments import FOLDER, reading
+from ..instruments.pairs import output as map_output
+from ..instruments.pairs.pair_values import BANDWIDTH, LATENCY
 from ..instruments.reading import COUNT, LIST, NUMBER, TEXT, Fields, Printed
-from ..pairs import output as map_output
-from ..pairs.pair_values import BANDWIDTH, LATENCY
 from ..vocabulary import BadInput, NotMeasured
 from . import side_by_side, traffic
 from .algorithms import COLLECTIVES, GROUP, QUANTITY, VARIANT

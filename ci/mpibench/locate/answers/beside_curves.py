@@ -14,8 +14,8 @@ from typing import Any
 
 from reframe_tests.harness.samples import PROVEN
 
-from ...results import dataset
-from ...results.dataset import StoredPairMap
+from ...store import dataset
+from ...store.dataset import StoredPairMap
 from .. import sentences
 from ..judgement import Localisation
 from .session_maps import judge_map

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from reframe_tests.harness.pairs.pair_values import BANDWIDTH, PairMap
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, PairMap
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.suites.catalogue import PAIRS
 from reframe_tests.harness.vocabulary import MB_PER_GBIT, BadInput
 
-from ...results import eligibility
-from ...results.sessions import Case, Session
+from ...store import eligibility
+from ...store.sessions import Case, Session
 from .. import facts, judgement, pair_maps, records, search, sentences
 from ..effects import Accused
 from ..judgement import Localisation

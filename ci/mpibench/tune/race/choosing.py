@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from reframe_tests.harness.tuning.model import DEFAULT, AlgorithmRule
+from reframe_tests.harness.mpis.tuning.model import DEFAULT, AlgorithmRule
 
-from ...statistics import two_sides
+from ...judge.statistics import two_sides
 from .times import ALL_SIZES, Times, effects
 
 #: Share by which an algorithm must be faster than the library's own choice; false discoveries among those called faster.

@@ -3,7 +3,8 @@
 Racing as in Maron and Moore ("Hoeffding races", NIPS 1993) and Even-Dar, Mannor and Mansour ("Action elimination", JMLR 7,
 2006), with paired differences in place of bounds on the whole range. An algorithm leaves a message size when "it takes less
 than 1 / (1 + :data:`SLACK`) of the leading one's time" is rejected: one-sided, Student's t of the paired logarithms of
-interleaved repeats, their spreads moderated over all pairs of the round (:mod:`mpibench.statistics.two_sides`). Which of two
+interleaved repeats, their spreads moderated over all pairs of the round (:mod:`mpibench.judge.statistics.two_sides`). Which
+of two
 algorithms within :data:`SLACK` of each other is taken does not matter, so that no repeats are spent on telling them apart.
 
 Error: the fastest algorithm of a size is left out for a slower one only if one of its tests against the K - 1 others errs in
@@ -19,7 +20,7 @@ from collections.abc import Mapping
 
 import scipy
 
-from reframe_tests.harness.tuning.model import DEFAULT
+from reframe_tests.harness.mpis.tuning.model import DEFAULT
 
 from .times import Times, effects
 

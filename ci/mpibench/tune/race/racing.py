@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from reframe_tests.harness.sweep.variants import Wish
-from reframe_tests.harness.tuning.model import DEFAULT, Tuning
+from reframe_tests.harness.cases.sweep.variants import Wish
+from reframe_tests.harness.mpis.tuning.model import DEFAULT, Tuning
 from reframe_tests.harness.vocabulary import BadInput
 
 from ...night import supervision
-from ...results.sessions import Case, read_report
+from ...store.sessions import Case, read_report
 from .. import measuring
 from .elimination import MOST_ROUNDS, Survivors, eliminate, is_decided
 from .state import Round, TuneState

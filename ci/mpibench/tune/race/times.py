@@ -12,8 +12,8 @@ from reframe_tests.harness.suites import algorithms
 from reframe_tests.harness.suites.algorithms import COLLECTIVES
 from reframe_tests.harness.vocabulary import BadInput
 
-from ...profiles.record import Profile
-from ...statistics import two_sides
+from ...judge.statistics import two_sides
+from ..profiles.record import Profile
 
 #: Stands for all sizes, where one algorithm is chosen for them together.
 ALL_SIZES = 0

@@ -8,8 +8,8 @@ import pytest
 
 import cluster_reframe
 from live_cluster import LiveCluster
-from mpibench.cascade import judgement, levels
-from mpibench.results.sessions import Case
+from mpibench.locate.cascade import judgement, levels
+from mpibench.store.sessions import Case
 from reframe_tests.harness.suites import catalogue
 
 TESTS = {"WireTcp", "TransportUcx", "TransportLibfabric"}

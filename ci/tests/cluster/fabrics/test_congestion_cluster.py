@@ -8,7 +8,7 @@ import pytest
 
 import cluster_reframe
 from live_cluster import LiveCluster
-from mpibench.results.sessions import Case
+from mpibench.store.sessions import Case
 
 pytestmark = pytest.mark.usefixtures("mpich")
 FILES = ("parallel_transfer.py",)

@@ -14,7 +14,7 @@ import pytest
 
 import cluster_reframe
 from live_cluster import LiveCluster
-from mpibench.results.sessions import Case
+from mpibench.store.sessions import Case
 from reframe_tests.harness.sites import references, site
 from reframe_tests.harness.stacks.stack import Stack
 from shared_cluster import SharedCluster

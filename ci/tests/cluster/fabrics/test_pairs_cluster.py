@@ -9,7 +9,7 @@ import pytest
 
 from live_cluster import LiveCluster
 from mpibench.cluster import plan
-from reframe_tests.harness.cascade import end
+from reframe_tests.harness.cases.cascade import end
 from reframe_tests.harness.suites import pair
 from reframe_tests.harness.suites.records import OutputError
 

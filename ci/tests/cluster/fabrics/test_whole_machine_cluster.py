@@ -8,7 +8,7 @@ import pytest
 
 import cluster_reframe
 from live_cluster import LiveCluster
-from mpibench.results import dataset, session_values
+from mpibench.store import dataset, session_values
 
 pytestmark = pytest.mark.usefixtures("mpich")
 OPTIONS = ("-n", "WholeMachine%fabric=eth1g%.*%ppn=1%", "-P", "nodes=all", "-p", "mpich-wheels", "--system=minicluster:eth1g")

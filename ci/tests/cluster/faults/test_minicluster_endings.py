@@ -12,7 +12,7 @@ import pytest
 from fault_box import STAMP, Box, end_of
 from live_cluster import LiveCluster, wait_for
 from mpibench.cluster.plan import HEAD
-from mpibench.results import sessions
+from mpibench.store import sessions
 
 STACK = "mpich-wheels"
 CASES = "ImbPointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"

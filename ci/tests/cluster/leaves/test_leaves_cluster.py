@@ -16,9 +16,9 @@ import live_cluster
 from leaf_cluster import bandwidths
 from live_cluster import LiveCluster
 from mpibench.locate.answers import session_maps
-from mpibench.results import dataset
-from mpibench.results.sessions import read_session
-from reframe_tests.harness.switches.tree import SLURM
+from mpibench.store import dataset
+from mpibench.store.sessions import read_session
+from reframe_tests.harness.machine.switches.tree import SLURM
 
 pytestmark = pytest.mark.usefixtures("mpich")
 NODES = [f"c{number}" for number in range(1, 7)]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.cascade import end, fitting
+from reframe_tests.harness.cases.cascade import end, fitting
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.suites import catalogue, pair
 from reframe_tests.harness.suites.records import OutputError

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from live_cluster import wait_for
-from mpibench.results import sessions
-from mpibench.results.sessions import CONFIRMS
+from mpibench.store import sessions
+from mpibench.store.sessions import CONFIRMS
 from night_project import NightProject
 from synthetic_session import case
 

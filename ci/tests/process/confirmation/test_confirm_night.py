@@ -17,9 +17,9 @@ import polars as pl
 import pytest
 
 from live_cluster import wait_for
-from mpibench.results import sessions
-from mpibench.results.dataset_layout import write_file
-from mpibench.results.sessions import CONFIRMS
+from mpibench.store import sessions
+from mpibench.store.dataset_layout import write_file
+from mpibench.store.sessions import CONFIRMS
 from night_project import NightProject
 from page_reader import Reader
 from synthetic_session import case, gate

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.results import sessions
+from mpibench.store import sessions
 from night_project import NightProject
 
 

@@ -94,7 +94,8 @@ def test_where_no_stack_has_the_program_the_listing_and_the_doctor_say_why(
     )
     stack = tmp_path / "environments" / "mpich" / "stack.json"
     program = (
-        "from pathlib import Path; from mpibench.listings import doctor; from reframe_tests.harness.stacks import metadata\n"
+        "from pathlib import Path; from mpibench.commands.listings import doctor\n"
+        "from reframe_tests.harness.stacks import metadata\n"
         f"stack = metadata.read(Path({str(stack)!r}))\n"
         "for row in doctor.check_suites([stack]): print(row.subject, row.state, row.detail)\n"
         "for row in doctor.check_groups(doctor.test_folders(metadata.ROOT)): print(row.subject)\n"

@@ -61,7 +61,7 @@ LEAF = '''
 
 import reframe as rfm
 
-from reframe_tests.harness.fabric_test import FabricTest
+from reframe_tests.harness.cases.fabric_test import FabricTest
 
 
 @rfm.simple_test

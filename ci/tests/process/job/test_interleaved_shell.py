@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from reframe_tests.harness.job import interleaved, script
+from reframe_tests.harness.cases.job import interleaved, script
 from synthetic_conditions import simple_condition
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.job import script as jobscript
+from reframe_tests.harness.cases.job import script as jobscript
 
 REPEATS = 3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from reframe_tests.harness.job import script as jobscript
+from reframe_tests.harness.cases.job import script as jobscript
 from test_jobscript import run_body, sh
 
 

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from reframe_tests.harness.job import interleaved
+from reframe_tests.harness.cases.job import interleaved
 from reframe_tests.harness.stacks import metadata
 from synthetic_conditions import ODD, resolved
 from synthetic_evidence import STACK

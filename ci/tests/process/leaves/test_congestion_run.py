@@ -15,7 +15,7 @@ import pytest
 
 import synthetic_installation as synthetic
 from galley import GALLEY, GALLEY_PROGRAM
-from mpibench.results import sessions
+from mpibench.store import sessions
 from recorded_programs import EXCHANGE_SOURCE
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites.site import ROOT

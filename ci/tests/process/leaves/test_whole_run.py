@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from mpibench.listings import doctor
+from mpibench.commands.listings import doctor
 from reframe_tests.harness.sites import selected_tests
 from reframe_tests.harness.vocabulary import BadInput
 

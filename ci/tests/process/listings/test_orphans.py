@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from mpibench.cluster.state import Process
-from mpibench.listings import orphans
-from reframe_tests.harness.job import script
+from mpibench.commands.listings import orphans
+from reframe_tests.harness.cases.job import script
 
 HOST = socket.gethostname()
 Start = Callable[..., subprocess.Popen[bytes]]

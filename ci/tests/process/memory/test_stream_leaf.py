@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from reframe_tests.harness.cases.memory import program
 from reframe_tests.harness.evidence import recorder
-from reframe_tests.harness.memory import program
 from reframe_tests.harness.sites import references
 from small_programs import with_small_caches
 
@@ -39,7 +39,7 @@ def stored_case(sandbox: Path) -> dict[str, Any]:
 def add_to_leaf(sandbox: Path, text: str) -> None:
     """Lines at the end of the copy's file of tests."""
     test_file = sandbox / "reframe_tests" / "node.py"
-    test_file.write_text(f"{test_file.read_text()}\nfrom reframe_tests.harness.memory import memory_test\n{text}\n")
+    test_file.write_text(f"{test_file.read_text()}\nfrom reframe_tests.harness.cases.memory import memory_test\n{text}\n")
 
 
 def keep_programs_in(sandbox: Path) -> Path:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from reframe_tests.harness.cases.memory import output, program
 from reframe_tests.harness.evidence import recorder
-from reframe_tests.harness.memory import output, program
 from reframe_tests.harness.vocabulary import BadInput
 from small_programs import with_small_caches
 

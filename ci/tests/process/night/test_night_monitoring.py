@@ -13,7 +13,7 @@ import yaml
 from metrics_gateway import read
 from monitoring_servers import RULES, fetch, influx_rows, influxdb, program, pushgateway
 from mpibench.night import monitoring
-from mpibench.results import answers
+from mpibench.store import answers
 
 ODD = 'a b,c=d"e\n<b>'
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.results import sessions
+from mpibench.store import sessions
 from night_project import NightProject
 from page_reader import Reader
 from reframe_tests.harness.sites.site import ROOT

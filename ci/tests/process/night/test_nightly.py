@@ -22,7 +22,7 @@ import pytest
 from mpibench.cluster.state import Process
 from mpibench.commands import nightly
 from mpibench.night import options as options_of_nights
-from mpibench.results import sessions
+from mpibench.store import sessions
 from night_project import NightProject
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_session import case

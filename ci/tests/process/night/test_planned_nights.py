@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mpibench.results import sessions
+from mpibench.store import sessions
 from night_project import NightProject
 from page_reader import Reader
 from synthetic_session import case

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import planned_sites
+from mpibench.judge.plan import making, text
+from mpibench.judge.plan.cases import ListedCase, Listing, ask
+from mpibench.judge.plan.making import NightPlan
 from mpibench.night import planned_night
-from mpibench.plan import making, text
-from mpibench.plan.cases import ListedCase, Listing, ask
-from mpibench.plan.making import NightPlan
 from reframe_tests.harness.vocabulary import BadInput
 
 DAY = date(2026, 11, 23)

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 import metrics_gateway
-from mpibench.verdicts import change
+from mpibench.judge.verdicts import change
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 

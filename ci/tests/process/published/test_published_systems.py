@@ -15,7 +15,7 @@ import pytest
 import published_stacks
 from folders import DATA
 from job_scripts import fabric_of, listed, normalised
-from mpibench.published import figures_file
+from mpibench.pages.published import figures_file
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.launchers.model import Bootstrap
 from reframe_tests.harness.sites import site

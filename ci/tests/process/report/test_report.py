@@ -19,7 +19,7 @@ from mpibench.pages import outcomes as report_summary
 from mpibench.pages import page as page_templates
 from mpibench.pages import session as report
 from mpibench.pages import session as report_cases
-from mpibench.results import sessions
+from mpibench.store import sessions
 from page_reader import Reader
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput

@@ -12,7 +12,7 @@ import pytest
 import synthetic_session as synthetic
 from mpibench.pages import outcomes as report_summary
 from mpibench.pages import session as report
-from mpibench.results import dataset, eligibility, sessions
+from mpibench.store import dataset, eligibility, sessions
 from page_reader import Reader
 from synthetic_report import changed, hostile_session, only, session_of
 

@@ -19,7 +19,7 @@ import pytest
 
 import synthetic_session as synthetic
 from mpibench import whole_file
-from mpibench.results import dataset, dataset_layout, sessions, unreadable
+from mpibench.store import dataset, dataset_layout, sessions, unreadable
 from reframe_tests.harness import samples
 from synthetic_report import refused, session_of
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mpibench import cli
-from mpibench.results import session_files
+from mpibench.store import session_files
 from tiny_site import TinySite
 
 OLD, NEW = "20260101T021700-00000001", "20261121T021700-00000002"

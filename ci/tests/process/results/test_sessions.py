@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 
 import synthetic_session as synthetic
-from mpibench.results import dataset, sessions
+from mpibench.store import dataset, sessions
 from reframe_tests.harness import samples
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import damaged_reports, refused

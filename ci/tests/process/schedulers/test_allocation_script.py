@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.schedulers.spool import RUNNER, CaseEnd, Spool
+from reframe_tests.harness.launchers.schedulers.spool import RUNNER, CaseEnd, Spool
 
 #: Far above what anything here takes.
 LONG_S = 60

@@ -19,7 +19,7 @@ import pytest
 
 from metrics_gateway import PUSHED, Gateway, read, serving
 from monitoring_servers import fetch, influx_rows, influxdb, pushgateway
-from reframe_tests.harness.session import case_messages, metrics_push
+from reframe_tests.harness.sites.session import case_messages, metrics_push
 from reframe_tests.harness.vocabulary import BadInput
 
 SAMPLE = {

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from mpibench.pages import session as report_cases
-from mpibench.results import sessions
-from reframe_tests.harness.session import session_folder, session_labels
+from mpibench.store import sessions
 from reframe_tests.harness.sites import site
+from reframe_tests.harness.sites.session import session_folder, session_labels
 from reframe_tests.harness.vocabulary import BadInput
 from tiny_site import TinySite
 

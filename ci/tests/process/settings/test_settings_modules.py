@@ -9,7 +9,7 @@ import pytest
 
 import module_systems
 from module_systems import ModuleSystem
-from mpibench.settings import modulefiles
+from mpibench.pages.settings import modulefiles
 
 #: Values that no module system may touch.
 VARIABLES = {

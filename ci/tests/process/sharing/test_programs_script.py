@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.job import condition, script
-from reframe_tests.harness.job.condition import Condition
+from reframe_tests.harness.cases.job import condition, script
+from reframe_tests.harness.cases.job.condition import Condition
+from reframe_tests.harness.cases.sharing import shared_node
+from reframe_tests.harness.cases.sharing.shared_node import SharedNode
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine import topology
-from reframe_tests.harness.sharing import shared_node
-from reframe_tests.harness.sharing.shared_node import SharedNode
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from synthetic_evidence import STACK

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import published_stacks
+from reframe_tests.harness.cases.sharing import shares
 from reframe_tests.harness.machine.topology import Topology, describe
-from reframe_tests.harness.sharing import shares
 from reframe_tests.harness.sites import site
 
 Run = Callable[..., CompletedProcess[str]]

@@ -13,8 +13,8 @@ import yaml
 from rich.console import Console
 
 from centre_styles import PROCESSOR, CentreSite
-from mpibench.listings import beside as listings_beside
-from mpibench.listings import doctor
+from mpibench.commands.listings import beside as listings_beside
+from mpibench.commands.listings import doctor
 from reframe_tests.harness.sites import centre, fabrics_file, site
 from synthetic_stack import write_stack
 from tiny_site import TEST

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from galley import SYSTEM
-from mpibench.results import sessions
+from mpibench.store import sessions
 from synthetic_stack import write_stack
 from tiny_site import write_site
 

@@ -12,8 +12,8 @@ import pytest
 
 import documentation
 from documentation import system_example
-from mpibench.listings import doctor
-from reframe_tests.harness.job import transports
+from mpibench.commands.listings import doctor
+from reframe_tests.harness.cases.job import transports
 from reframe_tests.harness.sites import site
 from transport_cases import attempt, make_stack
 

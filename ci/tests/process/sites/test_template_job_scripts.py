@@ -17,7 +17,7 @@ import planned_sites
 import published_stacks
 from folders import DATA
 from job_scripts import fabric_of, listed, normalised
-from mpibench.listings import doctor
+from mpibench.commands.listings import doctor
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.sites import site
 from tiny_site import write_site

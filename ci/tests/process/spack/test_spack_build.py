@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import spack_output
-from mpibench.spack import build
+from mpibench.stacks.spack import build
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_spack import Site

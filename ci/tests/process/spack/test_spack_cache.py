@@ -10,7 +10,7 @@ import yaml
 
 import spack_output
 from mpibench import cli
-from mpibench.spack import build, cache, lock, modulefiles
+from mpibench.stacks.spack import build, cache, lock, modulefiles
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_spack import COMPILERS, Site, one_sentence, packages
 

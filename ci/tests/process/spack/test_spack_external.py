@@ -12,8 +12,8 @@ import pytest
 
 import debian_stacks
 from folders import DATA
-from mpibench.spack import description, lock
 from mpibench.stacks import installed_mpi
+from mpibench.stacks.spack import description, lock
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput

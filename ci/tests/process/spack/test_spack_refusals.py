@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import spack_output
-from mpibench.spack import build, complaints, description, tool
+from mpibench.stacks.spack import build, complaints, description, tool
 from reframe_tests.harness.vocabulary import BadInput
 from spack_sites import find_spack
 from synthetic_spack import COMPILERS, Site, one_sentence, packages

@@ -18,11 +18,11 @@ import synthetic_installation as synthetic
 from module_systems import ModuleSystem
 from mpibench.cli import main
 from mpibench.commands import stacks as stacks_command
-from mpibench.listings import doctor
-from mpibench.listings import stacks as listing
+from mpibench.commands.listings import doctor
+from mpibench.commands.listings import stacks as listing
 from mpibench.stacks import modules, system
+from reframe_tests.harness.cases.job import modules as job_modules
 from reframe_tests.harness.evidence import loaded_modules
-from reframe_tests.harness.job import modules as job_modules
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
 from reframe_tests.harness.stacks.stack import Stack

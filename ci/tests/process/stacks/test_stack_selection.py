@@ -19,7 +19,7 @@ from synthetic_stack import write_stack
 LEAF = '''
 import reframe as rfm
 
-from reframe_tests.harness.fabric_test import FabricTest
+from reframe_tests.harness.cases.fabric_test import FabricTest
 
 
 @rfm.simple_test

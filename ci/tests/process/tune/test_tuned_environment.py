@@ -9,8 +9,8 @@ import pytest
 
 from mpibench.tune import settings
 from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.mpis.tuning.model import AlgorithmRule, Wanted, write
 from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings
-from reframe_tests.harness.tuning.model import AlgorithmRule, Wanted, write
 
 RULES = (AlgorithmRule("Allreduce", 0, 122, "2"), AlgorithmRule("Allreduce", 123, 4096, "3"))
 

@@ -13,7 +13,7 @@ import pytest
 
 import synthetic_session as synthetic
 from mpibench import cli
-from mpibench.results import dataset_layout, sessions
+from mpibench.store import dataset_layout, sessions
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mpibench import cli
-from mpibench.advice import advising, answer
-from mpibench.advice.advising import ALONE, CHOICE, LITTLE, NOISE, UNCOVERED, Terms
-from mpibench.profiles.record import Calls
+from mpibench.tune.advice import advising, answer
+from mpibench.tune.advice.advising import ALONE, CHOICE, LITTLE, NOISE, UNCOVERED, Terms
+from mpibench.tune.profiles.record import Calls
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_profiles import BENCHMARKS, STACKS, ask, dataset, mixed, profile_of, slower, true_seconds, true_us
 
@@ -246,7 +246,7 @@ def test_the_command_stops_without_looking_at_measurements(tmp_path: Path, capsy
 
 
 def test_all_benchmarks_of_the_table_exist() -> None:
-    from mpibench.advice import sources
+    from mpibench.tune.advice import sources
     from reframe_tests.harness.suites import catalogue
 
     for call, rows in sources.SOURCES.items():

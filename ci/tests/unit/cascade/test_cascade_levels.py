@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from mpibench.cascade import judgement, levels
+from mpibench.locate.cascade import judgement, levels
 from mpibench.pages import figures
 from mpibench.pages import session as report
-from mpibench.results.sessions import Case, Session
+from mpibench.store.sessions import Case, Session
 from page_reader import Reader
 from reframe_tests.harness.samples import Sample, read_evidence
 

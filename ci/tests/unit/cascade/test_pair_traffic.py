@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.cascade import end as end_program
-from reframe_tests.harness.cascade import traffic
+from reframe_tests.harness.cases.cascade import end as end_program
+from reframe_tests.harness.cases.cascade import traffic
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.suites import pair

@@ -12,12 +12,12 @@ import pytest
 
 from mpibench.locate.answers.session_maps import judge_map
 from mpibench.locate.pair_maps import prepare, silent_nodes
-from reframe_tests.harness.cascade import wire_map
-from reframe_tests.harness.cascade.lacking import find_lacking
-from reframe_tests.harness.cascade.wire_map import MapStep, MeasuredMap
+from reframe_tests.harness.cases.cascade import wire_map
+from reframe_tests.harness.cases.cascade.lacking import find_lacking
+from reframe_tests.harness.cases.cascade.wire_map import MapStep, MeasuredMap
 from reframe_tests.harness.instruments import schedule
+from reframe_tests.harness.instruments.pairs.pair_values import PairMap
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.pairs.pair_values import PairMap
 from reframe_tests.harness.samples import CONTRADICTED, MISSING
 from reframe_tests.harness.suites import catalogue
 

@@ -14,9 +14,9 @@ import pytest
 from mpibench import cli
 from mpibench.cluster import faults, lifecycle, plan, slurm
 from mpibench.cluster.lifecycle import ClusterStatus
+from reframe_tests.harness.machine.switches import slurm as slurm_switches
 from reframe_tests.harness.machine.topology import Topology
 from reframe_tests.harness.sites import site
-from reframe_tests.harness.switches import slurm as slurm_switches
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Bytes of TCP payload in a frame at MTU 1500 with time stamps, bytes of that frame as htb counts it.

@@ -12,8 +12,8 @@ import pytest
 from reframe.frontend import cli as reframe_cli
 
 from mpibench import cli
-from mpibench.completeness import expected, expected_file
-from mpibench.results import selection_options
+from mpibench.judge.completeness import expected, expected_file
+from mpibench.store import selection_options
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
 from synthetic_verdicts import FIRST, write_session

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from mpibench import cli
-from mpibench.completeness import expected, expected_file, expected_proposal
+from mpibench.judge.completeness import expected, expected_file, expected_proposal
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import withdrawals
-from mpibench.completeness import expected, expected_file
-from mpibench.plan import past, record
-from mpibench.plan.cases import ListedCase
-from mpibench.plan.record import PlannedCase, PlanRecord, Prediction
-from mpibench.results import answers
-from mpibench.results.sessions import CONFIRMS
-from mpibench.watch import drift, gate
-from mpibench.watch.gate_answer import MISSING
+from mpibench.judge.completeness import expected, expected_file
+from mpibench.judge.plan import past, record
+from mpibench.judge.plan.cases import ListedCase
+from mpibench.judge.plan.record import PlannedCase, PlanRecord, Prediction
+from mpibench.judge.watch import drift, gate
+from mpibench.judge.watch.gate_answer import MISSING
+from mpibench.store import answers, withdrawals
+from mpibench.store.sessions import CONFIRMS
 from synthetic_session import gate as gate_of
 from synthetic_stack import write_stack
 from synthetic_verdicts import FIRST, write_session

@@ -19,18 +19,18 @@ from reframe.frontend import filters
 import synthetic_session
 from mpibench import answers, cli
 from mpibench.commands import nightly
-from mpibench.confirmation import acceptance as confirmed
-from mpibench.confirmation import called, measuring, rerun
-from mpibench.confirmation import night as confirmed_night
-from mpibench.confirmation.called import CalledCase
-from mpibench.confirmation.measuring import Remeasured
+from mpibench.judge.verdicts import accept
+from mpibench.judge.verdicts.accept import ACCEPTED, REFUSED
+from mpibench.judge.verdicts.words import INCONCLUSIVE, PASS, REGRESSED
+from mpibench.night.confirmation import acceptance as confirmed
+from mpibench.night.confirmation import called, measuring, rerun
+from mpibench.night.confirmation import night as confirmed_night
+from mpibench.night.confirmation.called import CalledCase
+from mpibench.night.confirmation.measuring import Remeasured
 from mpibench.pages import acceptance as acceptance_record
-from mpibench.results import confirmations, selectors, session_values, unreadable
-from mpibench.results.dataset_layout import write_file
-from mpibench.results.sessions import CONFIRMS, PAIRED, Session
-from mpibench.verdicts import accept
-from mpibench.verdicts.accept import ACCEPTED, REFUSED
-from mpibench.verdicts.words import INCONCLUSIVE, PASS, REGRESSED
+from mpibench.store import confirmations, selectors, session_values, unreadable
+from mpibench.store.dataset_layout import write_file
+from mpibench.store.sessions import CONFIRMS, PAIRED, Session
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import session_of
 from synthetic_session import gate

@@ -16,15 +16,15 @@ import polars as pl
 import pytest
 
 from mpibench import answers
-from mpibench.confirmation import acceptance as confirmed
-from mpibench.confirmation import inconclusive, measuring, rerun
-from mpibench.confirmation.inconclusive import JUDGED_TOGETHER, SLOWER_IN_ALL, TOO_FEW, sessions_wanted
-from mpibench.confirmation.measuring import Remeasured, Workspace
+from mpibench.judge.verdicts import accept
+from mpibench.judge.verdicts.accept import REFUSED
+from mpibench.judge.verdicts.words import INCONCLUSIVE, REGRESSED
+from mpibench.night.confirmation import acceptance as confirmed
+from mpibench.night.confirmation import inconclusive, measuring, rerun
+from mpibench.night.confirmation.inconclusive import JUDGED_TOGETHER, SLOWER_IN_ALL, TOO_FEW, sessions_wanted
+from mpibench.night.confirmation.measuring import Remeasured, Workspace
 from mpibench.pages import acceptance as acceptance_record
-from mpibench.results.sessions import CONFIRMS, Session
-from mpibench.verdicts import accept
-from mpibench.verdicts.accept import REFUSED
-from mpibench.verdicts.words import INCONCLUSIVE, REGRESSED
+from mpibench.store.sessions import CONFIRMS, Session
 from synthetic_verdicts import SIZES, Change, unchanged, write_session
 
 #: One odd night of these widens the prediction interval so that no single session is called.

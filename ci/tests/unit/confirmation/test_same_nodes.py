@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 import synthetic_session
-from mpibench import cli, withdrawals
-from mpibench.confirmation import acceptance as confirmed
-from mpibench.confirmation import measuring, rerun
-from mpibench.confirmation.called import CalledCase
-from mpibench.confirmation.measuring import Remeasured
-from mpibench.results import confirmations, dataset
-from mpibench.results.sessions import CONFIRMS, Session
-from mpibench.verdicts import accept
-from mpibench.verdicts.accept import REFUSED
+from mpibench import cli
+from mpibench.judge.verdicts import accept
+from mpibench.judge.verdicts.accept import REFUSED
+from mpibench.night.confirmation import acceptance as confirmed
+from mpibench.night.confirmation import measuring, rerun
+from mpibench.night.confirmation.called import CalledCase
+from mpibench.night.confirmation.measuring import Remeasured
+from mpibench.store import confirmations, dataset, withdrawals
+from mpibench.store.sessions import CONFIRMS, Session
 from synthetic_report import session_of
 from synthetic_verdicts import write_session
 from test_confirmation import STACKS, again, decided, night_with_references, outcomes, slower

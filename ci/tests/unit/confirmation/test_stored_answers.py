@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.confirmation import references
+from mpibench.night.confirmation import references
 from mpibench.pages import outcomes as summary
 from mpibench.pages import session as report
-from mpibench.results.sessions import CONFIRMS, Session
+from mpibench.store.sessions import CONFIRMS, Session
 from page_reader import Reader
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import session_of

@@ -13,10 +13,10 @@ import pytest
 from scipy import stats
 
 from mpibench import cli
-from mpibench.verdicts import curve_tests
-from mpibench.verdicts.policy import Policy
-from mpibench.watch import drift
-from mpibench.watch.gate import REMEMBERED_NIGHTS
+from mpibench.judge.verdicts import curve_tests
+from mpibench.judge.verdicts.policy import Policy
+from mpibench.judge.watch import drift
+from mpibench.judge.watch.gate import REMEMBERED_NIGHTS
 from page_reader import Reader
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput

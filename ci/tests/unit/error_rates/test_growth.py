@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mpibench.judge.verdicts import policy as verdict_policy
+from mpibench.judge.watch import drift
 from mpibench.pages import session as report
-from mpibench.results import session_values
-from mpibench.verdicts import policy as verdict_policy
-from mpibench.watch import drift
+from mpibench.store import session_values
 from reframe_tests.harness.vocabulary import BadInput
 from studies import detection, growth, report_speed
 from studies import drift as bench_drift

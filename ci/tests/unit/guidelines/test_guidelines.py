@@ -10,9 +10,9 @@ import pytest
 
 from mpibench import cli
 from mpibench.commands import advice as command
-from mpibench.guidelines import judgement, sentences
-from mpibench.verdicts import policy as verdict_policy
-from mpibench.verdicts.policy import Policy
+from mpibench.judge.guidelines import judgement, sentences
+from mpibench.judge.verdicts import policy as verdict_policy
+from mpibench.judge.verdicts.policy import Policy
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_guidelines import sample, samples, session_of
@@ -112,7 +112,7 @@ def test_what_cannot_be_judged_is_said() -> None:
 def test_exit_statuses(
     ratios, refuse: bool, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("mpibench.results.sessions.read_session", lambda db, uuid: session_of(samples(ratios)))
+    monkeypatch.setattr("mpibench.store.sessions.read_session", lambda db, uuid: session_of(samples(ratios)))
     monkeypatch.setattr(verdict_policy, "load", lambda system: Policy(guidelines_refuse=refuse))
     assert cli.main(["guidelines", "0123"]) == status
     said = capsys.readouterr().out
@@ -131,7 +131,7 @@ def test_exit_statuses(
 
 
 def test_a_session_without_guidelines_is_red(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("mpibench.results.sessions.read_session", lambda db, uuid: session_of(()))
+    monkeypatch.setattr("mpibench.store.sessions.read_session", lambda db, uuid: session_of(()))
     assert cli.main(["guidelines"]) == cli.BAD_INPUT
     assert "holds no measurement of guidelines" in capsys.readouterr().err
 

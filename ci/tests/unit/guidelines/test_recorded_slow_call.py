@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mpibench.guidelines import judgement, sentences
-from mpibench.verdicts.policy import Policy
+from mpibench.judge.guidelines import judgement, sentences
+from mpibench.judge.verdicts.policy import Policy
 from recorded_guidelines import RECORDED, recorded_session
 
 SLOW = "Bcast-vs-Scatter-Allgather"

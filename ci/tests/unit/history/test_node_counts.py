@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mpibench.history import node_counts
-from mpibench.results import selectors, session_values
-from mpibench.results.session_values import METRIC
-from mpibench.verdicts import comparison, policy
-from mpibench.watch import drift
+from mpibench.judge.history import node_counts
+from mpibench.judge.verdicts import comparison, policy
+from mpibench.judge.watch import drift
+from mpibench.store import selectors, session_values
+from mpibench.store.session_values import METRIC
 from synthetic_verdicts import write_session
 
 SYSTEM = "testbed"

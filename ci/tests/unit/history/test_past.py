@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from mpibench import cli
-from mpibench.history import past
-from mpibench.results import session_values
-from mpibench.verdicts import accept, curve_tests, pairing
-from mpibench.verdicts.accept import ACCEPTED, REFUSED, AcceptanceOptions
+from mpibench.judge.history import past
+from mpibench.judge.verdicts import accept, curve_tests, pairing
+from mpibench.judge.verdicts.accept import ACCEPTED, REFUSED, AcceptanceOptions
+from mpibench.store import session_values
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import FIRST, SIZES, write_session
 

@@ -7,7 +7,7 @@ import json
 import polars as pl
 import pytest
 
-from mpibench.history import strata
+from mpibench.judge.history import strata
 from reframe_tests.harness.vocabulary import BadInput
 
 OPTIONS = next(fact for fact in strata.FACTS if fact.column == "suite_options")

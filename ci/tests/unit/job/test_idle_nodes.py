@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from reframe.core.exceptions import JobSchedulerError, ReframeError
 
-from reframe_tests.harness.job import idle_nodes, parameters
+from reframe_tests.harness.cases.job import idle_nodes, parameters
 from reframe_tests.harness.vocabulary import ALL_NODES, NotMeasured
 
 EXTRAS = {"node_counts": [2, 16]}

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpibench.results import sessions
-from mpibench.results.dataset_layout import write_file
-from mpibench.verdicts import curve_tests, pairing
-from reframe_tests.harness.job import interleaved
+from mpibench.judge.verdicts import curve_tests, pairing
+from mpibench.store import sessions
+from mpibench.store.dataset_layout import write_file
+from reframe_tests.harness.cases.job import interleaved
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import NotMeasured
 from synthetic_conditions import simple_condition

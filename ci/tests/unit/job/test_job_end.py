@@ -13,10 +13,10 @@ from reframe.core.backends import getlauncher, getscheduler
 from reframe.core.schedulers import Job, JobScheduler
 
 from mpibench.cluster.state import Process
-from mpibench.listings import orphans
+from mpibench.commands.listings import orphans
 from reframe_tests.harness import batch_systems
-from reframe_tests.harness.job import ending
-from reframe_tests.harness.job.ending import JobEnd
+from reframe_tests.harness.cases.job import ending
+from reframe_tests.harness.cases.job.ending import JobEnd
 
 
 @pytest.mark.parametrize("state", ["", "COMPLETED", "SUCCESS", "COMPLETED,COMPLETED"])

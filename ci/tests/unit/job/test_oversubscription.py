@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.evidence import checks
-from reframe_tests.harness.job import condition
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import NotMeasured

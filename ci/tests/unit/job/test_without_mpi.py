@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from reframe.core.exceptions import ReframeError
 
-from reframe_tests.harness.job.without_mpi import Value, WithoutMpiTest
+from reframe_tests.harness.cases.job.without_mpi import Value, WithoutMpiTest
 
 
 def declared(values: dict[str, Value], learned: dict[str, tuple[object, ...]]) -> SimpleNamespace:

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import reframe.core.schedulers as reframe_schedulers
 
-from mpibench.listings import doctor
+from mpibench.commands.listings import doctor
 from mpibench.stacks import probe
 from reframe_tests.harness import batch_systems
-from reframe_tests.harness.job import ending
+from reframe_tests.harness.cases.job import ending
 from reframe_tests.harness.launchers import registry
-from reframe_tests.harness.schedulers.spool import SHARED
+from reframe_tests.harness.launchers.schedulers.spool import SHARED
 
 
 def test_every_scheduler_of_reframe_is_in_one_record() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from galley import SYSTEM
-from reframe_tests.harness.job import condition
+from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.launchers import backends, registry
 from reframe_tests.harness.launchers.binding import bind
 from reframe_tests.harness.launchers.jsrun import RESOURCES

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from mpibench.listings import catalogue as listing
+from mpibench.commands.listings import catalogue as listing
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mpibench.listings import coverage
+from mpibench.commands.listings import coverage
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import Suite
 from reframe_tests.harness.vocabulary import ROOT

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mpibench.listings import doctor
+from mpibench.commands.listings import doctor
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.stacks import metadata
 from synthetic_stack import describe

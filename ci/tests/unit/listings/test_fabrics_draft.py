@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mpibench.listings import fabrics_draft
+from mpibench.commands.listings import fabrics_draft
+from reframe_tests.harness.cases.preflight import node_facts
 from reframe_tests.harness.machine.topology import Topology, describe
-from reframe_tests.harness.preflight import node_facts
 from reframe_tests.harness.sites import fabrics_file, site
 from synthetic_node import CXI, ETHERNET, HFI1, MLX5, make_node
 

@@ -12,10 +12,11 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from mpibench import cli, withdrawals
+from mpibench import cli
 from mpibench.cluster.state import Process
-from mpibench.listings import doctor, orphans
-from mpibench.verdicts import change
+from mpibench.commands.listings import doctor, orphans
+from mpibench.judge.verdicts import change
+from mpibench.store import withdrawals
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue
 from synthetic_stack import describe

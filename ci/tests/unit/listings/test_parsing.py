@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from mpibench.listings import parse as parse_command
+from mpibench.commands.listings import parse as parse_command
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 from studies import parser_speed

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from mpibench.results import dataset_layout
+from mpibench.store import dataset_layout
 from reframe_tests.harness.vocabulary import ROOT
 from studies import reference_pages
 

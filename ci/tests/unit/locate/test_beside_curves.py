@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from mpibench import withdrawals
 from mpibench.cli import app
 from mpibench.locate.answers import beside_curves
 from mpibench.pages import session as preflight
-from mpibench.results import dataset, sessions
-from reframe_tests.harness.pairs.pair_values import PairMap
+from mpibench.store import dataset, sessions, withdrawals
+from reframe_tests.harness.instruments.pairs.pair_values import PairMap
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_pair_map import across, names, pair_map, sends_slowly, session_of
 

@@ -16,9 +16,9 @@ import pytest
 from mpibench import cli
 from mpibench.locate import records
 from mpibench.locate.answers import session_maps
-from reframe_tests.harness.pair_map import shared_cores
-from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap
-from reframe_tests.harness.switches.tree import YAML, Switch, SwitchTree
+from reframe_tests.harness.cases.pair_map import shared_cores
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap
+from reframe_tests.harness.machine.switches.tree import YAML, Switch, SwitchTree
 from reframe_tests.harness.vocabulary import ROOT
 from synthetic_pair_map import across, late, names, pair_map, sends_slowly, session_of
 
@@ -28,7 +28,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     """Exit status and output of the command on a session."""
 
     def run(session, *options: str) -> tuple[int, str]:
-        monkeypatch.setattr("mpibench.results.sessions.read_session", lambda db, uuid: session)
+        monkeypatch.setattr("mpibench.store.sessions.read_session", lambda db, uuid: session)
         monkeypatch.setattr("mpibench.pages.session.find_preflight", lambda session, db: None)
         status = cli.main(["locate", "0123", *options])
         said = capsys.readouterr()

@@ -10,7 +10,7 @@ import pytest
 from mpibench.cluster import faults, plan
 from mpibench.locate import judgement, pair_maps
 from mpibench.locate.judgement import Localisation
-from reframe_tests.harness.pairs.pair_values import PairMap
+from reframe_tests.harness.instruments.pairs.pair_values import PairMap
 from reframe_tests.harness.vocabulary import BadInput
 from studies import located_faults, peer_rules
 from synthetic_pair_map import late, pair_map, sends_slowly

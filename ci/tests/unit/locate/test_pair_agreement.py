@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mpibench.results.sessions import Session
+from mpibench.store.sessions import Session
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.vocabulary import BadInput
 from studies import pair_agreement

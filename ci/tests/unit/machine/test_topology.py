@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from listed_topologies import from_cpuinfo, from_lscpu
-from reframe_tests.harness.job import condition
+from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
 from reframe_tests.harness.vocabulary import BadInput

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.memory import output
-from reframe_tests.harness.memory.output import StreamResult, describe_memory, read
+from reframe_tests.harness.cases.memory import output
+from reframe_tests.harness.cases.memory.output import StreamResult, describe_memory, read
 from reframe_tests.harness.suites.node_memory import KERNELS
 from reframe_tests.harness.vocabulary import BadInput
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from reframe_tests.harness.job.transports import check_proofs, strip_debug
+from reframe_tests.harness.cases.job.transports import check_proofs, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.vocabulary import NotMeasured

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from folders import DATA
-from reframe_tests.harness.job.transports import Setting, check_proofs, strip_debug
+from reframe_tests.harness.cases.job.transports import Setting, check_proofs, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.stacks.stack import Stack
 from transport_cases import (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mpibench.judge.plan.cases import ListedCase
 from mpibench.night import progress
-from mpibench.plan.cases import ListedCase
 from synthetic_verdicts import write_session
 
 #: As ReFrame 4.10 printed it in a night of this project's own.

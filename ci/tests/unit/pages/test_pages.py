@@ -62,7 +62,7 @@ def test_a_comparison_draws_hostile_names_as_data(tmp_path: Path) -> None:
 #: Of each room that has some.
 TEMPLATES = {
     "pages": page.TEMPLATES,
-    "settings": page.environment("mpibench.settings"),
+    "settings": page.environment("mpibench.pages.settings"),
 }
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, PairMap, PairValue, read_pair_map
-from reframe_tests.harness.switches.tree import SLURM, Switch, SwitchTree
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, PairMap, PairValue, read_pair_map
+from reframe_tests.harness.machine.switches.tree import SLURM, Switch, SwitchTree
 from reframe_tests.harness.vocabulary import BadInput
 
 TREE = SwitchTree(SLURM, {"spine": Switch(), "leaf1": Switch("spine", ("c1", "c2")), "leaf2": Switch("spine", ("c3",))})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mpibench.plan import cases
-from mpibench.plan.budget import Budget
-from mpibench.plan.costs import Cost
+from mpibench.judge.plan import cases
+from mpibench.judge.plan.budget import Budget
+from mpibench.judge.plan.costs import Cost
 from reframe_tests.harness.vocabulary import BadInput
 
 LISTED = """[ReFrame Setup]

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mpibench.plan import choice, making
-from mpibench.plan.cases import ListedCase
-from mpibench.plan.choice import Candidates, Chosen
-from mpibench.plan.cover import PairTable, greedy, pairs_of
+from mpibench.judge.plan import choice, making
+from mpibench.judge.plan.cases import ListedCase
+from mpibench.judge.plan.choice import Candidates, Chosen
+from mpibench.judge.plan.cover import PairTable, greedy, pairs_of
 
 MONDAY = date(2026, 11, 23)
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from mpibench.plan import costs, past, record
-from mpibench.plan.cases import ListedCase
-from mpibench.plan.costs import Costs, Machine
-from mpibench.plan.past import CaseHistory, EarlierNight, PastNights
-from mpibench.results import job_times
+from mpibench.judge.plan import costs, past, record
+from mpibench.judge.plan.cases import ListedCase
+from mpibench.judge.plan.costs import Costs, Machine
+from mpibench.judge.plan.past import CaseHistory, EarlierNight, PastNights
+from mpibench.store import job_times
 from planned_sites import NODE, large, newcomer
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import FIRST, write_session

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.plan import record
-from mpibench.plan.cases import ListedCase
-from mpibench.plan.record import PlannedCase, PlanRecord, Prediction
+from mpibench.judge.plan import record
+from mpibench.judge.plan.cases import ListedCase
+from mpibench.judge.plan.record import PlannedCase, PlanRecord, Prediction
 from reframe_tests.harness.sites import planned_cases
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.job.ending import JobEnd
-from reframe_tests.harness.preflight import node_answers
-from reframe_tests.harness.preflight.node_facts import MARK, PART, checksum, lines, name_of_node
+from reframe_tests.harness.cases.job.ending import JobEnd
+from reframe_tests.harness.cases.preflight import node_answers
+from reframe_tests.harness.cases.preflight.node_facts import MARK, PART, checksum, lines, name_of_node
 
 
 def line(node: str, facts: Any) -> str:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from reframe_tests.harness.preflight import node_facts
+from reframe_tests.harness.cases.preflight import node_facts
 from synthetic_node import CXI, ETHERNET, HFI1, MLX5, QUIET, make_node
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from reframe_tests.harness.cases.preflight import node_judgement
+from reframe_tests.harness.cases.preflight.rules import Rule
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.preflight import node_judgement
-from reframe_tests.harness.preflight.rules import Rule
 
 SAME = Rule("kernel", "kernels differ", "install the same image", same=True)
 IB = Fabric("ndr", "verbs", "cluster", (Rail("mlx5_0", 400),))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from reframe.core.schedulers.slurm import _SlurmNode
 
-from reframe_tests.harness.preflight import out_of_service
-from reframe_tests.harness.preflight.out_of_service import SchedulerNode
+from reframe_tests.harness.cases.preflight import out_of_service
+from reframe_tests.harness.cases.preflight.out_of_service import SchedulerNode
 
 
 def node(name: str, *states: str, more: str = "") -> SchedulerNode:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mpibench.night import options, preflight
-from mpibench.results.sessions import Case, Session
+from mpibench.store.sessions import Case, Session
 from reframe_tests.harness.samples import read_evidence
 from reframe_tests.harness.vocabulary import BadInput
 

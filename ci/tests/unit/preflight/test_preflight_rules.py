@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.preflight import node_facts, rules
+from reframe_tests.harness.cases.preflight import node_facts, rules
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 from synthetic_node import CXI, ETHERNET, HFI1, MLX5, QUIET, make_node
 

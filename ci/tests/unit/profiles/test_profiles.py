@@ -8,8 +8,8 @@ import pytest
 
 import composed_profiles
 from composed_profiles import FILES, read, read_text, row, text_of
-from mpibench.profiles import record, registry
-from mpibench.profiles.record import Calls, Given
+from mpibench.tune.profiles import record, registry
+from mpibench.tune.profiles.record import Calls, Given
 from reframe_tests.harness.vocabulary import BadInput
 
 

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from mpibench import cli
-from mpibench.listings import catalogue as catalogue_command
+from mpibench.commands.listings import catalogue as catalogue_command
 from reframe_tests.harness.vocabulary import BadInput
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.spack import description
 from mpibench.stacks import installed_mpi, mpi_identity, wheels
+from mpibench.stacks.spack import description
 from reframe_tests.harness import field_types, records
 from reframe_tests.harness import schema as schemas
+from reframe_tests.harness.cases.job import transports
 from reframe_tests.harness.evidence import counters, link_state, recorder
-from reframe_tests.harness.job import transports
 from reframe_tests.harness.launchers import binding
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric, Rail
@@ -26,8 +26,8 @@ from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.model import Mpi
-from reframe_tests.harness.session import provenance
 from reframe_tests.harness.sites import references, site, systems
+from reframe_tests.harness.sites.session import provenance
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, preamble
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reframe_tests.harness.cases.results import measurement
+from reframe_tests.harness.cases.results.error_excerpt import excerpt
 from reframe_tests.harness.printable import first_line, one_line, printable, printable_data
-from reframe_tests.harness.results import measurement
-from reframe_tests.harness.results.error_excerpt import excerpt
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 import published_tables as papers
-from mpibench.published import figures_file
+from mpibench.pages.published import figures_file
 from reframe_tests.harness import vocabulary
 from reframe_tests.harness.machine.topology import Topology
 from reframe_tests.harness.sites import site

@@ -11,8 +11,8 @@ import pytest
 
 from mpibench.pages import outcomes as report_summary
 from mpibench.pages import session as report
-from mpibench.published import curves as published_curves
-from mpibench.results import sessions
+from mpibench.pages.published import curves as published_curves
+from mpibench.store import sessions
 from published_session import SOURCE, chosen, eth1g_case, published_session
 from reframe_tests.harness.sites import site
 from synthetic_report import changed, refused, session_of

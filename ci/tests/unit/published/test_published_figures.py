@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from mpibench.published import figures as published_figures
-from mpibench.published import figures_file
-from mpibench.published.figures import PrintedBandwidth
+from mpibench.pages.published import figures as published_figures
+from mpibench.pages.published import figures_file
+from mpibench.pages.published.figures import PrintedBandwidth
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.vocabulary import BadInput
 

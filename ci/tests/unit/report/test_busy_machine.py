@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mpibench.pages import outcomes as summary
-from mpibench.results.sessions import Case, Session
+from mpibench.store.sessions import Case, Session
 from reframe_tests.harness.evidence.checks import LOST_CORE
 from reframe_tests.harness.samples import Sample, read_evidence
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpibench.pages.outcomes import title_of
-from mpibench.results.sessions import Case
+from mpibench.store.sessions import Case
 
 
 @pytest.mark.parametrize(

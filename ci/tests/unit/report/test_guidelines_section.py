@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mpibench.judge.verdicts import policy as verdict_policy
+from mpibench.judge.verdicts.policy import Policy
 from mpibench.pages import session as report
-from mpibench.results.sessions import Session
-from mpibench.verdicts import policy as verdict_policy
-from mpibench.verdicts.policy import Policy
+from mpibench.store.sessions import Session
 from page_reader import Reader
 from recorded_guidelines import recorded_session
 from reframe_tests.harness.vocabulary import BadInput

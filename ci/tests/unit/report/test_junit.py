@@ -10,11 +10,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mpibench.confirmation import references
-from mpibench.confirmation.called import of_references
-from mpibench.confirmation.measuring import Remeasured
+from mpibench.night.confirmation import references
+from mpibench.night.confirmation.called import of_references
+from mpibench.night.confirmation.measuring import Remeasured
 from mpibench.pages import junit
-from mpibench.results.sessions import Case, Session
+from mpibench.store.sessions import Case, Session
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import changed, session_of
 from synthetic_session import case, gate

@@ -11,7 +11,7 @@ import pytest
 
 from mpibench.pages import figures, node_curves
 from mpibench.pages import session as report
-from mpibench.results.sessions import Case, Session
+from mpibench.store.sessions import Case, Session
 from page_reader import Reader
 from reframe_tests.harness.samples import Sample, read_evidence
 from synthetic_report import HOSTILE

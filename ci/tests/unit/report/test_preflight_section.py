@@ -9,10 +9,10 @@ import pytest
 
 from mpibench.pages import session as preflight
 from mpibench.pages import session as report
-from mpibench.results.sessions import Session
+from mpibench.store.sessions import Session
 from page_reader import Reader
-from reframe_tests.harness.preflight import node_judgement
-from reframe_tests.harness.preflight.rules import Rule
+from reframe_tests.harness.cases.preflight import node_judgement
+from reframe_tests.harness.cases.preflight.rules import Rule
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import changed, session_of
 from synthetic_session import case

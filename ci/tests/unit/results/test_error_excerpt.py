@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reframe_tests.harness.results.error_excerpt import excerpt
+from reframe_tests.harness.cases.results.error_excerpt import excerpt
 
 #: MPICH 5.0 on UCX 1.20, shortened: one node's interface has no carrier.
 LINK_DOWN = """\

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.results import growth
+from reframe_tests.harness.cases.results import growth
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader

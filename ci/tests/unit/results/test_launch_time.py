@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalogue_launches import launches
-from reframe_tests.harness.results import launch_time
+from reframe_tests.harness.cases.results import launch_time
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.records import OutputError
 from studies.output_damage import golden

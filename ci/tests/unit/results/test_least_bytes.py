@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from catalogue_launches import launches
+from reframe_tests.harness.cases.results import least_bytes
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.results import least_bytes
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.catalogue import ROWS
 from reframe_tests.harness.suites.gpcnet import volume

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from mpibench.results import dataset, dataset_layout, selectors, session_values
-from mpibench.results.unreadable import Unreadable
+from mpibench.store import dataset, dataset_layout, selectors, session_values
+from mpibench.store.unreadable import Unreadable
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 

@@ -10,8 +10,8 @@ import pytest
 from reframe.core.exceptions import JobBlockedError
 from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler
 
-from reframe_tests.harness.schedulers import blocked_jobs
-from reframe_tests.harness.schedulers.slurm_shared import SlurmShared
+from reframe_tests.harness.launchers.schedulers import blocked_jobs
+from reframe_tests.harness.launchers.schedulers.slurm_shared import SlurmShared
 
 
 @dataclass(eq=False)

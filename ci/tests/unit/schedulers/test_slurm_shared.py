@@ -10,8 +10,8 @@ import pytest
 from reframe.core.exceptions import JobSchedulerError
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 
-from reframe_tests.harness.schedulers import slurm_shared
-from reframe_tests.harness.schedulers.slurm_shared import SlurmShared
+from reframe_tests.harness.launchers.schedulers import slurm_shared
+from reframe_tests.harness.launchers.schedulers.slurm_shared import SlurmShared
 
 
 class Slurm:

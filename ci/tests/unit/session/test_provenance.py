@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.session import provenance
+from reframe_tests.harness.sites.session import provenance
 
 
 @pytest.fixture

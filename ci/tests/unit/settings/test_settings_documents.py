@@ -12,8 +12,8 @@ import yaml
 
 from folders import DATA
 from mpibench import cli
-from mpibench.settings import documents, modulefiles, spack_fragment
-from mpibench.settings.recommendation import Recommendation, recommend
+from mpibench.pages.settings import documents, modulefiles, spack_fragment
+from mpibench.pages.settings.recommendation import Recommendation, recommend
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured

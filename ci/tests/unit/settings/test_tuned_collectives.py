@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from mpibench import cli
-from mpibench.settings import documents, tuned_collectives
-from mpibench.settings.recommendation import Recommended, recommend
+from mpibench.pages.settings import documents, tuned_collectives
+from mpibench.pages.settings.recommendation import Recommended, recommend
 from mpibench.tune import settings
 from mpibench.tune.proof import Proof
 from mpibench.tune.race.choosing import Compared
 from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.mpis.tuning.model import DEFAULT, TIMED, AlgorithmRule
 from reframe_tests.harness.sites import site, tuned_settings
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.tuning.model import DEFAULT, TIMED, AlgorithmRule
 from synthetic_settings import ALL, INTEL, measured, registered
 
 

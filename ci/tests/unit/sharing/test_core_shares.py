@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from listed_topologies import from_lscpu
+from reframe_tests.harness.cases.sharing import shares
 from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.topology import Topology, describe
-from reframe_tests.harness.sharing import shares
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 
 #: Dual hexa-core, as Cambridge had them (2011, section 3.3): neighbouring CPUs are on different sockets.

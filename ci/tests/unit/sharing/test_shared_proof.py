@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from reframe_tests.harness.cases.sharing import joined, proof
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.samples import Sample
-from reframe_tests.harness.sharing import joined, proof
 from reframe_tests.harness.suites import side_by_side
 from reframe_tests.harness.suites.records import Record
 from synthetic_evidence import make_rank

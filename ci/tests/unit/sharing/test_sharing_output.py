@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.sharing.shared_node import launches_of
+from reframe_tests.harness.cases.sharing.shared_node import launches_of
 from reframe_tests.harness.sites import reference_keys
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader, side_by_side

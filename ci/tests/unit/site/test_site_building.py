@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import withdrawals
 from mpibench.pages import nights as names
 from mpibench.pages import site as building
 from mpibench.pages.site import SiteWriter, references_title
-from mpibench.results import answers
+from mpibench.store import answers, withdrawals
 from page_reader import Reader
 from reframe_tests.harness.samples import NO_REFERENCE, PASS
 from reframe_tests.harness.vocabulary import BadInput

@@ -8,7 +8,7 @@ import pytest
 
 from mpibench.pages import nights as medians
 from mpibench.pages.nights import Kept
-from mpibench.results import dataset_layout
+from mpibench.store import dataset_layout
 from synthetic_verdicts import write_session
 
 SYSTEM = "testbed"

@@ -9,10 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mpibench import withdrawals
 from mpibench.pages import nights, site
 from mpibench.pages.nights import SiteNight
-from mpibench.results import answers, unreadable
+from mpibench.store import answers, unreadable, withdrawals
 from reframe_tests.harness.vocabulary import BadInput
 from site_nights import gate
 from synthetic_verdicts import FIRST, write_session

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import withdrawals
 from mpibench.pages import site as building
 from mpibench.pages import site as shares
+from mpibench.store import withdrawals
 from synthetic_pair_map import MAPS_BEGAN, export_map, late, pair_map, sends_slowly
 from synthetic_report import HOSTILE
 from synthetic_verdicts import write_session

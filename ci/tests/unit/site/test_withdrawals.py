@@ -11,11 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 import synthetic_session as synthetic
-from mpibench import withdrawals
 from mpibench.commands.sessions import sessions_app
+from mpibench.judge.watch import gate
 from mpibench.pages import session as report
-from mpibench.results import session_values
-from mpibench.watch import gate
+from mpibench.store import session_values, withdrawals
 from page_reader import Reader
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import session_of

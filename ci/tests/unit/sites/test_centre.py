@@ -14,9 +14,9 @@ import yaml
 from reframe.core import backends
 
 from centre_styles import FABRICS, PROCESSOR, STYLES, CentreSite
-from mpibench.completeness import expected
-from mpibench.published import curves
-from mpibench.spack import scope
+from mpibench.judge.completeness import expected
+from mpibench.pages.published import curves
+from mpibench.stacks.spack import scope
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import centre, fabrics_file, references, reframe_settings, site, systems
 from reframe_tests.harness.vocabulary import BadInput

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.completeness import expected_file
-from mpibench.verdicts import policy
+from mpibench.judge.completeness import expected_file
+from mpibench.judge.verdicts import policy
 from reframe_tests.harness import optional_file
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks import metadata

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mpibench.completeness import expected_file
-from mpibench.verdicts import policy
-from reframe_tests.harness.preflight import rules
+from mpibench.judge.completeness import expected_file
+from mpibench.judge.verdicts import policy
+from reframe_tests.harness.cases.preflight import rules
 from reframe_tests.harness.sites import fabrics_file, folders, site, systems
 from reframe_tests.harness.vocabulary import BadInput
 from tiny_site import SYSTEM

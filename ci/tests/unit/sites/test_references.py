@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mpibench.listings import doctor
+from mpibench.commands.listings import doctor
 from mpibench.night import preconditions
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.sites import reference_keys, references, site, systems

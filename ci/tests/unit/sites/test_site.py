@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from documentation import system_example
-from reframe_tests.harness.job import parameters
+from reframe_tests.harness.cases.job import parameters
 from reframe_tests.harness.sites import reframe_settings, site
 from synthetic_site import FABRICS, GOOD, edit, write_system
 

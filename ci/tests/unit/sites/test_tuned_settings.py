@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from mpibench.tune import settings
-from reframe_tests.harness.job import tuned_condition
+from reframe_tests.harness.cases.job import tuned_condition
 from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.mpis.tuning.model import AlgorithmRule, Tuning
 from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.sites.tuned_settings import NAME, Place
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.tuning.model import AlgorithmRule, Tuning
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from synthetic_conditions import resolved
 from synthetic_settings import INTEL

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.completeness import expected_file
-from mpibench.spack import scope
+from mpibench.judge.completeness import expected_file
+from mpibench.judge.verdicts import policy
 from mpibench.stacks import wheels
-from mpibench.verdicts import policy
+from mpibench.stacks.spack import scope
 from reframe_tests.harness import schema, yaml_file
 from reframe_tests.harness.sites import fabrics_file, site, systems
 from reframe_tests.harness.stacks.metadata import ROOT

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mpibench.spack import curation
+from mpibench.stacks.spack import curation
 
 MPIS = ("openmpi", "mpich", "intel-oneapi-mpi")
 

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from mpibench.spack import build, complaints, description, project, tool
+from mpibench.stacks.spack import build, complaints, description, project, tool
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 

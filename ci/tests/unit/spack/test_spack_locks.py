@@ -13,9 +13,9 @@ import pytest
 from rich.console import Console
 
 from folders import DATA
-from mpibench.listings import stacks as listing
-from mpibench.spack import consistency, description, lock
-from mpibench.spack.lock import LockError
+from mpibench.commands.listings import stacks as listing
+from mpibench.stacks.spack import consistency, description, lock
+from mpibench.stacks.spack.lock import LockError
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from mpibench.spack import description, scope
+from mpibench.stacks.spack import description, scope
 from reframe_tests.harness.stacks import metadata
 
 FOLDER = metadata.ROOT / "site_configs" / "template" / "spack"

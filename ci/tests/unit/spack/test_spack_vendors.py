@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from folders import DATA
-from mpibench.spack import build, consistency, description, lock, project
 from mpibench.stacks import installed_mpi, mpi_identity
+from mpibench.stacks.spack import build, consistency, description, lock, project
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput

@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from reframe_tests.harness.cases.job import modules as job_modules
 from reframe_tests.harness.evidence import loaded_modules
-from reframe_tests.harness.job import modules as job_modules
 from reframe_tests.harness.samples import CONTRADICTED, MISSING
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import LoadedModules, Module, ModuleFile, ModuleState, find_changes, list_names

@@ -13,7 +13,7 @@ import pytest
 import reframe
 from rich.console import Console
 
-from mpibench.listings import stacks as listing
+from mpibench.commands.listings import stacks as listing
 from reframe_tests.harness import schema as schemas
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata

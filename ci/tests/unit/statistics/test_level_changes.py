@@ -7,9 +7,9 @@ import warnings
 import numpy as np
 import pytest
 
-from mpibench.statistics import level_changes
-from mpibench.statistics.level_changes import LevelStep
-from mpibench.statistics.two_sides import Array
+from mpibench.judge.statistics import level_changes
+from mpibench.judge.statistics.level_changes import LevelStep
+from mpibench.judge.statistics.two_sides import Array
 
 ROWS, WINDOW, MARGIN = 12, 30, 0.02
 GROUPS = [np.arange(ROWS), np.arange(6), np.arange(6, ROWS)]

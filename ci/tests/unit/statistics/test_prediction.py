@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mpibench.statistics import prediction
-from mpibench.statistics.two_sides import Array
+from mpibench.judge.statistics import prediction
+from mpibench.judge.statistics.two_sides import Array
 
 Draw = Callable[[np.random.Generator, int, int], Array]
 

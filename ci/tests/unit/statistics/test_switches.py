@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from mpibench import cli
-from mpibench.statistics import switches
-from mpibench.statistics.switches import Move
-from mpibench.statistics.two_sides import Array
+from mpibench.judge.statistics import switches
+from mpibench.judge.statistics.switches import Move
+from mpibench.judge.statistics.two_sides import Array
 from studies import moved_switches
 from studies.error_rates import noise
 from synthetic_verdicts import FIRST, Change, write_session

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mpibench.statistics import two_sides
+from mpibench.judge.statistics import two_sides
 
 
 def test_location_and_error_are_yuens() -> None:

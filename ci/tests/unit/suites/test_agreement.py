@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from reframe_tests.harness.results import agreement
-from reframe_tests.harness.results.agreement import compare, interval
+from reframe_tests.harness.cases.results import agreement
+from reframe_tests.harness.cases.results.agreement import compare, interval
 from reframe_tests.harness.suites import catalogue
 
 OSU, IMB = ("osu_bw", "bandwidth_mb_per_s"), ("Uniband", "bandwidth_mb_per_s")

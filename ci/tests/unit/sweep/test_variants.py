@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from instrument_output import sealed
+from reframe_tests.harness.cases.sweep import outcomes, variants
+from reframe_tests.harness.cases.sweep.variants import TUNED, Wish
 from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.mpis.tuning.model import DEFAULT, Tuning
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.algorithms import COLLECTIVES, GROUP, QUANTITY
 from reframe_tests.harness.suites.instruments import read_counts
 from reframe_tests.harness.suites.records import OutputError
-from reframe_tests.harness.sweep import outcomes, variants
-from reframe_tests.harness.sweep.variants import TUNED, Wish
-from reframe_tests.harness.tuning.model import DEFAULT, Tuning
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from synthetic_conditions import resolved
 

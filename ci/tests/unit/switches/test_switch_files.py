@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from reframe_tests.harness.switches import files, hostlist, paths
-from reframe_tests.harness.switches.tree import IBNETDISCOVER, OPA, SLURM, YAML, SwitchTree
+from reframe_tests.harness.machine.switches import files, hostlist, paths
+from reframe_tests.harness.machine.switches.tree import IBNETDISCOVER, OPA, SLURM, YAML, SwitchTree
 from reframe_tests.harness.vocabulary import BadInput
 
 SHOWN = """SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=c[1-2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reframe_tests.harness.switches.tree import SLURM, Switch, SwitchTree, read_tree
+from reframe_tests.harness.machine.switches.tree import SLURM, Switch, SwitchTree, read_tree
 from reframe_tests.harness.vocabulary import BadInput
 
 TREE = SwitchTree(

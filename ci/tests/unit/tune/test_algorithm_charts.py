@@ -13,9 +13,9 @@ from mpibench.pages import tuning as charts
 from mpibench.pages.tuning import SweetSpot, TunedStack
 from mpibench.tune import tuning
 from mpibench.tune.race.times import Times
+from reframe_tests.harness.mpis.tuning.model import DEFAULT
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.tuning.model import DEFAULT
 from reframe_tests.harness.vocabulary import BadInput
 
 CALLS = ("Allreduce", "Alltoallv", "Bcast")

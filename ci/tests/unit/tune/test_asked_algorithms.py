@@ -6,7 +6,7 @@ import pytest
 
 from mpibench.tune import asked
 from reframe_tests.harness.mpis import registry
-from reframe_tests.harness.tuning.model import Algorithm
+from reframe_tests.harness.mpis.tuning.model import Algorithm
 from reframe_tests.harness.vocabulary import BadInput
 
 #: impi_info of Intel MPI 2021.18; ompi_info of Open MPI 5.0.11; mpivars of MPICH 4.3.2. Cut to what counts.

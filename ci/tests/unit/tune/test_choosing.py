@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpibench.profiles.record import Calls, Profile
+from mpibench.tune.profiles.record import Calls, Profile
 from mpibench.tune.race import choosing, elimination, racing, times
 from mpibench.tune.race.state import TuneState
 from mpibench.tune.race.times import ALL_SIZES, Times, Usage
 from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.mpis.tuning.model import DEFAULT, AlgorithmRule
 from reframe_tests.harness.sites.tuned_settings import Place
-from reframe_tests.harness.tuning.model import DEFAULT, AlgorithmRule
 from reframe_tests.harness.vocabulary import BadInput
 
 SIZES = (8, 32, 128, 512)

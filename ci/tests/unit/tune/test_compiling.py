@@ -13,9 +13,9 @@ from mpibench.tune import answer, compiling, measuring, settings
 from mpibench.tune.compiling import Compiled
 from mpibench.tune.tuning import TuneRequest
 from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.mpis.tuning.model import AlgorithmRule, Tuning
 from reframe_tests.harness.samples import CONTRADICTED, PROVEN
 from reframe_tests.harness.sites.tuned_settings import Place, checksum
-from reframe_tests.harness.tuning.model import AlgorithmRule, Tuning
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_settings import INTEL
 

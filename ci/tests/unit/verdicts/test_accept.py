@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from mpibench import answers, cli
+from mpibench.judge.verdicts import accept
+from mpibench.judge.verdicts import policy as verdict_policy
 from mpibench.pages import acceptance as acceptance_record
-from mpibench.verdicts import accept
-from mpibench.verdicts import policy as verdict_policy
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import SIZES, write_session
 

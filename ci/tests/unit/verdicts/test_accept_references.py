@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mpibench.confirmation import acceptance as confirmed
-from mpibench.confirmation.measuring import Remeasured
-from mpibench.results.sessions import Session
-from mpibench.verdicts import accept
-from mpibench.verdicts import text as verdict_text
+from mpibench.judge.verdicts import accept
+from mpibench.judge.verdicts import text as verdict_text
+from mpibench.night.confirmation import acceptance as confirmed
+from mpibench.night.confirmation.measuring import Remeasured
+from mpibench.store.sessions import Session
 from synthetic_session import gate
 from synthetic_verdicts import write_session
 from test_accept import record, run

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from mpibench import cli
+from mpibench.judge.verdicts import pairing
 from mpibench.pages import comparison, figures
-from mpibench.results import session_values
-from mpibench.results.dataset_layout import write_file
-from mpibench.verdicts import pairing
+from mpibench.store import session_values
+from mpibench.store.dataset_layout import write_file
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 

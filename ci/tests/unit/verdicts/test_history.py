@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpibench.results import session_values
-from mpibench.verdicts import accept, comparison, curve_tests
-from mpibench.verdicts.policy import Policy
-from mpibench.verdicts.words import REGRESSED
+from mpibench.judge.verdicts import accept, comparison, curve_tests
+from mpibench.judge.verdicts.policy import Policy
+from mpibench.judge.verdicts.words import REGRESSED
+from mpibench.store import session_values
 from synthetic_verdicts import write_session
 
 NIGHTS = 8

@@ -11,17 +11,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-from mpibench.history import past
-from mpibench.history.levels import Level
-from mpibench.results import session_values
-from mpibench.results.session_values import CURVE
-from mpibench.statistics import prediction
-from mpibench.statistics.prediction import Units
-from mpibench.verdicts import accept, comparison, lasting_changes, pairing
-from mpibench.verdicts import policy as verdict_policy
-from mpibench.verdicts.lasting_changes import Mask, MeasuredCurve, Rows
-from mpibench.verdicts.policy import Policy
-from mpibench.watch import drift, gate, gate_answer
+from mpibench.judge.history import past
+from mpibench.judge.history.levels import Level
+from mpibench.judge.statistics import prediction
+from mpibench.judge.statistics.prediction import Units
+from mpibench.judge.verdicts import accept, comparison, lasting_changes, pairing
+from mpibench.judge.verdicts import policy as verdict_policy
+from mpibench.judge.verdicts.lasting_changes import Mask, MeasuredCurve, Rows
+from mpibench.judge.verdicts.policy import Policy
+from mpibench.judge.watch import drift, gate, gate_answer
+from mpibench.store import session_values
+from mpibench.store.session_values import CURVE
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 

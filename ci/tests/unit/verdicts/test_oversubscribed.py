@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.confirmation import measuring
-from mpibench.history import past, strata
-from mpibench.results import confirmations, session_values
-from mpibench.verdicts import comparison, pairing, rebaseline
-from mpibench.verdicts import policy as verdict_policy
-from mpibench.watch import drift
+from mpibench.judge.history import past, strata
+from mpibench.judge.verdicts import comparison, pairing, rebaseline
+from mpibench.judge.verdicts import policy as verdict_policy
+from mpibench.judge.watch import drift
+from mpibench.night.confirmation import measuring
+from mpibench.store import confirmations, session_values
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 

@@ -10,11 +10,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mpibench.results import eligibility, session_values
-from mpibench.results.dataset_layout import write_file
-from mpibench.verdicts import comparison, words
-from mpibench.verdicts import policy as verdict_policy
-from mpibench.verdicts import text as verdict_text
+from mpibench.judge.verdicts import comparison, words
+from mpibench.judge.verdicts import policy as verdict_policy
+from mpibench.judge.verdicts import text as verdict_text
+from mpibench.store import eligibility, session_values
+from mpibench.store.dataset_layout import write_file
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import SIZES, write_session
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from mpibench import answers, cli
-from mpibench.results import unreadable
+from mpibench.store import unreadable
 from synthetic_verdicts import FIRST, write_session
 
 BEFORE = {"machine": {"kernel release": ["6.1.0-40"]}}

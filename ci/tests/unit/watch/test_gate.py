@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 from mpibench import cli
-from mpibench.results import sessions
-from mpibench.results.dataset_layout import write_file
-from mpibench.watch import gate
+from mpibench.judge.watch import gate
+from mpibench.store import sessions
+from mpibench.store.dataset_layout import write_file
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import SMALL_REPORT
 from synthetic_verdicts import FIRST, write_session

@@ -13,8 +13,8 @@ import pytest
 
 import documentation
 from mpibench import answers, cli
-from mpibench.results.dataset_layout import write_file
-from mpibench.watch import gate_answer
+from mpibench.judge.watch import gate_answer
+from mpibench.store.dataset_layout import write_file
 from synthetic_verdicts import FIRST, SIZES, write_session
 
 #: The sessions here are of January 2026; whoever asks about their age says so.

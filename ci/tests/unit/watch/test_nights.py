@@ -10,11 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mpibench import withdrawals
-from mpibench.results import confirmations, session_values
-from mpibench.results.sessions import CONFIRMS
-from mpibench.verdicts.policy import Policy
-from mpibench.watch import gate, gate_answer, nights
+from mpibench.judge.verdicts.policy import Policy
+from mpibench.judge.watch import gate, gate_answer, nights
+from mpibench.store import confirmations, session_values, withdrawals
+from mpibench.store.sessions import CONFIRMS
 from synthetic_verdicts import FIRST, write_session
 
 BEFORE = 10

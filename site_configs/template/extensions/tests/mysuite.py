@@ -5,7 +5,7 @@ Run it with ``reframe -c reframe_tests -c FOLDER/tests -r -n MysuiteRing``.
 
 import reframe as rfm
 
-from reframe_tests.harness.fabric_test import FabricTest
+from reframe_tests.harness.cases.fabric_test import FabricTest
 
 
 @rfm.simple_test

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from catalogue_launches import launches
-from mpibench.published import figures_file
+from mpibench.pages.published import figures_file
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.hpcc import output, rows
 from reframe_tests.harness.suites.records import OutputError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.listings.parse import parse_files
+from mpibench.commands.listings.parse import parse_files
 from reframe_tests.harness.suites import preamble, reader
 from reframe_tests.harness.suites.records import OutputError
 from studies.output_damage import GOLDEN, golden

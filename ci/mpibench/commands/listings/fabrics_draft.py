@@ -1,0 +1,221 @@
+"""A draft of ``fabrics.yaml`` from what this machine shows of its networks, for a person to correct.
+
+Read where ``NodePreflight`` reads them on nodes (:mod:`node_facts`): ``net``, ``infiniband`` and ``cxi`` in ``/sys/class``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from reframe_tests.harness import batch_systems
+from reframe_tests.harness.cases.preflight import node_facts
+from reframe_tests.harness.sites.fabrics_file import PROCESSOR
+
+#: Names of InfiniBand's rates over four lanes, in Gbit/s (sysfs ``rate``: ``200 Gb/sec (4X HDR)``).
+INFINIBAND: Mapping[float, str] = {40: "qdr", 56: "fdr", 100: "edr", 200: "hdr", 400: "ndr", 800: "xdr"}
+#: Driver of an RDMA device, which its name begins with, and the fastest link in Gbit/s that has transport and beginning of the
+#: fabric's name; of others the link layer decides. Omni-Path's 100 series has PSM2, what came after it OPX only.
+DRIVERS: Sequence[tuple[str, float, str, str]] = (
+    ("hfi1", 100, "psm2", "opa"),
+    ("hfi1", float("inf"), "opx", "opx"),
+    ("efa", float("inf"), "efa", "efa"),
+)
+#: Link layer of an RDMA port, the same.
+LINK_LAYERS: Mapping[str, tuple[str, str]] = {"InfiniBand": ("ucx", "ib"), "Ethernet": ("ucx", "roce")}
+#: Hardware type of Ethernet interfaces (``ARPHRD_ETHER`` of linux/if_arp.h); IP over InfiniBand is named with its port.
+ETHERNET = 1
+UP = ("up", "active", "unknown")
+SHM = {"transport": "shm", "scope": "node"}
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port as the machine shows it.
+
+    :param kind: beginning of the fabric's name; ports of the same kind and rate are rails of one fabric.
+    :param alone: each is a network of its own, as Ethernet interfaces may be.
+    :param interfaces: network interfaces over the same link, for an RDMA port.
+    """
+
+    kind: str
+    transport: str
+    device: str
+    rate: float | None = None
+    numa_node: int | None = None
+    number: int = 1
+    mtu_bytes: int | None = None
+    interfaces: tuple[str, ...] = ()
+    alone: bool = False
+
+    @property
+    def fabric(self) -> str:
+        """Name that the fabric gets."""
+        if self.rate is None:
+            return re.sub(r"\W", "_", self.device)
+        kind = INFINIBAND.get(self.rate, self.kind) if self.kind == "ib" else self.kind
+        return re.sub(r"\W", "_", f"{kind}{self.rate:g}{'g' if self.kind == 'eth' else ''}")
+
+    def rail(self) -> dict[str, Any]:
+        """As the file has it."""
+        row: dict[str, Any] = {"device": self.device}
+        row |= {"line_rate_gbit_per_s": int(self.rate) if self.rate == int(self.rate) else self.rate} if self.rate else {}
+        row |= {"numa_node": self.numa_node} if self.numa_node is not None else {}
+        return row | ({"port": self.number} if self.number != 1 else {})
+
+
+def ports(node: node_facts.Node) -> list[Port]:
+    """Ports and interfaces of a machine that are up, RDMA first."""
+    rdma = [*_rdma(node), *_slingshot(node)]
+    return [*rdma, *_interfaces(node)]
+
+
+def _rdma(node: node_facts.Node) -> Iterator[Port]:
+    facts = node_facts.ports(node)
+    for name, state in facts.get("state", {}).items():
+        device, colon, number = name.partition(":")
+        if state not in UP or not colon:
+            continue
+        folder = f"sys/class/infiniband/{device}"
+        driver, layer = facts.get("driver", {}).get(name, ""), facts.get("link_layer", {}).get(name, "")
+        rate = float(str(facts.get("rate_gbit_per_s", {}).get(name) or 0))
+        fitting = (row[2:] for row in DRIVERS if (driver == row[0] or device.startswith(row[0])) and rate <= row[1])
+        transport, kind = next(fitting, LINK_LAYERS.get(str(layer), ("ucx", "rdma")))
+        yield Port(
+            kind,
+            transport,
+            device,
+            rate=rate or None,
+            numa_node=node_facts.numa_node(node, folder),
+            number=int(number),
+            interfaces=tuple(node.entries(f"{folder}/device/net")),
+        )
+
+
+def _slingshot(node: node_facts.Node) -> Iterator[Port]:
+    facts = node_facts.ports(node)
+    for device in node.entries("sys/class/cxi"):
+        rate, folder = facts.get("rate_gbit_per_s", {}).get(device), f"sys/class/cxi/{device}"
+        if facts.get("state", {}).get(device, "active") in UP:
+            names = tuple(node.entries(f"{folder}/device/net"))
+            number = node_facts.numa_node(node, folder)
+            yield Port("ss", "cxi", device, float(str(rate)) if rate else None, number, interfaces=names)
+
+
+def _interfaces(node: node_facts.Node) -> Iterator[Port]:
+    facts = node_facts.interfaces(node, tuple(node.entries("sys/class/net")))
+    for name, state in facts.get("state", {}).items():
+        folder = f"sys/class/net/{name}"
+        there = set(node.entries(folder))
+        kind = re.search(r"(?m)^DEVTYPE=(\w+)$", node.text(f"{folder}/uevent") or "")
+        # Parts of a bond, ends of a bridge or tunnel, and what a container or virtual machine is connected by.
+        if state not in UP or there & {"master", "bridge", "tun_flags"} or (kind and kind[1] not in ("bond", "vlan")):
+            continue
+        if node.number(f"{folder}/type") != ETHERNET:
+            continue
+        rate, mtu = facts.get("rate_gbit_per_s", {}).get(name), facts.get("mtu_bytes", {}).get(name)
+        yield Port(
+            "eth",
+            "tcp",
+            name,
+            rate=float(str(rate)) if rate else None,
+            numa_node=node_facts.numa_node(node, folder),
+            mtu_bytes=int(str(mtu)) if mtu else None,
+            alone=True,
+        )
+
+
+def fabrics(found: Iterable[Port]) -> dict[str, dict[str, Any]]:
+    """Fabrics of ports, as the file has them, by name; the node's own memory last."""
+    groups: dict[str, list[Port]] = {}
+    for port in found:
+        name = port.fabric
+        if port.alone and name in groups:
+            name = re.sub(r"\W", "_", f"{name}_{port.device}")
+        groups.setdefault(name, []).append(port)
+    rows = {name: _fabric(members) for name, members in groups.items()}
+    return {**rows, "shm": dict(SHM)}
+
+
+def _fabric(members: Sequence[Port]) -> dict[str, Any]:
+    row: dict[str, Any] = {"transport": members[0].transport, "scope": "cluster"}
+    row |= {"mtu_bytes": members[0].mtu_bytes} if members[0].mtu_bytes else {}
+    names = list(dict.fromkeys(name for port in members for name in port.interfaces))
+    row |= {"tcp_interfaces": names} if names else {}
+    return {**row, "rails": [port.rail() for port in members]}
+
+
+def write(
+    partitions: Sequence[Mapping[str, Any]],
+    command: str,
+    node: node_facts.Node | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> str:
+    """The draft's text for partitions of a centre's ReFrame configuration.
+
+    :param partitions: as ReFrame's configuration has them.
+    :param command: that printed it.
+    :param node: the machine; by default this one.
+    """
+    found = ports(node or node_facts.Node())
+    seen = f"up on {socket.gethostname()}" if found else f"no network was seen on {socket.gethostname()}"
+    lines = [
+        f"# Begun by '{command}': {seen}. Take out networks that MPI must not use; say what must be reached,",
+        "# e.g. min_efficiency: 0.9 (of the line rate), where that is known. Words: site_configs/system.schema.json, extras.",
+    ]
+    for row in partitions:
+        lines += _partition(row, found, command, environ)
+    return "\n".join(lines) + "\n"
+
+
+def _partition(row: Mapping[str, Any], found: Sequence[Port], command: str, environ: Mapping[str, str]) -> Iterator[str]:
+    name = _key(row["name"])
+    if row["scheduler"] == "local":
+        yield f"{name}: {{}}  # runs where ReFrame is started, so nothing is measured on it"
+        return
+    inside = is_inside(row, environ)
+    yield f"{name}:"
+    if not inside:
+        options = " ".join(row.get("access", ())) or "without options"
+        yield f"  # Its nodes may have others: run the same in one of its jobs ({options})."
+    words: dict[str, Any] = {"node_counts": [2], "fabrics": fabrics(found)}
+    text = yaml.safe_dump(words, sort_keys=False, width=120, default_flow_style=None)
+    yield from (f"  {line}" for line in text.splitlines())
+    if (row.get(PROCESSOR, {}).get("topology") or {}).get("cores"):
+        return
+    if inside:
+        yield _processor()
+    else:
+        yield f"  # {PROCESSOR}: its configuration has no topology; in one of its jobs '{command}' writes it here."
+
+
+def is_inside(row: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether this runs in a job of a partition's batch system."""
+    batch = batch_systems.find(row["scheduler"])
+    return bool(batch and batch.job and batch.job in environ)
+
+
+def write_processor(name: str, path: Path) -> str:
+    """What a partition lacks that is described already but for its topology, where this runs on one of its nodes.
+
+    :param path: of the file that describes it.
+    """
+    return f"# The topology of {socket.gethostname()}, to be added to '{name}' in {path}:\n{_key(name)}:\n{_processor()}\n"
+
+
+def _key(name: str) -> str:
+    return str(yaml.safe_dump({name: {}})).partition(": {}")[0]
+
+
+def _processor() -> str:
+    from reframe.utility.cpuinfo import cpuinfo
+
+    return f"  {PROCESSOR}: {json.dumps(cpuinfo())}"

@@ -1,0 +1,203 @@
+"""Slurm jobs and launches on this machine whose ReFrame is gone: killed with SIGKILL, it could not cancel them.
+
+A job on this machine ends by itself when its ReFrame does (``jobscript``); what is found here are launches whose job script was
+killed too. They are known by a variable in their environment that names their ReFrame.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mpibench.cluster.state import Process
+from reframe_tests.harness.cases.job.ending import OWNER
+from reframe_tests.harness.cases.job.script import OWNER_VARIABLE
+from reframe_tests.harness.vocabulary import BadInput
+
+#: Number, state, comment and working directory of this user's jobs (``squeue(1)``); a directory may hold any character.
+_LIST = ("squeue", "--noheader", "--me", "--format=%i|%T|%k|%Z")
+#: Longest time for the controller to answer, in seconds.
+_PATIENCE_S = 60
+#: Seconds between the request to end and the kill of a process on this machine; a launcher needs some to end its ranks.
+_GRACE_S = 10
+#: How often what is left is looked for and ended.
+_ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job in the queue that one of our tests submitted.
+
+    :param owner: the ReFrame process that waits for it, on ``host``.
+    """
+
+    number: str
+    state: str
+    host: str
+    owner: Process
+    directory: str
+
+
+def read_queue(text: str) -> list[Job]:
+    """Our jobs in what ``squeue`` printed; jobs of others, and of other programs, carry no such comment."""
+    jobs = []
+    for line in text.splitlines():
+        number, state, comment, directory = [*line.split("|", 3), "", "", ""][:4]
+        words = comment.split(":")
+        if len(words) == 4 and words[0] == OWNER and words[2].isdigit() and words[3].isdigit():
+            jobs.append(Job(number, state, words[1], Process(int(words[2]), int(words[3])), directory))
+    return jobs
+
+
+def orphaned(jobs: Iterable[Job], host: str) -> list[Job]:
+    """Jobs submitted on this host by a process that has ended."""
+    return [job for job in jobs if job.host == host and not job.owner.alive]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A process on this machine that a job script started, or a descendant of it.
+
+    :param owner: the ReFrame process that waited for it.
+    :param directory: where it runs, which is the job's stage directory.
+    """
+
+    process: Process
+    owner: Process
+    name: str
+    directory: str
+
+
+def read_processes(host: str, proc: Path = Path("/proc")) -> list[Launch]:
+    """Processes of this user on this machine that carry the name of a ReFrame of this host, whether or not it is alive.
+
+    :param proc: where the kernel shows processes (``proc(5)``).
+    """
+    launches = []
+    for folder in proc.glob("[0-9]*"):
+        # A process may end while it is looked at, and those of others cannot be looked into.
+        with contextlib.suppress(OSError, ValueError):
+            # Numbers mean something in one PID namespace only (pid_namespaces(7)); a container may have its host's name.
+            if folder.stat().st_uid != os.getuid() or (folder / "ns/pid").readlink() != (proc / "self/ns/pid").readlink():
+                continue
+            process = Process.observe(int(folder.name))
+            variables = dict(row.split(b"=", 1) for row in (folder / "environ").read_bytes().split(b"\0") if b"=" in row)
+            words = os.fsdecode(variables.get(OWNER_VARIABLE.encode(), b"")).rsplit(":", 2)
+            if process and len(words) == 3 and words[0] == host:
+                owner = Process(int(words[1]), int(words[2]))
+                launches.append(Launch(process, owner, (folder / "comm").read_text().strip(), str((folder / "cwd").readlink())))
+    return launches
+
+
+def end(processes: Sequence[Process]) -> None:
+    """End processes: first asked to, after the grace killed. One that is no longer the same is left alone."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for process in processes:
+            _signal(process, number)
+        until = time.monotonic() + _GRACE_S
+        while any(process.alive for process in processes) and time.monotonic() < until:
+            time.sleep(0.05)
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    """Send a signal to a process if it still is the one meant."""
+    with contextlib.suppress(ProcessLookupError):
+        try:
+            # What the descriptor stands for cannot be replaced by another process between the look and the signal.
+            descriptor = os.pidfd_open(process.pid)
+        except OSError as error:
+            if isinstance(error, ProcessLookupError) or not process.alive:
+                return
+            os.kill(process.pid, number)  # Linux before 5.3 (pidfd_open(2)), or not allowed
+            return
+        try:
+            if process.alive:
+                signal.pidfd_send_signal(descriptor, number)
+        finally:
+            os.close(descriptor)
+
+
+def _launches() -> list[Launch]:
+    return [launch for launch in read_processes(socket.gethostname()) if not launch.owner.alive]
+
+
+def _jobs() -> list[Job]:
+    """None where there is no Slurm."""
+    return orphaned(read_queue(_call(_LIST)), socket.gethostname()) if shutil.which(_LIST[0]) else []
+
+
+def as_data() -> dict[str, list[dict[str, Any]]]:
+    """The orphans: processes of this machine, and jobs of Slurm, each with the number of the ReFrame that is gone.
+
+    :raises BadInput: if Slurm does not answer.
+    """
+    return {
+        "processes": [
+            {"process": one.process.pid, "name": one.name, "reframe": one.owner.pid, "directory": one.directory}
+            for one in _launches()
+        ],
+        "jobs": [
+            {"job": one.number, "state": one.state, "reframe": one.owner.pid, "directory": one.directory} for one in _jobs()
+        ],
+    }
+
+
+def _report_launches(cancel: bool, say: Callable[[str], None]) -> tuple[int, int]:
+    """List orphaned launches on this machine, or end them; how many were found, and how many are left."""
+    orphans = _launches()
+    for directory in dict.fromkeys(launch.directory for launch in orphans):
+        there = [launch for launch in orphans if launch.directory == directory]
+        listed = ", ".join(f"{launch.process.pid} ({launch.name})" for launch in there)
+        say(f"local processes {listed}: their ReFrame, process {there[0].owner.pid}, is gone; files in {directory}")
+    if orphans and cancel:
+        remaining = orphans
+        # What a process started after it was looked for is found the next time.
+        for _ in range(_ROUNDS):
+            end([launch.process for launch in remaining])
+            remaining = _launches()
+            if not remaining:
+                break
+        left = [str(launch.process.pid) for launch in remaining]
+        say(f"still there after SIGKILL: {', '.join(left)}" if left else "all of them are ended")
+        return len(orphans), len(left)
+    return len(orphans), len(orphans)
+
+
+def _call(words: Iterable[str]) -> str:
+    try:
+        done = subprocess.run(list(words), capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput(f"Slurm does not answer ({error}); see 'sinfo'.") from error
+    if done.returncode:
+        raise BadInput(f"Slurm does not answer ({' '.join(done.stderr.split())}); see 'sinfo'.")
+    return done.stdout
+
+
+def report(cancel: bool, say: Callable[[str], None]) -> int:
+    """List orphans of Slurm and of this machine, or cancel them; 1 if some are left.
+
+    :raises BadInput: if Slurm does not answer.
+    """
+    here, left = _report_launches(cancel, say)
+    if not shutil.which(_LIST[0]):
+        if not here:
+            say("no process on this machine is an orphan; no Slurm here, so no jobs in a queue")
+        return int(left > 0)
+    found = _jobs()
+    for job in found:
+        say(f"job {job.number} ({job.state}): its ReFrame, process {job.owner.pid}, is gone; files in {job.directory}")
+    if found and cancel:
+        _call(["scancel", *(job.number for job in found)])
+        say(f"cancelled: {', '.join(job.number for job in found)}")
+    if not found and not here:
+        say("no job in the queue is an orphan, and no process on this machine is")
+    return int(left > 0 or (bool(found) and not cancel))

@@ -1,0 +1,140 @@
+"""``mpibench stacks``: the stacks that have been built, and those that cannot be used with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.vocabulary import BadInput
+
+from ...stacks.spack import consistency
+from ...stacks.spack.consistency import Verified
+
+
+def describe(stack: Stack) -> Iterator[tuple[str, str]]:
+    """What there is to say about a stack, as pairs of title and text."""
+    device = f", device {stack.device}" if stack.device else ""
+    yield "MPI", f"{stack.mpi} {stack.mpi_version}{device}, {stack.abi} ABI, launcher {stack.launcher_family}"
+    yield "origin", f"{stack.origin}, lock hash {stack.lock_hash[:12]}"
+    if stack.modules:
+        yield "modules", f"{', '.join(each.name for each in stack.modules)} ({stack.loaded.system} {stack.loaded.version})"
+    yield "prefix", stack.prefix
+    for name, suite in sorted(stack.suites.items()):
+        yield name, f"{suite['version']}, {suite['built_with']}"
+    yield "runs", ", ".join(name for name in (*stack.binaries, *stack.commands) if name != "mpirun") or "nothing"
+
+
+def show(root: Path = metadata.ROOT, console: Console | None = None) -> int:
+    """Print all stacks, then one sentence for each that cannot be used; 1 if there is such a one or none at all.
+
+    :raises BadInput: when two metadata files describe a stack of the same name.
+    """
+    console = console or Console(highlight=False)
+    stacks, problems = metadata.discover(root)
+    for stack in stacks:
+        console.print(stack.name, style="bold")
+        for title, text in describe(stack):
+            console.print(f"  {title:8} {text}", markup=False, soft_wrap=True)
+    if not stacks:
+        console.print("No stack has been built; run ci/setup for the wheels stacks.")
+    for problem in problems:
+        console.print(problem, style="red", markup=False, soft_wrap=True)
+    return int(bool(problems) or not stacks)
+
+
+def as_data(root: Path = metadata.ROOT) -> dict[str, Any]:
+    """``stacks`` (what there is to say of each) and ``problems`` (a sentence for each that cannot be used).
+
+    :raises BadInput: when two metadata files describe a stack of the same name.
+    """
+    stacks, problems = metadata.discover(root)
+    fields = ("name", "origin", "mpi", "mpi_version", "device", "abi", "launcher_family", "prefix", "lock_hash", "source")
+    return {
+        "stacks": [
+            {
+                **{name: getattr(stack, name) for name in fields},
+                "modules": [each.name for each in stack.modules],
+                "suites": {name: dict(suite) for name, suite in stack.suites.items()},
+                "programs": dict(stack.binaries),
+                "commands": {name: list(words) for name, words in stack.commands.items()},
+            }
+            for stack in stacks
+        ],
+        "problems": problems,
+    }
+
+
+def check(root: Path = metadata.ROOT, console: Console | None = None, verify: Callable[[Stack], Verified] | None = None) -> int:
+    """Print what stacks built by Spack differ in apart from their MPI; 1 if in anything, or if one is not what was built.
+
+    :param verify: looks at what is installed; without it only lock files are read.
+    :raises BadInput: when two metadata files describe a stack of the same name, or fewer than two stacks can be compared.
+    """
+    console = console or Console(highlight=False)
+    stacks, problems = metadata.discover(root)
+    facts: dict[str, dict[str, str]] = {}
+    kinds: dict[str, tuple[str, str]] = {}
+    identities: dict[str, dict[str, str]] = {}
+    notes = []
+    for stack in stacks:
+        if stack.origin != "spack":
+            notes.append(f"{stack.name} has no lock file ({stack.origin}) and is not compared.")
+            continue
+        try:
+            lock = consistency.lock_of(stack)
+            facts[stack.name], identities[stack.name] = consistency.facts(lock), consistency.identity(lock)
+            kinds[stack.name] = (lock.device, ", ".join(sorted(set(lock.compilers(consistency.benchmark_of(lock)).values()))))
+            verified = verify(stack) if verify else Verified()
+            problems += [f"{stack.name}: {fault}; build it again." for fault in verified.faults]
+            said = dict.fromkeys([*stack.build.get("notes", ()), *verified.notes])
+            notes += [f"{stack.name}: {note}" for note in (*consistency.notes(lock), *(f"{note}." for note in said))]
+        except BadInput as error:
+            problems.append(str(error))
+    for problem in problems:
+        console.print(problem, style="red", markup=False, soft_wrap=True)
+    if len(facts) < 2 and not problems:
+        raise BadInput(
+            f"{len(facts)} of {len(stacks)} stacks were built by Spack, and two are needed: 'mpibench build' builds them."
+        )
+    differ = False
+    for device, compiler in dict.fromkeys(kinds.values()):
+        group = {name: found for name, found in facts.items() if kinds[name] == (device, compiler)}
+        if len(group) > 1:
+            differ |= _compare(group, identities, console)
+        elif len(facts) > 1:
+            memory = f"{device} device memory" if device else "host memory alone"
+            notes.append(f"{next(iter(group))} is the only stack for {memory} built with {compiler} and is not compared.")
+    for left, right in combinations(facts, 2):
+        one, other = identities[left], identities[right]
+        if one["MPI"] == other["MPI"] and (one, kinds[left]) != (other, kinds[right]):
+            rows = consistency.compare_facts({**one, **facts[left]}, {**other, **facts[right]})
+            notes.append(f"{left} and {right} have the same MPI and differ in {'; '.join(map(str, rows)) or 'nothing'}.")
+    for note in notes:
+        console.print(note, style="dim", markup=False, soft_wrap=True)
+    return int(bool(differ or problems))
+
+
+def _compare(facts: Mapping[str, Mapping[str, str]], identities: Mapping[str, Mapping[str, str]], console: Console) -> bool:
+    """Print what stacks differ in beside which MPI they have, or what they have in common; whether they differ."""
+    rows = consistency.table({name: {**identities[name], **found} for name, found in facts.items()})
+    rows = {aspect: values for aspect, values in rows.items() if not any(aspect in own for own in identities.values())}
+    if rows:
+        table = Table("differs", "value", "stacks", box=None, pad_edge=False)
+        for aspect, values in rows.items():
+            for number, (value, names) in enumerate(values.items()):
+                table.add_row("" if number else aspect, value, ", ".join(names))
+        console.print(table)
+        return True
+    console.print(f"{', '.join(facts)} differ in their MPI and in nothing else that their spack.lock records:")
+    shared = next(iter(facts.values()))
+    for aspect in ("imb compiler", "imb target", "imb flags", "imb version", "osu version"):
+        if aspect in shared:
+            console.print(f"  {aspect:13} {shared[aspect]}", markup=False, soft_wrap=True)
+    return False

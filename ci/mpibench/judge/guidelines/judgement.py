@@ -1,0 +1,196 @@
+"""Which guidelines a session's MPI stacks violate: ratios of a call to its mock-up, each with an interval.
+
+What is judged is the ratio of the time of a call to that of its mock-up, which one program measured interleaved
+(``harness/instruments/guidelines.py``). Each repeat of a job gives one ratio per guideline and message size: the median
+over the repetitions of the program.
+
+ratio of a row
+    20 % trimmed mean of the logarithms over the repeats; its error from the winsorised variance, moderated over all rows of
+    one condition (:func:`mpibench.judge.statistics.two_sides.compare_pairs`);
+violated
+    "the call takes at most 1 + margin times its mock-up" is rejected, one-sided, with Student's t; over all rows of the
+    session the false discovery rate is bounded (Benjamini and Hochberg 1995; under positive dependence, as disturbances of a
+    whole job make it, Benjamini and Yekutieli 2001, theorem 1.2);
+interval of a violation
+    as the rows shown are the selected ones, its ends err with (number violated) / (number of rows) times that rate each
+    (Benjamini and Yekutieli 2005, J. Am. Stat. Assoc. 100:71, false coverage rate): the lower end lies above 1 + margin just
+    where the row is violated;
+held
+    the upper end of the interval with the policy's confidence is at most 1 + margin. What is neither is inconclusive.
+
+Hunold et al. (PGMPI, Euro-Par 2016) use a rank test over ten starts of MPI; with a few hundred rows no rank test over so few
+starts can reject anything once many tests are accounted for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from reframe_tests.harness.samples import Sample
+from reframe_tests.harness.vocabulary import BadInput
+
+from ...store import eligibility
+from ...store.sessions import Case, Session
+from ..statistics import two_sides
+from ..verdicts.policy import Policy
+
+#: The quantity that is judged, and the two it is made of; only the guidelines have them.
+RATIO, CALL, MOCKUP = "call_over_mockup", "call_us", "mockup_us"
+VIOLATED, HELD, INCONCLUSIVE = "violated", "held", "inconclusive"
+OUTCOMES = (VIOLATED, HELD, INCONCLUSIVE)
+HOW_TO_MEASURE = "measure them with: reframe -c reframe_tests -r -n Guidelines"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What a row was measured under."""
+
+    partition: str
+    stack: str
+    fabric: str
+    nodes: int | None
+    ppn: int | None
+    pinning: str
+
+    @property
+    def text(self) -> str:
+        """In the words of the command line."""
+        return f"{self.stack} on {self.partition}, {self.fabric}, {self.nodes} x {self.ppn}, {self.pinning}"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One guideline at one message size under one condition.
+
+    :param guideline: name of the benchmark: ``CALL-vs-CALL[-CALL]``, ``CALL-vs-larger`` or ``CALL-vs-parts``.
+    :param ratio: time of the call over that of its mock-up; ``low``, ``high``: its interval; ``nan`` where there is none.
+    :param call_us: median time of the call over the repeats; ``mockup_us``: of the mock-up.
+    :param repeats: ratios there were.
+    :param outcome: one of :data:`OUTCOMES`.
+    """
+
+    condition: Condition
+    guideline: str
+    message_bytes: int
+    ratio: float
+    low: float
+    high: float
+    call_us: float
+    mockup_us: float
+    repeats: int
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All rows of a session.
+
+    :param notes: what was not used and why.
+    """
+
+    rows: tuple[Ratio, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rows by outcome."""
+        number = Counter(row.outcome for row in self.rows)
+        return {outcome: number[outcome] for outcome in OUTCOMES}
+
+    def by_condition(self) -> dict[Condition, Findings]:
+        """The rows of each condition, without the notes, which are of the session."""
+        conditions = dict.fromkeys(row.condition for row in self.rows)
+        return {one: Findings(tuple(row for row in self.rows if row.condition == one), ()) for one in conditions}
+
+    @property
+    def violations(self) -> list[Ratio]:
+        """The rows that are violated."""
+        return [row for row in self.rows if row.outcome == VIOLATED]
+
+
+#: Values of the repeats, by guideline, message size and quantity.
+_Values = dict[tuple[str, int, str], list[float]]
+
+
+def has_guidelines(session: Session) -> bool:
+    """Whether any case of a session measured guidelines."""
+    return any(sample.quantity == RATIO for case in session.cases for sample in case.samples)
+
+
+def judge(session: Session, policy: Policy) -> Findings:
+    """Judge the proven cases of a session.
+
+    :raises BadInput: none measured guidelines, or none of those that did may be used.
+    """
+    measured = [case for case in session.cases if any(sample.quantity == RATIO for sample in case.samples)]
+    if not measured:
+        raise BadInput(f"session {session.uuid} holds no measurement of guidelines; {HOW_TO_MEASURE}.")
+    reasons = {case.uuid: eligibility.why_not(eligibility.facts_of(session, case)) for case in measured}
+    counted = Counter(reason for reason in reasons.values() if reason)
+    notes = [f"{count} case{'s'[: count != 1]} not used: {why}" for why, count in counted.items()]
+    values: dict[Condition, _Values] = {}
+    for case in measured:
+        if reasons[case.uuid] is None:
+            kept = values.setdefault(_condition(case), {})
+            for sample in case.samples:
+                if sample.quantity in (RATIO, CALL, MOCKUP) and sample.message_bytes is not None:
+                    kept.setdefault((sample.benchmark, sample.message_bytes, sample.quantity), []).extend(_usable(sample))
+    if not values:
+        raise BadInput(f"session {session.uuid} has no case of guidelines that may be used ({'; '.join(notes)}).")
+    return Findings(tuple(_judge(values, policy)), tuple(notes))
+
+
+def _usable(sample: Sample) -> list[float]:
+    return [value for value in sample.measured if value > 0]
+
+
+def _condition(case: Case) -> Condition:
+    return Condition(case.partition, case.stack, case.fabric, case.nodes, case.ppn, case.pinning)
+
+
+def _judge(values: Mapping[Condition, _Values], policy: Policy) -> Iterable[Ratio]:
+    keys = [(condition, name, size) for condition, kept in values.items() for name, size, quantity in kept if quantity == RATIO]
+    parts = [_effects([kept[key] for key in kept if key[2] == RATIO], policy) for kept in values.values()]
+    effect, error, df = (np.concatenate([getattr(part, name) for part in parts]) for name in ("effect", "error", "df"))
+    bound = math.log1p(policy.guidelines_margin_percent / 100)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        p = scipy.stats.t.sf((effect - bound) / error, df)
+    known = np.isfinite(p)
+    called = np.zeros(len(p), dtype=bool)
+    called[known] = two_sides.discoveries(p[known], policy.false_discovery_rate)
+    # One-sided errors of the ends of an interval: of the selected rows, and of all others.
+    tails = np.where(called, policy.false_discovery_rate * called.sum() / max(known.sum(), 1), (1 - policy.confidence) / 2)
+    reach = scipy.stats.t.isf(tails, df) * error
+    for at, (condition, name, size) in enumerate(keys):
+        kept = values[condition]
+        low, high = effect[at] - reach[at], effect[at] + reach[at]
+        yield Ratio(
+            condition=condition,
+            guideline=name,
+            message_bytes=size,
+            ratio=math.exp(effect[at]),
+            low=math.exp(low),
+            high=math.exp(high),
+            call_us=float(np.median(kept[name, size, CALL])),
+            mockup_us=float(np.median(kept[name, size, MOCKUP])),
+            repeats=len(kept[name, size, RATIO]),
+            outcome=VIOLATED if called[at] else HELD if high <= bound else INCONCLUSIVE,
+        )
+
+
+def _effects(ratios: list[list[float]], policy: Policy) -> two_sides.Effects:
+    """Effects of the rows of one condition; no error where there are fewer repeats than the policy asks for."""
+    table = np.full((len(ratios), max(map(len, ratios))), np.nan)
+    for at, row in enumerate(ratios):
+        table[at, : len(row)] = np.log(row)
+    found = two_sides.compare_pairs(table)
+    enough = np.array([len(row) for row in ratios]) >= policy.minimum_repeats
+    return two_sides.Effects(
+        found.effect, np.where(enough, found.error, np.nan), np.where(enough, found.df, np.nan), found.unit_variance
+    )

@@ -1,0 +1,215 @@
+"""The plan of a night as a file: what ReFrame is given, and what a session is held against afterwards.
+
+A session names its plan by a checksum of the file (label :data:`LABEL`), and the file lies in the dataset. So a file that is
+gone, was edited, or is of another day or system is noticed by whoever needs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import date, datetime, timedelta, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.vocabulary import BadInput
+
+from ...store import records
+from .cases import ListedCase
+
+#: Label of a session that was planned; its value is the id of the plan.
+LABEL = "plan"
+#: Folder of plans in a dataset.
+FOLDER = "plans"
+#: Version of the files.
+LAYOUT = 1
+#: How long after the end of its day (UTC) a planned night may begin: planned before midnight, it may start after it.
+LATE = timedelta(hours=1)
+_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class PlannedCase:
+    """One case that exists, tonight.
+
+    :param planned: whether it is measured.
+    :param why: why it is, or is not (:mod:`.choice`).
+    :param proven: the day it was last proven before; ``None``: never.
+    :param seconds: how long its job is expected to take.
+    :param nodes: that its job is to ask for, as it was not right on these; none: any.
+    """
+
+    case: ListedCase
+    planned: bool
+    why: str
+    proven: date | None
+    seconds: float
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def cell(self) -> tuple[str, str, str]:
+        """What a report shows together: stack, fabric, group."""
+        return self.case.stack, self.case.parameters.get("fabric", ""), self.case.group
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a night will take.
+
+    :param launches: of MPI programs, in all jobs.
+    """
+
+    jobs: int
+    launches: int
+    node_hours: float
+    minutes: float
+
+
+@dataclass(frozen=True)
+class PlanRecord:
+    """A plan.
+
+    :param label: of the night (``run``).
+    :param budget: as given.
+    :param nights: within which each pair of values comes.
+    :param pairs: how many there are; ``pairs_tonight``: how many of them the planned cases have.
+    :param broken: why the plan does not keep what it promises, one sentence each.
+    """
+
+    system: str
+    day: date
+    label: str
+    mode: str
+    budget: str
+    nights: int
+    predicted: Prediction
+    pairs: int
+    pairs_tonight: int
+    broken: tuple[str, ...]
+    cases: tuple[PlannedCase, ...]
+
+    @cached_property
+    def planned(self) -> frozenset[ListedCase]:
+        """The cases to be measured."""
+        return frozenset(one.case for one in self.cases if one.planned)
+
+    @cached_property
+    def known(self) -> frozenset[ListedCase]:
+        """All cases that existed."""
+        return frozenset(one.case for one in self.cases)
+
+    @cached_property
+    def text(self) -> str:
+        """The file: one line a case, so that two plans can be compared."""
+        head = {
+            **{"layout": LAYOUT, "system": self.system, "date": self.day.isoformat(), "label": self.label, "mode": self.mode},
+            **{"budget": self.budget, "nights": self.nights, "predicted": asdict(self.predicted), "pairs": self.pairs},
+            **{"pairs_tonight": self.pairs_tonight, "broken": list(self.broken)},
+        }
+        rows = ",\n".join(json.dumps(_row(one), sort_keys=True) for one in self.cases)
+        return f'{json.dumps(head, sort_keys=True)[:-1]}, "cases": [\n{rows}\n]}}\n'
+
+    @property
+    def id(self) -> str:
+        """Beginning of the SHA-256 of the file."""
+        return checksum(self.text)
+
+    def write(self, folder: Path) -> Path:
+        """Write the file into a dataset, and return its path.
+
+        :raises BadInput: it cannot be written.
+        """
+        return records.write(folder, FOLDER, f"{self.day.isoformat()}-{self.system}-{self.id}", self.text)
+
+
+def _row(one: PlannedCase) -> dict[str, Any]:
+    proven = one.proven.isoformat() if one.proven else None
+    return {
+        **asdict(one.case),
+        "planned": one.planned,
+        "why": one.why,
+        "proven": proven,
+        "seconds": round(float(one.seconds), 1),
+        **({"nodes": list(one.nodes)} if one.nodes else {}),
+    }
+
+
+def checksum(text: str) -> str:
+    """Id of a plan whose file holds this text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def read(path: Path) -> PlanRecord:
+    """A plan from its file, checked against the checksum in the file's name.
+
+    :raises BadInput: it cannot be read, was edited, or is no plan.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise BadInput(f"the plan {path} cannot be read ({reason}).") from None
+    if not path.stem.endswith(f"-{checksum(text)}"):
+        raise BadInput(f"the plan {path} was changed after it was made: its checksum is {checksum(text)}.")
+    try:
+        content = json.loads(text)
+        if content["layout"] != LAYOUT:
+            raise BadInput(f"the plan {path} has layout {content['layout']}, this program reads {LAYOUT}.")
+        cases = tuple(_case(row) for row in content["cases"])
+        return PlanRecord(
+            content["system"],
+            date.fromisoformat(content["date"]),
+            content["label"],
+            content["mode"],
+            content["budget"],
+            content["nights"],
+            Prediction(**content["predicted"]),
+            content["pairs"],
+            content["pairs_tonight"],
+            tuple(content["broken"]),
+            cases,
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"the plan {path} is damaged ({type(error).__name__}: {error}).") from None
+
+
+def _case(row: Mapping[str, Any]) -> PlannedCase:
+    proven = date.fromisoformat(row["proven"]) if row["proven"] else None
+    case = ListedCase(row["partition"], row["stack"], row["name"])
+    nodes = tuple(map(str, row.get("nodes", ())))
+    return PlannedCase(case, row["planned"], row["why"], proven, float(row["seconds"]), nodes)
+
+
+def find(folder: Path, wanted: str) -> PlanRecord:
+    """A plan of a dataset by its id.
+
+    :raises BadInput: it is not there, or as :func:`read`.
+    """
+    found = sorted((folder / FOLDER).glob(f"*-{wanted}.json")) if wanted.isalnum() else []
+    if not found:
+        raise BadInput(f"the plan {wanted} is not in {folder / FOLDER}.")
+    return read(found[0])
+
+
+def of_session(folder: Path, labels: Mapping[str, str], system: str, started: datetime) -> PlanRecord | None:
+    """The plan that a session says it was measured by; ``None`` where it names none.
+
+    :param folder: of the dataset.
+    :param labels: of the session.
+    :raises BadInput: the plan is not there, was edited, or is of another system, label or day.
+    """
+    wanted = labels.get(LABEL)
+    if wanted is None:
+        return None
+    plan = find(folder, wanted)
+    if (plan.system, plan.label) != (system, labels.get("run")):
+        raise BadInput(
+            f"plan {wanted} is for run={plan.label} on {plan.system}, and the session is run={labels.get('run')} on {system}."
+        )
+    begins = datetime.combine(plan.day, datetime.min.time(), timezone.utc)
+    if not begins <= started < begins + timedelta(days=1) + LATE:
+        raise BadInput(f"plan {wanted} is for {plan.day}, and the session started at {started:%Y-%m-%d %H:%M} UTC.")
+    return plan

@@ -1,0 +1,359 @@
+"""Site acceptance: is the machine after the upgrade as good as before? One sentence, one exit code, one signed-off record.
+
+Exit status: 0 accepted; 1 refused (something regressed or is missing, or a case of the candidate is not proven); 3 inconclusive
+(more repeats are needed, or unproven cases were allowed for); 2 bad input. What the baseline could not prove the candidate is
+not held to; that is reported and is never a point in its favour.
+
+The record is three files with the same content (:mod:`acceptance_record`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.samples import NO_REFERENCE
+from reframe_tests.harness.samples import PASS as REACHED
+from reframe_tests.harness.vocabulary import BadInput
+
+from ...store import confirmations, session_values
+from ...store.confirmations import MissedReference
+from ...store.session_values import CONDITION, CURVE, METRIC, Selection
+from ..history import node_counts
+from ..history import strata as history_strata
+from ..history.levels import under_both_names
+from ..history.past import Past
+from ..history.strata import SHARED
+from ..protocols import moved_switches
+from ..protocols.moved_switches import MovedSwitch
+from . import comparison, lasting_changes
+from . import policy as verdict_policy
+from . import sides as verdict_sides
+from . import text as verdict_text
+from . import words as verdict_words
+from .words import IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
+
+ACCEPTED, REFUSED = "accepted", "refused"
+#: Exit status per decision; 2 is bad input, as for every command.
+STATUS = {ACCEPTED: 0, REFUSED: 1, INCONCLUSIVE: 3}
+#: Characters of the finding in the headline.
+LONGEST_FINDING = 160
+#: Overall verdict to decision.
+DECISIONS = {PASS: ACCEPTED, IMPROVED: ACCEPTED, REGRESSED: REFUSED, MISSING: REFUSED, INCONCLUSIVE: INCONCLUSIVE}
+
+
+@dataclass(frozen=True)
+class AcceptanceOptions:
+    """What was asked for beside the two sides; part of the record.
+
+    :param where: only cases that fulfil it, on both sides.
+    :param rename: names of the baseline to new ones.
+    :param allow_unproven: cases of the candidate without proof leave it inconclusive and do not refuse it.
+    :param history: sessions that show how much nights differ, a selector; ``None``: those before the baseline that measured
+        the same; :data:`~mpibench.judge.history.past.NONE`: only the baseline's own.
+    """
+
+    system: str | None = None
+    where: str | None = None
+    rename: Mapping[str, str] | None = None
+    allow_unproven: bool = False
+    history: str | None = None
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """What measuring again said of what was called slower (:mod:`mpibench.night.confirmation`); the verdicts follow it already.
+
+    :param summary: in counts, for the headline; empty if nothing was called.
+    :param sentences: what was seen twice, and what was not measured again and stays refused.
+    :param notes: what was not seen again.
+    :param record: both measurements, as plain data.
+    :param values: what was measured again, if anything was.
+    """
+
+    summary: str
+    sentences: tuple[str, ...]
+    notes: tuple[str, ...]
+    record: Mapping[str, Any]
+    values: Selection | None = None
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """A decision with everything it rests on.
+
+    :param changed: facts that differ between the sides: name, before, after.
+    :param facts: all facts of both sides.
+    :param unlike: sentences on what makes the sides unlike as a whole, such as their level; they explain what follows.
+    :param absence: what that says of the metrics the candidate lacks.
+    :param moves: switches of protocol that moved, each the cause of several changes.
+    :param past: the sessions before the baseline that measured the same.
+    :param confirmation: what measuring again said, if it was asked for.
+    :param measured_again: sessions of the candidate that were measured again before, as nights, each with the session that did.
+    :param suspects: what maps of pairs of the candidate accuse and those of the baseline do not: they refuse.
+    :param map_notes: what else the maps say.
+    :param references: those that the baseline reached and the candidate missed: they refuse, unless they were reached when they
+        were measured again.
+    """
+
+    baseline: Selection
+    candidate: Selection
+    policy: verdict_policy.Policy
+    judgement: comparison.Judgement
+    changed: list[tuple[str, str, str]]
+    facts: tuple[Mapping[str, list[str]], Mapping[str, list[str]]]
+    decided: datetime
+    unlike: tuple[str, ...] = ()
+    absence: str = ""
+    moves: tuple[MovedSwitch, ...] = ()
+    options: AcceptanceOptions = AcceptanceOptions()
+    past: Past = field(default_factory=Past)
+    confirmation: Confirmation | None = None
+    measured_again: tuple[tuple[str, str], ...] = ()
+    suspects: tuple[str, ...] = ()
+    map_notes: tuple[str, ...] = ()
+    references: tuple[MissedReference, ...] = ()
+
+    @property
+    def decision(self) -> str:
+        """``accepted``, ``refused`` or ``inconclusive``."""
+        judged = REFUSED if self.suspects or self._references(held=True) else DECISIONS[self.judgement.verdict]
+        if not self.candidate.unproven.height or judged == REFUSED:
+            return judged
+        return INCONCLUSIVE if self.options.allow_unproven else REFUSED
+
+    def _references(self, *, held: bool) -> list[str]:
+        """Sentences on the references that refuse, or on those that were reached when they were measured again."""
+        chosen = [one for one in self.references if (one.outcome != confirmations.NOT_SEEN_AGAIN) is held]
+        return [f"reference missed that the baseline reached{'' if held else ', not seen again'}: {one.text}" for one in chosen]
+
+    @property
+    def headline(self) -> str:
+        """The decision in one sentence: what is wrong, then counts."""
+        words = {ACCEPTED: "ACCEPTED", REFUSED: "NOT ACCEPTED", INCONCLUSIVE: "INCONCLUSIVE, hence not accepted"}
+        proofs = (verdict_sides.count_unproven(f"the {name}", side) for name, side in self._sides)
+        again = self.confirmation.summary if self.confirmation else ""
+        said = filter(None, [self.finding, *proofs, verdict_text.summary(self.judgement), again])
+        return f"{words[self.decision]}: {'; '.join(said)}"
+
+    @property
+    def finding(self) -> str:
+        """The weightiest sentence in short and how many more there are; empty for what is accepted."""
+        # Indented ones tell more of the sentence above them.
+        whole = [line for line in self.sentences if not line.startswith(" ")]
+        if self.decision == ACCEPTED or not whole:
+            return ""
+        more = f" and {len(whole) - 1} more" if whole[1:] else ""
+        said = whole[0].removeprefix(f"{REGRESSED}: ").removeprefix(f"{INCONCLUSIVE}: ")  # which the decision says
+        return f"{first_line(said, LONGEST_FINDING)}{more}"
+
+    @property
+    def _sides(self) -> tuple[tuple[str, Selection], ...]:
+        return ("candidate", self.candidate), ("baseline", self.baseline)
+
+    @property
+    def sentences(self) -> list[str]:
+        """Why, the weightiest first: what is unlike, unproven, what refuses, then too few repeats and what else is open."""
+        few = verdict_text.repeats_sentence(self.judgement, self.policy.minimum_repeats)
+        unproven = [f"not proven: {text}" for text in verdict_sides.unproven_sentences(self.candidate)]
+        known = verdict_sides.explained(self.absence)
+        count = self.judgement.metrics.filter(known).height
+        lost = [f"missing: {count} metrics: {verdict_words.ABSENT}: {self.absence}"] if count else []
+        moved = verdict_text.moved_sentences(move for move in self.moves if move.slower > 0)
+        others = _without(replace(self.judgement, metrics=self.judgement.metrics.filter(~known)), self.moves)
+        again = self.confirmation.sentences if self.confirmation else ()
+        verdicts = verdict_text.sentences(others, self.policy.false_discovery_rate)
+        inconclusive = [line for line in verdicts if line.startswith(f"{INCONCLUSIVE}: ")]
+        refusing = [*again, *moved, *verdicts[: len(verdicts) - len(inconclusive)], *lost]
+        references = self._references(held=True)
+        return [*self.suspects, *self.unlike, *unproven, *references, *refusing, *filter(None, [few]), *inconclusive]
+
+    @property
+    def notes(self) -> list[str]:
+        """What was not used on either side, and what is new."""
+        lines = [*self.map_notes, *self._references(held=False), *(self.confirmation.notes if self.confirmation else ())]
+        lines += [
+            f"baseline, not proven, so that the candidate is not held to it: {text}"
+            for text in verdict_sides.unproven_sentences(self.baseline)
+        ]
+        lines += [
+            f"{name}: {text}"
+            for name, side in reversed(self._sides)
+            for text in (*filter(None, [session_values.busy(side.cases)]), *side.notes)
+        ]
+        lines += verdict_sides.built_otherwise((self.baseline, self.candidate), "the baseline", "the candidate")
+        lines += node_counts.differing(self.baseline.cases, self.candidate.cases, "the baseline", "the candidate")
+        mixed = history_strata.mixed(self.baseline) if len(self.baseline.sessions) > 1 else {}
+        lines += [f"the baseline's sessions are no one history and are compared job by job: {text}" for text in mixed.values()]
+        # What was measured again of a night is what that night was called for, against other sessions and by another decision.
+        lines += [
+            f"candidate: session {first[:8]} was measured again by session {again[:8]}, in part, which decides nothing here: "
+            "see `mpibench gate`; --confirm measures again what accept itself calls slower"
+            for first, again in self.measured_again
+        ]
+        lines += self.past.sentences()
+        lines += self._between()
+        lines += [f"the baseline is unlike its history: {text}" for text in self.judgement.unlike_past.values()]
+        lines += verdict_text.moved_sentences(move for move in self.moves if move.slower <= 0)
+        lines += verdict_text.unknown_sentences(self.judgement, self.policy)
+        if self.judgement.unjudged:
+            lines.append(f"{self.judgement.unjudged} metrics are not judged: {self.policy.source} gives them no margin")
+        if self.judgement.new.height:
+            names = ", ".join(sorted(set(self.judgement.new["benchmark"])))
+            lines.append(
+                f"{self.judgement.new.height} metrics only the candidate has are not judged ({names}); "
+                "if one is an old one renamed, say --rename OLD=NEW"
+            )
+        return lines
+
+    def _between(self) -> list[str]:
+        """Levels accepted since the baseline: whatever they are about is refused all the same."""
+        first, last = (one.cases.select(pl.max("started")).item() for one in (self.baseline, self.candidate))
+        if first is None or last is None:
+            return []
+        there = self.candidate.cases.select(SHARED).unique().rows()
+        return [
+            f"the baseline is from before {level}; accept does not take that into account: choose a baseline since then"
+            for level in self.policy.levels
+            if first.date() < level.since <= last.date()
+            and any(one.covers(*shared) for one in under_both_names([level], self.options.rename) for shared in there)
+        ]
+
+
+def _moves(judgement: comparison.Judgement, before: Selection, after: Selection) -> tuple[MovedSwitch, ...]:
+    """What is called because a switch of protocol moved."""
+    margin = (1 + pl.col("margin_percent") / 100).log()
+    beyond = pl.col("verdict").is_in([REGRESSED, IMPROVED]) & ((1 + pl.col("slower")).log().abs() >= margin)
+    compared = judgement.metrics.filter(pl.col("slower").is_not_null(), pl.col("margin_percent").is_not_null())
+    metrics = compared.select(*METRIC, "slower", called=beyond, margin=margin)
+    return tuple(moved_switches.explain(moved_switches.changed_curves(metrics, before.values, after.values)))
+
+
+def _without(judgement: comparison.Judgement, moves: Sequence[MovedSwitch]) -> comparison.Judgement:
+    """What other causes have: without the metrics of moves, and without bands in which nothing else is called."""
+    if not moves:
+        return judgement
+    on = [*CURVE, "band"]
+    explained = pl.concat([move.metrics for move in moves])
+    gone = judgement.metrics.join(explained, on=METRIC, how="semi", nulls_equal=True)
+    metrics = judgement.metrics.join(explained, on=METRIC, how="anti", nulls_equal=True)
+    called = metrics.filter(pl.col("verdict").is_in([REGRESSED, IMPROVED]))
+    bands = gone.select(on).unique().join(called, on=on, how="anti", nulls_equal=True)
+    return replace(judgement, metrics=metrics, bands=judgement.bands.join(bands, on=on, how="anti", nulls_equal=True))
+
+
+def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptions = AcceptanceOptions()) -> Acceptance:
+    """Compare two selections of sessions.
+
+    :raises BadInput: a side selects nothing that may be used, the sides share a session, the candidate was measured before the
+        baseline, or they have nothing in common.
+    """
+    name = _system(folder, candidate, options.system)
+    before = session_values.read(folder, name, baseline, where=options.where, rename=options.rename)
+    after = session_values.read(folder, name, candidate, where=options.where, unproven_too=True)
+    shared = sorted(set(before.sessions) & set(after.sessions))
+    if shared:
+        raise BadInput(f"session {shared[0]} is on both sides: a machine is not accepted against itself.")
+    first, last = before.planned.select(pl.min("started")).item(), after.planned.select(pl.max("started")).item()
+    if first is not None and last is not None and last < first:
+        raise BadInput(
+            f"the candidate ({last:%Y-%m-%d %H:%M} UTC) was measured before the baseline ({first:%Y-%m-%d %H:%M} UTC): what "
+            "became slower would be called an improvement; exchange the two selectors."
+        )
+    policy = verdict_policy.load(name)
+    past = lasting_changes.find_history(
+        folder,
+        name,
+        before.cases,
+        policy,
+        without=after.sessions,
+        selector=options.history,
+        where=options.where,
+        rename=options.rename,
+    )
+    judgement = comparison.judge(before, after, policy, past=past.values)
+    if after.cases.height and not judgement.metrics.filter(pl.col("verdict") != MISSING).height:
+        if judgement.unjudged:
+            raise BadInput(
+                f"{policy.source} gives none of the {judgement.unjudged} metrics that both sides have a margin, so nothing can "
+                "be decided; give those you mean to judge one."
+            )
+        for side, selection in (("baseline", before), ("candidate", after)):
+            if not selection.measured.height:
+                raise BadInput(
+                    f"the {side} {selection.selector} holds no value of a judged quantity, though {selection.cases.height} of "
+                    "its cases measured: export its sessions again, or measure them again."
+                )
+        raise BadInput(
+            f"the sides have no metric in common: {session_values.describe_condition(before.measured.row(0, named=True))} "
+            f"against {session_values.describe_condition(after.measured.row(0, named=True))}."
+        )
+    unlike, reason = verdict_sides.unlike(before, after, judgement.counts()[MISSING])
+    judgement = replace(judgement, metrics=verdict_sides.with_reason(judgement.metrics, reason))
+    facts = verdict_sides.facts(before), verdict_sides.facts(after)
+    # Of what both measured: a case that one side lacks is missing there, and nothing of the machine has changed with it.
+    keys = [*CONDITION, "group"]
+    there = [side.cases.select(keys).unique() for side in (after, before)]
+    both = [
+        replace(side, cases=side.cases.join(rows, on=keys, how="semi", nulls_equal=True))
+        for side, rows in zip((before, after), there, strict=True)
+    ]
+    changed = session_values.changes(*map(verdict_sides.facts, both))
+    moves = _moves(judgement, before, after)
+    pairs = confirmations.confirmed(session_values.cases_of(folder, name), after.sessions)
+    return Acceptance(
+        before,
+        after,
+        policy,
+        judgement,
+        changed,
+        facts,
+        datetime.now(timezone.utc),
+        unlike,
+        reason,
+        moves,
+        options,
+        past,
+        measured_again=tuple(pair for pair in pairs if pair[1] not in after.sessions),
+        references=tuple(_references(before.cases, after.cases, options.rename or {})),
+    )
+
+
+#: What makes two references one that both sides have; an upgrade changes the rest.
+_SAME_REFERENCE = (
+    *("partition", "stack", "fabric", "nodes", "ppn", "pinning", "group", "level"),
+    *("suite_options", "striped", "tuned", "oversubscribed", "metric", "layer"),
+)
+
+
+def _references(before: pl.DataFrame, after: pl.DataFrame, rename: Mapping[str, str]) -> list[MissedReference]:
+    """References that the candidate missed and most runs of the baseline reached, the farthest from its bounds first.
+
+    :param before: eligible rows of the table ``cases``, of the baseline; ``after``: of the candidate.
+    """
+
+    def key(row: Mapping[str, Any]) -> tuple[object, ...]:
+        return tuple(rename.get(value, value) if isinstance(value := row[name], str) else value for name in _SAME_REFERENCE)
+
+    reached: dict[tuple[object, ...], int] = {}
+    for row in confirmations.reference_checks(before):
+        reached[key(row)] = reached.get(key(row), 0) + {REACHED: 1, NO_REFERENCE: 0}.get(row["outcome"], -1)
+    missed = confirmations.missed_references(after, after.clear())
+    kept = [one for one in missed if reached.get(key(one.check), 0) > 0]
+    return sorted(kept, key=lambda one: -confirmations.distance(*(one.check[name] for name in ("value", "lower", "upper"))))
+
+
+def _system(folder: Path, candidate: str, system: str | None) -> str:
+    """The system that is meant: the one named, the only one in the dataset, or that of the candidate's session."""
+    several = len({path.name for path in (folder / "cases").glob("system=*")}) > 1
+    return (
+        session_values.find_session(folder, candidate)[0]
+        if several and system is None
+        else session_values.system_of(folder, system)
+    )

@@ -1,0 +1,293 @@
+"""What a change of references, recipes, environments or systems alters, before it is merged: as Markdown for a comment.
+
+References are held against the nights that are stored, once as they were and once as they would be, so that a reference that
+hides a slow night is seen. Of recipes and environments it says which stacks are built otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness import yaml_file
+from reframe_tests.harness.printable import first_line, one_line
+from reframe_tests.harness.vocabulary import ROOT, BadInput
+
+from ...store import session_values
+from . import rebaseline
+
+#: The comment's first line: a later run of the pipeline writes over the comment that has it.
+MARK = "<!-- mpibench change -->"
+#: Rows of a table; the others are counted.
+MOST_ROWS = 20
+_REFERENCES = "references.yaml"
+_SITE = re.compile(r"site_configs/(?P<system>[^/]+)/(?P<file>.+)")
+_ENVIRONMENT = re.compile(r"environments/(?P<name>[^/]+)/.+")
+_RECIPE = re.compile(r"repo/.*packages/(?P<name>[^/]+)/.+")
+#: How a reference may have changed.
+LOOSER, TIGHTER, ADDED, REMOVED, OTHER = WAYS = ("looser", "tighter", "added", "removed", "otherwise")
+
+
+@dataclass(frozen=True)
+class SystemChange:
+    """What becomes of one system.
+
+    :param files: changed ones, relative to the system's folder.
+    :param entries: names of references by :data:`WAYS`.
+    :param effect: a row per stored session: values, failing before and after; ``None`` where there are none.
+    :param why: why nothing can be said of stored sessions.
+    """
+
+    system: str
+    files: Sequence[str]
+    entries: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    effect: pl.DataFrame | None = None
+    why: str = ""
+
+    @property
+    def hides(self) -> int:
+        """Values that failed and would pass."""
+        return self._count("failed_before", "failed_after")
+
+    @property
+    def finds(self) -> int:
+        """Values that passed and would fail."""
+        return self._count("failed_after", "failed_before")
+
+    def _count(self, more: str, less: str) -> int:
+        if self.effect is None:
+            return 0
+        return int((self.effect[more].cast(pl.Int64) - self.effect[less].cast(pl.Int64)).clip(lower_bound=0).sum())
+
+
+@dataclass(frozen=True)
+class ReviewedChange:
+    """A change as a whole.
+
+    :param stacks: environments that would be built otherwise, each with the reason.
+    :param recipes: Spack packages whose recipe changed.
+    """
+
+    base: str
+    systems: Sequence[SystemChange]
+    stacks: Mapping[str, str]
+    recipes: Sequence[str]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it alters what is measured or judged."""
+        return not (self.systems or self.stacks or self.recipes)
+
+    def finding(self) -> str:
+        """The change in one sentence."""
+        if self.is_empty:
+            return "No references, policies, systems, environments or recipes changed."
+        hides, finds = (sum(getattr(one, name) for one in self.systems) for name in ("hides", "finds"))
+        said = []
+        if hides:
+            said.append(f"{hides} values of stored nights that missed a reference would pass")
+        if finds:
+            said.append(f"{finds} that passed would fail")
+        if self.stacks:
+            said.append(f"{len(self.stacks)} stacks are built otherwise: measure them again before their numbers are compared")
+        return f"{'; '.join(said) or 'No value of a stored night would be judged otherwise'}."
+
+    def as_data(self) -> dict[str, Any]:
+        """The whole answer."""
+        nights = ("started", "session", "values", "failed_before", "failed_after")
+        return {
+            "base": self.base,
+            "finding": self.finding(),
+            "systems": [
+                {
+                    **{"system": one.system, "files": list(one.files), "why": one.why, "hides": one.hides, "finds": one.finds},
+                    "references": {way: list(one.entries.get(way, ())) for way in WAYS},
+                    "nights": []
+                    if one.effect is None
+                    else [{**row, "started": row["started"].isoformat()} for row in one.effect.select(nights).to_dicts()],
+                }
+                for one in self.systems
+            ],
+            "stacks": dict(self.stacks),
+            "recipes": list(self.recipes),
+        }
+
+    def markdown(self) -> str:
+        """The comment."""
+        lines = [MARK, "### mpibench: before and after this change", "", f"**{_text(self.finding())}**", ""]
+        for system in self.systems:
+            lines += [*_system_lines(system), ""]
+        if self.stacks:
+            lines += ["#### Stacks", "", "| stack | is built otherwise because |", "|---|---|"]
+            lines += [*_limited([f"| {_text(name)} | {_text(why)} |" for name, why in self.stacks.items()]), ""]
+        if self.recipes:
+            lines += [f"Recipes: {', '.join(map(_text, self.recipes))}.", ""]
+        return "\n".join(lines)
+
+
+def _system_lines(system: SystemChange) -> Iterator[str]:
+    yield f"#### {_text(system.system)}"
+    yield ""
+    yield f"Changed: {', '.join(map(_text, system.files))}."
+    counts = [f"{len(names)} {way}" for way in WAYS if (names := system.entries.get(way))]
+    if counts:
+        yield f"References: {', '.join(counts)}."
+        for way in (LOOSER, REMOVED):
+            if names := system.entries.get(way):
+                yield ""
+                yield f"<details><summary>{len(names)} {way}</summary>"
+                yield ""
+                yield from _limited([f"- {_text(name)}" for name in names])
+                yield ""
+                yield "</details>"
+    if system.why:
+        yield f"Stored nights: {_text(system.why)}."
+    if system.effect is not None and system.effect.height:
+        yield ""
+        yield "| night | values | missed before | missed after |"
+        yield "|---|--:|--:|--:|"
+        rows = [
+            f"| {row['started']:%Y-%m-%d %H:%M} {row['session'][:8]} | {row['values']} | {row['failed_before']} "
+            f"| {row['failed_after']} |"
+            for row in reversed(system.effect.to_dicts())
+        ]
+        yield from _limited(rows, "| ... and {} more | | | |")
+
+
+def _limited(rows: Sequence[str], more: str = "- ... and {} more") -> list[str]:
+    return [*rows[:MOST_ROWS], *([more.format(len(rows) - MOST_ROWS)] if len(rows) > MOST_ROWS else [])]
+
+
+def _text(text: object) -> str:
+    """A name as Markdown that is nothing but text."""
+    plain = one_line(str(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|#@!~])", r"\\\1", first_line(plain, 300))
+
+
+def review(base: str, dataset: Path, sessions: str, root: Path = ROOT) -> ReviewedChange:
+    """What the commits since another one change.
+
+    :param base: commit, branch or tag that the change would be merged into.
+    :param sessions: selector of the stored sessions that references are held against.
+    :raises BadInput: no repository, no such commit, damaged references.
+    """
+    if base.startswith("-"):
+        raise BadInput(f"{base!r} is no commit.")
+    names = [name for name in _git(root, "diff", "--name-only", "-z", f"{base}...HEAD").split("\0") if name]
+    start = _git(root, "merge-base", base, "HEAD").strip()
+    files: dict[str, list[str]] = {}
+    for match in filter(None, map(_SITE.fullmatch, names)):
+        files.setdefault(match["system"], []).append(match["file"])
+    systems = [_system(root, start, system, changed, dataset, sessions) for system, changed in sorted(files.items())]
+    recipes = sorted({match["name"].replace("_", "-") for match in filter(None, map(_RECIPE.fullmatch, names))})
+    return ReviewedChange(base, systems, _stacks(root, names, recipes), recipes)
+
+
+def _git(root: Path, *words: str) -> str:
+    try:
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=120)
+    except OSError as error:
+        raise BadInput(f"git cannot be started: {error.strerror}.") from None
+    if done.returncode:
+        raise BadInput(f"git {words[0]}: {first_line(done.stderr).rstrip('.')}.")
+    return done.stdout
+
+
+def _before(root: Path, start: str, name: str) -> str:
+    """Text of a file as it was; empty where there was none."""
+    return _git(root, "show", f"{start}:{name}") if _git(root, "ls-tree", "--name-only", start, "--", name) else ""
+
+
+def _system(root: Path, start: str, system: str, files: Sequence[str], dataset: Path, sessions: str) -> SystemChange:
+    if _REFERENCES not in files:
+        return SystemChange(system, files)
+    name = f"site_configs/{system}/{_REFERENCES}"
+    path = root / name
+    before, after = (
+        yaml_file.parse_mapping(text, name) if text.strip() else {}
+        for text in (_before(root, start, name), path.read_text() if path.is_file() else "")
+    )
+    entries = _compare(dict(_entries(before)), dict(_entries(after)))
+    try:
+        session_values.system_of(dataset, system)
+        effect = rebaseline.effect_of(dataset, sessions, system, before, after)
+    except BadInput as error:
+        return SystemChange(system, files, entries, why=str(error).rstrip("."))
+    return SystemChange(system, files, entries, effect)
+
+
+def _entries(tree: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Each reference under its whole name."""
+    for key, value in tree.items() if isinstance(tree, Mapping) else ():
+        if keys == () and key == "provenance":
+            continue
+        if isinstance(value, Mapping):
+            yield from _entries(value, (*keys, str(key)))
+        elif isinstance(value, (list, tuple)) and key != "$index":
+            yield " ".join((*keys, str(key))), value
+
+
+def _compare(before: Mapping[str, Sequence[Any]], after: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in sorted({*before, *after}):
+        if name not in before or name not in after:
+            found.setdefault(ADDED if name in after else REMOVED, []).append(name)
+        elif list(before[name]) != list(after[name]):
+            found.setdefault(_way(before[name], after[name]), []).append(name)
+    return found
+
+
+def _way(before: Sequence[Any], after: Sequence[Any]) -> str:
+    """Which way the bounds of a reference moved: ``[value, lower, upper, unit]``, bounds as fractions of the value."""
+    try:
+        moved = [_bound(after, at, sign) - _bound(before, at, sign) for at, sign in ((1, -1.0), (2, 1.0))]
+    except (TypeError, ValueError, IndexError):
+        return OTHER
+    wider, narrower = any(one > 0 for one in moved), any(one < 0 for one in moved)
+    return LOOSER if wider and not narrower else TIGHTER if narrower and not wider else OTHER
+
+
+def _bound(entry: Sequence[Any], at: int, sign: float) -> float:
+    """How far a bound allows values to go, more is looser."""
+    value, share = float(entry[0]), entry[at]
+    return 1e300 if share is None else sign * value * (1 + float(share))
+
+
+def _stacks(root: Path, names: Sequence[str], recipes: Sequence[str]) -> dict[str, str]:
+    """Environments that are built otherwise, each with the first reason."""
+    changed = sorted({match["name"] for match in filter(None, map(_ENVIRONMENT.fullmatch, names))})
+    inside = _needed(root)
+    found: dict[str, str] = {name: f"environments/{name} changed" for name in changed if _is_stack(root, name)}
+    for path in sorted((root / "environments").glob("*/spack.yaml")):
+        text = re.sub(r"#.*", "", path.read_text(errors="replace"))
+        shared = [name for name in changed if re.search(rf"\.\./{re.escape(name)}\b", text)]
+        used = [recipe for recipe in recipes if any(_names(text, one) for one in (recipe, *inside.get(recipe, ())))]
+        if shared:
+            found.setdefault(path.parent.name, f"environments/{shared[0]} changed, which it includes")
+        elif used:
+            found.setdefault(path.parent.name, f"the recipe of {used[0]} changed")
+    return found
+
+
+def _names(text: str, package: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(package)}(?![\w-])", text) is not None
+
+
+def _needed(root: Path) -> dict[str, list[str]]:
+    """Recipes of the project that other ones of it depend on, each with those."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((root / "repo").rglob("packages/*/package.py")):
+        for name in re.findall(r"depends_on\(\s*[\"']([\w-]+)", path.read_text(errors="replace")):
+            found.setdefault(name, []).append(path.parent.name.replace("_", "-"))
+    return found
+
+
+def _is_stack(root: Path, name: str) -> bool:
+    folder = root / "environments" / name
+    return name == "wheels" or (folder / "spack.yaml").is_file() or not folder.exists()

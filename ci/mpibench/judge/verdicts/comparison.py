@@ -1,0 +1,422 @@
+"""Verdicts on two sides of the same metrics: pass, regressed, improved, inconclusive, missing.
+
+A metric, and each band of a curve, is tested against the site's margin (:mod:`policy`):
+
+regressed
+    the change for the worse is real (false discovery rate over everything tested) and, as estimated, beyond the margin;
+improved
+    likewise for the better; counts as accepted;
+pass
+    shown to be equal or better: the one-sided upper confidence limit of the change is within the margin (non-inferiority);
+inconclusive
+    neither; with the number of units a side that would probably decide;
+missing
+    the baseline has it, the candidate does not; not accepted.
+
+What is tested, and how, is in :mod:`curve_tests`. Where a window, a band or a curve is regressed, its sizes that are not shown
+to be equal are regressed with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from reframe_tests.harness.vocabulary import LOWER
+
+from ...store import eligibility
+from ...store.session_values import CURVE, METRIC, Selection, slowness
+from ...store.sessions import PAIRED
+from ..history import node_counts
+from ..history import strata as history_strata
+from ..history.past import Spread, spread_of
+from ..history.strata import SHARED
+from ..statistics.two_sides import Array
+from . import curve_tests
+from . import zeros as verdict_zeros
+from .curve_tests import ENOUGH_JOBS, ORDER, PAIRS, REPEATS, SESSIONS, CurveTest, Results
+from .policy import Policy
+from .words import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """All verdicts on one comparison.
+
+    :param metrics: one row per metric of either side's baseline: :data:`METRIC`, ``band``, values, ``ratio`` with
+        ``low`` and ``high`` (candidate / baseline, in the quantity's own direction), ``verdict``, ``needed``, ``why``.
+    :param bands: the same per curve and band, without values.
+    :param new: metrics only the candidate has.
+    :param unjudged: metrics both have that the policy gives no margin.
+    :param unlike_past: by :data:`~mpibench.judge.history.strata.SHARED`, in what the baseline is unlike the sessions before
+    it, so
+        that these are not its history.
+    :param spreads: how much nights differ where repeats are the units, as far as it was measured; likewise.
+    """
+
+    metrics: pl.DataFrame
+    bands: pl.DataFrame
+    new: pl.DataFrame
+    unjudged: int = 0
+    unlike_past: Mapping[tuple[object, ...], str] = field(default_factory=dict)
+    spreads: Mapping[tuple[object, ...], Spread] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """Overall: the worst of bands and, for what is beyond doubt, single metrics.
+
+        A metric that alone is inconclusive does not stop acceptance where its band passes.
+        """
+        return curve_tests.overall(self.bands["verdict"], self.metrics["verdict"])
+
+    def counts(self) -> dict[str, int]:
+        """Metrics per verdict."""
+        return {verdict: self.metrics.filter(pl.col("verdict") == verdict).height for verdict in ORDER}
+
+
+#: Columns of :func:`called`, in this order.
+CALLED = ("test", *METRIC, "band", "verdict", "slower")
+
+
+def called(judgement: Judgement, baseline: Selection, candidate: Selection) -> pl.DataFrame:
+    """What refuses a candidate, by metric: what is to be measured again before anybody is woken.
+
+    A band that is called although none of its metrics is stands for all of them.
+
+    :returns: columns :data:`CALLED`, one row per metric, sorted: ``test`` (ReFrame's class of the test that measured it),
+        what makes the metric, its ``band``, ``verdict`` (``regressed`` or ``missing``) and ``slower`` (change for the worse, a
+        fraction; null where there is no ratio).
+    """
+    chosen = pl.col("verdict").is_in([REGRESSED, MISSING])
+    metrics = judgement.metrics.filter(chosen)
+    keys = [*CURVE, "band"]
+    lone = judgement.bands.filter(chosen).join(metrics, on=keys, how="anti", nulls_equal=True)
+    within = judgement.metrics.join(lone.select(*keys, found="verdict"), on=keys, how="inner", nulls_equal=True)
+    rows = pl.concat([metrics, within.with_columns(verdict="found").drop("found")])
+    tests = pl.concat([_tests_of(side) for side in (candidate, baseline)]).unique(METRIC, keep="first", maintain_order=True)
+    return rows.join(tests, on=METRIC, how="left", nulls_equal=True).select(CALLED).sort(METRIC)
+
+
+def _tests_of(side: Selection) -> pl.DataFrame:
+    """Which test measured each metric: :data:`METRIC` and ``test``."""
+    tests = side.cases.select("case", test=pl.col("name").str.split(" ").list.first())
+    return side.measured.select(*METRIC, "case").unique(METRIC, keep="last").join(tests, on="case", how="left").drop("case")
+
+
+def judge(
+    baseline: Selection,
+    candidate: Selection,
+    policy: Policy,
+    *,
+    paired: bool = False,
+    history: bool = True,
+    past: pl.DataFrame | None = None,
+) -> Judgement:
+    """Compare two selections metric by metric.
+
+    :param paired: where both were interleaved in the same jobs, repeats are compared pair by pair.
+    :param history: if nothing has changed the candidate is one more of what the baseline's sessions are; not so where two
+        stacks are compared, whose spreads may differ.
+    :param past: values of sessions before the baseline that measured the same (:mod:`mpibench.judge.history.past`). They
+    count as
+        the baseline's own where these are one more of them, and where both together are a history.
+    """
+    sides = [_sized(side.values) for side in (baseline, candidate)]
+    measured = [side.measured for side in (baseline, candidate)]
+    # In one order, so that the same sessions give the same record to the letter.
+    metrics = [side.select(METRIC).unique().sort(METRIC) for side in measured]
+    common = metrics[0].join(metrics[1], on=METRIC, how="semi", nulls_equal=True)
+    margined = common.filter(_judged(common, policy))
+    zeros = verdict_zeros.judge(margined, measured, policy)
+    both = margined.join(zeros, on=METRIC, how="anti", nulls_equal=True)
+    curves = both.select(CURVE).unique(maintain_order=True).sort(CURVE)
+    directions = sides[0].select(*CURVE, "direction", "unit").unique(subset=list(CURVE))
+    curves = curves.join(directions, on=CURVE, how="left", nulls_equal=True, maintain_order="left")
+    past_values = baseline.values.clear() if past is None else past.select(baseline.values.columns)
+    sides.append(_sized(past_values))
+    parts = [_by_curve(side.join(both, on=METRIC, how="semi", nulls_equal=True)) for side in sides]
+    shared = {name: place for place, name in enumerate(curves.select(SHARED).unique(maintain_order=True).iter_rows())}
+    mixed = history_strata.mixed(baseline)
+    unlike = _unlike_past(curves, parts[2], parts[0], shared, policy)
+    # Where these are too few, or not the baseline's history, they still show how much nights differ.
+    apart = pl.DataFrame(list(unlike), schema=dict.fromkeys(SHARED, pl.String), orient="row")
+    nights = [past_values, baseline.values.join(apart, on=SHARED, how="anti", nulls_equal=True)]
+    spreads = _spreads(pl.concat(nights), mixed, policy) if history else {}
+    tests: list[CurveTest] = []
+    points: list[list[int | None]] = []
+    used = [measured[0]]
+    policies = {key: policy.with_spread(spreads[key].percent) if key in spreads else policy for key in shared}
+    for number, key in enumerate(curves.select(CURVE).iter_rows()):
+        stratum = _shared_of(key)
+        one = history and stratum not in mixed
+        before = parts[2].pop(key, None) if one and stratum not in unlike else None
+        sizes, found = _tests(number, shared[stratum], (parts[0][key], parts[1][key]), policies[stratum], paired, one, before)
+        points.append(sizes)
+        tests += found
+        if before is not None and found[0].units == SESSIONS:
+            used.append(before.drop("slowness"))
+    results = curve_tests.evaluate(tests, policy)
+    rows, bands = _rows(curves, points, tests, results, policy)
+    absent = node_counts.missing(metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True), metrics[1])
+    new = metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True)
+    table = _with_values(pl.concat([rows, zeros], how="diagonal_relaxed"), [pl.concat(used), measured[1]])
+    return Judgement(
+        _with_missing(table, absent, candidate, policy),
+        _bands_with_missing(bands, absent, policy),
+        new,
+        common.height - margined.height,
+        unlike,
+        spreads,
+    )
+
+
+def _spreads(values: pl.DataFrame, mixed: Mapping[tuple[str, ...], str], policy: Policy) -> dict[tuple[object, ...], Spread]:
+    """How much nights differ, of each stack on each fabric that was measured in some of them, and alike in all."""
+    parts = values.partition_by(SHARED, as_dict=True)
+    found = {key: spread_of(part, policy.confidence) for key, part in parts.items() if key not in mixed}
+    return {key: spread for key, spread in found.items() if spread is not None}
+
+
+def _shared_of(curve: Sequence[object]) -> tuple[object, ...]:
+    """Stack and fabric of a curve: within these a history is one, and spreads between sessions are shared."""
+    return tuple(curve[CURVE.index(name)] for name in SHARED)
+
+
+def _unlike_past(
+    curves: pl.DataFrame,
+    past: Mapping[tuple[object, ...], pl.DataFrame],
+    named: Mapping[tuple[object, ...], pl.DataFrame],
+    shared: Mapping[tuple[object, ...], int],
+    policy: Policy,
+) -> dict[tuple[object, ...], str]:
+    """Where the baseline is no further session of those before it: what changed before it is no fault of the candidate.
+
+    Judged as a candidate would be, by the same prediction interval and at the same rate.
+    """
+    tests: list[CurveTest] = []
+    points: list[list[int | None]] = []
+    described = curves.to_dicts()
+    for number, key in enumerate(curves.select(CURVE).iter_rows()):
+        before = past.get(key)
+        sizes: list[int | None] = []
+        found: list[CurveTest] = []
+        if before is not None:
+            sizes, found = _tests(number, shared[_shared_of(key)], (before, named[key]), policy, False, True)
+        points.append(sizes)
+        tests += [test for test in found if test.units == SESSIONS]
+    if not tests:
+        return {}
+    results = curve_tests.evaluate(tests, policy)
+    names = [(curve["quantity"], curve["direction"], sizes) for curve, sizes in zip(described, points, strict=True)]
+    final = curve_tests.combine_verdicts(tests, results, curve_tests.margins(tests, names, policy), policy)
+    called: dict[tuple[object, ...], list[int]] = {}
+    for place, (verdict, _) in enumerate(final):
+        if verdict in (REGRESSED, IMPROVED):
+            curve = described[tests[place].curve]
+            called.setdefault(tuple(curve[name] for name in SHARED), []).append(place)
+    return {key: _most_unlike(places, tests, results, described) for key, places in called.items()}
+
+
+def _most_unlike(places: list[int], tests: list[CurveTest], results: Results, curves: list[dict[str, object]]) -> str:
+    worst = max(places, key=lambda place: abs(results.effect[place]))
+    curve, percent = curves[tests[worst].curve], 100 * float(np.expm1(results.effect[worst]))
+    way = "slower" if percent > 0 else "faster"
+    where = history_strata.name_place(*(curve[name] for name in SHARED))
+    return (
+        f"{where}: {curve['benchmark']} was up to {abs(percent):.1f} % {way} in the baseline than in "
+        f"the {int(results.count[worst])} sessions before it: since then something is different, and they are not its history"
+    )
+
+
+def _judged(metrics: pl.DataFrame, policy: Policy) -> pl.Series:
+    """Which metrics have a margin."""
+    points = zip(metrics["quantity"], metrics["message_bytes"], strict=True)
+    return pl.Series([policy.judges(quantity, policy.band(size)) for quantity, size in points], dtype=pl.Boolean)
+
+
+def _sized(values: pl.DataFrame) -> pl.DataFrame:
+    return values.with_columns(slowness(values))
+
+
+def _by_curve(values: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
+    return dict(values.partition_by(CURVE, as_dict=True))
+
+
+def matrix(values: pl.DataFrame, sizes: list[int | None], unit: pl.Expr) -> Array:
+    """Slowness, shape (sizes, units): median of what belongs to one unit, in the order in which they come."""
+    table = values.select(
+        place=pl.col("message_bytes").fill_null(-1),
+        unit=unit,
+        slowness="slowness",
+    )
+    wide = table.pivot(on="unit", index="place", values="slowness", aggregate_function="median")
+    order = pl.DataFrame({"place": [-1 if size is None else size for size in sizes]}, schema={"place": pl.Int64})
+    return order.join(wide, on="place", how="left", maintain_order="left").drop("place").to_numpy().astype(float)
+
+
+#: A job, and a repeat of a job: the same for both stacks that were interleaved in it.
+_JOB_OF_BOTH = pl.col("case").str.strip_suffix(PAIRED)
+_REPEAT = pl.concat_str(_JOB_OF_BOTH, pl.lit("#"), pl.col("repeat"))
+
+
+def _sessions_of_jobs(values: pl.DataFrame) -> tuple[str, ...]:
+    """Session of each job, in the order of the columns of :func:`matrix`."""
+    return tuple(values.unique("case", keep="first", maintain_order=True)["session"])
+
+
+def _tests(
+    number: int,
+    stratum: int,
+    sides: tuple[pl.DataFrame, pl.DataFrame],
+    policy: Policy,
+    paired: bool,
+    history: bool,
+    past: pl.DataFrame | None = None,
+) -> tuple[list[int | None], list[CurveTest]]:
+    """All comparisons of one curve.
+
+    :param past: its values in the sessions before the baseline; used if they make it a history.
+    """
+    one, two = sides
+    sizes = sorted(one["message_bytes"].unique().to_list(), key=lambda size: -1 if size is None else size)
+    if paired:
+        jobs_of_both = set(one["case"].str.strip_suffix(PAIRED)) & set(two["case"].str.strip_suffix(PAIRED))
+        unit = _JOB_OF_BOTH if len(jobs_of_both) >= ENOUGH_JOBS else _REPEAT
+        named = [side.with_columns(pair=unit) for side in (one, two)]
+        on = ["pair", "message_bytes"]
+        both = [a.join(b, on=on, how="semi", nulls_equal=True).sort("pair") for a, b in (named, named[::-1])]
+        if both[0]["pair"].n_unique() >= policy.minimum_repeats:
+            left, right = (matrix(side, sizes, pl.col("pair")) for side in both)
+            return sizes, curve_tests.tests_of_curve(number, sizes, left, right, policy, units=PAIRS)
+    repeats = two.select(pl.len().over("case", "message_bytes").min()).item()
+    history = history and repeats >= policy.minimum_repeats
+    together = one if past is None else pl.concat([past, one])
+    if curve_tests.choose_units(_sessions_of_jobs(together), _sessions_of_jobs(two), history=history) == SESSIONS:
+        one = together
+    nights = _sessions_of_jobs(one), _sessions_of_jobs(two)
+    units = curve_tests.choose_units(*nights, history=history)
+    between = curve_tests.between_jobs(units, (len(nights[0]), len(nights[1])), policy)
+    left, right = (matrix(side, sizes, _REPEAT if units == REPEATS else pl.col("case")) for side in (one, two))
+    return sizes, curve_tests.tests_of_curve(
+        number, sizes, left, right, policy, units=units, between=between, nights=nights, stratum=stratum
+    )
+
+
+def _rows(
+    curves: pl.DataFrame, points: list[list[int | None]], tests: list[CurveTest], results: Results, policy: Policy
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Verdicts per metric and per band."""
+    described = curves.to_dicts()
+    names = [(curve["quantity"], curve["direction"], sizes) for curve, sizes in zip(described, points, strict=True)]
+    margins = curve_tests.margins(tests, names, policy)
+    final = curve_tests.combine_verdicts(tests, results, margins, policy)
+    rows, bands = [], []
+    for place, test in enumerate(tests):
+        if test.level not in (curve_tests.SIZE, curve_tests.BAND):
+            continue
+        curve, sizes = described[test.curve], points[test.curve]
+        verdict, why = final[place]
+        needed = curve_tests.units_to_decide(results, margins[place], place, policy) if verdict == INCONCLUSIVE else None
+        row = {
+            **{name: curve[name] for name in CURVE},
+            "band": policy.band(sizes[test.places[0]]),
+            **_shown(results, place, curve["direction"]),
+            "margin_percent": 100
+            * float(np.expm1(margins[place]) if curve["direction"] == LOWER else -np.expm1(-margins[place])),
+            "verdict": verdict,
+            "units": test.units,
+            "needed": needed,
+            "why": why,
+        }
+        if test.level == curve_tests.SIZE:
+            rows.append({**row, "message_bytes": sizes[test.places[0]]})
+        else:
+            bands.append({**row, "sizes": len(test.places)})
+    return _frame(rows, {"message_bytes": pl.Int64}), _frame(bands, {"sizes": pl.Int64})
+
+
+#: Columns of both tables that are computed here.
+_COMPUTED: Mapping[str, type[pl.DataType]] = {
+    **dict.fromkeys(("ratio", "low", "high", "slower", "p", "spread_percent", "margin_percent"), pl.Float64),
+    "verdict": pl.String,
+    "units": pl.String,
+    "needed": pl.Int64,
+    "why": pl.String,
+}
+
+
+def _frame(rows: list[dict[str, object]], more: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
+    whole: dict[str, type[pl.DataType]] = {"nodes": pl.Int32, "ppn": pl.Int32, "ranks": pl.Int32, "groups": pl.Int32}
+    condition = {name: whole.get(name, pl.String) for name in CURVE}
+    return pl.DataFrame(rows, schema={**condition, "band": pl.String, **_COMPUTED, **more}, orient="row")
+
+
+def _shown(results: Results, place: int, direction: str) -> dict[str, float | None]:
+    """Effect as the ratio of values, candidate / baseline, with its interval; ``slower`` is the change for the worse.
+
+    ``None`` where too few units say nothing.
+    """
+    sign = 1.0 if direction == LOWER else -1.0
+    ends = sorted(np.exp(sign * np.array([results.low[place], results.high[place]])))
+    shown = {
+        "ratio": float(np.exp(sign * results.effect[place])),
+        "low": float(ends[0]),
+        "high": float(ends[1]),
+        "slower": float(np.expm1(results.effect[place])),
+        "p": float(results.p[place]),
+        "spread_percent": 100 * float(np.sqrt(results.variance[place] / 2)),
+    }
+    return {name: value if np.isfinite(value) else None for name, value in shown.items()}
+
+
+def _with_values(rows: pl.DataFrame, sides: list[pl.DataFrame]) -> pl.DataFrame:
+    """Medians, numbers of repeats and jobs of both sides beside each metric."""
+    for name, side in zip(("baseline", "candidate"), sides, strict=True):
+        summary = side.group_by(METRIC).agg(
+            pl.col("unit").first().alias(f"unit_{name}"),
+            pl.col("value").median().alias(name),
+            pl.len().alias(f"{name}_repeats"),
+            pl.col("case").n_unique().alias(f"{name}_jobs"),
+        )
+        rows = rows.join(summary, on=METRIC, how="left", nulls_equal=True, maintain_order="left")
+    return rows.rename({"unit_baseline": "unit"}).drop("unit_candidate")
+
+
+def _with_missing(table: pl.DataFrame, absent: pl.DataFrame, candidate: Selection, policy: Policy) -> pl.DataFrame:
+    """Metrics the candidate lacks, with what is known about why."""
+    if not absent.height:
+        return table
+    bands = [policy.band(size) for size in absent["message_bytes"]]
+    keys = ("partition", "stack", "fabric", "nodes", "ppn", "pinning")
+    planned = {
+        tuple(row[key] for key in keys): (row["result"], row["reason"])
+        for row in candidate.planned.to_dicts()
+        if row["result"] != "pass"
+    }
+    whys = [_why_missing(*planned.get(row, ("", None))) for row in absent.select(keys).iter_rows()]
+    more = absent.with_columns(band=pl.Series(bands), verdict=pl.lit(MISSING), why=pl.Series(whys))
+    return pl.concat([table, more], how="diagonal_relaxed").sort(METRIC)
+
+
+def _why_missing(result: str, reason: str | None) -> str:
+    if result == eligibility.INTERRUPTED:
+        return f"the candidate's session was interrupted ({eligibility.cause_of(reason)})"
+    return ABSENT if reason is None else f"the candidate's case failed: {reason.splitlines()[0] if reason else ''}"
+
+
+def _bands_with_missing(bands: pl.DataFrame, absent: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """A band any metric of which is missing is missing."""
+    if not absent.height:
+        return bands
+    lacking = absent.with_columns(band=pl.Series([policy.band(size) for size in absent["message_bytes"]]))
+    lacking = lacking.group_by(*CURVE, "band", maintain_order=True).agg(lacks=pl.len())
+    joined = bands.join(lacking, on=[*CURVE, "band"], how="full", coalesce=True, nulls_equal=True, maintain_order="left_right")
+    short = pl.col("lacks").is_not_null() & (pl.col("verdict").fill_null("") != REGRESSED)
+    why = pl.format("{} sizes missing", pl.col("lacks"))
+    return joined.with_columns(
+        verdict=pl.when(short).then(pl.lit(MISSING)).otherwise(pl.col("verdict")),
+        why=pl.when(short).then(why).otherwise(pl.col("why")),
+    ).drop("lacks")

@@ -1,0 +1,366 @@
+"""Tests of curves, and what they decide: the one decision that ``accept`` and ``compare`` share.
+
+A curve is tested at each size, in each window of three neighbours, in each band and as a whole, on the units' own means, so
+that disturbances the sizes of one unit share count once. What a unit is depends on what there is (:func:`choose_units`):
+
+sessions
+    the baseline is a history (at least :data:`~mpibench.judge.statistics.prediction.FEWEST_SESSIONS` sessions): the
+    candidate is held
+    against what one more session of it would be (:mod:`mpibench.judge.statistics.prediction`), all tests with one calibration;
+jobs
+    no such history, but at least :data:`ENOUGH_JOBS` jobs a side (:mod:`mpibench.judge.statistics.two_sides`);
+repeats
+    neither: what jobs add is taken from the policy (``between_jobs_percent``), the last resort; and for what is called, as at
+    least ``between_jobs_times_repeats`` times what repeats of one job differ, or small messages would be refused for nothing;
+pairs
+    both sides were interleaved in the same jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from reframe_tests.harness.vocabulary import LOWER
+
+from ..statistics import prediction, two_sides
+from ..statistics.two_sides import Array
+from .policy import Policy
+from .words import IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
+
+#: The weightiest first.
+ORDER = (REGRESSED, MISSING, INCONCLUSIVE, IMPROVED, PASS)
+#: Jobs a side needs before jobs, and not repeats, are the units.
+ENOUGH_JOBS = 3
+#: Neighbours in a window.
+WINDOW = 3
+SIZE, NEIGHBOURS, BAND, WHOLE = "size", "window", "band", "curve"
+LEVELS = (SIZE, NEIGHBOURS, BAND, WHOLE)
+REPEATS, JOBS, PAIRS, SESSIONS = "repeats", "jobs", "pairs", "sessions"
+
+
+class BetweenJobs(NamedTuple):
+    """What jobs add to the difference of their repeats, where it was not measured.
+
+    :param variance: of the difference, log².
+    :param times: for what is called at least so many times the variance of a repeat.
+    """
+
+    variance: float = 0.0
+    times: float = 0.0
+
+
+NOTHING_BETWEEN = BetweenJobs()
+
+
+@dataclass(frozen=True)
+class CurveTest:
+    """One comparison: some sizes of one curve.
+
+    :param places: indices of its sizes in the curve.
+    :param baseline: unit means in log, worse is more; likewise ``candidate``.
+    :param between: what jobs add to the difference and repeats do not show.
+
+    With :data:`PAIRS` as units both arrays hold the same repeats of the same jobs, in the same order; with :data:`SESSIONS`
+    they hold jobs, and ``nights`` the sessions of these, of baseline and candidate.
+
+    :param stratum: number of what the curve was measured on; spreads between sessions are moderated within it only.
+    """
+
+    curve: int
+    level: str
+    places: tuple[int, ...]
+    units: str
+    baseline: Array
+    candidate: Array
+    between: BetweenJobs
+    nights: tuple[tuple[object, ...], tuple[object, ...]] = ((), ())
+    stratum: int = 0
+
+
+def choose_units(baseline: Sequence[object], candidate: Sequence[object], *, history: bool = True) -> str:
+    """What both sides are a sample of.
+
+    :param baseline: session of each job of the baseline; likewise ``candidate``.
+    :param history: if nothing has changed the candidate is one more of what the baseline's sessions are.
+    """
+    if history and len(set(baseline)) >= prediction.FEWEST_SESSIONS and len(candidate):
+        return SESSIONS
+    return JOBS if min(len(baseline), len(candidate)) >= ENOUGH_JOBS else REPEATS
+
+
+def between_jobs(units: str, jobs: tuple[int, int], policy: Policy) -> BetweenJobs:
+    """What jobs add to the difference of their repeats: the policy's, where nothing was measured.
+
+    :param jobs: of baseline and candidate.
+    """
+    if units != REPEATS:
+        return NOTHING_BETWEEN
+    inverse = 1 / jobs[0] + 1 / jobs[1]
+    return BetweenJobs((policy.between_jobs_percent / 100) ** 2 * inverse, policy.between_jobs_times_repeats**2 * inverse)
+
+
+def tests_of_curve(
+    number: int,
+    sizes: list[int | None],
+    left: Array,
+    right: Array,
+    policy: Policy,
+    *,
+    units: str = REPEATS,
+    between: BetweenJobs = NOTHING_BETWEEN,
+    nights: tuple[tuple[object, ...], tuple[object, ...]] = ((), ()),
+    stratum: int = 0,
+) -> list[CurveTest]:
+    """All comparisons of one curve.
+
+    :param number: of the curve; kept in the tests.
+    :param left: slowness of the baseline in log, shape (sizes, units); ``right`` of the candidate.
+    :param nights: session of each column of both sides, where sessions are the units and the columns jobs.
+    """
+    # Whatever lies in the middle: it keeps numbers small and drops out.
+    centre = np.nanmedian(np.where(np.isnan(left).all(axis=1, keepdims=True), 0.0, left), axis=1, keepdims=True)
+    left, right = left - centre, right - centre
+    return [
+        CurveTest(
+            *(number, level, places, units, left[list(places)].mean(axis=0), right[list(places)].mean(axis=0), between),
+            *(nights, stratum),
+        )
+        for level, places in _levels(sizes, policy)
+    ]
+
+
+def _levels(sizes: list[int | None], policy: Policy) -> Iterator[tuple[str, tuple[int, ...]]]:
+    count = len(sizes)
+    for place in range(count):
+        yield SIZE, (place,)
+    if count > WINDOW:
+        for place in range(count - WINDOW + 1):
+            yield NEIGHBOURS, tuple(range(place, place + WINDOW))
+    for band in policy.bands_bytes:
+        if places := tuple(place for place, size in enumerate(sizes) if policy.band(size) == band):
+            yield BAND, places
+    yield WHOLE, tuple(range(count))
+
+
+@dataclass(frozen=True)
+class Results:
+    """Statistics of all tests, aligned with them; in log.
+
+    :param error: standard error that ``p`` rests on, with ``df`` degrees of freedom.
+    :param between: variance that jobs add and more repeats do not take away; ``doubt`` is what more of it may be there.
+    :param count: units of the smaller side; of a candidate held against a history, the sessions of the history.
+    :param new: sessions of a candidate that is held against a history, else NaN.
+    :param sessions: of the longest history; 0 where none is.
+    :param widened: factor on the errors of tests against a history (:func:`~mpibench.judge.statistics.prediction.widening`).
+    """
+
+    effect: Array
+    error: Array
+    df: Array
+    low: Array
+    high: Array
+    upper: Array
+    p: Array
+    real: np.ndarray
+    variance: Array
+    between: Array
+    doubt: Array
+    count: Array
+    new: Array
+    sessions: int
+    widened: float
+
+    def shifted(self, shift: Array, policy: Policy) -> Results:
+        """What they would be had the candidate been slower by so much: its spread, and all of the baseline, stay as they are.
+
+        :param shift: of each test in log; shape (tests,), or (..., tests) for several candidates at once.
+        """
+        moved = {name: getattr(self, name) + shift for name in ("effect", "low", "high", "upper")}
+        p = two_sides.Effects(moved["effect"], self.error, self.df, self.variance).p_values()
+        return replace(self, **moved, p=p, real=_real(p, self.sessions, policy))
+
+
+def _real(p: Array, sessions: int, policy: Policy) -> NDArray[np.bool_]:
+    rate = policy.false_discovery_rate
+    return prediction.called(p, rate, sessions) if sessions else two_sides.discoveries(p, rate)
+
+
+_COLUMNS = ("effect", "error", "df", "low", "high", "upper", "p", "variance", "between", "doubt", "count", "new")
+
+
+def evaluate(tests: list[CurveTest], policy: Policy, widened: float | None = None) -> Results:
+    """Effects of all tests; spreads are moderated among tests of one level and kind of unit.
+
+    :param widened: factor on the errors of tests against a history, where it is known from an earlier candidate.
+    """
+    columns = {name: np.full(len(tests), np.nan) for name in _COLUMNS}
+    columns["between"] = np.array([test.between.variance for test in tests], dtype=float)
+    times = np.array([test.between.times for test in tests], dtype=float)
+    for level in LEVELS:
+        for units in (REPEATS, JOBS, PAIRS):
+            chosen = [place for place, test in enumerate(tests) if test.level == level and test.units == units]
+            if not chosen:
+                continue
+            left, right = (_pad([getattr(tests[place], side) for place in chosen]) for side in ("baseline", "candidate"))
+            if units == PAIRS:
+                effects = two_sides.compare_pairs(right - left)
+            else:
+                effects = two_sides.compare(left, right, columns["between"][chosen])
+            columns["doubt"][chosen] = np.fmax(times[chosen] * effects.unit_variance / 2 - columns["between"][chosen], 0.0)
+            judged = replace(effects, error=np.sqrt(effects.error**2 + columns["doubt"][chosen]))
+            _fill(columns, chosen, effects, judged, policy)
+            columns["count"][chosen] = np.minimum((~np.isnan(left)).sum(axis=1), (~np.isnan(right)).sum(axis=1))
+    chosen = [place for place, test in enumerate(tests) if test.units == SESSIONS]
+    sessions, factor = 0, 1.0
+    if chosen:
+        baseline, candidate, effects = _predict([tests[place] for place in chosen])
+        factor = prediction.widening(baseline, policy.false_discovery_rate) if widened is None else widened
+        history = baseline.units.count
+        sessions = int(history.max())
+        _fill(columns, chosen, effects, prediction.trusted(effects, factor), policy)
+        columns["count"][chosen], columns["new"][chosen] = history, candidate.count
+        columns["between"][chosen] = baseline.variance / history
+    real = _real(columns["p"], sessions, policy)
+    return Results(**columns, real=real, sessions=sessions, widened=factor)
+
+
+def _fill(
+    columns: dict[str, Array], chosen: list[int], effects: two_sides.Effects, judged: two_sides.Effects, policy: Policy
+) -> None:
+    """Columns of some tests.
+
+    :param judged: the effects with the errors that p-values rest on; intervals rest on their own.
+    """
+    columns["effect"][chosen] = effects.effect
+    columns["error"][chosen], columns["df"][chosen] = judged.error, judged.df
+    columns["p"][chosen] = judged.p_values()
+    columns["low"][chosen], columns["high"][chosen] = effects.interval(policy.confidence)
+    columns["upper"][chosen] = effects.interval(2 * policy.confidence - 1)[1]
+    columns["variance"][chosen] = effects.unit_variance
+
+
+def _predict(tests: list[CurveTest]) -> tuple[prediction.Baseline, prediction.Units, two_sides.Effects]:
+    """Candidates against histories, all tests in one table of sessions, so that what shares a night is seen together."""
+    orders = [list(dict.fromkeys(one for test in tests for one in test.nights[side])) for side in (0, 1)]
+    parts: list[list[prediction.Units]] = [[], []]
+    start = 0
+    while start < len(tests):  # the tests of one curve lie together and share its sessions
+        end = start
+        while end < len(tests) and tests[end].curve == tests[start].curve:
+            end += 1
+        for side, name in enumerate(("baseline", "candidate")):
+            jobs = np.stack([getattr(test, name) for test in tests[start:end]])
+            parts[side].append(prediction.by_session(jobs, tests[start].nights[side], orders[side]))
+        start = end
+    history, new = (prediction.stack(part) for part in parts)
+    names = [(test.stratum, test.level) for test in tests]
+    number = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    baseline = prediction.learn(history, np.array([number[name] for name in names]))
+    return baseline, new, prediction.predict(baseline, new)
+
+
+def _pad(rows: list[Array]) -> Array:
+    width = max(len(row) for row in rows)
+    return np.array([np.pad(row, (0, width - len(row)), constant_values=np.nan) for row in rows])
+
+
+def margins(tests: list[CurveTest], curves: Sequence[tuple[str, str, list[int | None]]], policy: Policy) -> Array:
+    """Margin of each test as a positive change for the worse in log: the widest of the bands of its sizes.
+
+    :param curves: quantity, direction and sizes of each curve.
+    """
+    found = np.zeros(len(tests))
+    for place, test in enumerate(tests):
+        quantity, direction, sizes = curves[test.curve]
+        bands = {policy.band(sizes[one]) for one in test.places}
+        found[place] = max(_margin_in_log(policy, quantity, band, direction) for band in bands)
+    return found
+
+
+def _margin_in_log(policy: Policy, quantity: str, band: str, direction: str) -> float:
+    margin = policy.margin(quantity, band)
+    return float(np.log1p(margin) if direction == LOWER else -np.log1p(-min(margin, 0.99)))
+
+
+def overall(bands: Iterable[str], metrics: Iterable[str]) -> str:
+    """Verdict on a whole comparison: the worst of its bands and, for what is beyond doubt, single metrics.
+
+    A metric that alone is inconclusive does not stop acceptance where its band passes.
+    """
+    found = set(bands) | ({REGRESSED, MISSING} & set(metrics))
+    worst = next((one for one in ORDER if one in found), INCONCLUSIVE)
+    return PASS if worst == IMPROVED and PASS in found else worst
+
+
+def wider_tests(tests: list[CurveTest]) -> scipy.sparse.csr_array:
+    """Which windows, bands and curves hold each size.
+
+    :returns: shape (tests, tests): 1 in the row of a wider test, in the columns of the tests of one size that it covers.
+    """
+    at = {(test.curve, test.places[0]): place for place, test in enumerate(tests) if test.level == SIZE}
+    pairs = [(place, at[test.curve, one]) for place, test in enumerate(tests) if test.level != SIZE for one in test.places]
+    rows, columns = zip(*pairs, strict=True) if pairs else ((), ())
+    return scipy.sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(tests), len(tests)))
+
+
+def final_verdicts(results: Results, margins: Array, wider: scipy.sparse.csr_array, policy: Policy) -> NDArray[np.str_]:
+    """Verdict of each test, shape as that of the effects; a size that alone is inconclusive goes with its neighbours.
+
+    :param margins: of :func:`margins`.
+    :param wider: of :func:`wider_tests`.
+    """
+    own = _own_verdicts(results, margins, policy)
+    beside = (own == REGRESSED).astype(float) @ wider > 0
+    return np.where(beside & (own == INCONCLUSIVE) & (results.effect > 0), REGRESSED, own)
+
+
+def combine_verdicts(tests: list[CurveTest], results: Results, margins: Array, policy: Policy) -> list[tuple[str, str]]:
+    """Verdict of each test and what else it rests on: a size that alone is inconclusive goes with its neighbours."""
+    own, wider = _own_verdicts(results, margins, policy), wider_tests(tests)
+    final = []
+    for place, verdict in enumerate(final_verdicts(results, margins, wider, policy)):
+        beside = np.flatnonzero((own == REGRESSED) * wider[:, [place]].toarray()[:, 0]) if verdict != own[place] else ()
+        level = next((tests[one].level for one in beside), "")
+        final.append((str(verdict), f"with its {level}" if level else ""))
+    return final
+
+
+def _own_verdicts(results: Results, margins: Array, policy: Policy) -> NDArray[np.str_]:
+    unknown = ~np.isfinite(results.upper) | (results.count < policy.minimum_repeats)
+    real = results.real & (np.abs(results.effect) > margins)
+    return np.select(
+        [unknown, real & (results.effect > 0), real, results.upper < margins],
+        [INCONCLUSIVE, REGRESSED, IMPROVED, PASS],
+        INCONCLUSIVE,
+    )
+
+
+def units_to_decide(results: Results, margin: float, place: int, policy: Policy) -> int | None:
+    """Units a side that would decide if the effect is what it seems; ``None`` if more repeats in these jobs cannot.
+
+    Against a history these are sessions of the candidate.
+
+    :param margin: of the test, in log.
+    """
+    effect, against_history = results.effect[place], np.isfinite(results.new[place])
+    if against_history and results.count[place] < policy.minimum_repeats:
+        return None
+    if not np.isfinite(results.variance[place]) or results.count[place] < policy.minimum_repeats:
+        return policy.minimum_repeats
+    distance = effect if effect > margin else max(margin - effect, margin / 4)
+    confidence = 1 - policy.false_discovery_rate if effect > margin else policy.confidence
+    # What jobs add is there however often they repeat.
+    spread = float(scipy.stats.norm.ppf(confidence) + scipy.stats.norm.ppf(policy.power))
+    room = (distance / spread) ** 2 - results.between[place] - (np.nan_to_num(results.doubt[place]) if effect > margin else 0.0)
+    if room <= 0:
+        return None
+    if against_history:  # one more session each time; the history is what it is
+        own = results.variance[place] - results.count[place] * results.between[place]
+        return int(max(results.new[place] + 1, np.ceil(own / room)))
+    return int(max(policy.minimum_repeats, results.count[place] + 1, np.ceil(results.variance[place] / room)))

@@ -1,0 +1,248 @@
+"""Stacks, fabrics, ppn or pinning policies side by side: who is faster where, by how much, and is that more than noise.
+
+Only equals are compared: everything but what is compared must be the same, the nodes and the placement on them included.
+What is not is refused by name; ``allow`` names what may differ, and the result says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
+
+from ...store import session_values
+from ...store.dataset_layout import read_condition
+from ...store.session_values import CONDITION, Selection
+from ..history import strata as history_strata
+from ..history.past import Past
+from . import comparison, lasting_changes
+from . import policy as policies
+from . import sides as verdict_sides
+
+#: What can be compared.
+SUBJECTS = ("stack", "fabric", "ppn", "pinning", "session")
+#: What may differ beside the subject, where it is allowed.
+MAY_DIFFER = ("nodelist", "placement", "suites")
+#: Nobody is ahead by more than noise; there is nothing to compare.
+TIE, UNKNOWN = "tie", "not compared"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One pair.
+
+    :param subject: one of :data:`SUBJECTS`.
+    :param bands: band verdicts of ``second`` against ``first`` (:class:`comparison.Judgement`), with the columns of
+        :func:`with_winner`.
+    :param metrics: likewise per metric.
+    :param unequal: what was allowed to differ and does.
+    :param built: how the sides' programs were built otherwise, a sentence each: no condition, and part of the difference.
+    :param sides: what was compared.
+    :param past: of two sides by session, the sessions before the first that measured the same.
+    """
+
+    subject: str
+    first: str
+    second: str
+    judgement: comparison.Judgement
+    bands: pl.DataFrame
+    metrics: pl.DataFrame
+    unequal: tuple[str, ...]
+    built: tuple[str, ...]
+    sides: tuple[Selection, ...]
+    past: Past = field(default_factory=Past)
+
+    @property
+    def things(self) -> dict[str, str] | None:
+        """What the sides' locks differ in (:func:`sides.differing`)."""
+        return verdict_sides.differing(self.sides)
+
+
+def pair(
+    folder: Path,
+    selector: str,
+    subject: str,
+    first: str,
+    second: str,
+    *,
+    system: str | None = None,
+    where: str | None = None,
+    allow: Sequence[str] = (),
+    history: str | None = None,
+) -> Comparison:
+    """Compare two values of one subject.
+
+    :param subject: one of :data:`SUBJECTS`; for ``session`` the values are selectors and ``selector`` is not used.
+    :param history: for ``session``, of the first side, as :attr:`~mpibench.judge.verdicts.accept.AcceptanceOptions.history`.
+    :raises BadInput: a side has no case that may be used, or the sides differ in something that is not compared.
+    """
+    if subject not in SUBJECTS:
+        raise BadInput(f"--by {subject!r} is none of {', '.join(SUBJECTS)}.")
+    check_allowed(allow)
+    if first == second:
+        raise BadInput(f"both sides are {subject} {first}, and nothing differs from itself; name another one.")
+    if history is not None and subject != "session":
+        raise BadInput("--history is for --by session: stacks, fabrics and placements are no history of one another.")
+    name = session_values.system_of(folder, system)
+    if subject == "session":
+        sides = [session_values.read(folder, name, one, where=where) for one in (first, second)]
+    else:
+        whole = session_values.read(folder, name, selector, where=where)
+        sides = [_side(whole, subject, value, other) for value, other in ((first, second), (second, first))]
+    differing = _unequal(sides, subject)
+    if sharing := [text for what, text in differing if what == session_values.OVERSUBSCRIBED]:
+        raise BadInput(f"{first} and {second} are never compared: ranks that share cores and ranks that do not ({sharing[0]}).")
+    refused = [(what, text) for what, text in differing if what not in allow]
+    if refused:
+        what, text = refused[0]
+        raise BadInput(
+            f"{first} and {second} were not measured under equal conditions: {text}; if that may be, --allow {what}."
+        )
+    policy = policies.load(name).judging_all()
+    past, by_session = Past(), subject == "session"
+    if by_session:
+        facts = (*history_strata.FACTS, *(() if "nodelist" in allow else (history_strata.NODES,)))
+        others = sides[1].sessions
+        past = lasting_changes.find_history(
+            folder, name, sides[0].cases, policy, without=others, selector=history, where=where, facts=facts
+        )
+    judgement = comparison.judge(
+        sides[0], sides[1], policy, paired=subject == "stack", history=by_session, past=past.values if by_session else None
+    )
+    if not judgement.metrics.filter(pl.col("ratio").is_not_null()).height:
+        raise BadInput(f"{first} and {second} have no metric in common under equal conditions.")
+    order = {band: place for place, band in enumerate(policy.bands_bytes)}
+    by_name = [*CONDITION, "benchmark", "suite", "variant", "ranks", "quantity"]
+    band = pl.col("band").replace_strict(order, return_dtype=pl.Int32)
+    bands = with_winner(judgement.bands, first, second).sort([*by_name, band])
+    metrics = with_winner(judgement.metrics, first, second).sort([*by_name, "message_bytes"])
+    unequal = tuple(text for _, text in differing)
+    built = tuple(verdict_sides.built_otherwise(sides, first, second))
+    return Comparison(subject, first, second, judgement, bands, metrics, unequal, built, tuple(sides), past)
+
+
+def check_allowed(allow: Sequence[str]) -> None:
+    """Refuse what nobody can allow.
+
+    :raises BadInput: naming it.
+    """
+    if unknown := [what for what in allow if what not in MAY_DIFFER]:
+        raise BadInput(f"--allow {unknown[0]!r} is none of {', '.join(MAY_DIFFER)}.")
+
+
+def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
+    """One side, with what is compared given a common name, so that the rest of the condition pairs the metrics."""
+    same = pl.col(subject).cast(pl.String) == value
+    cases = whole.cases.filter(same)
+    if not cases.height:
+        there = sorted({str(one) for one in whole.cases[subject]})
+        raise BadInput(f"there is no case with {subject} {value!r}; there are {', '.join(there)}.")
+    common = pl.lit(0, dtype=pl.Int32) if subject == "ppn" else pl.lit(" or ".join(sorted((value, other))))
+    both = {"values": whole.values, "zeros": whole.zeros}
+    named = {name: rows.filter(same).with_columns(common.alias(subject)) for name, rows in both.items()}
+    if subject == "ppn":  # the number of ranks follows from it
+        unranked = {"ranks": pl.lit(0, dtype=pl.Int32), "groups": pl.lit(0, dtype=pl.Int32)}
+        named = {name: rows.with_columns(**unranked) for name, rows in named.items()}
+    return replace(
+        whole,
+        cases=cases,
+        planned=whole.planned.filter(same),
+        unproven=whole.unproven.filter(same),
+        values=named["values"],
+        zeros=named["zeros"],
+    )
+
+
+def every_pair(
+    folder: Path, selector: str, *, allow: Sequence[str] = (), system: str | None = None, where: str | None = None
+) -> Iterator[Comparison | str]:
+    """All pairs of stacks with a case in the sessions, those that differ in one thing first; a sentence for one that is none.
+
+    :raises BadInput: fewer than two stacks have a case that may be used.
+    """
+    whole = session_values.read(folder, session_values.system_of(folder, system), selector, where=where)
+    stacks = sorted(set(whole.cases["stack"]))
+    if len(stacks) < 2:
+        raise BadInput(f"{selector} holds cases of {len(stacks)} stacks that may be used, and two are needed.")
+    found: list[Comparison | str] = []
+    check_allowed(allow)
+    for first, second in combinations(stacks, 2):
+        try:
+            found.append(pair(folder, selector, "stack", first, second, allow=allow, system=system, where=where))
+        except BadInput as error:
+            found.append(f"{first} and {second} are not compared: {error}")
+    yield from sorted(found, key=lambda one: _unlikeness(None if isinstance(one, str) else one.things))
+
+
+def _unlikeness(things: Mapping[str, str] | None) -> float:
+    return inf if things is None else len(things)
+
+
+def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
+    """What differs beside the subject: its name and a sentence. Placement follows from ppn and pinning where these differ."""
+    keys = [name for name in CONDITION if name != subject]
+    found = []
+    for what in ("nodelist", "placement", "suites", session_values.OVERSUBSCRIBED):
+        if what == "placement" and subject in ("ppn", "pinning"):
+            continue
+        # Programs of what both sides measured: what one of them could not run is not compared.
+        tables = [_fact(side.cases, [*keys, "group"] if what == "suites" else keys, what) for side in sides]
+        for condition in tables[0].keys() & tables[1].keys():
+            one, two = tables[0][condition], tables[1][condition]
+            if one != two:
+                names = (" and ".join(sorted(values)) for values in (one, two))
+                found.append((what, f"{what} of {', '.join(map(str, condition))} is {next(names)} against {next(names)}"))
+    unique: dict[str, str] = {}
+    for what, text in sorted(found):
+        unique.setdefault(what, text)
+    return list(unique.items())
+
+
+def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ...], set[str]]:
+    found: dict[tuple[Any, ...], set[str]] = {}
+    for row in cases.to_dicts():
+        stored = read_condition(row["condition"])
+        if what == "suites":
+            there = stored.get("suites") or {}
+            value: Any = {
+                name: there[name].get("version") for name in history_strata.own_programs(row["group"]) if name in there
+            }
+        elif what == session_values.OVERSUBSCRIBED:
+            value = bool(stored.get(what))
+        else:
+            value = row["nodelist"] if what == "nodelist" else stored.get(what)
+        found.setdefault(tuple(row[key] for key in keys), set()).add(json.dumps(value))
+    return found
+
+
+def with_winner(rows: pl.DataFrame, first: str, second: str) -> pl.DataFrame:
+    """Metrics or bands with who is ahead and how many times faster.
+
+    :param rows: of :class:`comparison.Judgement`.
+    :returns: with ``ahead`` (the side estimated faster), ``times`` (how many times, 1 or more), ``times_low`` and
+        ``times_high`` (its interval) and ``winner``: ``ahead`` where the interval clears 1, else :data:`TIE`;
+        :data:`UNKNOWN` without a ratio or an interval.
+    """
+    lower = pl.col("quantity").is_in([name for name, one in QUANTITIES.items() if one.direction == LOWER])
+    speed = pl.when(lower).then(1 / pl.col("ratio")).otherwise(pl.col("ratio"))
+    low = pl.when(lower).then(1 / pl.col("high")).otherwise(pl.col("low"))
+    high = pl.when(lower).then(1 / pl.col("low")).otherwise(pl.col("high"))
+    leads = speed >= 1
+    rows = rows.with_columns(
+        ahead=pl.when(leads).then(pl.lit(second)).otherwise(pl.lit(first)),
+        times=pl.when(leads).then(speed).otherwise(1 / speed),
+        times_low=pl.when(leads).then(low).otherwise(1 / high),
+        times_high=pl.when(leads).then(high).otherwise(1 / low),
+    )
+    known = pl.col("times_low").is_not_null()
+    return rows.with_columns(
+        winner=pl.when(~known).then(pl.lit(UNKNOWN)).when(pl.col("times_low") > 1).then(pl.col("ahead")).otherwise(pl.lit(TIE))
+    )

@@ -1,0 +1,220 @@
+"""References from history: robust quantiles with their origin, as a diff to review, with what they would have done.
+
+The reference is the median of the jobs' medians; its bound is the worst 5 % of them (Hyndman and Fan's median-unbiased
+quantile, ``numpy`` ``method="median_unbiased"``), but never nearer than the policy's margin: a bound inside the noise is an
+alarm clock. Nothing is learned from cases that failed, lack proof or missed a reference
+(:mod:`eligibility`), nor from fewer jobs than the policy says. Entries set by hand (provenance ``session: hand``) and
+``$xfail`` entries stay as they are; physics bounds are computed and never learned.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import yaml
+
+from reframe_tests.harness import optional_file, yaml_file
+from reframe_tests.harness.samples import FAIL
+from reframe_tests.harness.sites import references, site, systems
+from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES, BadInput
+
+from ...store import session_values
+from ...store.session_values import CONDITION
+from . import policy as verdict_policy
+
+#: Share of past jobs that may be worse than the bound.
+TAIL = 0.05
+#: Mark of an entry a person set.
+BY_HAND = "hand"
+
+
+@dataclass(frozen=True)
+class ReferenceProposal:
+    """New references of one system.
+
+    :param path: references.yaml they are for.
+    :param before: its text; ``after``: proposed text.
+    :param effect: one row per session: values judged, failing before and after.
+    :param learned: entries learned; ``kept`` by hand; ``refused`` for too few jobs, or values that often double;
+        ``unjudged`` by the policy.
+    """
+
+    path: Path
+    before: str
+    after: str
+    effect: pl.DataFrame
+    learned: int
+    kept: int
+    refused: int
+    unjudged: int = 0
+
+    def diff(self) -> str:
+        """Unified diff to review and apply with ``patch -p1``."""
+        name = self.path.relative_to(ROOT) if self.path.is_relative_to(ROOT) else self.path.name
+        lines = difflib.unified_diff(
+            self.before.splitlines(keepends=True), self.after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
+        )
+        return "".join(lines)
+
+
+def propose(
+    folder: Path, selector: str, *, system: str | None = None, where: str | None = None, root: Path = ROOT
+) -> ReferenceProposal:
+    """Learn references from a selection of sessions.
+
+    :raises BadInput: no eligible case is selected, no metric has enough jobs, or the present file is damaged.
+    """
+    name = session_values.system_of(folder, system)
+    policy = verdict_policy.load(name, root)
+    selection = session_values.read(folder, name, selector, where=where, for_learning=True)
+    jobs = _jobs(selection)
+    path = site.references_file(name, root)
+    there = optional_file.is_there(path)
+    before = yaml_file.read_text(path) if there else ""
+    present = yaml_file.parse_mapping(before, str(path)) if there else {}
+    described = systems.find(name, root)
+    references.check_file(str(path), present, described)
+    after = copy.deepcopy(present)
+    learned = kept = refused = unjudged = 0
+    for (*key, _direction, _quantity), rows in jobs.group_by([*_INDEX, "metric", "direction", "quantity"], maintain_order=True):
+        first = rows.row(0, named=True)
+        band = policy.band(first["message_bytes"])
+        if not policy.judges(first["quantity"], band):
+            unjudged += 1
+            continue
+        if rows.height < policy.reference_jobs:
+            refused += 1
+            continue
+        test, *index, metric = key
+        keys = (test, f"{name}:{index[0]}", *index[1:], metric)
+        if _is_by_hand(present, keys):
+            kept += 1
+            continue
+        margin = policy.margin(first["quantity"], band)
+        entry, spread = _entry(rows["value"].to_numpy(), first["direction"], margin, first["unit"])
+        if entry[2] is not None and entry[2] >= 1:
+            refused += 1  # what takes twice as long in one night of twenty has no reference
+            continue
+        _set(after, keys, entry)
+        after[test]["$index"] = list(references.INDEX)
+        last = rows.sort("started").row(-1, named=True)
+        origin = {"session": last["session"], "date": f"{last['started']:%Y-%m-%d}", "n": rows.height, "spread": spread}
+        _set(after.setdefault("provenance", {}), keys, origin)
+        learned += 1
+    if not learned and not kept:
+        raise BadInput(
+            f"no metric has {policy.reference_jobs} jobs in {selector!r} (reference_jobs of the policy; {refused} metrics have "
+            "fewer): select more nights."
+        )
+    text = _comments(before) + yaml.safe_dump(_ordered(after), sort_keys=False, width=200, default_flow_style=None)
+    references.check_file(str(path), yaml_file.parse_mapping(text, str(path)), described)
+    effect = _effect(jobs, name, present, after)
+    return ReferenceProposal(path, before, text, effect, learned, kept, refused, unjudged)
+
+
+def effect_of(folder: Path, selector: str, system: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> pl.DataFrame:
+    """How many values of each stored session miss their learned reference by one file and by another.
+
+    All proven values are held against both, those too that missed a reference when they were measured.
+
+    :param before: references as they were, checked and with present names; ``after``: as they would be.
+    :returns: ``session``, ``started``, ``values``, ``failed_before``, ``failed_after``; oldest first.
+    :raises BadInput: nothing is selected.
+    """
+    return _effect(_jobs(session_values.read(folder, system, selector)), system, before, after)
+
+
+#: Columns that stand for the test and ``references.INDEX``.
+_INDEX = ("test", "partition", "stack", "fabric", "nodes", "ppn", "pinning")
+
+
+def _jobs(selection: session_values.Selection) -> pl.DataFrame:
+    """Median of each job and metric, beside the test's name and the performance variable's."""
+    tests = selection.cases.select("case", test=pl.col("name").str.extract(r"^(\w+)"))
+    point = ["benchmark", "quantity", "message_bytes", "variant"]
+    rows = selection.values.group_by(*CONDITION, *point, "unit", "direction", "session", "started", "case").agg(
+        pl.col("value").median()
+    )
+    names = [
+        catalogue.metric_name(row["benchmark"], QUANTITIES[row["quantity"]].short, row["message_bytes"], row["variant"])
+        for row in rows.to_dicts()
+    ]
+    return (
+        rows.join(tests, on="case").with_columns(metric=pl.Series(names, dtype=pl.String)).sort([*_INDEX, "metric", "started"])
+    )
+
+
+def _entry(values: np.ndarray, direction: str, margin: float, unit: str) -> tuple[list[Any], float]:
+    """Reference tuple and relative spread (half the range of the middle 90 %)."""
+    middle = float(np.median(values))
+    low, high = np.quantile(values, [TAIL, 1 - TAIL], method="median_unbiased")
+    worst = float((high - middle) / middle if direction == LOWER else (middle - low) / middle)
+    bound = round(max(worst, margin), 4)
+    spread = round(float((high - low) / 2 / middle), 4)
+    lower, upper = (-min(bound, 0.9999), None) if direction == HIGHER else (None, bound)
+    return [float(f"{middle:.5g}"), lower, upper, unit], spread
+
+
+def _get(tree: Any, keys: tuple[Any, ...]) -> Any:
+    for key in keys:
+        tree = tree.get(key) if isinstance(tree, Mapping) else None
+    return tree
+
+
+def _set(tree: dict[Any, Any], keys: tuple[Any, ...], value: Any) -> None:
+    for key in keys[:-1]:
+        tree = tree.setdefault(key, {})
+    tree[keys[-1]] = value
+
+
+def _is_by_hand(present: Mapping[str, Any], keys: tuple[Any, ...]) -> bool:
+    entry = _get(present, keys)
+    if entry is None:
+        return False
+    origin = _get(present, ("provenance", *keys))
+    return entry[0] == "$xfail" or (isinstance(origin, Mapping) and origin.get("session") == BY_HAND)
+
+
+def _ordered(tree: dict[str, Any]) -> dict[str, Any]:
+    """Tests first, ``$index`` first in each, provenance last."""
+    tests = {test: {"$index": entries["$index"], **entries} for test, entries in tree.items() if test != "provenance"}
+    return {**tests, "provenance": tree["provenance"]} if "provenance" in tree else tests
+
+
+def _comments(text: str) -> str:
+    """The head of the present file."""
+    lines = []
+    for line in text.splitlines(keepends=True):
+        if not line.startswith("#"):
+            break
+        lines.append(line)
+    return "".join(lines)
+
+
+def _effect(jobs: pl.DataFrame, system: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> pl.DataFrame:
+    """How many values of each past session would have failed."""
+
+    def fails(row: Mapping[str, Any], tree: Mapping[str, Any]) -> bool:
+        keys = (row["test"], f"{system}:{row['partition']}", *(row[name] for name in _INDEX[2:]), row["metric"])
+        entry = _get(tree, keys)
+        if entry is None or entry[0] == "$xfail":
+            return False
+        return references.judge(row["metric"], "learned", row["value"], tuple(entry), row["unit"]).outcome == FAIL
+
+    rows = jobs.to_dicts()
+    judged = jobs.with_columns(
+        before=pl.Series([fails(row, before) for row in rows]), after=pl.Series([fails(row, after) for row in rows])
+    )
+    counted = judged.group_by("session", "started").agg(
+        pl.len().alias("values"), pl.col("before").sum().alias("failed_before"), pl.col("after").sum().alias("failed_after")
+    )
+    return counted.sort("started")

@@ -1,0 +1,424 @@
+"""The nightly watch: since when is something different, on what, and what changed that night. Silent when nothing is.
+
+A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day stands for it. It gives each
+metric one value, the median of eligible repeats. A change is called where the last nights differ from those before by more than
+all metrics together do in 199 other orders of the nights (:mod:`..statistics.level_changes`), and by the margin. Asked night
+after night the answer follows the machine: what is over is no change any more, whether it was one or not.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
+
+from ...store import dataset_layout, eligibility, selectors, session_values, unreadable
+from ...store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
+from ..completeness import expected_file
+from ..history import node_counts
+from ..history.levels import Level
+from ..history.strata import SHARED
+from ..plan.record import LABEL
+from ..protocols import moved_switches
+from ..protocols.moved_switches import MovedSwitch
+from ..statistics import level_changes, two_sides
+from ..statistics.level_changes import FEWEST as FEWEST_CHANGED
+from ..statistics.level_changes import FEWEST_NIGHTS
+from ..statistics.two_sides import Array
+from ..verdicts import policy as verdict_policy
+from ..verdicts import text as verdict_text
+from ..verdicts.policy import Policy
+
+#: Sessions read together.
+NIGHTS_AT_ONCE = 16
+#: No clock of a machine that runs this was ever right before.
+OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
+
+#: Columns of ``samples`` that name a metric beside its condition.
+_POINT = (*BENCHMARK, "message_bytes", "direction")
+#: Columns of ``cases``: what is used of each, what the series are made of, and what :func:`session_values.facts` reads.
+_USED = ("case", "session", pl.struct(CONDITION).hash(seed=1).alias("condition"), *CONDITION)
+_CASES = ("case", "session", "started", "cmdline", *CONDITION, *eligibility.FACT_COLUMNS)
+_FACTS = ("session", "stack", "mpi", "mpi_version", "lock_hash", "library_version", "condition")
+
+
+class NothingJudged(BadInput):
+    """No night holds a metric that could change: only placement was proven, say, or the policy gives none a margin."""
+
+
+@dataclass(frozen=True)
+class History:
+    """A system's nights.
+
+    :param nights: session and start of each, oldest first; one session a calendar day.
+    :param metrics: one row per series: :data:`METRIC`, ``direction``.
+    :param logs: slowness in log, shape (metrics, nights), NaN where a night lacks it.
+    :param partial: selection options of the last session, empty for a whole one; ``planned``: whether it was planned.
+    """
+
+    system: str
+    nights: pl.DataFrame
+    metrics: pl.DataFrame
+    logs: Array
+    notes: tuple[str, ...]
+    partial: tuple[str, ...] = ()
+    planned: bool = False
+
+    @property
+    def too_few(self) -> str:
+        """Says that no change could have been found; empty where one could."""
+        count = self.nights.height
+        return "" if count >= FEWEST_NIGHTS else f"too few nights: {count} of {FEWEST_NIGHTS}"
+
+    @property
+    def young(self) -> str:
+        """Says how many metrics of the last night are too new for a change to be found; empty where none is."""
+        if self.too_few or not len(self.logs):
+            return ""
+        known = ~np.isnan(self.logs)
+        young = int((known[:, -1] & (known.sum(axis=1) < FEWEST_NIGHTS)).sum())
+        return f"{young} of {int(known[:, -1].sum())} metrics have too few nights: fewer than {FEWEST_NIGHTS}" if young else ""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Metrics that changed together.
+
+    :param since: night of the first changed value.
+    :param slower: median change for the worse, as a fraction.
+    :param changed: facts that differ from the night before: name, before, after.
+    :param moves: switches of protocol that moved that night, each the cause of several changes.
+    :param accepted: the level that was accepted with it.
+    """
+
+    since: date
+    session: str
+    stack: str
+    fabric: str
+    metrics: pl.DataFrame
+    slower: float
+    changed: tuple[tuple[str, str, str], ...]
+    moves: tuple[MovedSwitch, ...] = ()
+    accepted: Level | None = None
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is a change for the worse that nobody accepted."""
+        return self.slower > 0 and self.accepted is None
+
+    def __str__(self) -> str:
+        count = self.metrics.height
+        what = ", ".join(sorted(set(self.metrics["benchmark"])))
+        sizes = verdict_text.sizes_text(self.metrics["message_bytes"])
+        text = f"since {self.since:%d %b %Y}, {self.stack} on {self.fabric}"
+        if len(self.moves) == 1 and self.moves[0].metrics.height == count:
+            text += f": {verdict_text.moved_text(self.moves[0])}; {verdict_text.because_text(self.moves[0])} ({what})"
+        else:
+            plural = "s" if count > 1 else ""
+            text += f", {sizes}: {verdict_text.change_text(self.slower)}, {count} metric{plural} ({what})"
+            for move in self.moves:
+                text += f"; {move.metrics.height} of them because {verdict_text.moved_text(move)}"
+        changed = ", ".join(f"{name} {old} -> {new}" for name, old, new in self.changed[:4])
+        text += f"; that night: {changed}" if changed else "; nothing else that is stored changed that night"
+        return f"{text}; part of {self.accepted}" if self.accepted else text
+
+
+def read(folder: Path, system: str | None = None, selector: str | None = None, where: str | None = None) -> History:
+    """The nights of a system, from its eligible cases.
+
+    :param selector: only these sessions; by default those with the label of the newest one.
+    :raises BadInput: no dataset, a damaged one, a newest session that cannot be read, or a clock that was wrong.
+    """
+    name = session_values.system_of(folder, system)
+    table = session_values.cases_of(folder, name)
+    lost = unreadable.find(folder, [name])
+    sessions = selectors.sessions_table(table)
+    if selector is None:
+        newest = selectors.select("latest", sessions, unreadable=lost)[0]
+        chosen = [*selectors.alike(sessions, newest).earlier, newest]
+    else:
+        chosen = selectors.select(selector, sessions, unreadable=lost)
+    table = table.filter(pl.col("session").is_in(chosen), ~session_values.SHARED_CORES)
+    # An expression may ask for any column; without one the long ones stay in their files.
+    held = table.collect() if where else table.select(_CASES).collect()
+    split = eligibility.split_cases(selectors.filter_cases(held, where))
+    cases = split.eligible
+    first = cases.select(pl.min("started")).item()
+    if first is not None and first < OLDEST:
+        raise BadInput(f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong.")
+    file = expected_file.load(name)
+    runs = selectors.runs_of(sessions)
+    options = {one: file.narrowing(line, runs[one]) for one, line in cases.select("session", "cmdline").unique().iter_rows()}
+    nights, second = _nights(cases, options)
+    used = cases.select(_USED).join(nights.select("session").with_row_index("night"), on="session")
+    files = dataset_layout.find_files(folder, "samples", [name]).readable
+    paths = [path for path in files if path.stem in set(nights["session"])]
+    # Some nights at a time, so that a year needs the memory of its medians and not of its repeats.
+    points = [_medians(paths[start : start + NIGHTS_AT_ONCE], used) for start in range(0, len(paths), NIGHTS_AT_ONCE)]
+    known_metrics = pl.concat([part.metrics for part in points]).unique("id") if points else pl.DataFrame()
+    if not known_metrics.height:
+        raise NothingJudged(f"the nights of {name} hold no metric that is judged.")
+    conditions = used.select("condition", *CONDITION).unique("condition")
+    metrics = known_metrics.join(conditions, on="condition").select("id", *METRIC, "direction").sort(METRIC)
+    placed = pl.concat([part.values for part in points]).join(metrics.select("id", "direction").with_row_index("row"), on="id")
+    logs = np.full((metrics.height, nights.height), np.nan)
+    sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
+    logs[placed["row"].to_numpy(), placed["night"].to_numpy()] = sign * np.log(placed["value"].to_numpy())
+    notes = [*split.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
+    notes += [f"{second} sessions not used: another session of the same day (UTC) stands for that night"] * bool(second)
+    last, labels = nights["session"][-1], dict(sessions.select("session", "labels").iter_rows())
+    planned = LABEL in dataset_layout.read_labels(labels[last])
+    return History(name, nights, metrics.drop("id"), logs, tuple(notes), options[last], planned)
+
+
+def _nights(cases: pl.DataFrame, options: Mapping[str, Sequence[str]]) -> tuple[pl.DataFrame, int]:
+    """Session and start of each calendar day's session, oldest first, and how many other sessions there were.
+
+    The newest of all stands for its day; of the others a partial one does so only where the day has no whole one.
+
+    :param options: selection options of each partial session.
+    """
+    sessions = cases.group_by("session").agg(pl.col("started").first()).sort("started", "session")
+    ranks = [*(0 if options[session] else 1 for session in sessions["session"][:-1]), *[2] * bool(sessions.height)]
+    day, rank = pl.col("started").dt.date(), pl.Series(ranks, dtype=pl.Int8)
+    ranked = sessions.with_row_index("place").with_columns(day=day, rank=rank)
+    kept = ranked.sort("rank", "place").unique("day", keep="last").sort("place")
+    return kept.select("session", "started"), sessions.height - kept.height
+
+
+class _Medians(NamedTuple):
+    """Of some nights: ``metrics`` (``id``, ``condition``, :data:`_POINT`) and ``values`` (``id``, ``night``, ``value``)."""
+
+    metrics: pl.DataFrame
+    values: pl.DataFrame
+
+
+def _medians(paths: Sequence[Path], used: pl.DataFrame) -> _Medians:
+    """Median of each judged metric of each session; the metric's ``id`` is a hash of its name.
+
+    :param used: ``case``, ``night`` and ``condition`` (a hash) of the cases that may be used.
+    :raises BadInput: a value that is not a number, or in another unit than its quantity's.
+    """
+    judged = pl.col("quantity").is_in(JUDGED)
+    table = dataset_layout.scan_files(paths, "samples").select(*_POINT, "unit", "case", "value").filter(judged).collect()
+    _refuse_odd(table)
+    rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
+    name = ["condition", *BENCHMARK, "message_bytes"]
+    named = table.join(used.select("case", "night", "condition"), on="case").with_columns(id=pl.struct(name).hash(seed=1))
+    medians = named.group_by("id", "night").agg(
+        pl.col("value").median(), (pl.col("value") > 0).any().alias("positive"), pl.col("condition", *_POINT).first()
+    )
+    # A zero is a repeat that failed: it counts in the median, and a night whose median is zero lacks the metric. The same
+    # number in other words is judged once.
+    medians = medians.with_columns(rank=pl.when(pl.col("positive")).then(rank))
+    medians = medians.filter(rank == pl.col("rank").min().over([*(one for one in name if one != "quantity"), "night"]))
+    medians = medians.filter(pl.col("value") > 0)
+    return _Medians(medians.select("id", "condition", *_POINT).unique("id"), medians.select("id", "night", "value"))
+
+
+def _refuse_odd(table: pl.DataFrame) -> None:
+    """Refuse values that are no numbers or not in the unit of their quantity."""
+    units = {one: QUANTITIES[one].unit for one in JUDGED}
+    other = pl.col("unit") != pl.col("quantity").replace_strict(units, return_dtype=pl.String)
+    pairs = table.select("quantity", "unit").unique().filter(other)
+    odd = table.filter(~pl.col("value").is_finite())
+    if pairs.height:
+        odd = pl.concat([odd, table.join(pairs, on=["quantity", "unit"], how="semi")])
+    if odd.height:
+        row = odd.row(0, named=True)
+        raise BadInput(
+            f"session {row['case'].partition(':')[0]}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}, "
+            f"expected a number of {units[row['quantity']]}: export that session again."
+        )
+
+
+def change_points(history: History, policy: Policy, recent: int | None = None) -> pl.DataFrame:
+    """Change points of all series: ``row`` of the metric, ``night`` of the first changed value, ``slower`` in log.
+
+    :param recent: only changes of the last so many nights that are still there in the last of them, and only as many nights as
+        they need are searched; else all changes.
+    """
+    points = list(zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True))
+    bands = [policy.band(size) for _, size in points]
+    margins = np.array([np.log1p(policy.margin(quantity, band)) for (quantity, _), band in zip(points, bands, strict=True)])
+    start = 0 if recent is None else max(0, history.logs.shape[1] - recent - policy.drift_window_nights)
+    logs = history.logs[:, start:]
+    searched = np.flatnonzero(np.isfinite(margins) & ((~np.isnan(logs)).sum(axis=1) >= FEWEST_NIGHTS))
+    groups = _groups(history.metrics.with_columns(band=pl.Series(bands, dtype=pl.String))[searched])
+    seed = zlib.crc32(history.nights["session"][-1].encode()) if history.nights.height else 0
+    found = level_changes.search(
+        logs[searched], margins[searched], groups, policy.drift_window_nights, seed, lasting=recent is not None
+    )
+    parts = [
+        (row, start + step.night, slower)
+        for step in found
+        for row, slower in zip(searched[step.rows], step.slower, strict=True)
+    ]
+    table = pl.DataFrame(parts, schema={"row": pl.Int64, "night": pl.Int64, "slower": pl.Float64}, orient="row")
+    return table if recent is None else table.filter(pl.col("night") >= history.logs.shape[1] - recent)
+
+
+def _groups(metrics: pl.DataFrame) -> list[np.ndarray]:
+    """Rows that share what may change at once: a stack on a fabric, a band of it, a curve; the widest first.
+
+    :param metrics: with ``band``.
+    """
+    numbered = metrics.with_row_index("place")
+    wider: list[Sequence[str]] = [SHARED, (*SHARED, "band"), CURVE]
+    parts = [part for keys in wider for part in numbered.group_by(keys, maintain_order=True).agg("place")["place"].to_list()]
+    return [np.array(part) for part in {tuple(part): None for part in parts} if len(part) > 1]
+
+
+def events(folder: Path, history: History, points: pl.DataFrame, levels: Sequence[Level] = ()) -> list[Event]:
+    """Change points grouped: same stack, fabric and direction, the same or neighbouring nights; the largest first.
+
+    :param levels: accepted ones.
+    """
+    if not points.height:
+        return []
+    table = points.join(history.metrics.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64)), on="row")
+    clusters = list(_clusters(table))
+    nights = history.nights["session"]
+    asked = {nights[night - back] for night, _ in clusters for back in (0, 1) if night}
+    cases = session_values.cases_of(folder, history.system)
+    known = cases.filter(pl.col("session").is_in(asked), pl.col("result") != "skip").select(_FACTS).collect()
+    found = []
+    for night, part in clusters:
+        session, started = history.nights.row(night)
+        before = nights[night - 1] if night else None
+        found.append(
+            Event(
+                started.date(),
+                session,
+                part["stack"][0],
+                part["fabric"][0],
+                part,
+                float(np.expm1(part.select(pl.median("slower")).item())),
+                _changed(known.filter(pl.col("stack") == part["stack"][0]), before, session),
+                accepted=_accepting(levels, part, started.date(), history.nights["started"][-1].date()),
+            )
+        )
+    return sorted(found, key=lambda event: (not event.worse, -event.since.toordinal(), -event.metrics.height))
+
+
+def _accepting(levels: Sequence[Level], part: pl.DataFrame, since: date, last: date) -> Level | None:
+    """The level that was accepted with a change.
+
+    :param part: what changed.
+    :param last: day of the last night: what is to come accepts nothing yet.
+    """
+    partition, stack, fabric = part.select(SHARED).row(0)
+    slower = float(np.expm1(part.select(pl.max("slower")).item()))
+    there = (one for one in levels if one.since <= last and one.covers(partition, stack, fabric))
+    return next((level for level in there if level.accepts(since, slower)), None)
+
+
+def name_moves(history: History, policy: Policy, found: Sequence[Event]) -> list[Event]:
+    """The same events, each with the switches of protocol that moved that night."""
+    if not found:
+        return []
+    points = pl.concat([event.metrics.select("row", "night") for event in found])
+    rows = history.metrics.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+    named = []
+    for event in found:
+        at = int(event.metrics["night"].mode().sort()[0])
+        curves = rows.join(event.metrics.select(CURVE).unique(), on=CURVE, how="semi", nulls_equal=True).sort("message_bytes")
+        changes = points.join(curves, on="row", how="semi")
+        near = changes.filter((pl.col("night") - at).abs() <= 1)
+        others = changes.filter((pl.col("night") - at).abs() > 1)["night"].to_numpy()
+        window = policy.drift_window_nights
+        start = max([0, at - window, *others[others < at]])
+        end = min([history.logs.shape[1], at + window, *others[others > at]])
+        parts = curves.partition_by(CURVE, maintain_order=True)
+        changed = (_changed_curve(history, policy, part, near["row"], (start, at, end)) for part in parts)
+        # Of sizes that became better and worse each is reported once, where its own change is.
+        moves = []
+        for move in moved_switches.explain(changed):
+            own = move.metrics.join(event.metrics, on=METRIC, how="semi", nulls_equal=True)
+            moves += [replace(move, metrics=own)] if own.height else []
+        named.append(replace(event, moves=tuple(moves)))
+    return named
+
+
+def _changed_curve(
+    history: History, policy: Policy, rows: pl.DataFrame, called: pl.Series, nights: tuple[int, int, int]
+) -> moved_switches.ChangedCurve:
+    """A curve before and after a night.
+
+    :param called: rows of the history that changed that night.
+    :param nights: first night before, first one after, and the end of those after.
+    """
+    start, at, end = nights
+    logs = history.logs[rows["row"].to_numpy()]
+    baseline, candidate = logs[:, start:at], logs[:, at:end]
+    shift = two_sides.describe(candidate).location - two_sides.describe(baseline).location
+    margins = [policy.margin(quantity, policy.band(size)) for quantity, size in rows.select("quantity", "message_bytes").rows()]
+    metrics = rows.with_columns(
+        slower=pl.Series(np.expm1(shift)), called=rows["row"].is_in(called.to_list()), margin=pl.Series(np.log1p(margins))
+    )
+    return moved_switches.ChangedCurve(metrics, baseline, candidate)
+
+
+def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+    worse = table.with_columns(worse=pl.col("slower") > 0)
+    for _, part in worse.group_by(["partition", "stack", "fabric", "worse"], maintain_order=True):
+        ordered = part.sort("night")
+        # A step may be seen a night early or late where noise blurs it.
+        number = (ordered["night"].diff().fill_null(0) > 1).cum_sum()
+        for _, one in ordered.group_by(number, maintain_order=True):
+            yield int(one["night"].mode().sort()[0]), one
+
+
+def _changed(cases: pl.DataFrame, before: str | None, session: str) -> tuple[tuple[str, str, str], ...]:
+    if before is None:
+        return ()
+    sides: list[Mapping[str, Any]] = [session_values.facts(cases.filter(pl.col("session") == one)) for one in (before, session)]
+    return tuple(session_values.changes(sides[0], sides[1])) if all(sides) else ()
+
+
+def absent(history: History, *, whole: bool = True) -> list[str]:
+    """Metrics that each of the :data:`FEWEST_CHANGED` nights before the last had and the last has not: a sentence per group.
+
+    Of a partial session it is not known what it should have had. What a planned one lacks is for :mod:`..completeness`.
+
+    :param whole: also benchmarks of which the last night has nothing at all under a condition.
+    """
+    if history.nights.height <= FEWEST_CHANGED or history.partial:
+        return []
+    there = ~np.isnan(history.logs[:, -1 - FEWEST_CHANGED :])
+    measured = history.metrics.filter(pl.Series(there[:, -1]))
+    gone = node_counts.missing(history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1])), measured)
+    if not whole or history.planned:
+        gone = gone.join(measured, on=[*CONDITION, "benchmark"], how="semi")
+    lines = []
+    for (stack, fabric, benchmark), rows in gone.group_by("stack", "fabric", "benchmark", maintain_order=True):
+        sizes = verdict_text.sizes_text(rows["message_bytes"])
+        lines.append(
+            f"missing: {stack} on {fabric}, {benchmark}, {sizes}: {rows.height} metrics of the last {FEWEST_CHANGED} nights "
+            "were not measured, or have another name now"
+        )
+    return lines
+
+
+def watch(
+    folder: Path, system: str | None = None, *, selector: str | None = None, where: str | None = None, recent: int | None = 14
+) -> tuple[History, list[Event]]:
+    """Events of the last nights.
+
+    :raises BadInput: as :func:`read`.
+    """
+    history = read(folder, system, selector, where)
+    policy = verdict_policy.load(history.system)
+    metrics = zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True)
+    if not any(policy.judges(quantity, policy.band(size)) for quantity, size in metrics):
+        raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
+    points = change_points(history, policy, recent)
+    return history, name_moves(history, policy, events(folder, history, points, policy.levels))

@@ -1,0 +1,257 @@
+"""Runs the sessions that measure again, within a budget of time, and says of each called case whether it was measured.
+
+Nothing here decides anything. What did not fit, did not run, was interrupted or did not prove its condition has a reason in
+:attr:`Remeasured.left`, and confirms nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.sites.session import session_folder
+from reframe_tests.harness.vocabulary import ROOT, BadInput
+
+from ...store import confirmations, dataset, eligibility
+from ...store.confirmations import MeasuredOn
+from ...store.sessions import CONFIRMS, Case, Session, list_sessions, read_session
+from .. import supervision
+from .called import CalledCase, fit, is_own, place_of, seconds
+from .rerun import Rerun, plan, words
+
+#: Minutes that measuring again may take.
+BUDGET_MINUTES = 30.0
+REPORT, LOG = "run-report.json", "reframe.log"
+#: What two measurements must have in common, besides the case's name: of its condition, and its level.
+ALIKE = (
+    *("level", "mpi_version", "lock_hash", "fabric", "nodes", "ppn", "pinning"),
+    *("suite_options", "striped", "tuned", "oversubscribed", "network"),
+)
+#: What ReFrame says where it ends before it runs anything: its own errors, and ours.
+_ERROR = re.compile(r"^(?:ERROR: |reframe: )(.*)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where it is done.
+
+    :param database: ReFrame's, which holds the sessions that are confirmed and gets the new ones.
+    :param dataset: to which the new sessions are exported.
+    :param folder: of logs and run reports; emptied first.
+    :param lock: descriptors of locks that last as long as ReFrame does.
+    """
+
+    database: Path
+    dataset: Path
+    folder: Path
+    lock: tuple[int, ...] = ()
+
+
+@dataclass
+class Remeasured:
+    """What was called and what became of it.
+
+    :param cases: all called cases.
+    :param sessions: the new sessions, in order.
+    :param measured: cases that were measured again as before and proved their condition, each with the new case's id.
+    :param left: why each of the others was not.
+    :param stopped: the signal that ended it.
+    """
+
+    cases: tuple[CalledCase, ...]
+    minutes: float
+    sessions: list[Session] = field(default_factory=list)
+    measured: dict[CalledCase, str] = field(default_factory=dict)
+    left: dict[CalledCase, str] = field(default_factory=dict)
+    stopped: supervision.Interrupted | None = None
+
+
+def sources(database: Path, cases: Iterable[CalledCase]) -> dict[str, Session]:
+    """The sessions whose cases are to be measured again, by id.
+
+    :raises BadInput: the database does not hold one of them, or not how it was started.
+    """
+    found = {}
+    for uuid in dict.fromkeys(case.session for case in cases):
+        if uuid not in list_sessions(database):
+            raise BadInput(
+                f"session {uuid} is not in {database}, which would know how it was measured: measure again where that was done."
+            )
+        found[uuid] = read_session(database, uuid)
+        if not found[uuid].command_line:
+            raise BadInput(f"session {uuid} does not say how ReFrame was started, so nothing can be measured again as it was.")
+    return found
+
+
+def measure_again(
+    cases: Sequence[CalledCase],
+    known: Mapping[str, Session],
+    place: Workspace,
+    minutes: float,
+    say: Callable[[str], None],
+    show: Callable[[str], bool] = lambda line: True,
+) -> Remeasured:
+    """Measure cases again, the worst first.
+
+    A signal (:func:`.supervision.heed_signals`) ends it, and what was measured until then is kept.
+
+    :param known: :func:`sources`.
+    :param say: takes a sentence on what is being done.
+    :param show: which of ReFrame's lines are shown.
+    :raises BadInput: how a session was measured cannot be read, or nothing can be written.
+    """
+    found = Remeasured(tuple(cases), minutes)
+    took = {uuid: seconds(session) for uuid, session in known.items()}
+    took_s = [took[case.session].get(case.place) for case in cases]
+    chosen, late = fit(cases, took_s, 60 * minutes)
+    known_s = dict(zip(cases, took_s, strict=True))
+    for case in late:
+        lasted = f": it took {known_s[case]:.0f} s before" if known_s[case] is not None else ""
+        found.left[case] = f"no room in the budget of {minutes:g} min{lasted}"
+    reruns = plan(chosen)
+    commands = [_command(rerun, known[rerun.session], _folder(place, at) / REPORT) for at, rerun in enumerate(reruns)]
+    _empty(place.folder)
+    deadline = time.monotonic() + 60 * minutes
+    try:
+        for at, (rerun, command) in enumerate(zip(reruns, commands, strict=True)):
+            rest_s = deadline - time.monotonic()
+            if found.stopped or rest_s <= 0:
+                break
+            why = _run(rerun, command, known[rerun.session], _folder(place, at), place, rest_s, found, say, show)
+            found.left.update((case, why) for case in rerun.cases if why)
+    except supervision.Interrupted as signal:
+        found.stopped = signal
+    ended = f"interrupted by {found.stopped.name}" if found.stopped else f"the budget of {minutes:g} min was used up before"
+    found.left.update((case, ended) for case in chosen if case not in found.measured and case not in found.left)
+    return found
+
+
+def _command(rerun: Rerun, source: Session, report: Path) -> list[str]:
+    first = _find(source, rerun.cases[0])
+    return words(rerun, source.command_line or "", report, str(first.entry.get("scheduler") or "") if first else "")
+
+
+def _folder(place: Workspace, number: int) -> Path:
+    return place.folder / str(number + 1)
+
+
+def _empty(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise BadInput(f"cannot write {folder} ({error.strerror}): correct its rights or its file system.") from None
+
+
+def _run(
+    rerun: Rerun,
+    command: Sequence[str],
+    source: Session,
+    folder: Path,
+    place: Workspace,
+    limit_s: float,
+    found: Remeasured,
+    say: Callable[[str], None],
+    show: Callable[[str], bool],
+) -> str:
+    """Run one session; why none of its cases was measured, or empty."""
+    log = folder / LOG
+    before = set(list_sessions(place.database))
+    count = f"{len(rerun.cases)} case{'s' if len(rerun.cases) > 1 else ''} of {', '.join(rerun.stacks)}"
+    where = f"{rerun.system}:{rerun.partition}" + (f", {confirmations.named(rerun.nodes)}" if rerun.nodes else "")
+    say(f"measuring again what was called slower or left inconclusive: {count} on {where}; log: {log}")
+    end = ""
+    try:
+        folder.mkdir()
+        supervision.run(command, log, show, _environ(source), place.lock, _directory(source), limit_s)
+    except supervision.OutOfTime:
+        end = f"not done on {where} when the budget of {found.minutes:g} min was used up, the queue's time included"
+    except supervision.Interrupted as signal:
+        found.stopped, end = signal, f"interrupted by {signal.name}"
+    except OSError as error:
+        return f"ReFrame could not be started ({error.strerror})"
+    try:
+        session = _stored(folder / REPORT, rerun, before, place)
+    except BadInput as error:
+        said = _ERROR.findall(log.read_text(errors="replace")) if log.exists() else []
+        reason = end or (first_line(said[0]) if said else str(error))
+        return f"{reason.rstrip('., ')}; see {log}"
+    found.sessions.append(session)
+    for case in rerun.cases:
+        mine = _find(session, case, again=True)
+        why = why_not(_find(source, case), session, mine, end)
+        if mine is None or why:
+            found.left[case] = why
+        else:
+            found.measured[case] = mine.uuid
+    return ""
+
+
+def _environ(source: Session) -> dict[str, str]:
+    """ReFrame's environment: with a run report, folders of its own, no JUnit file, and the settings of its session."""
+    environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes"}
+    environ.pop(session_folder.VARIABLE, None)
+    environ.pop("RFM_REPORT_JUNIT", None)  # the file of the session that is confirmed stays its own
+    files = source.info.get("config_files")
+    own = [name for name in files if Path(str(name)).is_file()] if isinstance(files, list) else []
+    if own:
+        environ["RFM_CONFIG_FILES"] = ":".join(map(str, own))
+    else:
+        environ.setdefault("RFM_CONFIG_FILES", str(ROOT / "site_configs" / "settings.py"))
+    return environ
+
+
+def _directory(source: Session) -> Path:
+    """Where the session was started: paths on its command line count from there."""
+    workdir = source.info.get("workdir")
+    return Path(workdir) if isinstance(workdir, str) and Path(workdir).is_dir() else ROOT
+
+
+def _stored(report: Path, rerun: Rerun, before: set[str], place: Workspace) -> Session:
+    """The new session, in database and dataset.
+
+    :raises BadInput: there is none, or it is not what was asked for.
+    """
+    try:
+        uuid = str(json.loads(report.read_text())["session_info"]["uuid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise BadInput("ReFrame ended before it could write its run report") from None
+    if uuid in before or uuid not in list_sessions(place.database):
+        raise BadInput(f"the new session {uuid} is not in {place.database}")
+    session = read_session(place.database, uuid)
+    if session.labels.get(CONFIRMS) != rerun.session:
+        raise BadInput(f"session {uuid} does not say that it confirms session {rerun.session}")
+    dataset.export(place.database, place.dataset, [uuid])
+    return session
+
+
+def why_not(first: Case | None, session: Session, again: Case | None, end: str) -> str:
+    """Why a case of a new session confirms nothing; empty where it was measured as before and proved its condition.
+
+    :param first: the case that is confirmed.
+    :param end: why the new session ended early.
+    """
+    if again is None:
+        return f"no longer among the tests here, or left out when they were loaded: see the log of session {session.uuid}"
+    why = eligibility.why_not(eligibility.facts_of(session, again))
+    if why:
+        said = end or first_line(again.reason)
+        return f"session {session.uuid[:8]}: it {why}" + (f": {said}" if said else "")
+    before, after = ({} if one is None else {**one.condition, "level": one.entry.get("level")} for one in (first, again))
+    unlike = [f"{name} {before.get(name)} and now {after.get(name)}" for name in ALIKE if before.get(name) != after.get(name)]
+    if unlike:
+        return f"session {session.uuid[:8]} is another measurement: {', '.join(unlike)}"
+    return MeasuredOn.of(first).unlike(MeasuredOn.of(again), session.uuid) if first else ""
+
+
+def _find(session: Session, case: CalledCase, *, again: bool = False) -> Case | None:
+    """The last run of a case in a session: on its nodes, where these are known, or, of one that measured again, on any."""
+    runs = [one for one in reversed(session.cases) if is_own(one) and place_of(one) == case.place]
+    return next((one for one in runs if again or case.on in (MeasuredOn(), MeasuredOn.of(one))), None)

@@ -1,0 +1,175 @@
+"""What is written of a recommendation: two modulefiles, Spack's fragment and a page (Markdown and HTML) for each partition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.vocabulary import BadInput
+
+from ... import whole_file
+from ...store.quantity_text import nodes_text
+from .. import page
+from . import modulefiles, spack_fragment, tuned_collectives
+from .gain import Gain
+from .recommendation import DEFAULT, Recommendation, Recommended, Variable
+
+
+def shown_variables(row: Recommendation, folder: Path | None = None) -> list[Variable]:
+    """What to set, in rows.
+
+    :param folder: where the files of tuned collectives are; ``None``: where they are installed.
+    """
+    if row.tuned is None:
+        return list(row.variables)
+    tuned = row.tuned.variables(row.tuned.folder if folder is None else folder)
+    return [*row.variables, *(Variable(name, value, "tuning") for name, value in sorted(tuned.items()))]
+
+
+def variables(row: Recommendation, folder: Path | None = None) -> dict[str, str]:
+    """What to set."""
+    return {one.name: one.value for one in shown_variables(row, folder)}
+
+
+def title(found: Recommended, row: Recommendation) -> str:
+    """What it is, in one line."""
+    fabric = f"fabric {row.fabric}" if row.fabric else "no fabric chosen"
+    pinning = f"pinning {row.pinning}" if row.pinning != DEFAULT else "the stack's own pinning"
+    return f"{found.stack.name} on {found.system}, partition {row.partition}: {fabric}, {pinning}, as measured"
+
+
+def facts(found: Recommended, row: Recommendation) -> list[str]:
+    """What was measured, when, and how much each choice brings: a sentence each."""
+    days = sorted({job["started"].strftime("%Y-%m-%d") for job in row.jobs})
+    nodes = ", ".join(nodes_text(number) for number in sorted({job["nodes"] for job in row.jobs}))
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    said = [
+        f"proven by {len(row.jobs)} jobs on {nodes}, {when} (UTC), sessions {', '.join(one[:8] for one in found.sessions)}",
+        f"MPI: {found.stack.mpi} {found.stack.mpi_version}",
+        *(f"{what}: {one.text}, over {one.metrics} benchmarks and sizes" for what, one in row.gains),
+        *row.reasons,
+        *(row.tuned.facts if row.tuned else ()),
+    ]
+    if row.pinning != DEFAULT:
+        said.append(f"pinning: for {row.ppn} ranks a node")
+    if row.options:
+        said.append(f"mpirun options: {' '.join(row.options)}")
+    return [one_line(line) for line in said]
+
+
+def lines(found: Recommended) -> list[str]:
+    """The answer for a terminal."""
+    shown = []
+    for row in found.rows:
+        shown.append(title(found, row))
+        shown += [f"  {name}={value}" for name, value in variables(row).items()] or ["  nothing to set"]
+        shown += [f"  {line}" for line in facts(found, row)]
+    return [*shown, *(f"note: {note}" for note in found.notes)]
+
+
+def write(found: Recommended, out: Path) -> list[Path]:
+    """Write the files of every partition below a folder.
+
+    :raises BadInput: a file cannot be written.
+    """
+    written = []
+    templates = page.environment(__package__)
+    for row in found.rows:
+        name, said = title(found, row), facts(found, row)
+        folder = out / found.stack.name / row.partition
+        tuning = (folder / tuned_collectives.FOLDER).resolve()
+        shown, set_ = shown_variables(row, tuning), variables(row, tuning)
+        html = page.render("settings.html", templates, title=name, found=found, row=row, variables=shown, facts=said)
+        texts = {
+            # What the modules refer to first.
+            **({tuning / file: text for file, text in row.tuned.texts().items()} if row.tuned else {}),
+            folder / "tcl" / found.stack.name: modulefiles.tcl(name, said, set_),
+            folder / "lua" / f"{found.stack.name}.lua": modulefiles.lua(name, said, set_),
+            folder / "modules.yaml": spack_fragment.fragment(found.stack, [name, *said], set_),
+            folder / "settings.md": markdown(found, row, shown),
+            folder / "settings.html": html,
+        }
+        for path, text in texts.items():
+            try:
+                whole_file.write_text(path, text)
+            except OSError as error:
+                raise BadInput(f"cannot write {path}: {error.strerror}.") from None
+            written.append(path)
+    return written
+
+
+def markdown(found: Recommended, row: Recommendation, shown: Sequence[Variable] | None = None) -> str:
+    """The page as Markdown.
+
+    :param shown: the variables; ``None``: as installed.
+    """
+    shown = shown_variables(row) if shown is None else shown
+    parts = [f"# {_plain(title(found, row))}", ""]
+    if shown:
+        parts += ["| variable | value | for |", "|---|---|---|"]
+        parts += [f"| `{one.name}` | {_code(one.value)} | {one.purpose} |" for one in shown]
+    else:
+        parts.append("Nothing is to be set: nothing was proven to be better than what the stack does by itself.")
+    parts += ["", "## What was measured", "", *(f"- {_plain(line)}" for line in facts(found, row)), ""]
+    parts += ["| session | job | nodes | fabric | ranks a node | pinning | group |", "|---|---|---|---|---|---|---|"]
+    for job in row.jobs:
+        fields = (job["session"][:8], job["job_id"], job["nodelist"], job["fabric"], job["ppn"], job["pinning"], job["group"])
+        parts.append("| " + " | ".join(_plain(str(field)) for field in fields) + " |")
+    return "\n".join([*parts, ""])
+
+
+def _plain(text: str) -> str:
+    """Text in which Markdown sees no marks, cells or tags."""
+    return "".join(f"\\{sign}" if sign in "\\`*_{}[]<>#|" else sign for sign in one_line(text))
+
+
+def _code(text: str) -> str:
+    """A value as code: between more backquotes than it has in a row, its cells' marks escaped."""
+    fence = "`"
+    while fence in text:
+        fence += "`"
+    blank = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{blank}{one_line(text)}{blank}{fence}".replace("|", "\\|")
+
+
+def as_data(found: Recommended) -> dict[str, Any]:
+    """The recommendation for programs."""
+    return {
+        "system": found.system,
+        "stack": found.stack.name,
+        "mpi": found.stack.mpi,
+        "mpi_version": found.stack.mpi_version,
+        "sessions": list(found.sessions),
+        "partitions": [
+            {
+                "partition": row.partition,
+                "fabric": row.fabric or None,
+                "pinning": row.pinning,
+                "ppn": row.ppn,
+                "variables": [{"name": one.name, "value": one.value, "for": one.purpose} for one in shown_variables(row)],
+                "tuned": row.tuned.as_data() if row.tuned else None,
+                "options": list(row.options),
+                "gains": [{"choice": what, **_gain(one)} for what, one in row.gains],
+                "reasons": list(row.reasons),
+                "jobs": [{**job, "started": job["started"].isoformat(sep=" ")} for job in row.jobs],
+            }
+            for row in found.rows
+        ],
+        "notes": list(found.notes),
+    }
+
+
+def _gain(one: Gain) -> Mapping[str, Any]:
+    known = math.isfinite(one.low)
+    bands = {name: {"times": band.times, "outcome": band.outcome} for name, band in one.bands.items()}
+    return {
+        "against": one.against,
+        "times": one.times,
+        "low": one.low if known else None,
+        "high": one.high if known else None,
+        "metrics": one.metrics,
+        "bands": bands,
+    }

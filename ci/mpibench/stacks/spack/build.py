@@ -1,0 +1,342 @@
+"""``mpibench build``: concretize, show, install, test and register the stacks of ``environments/``; Spack does the work.
+
+Each step leaves what the next run starts from: the lock file with a stamp of everything it was concretized from, Spack's own
+store, and at the very end ``stack.json`` with its lock file. A stack is registered only when all of it is installed, tested
+and seen to run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.vocabulary import BadInput
+
+from ... import whole_file
+from .. import wheels, writer
+from . import bundle, complaints, description, modulefiles, tool
+from . import lock as lock_file
+from .cache import Push, push, trust, write_mirrors
+from .consistency import BENCHMARKS, Verified, lock_of
+from .lock import Lock
+from .project import Project, list_by_default, list_changes, list_environments, split
+from .scope import SCOPE, check_compiler, check_entries, find_scope
+from .tool import Echo
+
+#: File of an environment's working folder: hash of what its lock file was concretized from, and of that lock file.
+CONCRETIZED = "solved"
+QUERY = Path(__file__).with_name("list_installed.py")
+#: Name of the package repository in ``repo/``.
+REPOSITORY = "mpibench"
+#: Exit status of a program that SIGINT ended, as shells have it.
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What the user asked for beyond the names of stacks.
+
+    :param mirrors: paths or URLs of build caches and source mirrors, asked before the site's own.
+    :param cache_only: take every package from a build cache, build none.
+    :param fresh: concretize again although nothing has changed.
+    :param concretize_only: stop when it has been shown what would be built.
+    :param skip_tests: leave out the packages' install-time tests.
+    :param jobs: processes per build; 0: Spack's default.
+    :param trust: files with public keys; what comes from ``mirrors`` must be signed by one of them.
+    :param push: build cache that what has been built is put into.
+    :param modules: folder for modulefiles of what has been built.
+    :param bundle: folder for all that is needed to build it elsewhere; nothing is built here.
+    """
+
+    mirrors: tuple[str, ...] = ()
+    cache_only: bool = False
+    fresh: bool = False
+    concretize_only: bool = False
+    skip_tests: bool = False
+    jobs: int = 0
+    trust: tuple[str, ...] = ()
+    push: Push | None = None
+    modules: Path | None = None
+    bundle: Path | None = None
+
+
+def build(
+    names: Sequence[str],
+    options: BuildOptions,
+    *,
+    system: str | None = None,
+    root: Path = metadata.ROOT,
+    environ: Mapping[str, str] = os.environ,
+    echo: Echo = print,
+    console: Console | None = None,
+) -> list[str]:
+    """Build environments (by default all that need no device); one sentence per stack that could not be built.
+
+    Each stack is checked, concretized and built by itself: what is wrong with one keeps no other from being built.
+
+    :raises BadInput: when nothing can be built at all: no Spack, an unknown name or system.
+    :raises SystemExit: with 130, when the user interrupts it.
+    """
+    known = list_environments(root)
+    for name in names:
+        if split(root, name)[0] not in known:
+            ends = f", each also with {', '.join(changes)}" if (changes := list_changes(root)) else ""
+            raise BadInput(f"environments/ has no stack '{name}' for Spack; known are {', '.join(known)}{ends}.")
+    if options.bundle:
+        bundle.check(options.bundle)
+    scope = find_scope(system, root, environ)
+    inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
+    project = Project(root, tool.find(inside), scope, echo, system)
+    echo(f"Spack {project.spack.version} ({project.spack.program}), configuration scope {scope or 'none'}")
+    project.place.mkdir(parents=True, exist_ok=True)
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="mpibench-mirrors-") as made,
+            wheels.hold_lock(project.place / ".lock", echo),
+        ):
+            if options.mirrors:
+                project.extra = ("-C", write_mirrors(options.mirrors, Path(made), signed=bool(options.trust)))
+            if options.trust:
+                log = project.place / "trust.log"
+                trusted = trust(options.trust, project.spack, Path(made), log, echo)
+                project.spack = replace(project.spack, environ=trusted)
+            wanted, shown = list(names) or list_by_default(root), console or Console(highlight=False)
+            return _build_each(project, wanted, options, shown, environ)
+    except KeyboardInterrupt:
+        echo("interrupted: what was registered still is; the same command goes on from here")
+        raise SystemExit(INTERRUPTED) from None
+
+
+def _build_each(
+    project: Project, names: Sequence[str], options: BuildOptions, console: Console, environ: Mapping[str, str]
+) -> list[str]:
+    failures: list[str] = []
+    rows: dict[str, dict[str, Path | None]] = {}
+    for name in names:
+        project.log(name).unlink(missing_ok=True)
+        try:
+            project.check_files(name)
+            writer.check_name(description.stack_name(name), project.folder(name) / writer.METADATA, project.root, environ)
+            project.prepare(name)
+            if not _is_ours(project, name):
+                for path in (project.lock(name), project.work(name) / CONCRETIZED):
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+            project.configured[name] = check_compiler(project, name)
+            concretize(project, name, options.fresh)
+            rows[name], _ = find_installed(project, name)
+        except BadInput as error:
+            project.concretized.pop(name, None)
+            failures.append(str(error))
+    if project.concretized:
+        show(project, rows, console)
+    if options.bundle and project.concretized:
+        try:
+            bundle.write(project, list(project.concretized), options.bundle)
+        except BadInput as error:
+            failures.append(str(error))
+    for name in () if options.concretize_only or options.bundle else project.concretized:
+        try:
+            finish(project, name, options, rows[name])
+            if options.modules:
+                modulefiles.write(project, name, options.modules)
+            if options.push:
+                push(project, name, options.push)
+        except BadInput as error:
+            failures.append(str(error))
+    return list(dict.fromkeys(failures))
+
+
+def compute_stamp(project: Project, name: str) -> str:
+    """Hash of what a concretization follows from: environment, common files, configuration scope, recipes, Spack."""
+    recipes = sorted(path for path in (project.root / "repo").rglob("*") if path.suffix in (".py", ".yaml", ".patch"))
+    scope = set(project.scope.glob("*.yaml")) if project.scope else set()
+    texts = {
+        f"scope/{path.name}" if path in scope else str(path.relative_to(project.root)): path.read_text()
+        for path in (*project.files(name), *recipes)
+    }
+    return writer.compute_hash([project.spack.version, project.configured[name], texts])
+
+
+def _record(project: Project, name: str, stamp: str) -> str:
+    """What is written down of a concretization: what it was concretized from, and the lock file as it was then."""
+    text = project.lock(name).read_text(errors="replace")
+    return f"{stamp} {writer.compute_hash(text)}\n"
+
+
+def _recorded(project: Project, name: str) -> tuple[str, str]:
+    """Hashes of inputs and lock file written down at the last concretization; empty where there is none."""
+    path = project.work(name) / CONCRETIZED
+    words = path.read_text(errors="replace").split() if path.is_file() else []
+    return (words[0], words[1]) if len(words) == 2 else ("", "")
+
+
+def _is_ours(project: Project, name: str) -> bool:
+    """Whether the lock file is what the last concretization left: none that somebody else wrote, none that was cut short."""
+    if not project.lock(name).is_file():
+        return False
+    return _record(project, name, "x").split()[1] == _recorded(project, name)[1]
+
+
+def concretize(project: Project, name: str, fresh: bool) -> None:
+    """Bring the concretization of an environment up to date; a stack that is registered keeps the lock file it was built from.
+
+    :raises BadInput: when it cannot be concretized.
+    """
+    stamp = compute_stamp(project, name)
+    if fresh or not _is_ours(project, name) or _recorded(project, name)[0] != stamp:
+        began = time.monotonic()
+        project.echo(f"{name}: concretizing")
+        (project.work(name) / CONCRETIZED).unlink(missing_ok=True)
+        project.run(name, "concretizing", "concretize", "--force", "--fresh", remedy=f"correct {complaints.ANYWHERE}")
+        (project.work(name) / CONCRETIZED).write_text(_record(project, name, stamp))
+        project.echo(f"{name}: concretized after {time.monotonic() - began:.1f} s")
+    lock = lock_file.read(project.lock(name))
+    description.name_of(lock)  # refuses a solution with an unknown MPI
+    check_entries(project, name, lock)
+    project.concretized[name] = lock
+
+
+def find_installed(project: Project, name: str, lock: Lock | None = None) -> tuple[dict[str, Path | None], Verified]:
+    """Hash of each package of a concretized environment to its prefix (``None`` for what is not installed yet).
+
+    :param lock: all that it links or runs is verified: files against Spack's manifests, externals against what is there.
+    """
+    hashes = [node.hash for node in lock.at_run_time()] if lock else []
+    if lock:
+        hashes += sorted({each.hash for node in lock.at_run_time() for each in lock.builders(node) if each.external})
+    what = "verifying what is installed" if lock else "asking what is installed"
+    output = project.run(name, what, "python", str(QUERY), *hashes)
+    rows, verified = output.split("INSTALLED\n")[-1].split("\nVERIFIED\n")
+    prefixes = {key: Path(row["prefix"]) if row["installed"] else None for key, row in json.loads(rows).items()}
+    return prefixes, Verified(**{key: tuple(value) for key, value in json.loads(verified).items()})
+
+
+def verify(stack: Stack, root: Path = metadata.ROOT, environ: Mapping[str, str] = os.environ) -> Verified:
+    """What Spack finds of a registered stack now.
+
+    :raises BadInput: when there is no Spack, or it fails, or the lock file is not the one the stack was built from.
+    """
+    scope = find_scope(None, root, environ)
+    inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
+    project = Project(root, tool.find(inside), scope, lambda line: None)
+    return find_installed(project, Path(stack.source).parent.name, lock_of(stack))[1]
+
+
+def show(project: Project, installed: Mapping[str, Mapping[str, Path | None]], console: Console) -> None:
+    """Print what each stack will consist of, and how much of it has to be installed."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for name, lock in project.concretized.items():
+        nodes = [node for package in BENCHMARKS if (node := lock.find(package))]
+        compilers = sorted({text for node in nodes for text in lock.compilers(node).values()})
+        # Build tools of what is installed already are not installed again.
+        missing = [node.name for node in lock.at_run_time() if not installed[name].get(node.hash)]
+        registered = _current(project, name)
+        table.add_row(f"{description.name_of(lock)}:", f"{lock.mpi}" + (" (the site's own)" if lock.mpi.external else ""))
+        table.add_row("", f"{', '.join(map(str, nodes))}")
+        table.add_row("", f"built with {', '.join(compilers)} for {lock.suite.target}")
+        table.add_row("", "registered as it is" if registered else f"to install: {', '.join(missing) or 'nothing'}")
+    console.print(table)
+
+
+def finish(project: Project, name: str, options: BuildOptions, installed: Mapping[str, Path | None]) -> Stack:
+    """Install, test and register one concretized stack; nothing is done where all of it is as it should be.
+
+    :param installed: what was installed when it had been concretized.
+    :raises BadInput: with one sentence; the stack is then not registered, or stays registered as it was.
+    """
+    lock, path = project.concretized[name], project.folder(name) / writer.METADATA
+    current = _current(project, name)
+    if current:
+        keep_lock(project, name)
+        project.echo(f"{current.name}: up to date ({lock.suite.hash[:7]})")
+        return current
+    began = time.monotonic()
+    if lock.mpi.external:
+        description.check_external(lock, Path(lock.mpi.external))
+    forget_gone(project, name, installed)
+    words = ["install", "--only-concrete", "--fail-fast"]
+    words += ["--cache-only"] if options.cache_only else []
+    words += ["--jobs", str(options.jobs)] if options.jobs else []
+    project.run(name, "installing", *words, show=True)
+    prefixes, verified = find_installed(project, name, lock)
+    absent = [node for node in lock.at_run_time() if not prefixes.get(node.hash)]
+    if absent:
+        raise BadInput(f"{name}: Spack ended without an error and {absent[0]} is not installed (log: {project.log(name)}).")
+    there = {key: prefix for key, prefix in prefixes.items() if prefix}
+    gone = next((node for node in lock.at_run_time() if not there[node.hash].is_dir()), None)
+    if gone:
+        remedy = "correct its prefix in the site's packages.yaml" if gone.external else f"see {project.log(name)}"
+        raise BadInput(f"{name}: Spack has {gone} as installed and {there[gone.hash]} is gone; {remedy}.")
+    if verified.faults:
+        raise BadInput(f"{name}: {verified.faults[0]}; correct that entry, or 'spack uninstall' what was changed.")
+    document = description.describe(lock, there, _finished(lock), path, project.root, project.echo)
+    if verified.notes:
+        document["build"]["notes"] = list(verified.notes)
+    if not options.skip_tests:
+        run_tests(project, name, lock)
+    with project.log(name).open("a") as stream:
+        stack = writer.register(document, path, root=project.root, contradict=description.contradict, record=stream.write)
+    keep_lock(project, name)
+    project.echo(f"{stack.name}: ready after {time.monotonic() - began:.1f} s, {len(stack.binaries)} programs, {path}")
+    return stack
+
+
+def keep_lock(project: Project, name: str) -> None:
+    """Lay the lock file a stack was built from beside its metadata, whoever has written there since."""
+    kept, text = project.folder(name) / lock_file.LOCK, project.lock(name).read_text()
+    if not kept.exists() or kept.read_text(errors="replace") != text:
+        with whole_file.replacing(kept) as partial:
+            partial.write_text(text)
+
+
+def forget_gone(project: Project, name: str, installed: Mapping[str, Path | None]) -> None:
+    """Have Spack forget what it has as installed and is gone from its store, so that it installs it again.
+
+    :raises BadInput: when Spack does not.
+    """
+    nodes = project.concretized[name].nodes.values()
+    prefixes = {node.hash: (node, prefix) for node in nodes if not node.external and (prefix := installed.get(node.hash))}
+    gone = {key: node for key, (node, prefix) in prefixes.items() if not prefix.is_dir()}
+    if gone:
+        project.echo(f"{name}: gone from Spack's store and installed again: {', '.join(map(str, gone.values()))}")
+        hashes = [f"/{key}" for key in gone]
+        project.run(name, "removing what is no longer there", "uninstall", "--force", "--yes-to-all", *hashes)
+
+
+def _finished(lock: Lock) -> str:
+    return writer.compute_hash([lock.digest, description.name_of(lock)])
+
+
+def _current(project: Project, name: str) -> Stack | None:
+    """The registered stack when it is the one asked for and all of it is there."""
+    try:
+        stack = metadata.read(project.folder(name) / writer.METADATA)
+    except metadata.StackError:
+        return None
+    asked = stack.build.get("stamp") == _finished(project.concretized[name])
+    return stack if asked and not metadata.find_damage(stack) else None
+
+
+def run_tests(project: Project, name: str, lock: Lock) -> None:
+    """Run the install-time tests of what this project's recipes built: the benchmarks, and some MPIs.
+
+    :raises BadInput: when one fails.
+    """
+    nodes = [lock.mpi, *(lock.find(package) for package in BENCHMARKS)]
+    specs = [f"{node.name}/{node.hash}" for node in nodes if node and node.namespace == REPOSITORY and not node.external]
+    project.echo(f"{name}: running the install-time tests of {', '.join(spec.split('/')[0] for spec in specs)}")
+    remedy = "read what it printed; until it passes the stack is not registered"
+    project.run(name, "testing", "test", "run", "--fail-first", *specs, remedy=remedy)

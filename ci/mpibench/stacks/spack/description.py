@@ -1,0 +1,331 @@
+"""What a Spack-built stack is, for its ``stack.json``: from the lock file, the installed files and the MPI library itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.mpis.model import Mpi, SpackPackage
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.vocabulary import BadInput
+
+from .. import benchmark_programs, installed_mpi, probe, system
+from .consistency import ASKED, BENCHMARKS, described
+from .lock import Lock, LockedSpec
+
+ORIGIN = "spack"
+
+
+#: What to do about an MPI of the site's own that is another than its entry says.
+LINKS = (
+    "correct its prefix, or the version in its spec, in the site's packages.yaml; where two MPIs share one prefix, each "
+    "needs a folder of links to its programs (bin/mpicc, bin/mpirun, ...)"
+)
+#: Packages with compilers that an ``mpicc`` may call by name alone.
+COMPILERS = ("gcc", "llvm", "intel-oneapi-compilers", "nvhpc", "aocc")
+#: How long an empty program may take to compile.
+COMPILE_S = 120
+#: Where a benchmark package has its programs, and what they are called.
+PROGRAMS: Mapping[str, tuple[str, str]] = {
+    suite.spack.name: (suite.spack.folder, suite.spack.glob) for suite in catalogue.SUITES.values() if suite.spack
+}
+
+
+def stack_name(environment: str) -> str:
+    """Name of the stack of an environment: several of one MPI stand beside each other by the names of their environments."""
+    return f"{environment}-{ORIGIN}"
+
+
+def name_of(lock: Lock) -> str:
+    """Name of the stack that a lock file is of.
+
+    :raises BadInput: for an MPI that is not known here.
+    """
+    _provider(lock)
+    return stack_name(lock.path.parent.name)
+
+
+def providers() -> dict[str, tuple[Mpi, SpackPackage]]:
+    """Package that provides MPI to the library behind it and how that one appears as a package."""
+    return {package.name: (mpi, package) for mpi in registry.known().values() for package in mpi.spack}
+
+
+def _provider(lock: Lock) -> tuple[Mpi, SpackPackage]:
+    known = providers()
+    if lock.mpi.name not in known:
+        raise BadInput(f"{lock.path}: MPI {lock.mpi} is not known here ({', '.join(known)}); {registry.remedy()}.")
+    return known[lock.mpi.name]
+
+
+def find_programs(package: str, prefix: Path) -> dict[str, str]:
+    """Benchmark programs of an installed package: name to absolute path.
+
+    :raises BadInput: when it has none, or two of one name.
+    """
+    folder, pattern = PROGRAMS[package]
+    found: dict[str, str] = {}
+    for path in sorted((prefix / folder).rglob(pattern)):
+        if not path.is_file() or not os.access(path, os.X_OK):
+            continue
+        if path.name in found:
+            raise BadInput(f"{package} has two programs {path.name} ({found[path.name]} and {path}); remove one of them.")
+        found[path.name] = str(path)
+    if not found:
+        raise BadInput(f"{package} is installed and has no {pattern} below {prefix / folder}; install it again.")
+    return found
+
+
+def find_library(program: str, environ: Mapping[str, str]) -> Path:
+    """The libmpi a program gets from the loader.
+
+    :param environ: environment it would be started in.
+    :raises BadInput: when the loader finds none.
+    """
+    needs, _ = benchmark_programs.list_needs(Path(program), environ)
+    for name, path in needs.items():
+        if path and installed_mpi.is_library_name(name):
+            return Path(path)
+    missing = next((name for name, path in needs.items() if not path), "any libmpi")
+    raise BadInput(
+        f"{program} does not find {missing} and cannot run; correct its MPI's prefix in packages.yaml, or install it again."
+    )
+
+
+def contradict(stack: Stack, record: Callable[[str], object]) -> str:
+    """Start two ranks of the library and programs of each suite (:attr:`model.Programs.sample`).
+
+    :returns: the first contradiction as a sentence, else empty.
+    """
+    clean = installed_mpi.clean_environment()
+    if fault := probe.find_launch_fault(stack, record, clean) or probe.find_mpi4py_fault(stack, record, clean):
+        return fault
+    found = benchmark_programs.prove(benchmark_programs.list_samples(stack), stack, clean, {}, record)
+    for program, reason in found.left_out.items():
+        return f"{program} of {stack.name}: {reason}."
+    for suite, version in found.suites.items():
+        wanted = stack.suites[suite]["version"]
+        if not _same_version(wanted, version):
+            return f"{suite} of {stack.name} says it is {version} and was built as {wanted}; install it again."
+    return ""
+
+
+def find_home(lock: Lock, prefix: Path) -> Path:
+    """The folder below an MPI's prefix that has its ``bin``.
+
+    :raises BadInput: when there is none, or nothing that starts its ranks.
+    """
+    for path in _homes(lock, prefix):
+        if _launchers(lock, path):
+            return path
+    launchers = _provider(lock)[1].launchers
+    own = [name for name in launchers if not name.startswith("/")]
+    if len(own) < len(launchers) and any((path / "bin" / "mpicc").exists() for path in _homes(lock, prefix)):
+        raise BadInput(
+            f"{lock.mpi} at {prefix} has nothing here that starts its ranks ({', '.join(launchers)}); build its benchmarks and "
+            "register them with the launcher of the machine: 'mpibench stacks add --mpirun'."
+        )
+    remedy = "correct its prefix in the site's packages.yaml" if lock.mpi.external else "install it again"
+    raise BadInput(f"{lock.mpi} has no {own[0] if own else 'bin/mpicc'} below {prefix}; {remedy}.")
+
+
+def find_launcher(lock: Lock, home: Path) -> Path:
+    """The program that starts an MPI's ranks.
+
+    :param home: see :func:`find_home`.
+    """
+    return _launchers(lock, home)[0]
+
+
+def _launchers(lock: Lock, home: Path) -> list[Path]:
+    """Those that are there; a machine's own counts only for an MPI that has its compiler where its home is said to be."""
+    found = [(name, home / name) for name in _provider(lock)[1].launchers]
+    whole = os.access(home / "bin" / "mpicc", os.X_OK)
+    return [path for name, path in found if os.access(path, os.X_OK) and (whole or not name.startswith("/"))]
+
+
+def _homes(lock: Lock, prefix: Path) -> list[Path]:
+    version = lock.mpi.version
+    short = ".".join(version.split(".")[:2])
+    return [prefix / home.format(version=version, short=short) for home in _provider(lock)[1].homes]
+
+
+def check_home(lock: Lock, prefix: Path, home: Path) -> None:
+    """Refuse an MPI of the site's own that lies where its recipe does not look, before Spack fails in the build.
+
+    :raises BadInput: naming the link that is missing.
+    """
+    since, first = _provider(lock)[1].first_since, _homes(lock, prefix)[0]
+    if since and Version(lock.mpi.version) >= Version(since) and not (first / "bin" / "mpirun").exists():
+        raise BadInput(
+            f"{lock.mpi} is in {home}, and Spack's recipe looks for it in {first}; correct its prefix in the site's "
+            f"packages.yaml, or 'ln -s {home} {first}'."
+        )
+
+
+def find_library_folders(lock: Lock, home: Path) -> list[str]:
+    """Folders of an MPI that its programs need on the library search path."""
+    return [str(home / folder) for folder in _provider(lock)[1].libraries if (home / folder).is_dir()]
+
+
+def find_variables(lock: Lock, home: Path) -> dict[str, str]:
+    """What an MPI needs in the environment to work where it is."""
+    return {name: value.replace("{prefix}", str(home)) for name, value in _provider(lock)[1].env.items()}
+
+
+def check_mpi(lock: Lock, home: Path, program: str, remedy: str = "") -> installed_mpi.Installation:
+    """The MPI a compiled program loads, once it is known to be the one the lock names.
+
+    :param home: folder that has its ``bin``; see :func:`find_home`.
+    :param remedy: what to do where it is another.
+    :raises BadInput: when the program finds no MPI, or another one.
+    """
+    clean = {**installed_mpi.clean_environment(), **find_variables(lock, home)}
+    libraries = find_library_folders(lock, home)
+    if libraries:
+        clean["LD_LIBRARY_PATH"] = ":".join(libraries)
+    library = find_library(program, clean)
+    try:
+        installed = installed_mpi.examine(str(find_launcher(lock, home)), library, clean)
+    except BadInput as error:
+        if not remedy:
+            raise
+        raise BadInput(f"{lock.mpi} at {home}: {str(error).rstrip('.')}; {remedy}.") from error
+    _agree(lock, installed, remedy)
+    return installed
+
+
+def check_external(lock: Lock, prefix: Path) -> None:
+    """See that an MPI of the site's own is what its entry says, before anything is compiled for it.
+
+    Its ``mpicc`` compiles an empty program, as it will compile the benchmarks: below a prefix that two MPIs share (Debian's
+    /usr) it is often the other's.
+
+    :raises BadInput: naming what it is instead.
+    """
+    home = find_home(lock, prefix)
+    check_home(lock, prefix, home)
+    compiler, clean = home / "bin" / "mpicc", {**installed_mpi.clean_environment(), **find_variables(lock, home)}
+    compilers = [node.external for node in lock.nodes.values() if node.external and node.name in COMPILERS]
+    clean["PATH"] = ":".join([str(home / "bin"), *(f"{prefix}/bin" for prefix in compilers), clean["PATH"]])
+    with tempfile.TemporaryDirectory(prefix="mpibench-mpicc-") as folder:
+        source, program = Path(folder) / "probe.c", Path(folder) / "probe"
+        source.write_text("#include <mpi.h>\nint main(void) { return MPI_Finalize(); }\n")
+        try:
+            done = subprocess.run(
+                [compiler, "-o", program, source],
+                env=clean,
+                text=True,
+                errors="replace",
+                capture_output=True,
+                timeout=COMPILE_S,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise BadInput(f"{lock.mpi}: {compiler} cannot be run ({error}); {LINKS}.") from error
+        if done.returncode:
+            return  # its compiler may need what only Spack's build gives it; that build shows
+        check_mpi(lock, home, str(program), LINKS)
+
+
+def describe(
+    lock: Lock, prefixes: Mapping[str, Path], stamp: str, path: Path, root: Path, say: Callable[[str], object]
+) -> dict[str, Any]:
+    """The content of ``stack.json``.
+
+    :param prefixes: hash of each package to where it is installed.
+    :param stamp: hash of everything the stack was built from.
+    :param path: where it will be; links to the MPI's library are laid beside it.
+    :raises BadInput: when something is missing, or the MPI is not what the lock file says.
+    """
+    mpi = lock.mpi
+    home = find_home(lock, prefixes[mpi.hash])
+    libraries = find_library_folders(lock, home)
+    binaries: dict[str, str] = {}
+    suites: dict[str, dict[str, str]] = {}
+    for package, suite in BENCHMARKS.items():
+        node = lock.find(package)
+        if node:
+            binaries |= find_programs(package, prefixes[node.hash])
+            suites[suite] = {"version": node.version, "built_with": _built_with(lock, node), **_how(lock, node)}
+    of_mpi = [path for name, path in binaries.items() if not name.startswith("ib_")]
+    if not of_mpi:
+        raise BadInput(f"{lock.path} has none of {', '.join(BENCHMARKS)}; correct the spack.yaml beside it.")
+    installed = check_mpi(lock, home, of_mpi[0])
+    paths = {"LD_LIBRARY_PATH": libraries} if libraries else {}
+    document = system.compose(name_of(lock), installed, find_variables(lock, home), paths, system.find_mpi4py(root))
+    launcher = find_launcher(lock, home).parent
+    search = {**document["prepend_path"], "PATH": [str(folder) for folder in dict.fromkeys((launcher, home / "bin"))]}
+    compilers = sorted({name for node in _benchmarks(lock) for name in lock.compilers(node).values()})
+    document |= {
+        "origin": ORIGIN,
+        "prefix": str(home),
+        "binaries": binaries,
+        "suites": {**document["suites"], **suites},
+        "prepend_path": search,
+        "build": {
+            **document["build"],
+            "lock_hash": lock.suite.hash,
+            "lock_digest": lock.digest,
+            "compiler": ", ".join(compilers),
+            "facts": described(lock),
+            "spec": f"{lock.suite} ^{mpi} {mpi.options} target={lock.suite.target}",
+            "stamp": stamp,
+        },
+    }
+    clean = {**installed_mpi.clean_environment(), **find_variables(lock, home)}
+    system.link(document, {name: Path(program) for name, program in binaries.items()}, path, clean)
+    system.try_mpi4py(document, path, clean, say)
+    return document
+
+
+def _benchmarks(lock: Lock) -> Iterable[LockedSpec]:
+    return filter(None, (lock.find(package) for package in BENCHMARKS))
+
+
+def _how(lock: Lock, node: LockedSpec) -> dict[str, str]:
+    """How a suite was built, for whoever compares its numbers with another build's."""
+    compilers = ", ".join(sorted(set(lock.compilers(node).values())))
+    flags = " ".join(f'{name}="{words}"' for name, words in sorted(node.flags.items()))
+    return {**({"compiler": compilers} if compilers else {}), "target": node.target, "flags": flags}
+
+
+def _built_with(lock: Lock, node: LockedSpec) -> str:
+    how = _how(lock, node)
+    compilers, flags = how.get("compiler", "no compiler"), how["flags"]
+    return " ".join(filter(None, [f"{compilers} for {node.target},", flags and f"{flags},", f"on {lock.mpi} by Spack"]))
+
+
+def _agree(lock: Lock, installed: installed_mpi.Installation, remedy: str = "") -> None:
+    """Refuse an MPI that is not the one the lock names: an external that has been updated since it was written down."""
+    (mpi, package), found = _provider(lock), installed.identity
+    if found.mpi != mpi.name or not (package.bundle or _same_version(lock.mpi.version, found.version)):
+        remedy = remedy or ("correct its spec in the site's packages.yaml" if lock.mpi.external else "install it again")
+        raise BadInput(f"{installed.library} is {found.mpi} {found.version} and the lock file says {lock.mpi}; {remedy}.")
+    # Spack takes an external for whatever its entry leaves open, and the lock would say what the library is not.
+    device, _, netmods = found.device.partition(":")
+    for name, built in zip(ASKED, ([device], netmods.split(",")), strict=True):
+        said = lock.mpi.variants.get(name, "").partition("=")[2]
+        if lock.mpi.external and said and any(built) and said not in built:
+            raise BadInput(
+                f"{installed.library} is built with {name}={built[0]} and the lock file says {name}={said}; write "
+                f"{name}={built[0]} into its spec in the site's packages.yaml."
+            )
+    own = lock.mpi.external or str(installed.library.resolve()).startswith(str(Path(installed.prefix).resolve()))
+    if not own:
+        raise BadInput(
+            f"benchmarks built for {lock.mpi} load {installed.library}, which is not its library; install them again."
+        )
+
+
+def _same_version(package: str, library: str) -> bool:
+    """``2.3.7-1`` is the release 2.3.7, ``2021.18.1`` calls itself 2021.18."""
+    left, right = (version.split("-")[0].split(".") for version in (package, library))
+    shorter = min(len(left), len(right))
+    return shorter > 1 and left[:shorter] == right[:shorter]

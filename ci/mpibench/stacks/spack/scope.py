@@ -1,0 +1,296 @@
+"""The site's configuration scope: where it is, what is written into it, and whether what it says of compilers is so."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from reframe_tests.harness import optional_file, yaml_file
+from reframe_tests.harness.sites import folders, systems
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.vocabulary import BadInput
+
+from ... import whole_file
+from . import complaints, curation, description, tool
+from .lock import LANGUAGES, Lock
+from .project import Project, list_of_site, split
+from .tool import Echo
+
+#: Variable the environments include the site's scope by.
+SCOPE = "MPIBENCH_SPACK_SCOPE"
+FILE = "packages.yaml"
+HEAD = "# What this site has, for Spack; begun by 'mpibench build --find'.\npackages:\n"
+
+
+def choose(system: str | None, root: Path, environ: Mapping[str, str] = os.environ) -> Path:
+    """Folder of the site's scope, which may not exist yet: ``MPIBENCH_SPACK_SCOPE``, else ``site_configs/<system>/spack``.
+
+    :param system: name of the system; the one whose host names fit this machine by default.
+    :raises BadInput: for an unknown system.
+    """
+    named = environ.get(SCOPE, "")
+    if named and not system:
+        return optional_file.named(named).absolute()
+    return folders.of(str(systems.select(system or None, root)["name"]), root) / "spack"
+
+
+def find_scope(system: str | None, root: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The site's scope where there is one; see :func:`choose`.
+
+    :raises BadInput: for an unknown system, or a variable that names no folder.
+    """
+    path = choose(system, root, environ)
+    if path.is_dir():
+        return path
+    if environ.get(SCOPE, "") and not system:
+        raise BadInput(
+            f"{SCOPE} is {path}, which is not a folder; name the folder of the site's configuration scope, unset it, or let "
+            f"{complaints.FIND_COMPILERS} make it."
+        )
+    return None
+
+
+def write_found(
+    *,
+    system: str | None = None,
+    root: Path = metadata.ROOT,
+    environ: Mapping[str, str] = os.environ,
+    echo: Echo = print,
+) -> Path:
+    """Have Spack look for compilers, build tools, MPIs and libraries, and add what can be used to the site's scope; the file.
+
+    Spack writes into a scope that is thrown away, because it never writes to one named with ``-C`` and drops the comments of
+    a file it writes to. What stands in the site's file stays as it is; what is unusable is left out, with the reason.
+
+    :raises BadInput: when Spack fails, or something found has no place in the file that is there.
+    """
+    place = choose(system, root, environ)
+    spack = tool.find(environ)
+    path, log = place / FILE, root / "results" / "spack" / "find.log"
+    read_externals(path)  # refuses a damaged file before the search
+    there = read(path)
+    mpis = tuple(description.providers())
+    kept, dropped = curation.curate(_search(spack, place, mpis, log, echo), root, mpis)
+    for row, reason in dropped:
+        echo(f"left out {row}: {reason}")
+    for settings in kept.values():
+        for entry in settings["externals"]:
+            echo(f"found {entry['spec']} ({entry.get('prefix', 'a module')})")
+    # The site has had its say on a package that is in its file; but without a compiler there is nothing to build with.
+    searched = {*curation.BUILD_TOOLS, *curation.SITE_SOFTWARE, *mpis}
+    said = {name for name, settings in there.items() if name in kept and (name in searched or settings.get("externals"))}
+    if said:
+        echo(f"{path} has entries for {', '.join(sorted(said))}, which stay as they are")
+    added = {name: settings for name, settings in kept.items() if name not in said}
+    if added:
+        add(path, added)
+    for name in sorted(added.keys() & set(mpis)):
+        echo(f"{name}: its stack is built on this one; without the entry Spack builds one of its own")
+    echo(f"{path}: {', '.join(sorted(added))} added" if added else f"nothing to add to {path} (log: {log})")
+    return path
+
+
+def _search(spack: tool.Spack, place: Path, mpis: Sequence[str], log: Path, echo: Echo) -> dict[str, Any]:
+    """What Spack finds, by package, as it writes it; empty lists where it knew all it found already."""
+    known = ("-C", str(place)) if place.is_dir() else ()
+    wanted = {
+        "compilers": ("compiler", "find"),
+        "build tools, MPIs and libraries": ("external", "find"),
+    }
+    names = (*curation.BUILD_TOOLS, *curation.SITE_SOFTWARE, *mpis)
+    with tempfile.TemporaryDirectory(prefix="mpibench-find-") as made:
+        for name in ("user", "system"):
+            (Path(made) / name).mkdir()
+        inside = {key: value for key, value in spack.environ.items() if key not in tool.ISOLATED}
+        inside |= {"SPACK_USER_CONFIG_PATH": f"{made}/user", "SPACK_SYSTEM_CONFIG_PATH": f"{made}/system"}
+        looking = replace(spack, environ=inside)
+        for what, words in wanted.items():
+            command = [*known, *words, "--scope", "user", *(names if words[0] == "external" else ())]
+            looking.run(command, log=log, what=f"looking for {what}", echo=echo)
+        rows = read(Path(made) / "user" / FILE)
+    return {name: settings for name, settings in rows.items() if settings.get("externals")}
+
+
+def add(path: Path, found: Mapping[str, Any]) -> None:
+    """Add packages to a ``packages.yaml``, at its end and as text, so that what a person wrote stays to the letter.
+
+    :raises BadInput: when the file has an entry for one of them, or is not laid out so that lines can follow its last.
+    """
+    there = read(path)
+    text = yaml_file.read_text(path) if path.exists() else HEAD
+    indent = re.search(r"^packages::?[ \t]*\n(?:[ \t]*(?:#.*)?\n)*( +)\S", text, re.M)
+    if not there and not indent:
+        text = re.sub(r"^packages::?[ \t]*(\{\})?[ \t]*$", "packages:", text, flags=re.M)
+    block = yaml.safe_dump({name: found[name] for name in found if name not in there}, sort_keys=True)
+    text = text.rstrip("\n") + "\n" + textwrap.indent(block, indent[1] if indent else "  ")
+    wanted = {**there, **found}
+    clash = next((name for name in found if name in there), "")
+    try:
+        whole = yaml_file.parse_mapping(text, str(path)).get("packages") == wanted
+    except BadInput:
+        whole = False
+    if clash or not whole:
+        lines = " ".join(
+            yaml.safe_dump({clash: found[clash]} if clash else dict(found), default_flow_style=True, width=9999).split()
+        )
+        where = f"has an entry for {clash}" if clash else "is not laid out so that lines can follow its last"
+        raise BadInput(f"{path} {where}; add this to it by hand: {lines}.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file.replacing(path) as partial:
+        partial.write_text(text)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The settings of each package in a ``packages.yaml``; empty where there is no file.
+
+    :raises BadInput: when it is none.
+    """
+    try:
+        found = ((yaml_file.read(path) or {}).get("packages") or {}) if path.exists() else {}
+    except AttributeError as error:
+        raise BadInput(f"{path} is not a packages.yaml ({' '.join(str(error).split())}); correct or remove it.") from error
+    if not isinstance(found, dict):
+        raise BadInput(f"{path} is not a packages.yaml (packages is {found!r}); correct or remove it.")
+    return found
+
+
+def read_externals(path: Path) -> dict[str, list[str]]:
+    """Specs of the externals a ``packages.yaml`` names, by package; empty where there is no file.
+
+    :raises BadInput: when it is none.
+    """
+    try:
+        return {
+            name: [str(row["spec"]) for row in settings["externals"]]
+            for name, settings in read(path).items()
+            if settings.get("externals")
+        }
+    except (AttributeError, KeyError, TypeError) as error:
+        raise BadInput(f"{path} is not a packages.yaml (an entry without {error}); correct or remove it.") from error
+
+
+def check_compiler(project: Project, name: str) -> str:
+    """All package settings in effect in an environment, as text, once they are known to name a compiler.
+
+    Without one Spack would look for compilers itself and write what it finds into the environment's ``spack.yaml``.
+
+    :raises BadInput: when none is named, or one that is not there.
+    """
+    text = project.run(name, "reading its configuration", "config", "get", "packages", remedy="correct the configuration")
+    printed = f"what 'spack config get packages' printed for {name}"
+    settings = yaml_file.parse(text[text.index("packages:") :], printed) if "packages:" in text else {}
+    try:
+        packages = settings.get("packages") or {}
+        wanted = compiler_of(packages)
+        rows = [row.get("extra_attributes") or {} for row in (packages.get(wanted) or {}).get("externals") or []]
+        missing = [path for row in rows for path in (row.get("compilers") or {}).values() if not os.access(path, os.X_OK)]
+        other = _other_compilers(packages)
+    except (AttributeError, IndexError, TypeError) as error:
+        raise BadInput(f"{printed} is no package settings ({error}); correct the site's {FILE}.") from None
+    if missing:
+        place = complaints.find_place(missing[0], project.files(name))
+        where = "Spack's own packages.yaml" if place == complaints.ANYWHERE else place
+        raise BadInput(f"compiler {missing[0]} is named in {where} and is not there; correct or remove its entry.")
+    if not any(row.get("compilers") for row in rows):
+        system = f" --system {project.system}" if project.system else ""
+        raise BadInput(
+            f"Spack knows no {wanted}; install it, then run 'mpibench build --find{system}', which writes it into the "
+            "site's configuration scope."
+        )
+    if other:
+        word, there = other[0]
+        raise BadInput(
+            f"{name} is to be compiled by {word}, and the site has {' and '.join(there) or 'none of it'}; name that one in "
+            f"the site's {FILE}, or let {complaints.FIND_COMPILERS} write what it finds."
+        )
+    check_toolkit(project, name, packages)
+    return text
+
+
+def _other_compilers(packages: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """What C, C++ and Fortran require of one version (``gcc@12``) that no entry is of, and the entries of that compiler.
+
+    Of a range Spack says itself that nothing is in it; of one version it names what else no longer fits then.
+    """
+    found = []
+    for language in LANGUAGES:
+        for words in requirements(packages.get(language) or {}):
+            word = words[0] if len(words) == 1 else ""
+            asked = re.fullmatch(r"([\w-]+)@=?([\d.]+)", word)
+            rows = (packages.get(asked[1]) or {}).get("externals") or [] if asked else []
+            there = [str(row.get("spec")).split()[0] for row in rows]
+            if asked and not any(f"{spec}.".startswith(f"{asked[1]}@{asked[2]}.") for spec in there):
+                found.append((word, there))
+    return found
+
+
+def check_toolkit(project: Project, name: str, packages: Mapping[str, Any]) -> None:
+    """See that the site has what a stack is built on and Spack does not build (:func:`project.list_of_site`).
+
+    :param packages: all package settings in effect.
+    :raises BadInput: naming what it has not.
+    """
+    wanted = [package for package in list_of_site(project.root, name) if package != compiler_of(packages)]
+    absent = [package for package in wanted if not (packages.get(package) or {}).get("externals")]
+    if absent:
+        raise BadInput(
+            f"{name} is built on {', '.join(absent)} of the site, which its configuration scope does not name; add them, "
+            f"or let {complaints.FIND_COMPILERS} write what it finds."
+        )
+
+
+def compiler_of(packages: Mapping[str, Any]) -> str:
+    """Package of the C compiler that ``packages`` settings require; gcc where they require none."""
+    first = next(iter(requirements(packages.get("c") or {})), ["gcc"])
+    found = re.match(r"[\w-]+", first[0] if first else "")
+    return found[0] if found else "gcc"
+
+
+def requirements(settings: Mapping[str, Any]) -> list[list[str]]:
+    """What ``require`` of a package asks for: of each requirement the specs of which one must fit.
+
+    Spack's manual, "Package Requirements": one spec, or a list of specs and of ``spec``, ``any_of`` and ``one_of``.
+    """
+    # A key with two colons, which replaces what scopes below say, is read and printed by Spack with one of them in its name.
+    rows = settings.get("require:", settings.get("require")) or []
+    found = []
+    for row in [rows] if isinstance(rows, str) else rows:
+        specs = row if isinstance(row, str) else row.get("spec") or row.get("any_of") or row.get("one_of") or []
+        found.append([specs] if isinstance(specs, str) else [str(one) for one in specs])
+    return found
+
+
+def check_entries(project: Project, name: str, lock: Lock) -> None:
+    """See that what the site has is said to be what a change of settings asks of it (``common-ucx``: ``netmod=ucx``).
+
+    Spack takes an external for whatever its entry leaves open, so that a stack would be called what it is not.
+
+    :raises BadInput: naming the entry.
+    """
+    text = project.configured[name]
+    packages = yaml_file.parse(text[text.index("packages:") :], f"package settings of {name}")["packages"]
+    externals = {node.name for node in lock.nodes.values() if node.external}
+    for change in split(project.root, name)[1]:
+        for package, settings in read(project.folder(change) / FILE).items():
+            specs = [str(row.get("spec")) for row in packages[package].get("externals") or []] if package in externals else []
+            for words in requirements(settings):
+                if specs and not any(_says(spec, word) for spec in specs for word in words):
+                    raise BadInput(
+                        f"{name} needs {package} {' or '.join(words)}, and the site's own is "
+                        f"{' or '.join(dict.fromkeys(specs))}: add the word to the spec of its entry if it is so, or let "
+                        "Spack build one."
+                    )
+
+
+def _says(spec: str, word: str) -> bool:
+    """Whether the spec of an entry has each variant of a requirement; versions are Spack's to compare."""
+    there = spec.replace(":=", "=").split()
+    return all(each in there for each in word.replace(":=", "=").split() if not each.startswith("@"))

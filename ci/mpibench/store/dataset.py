@@ -1,0 +1,397 @@
+"""Sessions as a Parquet dataset, so that results outlive the machine's database and any tool can read them.
+
+Tables, each partitioned the way Hive does it (``<table>/system=<name>/date=<UTC day>/<session>.parquet``; the
+partition columns are in the path, not in the files):
+
+``samples``
+    one row per repeat x metric x message size, of every case that measured anything, whatever its evidence says;
+``cases``
+    one row per test case, also of those that were skipped or failed before they measured, so that what is missing
+    can be judged later;
+``pairs`` and ``pair_maps``
+    of sessions with maps of pairs: one row per value of a pair of nodes, and one per map, with the switches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.evidence import link_state
+from reframe_tests.harness.evidence.checks import LOST_CORE
+from reframe_tests.harness.instruments.pairs.pair_values import PairMap, PairValue
+from reframe_tests.harness.machine.switches.tree import Switch, SwitchTree
+from reframe_tests.harness.samples import PROVEN, STATUSES
+from reframe_tests.harness.vocabulary import ALL_NODES, ALL_NODES_WORD, BadInput
+
+from .. import whole_file
+from . import job_times, unreadable, withdrawals
+from .confirmations import MeasuredOn
+from .dataset_layout import (
+    CASE_COLUMNS,
+    CASES_SCHEMA,
+    PAIR_MAPS_SCHEMA,
+    PAIRS_SCHEMA,
+    SAMPLES_SCHEMA,
+    find_files,
+    scan,
+    scan_files,
+    write_file,
+)
+from .sessions import Case, Session, read_session, session_starts, systems_of
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What an export wrote.
+
+    :param rows: rows of ``samples``; ``unproven_rows`` of them belong to cases without proof.
+    :param refused: one sentence for each session that was not exported.
+    """
+
+    out_dir: Path
+    sessions: int = 0
+    cases: int = 0
+    rows: int = 0
+    unproven_rows: int = 0
+    refused: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        unproven = f", {self.unproven_rows} of them without proof" if self.unproven_rows else ""
+        return f"{self.out_dir}: {self.sessions} sessions, {self.cases} cases, {self.rows} values{unproven}"
+
+
+@dataclass(frozen=True)
+class StoredPairMap:
+    """A map of pairs of the dataset.
+
+    :param case: what the dataset says of its case (``dataset_layout.CASE_COLUMNS``), and ``system``.
+    """
+
+    case: Mapping[str, Any]
+    pair_map: PairMap
+
+
+class RefusedSessions(BadInput):
+    """Some sessions were not exported; all others were. ``summary`` says which."""
+
+    def __init__(self, summary: Summary) -> None:
+        self.summary = summary
+        count, first = len(summary.refused), summary.refused[0]
+        others = f" ({count - 1} more sessions refused; {summary.sessions} exported)" if count > 1 else ""
+        super().__init__(first.removesuffix(".") + others + ".")
+
+
+def _case_values(session: Session, case: Case) -> dict[str, Any]:
+    condition = case.condition
+    return {
+        "session": session.uuid,
+        "started": session.started,
+        "labels": json.dumps(session.labels, sort_keys=True),
+        "case": case.uuid,
+        "run": case.run,
+        "partition": case.partition,
+        "stack": case.stack,
+        **{key: _text(condition.get(key)) for key in ("mpi", "mpi_version", "origin", "lock_hash")},
+        "fabric": case.fabric or None,
+        "nodes": ALL_NODES if condition.get("nodes_symbol") == ALL_NODES_WORD else case.nodes,
+        "ppn": case.ppn,
+        "ppn_symbol": case.ppn_symbol or None,
+        "pinning": case.pinning or None,
+        "group": case.group or None,
+        "result": case.result,
+        "evidence": case.evidence or None,
+        "job_id": case.job_id or None,
+        "nodelist": case.nodelist or None,
+        "outputdir": case.directory or None,
+    }
+
+
+def lost_cores(case: Case) -> bool:
+    """Whether ranks often lost their core to other programs, by the case's evidence."""
+    return any(LOST_CORE in note for note in (case.proof.notes if case.proof else ()))
+
+
+def _ranks(case: Case) -> dict[str, Any]:
+    """Hosts of the ranks, where these are not the nodes that the scheduler names; and whether they often lost their cores."""
+    hosts = MeasuredOn.of(case).hosts
+    return {**({"hosts": list(hosts)} if hosts else {}), **({"lost_cores": True} if lost_cores(case) else {})}
+
+
+def _machine(case: Case) -> dict[str, Any]:
+    """What the nodes' operating systems said of themselves, each saying once: what an upgrade changes beside the stack."""
+    said: dict[str, set[str]] = {}
+    for node in case.proof.kernel if case.proof else ():
+        for name, value in [("release", node)] if isinstance(node, str) else node.items():
+            if value is not None:
+                about = name if name.startswith(("driver of ", "firmware of ")) else f"kernel {name}"
+                said.setdefault(about, set()).add(str(value))
+    for link in case.proof.links if case.proof else ():
+        said.setdefault(f"link {link['link']}", set()).add(link_state.describe(link))
+    return {"machine": {name: sorted(values) for name, values in said.items()}} if said else {}
+
+
+def _measured_how(case: Case) -> dict[str, Any]:
+    """At which level the case measured and with what: two sessions that differ in it are not the same measurement.
+
+    In the dataset the level is called ``depth``.
+    """
+    level, measured_with = case.entry.get("level"), case.entry.get("measured_with")
+    facts = {"depth": level} if isinstance(level, str) else {}
+    return {**facts, "measured_with": measured_with} if isinstance(measured_with, dict) and measured_with else facts
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+#: Columns of ``samples`` that a sample has under the same name.
+_SAMPLE_FIELDS = (
+    *("group", "suite", "benchmark", "variant", "ranks", "groups"),
+    *("message_bytes", "repetitions", "quantity", "unit", "direction"),
+)
+
+
+def _samples_table(session: Session, cases: Sequence[Case]) -> pl.DataFrame:
+    """One row per repeat of every sample, beside the columns of its case."""
+    fields = (*_SAMPLE_FIELDS, "repeat", "value")
+    schema = pl.Schema([("case_number", pl.Int32()), *((name, SAMPLES_SCHEMA[name]) for name in fields)])
+    rows = [
+        (number, *metric, repeat, value)
+        for number, case in enumerate(cases)
+        for sample in case.samples
+        for metric in [tuple(getattr(sample, name) for name in _SAMPLE_FIELDS)]
+        for repeat, value in enumerate(sample.values, start=1)
+    ]
+    measured = pl.DataFrame(rows, schema=schema, orient="row")
+    beside = {name: dtype for name, dtype in CASE_COLUMNS.items() if name not in _SAMPLE_FIELDS}
+    described = pl.DataFrame([_case_values(session, case) for case in cases], schema=beside, orient="row")
+    return measured.hstack(described[measured["case_number"]]).select(SAMPLES_SCHEMA.names())
+
+
+def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
+    took_s = job_times.seconds(session)
+    return [
+        {
+            **_case_values(session, case),
+            "name": case.name,
+            "superseded": case.uuid in session.superseded,
+            "measurement": case.is_measurement,
+            "cmdline": session.command_line,
+            "fail_phase": case.fail_phase or None,
+            "reason": case.reason or None,
+            "sentences": list(case.proof.sentences) if case.proof else [],
+            "library": case.proof.library if case.proof else None,
+            "library_version": case.proof.library_version if case.proof else None,
+            "condition": json.dumps(
+                {**_ranks(case), **_machine(case), **_measured_how(case), **case.condition}, sort_keys=True
+            ),
+            "samples": len(case.samples),
+            "gates": [vars(gate) for gate in case.gates],
+            "seconds": took_s.get(case.uuid),
+            "session_seconds": session.seconds,
+        }
+        for case in cases
+    ]
+
+
+def _pair_tables(session: Session, cases: Iterable[Case]) -> dict[str, pl.DataFrame]:
+    """The tables of maps of pairs, where a case has one."""
+    maps = [(_case_values(session, case), found) for case in cases for found in [case.pair_map] if found]
+    if not maps:
+        return {}
+    values = [(number, *row) for number, (_, found) in enumerate(maps) for row in found.values]
+    fields = {"number": pl.Int32(), **{name: PAIRS_SCHEMA[name] for name in PairValue._fields}}
+    measured = pl.DataFrame(values, schema=fields, orient="row")
+    described = pl.DataFrame([about for about, _ in maps], schema=CASE_COLUMNS, orient="row")
+    rows = [
+        {
+            **about,
+            "design": found.design,
+            "seed": found.seed,
+            "rounds": found.rounds,
+            "hosts": list(found.nodes),
+            "silent": [{"node": node, "why": why} for node, why in found.silent.items()],
+            "origin": found.tree.origin if found.tree else None,
+            "notes": list(found.tree.notes) if found.tree else [],
+            "switches": [
+                {"name": name, "parent": switch.parent, "nodes": list(switch.nodes)}
+                for name, switch in (found.tree.switches.items() if found.tree else ())
+            ],
+            "oversubscription": found.oversubscription,
+            "shared_cores": found.shared_cores or None,
+        }
+        for about, found in maps
+    ]
+    return {
+        "pairs": measured.hstack(described[measured["number"]]).select(PAIRS_SCHEMA.names()),
+        "pair_maps": pl.DataFrame(rows, schema=PAIR_MAPS_SCHEMA, orient="row"),
+    }
+
+
+def tables(session: Session, system: str) -> dict[str, pl.DataFrame]:
+    """The tables of one session on one system, without the partition columns."""
+    cases = [case for case in session.cases if case.system == system]
+    return {
+        "samples": _samples_table(session, cases),
+        "cases": pl.DataFrame(_case_rows(session, cases), schema=CASES_SCHEMA, orient="row"),
+        **_pair_tables(session, cases),
+    }
+
+
+def _replace(frames: Mapping[Path, pl.DataFrame]) -> None:
+    """Write all files or none: readers only see ``*.parquet``, and what is renamed at the end needs no more room."""
+    with contextlib.ExitStack() as files:
+        for path, frame in frames.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(files.enter_context(whole_file.replacing(path)), frame)
+
+
+def _folder_name(name: str, what: str) -> str:
+    """Names become folders: refuse those that would leave the dataset or break the name of a partition."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
+        raise BadInput(f"{what} {name!r} cannot name a folder: use letters, digits, '_', '-' and '.'.")
+    return name
+
+
+def export_session(session: Session, out_dir: str | Path) -> Summary:
+    """Write one session; files of the same session already there are replaced.
+
+    :raises BadInput: the session's id or system cannot name a folder, or the dataset cannot be written.
+    """
+    try:
+        return _export(session, Path(out_dir))
+    except OSError as err:
+        raise _unwritable(out_dir, err) from None
+
+
+def _unwritable(folder: str | Path, error: OSError) -> BadInput:
+    return BadInput(f"cannot write the dataset in {folder}: {error.strerror}; then export again.")
+
+
+def _export(session: Session, out_dir: Path) -> Summary:
+    """As :func:`export_session`.
+
+    :raises OSError: the dataset cannot be written; it has of the session what it had before.
+    """
+    name = f"{_folder_name(session.uuid, 'session')}.parquet"
+    rows = unproven = 0
+    frames = {}
+    for system in session.systems:
+        day = Path(f"system={_folder_name(system, 'system')}") / f"date={session.started:%Y-%m-%d}" / name
+        for table, frame in tables(session, system).items():
+            frames[out_dir / table / day] = frame
+            if table == "samples":
+                rows += frame.height
+                unproven += frame.filter(pl.col("evidence").ne_missing(PROVEN)).height
+    _replace(frames)
+    for stale in set(out_dir.glob(f"*/system=*/date=*/{name}")) - frames.keys():
+        stale.unlink()
+    return Summary(out_dir, 1, len(session.cases), rows, unproven)
+
+
+def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | None = None) -> Summary:
+    """Export sessions of a results database; exporting again replaces and never duplicates.
+
+    :param sessions: session ids, or unique beginnings of them; all sessions if ``None`` or empty.
+    :raises BadInput: no database, a damaged one, or an unknown session.
+    :raises RefusedSessions: sessions that are damaged or hold values that are not finite or in a wrong unit; all
+        other sessions have been exported.
+    """
+    done: list[Summary] = []
+    refused = []
+    starts = session_starts(db_path)
+    for uuid in sessions or list(starts):
+        try:
+            session = read_session(db_path, uuid)
+            done.append(_export(session, Path(out_dir)))
+            unreadable.forget(Path(out_dir), [session.uuid])
+        except OSError as err:  # nothing is the matter with the session
+            raise _unwritable(out_dir, err) from None
+        except BadInput as err:
+            refused.append(str(err))
+            for one in [name for name in starts if name == uuid] or [name for name in starts if name.startswith(uuid)]:
+                systems = systems_of(db_path, one)
+                unreadable.record(Path(out_dir), unreadable.Unreadable(one, starts[one], systems, str(err)))
+    cases, rows, unproven = (sum(getattr(one, name) for one in done) for name in ("cases", "rows", "unproven_rows"))
+    total = Summary(Path(out_dir), len(done), cases, rows, unproven, tuple(refused))
+    if refused:
+        raise RefusedSessions(total)
+    return total
+
+
+def load(
+    out_dir: str | Path,
+    *,
+    sessions: Sequence[str] | None = None,
+    systems: Sequence[str] | None = None,
+    evidence: Sequence[str] = (PROVEN,),
+) -> pl.LazyFrame:
+    """Values for statistics: rows of ``samples`` that hold a number, by default only those with proof.
+
+    :param sessions: only these session ids.
+    :param systems: only these systems.
+    :param evidence: verdicts to accept, of ``samples.STATUSES``.
+    :raises BadInput: no dataset, a damaged file, or an unknown verdict.
+    """
+    unknown = sorted(set(evidence) - set(STATUSES))
+    if unknown:
+        raise BadInput(f"evidence {unknown[0]!r} is unknown: it is one of {', '.join(STATUSES)}.")
+    frame = scan(out_dir, "samples", systems).filter(pl.col("evidence").is_in(list(evidence)), pl.col("value").is_not_null())
+    return frame if sessions is None else frame.filter(pl.col("session").is_in(list(sessions)))
+
+
+def load_cases(out_dir: str | Path, systems: Sequence[str] | None = None) -> pl.LazyFrame:
+    """All test cases of all sessions, or of those on some systems.
+
+    :raises BadInput: no dataset, or a damaged file.
+    """
+    return scan(out_dir, "cases", systems)
+
+
+def pair_map_cases(out_dir: str | Path, systems: Sequence[str] | None = None) -> pl.DataFrame:
+    """Session, start, stack, fabric and evidence of all maps of pairs, oldest first, without their values.
+
+    Sessions that were withdrawn are left out.
+    """
+    paths = find_files(Path(out_dir), "pair_maps", systems).readable
+    columns = ("session", "case", "started", "stack", "fabric", "evidence")
+    kept = ~pl.col("session").is_in(list(withdrawals.find(Path(out_dir))))
+    return scan_files(paths, "pair_maps").select(columns).filter(kept).sort("started", "case").collect()
+
+
+def load_pair_maps(
+    out_dir: str | Path, *, sessions: Sequence[str] | None = None, systems: Sequence[str] | None = None
+) -> list[StoredPairMap]:
+    """Maps of pairs, oldest first, whatever their evidence; none where nothing of the kind was measured.
+
+    :param sessions: only these session ids; those that were withdrawn are left out.
+    :raises BadInput: a damaged file.
+    """
+    frames = {}
+    gone = withdrawals.find(Path(out_dir))
+    for table in ("pair_maps", "pairs"):
+        paths = find_files(Path(out_dir), table, systems).readable
+        wanted = [path for path in paths if (sessions is None or path.stem in sessions) and path.stem not in gone]
+        frames[table] = scan_files(wanted, table).collect()
+    values = frames["pairs"].select("session", "case", *PairValue._fields).partition_by("session", "case", as_dict=True)
+    maps = []
+    for row in frames["pair_maps"].sort("started", "case").iter_rows(named=True):
+        tree = None
+        if row["origin"]:
+            switches = {one["name"]: Switch(one["parent"], tuple(one["nodes"])) for one in row["switches"]}
+            tree = SwitchTree(row["origin"], switches, tuple(row["notes"]))
+        own = values.get((row["session"], row["case"]))
+        pairs = () if own is None else tuple(PairValue(*one) for one in own.select(PairValue._fields).iter_rows())
+        silent = {one["node"]: one["why"] for one in row["silent"]}
+        about = (row["design"], row["seed"], row["rounds"], tuple(row["hosts"]), silent, pairs, tree)
+        found_map = PairMap(*about, row["oversubscription"], row["shared_cores"] or "")
+        maps.append(StoredPairMap({name: row[name] for name in (*CASE_COLUMNS, "system")}, found_map))
+    return maps

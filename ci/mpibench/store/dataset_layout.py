@@ -1,0 +1,298 @@
+"""Columns of the dataset's tables, the version of that layout, and which files of a dataset can be read.
+
+A file carries the version of its layout in its Parquet metadata (:data:`VERSION_KEY`). A reader takes its own layout and no
+other one: a session of another layout is exported again. A file that cannot be read, or that is gone beside its partner, is
+named, and nothing is judged until it is exported again or removed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.vocabulary import BadInput
+
+from .. import whole_file
+from .records import inside
+
+#: Version of the layout; another one for every change of a column.
+LAYOUT = "1.5"
+VERSION_KEY = "mpibench_layout"
+
+#: Columns that come from the path.
+PARTITION_SCHEMA = pl.Schema({"system": pl.String, "date": pl.Date})
+
+#: Columns that say which case a row belongs to, the same in both tables.
+CASE_COLUMNS: dict[str, Any] = {
+    "session": pl.String,  # ReFrame's session id
+    "started": pl.Datetime("ms", "UTC"),  # start of the session
+    "labels": pl.String,  # JSON object of the labels given with --session-extras
+    "case": pl.String,  # ReFrame's <session>:<run>:<index>
+    "run": pl.Int32,  # above 0 for retries and reruns
+    "partition": pl.String,
+    "stack": pl.String,
+    "mpi": pl.String,
+    "mpi_version": pl.String,
+    "origin": pl.String,
+    "lock_hash": pl.String,
+    "fabric": pl.String,
+    "nodes": pl.Int32,  # 0: all that were idle; how many, says ``nodes`` of the condition
+    "ppn": pl.Int32,  # processes per node as resolved
+    "ppn_symbol": pl.String,  # as asked for
+    "pinning": pl.String,
+    "group": pl.String,
+    "result": pl.String,  # ReFrame's: pass, fail, abort, skip, fail_deps, xfail, xpass
+    "evidence": pl.String,  # proven, contradicted, missing, dry-run; null for a skipped case
+    "job_id": pl.String,
+    "nodelist": pl.String,
+    "outputdir": pl.String,  # where script, outputs and evidence of the job are
+}
+
+#: ``samples``: one row per repeat x metric x message size.
+SAMPLES_SCHEMA = pl.Schema(
+    {
+        **CASE_COLUMNS,
+        "suite": pl.String,
+        "benchmark": pl.String,
+        "variant": pl.String,
+        "ranks": pl.Int32,  # processes active in the benchmark
+        "groups": pl.Int32,
+        "message_bytes": pl.Int64,  # null where the benchmark has none
+        "repetitions": pl.Int64,  # repetitions a value averages over; null where the suite prints none
+        "quantity": pl.String,
+        "unit": pl.String,
+        "direction": pl.String,  # lower, higher or none: which way is better
+        "repeat": pl.Int32,  # from 1, in the order they ran
+        "value": pl.Float64,  # in unit; null where this repeat gave none
+    }
+)
+
+_GATE = pl.Struct(
+    {
+        **dict.fromkeys(("metric", "layer"), pl.String),
+        **dict.fromkeys(("value", "reference", "lower", "upper"), pl.Float64),
+        **dict.fromkeys(("unit", "outcome"), pl.String),
+    }
+)
+
+#: ``cases``: one row per test case.
+CASES_SCHEMA = pl.Schema(
+    {
+        **CASE_COLUMNS,
+        "name": pl.String,
+        "superseded": pl.Boolean,  # failed, and was run again in the same session
+        "measurement": pl.Boolean,  # owes a proof; false for fixtures and foreign tests of the session
+        "cmdline": pl.String,  # ReFrame's command line of the session
+        "fail_phase": pl.String,
+        "reason": pl.String,  # of the failure or of the skip
+        "sentences": pl.List(pl.String),  # what the evidence lacks or contradicts
+        "library": pl.String,
+        "library_version": pl.String,
+        "condition": pl.String,  # JSON object as the test stored it, and `machine`: what the nodes said of themselves
+        "samples": pl.Int32,  # metrics x sizes measured
+        "gates": pl.List(_GATE),
+        "seconds": pl.Float64,  # for which the job held its nodes; null where none was submitted
+        "session_seconds": pl.Float64,  # wall time of the session
+    }
+)
+
+#: ``pairs``: one row per value of a pair of nodes (:class:`~reframe_tests.harness.instruments.pairs.pair_values.PairValue`).
+PAIRS_SCHEMA = pl.Schema(
+    {
+        **CASE_COLUMNS,
+        "order": pl.Int32,  # pass over all rounds, from 1
+        "round": pl.Int32,  # from 1, through all passes
+        "phase": pl.Int32,  # rows of one order, round, phase and quantity were measured at the same time
+        "source": pl.String,  # node that sends, or starts the ping-pong
+        "target": pl.String,
+        "quantity": pl.String,
+        "message_bytes": pl.Int64,
+        "repeat": pl.Int32,  # from 1
+        "value": pl.Float64,  # us or MB/s; null where the pair was to be measured and was not
+        "counted": pl.Boolean,  # the bytes of both nodes are those of the schedule; null: not known
+    }
+)
+
+_SWITCH = pl.Struct({"name": pl.String, "parent": pl.String, "nodes": pl.List(pl.String)})
+
+#: ``pair_maps``: one row per map of pairs.
+PAIR_MAPS_SCHEMA = pl.Schema(
+    {
+        **CASE_COLUMNS,
+        "design": pl.String,  # all, sampled
+        "seed": pl.Int64,
+        "rounds": pl.Int32,  # planned, in all passes
+        "hosts": pl.List(pl.String),  # in the order of their ranks
+        "silent": pl.List(pl.Struct({"node": pl.String, "why": pl.String})),  # stopped answering
+        "origin": pl.String,  # of the tree of switches; null without one
+        "notes": pl.List(pl.String),  # on how the tree was read
+        "switches": pl.List(_SWITCH),
+        "oversubscription": pl.Float64,  # as the site says it; null: it says nothing
+        "shared_cores": pl.String,  # which ranks had to share a core; null: none are known to
+    }
+)
+
+SCHEMAS = {"samples": SAMPLES_SCHEMA, "cases": CASES_SCHEMA, "pairs": PAIRS_SCHEMA, "pair_maps": PAIR_MAPS_SCHEMA}
+#: An export writes both files of a pair: where one is gone, the other is no whole session.
+PARTNERS = {"samples": "cases", "cases": "samples", "pairs": "pair_maps", "pair_maps": "pairs"}
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of one table.
+
+    :param paths: all of them, sorted.
+    :param refused: those that cannot be read, each with the sentence that says why and what to do.
+    """
+
+    paths: tuple[Path, ...]
+    refused: dict[Path, str]
+
+    @property
+    def readable(self) -> tuple[Path, ...]:
+        """The files.
+
+        :raises BadInput: one of them cannot be read: what it holds would be missing without a word.
+        """
+        if self.refused:
+            raise BadInput(next(iter(self.refused.values())))
+        return self.paths
+
+
+def find_files(folder: Path, table: str, systems: Sequence[str] | None = None) -> Files:
+    """Look at the files of a table, those of its partner (:data:`PARTNERS`) and of each session.
+
+    :param systems: only these systems; files of others are not even opened.
+    :raises BadInput: a folder that cannot be read, whose sessions would be missing without a word.
+    """
+    paths, beside = _paths(folder, table, systems), _paths(folder, PARTNERS[table], systems)
+    refused = {path: why for path in paths if (why := _refused(path, table))}
+    names = {path.relative_to(folder / table) for path in paths}
+    for gone in sorted({path.relative_to(folder / PARTNERS[table]) for path in beside} - names):
+        refused[folder / table / gone] = (
+            f"{folder / table / gone} is gone, and {folder / PARTNERS[table] / gone} is there: export that session again, or "
+            "remove it."
+        )
+    first: dict[tuple[str, str], Path] = {}
+    for path in paths:
+        other = first.setdefault((path.parts[-3], path.name), path)
+        if other is not path:
+            refused[path] = f"session {path.stem} is in the dataset twice ({other} and {path}): remove one and export it again."
+    return Files(tuple(paths), refused)
+
+
+def _paths(folder: Path, table: str, systems: Sequence[str] | None) -> list[Path]:
+    wanted = None if not systems else {f"system={system}" for system in systems}
+    of_systems = [path for path in inside(folder / table, "system=*") if wanted is None or path.name in wanted]
+    return sorted(path for system in of_systems for day in inside(system, "date=*") for path in inside(day, "*.parquet"))
+
+
+#: Files that this or an earlier program of this layout could read: table, path, when written (ns), size.
+_READABLE: set[tuple[str, str, int, int]] = set()
+
+
+def recall_readable(path: Path) -> None:
+    """Take a note of files that could be read: what was not written since need not be opened again to know it."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if stored["layout"] == [LAYOUT, pl.__version__]:
+            _READABLE.update((str(table), str(name), int(at), int(size)) for table, name, at, size in stored["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+
+
+def keep_readable(path: Path, folder: Path) -> None:
+    """Note which files of a dataset could be read; a note that cannot be written is none."""
+    rows = sorted(row for row in _READABLE if Path(row[1]).is_relative_to(folder.absolute()))
+    with suppress(OSError), whole_file.replacing(path) as partial:
+        partial.write_text(json.dumps({"layout": [LAYOUT, pl.__version__], "files": rows}), encoding="utf-8")
+
+
+def _refused(path: Path, table: str) -> str:
+    """Why a file cannot be read, and what to do; empty if it can."""
+    try:
+        status = path.stat()
+        row = (table, str(path.absolute()), status.st_mtime_ns, status.st_size)
+        if row in _READABLE:
+            return ""
+        datetime.strptime(path.parent.name, "date=%Y-%m-%d")
+        found, version = pl.read_parquet_schema(path), pl.read_parquet_metadata(path).get(VERSION_KEY)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return f"{path} is cut off or no Parquet file ({first}): export that session again, or remove it."
+    except ValueError:
+        return f"{path} lies in a folder that names no day: remove it and export that session again."
+    if version != LAYOUT or dict(found) != dict(SCHEMAS[table]):
+        return (
+            f"{path} has another layout than {LAYOUT}, which this program reads ({version or 'none is named'}): export that "
+            "session again, or remove it."
+        )
+    _READABLE.add(row)
+    return ""
+
+
+def read_labels(text: str | None) -> dict[str, str]:
+    """Labels of a session, as ``cases`` has them, each fit for one line of a terminal; none where they are null.
+
+    :raises BadInput: they are not a JSON object in which each name has one text.
+    """
+    found = _object(text, "labels of a session")
+    if not all(isinstance(value, str) for value in found.values()):
+        raise BadInput(f"the labels {one_line(text or '')[:60]!r} are not all texts: export that session again.")
+    return {one_line(name): one_line(value) for name, value in found.items()}
+
+
+def read_condition(text: str | None) -> dict[str, Any]:
+    """What a case stored of its condition, as ``cases`` has it; nothing where that is null.
+
+    :raises BadInput: it is not a JSON object.
+    """
+    return _object(text, "condition of a case")
+
+
+def _object(text: str | None, what: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise BadInput(f"the {what} {one_line(text or '')[:60]!r} is not a JSON object: export its session again.")
+    return found
+
+
+def write_file(path: Path, frame: pl.DataFrame) -> None:
+    """Write a table of a session; which one, says the path, also that of a partial file.
+
+    :raises OSError: it cannot be written.
+    """
+    frame = frame.select(SCHEMAS[path.parts[-4]].names())
+    whole_file.write_parquet(path, frame, compression="zstd", statistics=True, metadata={VERSION_KEY: LAYOUT})
+
+
+def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
+    """Rows of readable files, the partition columns included."""
+    whole = pl.Schema({**SCHEMAS[table], **PARTITION_SCHEMA})
+    if not paths:
+        return pl.LazyFrame(schema=whole)
+    return pl.scan_parquet(list(paths), hive_partitioning=True, hive_schema=PARTITION_SCHEMA).select(whole.names())
+
+
+def scan(folder: str | Path, table: str, systems: Sequence[str] | None = None) -> pl.LazyFrame:
+    """All rows of a table, the partition columns included, whatever their evidence.
+
+    :param table: ``samples`` or ``cases``.
+    :param systems: only these systems; files of others are not even looked at.
+    :raises BadInput: no dataset there, or a file of it that cannot be read.
+    """
+    paths = find_files(Path(folder), table, systems).readable
+    if not paths and not (systems and any((Path(folder) / table).glob("system=*"))):
+        raise BadInput(f"there is no dataset in {folder}: write one with `mpibench export`.")
+    return scan_files(paths, table)

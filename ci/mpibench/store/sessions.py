@@ -1,0 +1,448 @@
+"""ReFrame sessions as checked data: read from ReFrame's SQLite results database or from one of its JSON report files.
+
+Layout of both: ReFrame 4.10, ``reframe/frontend/reporting/{__init__,storage}.py`` and ``schemas/runreport.json``.
+The database is opened read-only and without ReFrame's runtime, so that reading never changes or creates it, unless a killed
+writer left it half written: then SQLite takes that back first.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.instruments.pairs.pair_values import PairMap, read_pair_map
+from reframe_tests.harness.printable import one_line, printable_data
+from reframe_tests.harness.samples import MISSING, Evidence, ReferenceCheck, Sample, read_evidence, read_gates, read_samples
+from reframe_tests.harness.vocabulary import BadInput
+
+#: ``_SqliteStorage.SCHEMA_VERSION`` of ReFrame 4.10.
+DATABASE_SCHEMA = "1.0"
+#: Major number of ``DATA_VERSION`` in ReFrame 4.10; "major version bumps are expected to break".
+DATA_MAJOR = "4"
+
+#: Keys of ``session_info`` that are ReFrame's own (runreport.json); all others came from ``--session-extras``.
+SESSION_KEYS = frozenset(
+    (
+        *("cmdline", "config_files", "data_version", "hostname", "log_files"),
+        *("num_cases", "num_failures", "num_aborted", "num_skipped"),
+        *("prefix_output", "prefix_stage", "session_uuid", "time_elapsed"),
+        *("time_end", "time_end_unix", "time_start", "time_start_unix", "user"),
+        *("uuid", "version", "workdir"),
+    )
+)
+
+#: What ReFrame writes for a loggable attribute that was never set (``RunReport.update_run_stats``).
+UNDEFINED = "<undefined>"
+#: ReFrame's options that repeat a whole session, and how short ``argparse`` takes them.
+_RERUN = re.compile(r"(?:^|\s)--(?:rer(?:u(?:ns?)?)?|dur(?:a(?:t(?:i(?:on?)?)?)?)?)(?:[\s=]|$)")
+#: Behind the id of a case: what the stack measured that was interleaved with it in the same job (``-S paired_stack=``);
+#: stored sessions and datasets have this name.
+PAIRED = ":rival"
+#: Label of a session that measured again what was called slower in another one, whose id it is.
+CONFIRMS = "confirms"
+#: Name of the job script ReFrame writes (``Job.create``: ``{name}.sh``, job name ``rfm_job``).
+JOB_SCRIPT = "rfm_job.sh"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case of a session: one benchmark group under one condition, run as one job.
+
+    :param uuid: ReFrame's ``<session>:<run>:<index>``.
+    :param run: index of the run in the session; above 0 for retries and reruns.
+    :param entry: the test case entry as ReFrame stored it, for everything that has no field here.
+    :param condition: what the test says it ran under; empty if it failed before that was known.
+    :param samples: measured values; empty for skipped cases and those that failed before parsing.
+    :param pair_map: values of pairs of nodes; ``None`` for all tests but that of them.
+    :param proof: evidence; ``None`` if the case got no further than its set-up, or is not a measurement.
+    """
+
+    uuid: str
+    run: int
+    entry: Mapping[str, Any]
+    condition: Mapping[str, Any]
+    samples: tuple[Sample, ...]
+    proof: Evidence | None
+    gates: tuple[ReferenceCheck, ...]
+    pair_map: PairMap | None = None
+
+    def _text(self, key: str) -> str:
+        return one_line(self._paragraph(key))
+
+    def _paragraph(self, key: str) -> str:
+        value = self.entry.get(key)
+        return "" if value is None or value == UNDEFINED else str(value)
+
+    def _asked(self, name: str, parameter: str | None = None) -> str:
+        """Value from the condition, else the test parameter of that name, else nothing."""
+        value = self.condition.get(name)
+        return one_line(str(value)) if value not in (None, "") else self._text(parameter or name)
+
+    def _number(self, name: str, parameter: str) -> int | None:
+        text = self._asked(name, parameter)
+        return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
+
+    @property
+    def name(self) -> str:
+        """Display name with parameters."""
+        return self._text("name") or self._text("display_name")
+
+    @property
+    def system(self) -> str:
+        return self._text("system")
+
+    @property
+    def partition(self) -> str:
+        return self._text("partition")
+
+    @property
+    def stack(self) -> str:
+        """Stack, which is ReFrame's environment name."""
+        return self._asked("stack", "environ")
+
+    @property
+    def group(self) -> str:
+        return self._asked("group")
+
+    @property
+    def fabric(self) -> str:
+        return self._asked("fabric")
+
+    @property
+    def pinning(self) -> str:
+        return self._asked("pinning")
+
+    @property
+    def nodes(self) -> int | None:
+        """Number of nodes."""
+        return self._number("nodes", "nodes")
+
+    @property
+    def ppn(self) -> int | None:
+        """Processes per node as resolved; ``None`` if the case ended while it was still a symbol."""
+        return self._number("ppn", "ppn")
+
+    @property
+    def ppn_symbol(self) -> str:
+        """Processes per node as asked for: a number or a symbol such as ``numa``."""
+        return self._asked("ppn_symbol", "ppn")
+
+    @property
+    def result(self) -> str:
+        """ReFrame's result: pass, fail, abort, skip, fail_deps, xfail or xpass."""
+        return self._text("result")
+
+    @property
+    def fail_phase(self) -> str:
+        return self._text("fail_phase")
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, or why it was skipped, in the test's words."""
+        return self._paragraph("fail_reason").strip() or self._paragraph("skip_reason").strip()
+
+    @property
+    def is_measurement(self) -> bool:
+        """True for the tests that owe a proof; False for fixtures and other tests in the same session."""
+        return "condition" in self.entry and not self.entry.get("fixture", False)
+
+    @property
+    def evidence(self) -> str:
+        """``proven``, ``contradicted``, ``missing`` or ``dry-run``; empty for a case that was never to run."""
+        if self.proof:
+            return self.proof.status
+        return "" if self.result in ("skip", "fail_deps") else MISSING
+
+    @property
+    def job_id(self) -> str:
+        return self._text("jobid")
+
+    @property
+    def nodelist(self) -> str:
+        """Nodes of the job, comma-separated."""
+        nodes = self.entry.get("job_nodelist")
+        return one_line(",".join(map(str, nodes))) if isinstance(nodes, (list, tuple)) else self._text("job_nodelist")
+
+    @property
+    def directory(self) -> str:
+        """Where its files are: ReFrame copies them to the output directory only if the test passes."""
+        return self._text("outputdir" if self.result == "pass" else "stagedir")
+
+    @property
+    def job_files(self) -> tuple[str, ...]:
+        """Names of job script, standard output and standard error inside :attr:`directory`."""
+        if not self.job_id:
+            return ()
+        return (JOB_SCRIPT, *filter(None, (self._text("job_stdout"), self._text("job_stderr"))))
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What ReFrame repeats when it retries a case."""
+        return (self.name, self.partition, self._text("environ"))
+
+
+@dataclass(frozen=True)
+class Session:
+    """One ReFrame run.
+
+    :param info: ReFrame's ``session_info``.
+    :param cases: all test cases of all its runs, in order.
+    """
+
+    info: Mapping[str, Any]
+    cases: tuple[Case, ...]
+
+    @property
+    def uuid(self) -> str:
+        return str(self.info["uuid"])
+
+    @property
+    def started(self) -> datetime:
+        """Start, UTC."""
+        return datetime.fromtimestamp(float(self.info["time_start_unix"]), timezone.utc)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time in seconds."""
+        return float(self.info["time_elapsed"])
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels given with ``--session-extras``, each on one line."""
+        return {one_line(key): one_line(str(value)) for key, value in sorted(self.info.items()) if key not in SESSION_KEYS}
+
+    @property
+    def command_line(self) -> str | None:
+        """ReFrame's command line as a shell would take it; ``None`` if it was not stored."""
+        text = self.info.get("cmdline")
+        return text if isinstance(text, str) else None
+
+    @property
+    def measured_with(self) -> Mapping[str, Any]:
+        """Commit, Python and versions it was measured with (``harness.sites.session.provenance``); empty where no case says."""
+        recorded = (case.entry.get("measured_with") for case in self.cases)
+        return next((facts for facts in recorded if isinstance(facts, Mapping) and facts), {})
+
+    @property
+    def systems(self) -> list[str]:
+        """Systems of its cases (ReFrame runs one system a session)."""
+        return sorted({case.system for case in self.cases})
+
+    @cached_property
+    def superseded(self) -> frozenset[str]:
+        """Cases that failed and were run again for that later in the same session (``--max-retries``).
+
+        With ``--reruns`` and ``--duration`` all cases run again, whatever became of them: each run counts.
+        """
+        if _RERUN.search(self.command_line or ""):
+            return frozenset()
+        last = {case.key: case.run for case in self.cases}
+        return frozenset(case.uuid for case in self.cases if case.result in ("fail", "abort") and case.run < last[case.key])
+
+
+#: Half of a pair that stands for one character; alone it is not text and cannot be stored or shown.
+_LONE_SURROGATE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+#: What :func:`printable_data` changes, as it is in JSON: most reports have none.
+_CONTROLS = re.compile(
+    r"\\[bfr]|\\u00(?:[01]|7[fF]|[89])|\\u20(?:2[89a-eA-E]|6[6-9])|\\u[fF]{3}[eEfF]|[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufffe\uffff]"
+)
+#: Last second a date can be made of (year 9999).
+_LAST_SECOND = 253402300799.0
+
+
+def _decode(text: Any, where: str) -> Mapping[str, Any]:
+    """Decode one report; its texts are fit for a terminal, whatever a program printed into them.
+
+    :raises BadInput: no JSON, no ReFrame report, or of a data version this reader does not know.
+    """
+    try:
+        text = text.decode("utf-8") if isinstance(text, bytes) else text
+        report = json.loads(_LONE_SURROGATE.sub(r"\\ufffd", text) if "\\u" in text else text)
+        report = printable_data(report) if _CONTROLS.search(text) else report
+    except (AttributeError, TypeError, ValueError, RecursionError) as err:
+        raise BadInput(f"{where} is cut off or damaged ({err}): remove that session or restore the file.") from None
+    info = report.get("session_info") if isinstance(report, dict) else None
+    if not isinstance(info, dict) or not isinstance(report.get("runs"), list):
+        raise BadInput(f"{where} is not a ReFrame run report: it lacks session_info or runs.")
+    missing = {"uuid", "time_start_unix", "time_elapsed", "data_version"} - info.keys()
+    if missing:
+        raise BadInput(f"{where} lacks session_info.{min(missing)}: it is not a complete ReFrame run report.")
+    for key in ("time_start_unix", "time_elapsed"):
+        value = info[key]
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _LAST_SECOND:
+            raise BadInput(f"{where}: session_info.{key} is {value!r}, expected a number of seconds.")
+    if str(info["data_version"]).split(".")[0] != DATA_MAJOR:
+        raise BadInput(
+            f"{where} has report data version {info['data_version']}, this program reads {DATA_MAJOR}.x: "
+            "use the ReFrame release named in pyproject.toml."
+        )
+    return report
+
+
+def _cases(report: Mapping[str, Any], where: str) -> Iterator[Case]:
+    for number, run in enumerate(report["runs"]):
+        for entry in run["testcases"]:
+            place = f"{where}, test case {entry.get('uuid')} ({entry.get('name')})"
+            condition = entry.get("condition")
+            if condition in (None, UNDEFINED):
+                condition = {}
+            if not isinstance(condition, dict):
+                raise BadInput(f"{place}: condition is {type(condition).__name__}, expected a mapping.")
+            if any(not isinstance(entry.get(key), str) for key in ("uuid", "result", "system")):
+                raise BadInput(f"{place} lacks uuid, result or system: it is not a complete ReFrame test case.")
+            case = Case(
+                *(entry["uuid"], number, entry, condition),
+                samples=read_samples(_defined(entry, "samples"), place),
+                proof=read_evidence(_defined(entry, "proof"), place),
+                gates=read_gates(_defined(entry, "gates"), place),
+                pair_map=read_pair_map(_defined(entry, "pair_map"), place),
+            )
+            yield case
+            yield from _paired(case, place)
+
+
+def _paired(case: Case, place: str) -> Iterator[Case]:
+    """The other stack of a job with two interleaved stacks, as a case of its own; it has no gates."""
+    run = _defined(case.entry, "rival_run")
+    if run in (None, {}):
+        return
+    if not isinstance(run, dict) or not isinstance(run.get("condition"), dict):
+        raise BadInput(f"{place}: rival_run is not a mapping with a condition.")
+    yield replace(
+        case,
+        uuid=f"{case.uuid}{PAIRED}",
+        entry={**case.entry, "environ": run["condition"].get("stack"), "rival_run": None},
+        condition=run["condition"],
+        samples=read_samples(run.get("samples"), f"{place}, paired stack"),
+        proof=read_evidence(run.get("proof"), f"{place}, paired stack"),
+        gates=(),
+    )
+
+
+def _defined(entry: Mapping[str, Any], key: str) -> Any:
+    value = entry.get(key)
+    return None if value == UNDEFINED else value
+
+
+def _session(text: Any, where: str) -> Session:
+    report = _decode(text, where)
+    try:
+        return Session(info=report["session_info"], cases=tuple(_cases(report, where)))
+    except (AttributeError, KeyError, TypeError) as err:
+        raise BadInput(f"{where} is not a complete ReFrame run report ({type(err).__name__}: {err}).") from None
+
+
+def read_report(path: str | Path) -> Session:
+    """Read one JSON report file of ReFrame (``general/report_file``).
+
+    :raises BadInput: the file is absent, cut off, or not a ReFrame report, or a value in it is not a finite number
+        in the unit of its quantity.
+    """
+    path = Path(path)
+    try:
+        return _session(path.read_bytes(), f"report file {path}")
+    except OSError as err:
+        raise BadInput(f"cannot read report file {path}: {err.strerror}.") from None
+
+
+def _rows(path: Path, query: str, arguments: Iterable[str] = ()) -> list[tuple[Any, ...]]:
+    if not path.is_file():
+        raise BadInput(
+            f"there is no results database {path}: run `reframe -c reframe_tests -r` first, with results storage on."
+        )
+    problem: sqlite3.Error | None = None
+    # A writer that was killed in the middle leaves a journal; only who may write can undo what it left half done (SQLite,
+    # "Atomic Commit In SQLite", section 4; result code SQLITE_READONLY_ROLLBACK).
+    for mode in ("ro", "rw"):
+        try:
+            return _select(path, mode, query, arguments)
+        except sqlite3.Error as err:
+            problem = err
+            if "readonly" not in str(err):
+                break
+    raise BadInput(
+        f"{path} is not a readable ReFrame results database ({problem}): restore it from a copy, or move it away."
+    ) from None
+
+
+def _select(path: Path, mode: str, query: str, arguments: Iterable[str]) -> list[tuple[Any, ...]]:
+    """Rows of a query; SQLite's own locks keep it from seeing a half-written transaction."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=60)) as connection:
+        version = connection.execute("SELECT schema_version FROM metadata").fetchone()
+        if version is None or version[0] != DATABASE_SCHEMA:
+            raise BadInput(
+                f"results database {path} has schema {version and version[0]}, this program reads {DATABASE_SCHEMA}."
+            )
+        return connection.execute(query, tuple(arguments)).fetchall()
+
+
+def session_starts(path: str | Path) -> dict[str, datetime]:
+    """Session ids of a results database with their start (UTC), oldest first; no report is decoded.
+
+    :raises BadInput: no database, or a damaged one.
+    """
+    rows = _rows(Path(path), "SELECT uuid, session_start_unix FROM sessions ORDER BY session_start_unix, uuid")
+    return {str(uuid): _time(seconds) for uuid, seconds in rows}
+
+
+def _time(seconds: Any) -> datetime:
+    """A stored start; one that is not a time counts as now, so that it is not overlooked as old."""
+    good = isinstance(seconds, (int, float)) and 0 <= seconds <= _LAST_SECOND
+    return datetime.fromtimestamp(seconds, timezone.utc) if good else datetime.now(timezone.utc)
+
+
+def systems_of(path: str | Path, uuid: str) -> tuple[str, ...]:
+    """Systems of a session as the database's index of test cases has them; empty where it has none.
+
+    :raises BadInput: no database, or a damaged one.
+    """
+    rows = _rows(Path(path), "SELECT DISTINCT system FROM testcases WHERE session_uuid = ? ORDER BY system", [uuid])
+    return tuple(str(row[0]) for row in rows)
+
+
+def list_sessions(path: str | Path) -> list[str]:
+    """Session ids in a results database, oldest first.
+
+    :raises BadInput: no database, or a damaged one.
+    """
+    return list(session_starts(path))
+
+
+def read_session(path: str | Path, uuid: str | None = None) -> Session:
+    """Read one session from a results database.
+
+    :param uuid: session id or a unique beginning of one; if ``None`` the newest session that confirms no other one.
+    :raises BadInput: no database, no or several such sessions, a damaged report, or a value in it that is not a
+        finite number in the unit of its quantity.
+    """
+    path = Path(path)
+    known = list_sessions(path)
+    if uuid is None:
+        newest = (read_session(path, one) for one in reversed(known))
+        if session := next((one for one in newest if CONFIRMS not in one.labels), None):
+            return session
+    found = [] if uuid is None else [one for one in known if one.startswith(uuid)]
+    if not found:
+        raise BadInput(f"results database {path} holds no session" + (f" {uuid}: it has {len(known)} others." if uuid else "."))
+    if len(found) > 1:
+        raise BadInput(f"{uuid} is the beginning of {len(found)} sessions in {path}: give more of the id.")
+    ((blob,),) = _rows(path, "SELECT json_blob FROM sessions WHERE uuid = ?", found)
+    session = _session(blob, f"session {found[0]} in {path}")
+    if session.uuid != found[0]:
+        raise BadInput(f"session {found[0]} in {path} holds the report of session {session.uuid}.")
+    return session
+
+
+def label_of(session: Session) -> str:
+    """Labels as ``k=v`` text, or the beginning of the session id where there are none."""
+    return ", ".join(f"{key}={value}" for key, value in session.labels.items()) or session.uuid[:8]

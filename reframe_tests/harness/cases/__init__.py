@@ -1,0 +1,1 @@
+"""The test cases: base classes, conditions, the job that measures, and from its files to samples with their proof."""

@@ -1,0 +1,360 @@
+"""A condition: stack x fabric x nodes x ppn x pinning, resolved on one partition and translated for one launcher.
+
+Resolution is pure: from metadata, the site's description and the topology to environment variables and launcher
+options. What cannot be measured is said with its reason (:class:`NotMeasured`) and becomes a skipped case.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...evidence import recorder
+from ...evidence.rank_records import parse_cpus
+from ...launchers import binding
+from ...launchers import registry as launchers
+from ...launchers.model import Binding, Bootstrap, Exports, Launcher
+from ...machine import placement
+from ...machine.fabric import Fabric
+from ...machine.topology import Topology
+from ...mpis import registry as mpis
+from ...sites import site
+from ...stacks.stack import Stack
+from ...vocabulary import SITE_FILES, BadInput, NotMeasured
+from . import transports
+from .script import DEBUG_FILE, quote
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A resolved condition.
+
+    :param ppn: processes per node as a number; ``ppn_symbol`` is what was asked for.
+    :param placement: core list per rank of a node, or none for the policies ``default`` and ``none``.
+    :param setting: environment and proofs of the transport.
+    :param binding: environment, options and files that hand the placement to the launcher.
+    :param launcher: what starts the ranks.
+    :param pmi: process management interface the launcher is given (``srun --mpi``); empty where it needs none.
+    :param bootstrap: how the stack's own launcher reaches the other nodes.
+    :param recommended: variables the site sets for this stack; those of the condition itself win.
+    :param chosen: variables the user sets; they win over everything, and the evidence says what came of it.
+    :param oversubscribed: of :func:`oversubscription`.
+    :param tuned: which tuned settings ``chosen`` holds (``tuned_settings.TunedSettings.id``); empty: none.
+    :param may_share: ranks of a node may share cores: the site lets launchers start more of them, and nothing is pinned.
+    """
+
+    stack: Stack
+    fabric: Fabric
+    nodes: int
+    ppn: int
+    ppn_symbol: str
+    pinning: str
+    topology: Topology
+    placement: placement.RankPlacement
+    setting: transports.Setting
+    binding: Binding
+    launcher: Launcher
+    pmi: str = ""
+    bootstrap: Bootstrap = field(default_factory=Bootstrap)
+    recommended: Mapping[str, str] = field(default_factory=dict)
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    oversubscribed: str = ""
+    may_share: bool = False
+    tuned: str = ""
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of the job."""
+        return self.nodes * self.ppn
+
+    @property
+    def forced(self) -> bool:
+        """Whether the MPI is made to use the fabric; else what it took is found afterwards."""
+        return mpis.transport(self.fabric.transport).forced
+
+    @property
+    def core_list(self) -> tuple[tuple[int, ...], ...] | None:
+        """CPUs (numbers of the operating system) per rank of a node; ``None`` where the policy names none."""
+        return self.placement.ranks
+
+    @property
+    def rank_numa(self) -> tuple[int | None, ...]:
+        """NUMA node of each rank of a node; ``None`` where the policy names no core, or a rank has cores of several."""
+        if self.core_list is None:
+            return (None,) * self.ppn
+        of_cpu = {unit.cpu: unit.numa for unit in self.topology.units}
+        homes = [{of_cpu.get(cpu) for cpu in cpus} for cpus in self.core_list]
+        return tuple(next(iter(home)) if len(home) == 1 else None for home in homes)
+
+    def core_of(self, cpu: int) -> int:
+        """Core of a CPU, so that two SMT siblings count as one core."""
+        return self.topology.core_of(cpu)
+
+    @property
+    def job_env(self) -> dict[str, str]:
+        """Variables of the whole job."""
+        everything = {**self.recommended, **self.setting.env, **self.binding.env, **self.bootstrap.env, **self.chosen}
+        return {name: value for name, value in everything.items() if name not in self.debug_env}
+
+    @property
+    def assignments(self) -> dict[str, str]:
+        """:attr:`job_env` as shell words. Nothing in them is expanded, except a file of the job that bootstrap names."""
+        own = self.bootstrap.env
+        return {name: quote(value, of_job=own.get(name) == value) for name, value in self.job_env.items()}
+
+    @property
+    def asked_env(self) -> dict[str, str]:
+        """Variables every rank must have been given."""
+        return {name: value for name, value in self._all_env.items() if name not in self.launcher_env}
+
+    @property
+    def launcher_env(self) -> dict[str, str]:
+        """Variables that say where ranks go; some launchers keep them to themselves, and the CPU masks show what came of it."""
+        return {name: value for name, value in self.binding.env.items() if name not in self.chosen}
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """Names of the variables that the ranks' evidence is asked for."""
+        return tuple(dict.fromkeys((*self.asked_env, *self.launcher_env)))
+
+    @property
+    def known(self) -> dict[str, str]:
+        """Variables that say to the evidence library what is known of the MPI and the launcher."""
+        return recorder.variables(self.stack, self.launcher)
+
+    @property
+    def _all_env(self) -> dict[str, str]:
+        # How to reach other nodes concerns the launcher alone.
+        apart = set(self.bootstrap.env) - set(self.chosen)
+        return {name: value for name, value in {**self.stack.variables, **self.job_env}.items() if name not in apart}
+
+    @property
+    def debug_env(self) -> dict[str, str]:
+        """Variables that name a launch's own debug file."""
+        return {name: value for name, value in self.setting.env.items() if DEBUG_FILE in value and name not in self.chosen}
+
+    @property
+    def prepare(self) -> list[str]:
+        """Shell lines that write the files binding and bootstrap need (rankfiles) into the job's directory."""
+        files = {**self.binding.files, **self.bootstrap.scripts}
+        lines = [
+            line for name, text in files.items() for line in (f"cat >{name} <<'END_OF_FILE'", *text.splitlines(), "END_OF_FILE")
+        ]
+        return [*lines, *(f"chmod +x {name}" for name in self.bootstrap.scripts), *self.bootstrap.prepare]
+
+    def launcher_words(self, command: Sequence[str], options: Sequence[str]) -> list[str]:
+        """The launcher's command line up to the program.
+
+        :param command: what ReFrame's launcher would start, e.g. ``srun``; not used where the stack's own is.
+        :param options: options the user gave the launcher.
+        """
+        # The stack's own by its absolute path: another MPI's mpirun may come first on PATH.
+        program = (self.launcher.program or command) if self.launcher.site else self.stack.mpirun
+        words = self.launcher.words(program, [*options, *self.binding.options], self.nodes, self.ranks, self.pmi)
+        names = dict.fromkeys([*self.job_env, *self.debug_env, *self.stack.variables, *self.stack.search_paths])
+        values = {**self.stack.variables, **self.job_env}
+        return [*words, *self.launcher.exports(Exports(self.nodes, words, values, tuple(names)))]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionary, for the session's database."""
+        return {
+            "stack": self.stack.name,
+            "mpi": self.stack.mpi,
+            "mpi_version": self.stack.mpi_version,
+            "origin": self.stack.origin,
+            "lock_hash": self.stack.lock_hash,
+            **({"modules": [each.name for each in self.stack.loaded.loaded]} if self.stack.modules else {}),
+            "abi": self.stack.abi,
+            "device": self.stack.device,
+            "suites": {name: dict(row) for name, row in self.stack.suites.items()},
+            **({"built": dict(facts)} if (facts := self.stack.build.get("facts")) else {}),
+            "fabric": self.fabric.name,
+            "transport": self.fabric.transport,
+            "scope": self.fabric.scope,
+            "devices": list(self.fabric.devices),
+            # Written only where it is so: what was stored before it could be asked for was not striped.
+            **({"striped": True} if self.fabric.striped else {}),
+            **({"oversubscribed": self.oversubscribed} if self.oversubscribed else {}),
+            **({"tuned": self.tuned} if self.tuned else {}),
+            "line_rate_gbit_per_s": self.fabric.line_rate_gbit_per_s,
+            "nodes": self.nodes,
+            "ppn": self.ppn,
+            "ppn_symbol": self.ppn_symbol,
+            "pinning": self.pinning,
+            "placement": None if self.core_list is None else [list(cpus) for cpus in self.core_list],
+            "ranks": self.ranks,
+            "environment": dict(self.job_env),
+        }
+
+
+def oversubscription(ranks: int, extras: Mapping[str, Any]) -> str:
+    """``64 ranks on 2 cores``, of a job with more ranks than the site says have a core each; empty for others.
+
+    :param extras: of the partition, with ``most_timed_ranks`` where nodes share cores or pretend to have them.
+    """
+    cores = extras.get("most_timed_ranks")
+    return f"{ranks} ranks on {cores} core{'s'[: cores != 1]}" if cores is not None and ranks > cores else ""
+
+
+def usable_topology(processor: Mapping[str, Any], extras: Mapping[str, Any], *, here: bool) -> Topology:
+    """Topology of what jobs may use of a partition's nodes; where they run in this process' place, what this process may use.
+
+    ReFrame reads /sys, which shows a container all CPUs of its host; only those of this process may be named. Of a core with a
+    reserved CPU nothing is used (Slurm reserves whole cores; slurm.conf(5), CpuSpecList).
+
+    :raises BadInput: no core is left.
+    """
+    topology = Topology.from_processor(processor)
+    if reserved := parse_cpus(extras.get("reserved_cpus", "")):
+        cores = {topology.core_of(cpu) for cpu in reserved}
+        left = {unit.cpu for unit in topology.units if unit.core not in cores}
+        if not left:
+            raise BadInput(f"reserved_cpus={extras['reserved_cpus']} leaves no core: correct {SITE_FILES}.")
+        topology = topology.usable(left, left)
+    return topology.of_this_process() if here else topology
+
+
+def check_asked(fabric: Fabric, nodes: int, pinning: str, extras: Mapping[str, Any]) -> None:
+    """What can be said of a combination before the topology of its nodes is known.
+
+    :raises NotMeasured: with the reason why it is not measured here.
+    """
+    if fabric.within_node != (nodes == 1):
+        where = "inside one node" if fabric.within_node else "between nodes"
+        raise NotMeasured(
+            f"fabric {fabric.name} works {where} and {nodes} {'node is' if nodes == 1 else 'nodes are'} asked for"
+        )
+    if pinning not in site.policies_of(extras):
+        raise NotMeasured(
+            f"pinning={pinning} is not among the policies of this partition ({', '.join(site.policies_of(extras))})"
+        )
+
+
+def place_ranks(
+    fabric: Fabric,
+    nodes: int,
+    ppn: str,
+    pinning: str,
+    *,
+    processor: Mapping[str, Any],
+    extras: Mapping[str, Any],
+    ppn_order: Sequence[str],
+    pinning_order: Sequence[str],
+    here: bool = False,
+) -> tuple[Topology, int, placement.RankPlacement]:
+    """The part of :func:`resolve` that no stack has a say in: topology, processes per node, and where they go.
+
+    :raises NotMeasured: with the reason why this combination is not measured here.
+    """
+    check_asked(fabric, nodes, pinning, extras)
+    topology = usable_topology(processor, extras, here=here)
+    nic_numa = tuple(rail.numa_node for rail in fabric.rails if rail.numa_node is not None) or None
+    try:
+        number = placement.resolve_ppn(ppn, topology)
+    except BadInput as error:
+        raise NotMeasured(str(error)) from error
+    placed = placement.place(pinning, number, topology, nic_numa)
+    combinations = [(symbol, policy) for symbol in ppn_order for policy in pinning_order]
+    same = placement.first_equal((ppn, pinning), combinations, topology, nic_numa)
+    if same != (ppn, pinning):
+        raise NotMeasured(f"same placement as ppn={same[0]}, pinning={same[1]}")
+    return topology, number, placed
+
+
+def resolve(
+    *,
+    stack: Stack,
+    fabric: Fabric,
+    nodes: int,
+    ppn: str,
+    pinning: str,
+    processor: Mapping[str, Any],
+    launcher: str,
+    extras: Mapping[str, Any],
+    ppn_order: Sequence[str],
+    pinning_order: Sequence[str],
+    here: bool = False,
+    scheduler: str = "local",
+    chosen: Mapping[str, str] | None = None,
+) -> Condition:
+    """Resolve one combination of parameters on one partition.
+
+    :param processor: ReFrame's processor information of the partition.
+    :param launcher: registered name of the partition's launcher.
+    :param extras: the partition's extras.
+    :param ppn_order: all values of ``ppn`` in this session, to find combinations with the same placement.
+    :param pinning_order: all values of ``pinning``, likewise.
+    :param here: jobs run on this machine, inside what this process may use.
+    :param scheduler: registered name of the partition's batch system.
+    :param chosen: variables the user sets.
+    :raises NotMeasured: with the reason why this combination is not measured here.
+    """
+    topology, number, placed = place_ranks(
+        fabric,
+        nodes,
+        ppn,
+        pinning,
+        processor=processor,
+        extras=extras,
+        ppn_order=ppn_order,
+        pinning_order=pinning_order,
+        here=here,
+    )
+    setting = transports.resolve_transport(stack, fabric)
+    starter = launchers.find(launcher, stack.launcher_family)
+    if starter is None:
+        raise NotMeasured(launchers.unknown(launcher))
+    start = starter.bootstrap(stack.version_tuple, scheduler, nodes)
+    shared, oversubscribe = oversubscription(nodes * number, extras), bool(extras.get("oversubscribe", False))
+    bound = binding.bind(
+        placed,
+        starter,
+        nodes,
+        number,
+        mpi=stack.mpi,
+        version=stack.version_tuple,
+        oversubscribe=oversubscribe,
+        hostfile=start.hostfile,
+    )
+    pmi = _pmi_of(stack, starter, extras)
+    if starter.needs_pmi and not starter.offers(pmi):
+        why = f" (they speak {pmi}, it offers {', '.join(starter.pmi_words)}; see extras.{starter.pmi_extra})" if pmi else ""
+        raise NotMeasured(f"{starter.name} does not start ranks of {stack.mpi}{why}: use the stack's own launcher")
+    advice = recommended_for(stack, extras)
+    return Condition(
+        stack,
+        fabric,
+        nodes,
+        number,
+        ppn,
+        pinning,
+        topology,
+        placed,
+        setting,
+        bound,
+        starter,
+        pmi,
+        start,
+        advice,
+        dict(chosen or {}),
+        shared,
+        oversubscribe and bool(shared) and placed.ranks is None,
+    )
+
+
+def _pmi_of(stack: Stack, launcher: Launcher, extras: Mapping[str, Any]) -> str:
+    """Process management interface that a launcher is given; empty where there is none."""
+    given = extras.get(launcher.pmi_extra, {})
+    return (given.get(stack.name) or given.get(stack.mpi) or mpis.find(stack.mpi).pmi) if launcher.needs_pmi else ""
+
+
+def recommended_for(stack: Stack, extras: Mapping[str, Any]) -> dict[str, str]:
+    """Variables the partition's ``extras.recommended`` has for a stack, later entries over earlier ones."""
+    return {
+        name: value
+        for entry in extras.get("recommended", ())
+        if any(fnmatch.fnmatchcase(stack.name, pattern) for pattern in entry["stacks"])
+        for name, value in entry["env_vars"].items()
+    }

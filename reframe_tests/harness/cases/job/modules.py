@@ -1,0 +1,73 @@
+"""Shell lines by which a job shows the modules it loaded, and ends where one is missing, before anything is measured.
+
+ReFrame writes ``module load`` as lines of their own, and bash goes on where one fails: the ranks would run with what they find.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from ...evidence.loaded_modules import END, log_of
+from ...stacks.stack import Stack
+from ...vocabulary import BadInput
+
+#: ReFrame's name of the module system that a site has not configured; it warns, and loads nothing.
+NO_SYSTEM = "nomod"
+
+
+def require_system(stack: Stack, configured: str) -> None:
+    """Refuse a stack of modules on a system that loads none.
+
+    :param configured: name of the system's module system, as ReFrame has it.
+    :raises BadInput: with what to configure.
+    """
+    if stack.modules and configured == NO_SYSTEM:
+        raise BadInput(
+            f"stack {stack.name} is entered through {stack.of_modules.removeprefix(' of ')}, and this system's configuration "
+            f"names no module system: add 'modules_system': '{stack.loaded.system or 'lmod'}' to it."
+        )
+
+
+def write_check(stack: Stack, *, paired: bool = False) -> list[str]:
+    """Shell lines that write the log of a stack's modules and end the job where one is not loaded; none without modules.
+
+    :param paired: the job has not loaded them; only their files are looked at.
+    """
+    if not stack.modules:
+        return []
+    names = dict.fromkeys([*stack.loaded.sets, *stack.loaded.prepends, *stack.loaded.appends])
+    files = [shlex.quote(each.file) for each in stack.loaded.loaded if each.file]
+    looked_at = [*([] if paired else ["${_LMFILES_-}"]), *files]
+    state = [
+        '        printf "%s\\0" "loaded=${LOADEDMODULES-}" "files=${_LMFILES_-}"',
+        *(f'        printf "%s\\0" "value={name}=${{{name}-}}"' for name in names),
+    ]
+    return [
+        "log_modules() {",
+        "    local file sum module lacking= IFS=:",
+        "    {",
+        *([] if paired else state),
+        f"        for file in {' '.join(looked_at)}; do",
+        '            sum=$(sha256sum 2>/dev/null <"$file")',
+        '            printf "%s\\0" "sha256=${sum%% *}=$file"',
+        "        done",
+        f'        printf "%s\\0" {END}',
+        f"    }} >{shlex.quote(log_of(stack))}",
+        *([] if paired else _end_without(stack)),
+        "}",
+        "log_modules",
+    ]
+
+
+def _end_without(stack: Stack) -> list[str]:
+    """Shell lines that end the job unless every module is loaded."""
+    wanted = " ".join(shlex.quote(each.name) for each in stack.loaded.loaded)
+    return [
+        f"    for module in {wanted}; do",
+        '        case ":${LOADEDMODULES-}:" in *":$module:"*) ;; *) lacking="$lacking $module" ;; esac',
+        "    done",
+        '    [ -z "$lacking" ] || {',
+        '        echo "mpibench: not loaded:$lacking; loaded are: ${LOADEDMODULES:-none}" >&2',
+        "        exit 1",
+        "    }",
+    ]

@@ -1,0 +1,289 @@
+"""Values of the tests' parameters on the selected system, and which of their combinations can be measured there.
+
+Read when the tests are loaded; what means nothing on the system makes no instance of a test, and is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import reframe.core.runtime as rt
+from reframe.core.logging import getlogger
+
+from ...machine import placement
+from ...machine.fabric import Fabric
+from ...sites import fabrics_file, selected_tests, site, systems
+from ...stacks import metadata
+from ...stacks.stack import Stack
+from ...suites import benchmark, catalogue, options
+from ...vocabulary import PINNING_POLICIES, SITE_FILES, SYMBOLIC_PPN, BadInput, NotMeasured
+from . import condition, idle_nodes, transports
+
+
+def measured_partitions() -> list[Any]:
+    """Partitions of the selected system on which something is measured; others are those of a centre's own configuration."""
+    return [partition for partition in rt.runtime().system.partitions if site.fabrics_of(partition.extras)]
+
+
+def _partition_extras() -> list[dict[str, Any]]:
+    return [partition.extras for partition in measured_partitions()]
+
+
+def knows_topology(partition: Any) -> bool:
+    """Whether the topology of a partition's nodes is known: ReFrame detected it, or the description of its processor has it."""
+    return bool(((partition.processor.info or {}).get("topology") or {}).get("cores"))
+
+
+def unknown_topology(partition: Any) -> str:
+    """Sentence on a partition whose topology is not known."""
+    return (
+        f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in {SITE_FILES}, or "
+        "let ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
+    )
+
+
+def fabrics_of_system() -> list[str]:
+    """Names of the fabrics of the selected system, in the site's order."""
+    return list(dict.fromkeys(name for extras in _partition_extras() for name in site.fabrics_of(extras)))
+
+
+def node_counts_of_system() -> list[int]:
+    """Node counts that some fabric of the selected system is measured on."""
+    counts: set[int] = set()
+    for extras in _partition_extras():
+        for fabric in site.fabrics_of(extras).values():
+            counts.update((1,) if fabric.within_node else site.node_counts_of(extras))
+    return sorted(counts)
+
+
+#: Of a partition's node counts, in ascending order, those that a test is measured on.
+ChooseCounts = Callable[[Sequence[int]], Sequence[int]]
+
+
+def are_asked(nodes: Any) -> bool:
+    """Whether node counts are given for a test (``-P nodes=``, a list in its class) and are not those of the partitions.
+
+    :param nodes: the test's parameter; what it inherits is the partitions', whichever of them it keeps.
+    """
+    return nodes.owner != "FabricTest" and not nodes.filter_params(nodes.values)
+
+
+def why_not_on(nodes: int, group: str, extras: Mapping[str, Any], choose: ChooseCounts) -> str:
+    """Why a group is not measured on so many nodes of a partition unless these are asked for; empty where it is.
+
+    :param extras: of the partition.
+    """
+    listed = sorted(set(site.node_counts_of(extras)))
+    few = benchmark.need_few_nodes(catalogue.rows(group))
+    if nodes in (listed[:1] if few else choose(listed)):
+        return ""
+    if nodes not in listed:
+        return f"node_counts of this partition has {', '.join(map(str, listed))}; -P nodes={nodes} asks for {nodes}"
+    why = "two ranks at most take part, and other nodes would wait for them" if few else "one count says what others would"
+    return f"{why}: it is measured on {listed[0] if few else ', '.join(map(str, choose(listed)))}; -P nodes= asks for others"
+
+
+def policies_of_system() -> list[str]:
+    """Pinning policies that mean something on some partition of the selected system."""
+    known = {policy for extras in _partition_extras() for policy in site.policies_of(extras)}
+    return [policy for policy in PINNING_POLICIES if policy in known]
+
+
+def usual_policy_of_system(*wanted: str) -> list[str]:
+    """The one pinning policy of tests that are not measured under all: the first wanted that means something there."""
+    there = policies_of_system()
+    return [policy for policy in (*wanted, "bunch", *there) if policy in there][:1]
+
+
+def suite_options(partition: Any, group: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """Options of the suites that a group is measured with on a partition: the site's, and over them those asked for.
+
+    :raises BadInput: for an option or a value that does not exist.
+    :raises NotMeasured: if the group has no such option.
+    """
+    own = partition.extras.get("suite_options", {})
+    if unknown := [name for name in own if name not in catalogue.GROUPS]:
+        where = f"{partition.fullname}: extras.suite_options"
+        raise BadInput(f"{where} names '{unknown[0]}', which is no group; 'mpibench catalogue' lists them.")
+    return options.of_group(catalogue.OPTIONS, group, {**own.get(group, {}), **asked})
+
+
+def runs_here(partition: Any) -> bool:
+    """Whether jobs of a partition run on this machine, inside what this process may use."""
+    return partition.scheduler.registered_name == "local" and not partition.extras.get("remote", False)
+
+
+def ppn_of_system() -> list[str]:
+    """Symbols of processes per node that are a number of their own on some partition of the selected system.
+
+    Instances are what ``reframe -l`` takes its time for, so those of a symbol that is everywhere another one's number, or no
+    number at all, are not made in the first place. A partition whose topology is not known yet keeps all.
+    """
+    useful: set[str] = set()
+    reasons: dict[str, str] = {}
+    for partition in measured_partitions():
+        if not knows_topology(partition):
+            return list(SYMBOLIC_PPN)
+        topology = condition.usable_topology(partition.processor.info, partition.extras, here=runs_here(partition))
+        first: dict[int, str] = {}
+        for symbol in SYMBOLIC_PPN:
+            try:
+                number = placement.resolve_ppn(symbol, topology)
+            except BadInput as error:
+                reasons[symbol] = str(error)
+                continue
+            if first.setdefault(number, symbol) == symbol:
+                useful.add(symbol)
+            else:
+                reasons[symbol] = f"the same number of ranks as ppn={first[number]} ({number})"
+    for symbol in SYMBOLIC_PPN:
+        if symbol not in useful and symbol in reasons:
+            getlogger().verbose(f"left out: ppn={symbol}: {reasons[symbol]}")
+    return [symbol for symbol in SYMBOLIC_PPN if symbol in useful] or list(SYMBOLIC_PPN)
+
+
+def warn_of_unmatched_stacks() -> None:
+    """Say which stacks the selected system asks for in vain, and what it lacks.
+
+    :raises SystemExit: nothing is measured on any of its partitions; ReFrame would go on without the tests, and pass.
+    """
+    root, system = [site.ROOT, *site.LOADED][-1], rt.runtime().system.name
+    registered = [stack.name for stack in metadata.discover(root)[0]]
+    for partition in measured_partitions():  # ReFrame's built-in system, for one, says nothing of stacks
+        if sentence := site.unmatched_stacks(partition.extras, registered):
+            getlogger().warning(f"{partition.fullname}: {sentence}")
+    lacking = [f"{each.place}: {each.sentence}" for each in systems.shortcomings(system, root)]
+    if not measured_partitions():
+        none = f"{system}: no partition has fabrics in its extras, so nothing is measured: {fabrics_file.EXAMPLE}."
+        getlogger().error([*lacking, none][0])
+        raise SystemExit(1)
+    for sentence in lacking:
+        getlogger().warning(sentence)
+
+
+#: The same once, however many files of tests are loaded.
+warn_once = cache(warn_of_unmatched_stacks)
+
+
+@cache
+def _fabrics_on(partition: Any) -> dict[str, Fabric]:
+    return site.fabrics_of(partition.extras)
+
+
+@cache
+def _read_stack(file: str) -> Stack:
+    return metadata.read(Path(file))
+
+
+@cache
+def why_unusable(stack: str, partition: Any, fabric: str) -> str:
+    """Why a stack cannot use a fabric of a partition; empty where it can, or its case must say what is wrong.
+
+    :param stack: its metadata file.
+    """
+    try:
+        transports.resolve_transport(_read_stack(stack), _fabrics_on(partition)[fabric])
+    except NotMeasured as reason:
+        return str(reason).removesuffix(".")
+    except BadInput:
+        return ""
+    return ""
+
+
+@cache
+def why_unbuilt(stack: str, group: str) -> str:
+    """Why a stack can run nothing of a group of the catalogue; empty where it can, or its case must say what is wrong.
+
+    :param stack: its metadata file.
+    """
+    try:
+        return catalogue.why_unbuilt(group, _read_stack(stack))
+    except BadInput:
+        return ""
+
+
+class Places(NamedTuple):
+    """Where a group can be measured under a condition.
+
+    :param partitions: full names of those with a stack that can.
+    :param stacks: names of the stacks there, where only some that have the group's benchmarks can; otherwise ``None``.
+    :param left_out: partitions (or a partition's stacks, ``PARTITION+STACK``) where it cannot be measured, and why.
+    """
+
+    partitions: tuple[str, ...]
+    stacks: tuple[str, ...] | None
+    left_out: tuple[tuple[str, str], ...]
+
+
+@cache
+def places_of(
+    partitions: tuple[Any, ...],
+    group: str,
+    fabric: str,
+    nodes: int,
+    ppn: str,
+    pinning: str,
+    orders: tuple[tuple[str, ...], tuple[str, ...]],
+    choose: ChooseCounts | None = None,
+) -> Places:
+    """Partitions with a fabric, and the stacks that may measure a group of the catalogue there.
+
+    :param partitions: of the selected system.
+    :param orders: values of ``ppn`` and of ``pinning``: of equal placements the first is measured.
+    :param choose: of each partition's node counts those to measure on; ``None``: the number of nodes is asked for.
+    """
+    there = [each for each in partitions if fabric in _fabrics_on(each)]
+    wanted = [{word.removeprefix("+") for word in words.split()} for words in catalogue.stack_selection(group)]
+    useful, stacks, unfit, left_out = [], [], [], []
+    for partition in there:
+        try:
+            count = idle_nodes.assume(nodes, group, partition.extras)
+            between = nodes != 1 and not _fabrics_on(partition)[fabric].within_node
+            if choose and between and (why := why_not_on(nodes, group, partition.extras, choose)):
+                raise NotMeasured(why)
+            ranks = ranks_of(partition, fabric, count, ppn, pinning, orders)
+            if isinstance(ranks, str):
+                raise NotMeasured(ranks)
+            if ranks >= 0:
+                catalogue.check_ranks(group, ranks, count)
+            able = [each for each in partition.environs if any(words <= set(each.features) for words in wanted)]
+            if not able:
+                raise NotMeasured(f"{selected_tests.WITHOUT} {' or '.join(' and '.join(sorted(words)) for words in wanted)}")
+            files = {each.name: each.extras.get("stack", "") for each in able}
+            reasons = {name: why_unbuilt(file, group) or why_unusable(file, partition, fabric) for name, file in files.items()}
+            if all(reasons.values()):
+                raise NotMeasured("; ".join(dict.fromkeys(reasons.values())))
+            useful.append(partition.fullname)
+            stacks += [name for name, reason in reasons.items() if not reason]
+            unfit += [(f"{partition.fullname}+{name}", name, reason) for name, reason in reasons.items() if reason]
+        except NotMeasured as reason:
+            left_out.append((partition.fullname, str(reason)))
+    # By name only where that says more: a stack may be usable on one partition and skipped on another.
+    left_out += [(place, why) for place, name, why in unfit if name not in stacks]
+    return Places(tuple(useful), tuple(dict.fromkeys(stacks)) if unfit else None, tuple(left_out))
+
+
+@cache
+def ranks_of(partition: Any, fabric: str, nodes: int, ppn: str, pinning: str, orders: tuple[tuple[str, ...], ...]) -> int | str:
+    """Ranks of a job on a partition, or why there is none; -1 where the topology is not known yet."""
+    try:
+        if not knows_topology(partition):
+            condition.check_asked(_fabrics_on(partition)[fabric], nodes, pinning, partition.extras)
+            return -1
+        _, number, _ = condition.place_ranks(
+            _fabrics_on(partition)[fabric],
+            nodes,
+            ppn,
+            pinning,
+            processor=partition.processor.info,
+            extras=partition.extras,
+            ppn_order=orders[0],
+            pinning_order=orders[1],
+            here=runs_here(partition),
+        )
+    except NotMeasured as reason:
+        return str(reason)
+    return nodes * number

@@ -1,0 +1,347 @@
+"""The body of a job: R interleaved repeats of a group's launches, each with its own output and evidence.
+
+One job measures one group under one condition. The repeats are interleaved (all launches once, then all again),
+so that a disturbance of some seconds hits one repeat of everything and not every repeat of one benchmark. After a launch that
+had to be ended, by its time limit or for printing without end, nothing more is started: the case has failed, and the nodes are
+free for the next one. A job that is asked to end, or whose ReFrame is gone, ends its launch first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ... import process_stat
+from ...launchers.schedulers.spool import START_LOG as START_LOG
+
+#: Log with one line per finished launch: name, repeat, exit status, seconds from the start of the launcher to its end.
+LAUNCH_LOG = "launches.txt"
+_FINISHED = re.compile(r"(\S+) ([0-9]+) ([0-9]+) ([0-9]+)(\.[0-9]{2})?")
+_STARTED = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) \S+$", re.ASCII | re.MULTILINE)
+#: Seconds between the request to end and the kill of a launch over its limit.
+GRACE_S = 10
+#: Exit status of coreutils' ``timeout`` when it had to end the command (timeout(1)).
+TIMED_OUT = 124
+#: Script that each rank is started through: it preloads the evidence library and says where evidence belongs. Launches whose
+#: library or launcher differ have one each (``record2.sh``).
+RECORD_SCRIPT = "record.sh"
+#: Exit status noted for a launch that was ended for printing too much: that of a process that exceeded ``ulimit -f``
+#: (128 + SIGXFSZ, signal(7)).
+TOO_MUCH_OUTPUT = 153
+#: Bytes of each of a launch's two streams that are kept; with one byte more the launch is ended. Whole nightly outputs take up
+#: to 100 kB, and an MPI that prints a line of 100 bytes for each of 10,000 ranks takes 1 MB. A real ``ulimit -f`` would
+#: also bind what ranks write to shared memory files.
+MOST_OUTPUT_BYTES = 16 << 20
+#: Placeholder for the file one launch's MPI writes its debug lines to.
+DEBUG_FILE = "{debug_file}"
+#: Begins a value, among those the harness itself sets, that names a file in the job's directory.
+JOB_DIRECTORY = "$PWD/"
+#: Variable that names, to the evidence library, further variables to record: ``:A:B:``.
+ASKED_VARIABLE = "MPIBENCH_ASKED"
+#: Variable in every process of a job on this machine: host, number and start of the ReFrame that waits for it.
+OWNER_VARIABLE = "MPIBENCH_OWNER"
+#: Seconds between two looks at whether that ReFrame is still there.
+OWNER_CHECK_S = 2
+
+
+@dataclass(frozen=True)
+class LaunchFiles:
+    """Names, relative to the job's directory, of what one repeat of one launch leaves behind."""
+
+    output: str
+    error: str
+    debug: str
+    evidence: str
+    result: str
+
+
+def files_of(name: str, repeat: int) -> LaunchFiles:
+    """File names for repeat number ``repeat`` (from 1) of the launch called ``name``."""
+    stem = f"{name}.{repeat}"
+    return LaunchFiles(f"{stem}.out", f"{stem}.err", f"{stem}.debug", f"evidence/{stem}", f"{stem}.result.out")
+
+
+@dataclass(frozen=True)
+class Command:
+    """One launch, ready to be written into the script.
+
+    :param name: name of the launch; part of its file names.
+    :param launcher: launcher and its options, as words.
+    :param program: benchmark and its arguments, as words.
+    :param enter: shell text before the launcher, for a launch that needs another environment than the job's.
+    :param asked: names of the variables whose values each rank is asked for.
+    :param once: run it once, before the repeats of the others.
+    :param known: variables that say to the evidence library what is known of the MPI and the launcher.
+    :param files: files it is to find in the job's directory, name to content; ``result``: the one it writes its output to,
+        which is kept beside its standard output.
+    :param group: launches that may fail without harm to others: once one of the group has ended badly or timed out, no more of
+        it are started, and the job goes on with what is not of it. Empty: what times out ends the job.
+    """
+
+    name: str
+    launcher: Sequence[str]
+    program: Sequence[str]
+    enter: str = ""
+    asked: Sequence[str] = ()
+    once: bool = False
+    known: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    result: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The ReFrame process that waits for a job on the same machine.
+
+    :param start_ticks: start of the process in clock ticks after boot (``proc(5)``, field 22 of ``/proc/<pid>/stat``).
+    """
+
+    host: str
+    pid: int
+    start_ticks: int
+
+    @classmethod
+    def this_process(cls) -> Owner:
+        """The process that asks."""
+        return cls(socket.gethostname(), os.getpid(), process_stat.read().start_ticks)
+
+    @property
+    def text(self) -> str:
+        """Value of :data:`OWNER_VARIABLE`."""
+        return f"{self.host}:{self.pid}:{self.start_ticks}"
+
+
+def quote(value: str, *, of_job: bool = False) -> str:
+    """Shell word of a value that nothing expands.
+
+    :param of_job: the value is the harness's own, so that :data:`JOB_DIRECTORY` at its front stands for the job's directory.
+    """
+    if of_job and value.startswith(JOB_DIRECTORY):
+        return f'"$PWD"/{shlex.quote(value.removeprefix(JOB_DIRECTORY))}'
+    return shlex.quote(value)
+
+
+def write_body(
+    commands: Sequence[Command],
+    *,
+    repeats: int,
+    limit_s: int,
+    recorder: str,
+    debug_env: Mapping[str, str],
+    owner: Owner | None = None,
+) -> list[str]:
+    """Shell lines that define ``measure``, which runs everything.
+
+    :param repeats: executions of each launch, interleaved.
+    :param limit_s: seconds after which one launch counts as timed out and is ended.
+    :param recorder: path of the library preloaded into each rank.
+    :param debug_env: variables whose value names the launch's own debug file (:data:`DEBUG_FILE`).
+    :param owner: the process on the same machine without which the job must not go on.
+    """
+    once, again = ([command for command in commands if command.once is first] for first in (True, False))
+    scripts: dict[tuple[tuple[str, str], ...], str] = {}
+    for command in commands:
+        scripts.setdefault(_known(command), RECORD_SCRIPT.replace(".", f"{len(scripts) + 1}.") if scripts else RECORD_SCRIPT)
+    return [
+        *_write_ends(),
+        *_write_launch(limit_s, debug_env),
+        "measure() {",
+        "    local repeat pipes running= stopped= group= left_out= watcher=",
+        # What an earlier start of the same job left here would be counted with what this one measures.
+        f"    rm -rf {' '.join(['evidence', LAUNCH_LOG, *scripts.values(), *(_left_by(each.name) for each in commands)])}",
+        f'    echo "$(date -u +%FT%TZ) $(hostname)" >>{START_LOG}',
+        *(line for known, name in scripts.items() for line in _write_record(name, known, recorder)),
+        "    pipes=$(mktemp -d) || return",
+        '    mkfifo "$pipes/out" "$pipes/err" "$pipes/never" || return',
+        "    trap 'end_launch 143' TERM INT HUP",
+        *(_watch(owner) if owner else ()),
+        *(["    repeat=1"] if once else ()),
+        *(line for command in once for line in _start(command, scripts[_known(command)])),
+        f"    for repeat in {' '.join(str(r) for r in range(1, repeats + 1))}; do",
+        *(line for command in again for line in _start(command, scripts[_known(command)])),
+        "    done",
+        "    trap - TERM INT HUP",
+        *(['    kill "$watcher" 2>/dev/null || true'] if owner else ()),
+        '    rm -rf "$pipes"',
+        "}",
+    ]
+
+
+def _known(command: Command) -> tuple[tuple[str, str], ...]:
+    """What a launch has in common with all that share its script."""
+    return tuple(command.known.items())
+
+
+def _write_record(name: str, known: Iterable[tuple[str, str]], recorder: str) -> list[str]:
+    """Shell lines that write the script ranks are started through, with arguments folder, variables asked for, command.
+
+    It runs on the rank's own node, so that what a user, a module or a launcher preloads there is kept, behind ours. A file and
+    not ``sh -c``: some launchers join the words of a command and part them again.
+    """
+    return [
+        f"    cat >{name} <<'END_OF_RECORD'",
+        f"export MPIBENCH_EVIDENCE=$1 {ASKED_VARIABLE}=$2 LD_PRELOAD={shlex.quote(recorder)}${{LD_PRELOAD:+:$LD_PRELOAD}}",
+        *(f"export {variable}={shlex.quote(value)}" for variable, value in known),
+        "shift 2",
+        'exec "$@"',
+        "END_OF_RECORD",
+    ]
+
+
+def _write_ends() -> list[str]:
+    """Shell functions that bound what a launch prints, and that end it before its time."""
+    return [
+        # What cannot be written, or is too much, is still read, so that the launcher can end in order. cat writes what it has
+        # read at once, so that nothing is lost if the job is killed (head would keep some back).
+        "keep() {  # FILE PROCESS",
+        "    local status=0",
+        f'    (ulimit -c 0; ulimit -Sf {MOST_OUTPUT_BYTES // 1024}; exec cat >"$1") || status=$?',
+        f"    if [ $status -eq {TOO_MUCH_OUTPUT} ]; then",
+        '        : >"$pipes/full"',
+        '        kill -TERM "$2"',
+        "    fi",
+        "    [ $status -eq 0 ] || exec cat >/dev/null",
+        "} 2>/dev/null",
+        # `timeout` leads a process group of its own, which a signal to the job's group does not reach; it hands TERM on, and
+        # kills after the grace (timeout(1)), but what outlives its own child is left to us.
+        "end_launch() {  # STATUS",
+        "    trap '' TERM INT HUP",
+        '    if [ -n "$running" ]; then',
+        '        kill -TERM "$running" 2>/dev/null || true',
+        '        wait "$running" 2>/dev/null || true',
+        '        kill -KILL -- "-$running" 2>/dev/null || true',
+        "    fi",
+        '    rm -rf "$pipes"',
+        '    exit "$1"',
+        "}",
+    ]
+
+
+def _write_launch(limit_s: int, debug_env: Mapping[str, str]) -> list[str]:
+    """Shell function that runs one repeat of one launch."""
+    return [
+        "launch() {  # NAME REPEAT COMMAND...",
+        '    [ -z "$stopped" ] || return 0',
+        # Behind a bar, so that the empty group is never among them.
+        '    case "$left_out|" in *"|$group|"*) return 0 ;; esac',
+        "    local name=$1 repeat=$2 started=$SECONDS status=0 out err late begun ended; shift 2",
+        '    export MPIBENCH_DEBUG="$PWD/$name.$repeat.debug"',
+        *(f'    export {key}="{_quoted(value)}"' for key, value in debug_env.items()),
+        '    mkdir -p "evidence/$name.$repeat"',
+        # Hundredths of a second that no clock's adjustment moves, and without a process of its own (proc(5), /proc/uptime).
+        "    read -r begun _ </proc/uptime",
+        # In the background, because a shell heeds a signal only after what runs in its foreground.
+        f'    timeout --kill-after={GRACE_S} {limit_s} "$@" >"$pipes/out" 2>"$pipes/err" </dev/null &',
+        "    running=$!",
+        '    keep "$name.$repeat.out" "$running" <"$pipes/out" & out=$!',
+        '    keep "$name.$repeat.err" "$running" <"$pipes/err" & err=$!',
+        '    wait "$running" || status=$?',
+        "    read -r ended _ </proc/uptime; ended=$((10#${ended/./} - 10#${begun/./}))",
+        # A launch that had to be killed after the grace takes `timeout` with it: 128 + SIGKILL (timeout(1)).
+        f"    [ $status -ne 137 ] || [ $((SECONDS - started)) -lt {limit_s} ] || status={TIMED_OUT}",
+        f'    [ $status -ne {TIMED_OUT} ] && [ ! -e "$pipes/full" ] || kill -KILL -- "-$running" 2>/dev/null || true',
+        "    running=",
+        # Something that left the launch's process group may hold the pipes open for ever.
+        f'    {{ read -r -t {GRACE_S} <>"$pipes/never"; kill "$out" "$err"; }} 2>/dev/null & late=$!',
+        '    wait "$out" "$err" 2>/dev/null || true',
+        '    kill "$late" 2>/dev/null || true',
+        f'    [ ! -e "$pipes/full" ] || status={TOO_MUCH_OUTPUT}',
+        '    if [ -n "$group" ]; then',
+        '        rm -f "$pipes/full"',
+        '        [ $status -eq 0 ] || left_out="$left_out|$group"',
+        "    else",
+        f"        case $status in {TIMED_OUT}|{TOO_MUCH_OUTPUT}) stopped=$name.$repeat ;; esac",
+        "    fi",
+        f'    printf "%s %d %d %d.%02d\\n" "$name" "$repeat" $status $((ended / 100)) $((ended % 100)) >>{LAUNCH_LOG}',
+        "}",
+    ]
+
+
+def _start(command: Command, script: str) -> list[str]:
+    """Shell lines that start one repeat of a launch, each rank through a script of :func:`_write_record`."""
+    # Never an empty word: launchers that join a command's words lose it.
+    asked = "".join(f":{name}" for name in command.asked) + ":"
+    record = f'sh "$PWD/{script}" "$PWD/evidence/{command.name}.$repeat" {asked}'
+    result = shlex.quote(command.result)
+    return [
+        # What another launch wrote would be taken for this one's; and its input may have been changed.
+        *([f"        rm -f {result}"] if command.result else []),
+        *(line for name, content in command.files.items() for line in _write_file(name, content)),
+        *([f"        group={shlex.quote(command.group)}"] if command.group else []),
+        f'        launch {command.name} "$repeat" \\',
+        *([f"            {command.enter} \\"] if command.enter else []),
+        f"            {shlex.join(command.launcher)} \\",
+        f"            {record} \\",
+        f"            {shlex.join(command.program)}",
+        *(["        group="] if command.group else []),
+        *([f"        {_keep_result(command.name, result)}"] if command.result else []),
+    ]
+
+
+def _write_file(name: str, content: str) -> list[str]:
+    """Shell lines that write a file into the job's directory."""
+    return [f"        cat >{shlex.quote(name)} <<'END_OF_FILE'", *content.splitlines(), "END_OF_FILE"]
+
+
+def _keep_result(name: str, result: str) -> str:
+    """Shell line that keeps what a launch wrote into a file of its own: apart from what it printed, since the MPI may have
+    printed there, too, and its lines look like a program's."""
+    return f'[ ! -f {result} ] || head -c {MOST_OUTPUT_BYTES} {result} >"{name}.$repeat.result.out"'
+
+
+def _watch(owner: Owner) -> list[str]:
+    """Shell lines that end the job when its owner is gone: killed, ReFrame can notify nobody.
+
+    Nothing is started for a look, so that it costs the ranks no core: ``read`` waits on a pipe that nobody writes to, and the
+    start of the process, which distinguishes it from a later one of the same number, is read by the shell itself.
+    """
+    return [
+        f"    export {OWNER_VARIABLE}={shlex.quote(owner.text)}",
+        "    {",
+        "        trap - TERM INT HUP",
+        '        exec {never}<> "$pipes/never"',
+        "        while :; do",
+        f"            line=gone; read -r line </proc/{owner.pid}/stat || true",
+        "            set -- ${line##*) }",
+        f'            [ "${{20:-}}" != {owner.start_ticks} ] || [ "$1" = Z ] || line=',
+        "            read -r own </proc/$BASHPID/stat; set -- ${own##*) }",
+        # Without its script the watcher has nobody to end, and the script's number may be another process's by now.
+        '            [ "$2" = $$ ] || exit',
+        '            [ -z "$line" ] || kill -TERM $$',
+        f"            read -r -t {OWNER_CHECK_S} -u $never || true",
+        "        done",
+        "    } 2>/dev/null & watcher=$!",
+    ]
+
+
+def _left_by(name: str) -> str:
+    """Shell pattern for the files of all repeats of a launch."""
+    return f"{shlex.quote(name)}.[0-9]*.{{out,err,debug}}"
+
+
+def _quoted(value: str) -> str:
+    """Value for double quotes, the placeholder replaced by the launch's debug file."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
+    return escaped.replace(DEBUG_FILE, "$MPIBENCH_DEBUG")
+
+
+def read_launch_log(text: str) -> dict[tuple[str, int], int]:
+    """Exit status per (launch, repeat) of :data:`LAUNCH_LOG`; a line cut short is left out and so counts as missing."""
+    return {(line[1], int(line[2])): int(line[3]) for line in map(_FINISHED.fullmatch, text.splitlines()) if line}
+
+
+def read_start(text: str) -> str:
+    """When the last run of a job began (UTC, to a second), from its :data:`START_LOG`; empty where that does not say."""
+    found = _STARTED.findall(text)
+    return found[-1] if found else ""
+
+
+def read_launch_times(text: str) -> dict[tuple[str, int], float]:
+    """Seconds per (launch, repeat) of :data:`LAUNCH_LOG`, to a hundredth; lines of whole seconds are left out."""
+    found = (line for line in map(_FINISHED.fullmatch, text.splitlines()) if line and line[5])
+    return {(line[1], int(line[2])): float(line[4] + line[5]) for line in found}

@@ -1,0 +1,273 @@
+"""Transports: from (MPI, version, transport, device, scope) to environment variables, and the run-time proof of it.
+
+The record of each MPI (:mod:`mpis`) holds what it needs; this module looks a condition up (:func:`resolve_transport`) and
+judges what the run showed (:func:`check_proofs`). Nothing here looks at the machine.
+
+Settings choose, they do not prove: libfabric's tcp provider takes another interface when the one asked for is not
+there, and with ``I_MPI_FABRICS=shm:ofi`` on one node the right provider is opened and carries nothing. So each row
+names the lines in which the MPI says what it did. How many bytes a device carried is evidence of its own, not kept here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ...machine.fabric import Fabric
+from ...mpis import registry
+from ...mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow
+from ...stacks.stack import Stack
+from ...vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput, NotMeasured
+
+__all__ = ["DEBUG", "LIBRARIES", "Gap", "Proof", "Setting", "TransportRow"]
+__all__ += ["check_proofs", "resolve_transport", "strip_debug"]
+
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_UNIT = re.compile(r"_(\d+)$")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A transport resolved for one stack on one fabric.
+
+    :param env: every variable to set, those that only make the MPI speak included.
+    :param debug_env: the latter alone.
+    :param proofs: what the run must show, templates filled.
+    :param row: the row it came from.
+    :param summary: one line for reports.
+    :param mpi: name of the MPI in sentences.
+    :param asked: what was asked for, in sentences.
+    """
+
+    env: Mapping[str, str]
+    proofs: tuple[Proof, ...]
+    row: TransportRow
+    summary: str
+    mpi: str = ""
+    asked: str = ""
+    debug_env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def choice(self) -> str:
+        """The variables that choose, as a shell would have them: ``I_MPI_FABRICS=ofi FI_PROVIDER=tcp``."""
+        return " ".join(f"{name}={value}" for name, value in self.env.items() if name not in self.debug_env)
+
+
+def resolve_transport(stack: Stack, fabric: Fabric) -> Setting:
+    """Look up how ``stack`` uses ``fabric``: each message takes one of its rails, or is striped over all.
+
+    :raises NotMeasured: this stack cannot use it, with the reason and what to do instead.
+    :raises BadInput: the fabric cannot be used by any MPI as described (unknown transport, no rail, wrong scope).
+    """
+    _check(fabric)
+    if not registry.transport(fabric.transport).forced:
+        return _as_shipped(stack, fabric)
+    rows = [
+        row
+        for row in registry.find(stack.mpi).rows
+        if row.transport == fabric.transport and stack.version_tuple in row.versions
+    ]
+    fitting = _fit_device(rows, stack.device)
+    if not fitting:
+        raise NotMeasured(_reason(stack, fabric, rows))
+    row = next((row for row in fitting if not set(fabric.devices) & set(row.last_resort_for)), fitting[0])
+    rails = STRIPED if fabric.striped else ONE_RAIL if len(fabric.rails) <= 1 else MANY_RAILS
+    templates = {**row.env, **row.by_scope.get(fabric.scope, {}), **row.by_rails.get(rails, {}), **row.debug_env}
+    single = [name for name, value in templates.items() if re.search(r"\{(?:device|device_port|port|unit)\}", value)]
+    if single and len(fabric.rails) > 1:
+        raise NotMeasured(
+            f"{_named(stack)} uses one rail of {fabric.transport} ({single[0]}), but fabric {fabric.name} has "
+            f"{len(fabric.rails)}: describe a fabric with one rail."
+        )
+    if rails == STRIPED and rails not in row.by_rails:
+        raise NotMeasured(
+            f"{_named(stack)} over {fabric.transport} has no setting by which one rank stripes its messages, as fabric "
+            f"{fabric.name} asks for: start a rank for each rail on a fabric that is not striped."
+        )
+    values = _values(fabric)
+    env = {name: _fill(value, values) for name, value in templates.items() if _has_values(value, values)}
+    proofs = tuple(
+        _fill_proof(proof, fabric, stack.version_tuple) for proof in (*row.proofs, *row.proofs_by_scope.get(fabric.scope, ()))
+    )
+    shown = ", ".join(dict.fromkeys(proof.subject for proof in proofs if proof.required))
+    setting = Setting(
+        env=env,
+        proofs=proofs,
+        row=row,
+        summary="",
+        mpi=registry.find(stack.mpi).title,
+        asked=_asked(fabric),
+        debug_env={name: env[name] for name in row.debug_env},
+    )
+    summary = f"{_named(stack)}: {setting.asked} ({setting.choice or 'as built'}), shown by {shown}"
+    return replace(setting, summary=summary)
+
+
+def _as_shipped(stack: Stack, fabric: Fabric) -> Setting:
+    """No setting at all: variables that make an MPI speak are none of a user's plain start either."""
+    mpi = registry.find(stack.mpi).title
+    row = TransportRow(fabric.transport, Range(()), manual="none: nothing is set")
+    return Setting({}, (), row, f"{mpi} {stack.mpi_version}: as shipped, nothing forced", mpi, _asked(fabric))
+
+
+def check_proofs(setting: Setting, debug_text: str, libraries: Iterable[str] = ()) -> list[str]:
+    """Judge a run by what it printed and what it had mapped.
+
+    :param debug_text: everything the ranks printed, stdout (at least what :func:`strip_debug` takes from it) and stderr.
+    :param libraries: paths of the shared objects mapped by any rank.
+    :returns: one sentence per contradiction or missing line; empty when the setting is proven.
+    """
+    sources = {DEBUG: debug_text.splitlines(), LIBRARIES: sorted(set(libraries))}
+    sentences = (_judge(setting, proof, sources) for proof in setting.proofs)
+    return [sentence for sentence in sentences if sentence]
+
+
+def strip_debug(stack: Stack, stdout: str) -> tuple[str, str]:
+    """Part the lines an MPI can print on stdout only from the benchmark's.
+
+    :returns: ``(clean, debug)``; line ends are kept, and no other line is touched.
+    """
+    known = registry.find(stack.mpi).stdout_lines
+    if known is None:
+        return stdout, ""
+    clean: list[str] = []
+    debug: list[str] = []
+    for line in stdout.splitlines(keepends=True):
+        (debug if known.fullmatch(line.rstrip("\r\n")) else clean).append(line)
+    return "".join(clean), "".join(debug)
+
+
+def _check(fabric: Fabric) -> None:
+    """Refuse a fabric that means nothing."""
+    try:
+        transport = registry.transport(fabric.transport)
+    except BadInput as unknown:
+        raise BadInput(f"fabric {fabric.name}: {unknown}") from None
+    if fabric.scope not in (SCOPE_NODE, SCOPE_CLUSTER):
+        raise BadInput(f"fabric {fabric.name}: scope {fabric.scope!r} is neither {SCOPE_NODE} nor {SCOPE_CLUSTER}.")
+    if transport.in_memory:
+        if fabric.scope != SCOPE_NODE or fabric.rails:
+            raise BadInput(f"fabric {fabric.name}: shared memory has scope {SCOPE_NODE} and no rails.")
+    elif not fabric.rails and transport.forced:
+        raise BadInput(f"fabric {fabric.name}: transport {fabric.transport} needs the device of at least one rail.")
+    if fabric.striped and len(fabric.rails) < 2:
+        raise BadInput(f"fabric {fabric.name}: striped needs two rails or more, and it has {len(fabric.rails)}.")
+
+
+def _devices(device: str) -> list[str]:
+    """Communication devices of a build: ``ch4:ucx,ofi`` is built with ``ch4:ucx`` and ``ch4:ofi``, in this order."""
+    family, _, names = device.partition(":")
+    return [f"{family}:{name.split(':')[0]}" for name in re.split(r"[ ,]+", names) if name]
+
+
+def _fit_device(rows: list[TransportRow], device: str) -> list[TransportRow]:
+    """Rows the build can follow, in the order of its devices."""
+    built = _devices(device)
+    free = [row for row in rows if not row.device]
+    bound = [row for row in rows if row.device in built]
+    return free + sorted(bound, key=lambda row: built.index(row.device))
+
+
+def _named(stack: Stack) -> str:
+    return f"{registry.find(stack.mpi).title} {stack.mpi_version}"
+
+
+def _asked(fabric: Fabric) -> str:
+    """``lo over tcp``; ``eth1g (eth1) over tcp``; ``shm``."""
+    devices = ",".join(fabric.devices)
+    name = fabric.name if devices in ("", fabric.name) else f"{fabric.name} ({devices})"
+    over = name if name == fabric.transport else f"{name} over {fabric.transport}"
+    return f"{over}, striped" if fabric.striped else over
+
+
+def _reason(stack: Stack, fabric: Fabric, rows: list[TransportRow]) -> str:
+    """Why nothing fits."""
+    if rows:
+        needed = " or ".join(sorted({row.device for row in rows}))
+        built = f"built with {stack.device}" if stack.device else "whose metadata name no device"
+        return f"{_named(stack)}, {built}, cannot use {fabric.transport}: it needs a build with {needed}."
+    for gap in registry.find(stack.mpi).gaps:
+        if gap.transport == fabric.transport and stack.version_tuple in gap.versions:
+            return gap.reason
+    return f"nothing is known about {_named(stack)} over {fabric.transport}: add a row to the file of {stack.mpi}."
+
+
+def _values(fabric: Fabric) -> dict[str, str]:
+    """Value of each placeholder; those that have none on this fabric are left out."""
+    rails = fabric.rails
+    units = [match[1] for match in (_UNIT.search(rail.device) for rail in rails) if match]
+    values = {
+        "rails": str(len(rails)),
+        "devices": ",".join(fabric.devices),
+        "device_ports": ",".join(f"{rail.device}:{rail.port}" for rail in rails),
+        "hcas": ":".join(fabric.devices),
+        "tcp_interfaces": ",".join(fabric.tcp_interfaces),
+    }
+    if rails:
+        values |= {"device": rails[0].device, "port": str(rails[0].port)}
+        values["device_port"] = f"{rails[0].device}:{rails[0].port}"
+    if units and len(units) == len(rails):
+        values["unit"] = units[0]
+    elif registry.transport(fabric.transport).numbered:
+        raise BadInput(f"fabric {fabric.name}: {fabric.transport} needs adapter names that end in a number, such as hfi1_0.")
+    return values
+
+
+def _has_values(template: str, values: Mapping[str, str]) -> bool:
+    """False when a placeholder stands for nothing here (no ``tcp_interfaces``), so that the variable is left unset."""
+    return all(values[name] for name in _PLACEHOLDER.findall(template))
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+
+
+def _fill_proof(proof: Proof, fabric: Fabric, version: tuple[int, ...]) -> Proof:
+    """The proof with its templates filled, once per rail, and its due decided by the version."""
+
+    def fill(templates: tuple[str, ...]) -> tuple[str, ...]:
+        filled: list[str] = []
+        for template in templates:
+            for rail in fabric.rails or (None,):
+                port = f"{rail.device}:{rail.port}" if rail else ""
+                names = {"device": rail.device, "device_port": port, "port": str(rail.port)} if rail else {}
+                escaped = {name: re.escape(value) for name, value in names.items()}
+                filled.append(_fill(template, escaped))
+        return tuple(dict.fromkeys(filled))
+
+    required = proof.required and version >= proof.since
+    return replace(proof, expect=fill(proof.expect), allow=fill(proof.allow), required=required)
+
+
+def _judge(setting: Setting, proof: Proof, sources: Mapping[str, list[str]]) -> str | None:
+    """One sentence on one proof, or ``None`` when it holds."""
+    if proof.source == LIBRARIES and not sources[LIBRARIES]:
+        missing = f"no mapped libraries were recorded, so nothing shows {setting.mpi}'s {proof.subject}; evidence missing."
+        return missing if proof.required else None
+    lines = [line for line in sources[proof.source] if re.search(proof.line, line)]
+    found = dict.fromkeys(match[1] for line in lines for match in re.finditer(proof.pattern, line))
+    if proof.absent:
+        return _contradiction(setting, proof, list(found), sources) if found else None
+    if not found:
+        return _absence(setting, proof) if proof.required else None
+    accepted = (*proof.expect, *proof.allow)
+    wrong = [value for value in found if not any(re.fullmatch(regex, value) for regex in accepted)]
+    if wrong:
+        return _contradiction(setting, proof, wrong, sources)
+    if any(re.fullmatch(regex, value) for regex in proof.expect for value in found):
+        return None
+    return _contradiction(setting, proof, list(found), sources) if proof.required else None
+
+
+def _absence(setting: Setting, proof: Proof) -> str:
+    asked = " ".join(f"{name}={value}" for name, value in setting.debug_env.items())
+    return f"{setting.mpi} printed no line naming its {proof.subject} (asked for by {asked}); evidence missing."
+
+
+def _contradiction(setting: Setting, proof: Proof, values: list[str], sources: Mapping[str, list[str]]) -> str:
+    context = re.search(setting.row.context, "\n".join(sources[DEBUG])) if setting.row.context else None
+    in_effect = context[1].strip() if context else setting.choice or "no setting"
+    named = ", ".join(repr(value) for value in values)
+    verb = "has mapped" if proof.source == LIBRARIES else "reports"
+    return f"asked for {setting.asked}, but {setting.mpi} {verb} {proof.subject} {named} ({in_effect})."

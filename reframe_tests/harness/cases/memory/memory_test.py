@@ -1,0 +1,231 @@
+"""The base class of tests of a node's memory: one job runs STREAM on one node, on all its cores; no MPI is started.
+
+Its cases are those of ReFrame's own environment ``builtin``, since they are the same whichever stack is measured afterwards.
+``reframe --distribute`` makes one case a node.
+"""
+
+from __future__ import annotations
+
+import shlex
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
+from reframe.core.exceptions import ReframeError, SanityError
+
+from ...evidence import recorder
+from ...samples import CONTRADICTED, MISSING, PROVEN, Evidence, Sample
+from ...sites import reference_keys
+from ...sites.session import provenance
+from ...suites import catalogue, node_memory
+from ...vocabulary import QUANTITIES, ROOT, BadInput
+from ..job import condition, ending, parameters, script
+from ..job.without_mpi import Places, Value, WithoutMpiTest
+from ..results.error_excerpt import excerpt
+from . import output, program
+
+#: Where the harness keeps the program; on a cluster the checkout is on a file system the nodes share.
+DIRECTORY = ROOT / "results" / "stream"
+#: Level to repetitions of each kernel in one run; the best of all but the first counts. 10 are STREAM's own default.
+REPETITIONS: Mapping[str, int] = {"smoke": 5, "nightly": 10, "acceptance": 20}
+ONE_NODE = "its nodes have one NUMA node, so none of their memory is"
+NO_COMPILER = f"no C compiler to build STREAM with; {recorder.REMEDY}"
+_ALONE = reference_keys.WITHOUT_MPI[catalogue.MEMORY]
+
+parameters.warn_once()
+
+
+class MemoryTest(WithoutMpiTest):
+    """Measures the memory of one node and proves where threads and pages were; each level has :data:`REPETITIONS`."""
+
+    #: Seconds after which one run counts as timed out and is ended.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``0``: that of the level
+    limit_s = variable(int, value=0)
+
+    #: Bytes of each of the three arrays.
+    #:
+    #: :type: :class:`int`, or text that is read as such, since ReFrame answers other text with a traceback
+    #: :default: ``0``: four times the last-level caches of all cores, the least that STREAM's rule 1(a) allows
+    array_bytes = variable(str, int, value=0, loggable=True)
+
+    #: Where the memory of a thread is: first touched by it, bound to the NUMA node farthest from it, or dealt out to all.
+    #:
+    #: :type: :class:`str`
+    #: :values: ``local``, ``remote``, ``interleaved``
+    memory = parameter(node_memory.PLACEMENTS, type=str, loggable=True)
+
+    #: Page cache of the node before: as it is, or filled until no memory is free (Cambridge 2011, figure 7).
+    #:
+    #: :type: :class:`str`
+    #: :values: ``as_is``, ``filled``
+    page_cache = parameter(node_memory.PAGE_CACHES, type=str, loggable=True)
+
+    #: What indexes the learned references (``references.INDEX``); fixed but for the threads, one a core.
+    fabric = variable(str, value=_ALONE["fabric"], loggable=True)
+    nodes = _ALONE["nodes"]
+    pinning = _ALONE["pinning"]
+
+    @classmethod
+    def places(cls, point: Mapping[str, Any]) -> Places:
+        """Partitions that have such memory as far as their topology is known; the others, each with why not."""
+        useful, left_out = [], []
+        for partition in parameters.measured_partitions():
+            masks = (partition.processor.info or {}).get("topology", {}).get("numa_nodes") or ()
+            if point["memory"] != "local" and len(masks) == 1:
+                left_out.append((partition.fullname, f"{ONE_NODE} {point['memory']}"))
+            else:
+                useful.append(partition.fullname)
+        return useful, left_out
+
+    @run_after("setup")
+    def find_program(self) -> None:
+        """Build the program, or skip the case where nothing can build it."""
+        partition = self.current_partition
+        self.keep_files = ["stream_*.out"]
+        if not parameters.knows_topology(partition):
+            raise ReframeError(parameters.unknown_topology(partition))
+        if not str(self.array_bytes).isdecimal():
+            raise ReframeError(f"-S array_bytes={self.array_bytes} is no number of bytes; give one, or 0 for 4 x the caches.")
+        self.array_bytes = int(self.array_bytes)
+        if self.repeats < 1:  # beside tests of others, options are not looked at before
+            raise ReframeError(f"-S repeats={self.repeats} would measure nothing; give 1 or more.")
+        if not program.path_in(DIRECTORY).exists() and not recorder.compilers():
+            self.skip_reason = NO_COMPILER
+            self.skip(self.skip_reason)
+        try:
+            here = parameters.runs_here(partition)
+            topology = condition.usable_topology(partition.processor.info, partition.extras, here=here)
+            self._program = program.build(DIRECTORY)
+        except BadInput as error:
+            raise ReframeError(str(error)) from None
+        self.ranks_per_node = len(topology.cores)
+        self._repetitions = REPETITIONS[self.level]
+        self.num_tasks = self.num_tasks_per_node = 1
+        # Caches, memory and its channels are shared.
+        self.exclusive_access = True
+
+    @run_before("run")
+    def write_job(self) -> None:
+        """Run the program some times, each output in a file of its own; a run that fails ends the job."""
+        self.measured_with = provenance.describe()
+        self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
+        self.time_limit = f"{self.repeats * self.limit_s + 60}s"
+        self.job.options += ending.submit_options(self.current_partition.scheduler.registered_name)
+        self.job.launcher = getlauncher("local")()
+        words = [str(self._program), self.memory, str(self._repetitions), str(self.array_bytes), self.page_cache]
+        numbers = " ".join(str(number + 1) for number in range(self.repeats))
+        run = f"timeout -k 10 {self.limit_s} {shlex.join(words)} > stream_$repeat.out"
+        self.executable = f"for repeat in {numbers}; do {run} || exit; done"
+        options: dict[str, object] = {"memory": self.memory, "page_cache": self.page_cache}
+        options |= {"array_bytes": self.array_bytes} if self.array_bytes else {}
+        self.condition = {
+            **{name: _ALONE[name] for name in ("stack", "fabric", "nodes", "pinning")},
+            "group": self.group,
+            "ppn": self.ranks_per_node,
+            "ppn_symbol": "full",
+            "ranks": self.ranks_per_node,
+            # In the form of other suites' options, by which histories, confirmations and verdicts are kept apart.
+            "suite_options": ",".join(f"{name}={value}" for name, value in options.items()),
+            "arguments": {node_memory.NAME: shlex.join(words[1:])},
+        }
+
+    @sanity_function
+    def prove_memory(self) -> bool:
+        """Fail with a sentence for everything that is missing or was not as asked."""
+        results: list[output.StreamResult | None] = []
+        missing: dict[str, None] = {}
+        local = self.current_partition.scheduler.registered_name == "local"
+        end = ending.JobEnd("" if local else self.job.jobid or "", self.job.state or "", self.job.exitcode)
+        for number in range(1, self.repeats + 1):
+            try:
+                text = (Path(self.stagedir) / f"stream_{number}.out").read_text(errors="replace")
+                results.append(output.read(text, self.memory, self.page_cache, self._repetitions))
+            except FileNotFoundError:
+                results.append(None)
+                missing[f"run {number} of STREAM left no output"] = None
+            except BadInput as error:
+                results.append(None)
+                missing[f"run {number}: {str(error).rstrip('.')}"] = None
+        if end.exit_status == script.TIMED_OUT and None in results:
+            # No other run is started.
+            missing = {
+                f"run {results.index(None) + 1} of STREAM timed out after {self.limit_s} s, the test's limit_s: its arrays are "
+                "at least 4 x the last-level caches; see what else runs there, or give it more with -S limit_s=...": None
+            }
+        said = excerpt((Path(self.stagedir) / str(self.stderr)).read_text(errors="replace")) if missing else ""
+        wrong = [*missing, *(one.rstrip(".") for one in ending.judge(end)), *([f"standard error: {said}"] if said else [])]
+        whole = [result for result in results if result]
+        odd = dict.fromkeys(sentence for result in whole for sentence in output.judge(result, self.ranks_per_node))
+        self._samples = _samples(self.group, results, self._repetitions, node_memory.variant(self.memory, self.page_cache))
+        self.samples = [sample.as_dict() for sample in self._samples]
+        self.proof = _evidence(whole, wrong, list(odd)).as_dict()
+        if wrong or odd:
+            raise SanityError("; ".join([*wrong, *odd]))
+        return True
+
+    def values(self) -> dict[str, Value]:
+        """The rate of each kernel, the median of the runs."""
+        quantity, variant = QUANTITIES[node_memory.QUANTITY], node_memory.variant(self.memory, self.page_cache)
+        samples = [] if self.is_dry_run() else self._samples
+        measured = {sample.benchmark: statistics.median(sample.measured) for sample in samples if sample.measured}
+        names = {kernel: catalogue.metric_name(kernel, quantity.short, None, variant) for kernel in node_memory.KERNELS}
+        return {name: Value(measured.get(kernel), quantity.unit) for kernel, name in names.items()}
+
+
+def _samples(group: str, results: list[output.StreamResult | None], repetitions: int, variant: str) -> list[Sample]:
+    """Each kernel's rate in each run; nothing where no run can be read."""
+    threads = [len(result.threads) for result in results if result]
+    return [
+        Sample(
+            suite=node_memory.NAME,
+            benchmark=kernel,
+            group=group,
+            ranks=threads[0],
+            groups=1,
+            variant=variant,
+            message_bytes=None,
+            repetitions=repetitions,
+            quantity=node_memory.QUANTITY,
+            values=tuple(result.mb_per_s[kernel] if result else None for result in results),
+        )
+        for kernel in (node_memory.KERNELS if threads else ())
+    ]
+
+
+def _evidence(results: list[output.StreamResult], wrong: list[str], odd: list[str]) -> Evidence:
+    """What the runs recorded: the threads of the first, the facts of their nodes, and what was free and cached in each."""
+    ranks = [
+        {
+            **{"rank": number, "host": result.host, "cpus_allowed": one.allowed, "cpu": one.ran_on, "numa_node": one.numa_node},
+            "pages": dict(one.pages),
+        }
+        for result in results[:1]
+        for number, one in enumerate(result.threads)
+    ]
+    facts = {
+        result.host: {
+            "node": result.host,
+            "vm.zone_reclaim_mode": result.zone_reclaim_mode,
+            "NUMA nodes": str(result.numa_nodes),
+            "last-level caches": f"{result.last_level_cache_bytes} bytes",
+            "array": f"{result.array_bytes} bytes",
+        }
+        for result in results
+    }
+    return Evidence(
+        status=MISSING if wrong else CONTRADICTED if odd else PROVEN,
+        sentences=(*wrong, *odd),
+        ranks=tuple(ranks),
+        library_version="",
+        library="",
+        devices=(),
+        transport="",
+        seconds=(),
+        notes=tuple(dict.fromkeys(note for result in results for note in output.describe_memory(result))),
+        kernel=tuple(facts.values()),
+    )

@@ -1,0 +1,247 @@
+"""What STREAM printed, read whole or not at all, and whether threads and pages were where they were asked to be."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...field_types import find_fault
+from ...printable import one_line
+from ...suites.node_memory import FILLED, KERNELS, PAGE_CACHES, PLACEMENTS
+from ...vocabulary import BadInput
+
+#: Smallest array by STREAM's rule 1(a) (``stream.c`` of version 5.10): four times the last-level caches used.
+CACHES = 4
+#: Largest mean error of an array of doubles, relative to what it must hold (``checkSTREAMresults`` of version 5.10).
+LARGEST_ERROR = 1e-13
+#: Interleaved pages: a node may have this share of an even one more or fewer, and a huge page (2 MiB in pages of 4 KiB) of each
+#: of the three arrays, since huge pages are dealt out whole.
+UNEVEN, UNEVEN_PAGES = 0.05, 3 * 512
+#: Key of pages whose node the kernel did not say.
+UNKNOWN = "unknown"
+#: Most characters of an output that is read: 1024 cores with all their nodes stay far below.
+MOST = 1 << 20
+#: What cannot be a number of bytes, pages or megabytes per second: more than 64 bits hold.
+_TOO_MANY = 1 << 63
+_OUTPUT = re.compile(r"(?P<said># STREAM, format 2\n(?P<json>[^\n]+)\n)# end: CRC-32 (?P<sum>[0-9a-f]{8})\n")
+
+
+@dataclass(frozen=True)
+class StreamThread:
+    """One thread, its core and its pages.
+
+    :param core: logical CPU that it was pinned to.
+    :param allowed: those the kernel let it run on, in the kernel's list format.
+    :param ran_on: the one it ended on.
+    :param numa_node: node of the core.
+    :param memory_node: node that its pages were to be on; -1 for all.
+    :param pages: whole pages of its part of the three arrays by NUMA node (text), :data:`UNKNOWN` where the kernel did not say.
+    """
+
+    core: int
+    allowed: str
+    ran_on: int
+    numa_node: int
+    memory_node: int
+    pages: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class StreamResult:
+    """One run on one node.
+
+    :param memory: one of :data:`node_memory.PLACEMENTS`.
+    :param page_cache: one of :data:`node_memory.PAGE_CACHES`.
+    :param array_bytes: size of each of the three arrays.
+    :param last_level_cache_bytes: last-level caches of all cores used, together.
+    :param zone_reclaim_mode: ``vm.zone_reclaim_mode`` as the kernel prints it; empty where it has none.
+    :param page_cache_kib: KiB of page cache by NUMA node (text) before the arrays were made.
+    :param free_kib: KiB of free memory, likewise.
+    :param largest_error: the largest of the arrays' mean relative errors.
+    :param mb_per_s: best rate of each kernel in 10^6 bytes per second.
+    """
+
+    memory: str
+    page_cache: str
+    array_bytes: int
+    last_level_cache_bytes: int
+    repetitions: int
+    host: str
+    zone_reclaim_mode: str
+    numa_nodes: int
+    page_cache_kib: Mapping[str, int]
+    free_kib: Mapping[str, int]
+    threads: tuple[StreamThread, ...]
+    largest_error: float
+    mb_per_s: Mapping[str, float]
+
+
+def read(text: str, memory: str, page_cache: str, repetitions: int) -> StreamResult:
+    """The result of one run.
+
+    :param text: its whole standard output.
+    :param memory: what was asked for, as ``page_cache`` and ``repetitions``; an answer to another question is refused.
+    :raises BadInput: it is cut off, changed, mixed with other output, or not of this format.
+    """
+    found = _OUTPUT.fullmatch(text) if len(text) <= MOST else None
+    if not found:
+        raise BadInput(f"STREAM's output is cut off or mixed with other output: {one_line(text[-80:])!r}; run it again.")
+    if f"{zlib.crc32(found['said'].encode(errors='replace')):08x}" != found["sum"]:
+        raise BadInput("STREAM's output was changed on its way (its CRC-32 does not fit); run it again.")
+    try:
+        content = json.loads(found["json"], object_pairs_hook=_once, parse_constant=_refuse)
+        threads = tuple(StreamThread(**row) for row in content.pop("threads"))
+        result = StreamResult(**content, threads=threads)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise BadInput(f"STREAM's output is not of this format: {one_line(str(error))[:100]}.") from None
+    fault = find_fault(result) or _find_nonsense(result)
+    if fault:
+        raise BadInput(f"STREAM's output is not of this format: {one_line(fault)[:100]}.")
+    if (result.memory, result.page_cache, result.repetitions) != (memory, page_cache, repetitions):
+        raise BadInput(
+            f"STREAM was asked for {memory} memory, page cache {page_cache} and {repetitions} repetitions and answers with "
+            f"{result.memory}, {result.page_cache} and {result.repetitions}; run it again."
+        )
+    return result
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """:raises ValueError: a key is there twice, or a value is true or false, which Python takes for numbers."""
+    if len(dict(pairs)) < len(pairs) or any(isinstance(value, bool) for _, value in pairs):
+        raise ValueError("a key is there twice, or a value is no number")
+    return dict(pairs)
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no number of STREAM's")
+
+
+def _find_nonsense(result: StreamResult) -> str:
+    """The first thing that cannot be so, whatever was asked for; empty where there is none."""
+    nodes = [*result.page_cache_kib, *(node for one in result.threads for node in one.pages if node != UNKNOWN)]
+    counts = [
+        *result.page_cache_kib.values(),
+        *result.free_kib.values(),
+        *(count for one in result.threads for count in one.pages.values()),
+    ]
+    rates = list(result.mb_per_s.values())
+    facts = {
+        "memory": result.memory in PLACEMENTS,
+        "page_cache": result.page_cache in PAGE_CACHES,
+        "host": bool(result.host),
+        "zone_reclaim_mode": not result.zone_reclaim_mode or result.zone_reclaim_mode.isdecimal(),
+        "repetitions": result.repetitions >= 2,
+        "array_bytes": 0 < result.array_bytes < _TOO_MANY,
+        "last_level_cache_bytes": 0 < result.last_level_cache_bytes < _TOO_MANY,
+        "numa_nodes": result.numa_nodes == len(result.page_cache_kib) > 0,
+        "free_kib": result.free_kib.keys() == result.page_cache_kib.keys(),
+        "nodes": all(re.fullmatch(r"0|[1-9][0-9]{0,3}", node) for node in nodes),
+        "counts": all(0 <= count < _TOO_MANY for count in counts),
+        "threads": bool(result.threads) and len({one.core for one in result.threads}) == len(result.threads),
+        "largest_error": 0 <= result.largest_error < _TOO_MANY,
+        "mb_per_s": tuple(result.mb_per_s) == KERNELS and all(0 < rate < _TOO_MANY for rate in rates),
+    }
+    return next((f"its {name} cannot be so" for name, right in facts.items() if not right), "")
+
+
+def judge(result: StreamResult, cores: int) -> list[str]:
+    """A sentence for all that is not as asked; none where each thread stayed on its core and each page is where it must be.
+
+    :param cores: of the node, each of which has a thread.
+    """
+    sentences = []
+    if result.array_bytes < CACHES * result.last_level_cache_bytes:
+        sentences.append(
+            f"arrays of {result.array_bytes} bytes are smaller than {CACHES} x the last-level caches "
+            f"({result.last_level_cache_bytes} bytes): caches were measured"
+        )
+    if result.largest_error > LARGEST_ERROR:
+        sentences.append(f"the arrays hold wrong numbers: relative error {result.largest_error:g}, at most {LARGEST_ERROR:g}")
+    if len(result.threads) != cores:
+        sentences.append(f"{len(result.threads)} threads ran on a node with {cores} cores, each of which was to have one")
+    moved = [one.core for one in result.threads if one.allowed != str(one.core) or one.ran_on != one.core]
+    if moved:
+        sentences.append(
+            f"{len(moved)} of {len(result.threads)} threads were not held on their cores, first that of core {moved[0]}"
+        )
+    return [*sentences, *_judge_page_cache(result), *_judge_pages(result)]
+
+
+def describe_memory(result: StreamResult) -> list[str]:
+    """What was free and what cached on each NUMA node before, and how much of the arrays is where it was to be: facts."""
+    kib = [
+        f"node {node}: {result.free_kib[node]} KiB free, {cached} KiB page cache"
+        for node, cached in result.page_cache_kib.items()
+    ]
+    return [f"before the arrays were made, {'; '.join(kib)}", *(_find_displaced(result) if _may_be_displaced(result) else [])]
+
+
+def _may_be_displaced(result: StreamResult) -> bool:
+    """Whether pages elsewhere are what is measured: only the kernel's policy of local memory, and no room there."""
+    return result.page_cache == FILLED and result.memory == "local"
+
+
+def _judge_page_cache(result: StreamResult) -> list[str]:
+    """The page cache fills a NUMA node where the part of the arrays that is to be there does not fit into what is free."""
+    if result.page_cache != FILLED:
+        return []
+    share = 3 * result.array_bytes // len(result.threads)
+    wanted: Counter[str] = Counter()
+    for one in result.threads:
+        for node in result.page_cache_kib if one.memory_node < 0 else [str(one.memory_node)]:
+            wanted[node] += share // (result.numa_nodes if one.memory_node < 0 else 1)
+    there = [(node, needed) for node, needed in sorted(wanted.items()) if node in result.free_kib]
+    unfilled = [
+        f"the page cache does not fill NUMA node {node}: {result.free_kib[node]} KiB are free, and {needed >> 10} KiB of "
+        "the arrays were to be there; take larger arrays (-S array_bytes=...), or more memory for the job; a kernel that pages "
+        "out cold memory by itself (/sys/kernel/mm/damon/admin/kdamonds/*/state says on) keeps no cache full"
+        for node, needed in there
+        if result.free_kib[node] << 10 >= needed
+    ]
+    # What the arrays push out must be cached files: memory that programs hold cannot be given up for them.
+    other = [
+        f"NUMA node {node} is full, but not of cached files: {result.page_cache_kib[node]} KiB are page cache, and "
+        f"{needed >> 10} KiB of the arrays were to take their place; see which program holds the rest (numastat -p)"
+        for node, needed in there
+        if result.page_cache_kib[node] << 10 < needed
+    ]
+    return [*unfilled, *other][:1]
+
+
+def _judge_pages(result: StreamResult) -> list[str]:
+    silent = [one.core for one in result.threads if not one.pages or one.pages.get(UNKNOWN)]
+    if silent:
+        return [f"on which NUMA node the pages of {len(silent)} threads are is not known, first those of core {silent[0]}"]
+    if result.memory == "interleaved":
+        return _judge_spread(result)
+    wrong = [
+        one.core
+        for one in result.threads
+        if (one.memory_node == one.numa_node) != (result.memory == "local") or str(one.memory_node) not in result.page_cache_kib
+    ]
+    if wrong:
+        return [f"the memory of core {wrong[0]} was to be {result.memory} and was asked for from another NUMA node"]
+    return [] if _may_be_displaced(result) else _find_displaced(result)
+
+
+def _find_displaced(result: StreamResult) -> list[str]:
+    total = sum(sum(one.pages.values()) for one in result.threads)
+    elsewhere = total - sum(one.pages.get(str(one.memory_node), 0) for one in result.threads)
+    return [f"{elsewhere} of {total} pages are not {result.memory} to the thread that uses them"] if elsewhere else []
+
+
+def _judge_spread(result: StreamResult) -> list[str]:
+    pages: Counter[str] = Counter()
+    for one in result.threads:
+        pages.update(one.pages)
+    even = sum(pages.values()) / result.numa_nodes
+    room = max(UNEVEN * even, min(UNEVEN_PAGES, even / 2))
+    odd = [node for node in sorted({*result.page_cache_kib, *pages}) if abs(pages[node] - even) > room]
+    if result.numa_nodes < 2:
+        return ["memory of one NUMA node cannot be interleaved"]
+    return [f"pages are not interleaved evenly: node {odd[0]} has {pages[odd[0]]}, an even share is {even:.0f}"] if odd else []

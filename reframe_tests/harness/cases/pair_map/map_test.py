@@ -1,0 +1,274 @@
+"""The base class of maps of pairs: which rounds, what they cost, and the map that is stored with its case."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from reframe.core.builtins import parameter, run_before, variable
+from reframe.core.logging import getlogger
+
+from ...evidence.counters import counter_names
+from ...instruments import schedule
+from ...instruments.pairs import output
+from ...instruments.pairs.pair_values import PairMap
+from ...machine.switches import hostlist
+from ...machine.switches.paths import name_of, rows_of
+from ...machine.switches.tree import SwitchTree
+from ...samples import CONTRADICTED, MISSING
+from ...suites import catalogue
+from ...vocabulary import BadInput
+from ..fabric_test import MaintenanceTest
+from ..job import parameters, script
+from ..job.condition import Condition
+from ..results import job_files, job_switches, measurement
+from . import counted, shared_cores
+
+#: Switches that a file describes, for the ranks.
+PATHS_FILE = "switches.txt"
+#: What srun says of a node that Slurm has lost (seen with 22.05).
+_NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
+#: Of a launch's limit: a map of slow links takes longer than one of good ones. Seconds of MPI's start and end.
+SLACK, START_S = 10, 60
+#: Nights in which each pair should have its turn.
+MONTH = 30
+
+
+class MapTest(MaintenanceTest):
+    """Measures pairs of nodes in rounds, after one start of MPI, and stores the map beside the metrics that sum it up."""
+
+    #: One start: the passes over all rounds are the repeats.
+    repeats = 1
+    #: The instrument's own: one rank on each node.
+    ppn = parameter(["1"], type=str, loggable=True)
+    #: All nodes of the largest job.
+    choose_counts = staticmethod(lambda counts: counts[-1:])
+
+    #: Rounds of one pass.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``0``: all pairs
+    rounds = variable(int, value=0, loggable=True)
+
+    #: Passes over all rounds, each in another order.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``0``: two, and of a small map so many that each node takes part in :data:`schedule.LEAST_PARTS` rounds
+    orders = variable(int, value=0, loggable=True)
+
+    #: Of the random numbers that choose a sample and mix the rounds.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``1``
+    seed = variable(int, value=1, loggable=True)
+
+    #: Values of each pair and direction in a pass.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``1``
+    values = variable(int, value=1, loggable=True)
+
+    #: Seconds after which a node that does not answer is left out.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``20``
+    patience_s = variable(int, value=20)
+
+    #: File that describes the switches: of Slurm, ibnetdiscover, opareport, or YAML.
+    #:
+    #: :type: :class:`str`
+    #: :default: that of the partition's extras, else what Slurm says
+    switches = variable(str, value="")
+
+    #: The map, as stored with the session (:mod:`..pairs.pair_values`).
+    pair_map = variable(dict, value={}, loggable=True)
+
+    def _orders(self, nodes: int) -> int:
+        return self.orders or schedule.usual_orders(nodes, self.rounds)
+
+    def _first(self, nodes: int) -> int:
+        """Where a sample begins in the rounds of all pairs; -1: it is drawn by chance."""
+        return -1
+
+    def _read_switches(self) -> SwitchTree | None:
+        """The switches that a file describes; the job's nodes are not known yet."""
+        for name, least in (("rounds", 0), ("orders", 0), ("seed", 0), ("values", 1), ("patience_s", 1)):
+            if getattr(self, name) < least:
+                raise BadInput(f"-S {name}={getattr(self, name)} is not possible; give {least} or more.")
+        return job_switches.describe(self.switches, self.current_partition.extras)
+
+    def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
+        """One start: the instrument compares what it receives itself."""
+        self._described = self._read_switches()
+        # Modes ask for more of every test.
+        self.repeats = 1
+        planned = self.plan_launches(limits, where)
+        words = dict(zip(planned[0].args[::2], planned[0].args[1::2], strict=True))
+        size, _, messages = words["--bandwidth"].partition("x")
+
+        def cost_s(rounds: int, orders: int) -> float:
+            return schedule.cost_s(
+                where.nodes,
+                rounds,
+                orders,
+                transfer_s=self.values * int(size) * int(messages) * 8 / ((limits.line_rate_gbit_per_s or 10.0) * 1e9),
+                pings=int(words["--latency"].partition("x")[2]),
+                values=self.values,
+                one_at_a_time=bool(where.oversubscribed),
+            )
+
+        if self._choose_rounds(where.nodes, cost_s(1, 1)):
+            planned = self.plan_launches(limits, where)
+        self._cost_s = cost_s(schedule.number_of_rounds(where.nodes, self.rounds), self._orders(where.nodes))
+        self.limit_s = self.limit_s or round(SLACK * self._cost_s) + START_S
+        return planned
+
+    def _choose_rounds(self, nodes: int, round_s: float) -> bool:
+        """Whether rounds and passes were chosen by what a round takes."""
+        return False
+
+    def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
+        """The catalogue's launch with this test's rounds."""
+        nodes = (where or self._condition).nodes
+        asked = {"rounds": self.rounds, "orders": self._orders(nodes), "seed": self.seed, "repeats": self.values}
+        asked |= {"first": self._first(nodes)}
+        # Ranks that wait for each other's cores would time those and no network.
+        asked |= {"shared": 1 if (where or self._condition).oversubscribed else 0, "patience": self.patience_s}
+        words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
+        if self._described:
+            words += ["--switches", PATHS_FILE]
+        return tuple(replace(each, args=(*each.args, *words)) for each in super().plan_launches(limits, where))
+
+    @run_before("run")
+    def ask_for_switches(self) -> None:
+        """Have the job write down what Slurm says, and what a file describes for the ranks; say what it costs."""
+        scheduler = self.current_partition.scheduler.registered_name
+        lines = []
+        if self._described:
+            rows = rows_of({node: self._described.path(node) for node in self._described.leaf_of})
+            lines += [f"cat >{PATHS_FILE} <<'END_OF_FILE'", *rows, "END_OF_FILE"]
+        elif "slurm" in scheduler or scheduler == "squeue":
+            lines.append(job_switches.ASK_SLURM)
+        self.prerun_cmds = [*lines, *self.prerun_cmds]
+        rounds = self._orders(self._nodes) * schedule.number_of_rounds(self._nodes, self.rounds)
+        getlogger().info(f"{self.display_name}: {rounds} rounds on {self._nodes} nodes, about {self._cost_s:.0f} s")
+
+    def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
+        """As of any test; then the map, of what was measured up to an untimely end, too."""
+        outcome = super()._evaluate(where, launches)
+        if where is not self._condition:
+            return outcome
+        (launch,) = launches
+        text = job_files.beginning_of(Path(self.stagedir) / script.files_of(launch.name, 1).output)
+        try:
+            found = output.read(text, launch.name)
+        except BadInput:
+            return outcome  # said already
+        self._judge(outcome, found, launch.name)
+        return outcome
+
+    def _judge(self, outcome: measurement.Outcome, found: output.MapOutput, launch: str) -> None:
+        """Hold the map against the counters, and keep it."""
+        devices = outcome.evidence.devices if outcome.evidence else ()
+        right, less, notes = (
+            counted.judge(found, devices, counter_names(self._condition.fabric)) if found.whole else ({}, [], [])
+        )
+        outcome.add(launch, 1, CONTRADICTED, less)
+        tree, said = self._find_tree(found)
+        notes = [*notes, *said, *(tree.notes if tree else ()), f"expected to take {self._cost_s:.0f} s"]
+        values = tuple(one._replace(counted=_both(right, one.source, one.target)) for one in found.values)
+        silent = dict(found.silent)
+        if not found.whole:
+            error = job_files.beginning_of(Path(self.stagedir) / script.files_of(launch, 1).error)
+            silent |= dict.fromkeys(
+                _failed_nodes(error, found.nodes), f"failed after {len(found.values)} values, as Slurm says"
+            )
+            named = "".join(f"; {node} {why}" for node, why in silent.items())
+            outcome.add(launch, 1, MISSING, [f"the map ends after {len(found.values)} values{named}."])
+        elif silent:  # the launcher's own last words need not name them
+            named = "; ".join(f"{node} {why}" for node, why in silent.items())
+            outcome.add(launch, 1, MISSING, [f"the map is without nodes that stopped answering: {named}."])
+        meant = self.current_partition.extras.get("oversubscription")
+        # Of an oversubscribed job pairs exchange small messages one at a time.
+        at_once = 2 if self._condition.oversubscribed else math.inf
+        shared = shared_cores.find_shared(outcome.evidence.ranks, at_once) if outcome.evidence else ""
+        pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, values, tree, meant, shared)
+        self.pair_map = pair_map.as_dict()
+        if outcome.evidence:
+            outcome.evidence = replace(
+                outcome.evidence,
+                status=outcome.status,
+                sentences=tuple(outcome.sentences),
+                notes=(*outcome.evidence.notes, *(note.removesuffix(".") for note in notes)),
+            )
+
+    def _find_tree(self, found: output.MapOutput) -> tuple[SwitchTree | None, list[str]]:
+        """The switches above the nodes: as a file, Slurm or the ranks themselves have them; and what is wrong with these."""
+        tree, said = job_switches.find(self._described, Path(self.stagedir), found.nodes)
+        tree = tree or found.tree
+        return (tree.only(found.nodes) if tree else None), said
+
+
+class TurnTest(MapTest):
+    """A part of the pairs each night, as many as fit a budget; the next night the next, so that each pair has its turn."""
+
+    nightly = True
+    #: Seconds that its rounds may take; at least one round is measured.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``60``
+    budget_s = variable(int, value=60, loggable=True)
+
+    #: Number of the night, by which its rounds are chosen.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``0``: days since the year 1 (UTC)
+    night = variable(int, value=0, loggable=True)
+
+    @classmethod
+    def _places(cls, point: Mapping[str, Any]) -> parameters.Places:
+        places = super()._places(point)
+        if point["nodes"] != 2:
+            return places
+        why = "one pair of nodes has nothing to be held against: node_counts of the partition has no more than 2"
+        return parameters.Places((), None, (*places.left_out, *((name, why) for name in places.partitions)))
+
+    def _first(self, nodes: int) -> int:
+        day = self.night or datetime.now(timezone.utc).toordinal()
+        return schedule.turn(nodes, self.rounds, day) if self.rounds else -1
+
+    def _choose_rounds(self, nodes: int, round_s: float) -> bool:
+        if self.budget_s < 1 or self.night < 0:
+            raise BadInput(f"-S budget_s={self.budget_s} night={self.night} is not possible; give a budget of 1 s or more.")
+        whole = schedule.number_of_rounds(nodes, 0)
+        fitting = max(1, int(self.budget_s / round_s))
+        if not self.rounds:
+            self.rounds = min(whole, fitting)
+        if not self.orders:
+            self.orders = max(1, min(fitting // self.rounds, schedule.usual_orders(nodes, self.rounds)))
+        days = schedule.days_of_turn(nodes, self.rounds)
+        said = f"{self.rounds} of {whole} rounds tonight, all pairs in {days} nights"
+        getlogger().info(f"{self.display_name}: {said}{'' if days <= MONTH else f', more than {MONTH}: raise -S budget_s='}")
+        return True
+
+
+def _failed_nodes(error: str, nodes: Collection[str]) -> list[str]:
+    """Nodes of the job that srun says have failed."""
+    found: list[str] = []
+    for listed in _NODE_FAILURE.findall(error):
+        try:
+            found += [name for name in map(name_of, hostlist.expand(listed)) if name in nodes]
+        except BadInput:
+            continue
+    return found
+
+
+def _both(right: Mapping[str, bool], *nodes: str) -> bool | None:
+    """Whether the counts of both nodes are right; ``None`` where one has none."""
+    known: list[Any] = [right.get(node) for node in nodes]
+    return None if None in known else all(known)

@@ -1,0 +1,138 @@
+"""Rules of what nodes must be: of all systems in ``site_configs/preflight.yaml``, a system's own beside its ``system.py``."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ... import optional_file, schema, yaml_file
+from ...sites import folders
+from ...vocabulary import ROOT, BadInput
+from .node_facts import FACTS, WHOLE_NODE
+
+FILE = "preflight.yaml"
+SCHEMA = ROOT / "site_configs" / "preflight.schema.json"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What one fact must be on each node.
+
+    :param same: equal on all nodes of the partition.
+    :param within: as far as this from the middle one counts as equal, in the fact's unit; ``within_percent`` of it.
+    :param allowed: values it may have; empty: any.
+    :param equals: another fact of the same node, port or interface whose value it must have; empty: none.
+    :param instances: shell pattern of the ports, interfaces or page sizes it is about.
+    :param partitions: where; empty: everywhere.
+    :param required: a node that does not show the fact fails. Otherwise it is only odd where other nodes show it.
+    :param note: it is said and fails nothing.
+    """
+
+    fact: str
+    why: str
+    fix: str
+    same: bool = False
+    within: float | None = None
+    within_percent: float | None = None
+    allowed: tuple[str | float, ...] = ()
+    at_least: float | None = None
+    at_most: float | None = None
+    equals: str = ""
+    instances: str = "*"
+    partitions: tuple[str, ...] = ()
+    required: bool = False
+    note: bool = False
+
+    def is_for(self, partition: str) -> bool:
+        """Whether it is about the nodes of a partition."""
+        return not self.partitions or partition in self.partitions
+
+    def concerns(self, partition: str, instance: str) -> bool:
+        """Whether it is about a fact's instance on the nodes of a partition."""
+        return self.is_for(partition) and fnmatch.fnmatchcase(instance, self.instances)
+
+    def wanted(self) -> str:
+        """What it must be, where that does not depend on the other nodes."""
+        if self.equals:
+            return f"must be its {self.equals}"
+        if self.allowed:
+            return "must be " + " or ".join(map(str, self.allowed))
+        bounds = {"at least": self.at_least, "at most": self.at_most}
+        return "must be " + " and ".join(f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None)
+
+    def permits(self, value: Any) -> bool:
+        """Whether a value is allowed and within the bounds, where there are some."""
+        if self.allowed:
+            return value in self.allowed
+        if self.at_least is None and self.at_most is None:
+            return True
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return False
+        return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
+
+
+def load(system: str, root: Path = ROOT, partitions: Sequence[str] = (), *, rdma: bool = False) -> tuple[Rule, ...]:
+    """The rules of a system: those of all, each replaced or taken out by the system's own.
+
+    :param partitions: all of the system; empty: not checked.
+    :param rdma: for nodes with an RDMA fabric, of which ``expected_with_rdma`` is expected.
+    :raises BadInput: naming file, key and remedy; also for a rule that could never find anything.
+    """
+    common, own = root / "site_configs" / FILE, folders.of(system, root) / FILE
+    rows = _read(common, partitions)
+    rows |= _read(own, partitions) if optional_file.is_there(own) else {}
+    return tuple(_rule(fact, row, rdma) for fact, row in rows.items() if row is not None)
+
+
+def _read(path: Path, partitions: Sequence[str]) -> dict[str, Any]:
+    content = yaml_file.read_mapping(path)
+    if fault := schema.find_fault(SCHEMA, content):
+        remedy = f"expected {fault.expected}" if fault.expected else f"see {SCHEMA.name}"
+        raise BadInput(f"{path}: key '{fault.key}': {fault.message}; {remedy}.")
+    for fact, row in content.items():
+        if fact not in FACTS:
+            raise BadInput(f"{path}: key '{fact}': no node shows such a fact; {_suggest(fact, sorted(FACTS))}.")
+        for name in (row or {}).get("partitions", ()) if partitions else ():
+            if name not in partitions:
+                raise BadInput(
+                    f"{path}: key '{fact}.partitions': {name!r} is no partition of the system; {_suggest(name, partitions)}."
+                )
+        equals = (row or {}).get("equals", fact)
+        if equals not in FACTS or (equals in WHOLE_NODE) is not (fact in WHOLE_NODE):
+            alike = sorted(name for name in FACTS if (name in WHOLE_NODE) is (fact in WHOLE_NODE))
+            raise BadInput(f"{path}: key '{fact}.equals': {equals} is no such fact; {_suggest(equals, alike)}.")
+        if fact in WHOLE_NODE and "instances" in (row or {}):
+            raise BadInput(f"{path}: key '{fact}.instances': {fact} is one fact of the node as a whole; remove it.")
+    return content
+
+
+def _suggest(name: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, names, 1)
+    return f"write '{near[0]}', or remove it" if near else f"known: {', '.join(names)}"
+
+
+def _rule(fact: str, row: Mapping[str, Any], rdma: bool) -> Rule:
+    same, expected = row.get("same"), row.get("expected", [])
+    if rdma and "expected_with_rdma" in row:
+        same, expected = None, row["expected_with_rdma"]
+    near = same if isinstance(same, Mapping) else {}
+    return Rule(
+        fact=fact,
+        why=" ".join(row["why"].split()),
+        fix=" ".join(row["fix"].split()),
+        same=same is not None,
+        within=near.get("within"),
+        within_percent=near.get("within_percent"),
+        allowed=tuple(expected) if isinstance(expected, list) else (expected,),
+        at_least=row.get("at_least"),
+        at_most=row.get("at_most"),
+        equals=row.get("equals", ""),
+        instances=row.get("instances", "*"),
+        partitions=tuple(row.get("partitions", ())),
+        required=row.get("required", False),
+        note=row.get("note", False),
+    )

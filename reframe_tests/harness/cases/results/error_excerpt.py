@@ -1,0 +1,83 @@
+"""The line of a failed launch's standard error that says why: MPI libraries bury it under what they do before and after."""
+
+from __future__ import annotations
+
+import re
+
+from ...printable import printable
+
+#: UCX's log lines (UCX 1.20, ``ucs_log_default_handler``): ``[time] [host:pid:thread] file.c:line  UCX  LEVEL message``.
+_UCX = re.compile(r"^\[\d+\.\d+\]\s+\[(?P<host>[^:\]]+):\d+\s*:\d+\]\s+\S+:\d+\s+UCX\s+(?P<level>[A-Z]+)\s+(?P<said>.*)")
+#: Levels below a warning report what was tried on the way; a failure there is not one of the launch.
+_CHATTER = ("DIAG", "INFO", "DEBUG", "TRACE", "REQ", "DATA", "ASYNC", "FUNC", "POLL")
+#: MPICH and what descends from it: a heading, then one line per function, the one that failed last
+#: (src/mpi/errhan/errutil.c, ``MPIR_Err_print_stack_string_ext``); most have nothing to say.
+_STACK_HEAD = re.compile(r"^(?P<call>.*\berror in \w+): .*error stack:$")
+_STACK_FRAME = re.compile(r"^(?:\w+|\(unknown\))\(\d*\)\.*:\s*(?P<said>.*)$")
+#: What the line to quote looks like, the most informative first: a device by its name, a cause, then any complaint. Nodes
+#: complain in any order, and the other end of a link that is down only lists what it tried.
+_INFORMATIVE = (
+    re.compile(r"no space left|\bdevice '?\w\S* is not available|no such device: \S", re.IGNORECASE),
+    re.compile(
+        r"no space left|disk quota|node failure|not available|unreachable|no route to host|link is down|refused|timed out|"
+        r"out of memory|oom.kill|no such file|not found|no such device|launch .*failed|invalid job credential|"
+        r"protocol authentication|killed by signal",
+        re.IGNORECASE,
+    ),
+    re.compile(r"\b(error|fatal|abort|failed|cannot|unable)\b", re.IGNORECASE),
+)
+_LONGEST = 300
+#: Complaints whose cause lies elsewhere, and what to do.
+_REMEDIES = (
+    (
+        # Slurm reads at most 1024 bytes of a PMI-1 request (22.05, src/plugins/mpi/pmi2/pmi1.c, MAX_READLINE) and answers
+        # nothing to a longer one. MPICH from 5.0.0 on sends 4096 bytes for a UCX address of some 250, with what lies behind it
+        # on the heap (src/mpid/ch4/netmod/ucx/ucx_init.c, MPIDI_UCX_comm_addr_exchange): whether a piece gets too long depends
+        # on what was there, so on the length of a path. Up to 4.3.2 it sends what the address has.
+        re.compile(r"mpi/pmi2: invalid client request"),
+        "MPICH 5.0 with UCX can send Slurm's PMI-2 more than it reads at a time and then waits for ever: use MPICH 4.3, or "
+        "start it with its own mpirun",
+    ),
+)
+
+
+def excerpt(text: str) -> str:
+    """The most informative line of a standard error, at most 300 characters, and what to do where that is known.
+
+    Empty if there is none.
+    Time stamps and process numbers go, so that the same trouble in two repeats reads the same; so do colours.
+    """
+    lines = _without_stacks([line for raw in printable(text).splitlines() if (line := _cleaned(raw.strip()))])
+    for pattern, remedy in _REMEDIES:
+        for line in lines:
+            if pattern.search(line):
+                return f"{line[:_LONGEST]} ({remedy})"
+    for pattern in _INFORMATIVE:
+        for line in lines:
+            if pattern.search(line):
+                return line[:_LONGEST]
+    return lines[-1][:_LONGEST] if lines else ""
+
+
+def _without_stacks(lines: list[str]) -> list[str]:
+    """The lines, each error stack in one: what was called, and what its innermost function said."""
+    short: list[str] = []
+    call = ""
+    for line in lines:
+        frame = _STACK_FRAME.match(line) if call else None
+        if frame:
+            if frame["said"]:
+                short[-1] = f"{call}: {frame['said']}"
+            continue
+        head = _STACK_HEAD.match(line)
+        call = head["call"] if head else ""
+        short.append(line)
+    return short
+
+
+def _cleaned(line: str) -> str:
+    """The line without what changes from run to run; empty for chatter."""
+    found = _UCX.match(line)
+    if not found:
+        return line
+    return "" if found["level"] in _CHATTER else f"{found['host']}: UCX {found['level']} {found['said']}"

@@ -1,0 +1,443 @@
+"""From what a job left behind to samples with proof: the one place where numbers are believed or refused.
+
+Pure: reads a directory, changes nothing, knows no ReFrame. A launch whose output or evidence is missing, broken or
+against the condition yields sentences; a measurement with any sentence is not a result, but its numbers are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...evidence import (
+    checks,
+    choice,
+    clocks,
+    data_check,
+    link_state,
+    link_use,
+    loaded_modules,
+    rank_records,
+    settings,
+    stripes,
+)
+from ...printable import printable, printable_data
+from ...samples import CONTRADICTED, MISSING, PROVEN, DeviceTraffic, Evidence, Sample
+from ...sites import references
+from ...suites import catalogue, preamble, reader
+from ...suites.benchmark import SINGLE
+from ...suites.model import Said
+from ...suites.records import Record
+from ...vocabulary import QUANTITIES
+from ..job import ending, script, transports
+from ..job.condition import Condition
+from . import launch_time, least_bytes
+from .error_excerpt import excerpt
+from .job_files import ENDLESS_BYTES, beginning_of, end_of
+
+#: Number of the repeat in findings on the job itself.
+WHOLE_JOB = 0
+#: In a rank's evidence: it called MPI_Finalize.
+_FINALIZED = re.compile(r'"finalized": *true')
+#: First line of what Hydra says on stdout of ranks that were killed (MPICH 4.3, src/pm/hydra/mpiexec/pmiserv_cb.c and
+#: lib/utils/signals.c; Intel MPI 2021 alike): the benchmark printed nothing after it.
+_FOOTER = re.compile(
+    r"^(?:=   BAD TERMINATION OF ONE OF YOUR APPLICATION|YOUR APPLICATION TERMINATED WITH THE EXIT STRING)", re.M
+)
+#: Exit status of a launch after which the job starts nothing more, and what the launch did.
+WHY_STOPPED = {script.TIMED_OUT: "timed out", script.TOO_MUCH_OUTPUT: "printed without end"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is missing or was not as asked, in one repeat of one launch; repeat 0 stands for the whole job."""
+
+    launch: str
+    repeat: int
+    status: str
+    sentence: str
+
+
+@dataclass
+class Outcome:
+    """What one job gave.
+
+    :param repeats: executions of each launch that were asked for.
+    :param samples: every metric that was printed, also when the proof fails.
+    :param findings: contradictions and absences, in the order they were found.
+    :param evidence: the facts, for report and database.
+    :param network: where nothing was forced, what was taken (:attr:`choice.Choice.network`).
+    """
+
+    repeats: int
+    samples: list[Sample] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    evidence: Evidence | None = None
+    network: str = ""
+
+    def add(self, launch: str, repeat: int, status: str, sentences: Iterable[str]) -> None:
+        """Add what was found in one repeat of one launch; sentences quote programs, whose colour codes end here."""
+        self.findings += [Finding(launch, repeat, status, printable(sentence)) for sentence in sentences]
+
+    @property
+    def status(self) -> str:
+        """``proven``, ``contradicted`` or ``missing``."""
+        found = {finding.status for finding in self.findings}
+        return next((status for status in (CONTRADICTED, MISSING) if status in found), PROVEN)
+
+    @property
+    def proof(self) -> dict[str, Any]:
+        """The evidence as the database keeps it; empty before there is any."""
+        return self.evidence.as_dict() if self.evidence else {}
+
+    @property
+    def found(self) -> dict[str, str]:
+        """What the run added to its condition: the network, where none was forced."""
+        return {"network": self.network} if self.network else {}
+
+    @property
+    def sentences(self) -> list[str]:
+        """One sentence per finding, the job's end and contradictions first; what all repeats share is said once."""
+        repeats: dict[tuple[str, str, str], list[int]] = {}
+        for finding in self.findings:
+            repeats.setdefault((finding.status, finding.launch, finding.sentence), []).append(finding.repeat)
+        # The end of the job first, since it explains what follows.
+        ordered = sorted(repeats.items(), key=lambda item: (item[1] != [WHOLE_JOB], item[0][0] != CONTRADICTED))
+        return [f"{launch}{self._which(numbers)}: {sentence}" for (_, launch, sentence), numbers in ordered]
+
+    def _which(self, numbers: Sequence[int]) -> str:
+        if len(numbers) == self.repeats or numbers == [WHOLE_JOB]:
+            return ""
+        return f", repeat{'s' if len(numbers) > 1 else ''} {checks.format_cpus(numbers)} of {self.repeats}"
+
+
+def evaluate(
+    condition: Condition,
+    launches: Sequence[catalogue.Launch],
+    repeats: int,
+    limit_s: int,
+    directory: Path,
+    end: ending.JobEnd | None = None,
+) -> Outcome:
+    """Read and judge everything a job wrote into its directory.
+
+    :param limit_s: seconds each launch was given.
+    :param end: how the scheduler says the job ended.
+    """
+    outcome = Outcome(repeats)
+    end = end or ending.JobEnd()
+    outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge(end))
+    outcome.add(end.name, WHOLE_JOB, *loaded_modules.judge(condition.stack, directory))
+    log = beginning_of(directory / script.LAUNCH_LOG)
+    statuses, times = script.read_launch_log(log), script.read_launch_times(log)
+    stopped = next(((launch, WHY_STOPPED[status]) for launch, status in statuses.items() if status in WHY_STOPPED), None)
+    records: dict[tuple[str, int], list[Record]] = {}
+    details: list[tuple[str, int, dict[str, Any]]] = []
+    set_aside: Counter[str] = Counter()
+    checked = ""
+    parsed: list[Record]
+    for repeat in range(1, repeats + 1):
+        for launch in launches:
+            if launch.checks_data and repeat > 1:
+                continue
+            where = WHOLE_JOB if launch.checks_data else repeat
+            files = script.files_of(launch.name, repeat)
+            status = statuses.get((launch.name, repeat))
+            ended = _judge_end(status, limit_s, directory, files, stopped)
+            most = ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else script.MOST_OUTPUT_BYTES
+            printed, debug = transports.strip_debug(condition.stack, beginning_of(directory / files.output, most))
+            debug = "\n".join([debug, beginning_of(directory / files.debug, most), beginning_of(directory / files.error, most)])
+            if launch.checks_data:
+                wrong, broken = data_check.judge(printed, condition.ranks)
+                outcome.add(launch.name, where, CONTRADICTED, wrong)
+                parsed, checked = [], data_check.summarise(printed)
+            else:
+                if launch.result:
+                    result = beginning_of(directory / files.result, most)
+                    printed = printed + result if result.strip() else ""
+                source = files.result if launch.result else files.output
+                parsed, broken = _parse(launch, printed, source, set_aside, times.get((launch.name, repeat)))
+            # A launch that ended badly is reported by its end, not also by the hole it left in its output.
+            outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
+            records[launch.name, repeat] = parsed
+            whole = not ended and not broken
+            said = catalogue.SUITES[launch.suite].said(printed) if parsed else Said()
+            facts = _read_ranks(outcome, condition, launch, where, parsed, debug, directory / files.evidence, whole, said)
+            if not launch.checks_data:
+                details.append((launch.name, repeat, facts))
+            outcome.add(launch.name, where, CONTRADICTED, _above_line_rate(condition, launch, parsed))
+    for launch in (launch for launch in launches if not launch.checks_data):
+        outcome.samples += _collect(launch, [records[launch.name, repeat] for repeat in range(1, repeats + 1)])
+    if outcome.status == MISSING:
+        outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge_room(directory))
+    outcome.network = choice.name_networks(facts.get("network", "") for _, _, facts in details)
+    outcome.add(end.name, WHOLE_JOB, MISSING, choice.judge_case(condition.fabric, (facts for _, _, facts in details)))
+    evidence = _evidence(outcome, choice.describe(condition.setting.summary, outcome.network), details)
+    notes = list(evidence.notes)
+    if any(launch.expected for launch in launches):
+        compared = all(catalogue.SUITES[launch.suite].compares_data for launch in launches if launch.expected)
+        unchecked = f"received data are not checked: {condition.stack.name} has no mpi4py"
+        notes.append(checked or ("received data were compared while they were timed" if compared else unchecked))
+    if set_aside:
+        notes.append(f"around the benchmarks' output stood {preamble.say(set_aside)}, set aside")
+    starts = beginning_of(directory / script.START_LOG).splitlines()
+    if len(starts) > 1:
+        notes.insert(0, f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last run is counted")
+    outcome.evidence = replace(evidence, notes=tuple(notes))
+    return outcome
+
+
+def _judge_end(
+    status: int | None,
+    limit_s: int,
+    directory: Path,
+    files: script.LaunchFiles,
+    stopped: tuple[tuple[str, int], str] | None,
+) -> str:
+    """Sentence on how a launch ended; empty if it ended well.
+
+    :param stopped: the launch, and its repeat, after which the job started nothing more, and what it did.
+    """
+    if status == 0:
+        return ""
+    if status is None and stopped:
+        (launch, repeat), reason = stopped
+        return f"not started, because {launch}.{repeat} {reason}."
+    if status is None:
+        return "the job ended before this launch did; its output is not used."
+    if status == script.TIMED_OUT:
+        return f"timed out after {limit_s} s, the test's limit_s{_last_words(directory, files)}."
+    if status == script.TOO_MUCH_OUTPUT:
+        return f"printed more than {script.MOST_OUTPUT_BYTES >> 20} MiB and was ended for it{_last_words(directory, files)}."
+    # IMB prints what is wrong with its arguments to its output.
+    printed = [line for line in beginning_of(directory / files.output).splitlines() if line.startswith("ERROR")]
+    error = excerpt(beginning_of(directory / files.error)) or excerpt("\n".join(printed))
+    said = f"; it said: {error}" if error else " and said nothing"
+    return f"ended with exit status {status}{said}."
+
+
+def _last_words(directory: Path, files: script.LaunchFiles) -> str:
+    """How far a launch that was ended got: the last line it printed."""
+    ranks = [beginning_of(path) for path in (directory / files.evidence).glob("*.json")]
+    if not ranks:
+        error = excerpt(beginning_of(directory / files.error))
+        said = f"; it said: {error}" if error else ""
+        return f"; no rank left evidence, so none got through MPI_Init{said}"
+    printed = _FOOTER.split(end_of(directory / files.output), maxsplit=1)[0]
+    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    last = next((line for line in reversed(lines) if line.strip("#-= ")), "")
+    said = f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
+    # UCX 1.13 over TCP hangs there now and then (openucx/ucx, issue 8738).
+    ended = sum(bool(_FINALIZED.search(text)) for text in ranks)
+    return said + (f"; {ended} of its ranks had called MPI_Finalize by then" if ended else "")
+
+
+def _parse(
+    launch: catalogue.Launch, printed: str, source: str, set_aside: Counter[str], seconds: float | None
+) -> tuple[list[Record], list[str]]:
+    """Records of one output, or the sentence why it is not used.
+
+    :param set_aside: counts, by whose they are, the lines that stood before the benchmark's own.
+    :param seconds: the launch took.
+    """
+    if not launch.expected:
+        return [], []
+    if launch.result and not printed.strip():
+        return [], [f"{source}: {launch.binary} left no {launch.result} in the job's directory, where it writes its results."]
+    try:
+        reading = reader.read(printed, source=source)
+        set_aside.update(reading.set_aside)
+        if launch.options:
+            reader.check_arguments(printed, launch, source=source)
+        return launch_time.fill(launch, reader.complete(reading.records, launch.expected, source=source), seconds), []
+    except reader.OutputError as error:
+        return [], [str(error)]
+
+
+def _read_ranks(
+    outcome: Outcome,
+    condition: Condition,
+    launch: catalogue.Launch,
+    repeat: int,
+    records: Sequence[Record],
+    debug: str,
+    directory: Path,
+    whole: bool,
+    said: Said,
+) -> dict[str, Any]:
+    """Hear the ranks of one repeat of one launch; returns the facts, adds sentences to the outcome.
+
+    :param whole: the launch ended well and printed everything; only then must its traffic and debug lines be whole.
+    """
+    try:
+        ranks = checks.read(directory)
+    except checks.EvidenceError as error:
+        outcome.add(launch.name, repeat, MISSING, [str(error)])
+        return {}
+    absent = checks.check_presence(ranks, condition.nodes, condition.ppn)
+    outcome.add(launch.name, repeat, MISSING, absent if whole or ranks else [])
+    if not ranks:
+        return {}
+    wrong = checks.check_library(ranks, condition.stack)
+    wrong += checks.check_placement(
+        ranks, condition.pinning, condition.core_list, core_of=condition.core_of, may_share=condition.may_share
+    )
+    wrong += clocks.check_clocks(ranks)
+    wrong += rank_records.check_hosts(ranks, said.hosts)
+    wrong += settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
+    fabric, taken, least = condition.fabric, choice.Choice(), least_bytes.of_launch(condition, launch, records)
+    if not condition.forced and whole and not absent:
+        taken = choice.find_choice(ranks, fabric, least)
+        fabric = taken.fabric or fabric
+        wrong += taken.sentences
+    links = link_state.check_links(ranks, fabric)
+    wrong += links.sentences
+    traffic, use, striping, uncounted = None, link_use.UseFinding(), stripes.StripeFinding(), list[str]()
+    if whole and not absent:
+        uncounted = least_bytes.name_uncounted(condition, launch, records)
+        if condition.forced:
+            traffic = checks.check_traffic(ranks, fabric, least)
+            wrong += traffic.sentences
+        # Collectives cut their messages up: how large the parts are is not known.
+        large = [record for record in records if launch.balanced and (record.message_bytes or 0) >= stripes.STRIPED_FROM_BYTES]
+        alone = _fastest_alone(launch, large)
+        striping = stripes.check_stripes(ranks, fabric, least_bytes.of_launch(condition, launch, large), alone)
+        wrong += striping.sentences
+        use = link_use.check_use(ranks, fabric, balanced=launch.balanced, files=launch.uses_files)
+        wrong += use.sentences
+        if condition.ranks > 1:  # a rank alone has nobody to open a transport to
+            # What the ranks had in their environment, which the user may have set otherwise than the table.
+            asked = condition.setting.env
+            setting = replace(condition.setting, env={name: ranks[0].environment.get(name, asked[name]) for name in asked})
+            wrong += transports.check_proofs(setting, debug, {path for rank in ranks for path in rank.mapped})
+    outcome.add(launch.name, repeat, CONTRADICTED, wrong)
+    facts = checks.summarise(ranks, traffic, wrong)
+    return {
+        **facts,
+        "notes": [*facts["notes"], *taken.notes, *said.notes, *links.notes, *striping.notes, *use.notes, *uncounted],
+        "network": taken.network,
+        "too_little": taken.too_little,
+        "use": [node.as_dict() for node in use.nodes],
+        "links": link_state.settings_of(links.states),
+        "link_errors": links.errors,
+    }
+
+
+def _fastest_alone(launch: catalogue.Launch, records: Iterable[Record]) -> float | None:
+    """The largest bandwidth in MB/s of messages that a pair sends one at a time; ``None`` without any.
+
+    Of messages that are held against the line rate: smaller ones may be faster for a moment.
+    """
+    rows = {row.name: row for row in launch.rows() if SINGLE in row.cascade}
+    alone = [
+        record.values.get("bandwidth_mb_per_s") or size / record.values["latency_us"]
+        for record in records
+        for size in [record.message_bytes or 0]
+        if record.benchmark in rows and size >= rows[record.benchmark].line_rate_from_bytes
+    ]
+    return max(alone, default=None)
+
+
+def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> list[str]:
+    """Sentence on the one bandwidth of a launch that exceeds the fabric's line rate most, if one does."""
+    rows = {row.name: row for row in launch.rows()}
+    bandwidths = [
+        (record.values["bandwidth_mb_per_s"] * groups / links, rows[record.benchmark].directions, links, record)
+        for record in records
+        for links, groups in [(rows[record.benchmark].links(condition.nodes), least_bytes.groups_of(record))]
+        if "bandwidth_mb_per_s" in record.values
+        and rows[record.benchmark].directions
+        and (record.message_bytes or 0) >= rows[record.benchmark].line_rate_from_bytes
+    ]
+    if not bandwidths:
+        return []
+    value, directions, links, record = max(bandwidths, key=lambda row: row[0] / row[1])
+    what = f"{record.benchmark} of {record.message_bytes} bytes" + (f" on each of {links:g} links" if links > 1 else "")
+    sentence = references.above_line_rate(what, value, condition.fabric, directions)
+    return [sentence] if sentence else []
+
+
+def metric_of(sample: Sample) -> str:
+    """Name of the performance variable of a sample."""
+    return catalogue.metric_name(sample.benchmark, QUANTITIES[sample.quantity].short, sample.message_bytes, sample.variant)
+
+
+def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> list[Sample]:
+    """Samples of one launch: the repeats of each metric side by side, in the order of the first repeat that has them."""
+    order: dict[tuple[Any, ...], Record] = {}
+    values: dict[tuple[Any, ...], dict[str, list[float | None]]] = {}
+    for index, records in enumerate(repeats):
+        for record in records:
+            key = (record.benchmark, record.variant, record.ranks, record.groups, record.message_bytes)
+            order.setdefault(key, record)
+            columns = values.setdefault(key, {})
+            for quantity, value in record.values.items():
+                columns.setdefault(quantity, [None] * len(repeats))[index] = float(value)
+    rows = {row.name: row for row in launch.rows()}
+    return [
+        Sample(
+            suite=record.suite,
+            benchmark=record.benchmark,
+            group=rows[record.benchmark].group,
+            ranks=least_bytes.ranks_of(record),
+            groups=record.groups,
+            variant=record.variant,
+            message_bytes=record.message_bytes,
+            repetitions=record.repetitions,
+            quantity=quantity,
+            values=tuple(column),
+        )
+        for key, record in order.items()
+        for quantity, column in values[key].items()
+    ]
+
+
+def _evidence(outcome: Outcome, setting_summary: str, details: Sequence[tuple[str, int, dict[str, Any]]]) -> Evidence:
+    """The evidence of a job: status, sentences, ranks, library, bytes per repeat, seconds."""
+    recorded = [(launch, repeat, printable_data(facts)) for launch, repeat, facts in details if facts]
+    first = recorded[0][2] if recorded else {}
+    errors = [{"launch": launch, "repeat": repeat, **row} for launch, repeat, facts in recorded for row in facts["link_errors"]]
+    library = (first.get("library") or [{}])[0]
+    return Evidence(
+        status=outcome.status,
+        sentences=tuple(outcome.sentences),
+        notes=(*_notes(note for _, _, facts in recorded for note in facts["notes"]), *link_state.error_notes(errors)),
+        ranks=tuple(
+            {
+                "rank": row["rank"],
+                "host": row["host"],
+                "cpus_allowed": row["cpus"],
+                "cpu": row["cpu"],
+                "numa_node": row["numa_node"],
+                "boot_id": row["boot_id"],
+            }
+            for row in first.get("ranks", ())
+        ),
+        library_version=next(iter((library.get("version") or "").splitlines()), ""),
+        library=library.get("path") or "",
+        transport=setting_summary,
+        environment=first.get("environment", {}),
+        kernel=tuple(row["kernel"] for row in first.get("nodes", ())),
+        devices=tuple(
+            DeviceTraffic(launch, repeat, node["host"], device, counted["tx_bytes"], counted["rx_bytes"])
+            for launch, repeat, facts in recorded
+            for node in facts["nodes"]
+            for device, counted in node["counted"].items()
+            if counted["tx_bytes"] or counted["rx_bytes"]
+        ),
+        links=tuple(first.get("links", ())),
+        link_errors=tuple(errors),
+        link_use=tuple(
+            {"launch": launch, "repeat": repeat, **node} for launch, repeat, facts in recorded for node in facts["use"]
+        ),
+        seconds=tuple(facts["seconds"] for _, _, facts in recorded if facts["seconds"] is not None),
+    )
+
+
+def _notes(notes: Iterable[str]) -> list[str]:
+    """Notes, each once, with the numbers of its first occurrence."""
+    return list({re.sub(r"[0-9.]+", "#", note): note for note in reversed(list(notes))}.values())[::-1]

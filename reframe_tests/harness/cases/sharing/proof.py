@@ -1,0 +1,145 @@
+"""What the records of all programs of a node say together: who shared a core with whom, and for how long all ran at once.
+
+What each program says by itself is judged as that of any launch (:mod:`results.measurement`). Everything here is pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...evidence.checks import format_cpus, name_ranks
+from ...evidence.rank_records import RankEvidence
+from ...suites.records import Record
+
+#: Share of its measured time that a program must have had all others beside it. Programs meet before each section and go on
+#: within milliseconds of each other; below this share, a ratio of shared to alone is too much that of a program alone.
+LEAST_OVERLAP = 0.8
+#: Shared cores that are named one by one.
+MOST_NAMED = 4
+
+#: Records of the ranks of each program, by its number.
+Programs = Mapping[int, Sequence[RankEvidence]]
+CoreOf = Callable[[int], int]
+
+
+@dataclass(frozen=True)
+class SharedCore:
+    """A core that ranks of several programs may run on.
+
+    :param cpus: CPUs of it that they may use, as the operating system counts them.
+    :param users: those ranks, by the number of their program.
+    """
+
+    host: str
+    cpus: tuple[int, ...]
+    users: Mapping[int, tuple[RankEvidence, ...]]
+
+    @property
+    def sentence(self) -> str:
+        """Names core, programs and ranks."""
+        core = f"core {self.cpus[0]}" if len(self.cpus) == 1 else f"the core of CPUs {format_cpus(self.cpus)}"
+        who = [
+            f"program {number} ({name_ranks(ranks).removesuffix(f' on {self.host}')})" for number, ranks in self.users.items()
+        ]
+        return f"{core} of {self.host} is used by {', '.join(who[:-1])} and {who[-1]}"
+
+
+def find_shared_cores(programs: Programs, core_of: CoreOf) -> list[SharedCore]:
+    """Cores that the kernel lets ranks of more than one program use, by node and CPU.
+
+    :param core_of: core of a CPU where several CPUs are one core (SMT).
+    """
+    users: dict[tuple[str, int], dict[int, list[RankEvidence]]] = {}
+    cpus: dict[tuple[str, int], set[int]] = {}
+    for number, ranks in sorted(programs.items()):
+        for rank in ranks:
+            allowed = rank.init.cpus | (rank.finalize.cpus if rank.finalize else frozenset())
+            for core in sorted({core_of(cpu) for cpu in allowed}):
+                users.setdefault((rank.host, core), {}).setdefault(number, []).append(rank)
+                cpus.setdefault((rank.host, core), set()).update(cpu for cpu in allowed if core_of(cpu) == core)
+    found = [
+        SharedCore(host, tuple(sorted(cpus[host, core])), {number: tuple(ranks) for number, ranks in there.items()})
+        for (host, core), there in users.items()
+        if len(there) > 1
+    ]
+    return sorted(found, key=lambda core: (core.host, core.cpus))
+
+
+def check_node(programs: Programs) -> list[str]:
+    """Sentences unless all programs were on one node: on another they share nothing, and their times cannot be compared."""
+    homes = {number: sorted({rank.host for rank in ranks}) for number, ranks in sorted(programs.items())}
+    if len({host for hosts in homes.values() for host in hosts}) <= 1:
+        return []
+    listed = ", ".join(f"program {number} on {' and '.join(hosts)}" for number, hosts in homes.items())
+    return [f"the programs did not share a node: {listed}."]
+
+
+def check_apart(programs: Programs, core_of: CoreOf) -> list[str]:
+    """Sentences unless no core is used by two programs."""
+    found = find_shared_cores(programs, core_of)
+    more = len(found) - MOST_NAMED
+    sentences = [f"{core.sentence}: the programs are not pinned apart." for core in found[:MOST_NAMED]]
+    return [*sentences, *([f"{more} more cores are used by several programs."] if more > 0 else [])]
+
+
+def describe_unaware(programs: Programs, core_of: CoreOf) -> str:
+    """What came of launches that did not know of each other: a note, and no contradiction."""
+    found = find_shared_cores(programs, core_of)
+    every = [rank for ranks in programs.values() for rank in ranks]
+    if not found:
+        return f"the {len(programs)} programs were unaware of each other and still had no core in common"
+    seated = seat(every, core_of)
+    if seated == len(every):
+        return (
+            f"nothing keeps the {len(programs)} programs apart: {len(found)} cores are open to several of them, enough for "
+            "each of their ranks to have one if the kernel sees to it"
+        )
+    named = "; ".join(core.sentence for core in found[:MOST_NAMED])
+    more = f"; {len(found) - MOST_NAMED} more cores likewise" if len(found) > MOST_NAMED else ""
+    return (
+        f"the {len(programs)} programs were unaware of each other and got in each other's way: of {len(every)} ranks at most "
+        f"{seated} can have a core of their own ({named}{more})"
+    )
+
+
+def seat(ranks: Iterable[RankEvidence], core_of: CoreOf) -> int:
+    """How many ranks at most can have a core of their own: a maximum bipartite matching by augmenting paths (Kuhn 1955)."""
+    holder: dict[tuple[str, int], int] = {}
+    may = [sorted({(rank.host, core_of(cpu)) for cpu in rank.init.cpus}) for rank in ranks]
+
+    def give(rank: int, asked: set[tuple[str, int]]) -> bool:
+        for core in may[rank]:
+            if core not in asked:
+                asked.add(core)
+                if core not in holder or give(holder[core], asked):
+                    holder[core] = rank
+                    return True
+        return False
+
+    return sum(give(rank, set()) for rank in range(len(may)))
+
+
+def check_overlap(measured: Mapping[int, Sequence[Record]]) -> list[str]:
+    """Sentences unless all programs were measured at the same time, row by row.
+
+    :param measured: what each program measured beside the others, by its number, with the time of each row.
+    """
+    sentences = []
+    for rows in zip(*measured.values(), strict=True):
+        spans = dict(zip(measured, (row.measured_ns or (0, 0) for row in rows), strict=True))
+        begin, end = max(first for first, _ in spans.values()), min(last for _, last in spans.values())
+        # Of all programs the one measured longest had the others beside it for the smallest share of its time.
+        longest = max(spans, key=lambda number: spans[number][1] - spans[number][0])
+        share = max(0, end - begin) / max(1, spans[longest][1] - spans[longest][0])
+        if share < LEAST_OVERLAP:
+            zero = min(first for first, _ in spans.values())
+            when = ", ".join(
+                f"program {number} from {(first - zero) / 1e9:.3f} to {(last - zero) / 1e9:.3f} s"
+                for number, (first, last) in spans.items()
+            )
+            sentences.append(
+                f"{rows[0].benchmark} of {rows[0].message_bytes} bytes: all programs ran at the same time for {share:.0%} of "
+                f"what program {longest} was measured for, and {LEAST_OVERLAP:.0%} are asked for ({when})."
+            )
+    return sentences

@@ -1,0 +1,191 @@
+"""The condition of a node that several programs share, and the script that starts them: one alone, or all at the same time.
+
+To the job it is one condition with a launcher of its own, ``bash programs.sh``. That script starts program ``p`` in the folder
+``program_p``, where its rankfile is, by the stack's launcher with the words and variables that name this program's cores and
+nobody else's. A launch ``alone_p`` is one program; the launch ``shared`` is all of them, each with an output, a record per rank
+and a line in the job's log of its own, under the name ``shared_p``.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ... import batch_systems
+from ...launchers import binding
+from ...launchers.model import Binding
+from ...suites import side_by_side
+from ...suites.catalogue import Launch
+from ...vocabulary import NotMeasured
+from ..job import script
+from ..job.condition import Condition
+from . import shares
+
+#: Name of the script in the job's directory.
+SCRIPT = "programs.sh"
+ALONE, SHARED = side_by_side.ALONE, side_by_side.SHARED
+
+
+def name_of(how: str, program: int) -> str:
+    """Name of one program's launch, and so of its files: ``alone_1``, ``shared_2``."""
+    return f"{how}_{program}"
+
+
+@dataclass(frozen=True)
+class SharedNode(Condition):
+    """A resolved condition of all programs together.
+
+    :param programs: the condition of each program; ``ppn`` and ``placement`` are its own.
+    :param site_launcher: what the site's launcher would start, and options the user gave it.
+    :param limit_s: seconds after which the job ends a launch.
+    """
+
+    programs: tuple[Condition, ...] = ()
+    site_launcher: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    limit_s: int = 0
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """Names of the variables that the ranks of any program are asked for."""
+        return tuple(dict.fromkeys(name for program in self.programs for name in program.recorded))
+
+    @property
+    def prepare(self) -> list[str]:
+        """Shell lines that write each program's files into its folder, and the script."""
+        lines = [f"mkdir -p program_{number}" for number in range(1, len(self.programs) + 1)]
+        for number, program in enumerate(self.programs, 1):
+            for name, text in program.binding.files.items():
+                lines += [f"cat >program_{number}/{name} <<'END_OF_FILE'", *text.splitlines(), "END_OF_FILE"]
+        return [*lines, f"cat >{SCRIPT} <<'END_OF_PROGRAMS'", *self._write_script(), "END_OF_PROGRAMS"]
+
+    def launcher_words(self, command: Sequence[str], options: Sequence[str]) -> list[str]:
+        """The script; what it starts is in :attr:`prepare`."""
+        return ["bash", SCRIPT]
+
+    def as_dict(self) -> dict[str, Any]:
+        """As of any condition; the number of programs is kept where other suites' options are, by which histories differ."""
+        commands = [shlex.join(program.launcher_words(*self.site_launcher)) for program in self.programs]
+        placements = [None if one.core_list is None else [list(cpus) for cpus in one.core_list] for one in self.programs]
+        listed = None if None in placements else [cpus for share in placements for cpus in share or ()]
+        return {
+            **super().as_dict(),
+            "placement": listed,
+            "suite_options": f"programs={len(self.programs)}",
+            "programs": [
+                {"ranks": program.ranks, "launcher": command, "environment": dict(program.binding.env)}
+                for program, command in zip(self.programs, commands, strict=True)
+            ],
+        }
+
+    def _write_script(self) -> list[str]:
+        """A script with the arguments that the job gives a launcher: ``sh RECORD EVIDENCE ASKED PROGRAM...``."""
+        numbers = " ".join(str(number + 1) for number in range(len(self.programs)))
+        late = f"[ $SECONDS -lt {max(1, self.limit_s - 1)} ] || log {script.TIMED_OUT} {numbers}"
+        return [
+            "top=$PWD record=$2 evidence=$3 asked=$4; shift 4",
+            "name=${evidence##*/} repeat=${evidence##*.}; name=${name%.*}",
+            "meet=$top/meet.$repeat",
+            *(line for number, program in enumerate(self.programs, 1) for line in self._write_start(number, program)),
+            "log() {  # STATUS PROGRAM...",
+            "    local status=$1 program; shift",
+            f'    for program in "$@"; do echo "{SHARED}_$program $repeat $status $SECONDS" >>{script.LAUNCH_LOG}; done',
+            "}",
+            # Until the end of what is written, also where all are asked to end.
+            f"keep() {{ trap '' TERM INT HUP; ulimit -c 0; ulimit -Sf {script.MOST_OUTPUT_BYTES // 1024}; exec cat >\"$1\"; }}",
+            "case $name in",
+            f"    {SHARED}) ;;",
+            f"    {ALONE}_*) program=${{name#{ALONE}_}}",
+            f'        "start_$program" "$@" --program "$program" {len(self.programs)}; exit ;;',
+            # The check of received data.
+            '    *) start_1 "$@"; exit ;;',
+            "esac",
+            # Asked to end, wait for the launchers, which are asked as well: they are in the same process group.
+            f"trap 'wait; {late}; exit 143' TERM INT HUP",
+            "set -o pipefail",
+            'rm -rf "$meet"; mkdir "$meet" || exit',
+            "pids=() worst=0",
+            f"for program in {numbers}; do",
+            "    (",
+            f"        evidence=$top/evidence/{SHARED}_$program.$repeat files={SHARED}_$program.$repeat",
+            '        export MPIBENCH_DEBUG="$top/$files.debug"',
+            *(f"        export {name}={_with_debug_file(value)}" for name, value in self.debug_env.items()),
+            '        mkdir -p "$evidence"',
+            f'        set -- "$@" --program "$program" {len(self.programs)} --meet "$meet"',
+            '        { "start_$program" "$@" 2>&1 1>&3 3>&- | keep "$files.err"; } 3>&1 | keep "$files.out"',
+            "    ) </dev/null &",
+            "    pids[program]=$!",
+            "done",
+            f"for program in {numbers}; do",
+            '    status=0; wait "${pids[program]}" || status=$?',
+            '    log "$status" "$program"',
+            '    [ "$status" -eq 0 ] || worst=$status',
+            "done",
+            'exit "$worst"',
+        ]
+
+    def _write_start(self, number: int, program: Condition) -> list[str]:
+        """A shell function that starts one program."""
+        env = {name: value for name, value in program.binding.env.items() if name not in program.chosen}
+        variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in env.items())
+        words = shlex.join(program.launcher_words(*self.site_launcher))
+        return [
+            f"start_{number}() {{",
+            f'    cd "$top/program_{number}" || exit',
+            f"    {f'env {variables} ' if env else ''}{words} \\",
+            '        sh "$record" "$evidence" "$asked" "$@"',
+            "}",
+        ]
+
+
+def share(whole: Condition, programs: int, *, oversubscribe: bool, scheduler: str = "local") -> SharedNode:
+    """A condition of all ranks of a node, shared by so many programs.
+
+    :param whole: resolved for all ranks together, under the same policy.
+    :param oversubscribe: as of :class:`launchers.model.Request`.
+    :param scheduler: registered name of the partition's batch system.
+    :raises NotMeasured: if that many programs cannot share the node so, with the reason.
+    :raises BadInput: for less than two programs.
+    """
+    if whole.fabric.rails:
+        raise NotMeasured(
+            f"fabric {whole.fabric.name} counts the bytes of all programs together, so that nobody could say whose they are: "
+            "programs side by side are measured in shared memory"
+        )
+    batch = batch_systems.find(scheduler)
+    conditions = []
+    for placed in shares.deal(whole.pinning, programs, whole.ppn, whole.topology):
+        bound = binding.bind(
+            placed,
+            whole.launcher,
+            whole.nodes,
+            placed.ppn,
+            mpi=whole.stack.mpi,
+            version=whole.stack.version_tuple,
+            oversubscribe=oversubscribe,
+            hostfile=whole.bootstrap.hostfile,
+        )
+        bound = bound.adding(env=batch.beside if batch else {})
+        conditions.append(replace(whole, ppn=placed.ppn, placement=placed, binding=bound))
+    fields = {name: getattr(whole, name) for name in Condition.__dataclass_fields__}
+    # Where the ranks go is each program's own.
+    return SharedNode(**{**fields, "binding": Binding()}, programs=tuple(conditions))
+
+
+def launches_of(launch: Launch, program: int, programs: int) -> tuple[Launch, Launch]:
+    """What one program runs, alone and beside the others, kept apart by the variant of its numbers."""
+    alone, shared = (
+        replace(
+            launch,
+            name=name_of(how, program),
+            expected=tuple(row._replace(variants=(side_by_side.variant(programs, program, how),)) for row in launch.expected),
+        )
+        for how in (ALONE, SHARED)
+    )
+    return alone, shared
+
+
+def _with_debug_file(value: str) -> str:
+    """Shell word of a value with the launch's own debug file in it."""
+    return '"$MPIBENCH_DEBUG"'.join(shlex.quote(part) if part else "" for part in value.split(script.DEBUG_FILE))

@@ -1,0 +1,189 @@
+"""The base class of tests of a node that several programs share: N launches side by side, each alone first.
+
+Under ``bunch`` and ``scatter`` each launch is given its own cores, and a core used by two programs fails the case. Under
+``default`` each launch is unaware of the others and the stack pins it as if it were alone; what comes of that is the result.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import reframe.core.runtime as rt
+import reframe.utility.sanity as sn
+from reframe.core.builtins import parameter, run_after, run_before
+
+from ...evidence import data_check
+from ...machine import placement
+from ...mpis import registry as mpis
+from ...sites import references, selected_tests, site
+from ...stacks.stack import Stack
+from ...suites import catalogue, side_by_side
+from ...vocabulary import QUANTITIES, BadInput, NotMeasured
+from ..fabric_test import MaintenanceTest
+from ..job import condition, parameters
+from ..job.condition import Condition
+from ..results import measurement
+from . import joined, shares
+from .shared_node import SHARED, SharedNode, launches_of, share
+
+RATIO = QUANTITIES[side_by_side.RATIO]
+
+
+def fabrics_in_memory() -> list[str]:
+    """Names of the fabrics of the selected partitions that are a node's own memory.
+
+    Where there is none all fabrics, each of which is then left out: ReFrame 4.10 loads no test with a parameter without values.
+    """
+    rows = [site.fabrics_of(partition.extras) for partition in rt.runtime().system.partitions]
+    # Inside a node, one on which nothing is forced may have no rail either.
+    names = dict.fromkeys(name for row in rows for name, each in row.items() if mpis.transport(each.transport).in_memory)
+    return list(names) or parameters.fabrics_of_system()
+
+
+class SharingTest(MaintenanceTest):
+    """Measures several equal programs on one node, alone and at the same time, and proves who had which cores.
+
+    ``ppn`` is all ranks of the node, those of all programs together.
+    """
+
+    #: Programs that share the node.
+    #:
+    #: :type: :class:`int`
+    #: :values: ``2``, ``3``, ``4``, ``6``, where the ranks of a node can be dealt to so many; another through ``-P programs=``
+    programs = parameter([2, 3, 4, 6], type=int, loggable=True)
+
+    #: Fabric as the site names it.
+    #:
+    #: :type: :class:`str`
+    #: :values: those that are a node's own memory
+    fabric = parameter(fabrics_in_memory(), type=str, loggable=True)
+
+    #: Nodes of the job.
+    #:
+    #: :type: :class:`int`
+    #: :values: ``1``
+    nodes = parameter([1], type=int, loggable=True)
+
+    #: Ranks of the node, those of all programs.
+    #:
+    #: :type: :class:`str`
+    #: :values: all cores; any other number through ``-P ppn=``
+    ppn = parameter(inherit_params=True, filter_params=lambda symbols: symbols[-1:], type=str, loggable=True)
+
+    #: Whether each launch is given its cores (``bunch``, ``scatter``) or knows nothing of the others (``default``, ``none``).
+    #:
+    #: :type: :class:`str`
+    #: :values: ``default``, ``none``, ``bunch``, ``scatter``
+    pinning = parameter(
+        [policy for policy in parameters.policies_of_system() if policy in shares.POLICIES], type=str, loggable=True
+    )
+
+    @run_after("init")
+    def select_cases(self) -> None:
+        """As of any test, on the partitions whose ranks can be dealt to as many programs."""
+        super().select_cases()
+        names = ("group", "fabric", "nodes", "ppn", "pinning", "programs")
+        places = self._places({name: getattr(self, name) for name in names})
+        for place, why in places.left_out:
+            if place in self.valid_systems:
+                selected_tests.leave_out(self, place, why)
+        self.valid_systems = list(places.partitions)
+
+    @classmethod
+    def _places(cls, point: Mapping[str, Any]) -> parameters.Places:
+        """Where a point of the space of parameters can be measured."""
+        places = super()._places(point)
+        if "programs" not in point:
+            return places
+        partitions = {partition.fullname: partition for partition in rt.runtime().system.partitions}
+        faults = {name: cls._find_fault(partitions[name], point) for name in places.partitions}
+        return places._replace(
+            partitions=tuple(name for name, fault in faults.items() if not fault),
+            left_out=(*places.left_out, *((name, fault) for name, fault in faults.items() if fault)),
+        )
+
+    @classmethod
+    def _find_fault(cls, partition: Any, point: Mapping[str, Any]) -> str:
+        """Why a partition's nodes cannot be shared so; empty where they can, or their topology is not known yet."""
+        fabric = site.fabrics_of(partition.extras).get(point.get("fabric", ""))  # a value of -P is asked about without one
+        if fabric is not None and not mpis.transport(fabric.transport).in_memory:
+            return f"programs share a node over its memory, and {fabric.name} is none"
+        if not parameters.knows_topology(partition):
+            return ""
+        topology = condition.usable_topology(partition.processor.info, partition.extras, here=parameters.runs_here(partition))
+        policies = cls.param_space.params["pinning"].values
+        try:
+            ppn = placement.resolve_ppn(point["ppn"], topology)
+            same = shares.first_equal(point["pinning"], policies, point["programs"], ppn, topology)
+        except (BadInput, NotMeasured) as reason:
+            return str(reason).rstrip(".")
+        return "" if same == point["pinning"] else f"each program has the same cores as under pinning={same}"
+
+    def _resolve(self, stack: Stack) -> SharedNode:
+        """The condition of all programs together."""
+        if self.paired_stack:
+            raise NotMeasured("programs that share a node are not interleaved with those of another stack (paired_stack)")
+        if fault := self._find_fault(
+            self.current_partition, {name: getattr(self, name) for name in ("ppn", "pinning", "programs")}
+        ):
+            raise NotMeasured(fault)
+        oversubscribe = bool(self.current_partition.extras.get("oversubscribe", False))
+        scheduler = self.current_partition.scheduler.registered_name
+        return share(super()._resolve(stack), self.programs, oversubscribe=oversubscribe, scheduler=scheduler)
+
+    def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
+        """The check of received data in the first program, each program alone, and all of them at the same time."""
+        assert isinstance(where, SharedNode)
+        ranks = where.programs[0].ranks
+        [launch] = catalogue.launches(self.group, where.stack, ranks, self.level, 1, limits, self._options)
+        numbers = range(1, self.programs + 1)
+        pairs = {number: launches_of(launch, number, self.programs) for number in numbers}
+        check = data_check.launch(self.group, where.stack, ranks)
+        first = (check,) if check else ()
+        self._launches_of = {number: (*(first if number == 1 else ()), *pairs[number]) for number in numbers}
+        shared = replace(launch, name=SHARED, expected=tuple(row for _, beside in pairs.values() for row in beside.expected))
+        return (*first, *(alone for alone, _ in pairs.values()), shared)
+
+    @run_before("run")
+    def write_job(self) -> None:
+        """As of any test, where the launcher is a script that starts one program or all."""
+        self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
+        assert isinstance(self._condition, SharedNode)
+        words = (tuple(self.job.launcher.command(self.job)), tuple(self.job.launcher.options))
+        self._condition = replace(self._condition, site_launcher=words, limit_s=self.limit_s)
+        super().write_job()
+
+    def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
+        """What each program gave, and all of them together."""
+        assert isinstance(where, SharedNode)
+        directory = Path(self.stagedir)
+        return joined.evaluate(where, self._launches_of, self._executions, self.limit_s, directory, self._job_end())
+
+    @run_before("performance")
+    def set_metrics(self) -> None:
+        """As of any test, and each program's throughput beside the others over that alone."""
+        learned = self._learned_references()
+        super().set_metrics()
+        samples = [] if self.is_dry_run() else [one for one in self._samples if one.quantity == RATIO.name]
+        values = {measurement.metric_of(sample): sample.measured for sample in samples}
+        for name in self._ratio_names():
+            value = float(statistics.median(values[name])) if values.get(name) else None
+            bounds = learned.get(name, (0.0, None, None, RATIO.unit))
+            self.reference[f"{self.current_partition.fullname}:{name}"] = bounds
+            self.perf_variables[name] = sn.make_performance_function(sn.defer(value), RATIO.unit)
+            if value is not None and name in learned:
+                self.gates = [*self.gates, references.judge(name, "learned", value, bounds, RATIO.unit).as_dict()]
+
+    def _ratio_names(self) -> list[str]:
+        """Metrics of throughput shared over alone, program by program."""
+        shared = next(launch for launch in self._launches if launch.name == SHARED)
+        return [
+            catalogue.metric_name(row.benchmark, RATIO.short, size, variant.removesuffix(f",{side_by_side.SHARED}"))
+            for row in shared.expected
+            for variant in row.variants
+            for size in row.sizes
+        ]

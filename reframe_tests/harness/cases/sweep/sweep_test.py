@@ -1,0 +1,144 @@
+"""The base class of the test of collective algorithms: each is a launch of its own, interleaved with all others in one job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import reframe.utility.typecheck as typ
+from reframe.core.builtins import parameter, run_before, variable
+
+from ...sites import tuned_settings
+from ...suites import algorithms as algorithm_words
+from ...suites import catalogue
+from ...vocabulary import BadInput, NotMeasured
+from ..fabric_test import MaintenanceTest
+from ..job import script, tuned_condition
+from ..job.condition import Condition
+from ..results import measurement
+from . import outcomes, variants
+
+#: Seconds that the start and the end of a launch take at most where nothing is wrong, and launches that may hang.
+USUAL_S, MOST_HUNG = 10, 5
+
+
+class AlgorithmTest(MaintenanceTest):
+    """Measures the algorithms of one collective under one condition, and what shows that each was taken."""
+
+    #: Collective whose algorithms are measured.
+    #:
+    #: :type: :class:`str`
+    #: :values: those of ``suites.algorithms``
+    collective = parameter(algorithm_words.COLLECTIVES, type=str, loggable=True)
+
+    #: Processes per node.
+    #:
+    #: :type: :class:`str`
+    #: :values: all cores; any other number through ``-P ppn=``
+    ppn = parameter(inherit_params=True, filter_params=lambda symbols: symbols[-1:], type=str, loggable=True)
+
+    #: Collective to the algorithms to be measured, joined by ``+``; ``3@8/512`` is one at these sizes only. ``default`` is
+    #: always among them; ``tuned`` is what :attr:`tuned_files` says.
+    #:
+    #: :type: :class:`Dict[str, str]`
+    #: :default: all that are known
+    algorithms = variable(typ.Dict[str, str], value={}, loggable=True)
+
+    #: Seconds that one launch may time its calls for.
+    #:
+    #: :type: :class:`float`
+    #: :default: ``0``: those of the level
+    seconds = variable(float, value=0.0, loggable=True)
+
+    #: Whether a further launch of each algorithm shows that it is taken, where the library can.
+    #:
+    #: :type: :class:`bool`
+    #: :default: ``True``
+    show = variable(bool, value=True)
+
+    #: Whether a library that can is made to end rather than take another algorithm than the one set.
+    #:
+    #: :type: :class:`bool`
+    #: :default: ``True``
+    strict = variable(bool, value=True)
+
+    #: Whether the library also makes a file of its own of ``tuned``, where it can.
+    #:
+    #: :type: :class:`bool`
+    #: :default: ``False``
+    compiles = variable(bool, value=False)
+
+    #: Folder of the record of tuned settings that ``tuned`` stands for.
+    #:
+    #: :type: :class:`str`
+    #: :default: the one that is installed for the condition
+    tuned_files = variable(str, value="", loggable=True)
+
+    def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
+        """The check of received data, then one launch for each algorithm."""
+        if self.paired_stack:
+            raise NotMeasured("algorithms of one stack are not interleaved with those of another (paired_stack)")
+        tuning = tuned_settings.tuning_of(where.stack)
+        wishes = variants.list_wishes(tuning, self.collective, self.algorithms.get(self.collective, ""))
+        planned = super()._plan(limits, where)
+        [launch] = [each for each in planned if each.name == self.collective.lower()]
+        self._check = tuple(each for each in planned if each.checks_data)
+        self._variants = []
+        for wish in wishes:
+            if wish.word == variants.TUNED:
+                env = {**self._tuned_environment(where), **(tuning.strict if self.strict else {})}
+            else:
+                env = tuning.force(self.collective, wish.word, strict=self.strict)
+            compiles = self.compiles and wish.word == variants.TUNED
+            made = variants.make(where, launch, tuning, wish, env, seconds=self.seconds, show=self.show, compiles=compiles)
+            self._variants.append(made)
+        return (*self._check, *(each.launch for each in self._variants))
+
+    def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
+        """The collective's launch, as the catalogue has it."""
+        planned = super().plan_launches(limits, where)
+        return tuple(each for each in planned if each.name == self.collective.lower())
+
+    def _tuned_environment(self, where: Condition) -> dict[str, str]:
+        place = tuned_condition.place_of(self.current_system.name, where)
+        if not self.tuned_files:
+            return tuned_settings.find(place, where.stack).environment(place.folder)
+        found = tuned_settings.read(Path(self.tuned_files))
+        if found.place != place:
+            raise BadInput(f"{self.tuned_files} is for {found.place.text}, and the case is {place.text}.")
+        return found.environment(Path(self.tuned_files))
+
+    def _list_commands(self) -> list[script.Command]:
+        """What the job starts: the check, and each algorithm under its own variables."""
+        command, options = self.job.launcher.command(self.job), self.job.launcher.options
+        rows = [row for row in super()._list_commands() if row.once]
+        return rows + [row for each in self._variants for row in each.commands(self._condition, command, options)]
+
+    def _longest_s(self, commands: Sequence[script.Command]) -> float:
+        """Seconds for the job: some algorithms may hang once each, and no partition has time for all launches to hang."""
+        launches = sum(1 if command.once else self._executions for command in commands)
+        return float(launches * (USUAL_S + 2 * self.seconds) + MOST_HUNG * self.limit_s + 60)
+
+    def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
+        """What each algorithm gave; those that the library refused are named and leave no numbers."""
+        directory, end, executions = Path(self.stagedir), self._job_end(), self._executions
+        tuning = tuned_settings.tuning_of(where.stack)
+        fallback = tuning.fallback.replace("{collective}", self.collective.upper())
+        naming = tuning.naming.replace("{collective}", self.collective.lower())
+        levels = tuning.find(self.collective).levels
+        said = outcomes.Sayings(tuning.ignored, fallback, naming if levels else "", levels.prefix if levels else "")
+        said = replace(said, compiled=tuning.compilation.loaded if tuning.compilation else "")
+        swept = outcomes.evaluate(where, self._check, self._variants, executions, self.limit_s, directory, end, said)
+        self.condition = {**self.condition, "collective": self.collective, "algorithms": dict(swept.algorithms)}
+        self._measured = swept.measured
+        return swept.outcome
+
+    @run_before("performance")
+    def set_metrics(self) -> None:
+        """As of any test, for the algorithms that were measured."""
+        if not self.is_dry_run():
+            there = {f"{algorithm_words.VARIANT}{word}" for word in self._measured}
+            kept = [each for each in self._launches if not each.expected or set(each.expected[0].variants) <= there]
+            self._launches = tuple(kept)
+        super().set_metrics()

@@ -1,0 +1,103 @@
+"""Reader of what the instrument of pair maps printed, which is used up to its last checksum; who needs it whole asks
+(:attr:`MapOutput.whole`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...machine.switches.tree import SLURM, YAML, Switch, SwitchTree
+from ...vocabulary import BadInput
+from .. import reading
+from ..reading import COUNT, LIST, NUMBER, TEXT, Fields
+from .pair_values import QUANTITIES, PairValue
+
+_HEAD: Fields = {
+    **{"design": TEXT, "seed": COUNT, "rounds": COUNT, "orders": COUNT, "repeats": COUNT, "latency_count": COUNT},
+    **{"message_count": COUNT, "switches": (str, type(None)), "nodes": LIST},
+}
+_ROW: Fields = {
+    **{"order": COUNT, "round": COUNT, "phase": COUNT, "source": COUNT, "target": COUNT, "quantity": TEXT, "bytes": COUNT},
+    **{"repeat": COUNT, "value": (float, type(None))},
+}
+_NOTES: tuple[Fields, ...] = ({"silent": TEXT, "why": TEXT}, {"seconds": NUMBER})
+
+
+@dataclass(frozen=True)
+class MapOutput:
+    """What an output says.
+
+    :param rounds: planned, in all passes.
+    :param nodes: hosts in the order of their ranks; ``tree``: the switches above them, as the ranks had them.
+    :param latency_count: repetitions of a latency; ``message_count``: messages of a bandwidth.
+    :param whole: it has its end, and its rows are those of all rounds.
+    :param seconds: the measurement took.
+    """
+
+    design: str
+    seed: int
+    rounds: int
+    repeats: int
+    nodes: tuple[str, ...]
+    tree: SwitchTree | None
+    latency_count: int
+    message_count: int
+    values: tuple[PairValue, ...]
+    silent: Mapping[str, str]
+    whole: bool
+    seconds: float | None
+
+
+def read(text: str, source: str) -> MapOutput:
+    """One output, up to its last checksum.
+
+    :raises BadInput: it is not of this instrument, or damaged before its first checksum.
+    """
+    printed = reading.read(text, source, "pair_map", _HEAD, (_ROW,), notes=_NOTES)
+    head, nodes = printed.head, tuple(node for node, _ in printed.head["nodes"])
+    values = []
+    for row in printed.rows:
+        one, other = nodes[row["source"]], nodes[row["target"]]
+        if row["value"] == 0:
+            raise BadInput(f"{source}: {row['quantity']} of {one} and {other} is 0; nothing was measured, run it again.")
+        place = (row["order"], row["round"], row["phase"], one, other)
+        values.append(PairValue(*place, row["quantity"], row["bytes"], row["repeat"], row["value"], None))
+    expected = (
+        _planned_rows(head["design"], len(nodes), head["rounds"]) * head["orders"] * head["repeats"] * 2 * len(QUANTITIES)
+    )
+    origin = {"Slurm": SLURM, "the site": YAML}.get(head["switches"])
+    return MapOutput(
+        head["design"],
+        head["seed"],
+        head["rounds"] * head["orders"],
+        head["repeats"],
+        nodes,
+        tree_of({node: tuple(path) for node, path in head["nodes"]}, origin) if origin else None,
+        head["latency_count"],
+        head["message_count"],
+        tuple(values),
+        {note["silent"]: note["why"] for note in printed.notes if "silent" in note},
+        printed.whole and len(values) == expected,
+        next((note["seconds"] for note in printed.notes if "seconds" in note), None),
+    )
+
+
+def _planned_rows(design: str, ranks: int, rounds: int) -> int:
+    """Pairs of a pass."""
+    return ranks * (ranks - 1) // 2 if design == "all" else rounds * (ranks // 2)
+
+
+def tree_of(above: Mapping[str, tuple[str, ...]], origin: str) -> SwitchTree | None:
+    """The tree of paths (the top switch first) of nodes; ``None`` where a node has none, or they are no tree."""
+    switches: dict[str, Switch] = {}
+    for node, path in above.items():
+        if not path:
+            return None
+        for at, name in enumerate(path):
+            parent = path[at - 1] if at else None
+            known = switches.setdefault(name, Switch(parent))
+            if known.parent != parent:
+                return None
+        switches[path[-1]] = Switch(switches[path[-1]].parent, (*switches[path[-1]].nodes, node))
+    return SwitchTree(origin, switches)

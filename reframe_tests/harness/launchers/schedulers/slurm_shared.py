@@ -1,0 +1,358 @@
+"""Slurm with many cases in one job: those of equal nodes and options run one after the other in an allocation they share.
+
+ReFrame submits a job for each case. On a busy machine each waits in the queue, and no two need run on the same nodes. Here
+the first case of a node count allocates the nodes; the following ones are put into its folder (:mod:`.spool`) and run there as
+the job scripts they are, with the variables that ``sbatch`` would have set for them (sbatch(1), "OUTPUT ENVIRONMENT
+VARIABLES"). Each case keeps its own script, output, time limit, exit status and evidence; its number is that of the allocation
+and its own place in it.
+
+An allocation without a case is kept for a while, but not from a case that waits for nodes in another one: it gives way to it.
+
+What an allocation could not run is put into the next one: where its time was over, or it was idle when the case came. A case
+that the end of the allocation cut off gets a whole allocation once. An allocation that ends in any other way is the end of all
+its cases.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import math
+import shlex
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import reframe.core.runtime as rt
+from reframe.core.backends import register_scheduler
+from reframe.core.exceptions import JobSchedulerError, ReframeError
+from reframe.core.schedulers.slurm import (
+    SlurmJobScheduler,
+    SqueueJobScheduler,
+    slurm_state_completed,
+    slurm_state_pending,
+)
+from reframe.utility import seconds_to_hms
+
+from ...vocabulary import BadInput
+from .spool import EXTRA, SHARED, START_LOG, Spool
+
+#: Minutes an allocation lasts, and seconds it waits for a further case, where the site states nothing else.
+MINUTES, IDLE_S = 60, 30
+#: Seconds after Slurm has called an allocation over until what its files do not show counts as not having been: attributes of a
+#: folder are kept for up to 60 s by default (nfs(5), acdirmax).
+LATE_S = 60
+#: Seconds for which an allocation has had no case, and another one its cases but no nodes, until the first gives way: longer
+#: than ReFrame takes to submit the next case, and than Slurm takes to find nodes that are idle (``sched_interval`` apart, jobs
+#: are looked at when they come; slurm.conf(5), SchedulerParameters, defer).
+GIVE_WAY_S, PENDING_S = 2, 5
+#: Seconds between two signs of life.
+BEAT_S = 20
+
+
+@dataclass(eq=False)
+class _Case:
+    """A case's job and where it is.
+
+    :param cut: whether the end of an allocation has cut it off before.
+    """
+
+    job: Any
+    key: tuple[Any, ...]
+    number: int = 0
+    allocation: _Allocation | None = None
+    over: bool = False
+    cut: bool = False
+
+
+@dataclass(eq=False)
+class _Allocation:
+    """A job of the batch system that runs cases.
+
+    :param over_at: monotonic seconds at which it was first seen to be over; ``None``: it is not.
+    :param begun_at: the same of when it was submitted; ``idle_at``: of when it was first seen without a case.
+    """
+
+    job: Any
+    spool: Spool
+    cases: list[_Case] = field(default_factory=list)
+    over_at: float | None = None
+    beat_at: float = 0.0
+    begun_at: float = 0.0
+    idle_at: float | None = None
+
+    @property
+    def waiting(self) -> list[_Case]:
+        """Its cases that have not ended."""
+        return [case for case in self.cases if not case.over and case.allocation is self]
+
+
+def case_script(job: Any, nodes: int) -> str:
+    """Shell text that runs a case's job script as ``sbatch`` would.
+
+    :param job: ReFrame's, with its script written.
+    """
+    script = Path(job.workdir) / job.script_filename
+    first = script.read_text().partition("\n")[0]
+    program = first.removeprefix("#!").split() if first.startswith("#!") else ["/bin/bash"]
+    ranks = {"SLURM_NTASKS": job.num_tasks, "SLURM_NPROCS": job.num_tasks, "SLURM_NTASKS_PER_NODE": job.num_tasks_per_node}
+    spread = f"{job.num_tasks_per_node}(x{nodes})" if nodes > 1 else str(job.num_tasks_per_node)
+    cpus = job.num_cpus_per_task
+    variables = {
+        **ranks,
+        "SLURM_TASKS_PER_NODE": spread,
+        "SLURM_JOB_NAME": job.name,
+        **({"SLURM_CPUS_PER_TASK": cpus, "SRUN_CPUS_PER_TASK": cpus} if cpus else {}),
+    }
+    streams = (Path(job.workdir) / name for name in (job.stdout, job.stderr))
+    out, err = (shlex.quote(str(path)) for path in streams)
+    return "\n".join(
+        (
+            f"cd {shlex.quote(str(job.workdir))} || exit",
+            *(f"export {name}={shlex.quote(str(value))}" for name, value in variables.items()),
+            f"exec {shlex.join([*program, str(script)])} >{out} 2>{err}",
+            "",
+        )
+    )
+
+
+class SlurmShared(SlurmJobScheduler):
+    """ReFrame's ``slurm`` whose cases share allocations."""
+
+    #: Those of all partitions, which may have nodes in common.
+    _together: ClassVar[list[SlurmShared]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: dict[tuple[Any, ...], _Allocation] = {}
+        self._allocations: list[_Allocation] = []
+        self._cases: dict[int, _Case] = {}
+        self._together.append(self)
+        atexit.register(self._close_all)
+
+    def submit(self, job: Any) -> None:
+        """Put a case into an allocation of its nodes and options; one that cannot share is a job of its own, as ever.
+
+        :raises JobSchedulerError: nothing can be written to the stage directory.
+        """
+        per_node = job.num_tasks_per_node
+        if not (job.exclusive_access and job.num_tasks and per_node and job.num_tasks % per_node == 0):
+            super().submit(job)
+            return
+        nodes = job.num_tasks // per_node
+        options = (tuple(job.sched_access), tuple(job.options), tuple(job.cli_options), tuple(job.pin_nodes))
+        case = _Case(job, (nodes, *options, job.use_smt))
+        self._cases[id(job)] = case
+        try:
+            self._place(case)
+        except OSError as error:
+            case.over = True
+            raise JobSchedulerError(
+                f"the case cannot be put into an allocation ({error}); make room or correct rights"
+            ) from None
+
+    def poll(self, *jobs: Any) -> None:
+        """Update the state of all jobs."""
+        present = [job for job in jobs if job is not None]
+        cases = [self._cases[id(job)] for job in present if id(job) in self._cases]
+        super().poll(*(job for job in present if id(job) not in self._cases))
+        active = [each for each in self._allocations if each.waiting and (each.over_at is None or not each.spool.has_ended())]
+        super().poll(*(each.job for each in active))
+        now = time.monotonic()
+        for allocation in active:
+            if slurm_state_completed(allocation.job.state):
+                allocation.over_at = now if allocation.over_at is None else allocation.over_at
+                continue
+            # ReFrame's squeue takes a job for completed where Slurm does not answer (core/schedulers/slurm.py, 4.10).
+            allocation.over_at = None
+            if now - allocation.beat_at >= BEAT_S:
+                allocation.spool.beat()
+                allocation.beat_at = now
+        for case in cases:
+            if not case.over:
+                self._update(case)
+        for allocation in [each for each in self._allocations if each.over_at is not None]:
+            self._resolve(allocation)
+        self._give_way(now)
+        self._cancel_if_pending_too_long([case.job for case in cases if not case.over])
+
+    def cancel_many(self, jobs: Any) -> None:
+        """Cancel jobs; a case in its allocation, which goes on with the others."""
+        wanted = list(jobs)
+        own = [job for job in wanted if id(job) not in self._cases]
+        if own:
+            super().cancel_many(own)
+        for case in (self._cases[id(job)] for job in wanted if id(job) in self._cases):
+            allocation = case.allocation
+            case.job._is_cancelling = True
+            if case.over or allocation is None:
+                continue
+            if allocation.spool.withdraw(case.number):
+                self._finish(case, "CANCELLED")
+            else:
+                allocation.spool.ask_to_end(case.number)
+            if all(each.job.is_cancelling for each in allocation.waiting):
+                allocation.spool.close()
+            if not allocation.waiting and allocation.over_at is None:
+                super().cancel_many([allocation.job])
+
+    def _place(self, case: _Case, *, own: bool = False) -> None:
+        """Put a case into the open allocation of its kind, or begin one.
+
+        :param own: into one that begins with it, and so lasts long enough.
+        """
+        allocation = self._open.get(case.key)
+        if own or allocation is None or allocation.over_at is not None or not self._put(case, allocation):
+            allocation = self._begin(case)
+        case.job._jobid = f"{allocation.job.jobid}-{case.number}"
+        case.job._submit_time = time.time()
+        case.job._state = "PENDING"
+
+    def _put(self, case: _Case, allocation: _Allocation) -> bool:
+        """Put a case into an allocation unless it is ending."""
+        limit_s = math.ceil(case.job.time_limit or 0)
+        number = len(allocation.cases) + 1
+        if not allocation.spool.put(number, case_script(case.job, case.key[0]), limit_s):
+            return False
+        case.number, case.allocation = number, allocation
+        allocation.cases.append(case)
+        return True
+
+    def _begin(self, case: _Case) -> _Allocation:
+        """Allocate nodes for a case and those that follow it."""
+        settings = self._settings()
+        prefix = Path(rt.runtime().stage_prefix) / "allocations"
+        spool = Spool(prefix / f"{time.time_ns():x}-{len(self._allocations) + 1}")
+        like, folder = case.job, spool.folder
+        own_s = math.ceil(like.time_limit or 0)
+        lasts_s = max(60 * settings.get("minutes", MINUTES), own_s + LATE_S)
+        job = self.make_job(
+            "mpibench-allocation",
+            workdir=str(folder),
+            script_filename=str(folder / "job.sh"),
+            stdout=str(folder / "job.out"),
+            stderr=str(folder / "job.err"),
+            sched_access=list(like.sched_access),
+            sched_options=list(like.cli_options),
+        )
+        nodes = case.key[0]
+        job.num_tasks, job.exclusive_access, job.time_limit = None, True, lasts_s
+        job.options, job.pin_nodes, job.use_smt = [*like.options, f"--nodes={nodes}"], list(like.pin_nodes), like.use_smt
+        allocation = _Allocation(job, spool, beat_at=time.monotonic(), begun_at=time.monotonic())
+        self._put(case, allocation)
+        words = shlex.join(spool.command(lasts_s, settings.get("idle_s", IDLE_S)))
+        (folder / "job.sh").write_text("\n".join(("#!/bin/bash", *self.emit_preamble(job), f"exec {words}", "")))
+        super().submit(job)
+        self._allocations.append(allocation)
+        self._open[case.key] = allocation
+        hours, minutes, seconds = seconds_to_hms(lasts_s)
+        self.log(f"allocation {job.jobid}: {nodes} nodes for {hours}:{minutes:02}:{seconds:02}")
+        return allocation
+
+    def _settings(self) -> dict[str, int]:
+        """What the site states of the allocations of the partition whose scheduler this is."""
+        for partition in rt.runtime().system.partitions:
+            if partition.scheduler is self:
+                stated = partition.extras.get(EXTRA, {})
+                return dict(stated) if isinstance(stated, dict) else {}
+        return {}
+
+    def _give_way(self, now: float) -> None:
+        """Give nodes back that nothing runs on while a case waits for nodes, which may be these.
+
+        ReFrame submits what it may before it looks again, so no further case comes before one that waits has ended.
+        """
+        going = [each for one in self._together for each in one._allocations if each.over_at is None]
+        waits = any(
+            each.waiting
+            and now - each.begun_at >= PENDING_S
+            and (each.job.state is None or slurm_state_pending(each.job.state))
+            for each in going
+        )
+        for allocation in going:
+            if allocation.waiting:
+                allocation.idle_at = None
+                continue
+            allocation.idle_at = now if allocation.idle_at is None else allocation.idle_at
+            if waits and now - allocation.idle_at >= GIVE_WAY_S:
+                allocation.spool.close()
+
+    def _update(self, case: _Case) -> None:
+        """State of a case that has not been known to end."""
+        allocation = case.allocation
+        if allocation is None:
+            return
+        try:
+            end = allocation.spool.read_end(case.number)
+        except BadInput as error:
+            case.job._exception = JobSchedulerError(str(error))
+            self._finish(case, "FAILED", 1)
+            return
+        if end:
+            state = "CANCELLED" if case.job.is_cancelling else "FAILED" if end.exit_status else "COMPLETED"
+            self._finish(case, "TIMEOUT" if end.late else state, end.exit_status)
+        elif allocation.over_at is None:
+            state = allocation.job.state
+            case.job._state = "PENDING" if state is None or slurm_state_pending(state) else "RUNNING"
+
+    def _finish(self, case: _Case, state: str, exit_status: int | None = None) -> None:
+        case.over = True
+        case.job._state, case.job._exitcode = state, exit_status
+        case.job._completion_time = time.time()
+        if case.allocation is not None:
+            case.job._nodespec = case.allocation.job._nodespec
+
+    def _resolve(self, allocation: _Allocation) -> None:
+        """Find a place for the cases that an allocation did not run to their ends; those it lost have failed."""
+        spool, left = allocation.spool, allocation.waiting
+        since = time.monotonic() - (allocation.over_at or 0.0)
+        if not left or not (spool.has_ended() or since >= LATE_S):
+            return
+        for case in left:  # the files may have come to be seen in between
+            self._update(case)
+        left = [case for case in allocation.waiting if not case.job.is_cancelling]
+        for case in allocation.waiting:
+            if case.job.is_cancelling:
+                self._finish(case, "CANCELLED")
+        state, job = str(allocation.job.state), allocation.job
+        begun = any(case.over or spool.was_started(case.number) for case in allocation.cases)
+        in_order, timed_out = spool.has_ended() and state == "COMPLETED", "TIMEOUT" in state
+        # The one that was cut off first: it needs an allocation that begins with it.
+        for case in sorted(left, key=lambda each: not spool.was_started(each.number)):
+            if spool.withdraw(case.number):
+                started, again = False, begun and (in_order or timed_out)
+            else:  # in order, a case that was started has left its end
+                started, again = True, timed_out and not case.cut and case.number > 1
+            if again:
+                case.cut = case.cut or started
+                try:
+                    (Path(case.job.workdir) / START_LOG).unlink(missing_ok=True)
+                    self._place(case, own=started)
+                except (OSError, ReframeError) as error:
+                    self._finish(case, "CANCELLED", 1)
+                    case.job._exception = JobSchedulerError(f"the case cannot be put into another allocation ({error})")
+                continue
+            self._finish(case, "CANCELLED" if state == "COMPLETED" else state, job.exitcode or 1)
+            case.job._exception = job._exception
+            if not begun and job._exception is None:
+                why = f"allocation {job.jobid} ended in state {state} and started none of its cases; see {job.stderr}"
+                case.job._exception = JobSchedulerError(why)
+
+    def _close_all(self) -> None:
+        """Let go of the nodes when ReFrame ends."""
+        for allocation in self._allocations:
+            if allocation.over_at is None:
+                with contextlib.suppress(OSError):
+                    allocation.spool.close()
+
+
+class SqueueShared(SlurmShared, SqueueJobScheduler):
+    """The same for ReFrame's ``squeue``, of a Slurm without accounting."""
+
+
+def register() -> None:
+    """Register the schedulers with ReFrame; to be called before it reads a configuration that names one."""
+    for name, scheduler in zip(SHARED.values(), (SlurmShared, SqueueShared), strict=True):
+        if getattr(scheduler, "registered_name", "") != name:
+            register_scheduler(name)(scheduler)
