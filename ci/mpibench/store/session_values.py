@@ -321,7 +321,7 @@ _YES_OR_NO: dict[object, str] = {True: "yes", False: "no"}
 
 
 def _measured_with(condition: Mapping[str, object]) -> dict[str, object]:
-    """Commit and versions of what ran and judged the tests (``harness.sites.session.provenance``), each by a name for a reader."""
+    """Commit and versions of what ran and judged the tests (``sites.session.provenance``), each by a name for a reader."""
     stored = condition.get("measured_with")
     if not isinstance(stored, Mapping):
         return {}

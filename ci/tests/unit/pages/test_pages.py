@@ -67,7 +67,7 @@ TEMPLATES = {
 
 
 def test_every_room_with_templates_is_looked_at() -> None:
-    assert sorted(path.parent.name for path in PRODUCT.glob("*/templates")) == sorted(TEMPLATES)
+    assert sorted(path.parent.name for path in PRODUCT.rglob("templates")) == sorted(TEMPLATES)
 
 
 @pytest.mark.parametrize("templates", TEMPLATES.values(), ids=TEMPLATES)
@@ -91,7 +91,7 @@ def test_a_name_that_nobody_gave_is_an_error() -> None:
 
 
 def test_markup_is_made_in_templates_only() -> None:
-    sources = {path: path.read_text() for room in TEMPLATES for path in (PRODUCT / room).glob("*.py")}
+    sources = {path: path.read_text() for folder in PRODUCT.rglob("templates") for path in folder.parent.glob("*.py")}
     assert len(sources) > 15
     assert {path.name for path, text in sources.items() if re.search(r"\bMarkup\(", text)} == {"page.py"}
     assert {
