@@ -1,5 +1,5 @@
-"""``mpibench doctor`` and ``orphans``: what this machine offers and lacks, and what a killed ReFrame has left on it;
-``catalogue`` and ``parse``: the benchmarks, and their outputs as records."""
+"""``mpibench doctor``: what this machine offers and lacks; ``catalogue`` and ``parse``: the benchmarks, and their outputs as
+records."""
 
 from __future__ import annotations
 
@@ -48,26 +48,6 @@ def doctor(
     raise typer.Exit(examination.report(system, stacks_only=stacks_only, draft_only=draft, as_json=as_json))
 
 
-def orphans(
-    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel them.")] = False,
-    as_json: Json = False,
-) -> None:
-    """List Slurm jobs and launches on this machine whose ReFrame was killed, so that nothing reads their results.
-
-    Each job names the host and process of its ReFrame; only jobs that this user started from this host can be known to be
-    orphans. Their files stay in the stage directory. Exit status: 0 none is left, 1 there are some that were not cancelled.
-    """
-    from mpibench.commands.listings import orphans as search
-
-    if as_json and cancel:
-        raise BadInput("--cancel ends what is found and --json only says what there is: give one of them.")
-    if as_json:
-        found = search.as_data()
-        typer.echo(json.dumps(found, indent=2))
-        raise typer.Exit(int(any(found.values())))
-    raise typer.Exit(search.report(cancel, typer.echo))
-
-
 def catalogue(
     name: Annotated[
         str | None, typer.Argument(help="A group (p2p, collectives), a suite (imb, osu), a benchmark (Allreduce) or a program.")
@@ -112,5 +92,5 @@ def parse(
 
 def register(program: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (doctor, orphans, catalogue, parse):
+    for command in (doctor, catalogue, parse):
         program.command()(command)

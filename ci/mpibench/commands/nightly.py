@@ -1,4 +1,6 @@
-"""One night as one session: measured, stored, exported, reported, checked for completeness. ``ci/nightly`` calls this.
+"""``mpibench nightly``: a night as one session: measured, stored, exported, reported, checked for completeness.
+
+``ci/nightly`` calls this when it has set up what is missing.
 
 The session's id comes from ReFrame's own run report. It is in ``results/session-id`` once the database holds the session, and
 every later step is given this id; none asks for the newest session.
@@ -18,7 +20,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -29,7 +31,7 @@ from .. import whole_file
 from ..night import supervision
 
 try:
-    from reframe_tests.harness.sites import site
+    from reframe_tests.harness.sites import centre, site
     from reframe_tests.harness.sites.session import session_folder
 
     from ..judge.plan import text
@@ -63,6 +65,10 @@ RUN_REPORT = TONIGHT / "run-report.json"
 GATE = TONIGHT / "gate.txt"
 #: Lines of ReFrame's that only the log has: cases that begin, and those that are skipped.
 _HIDDEN = re.compile(r"\[ (RUN  |    SKIP)")
+
+
+#: Labels name files, and ReFrame's ``--session-extras`` splits at commas.
+_LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 @dataclass
@@ -328,7 +334,7 @@ def run(night: Night) -> int:
         check_stacks(night)
         make_plan(night)
         # What a killed session left running would be measured together with this one.
-        subprocess.run(["mpibench", "orphans", "--cancel"], cwd=ROOT, check=False)
+        subprocess.run(["mpibench", "sessions", "orphans", "--cancel"], cwd=ROOT, check=False)
         try:
             look_at_nodes(night)
             measure(night)
@@ -364,7 +370,7 @@ def complete_junit(night: Night, session: Session, answers: Sequence[Answer] = (
 
 def stop(night: Night, signal: supervision.Interrupted) -> int:
     """End an interrupted night; exit status."""
-    subprocess.run(["mpibench", "orphans", "--cancel"], cwd=ROOT, check=False)
+    subprocess.run(["mpibench", "sessions", "orphans", "--cancel"], cwd=ROOT, check=False)
     night.say(f"INTERRUPTED by {signal.name}: nothing is measured any more; results of earlier sessions are as they were")
     with contextlib.suppress(OSError, BadInput):
         session = read_report(RUN_REPORT)
@@ -403,6 +409,14 @@ def answer(night: Night, session: Session | None) -> int:
     return 0
 
 
+def _name_configuration(environ: MutableMapping[str, str]) -> None:
+    """This project's configuration behind the centre's own, where that is what the variable names."""
+    centre.make_absolute(environ)
+    named = environ.get(centre.VARIABLE, "").split(":")
+    if not any(name.endswith("/site_configs/settings.py") for name in named):
+        environ[centre.VARIABLE] = ":".join(filter(None, [*named, str(ROOT / "site_configs" / "settings.py")]))
+
+
 def main(options: Sequence[str] | None = None) -> int:
     """Entry point of ``ci/nightly``: MODE and LABEL from the environment, options for ReFrame from the command line."""
     began = time.monotonic()
@@ -419,6 +433,13 @@ def main(options: Sequence[str] | None = None) -> int:
         night.problems.append("a stack could not be installed and was not measured: see the set-up above")
     supervision.heed_signals()
     try:
+        if not _LABEL.fullmatch(night.label) or ".." in night.label:
+            raise BadInput(
+                f"LABEL={shlex.quote(night.label)} is refused: use 1 to 64 letters, digits, '_', '-' and '.', without '..' and "
+                "not beginning with '-' or '.'."
+            )
+        _name_configuration(os.environ)
+        os.chdir(ROOT)
         planned_night.forget(os.environ)
         night.confirm_minutes = night_options.confirm_minutes(
             os.environ.get("CONFIRM_MINUTES", f"{measuring.BUDGET_MINUTES:g}")

@@ -1,4 +1,5 @@
-"""``mpibench plan``: which cases a night measures, so that it fits a budget and nothing is forgotten."""
+"""``mpibench nightly``, a night as one session, and ``plan``: which cases it measures, so that it fits a budget and nothing is
+forgotten."""
 
 from __future__ import annotations
 
@@ -77,6 +78,19 @@ def _write(path: Path, text: str) -> None:
         raise BadInput(f"cannot write {path} ({error.strerror}): give another --out.") from None
 
 
+def nightly(context: typer.Context) -> None:
+    """Measure a night as one session, export, report and judge it; further options are ReFrame's and make it partial.
+
+    What `ci/nightly` does when it has set up what is missing; `ci/nightly --help` has the environment variables that both heed
+    (MODE, LABEL, BUDGET, PREFLIGHT, CONFIRM_MINUTES, ...). Exit status: 0 every case that can be measured is proven and reaches
+    its references and no expected one is missing, 1 otherwise, 2 nothing was measured, 128 + N after signal N.
+    """
+    from mpibench.commands import nightly as night
+
+    raise typer.Exit(night.main(context.args))
+
+
 def register(program: typer.Typer) -> None:
-    """Add the command to the program."""
+    """Add the commands to the program."""
     program.command(context_settings={"allow_extra_args": True})(plan)
+    program.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(nightly)

@@ -1,24 +1,25 @@
-"""``mpibench export``, ``report``, ``site``, ``prune`` and ``sessions``: what becomes of stored sessions."""
+"""``mpibench export``, ``report``, ``site`` and ``sessions``: what becomes of stored sessions."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from reframe_tests.harness.printable import one_line
-from reframe_tests.harness.vocabulary import ROOT
+from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 RESULTS = ROOT / "results"
 
 Dataset = Annotated[Path, typer.Option(help="Folder of the Parquet dataset.")]
+Json = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]
 SessionId = Annotated[str, typer.Argument(help="Session id, or four characters and more of its beginning.")]
 
 sessions_app = typer.Typer(
-    help="Withdraw sessions that are no measurement of the machine, and take that back.", no_args_is_help=True
+    help="List sessions, withdraw what is no measurement of the machine, remove old files and orphaned jobs.",
+    no_args_is_help=True,
 )
 
 
@@ -62,23 +63,6 @@ def report(
         typer.echo(one_line(line))
 
 
-def prune(
-    older_than: Annotated[int, typer.Option(min=1, help="Days since the session's files were last written.")],
-    remove: Annotated[bool, typer.Option("--remove", help="Remove them; without this they are only listed.")] = False,
-) -> None:
-    """List or remove stage and output folders, logs and reports of old sessions; nothing else ever removes them.
-
-    Also what killed writers left half written (.NAME.PID.partial), once it is a day old and its process is gone.
-
-    The numbers stay: results database, dataset, references and acceptance records are not touched. Links from other reports
-    to removed folders are dead afterwards.
-    """
-    from mpibench.store import session_files
-
-    for line in session_files.prune(RESULTS, older_than, remove):
-        typer.echo(line)
-
-
 @sessions_app.command()
 def withdraw(
     session: SessionId,
@@ -103,20 +87,64 @@ def restore(session: SessionId, dataset: Dataset = RESULTS / "dataset") -> None:
     typer.echo(f"session {withdrawals.restore(dataset, session).session} takes part in verdicts again")
 
 
-@sessions_app.command()
-def withdrawn(
+@sessions_app.command("list")
+def list_sessions(
     dataset: Dataset = RESULTS / "dataset",
-    as_json: Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")] = False,
+    system: Annotated[str | None, typer.Option(help="Only sessions of this system.")] = None,
+    withdrawn: Annotated[bool, typer.Option("--withdrawn", help="Only withdrawn ones: by whom, when and why.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """List the withdrawn sessions: by whom, when and why."""
-    from mpibench.store import withdrawals
+    """List the sessions of the dataset, the newest last: when, system, label, cases, how many are proven, the verdicts.
 
-    found = sorted(withdrawals.find(dataset).values(), key=lambda one: one.when)
+    What `ci/nightly` and `gate` answered of a session was kept when they did; it is not asked again.
+    """
+    from mpibench.store import listing
+
+    rows = listing.sessions(dataset, system, withdrawn_only=withdrawn)
     if as_json:
-        typer.echo(json.dumps([asdict(one) for one in found], indent=2))
+        typer.echo(json.dumps(rows, indent=2))
         return
-    for line in map(str, found) if found else ["no session is withdrawn"]:
+    for line in listing.lines(rows) if rows else ["no session is withdrawn" if withdrawn else "no session is in the dataset"]:
         typer.echo(one_line(line))
+
+
+@sessions_app.command()
+def prune(
+    older_than: Annotated[int, typer.Option(min=1, help="Days since the session's files were last written.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Remove them; without this they are only listed.")] = False,
+) -> None:
+    """List or remove stage and output folders, logs and reports of old sessions; nothing else ever removes them.
+
+    Also what killed writers left half written (.NAME.PID.partial), once it is a day old and its process is gone.
+
+    The numbers stay: results database, dataset, references and acceptance records are not touched. Links from other reports
+    to removed folders are dead afterwards.
+    """
+    from mpibench.store import session_files
+
+    for line in session_files.prune(RESULTS, older_than, remove):
+        typer.echo(line)
+
+
+@sessions_app.command()
+def orphans(
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel them.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List Slurm jobs and launches on this machine whose ReFrame was killed, so that nothing reads their results.
+
+    Each job names the host and process of its ReFrame; only jobs that this user started from this host can be known to be
+    orphans. Their files stay in the stage directory. Exit status: 0 none is left, 1 there are some that were not cancelled.
+    """
+    from mpibench.commands.listings import orphans as search
+
+    if as_json and cancel:
+        raise BadInput("--cancel ends what is found and --json only says what there is: give one of them.")
+    if as_json:
+        found = search.as_data()
+        typer.echo(json.dumps(found, indent=2))
+        raise typer.Exit(int(any(found.values())))
+    raise typer.Exit(search.report(cancel, typer.echo))
 
 
 def site(
@@ -143,6 +171,6 @@ def site(
 
 def register(program: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (export, report, site, prune):
+    for command in (export, report, site):
         program.command()(command)
     program.add_typer(sessions_app, name="sessions")

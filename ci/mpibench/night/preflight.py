@@ -33,7 +33,7 @@ WITHOUT = "PREFLIGHT=no measures without"
 LOG, REPORT = "preflight.log", "preflight.json"
 #: In the log, why a partition's nodes cannot be looked at: ``system:partition: reason``; and that this holds for all of them.
 _LEFT_OUT = re.compile(rf"([^\s@]+: {re.escape(NO_LAUNCHER)} \w+)")
-_NONE_LEFT = "no case of NodePreflight can be measured here: "
+_NONE_LEFT = "nothing is measured, because no test case fits all options together"
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Files of sessions on disk: how much there is, and which of old sessions may go.
 
 What decides and what is signed stays for good: the results database, the dataset, references and acceptance records. Stage and
-output folders, logs and reports of a session are what fills a disk; nothing removes them but ``mpibench prune``.
+output folders, logs and reports of a session are what fills a disk; nothing removes them but ``mpibench sessions prune``.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def holdings(results: Path) -> str:
     free = shutil.disk_usage(results).free
     return (
         f"{results} holds {format_bytes(size)}, outputs of {len(names)} sessions{since}; {format_bytes(free)} are free there; "
-        "'mpibench prune --older-than DAYS' removes files of old sessions"
+        "'mpibench sessions prune --older-than DAYS' removes files of old sessions"
     )
 
 

@@ -63,7 +63,7 @@ def test_wrong_data_end_the_instrument(require_stack, run_on, tmp_path) -> None:
     path = tmp_path / "wrong.py"
     path.write_text(
         f"import sys\nsys.path.insert(0, {str(catalogue.SUITES['guidelines'].script.path.parent)!r})\n"
-        "import instrument\nfrom mpi4py import MPI\n"
+        "import guidelines as instrument\nfrom mpi4py import MPI\n"
         "class Wrong(instrument.Calls):\n"
         "    def bcast_by_scatter_allgather(self, size):\n"
         "        return instrument.Operation(lambda: None, self.bcast(size).received)\n"
@@ -73,6 +73,6 @@ def test_wrong_data_end_the_instrument(require_stack, run_on, tmp_path) -> None:
     words = words_of(stack, "Bcast-vs-Scatter-Allgather", program=(str(path),), sizes="1024")
     status, output = run_on(stack, *words, ranks=2, limit_s=120)
     assert status != 0
-    assert "Bcast-vs-Scatter-Allgather of 1024 bytes: rank 1 received wrong data from the mock-up" in output
+    assert "Bcast-vs-Scatter-Allgather of 1024 bytes, the mock-up: a rank of 2, 1, received wrong data" in output
     with pytest.raises(reader.OutputError):
         reader.parse(output)

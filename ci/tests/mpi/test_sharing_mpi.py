@@ -248,9 +248,9 @@ def test_three_ranks_receive_the_right_data(name: str, require_stack: Callable[[
             "program 1 of 2 timed out after waiting 0 s for program 2",
         ),
         (
-            "instrument.OPERATIONS['Copy'] = lambda comm, size: (lambda: None, lambda: False)",
+            "instrument.WithCopy.copy = lambda self, size: instrument.common.Operation(lambda: None, lambda: iter([(bytearray(size), b'x' * size)]))",
             ("--program", "1", "1"),
-            "rank 0 of 1 received wrong data",
+            "a rank of 1, 0, received wrong data",
         ),
     ],
     ids=("alone", "wrong data"),
@@ -263,7 +263,7 @@ def test_the_instrument_gives_up_with_a_sentence(
     suite = catalogue.SUITES[side_by_side.NAME]
     path = tmp_path / "changed.py"
     path.write_text(
-        f"import sys\nsys.path.insert(0, {str(suite.script.path.parent)!r})\nimport instrument\nfrom mpi4py import MPI\n"
+        f"import sys\nsys.path.insert(0, {str(suite.script.path.parent)!r})\nimport sharing as instrument\nfrom mpi4py import MPI\n"
         f"{change}\ninstrument.main(sys.argv[1:], MPI.COMM_WORLD)\n"
     )
     status, output = run_on(

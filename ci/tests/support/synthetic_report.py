@@ -85,7 +85,9 @@ def hostile_session() -> sessions.Session:
         notes=[HOSTILE],
     )
     plan["proof"]["ranks"][0].update(host=HOSTILE, cpus_allowed=HOSTILE)
-    plan["proof"]["devices"] = [{"node": HOSTILE, "device": HOSTILE, "tx_bytes": 1, "rx_bytes": 1}]
+    plan["proof"]["devices"] = [
+        {"launch": HOSTILE, "repeat": 1, "node": HOSTILE, "device": HOSTILE, "tx_bytes": 1, "rx_bytes": 1}
+    ]
     plan["condition"].update(launcher=HOSTILE, mpi_version=HOSTILE, lock_hash=HOSTILE, job_env={HOSTILE: HOSTILE})
     for row in plan["samples"]:
         row["benchmark"] += HOSTILE

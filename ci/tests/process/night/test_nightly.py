@@ -43,7 +43,7 @@ def test_a_good_night_is_one_session_from_reframe_to_the_report(project: NightPr
     session = sessions.read_session(project.results / "results.db", uuid)
     assert session.labels == {"run": "nightly"} and len(session.cases) == 2
     assert project.commands() == [
-        "mpibench orphans --cancel",
+        "mpibench sessions orphans --cancel",
         f"mpibench export --session {uuid}",
         f"mpibench report --session {uuid}",
         f"mpibench expected --session {uuid}",
@@ -152,7 +152,7 @@ def test_a_session_that_was_not_stored_is_no_session(project: NightProject) -> N
     assert not project.session
     assert "earlier session" in said
     assert (project.results / "report.html").read_text() == "of an earlier session"
-    assert project.commands() == ["mpibench orphans --cancel"], "nothing is exported or reported"
+    assert project.commands() == ["mpibench sessions orphans --cancel"], "nothing is exported or reported"
     assert not (project.results / "tonight" / "report.html").exists()
     report = json.loads((project.results / "tonight" / "run-report.json").read_text())
     assert report["session_info"]["num_cases"] == 2, "what was measured is kept"
@@ -406,7 +406,7 @@ def test_a_signal_ends_what_measures_and_leaves_earlier_results(project: NightPr
     assert not any(process.alive for process in measuring if process)
     assert not project.session
     assert (project.results / "report.html").read_text() == "of an earlier session"
-    assert {command.split()[1] for command in project.commands()} == {"orphans"}
+    assert {command.split()[2] for command in project.commands()} == {"orphans"}
     [stored] = sessions.list_sessions(project.results / "results.db")
     assert f"what was measured is stored as session {stored}" in said
     # What the night sends its ReFrame: SIGINT, and SIGTERM to one that went on, as ReFrame does after a KeyboardInterrupt that

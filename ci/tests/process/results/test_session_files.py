@@ -1,4 +1,4 @@
-"""How much the results hold, and what ``mpibench prune`` takes away: old files of sessions by their names, nothing else."""
+"""How much the results hold, and what ``sessions prune`` takes away: old files of sessions by their names, nothing else."""
 
 from __future__ import annotations
 
@@ -104,12 +104,12 @@ def test_a_damaged_session_in_the_database_is_no_obstacle(results: Path) -> None
 def test_how_much_there_is(results: Path) -> None:
     said = session_files.holdings(results)
     assert "outputs of 1 sessions since 2026-01-01" in said
-    assert " kB, " in said and "are free there" in said and "mpibench prune --older-than DAYS" in said
+    assert " kB, " in said and "are free there" in said and "mpibench sessions prune --older-than DAYS" in said
 
 
 def test_the_command_wants_an_age(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["prune"]) == 2
-    assert cli.main(["prune", "--older-than", "0"]) == 2
+    assert cli.main(["sessions", "prune"]) == 2
+    assert cli.main(["sessions", "prune", "--older-than", "0"]) == 2
     assert "older-than" in capsys.readouterr().err
 
 

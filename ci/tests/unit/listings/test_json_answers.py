@@ -23,7 +23,7 @@ from synthetic_stack import describe
 from synthetic_verdicts import write_session
 
 #: Commands that change or write something, or start something else: what they print is progress.
-DOING = {"build", "export", "prune", "report", "sessions restore", "sessions withdraw", "site"}
+DOING = {"build", "export", "nightly", "report", "sessions prune", "sessions restore", "sessions withdraw", "site"}
 DOING |= {"stacks add", "stacks remove", "tune", "cluster up", "cluster down", "cluster exec", "cluster fault"}
 #: Those that answer a question and have other files for it: accept.json, ``--format json``, diffs.
 WITHOUT = {"accept", "parse", "rebaseline"}
@@ -111,25 +111,28 @@ def test_what_a_paper_prints(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_which_sessions_were_withdrawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert answer(capsys, "sessions", "withdrawn", "--dataset", str(tmp_path), "--json") == (0, [])
-    session = write_session(tmp_path, 0)
+    session, other = write_session(tmp_path, 0), write_session(tmp_path, 1)
+    assert answer(capsys, "sessions", "list", "--withdrawn", "--dataset", str(tmp_path), "--json") == (0, [])
     withdrawals.withdraw(tmp_path, session, "wrong cable")
-    status, [one] = answer(capsys, "sessions", "withdrawn", "--dataset", str(tmp_path), "--json")
-    assert status == 0 and (one["session"], one["why"]) == (session, "wrong cable")
+    status, [one] = answer(capsys, "sessions", "list", "--withdrawn", "--dataset", str(tmp_path), "--json")
+    assert status == 0 and (one["session"], one["withdrawn"]["why"]) == (session, "wrong cable")
+    status, both = answer(capsys, "sessions", "list", "--dataset", str(tmp_path), "--json")
+    assert [row["session"] for row in both] == [session, other] and both[1]["withdrawn"] is None
+    assert all(row["cases"] >= row["proven"] > 0 and row["answers"] == {} for row in both)
 
 
 def test_whose_reframe_is_gone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     gone, here = Process(7, 1), Process(8, 2)
     monkeypatch.setattr(orphans, "_launches", list)
     monkeypatch.setattr(orphans, "_jobs", list)
-    assert answer(capsys, "orphans", "--json") == (0, {"processes": [], "jobs": []})
+    assert answer(capsys, "sessions", "orphans", "--json") == (0, {"processes": [], "jobs": []})
     monkeypatch.setattr(orphans, "_launches", lambda: [orphans.Launch(here, gone, "mpirun", "/stage")])
     monkeypatch.setattr(orphans, "_jobs", lambda: [orphans.Job("12", "PENDING", "head", gone, "/stage/2")])
-    status, said = answer(capsys, "orphans", "--json")
+    status, said = answer(capsys, "sessions", "orphans", "--json")
     assert status == 1
     assert said["processes"] == [{"process": 8, "name": "mpirun", "reframe": 7, "directory": "/stage"}]
     assert said["jobs"] == [{"job": "12", "state": "PENDING", "reframe": 7, "directory": "/stage/2"}]
-    assert cli.main(["orphans", "--json", "--cancel"]) == 2
+    assert cli.main(["sessions", "orphans", "--json", "--cancel"]) == 2
     assert "give one of them" in capsys.readouterr().err
 
 
