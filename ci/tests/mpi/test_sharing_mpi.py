@@ -248,7 +248,8 @@ def test_three_ranks_receive_the_right_data(name: str, require_stack: Callable[[
             "program 1 of 2 timed out after waiting 0 s for program 2",
         ),
         (
-            "instrument.WithCopy.copy = lambda self, size: instrument.common.Operation(lambda: None, lambda: iter([(bytearray(size), b'x' * size)]))",
+            "wrong = lambda: iter([(b'a', b'x')])\n"
+            "instrument.WithCopy.copy = lambda self, size: instrument.common.Operation(lambda: None, wrong)",
             ("--program", "1", "1"),
             "a rank of 1, 0, received wrong data",
         ),
@@ -263,7 +264,8 @@ def test_the_instrument_gives_up_with_a_sentence(
     suite = catalogue.SUITES[side_by_side.NAME]
     path = tmp_path / "changed.py"
     path.write_text(
-        f"import sys\nsys.path.insert(0, {str(suite.script.path.parent)!r})\nimport sharing as instrument\nfrom mpi4py import MPI\n"
+        f"import sys\nsys.path.insert(0, {str(suite.script.path.parent)!r})\n"
+        "import sharing as instrument\nfrom mpi4py import MPI\n"
         f"{change}\ninstrument.main(sys.argv[1:], MPI.COMM_WORLD)\n"
     )
     status, output = run_on(
