@@ -252,6 +252,8 @@ _TUNING = Tuning(
         "OMPI_MCA_pml_monitoring_enable": "1",
         "OMPI_MCA_pml": "{OMPI_MCA_pml},monitoring",
         "OMPI_MCA_coll_han_verbose": "1",
+        # In MPI_Finalize (5.0) coll/han under pml/monitoring reads memory that it has released and Python has used again.
+        "PYTHONMALLOC": "malloc",
     },
     naming=r"coll:han:get_algorithm {collective} size:(?P<size>[0-9]+) algorithm:[0-9]+ (?P<word>\w+)",
     # Said at any verbosity; the rest of its rules is not used, either.
