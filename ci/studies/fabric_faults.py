@@ -21,9 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpibench.locate import baseline, judgement, search
-from mpibench.locate.observations import Integers, Observations, Places
-from mpibench.locate.suspects import Suspect
+from mpibench.locate import judgement, search
+from mpibench.locate.maps import Integers, Observations, Places, Suspect
 from reframe_tests.harness.instruments import schedule
 
 from . import peer_rules
@@ -98,7 +97,7 @@ def accuse(
     return named_by(judgement.judge([seen], places, {}, rate=rate, oversubscribed=oversubscribed))
 
 
-def named_by(answer: judgement.Localisation) -> list[tuple[Suspect, ...]]:
+def named_by(answer: judgement.Answer) -> list[tuple[Suspect, ...]]:
     """The same of an answer."""
     directions = [one for finding in answer.findings for one in finding.directions]
     return [tuple(suspect._replace(load=0) for suspect in (one.suspect, *one.alike)) for one in directions]
@@ -115,7 +114,7 @@ def adaptive(
     :returns: rounds that some node took part in, and who is accused.
     """
     first = observe(fabric, matchings(fabric.size, rounds // 2, rng), faults, noise, rng)
-    found = baseline.residuals(first, fabric.places(), {})
+    found = search.residuals(first, fabric.places(), {})
     slow = found.excess > MARGIN
     size = fabric.size
     hits = np.maximum(np.bincount(first.source[slow], minlength=size), np.bincount(first.target[slow], minlength=size))

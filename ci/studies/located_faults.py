@@ -33,12 +33,10 @@ from mpibench import whole_file
 from mpibench.cluster import faults, lifecycle, state
 from mpibench.cluster.plan import DEFAULT_LAYOUT, LEAF_FABRIC, Plan
 from mpibench.cluster.plan import make as make_plan
-from mpibench.locate import judgement, pair_maps
-from mpibench.locate.answers import session_maps
-from mpibench.locate.effects import Accused
-from mpibench.locate.judgement import Localisation
-from mpibench.locate.observations import Places
-from mpibench.locate.suspects import BOTH, LINK, NODE, RECEIVES, SENDS, UPLINK
+from mpibench.locate import answers, judgement, maps
+from mpibench.locate.judgement import Answer, Finding
+from mpibench.locate.maps import BOTH, LINK, NODE, RECEIVES, SENDS, UPLINK, Places
+from mpibench.locate.sentences import say
 from mpibench.store.sessions import read_session
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, read_pair_map
 from reframe_tests.harness.sites.site import ROOT
@@ -63,16 +61,16 @@ class Made:
     name: str
     what: Mapping[str, Any]
     thing: str
-    is_named: Callable[[Localisation], bool]
+    is_named: Callable[[Answer], bool]
 
-    def is_found(self, finding: Accused) -> bool:
+    def is_found(self, finding: Finding) -> bool:
         """Whether a finding is of the faulty thing."""
         kinds = (LINK, UPLINK) if "leaf" in self.what else (NODE,)
         return finding.kind in kinds and self.thing in finding.names
 
 
-def _named(thing: str, kinds: Sequence[str], quantities: Sequence[str], ways: Sequence[str]) -> Callable[[Localisation], bool]:
-    def check(answer: Localisation) -> bool:
+def _named(thing: str, kinds: Sequence[str], quantities: Sequence[str], ways: Sequence[str]) -> Callable[[Answer], bool]:
+    def check(answer: Answer) -> bool:
         return any(
             thing in one.names and one.kind in kinds and one.quantity in quantities and one.way in ways
             for one in answer.findings
@@ -126,7 +124,7 @@ def draw(kind: str, run: int, seed: int, plan: Plan) -> list[Made]:
     return [make(place) for make, place in zip(FAULTS[kind], chosen, strict=True)]
 
 
-def score(answer: Localisation, made: Sequence[Made]) -> dict[str, Any]:
+def score(answer: Answer, made: Sequence[Made]) -> dict[str, Any]:
     """Which faults were found and rightly named, and who else is accused."""
     found = [any(map(one.is_found, answer.findings)) or ("node" in one.what and one.thing in answer.evident) for one in made]
     wrong = [
@@ -189,10 +187,9 @@ def peers(path: Path) -> Iterator[str]:
 
 def nodes_named(measured: PairMap) -> set[str]:
     """Nodes that ``locate`` accuses by their times alone, as the other rules know nothing else."""
-    ready = pair_maps.prepare(measured)
-    places, _ = pair_maps.places_of(measured.tree, measured.nodes)
+    places, _ = maps.places_of(measured.tree, measured.nodes)
     meant = None if measured.oversubscription is None else measured.oversubscription > 1
-    return set(judgement.judge(ready.parts, places, {}, oversubscribed=meant).accused)
+    return set(judgement.judge(maps.prepare(measured)[0], places, {}, oversubscribed=meant).accused)
 
 
 def score_nodes(named: set[str], made: Sequence[Made]) -> dict[str, int]:
@@ -220,27 +217,27 @@ class Series:
             for one in made:
                 faults.make(one.name, **one.what)
             measuring = time.monotonic()
-            located, measured, launch_s = self._locate(f"{kind}-{number}")
+            answer, measured, launch_s = self._locate(f"{kind}-{number}")
             seconds = time.monotonic() - measuring
         except (BadInput, subprocess.SubprocessError) as error:
-            return {**record, "error": str(error)[:300], **score(Localisation((), Places({}), ()), made)}
+            return {**record, "error": str(error)[:300], **score(Answer((), Places({}), ()), made)}
         finally:
             faults.clear(lambda text: None)
-        said = [*located.answer.evident.values(), *map(located.say, located.answer.findings)]
-        record |= {"said": said, "status": located.status, "seconds": round(seconds, 1), "launch_s": launch_s}
-        return {**record, **score(located.answer, made), **keep_map(self.maps, record, measured)}
+        said = [*answer.evident.values(), *(say(answer, finding) for finding in answer.findings)]
+        record |= {"said": said, "status": answer.status, "seconds": round(seconds, 1), "launch_s": launch_s}
+        return {**record, **score(answer, made), **keep_map(self.maps, record, measured)}
 
-    def _locate(self, name: str) -> tuple[session_maps.Located, PairMap, float | None]:
+    def _locate(self, name: str) -> tuple[Answer, PairMap, float | None]:
         """Measure as a user does, and ask; with the map, and the seconds of its launch.
 
         :raises BadInput: no map was stored.
         """
         folder = self.measure(name, self.options)
         session = read_session(folder / "results.db")
-        for case in session_maps.cases_of(session):
+        for case in session.cases:
             if case.pair_map:
                 launched = [float(path.read_text().split()[3]) for path in folder.rglob("launches.txt")]
-                return session_maps.answer_of(session, case), case.pair_map, max(launched, default=None)
+                return answers.answer_of(session, case), case.pair_map, max(launched, default=None)
         raise BadInput(f"no map was stored: {'; '.join(case.reason for case in session.cases)[:200]}")
 
     def measure(self, name: str, options: Sequence[str]) -> Path:

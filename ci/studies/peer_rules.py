@@ -19,8 +19,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpibench.locate import pair_maps
-from mpibench.locate.observations import Floats, Integers, Observations
+from mpibench.locate import maps
+from mpibench.locate.maps import Floats, Integers, Observations
 from reframe_tests.harness.instruments.pairs.pair_values import MEAN, PairMap
 
 #: ClusterKit's bounds, and the rounds in which it measures suspects again here.
@@ -58,8 +58,8 @@ def on_map(measured: PairMap) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {"ClusterKit": set(), "LinkTest": set()}
     passes = sorted({row.order for row in measured.values})
     values = [row for row in measured.values if row.quantity != MEAN]
-    maps = [replace(measured, values=tuple(row for row in values if row.order == each)) for each in passes]
-    for parts in zip(*(pair_maps.prepare(one).parts for one in maps), strict=False):
+    by_pass = [replace(measured, values=tuple(row for row in values if row.order == each)) for each in passes]
+    for parts in zip(*(maps.prepare(one)[0] for one in by_pass), strict=False):
         for name, rule in (("ClusterKit", clusterkit), ("LinkTest", linktest)):
             found[name] |= rule(parts[0], _again(parts[0], parts[1:] or parts))
     return found

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mpibench.locate.observations import Observations, Places
-from mpibench.locate.suspects import LINK, NODE, PAIR, UPLINK, Suspect
+from mpibench.locate.maps import LINK, NODE, PAIR, UPLINK, Observations, Places, Suspect
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Random places that are tried for a fault.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +13,9 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 if TYPE_CHECKING:
-    from mpibench.locate.answers.node_trends import Trend
-    from mpibench.locate.answers.session_maps import Asked, Located
+    from mpibench.locate.answers import Asked
+    from mpibench.locate.judgement import Answer
+    from mpibench.locate.nights import Trend
 
 RESULTS = ROOT / "results"
 
@@ -59,46 +59,42 @@ def locate(
     Exit status: 0 nobody is accused and everything that should have been measured was, 1 somebody is accused, 2 bad input, also
     a session without a map, 3 nobody is accused, but not all could be decided.
     """
-    from mpibench.locate import records
-    from mpibench.locate.answers.session_maps import ACCUSED, Asked
+    from mpibench.locate import answers
     from mpibench.store import session_values
 
     margins = {"bandwidth_mb_per_s": bandwidth_margin, "latency_us": latency_margin, "latency_mean_us": latency_margin}
     if ordinary is not None:
-        name = session_values.system_of(dataset, system)
-        located = [_ordinary(dataset, name, ordinary, where, rate, margins)]
-        identity = ordinary
+        identity, name = ordinary, session_values.system_of(dataset, system)
+        selection = session_values.read(dataset, name, ordinary, where=where)
+        found = [answers.of_ordinary_sessions(selection, rate, margins)]
     else:
-        identity, name, located = _maps(db, session, dataset, Asked(rate, margins, kind or (), oversubscribed))
+        identity, name, found = _maps(db, session, dataset, answers.Asked(rate, margins, kind or (), oversubscribed))
     if junit:
-        _write(junit, records.junit([(one.title, one.answer, one.say) for one in located], name))
+        _write(junit, answers.junit(found, name))
     if out:
         from mpibench.pages import map as locate_page
 
-        shown = [locate_page.Shown(one.title, one.answer, one.say) for one in located]
         trends = [] if ordinary else _trends(dataset, name, nights)
-        _write(out, locate_page.page(shown, f"{name}, session {identity}", trends))
+        _write(out, locate_page.page(found, f"{name}, session {identity}", trends))
     if as_json:
-        data = [{"title": one.title, **records.as_data(one.answer, one.say, identity, name, one.status)} for one in located]
-        typer.echo(json.dumps(data, indent=2))
+        typer.echo(json.dumps([answers.as_data(answer, identity, name) for answer in found], indent=2))
     else:
-        for one in located:
-            for line in _lines(one, identity, name):
-                typer.echo(one_line(line))
-    statuses = [one.status for one in located]
-    raise typer.Exit(ACCUSED if ACCUSED in statuses else max(statuses))
+        for line in (line for answer in found for line in _lines(answer, identity, name)):
+            typer.echo(one_line(line))
+    statuses = [answer.status for answer in found]
+    raise typer.Exit(1 if 1 in statuses else max(statuses))
 
 
-def _maps(db: Path, session: str, dataset: Path, asked: Asked) -> tuple[str, str, list[Located]]:
+def _maps(db: Path, session: str, dataset: Path, asked: Asked) -> tuple[str, str, list[Answer]]:
     """Session id, system and the answer of each map of a session that nobody withdrew."""
-    from mpibench.locate.answers import session_maps
+    from mpibench.locate.answers import answer_of
     from mpibench.pages.session import find_preflight
     from mpibench.store import withdrawals
     from mpibench.store.sessions import read_session
 
     read = read_session(db, None if session == "latest" else session)
     withdrawals.refuse(withdrawals.find(dataset), read.uuid)
-    cases = session_maps.cases_of(read)
+    cases = [case for case in read.cases if case.pair_map is not None]
     if not cases:
         raise BadInput(
             f"session {read.uuid} holds no map of pairs; measure one with: reframe -c reframe_tests -r -n PairMap, or give "
@@ -106,46 +102,33 @@ def _maps(db: Path, session: str, dataset: Path, asked: Asked) -> tuple[str, str
         )
     before = find_preflight(read, db)
     looked_at = before.session.cases if before and before.session else ()
-    return read.uuid, cases[0].system, [session_maps.answer_of(read, case, asked, looked_at) for case in cases]
+    return read.uuid, cases[0].system, [answer_of(read, case, asked, looked_at) for case in cases]
 
 
-def _ordinary(
-    folder: Path, system: str, selector: str, where: str | None, rate: float, margins: Mapping[str, float]
-) -> Located:
-    from mpibench.locate import ordinary
-    from mpibench.locate.answers.session_maps import Located
-    from mpibench.store import session_values
-
-    selection = session_values.read(folder, system, selector, where=where)
-    return Located(f"ordinary sessions {selector}", ordinary.judge(ordinary.jobs_of(selection), rate, margins), None)
-
-
-def _trends(dataset: Path, system: str, nights: int) -> list[Trend]:
+def _trends(folder: Path, system: str, days: int) -> list[Trend]:
     """Nodes over the nights, where a dataset has maps of several."""
     from datetime import datetime, timedelta, timezone
 
-    from mpibench.locate.answers import beside_curves, node_trends
+    from mpibench.locate import nights
     from mpibench.store.dataset import pair_map_cases
 
-    if not dataset.exists():
+    if not folder.exists():
         return []
-    since = datetime.now(timezone.utc) - timedelta(days=nights)
-    rows = pair_map_cases(dataset, [system]).iter_rows(named=True)
-    sessions = {row["session"] for row in rows if row["started"] >= since}
-    return node_trends.of_maps(beside_curves.stored(dataset, system, sessions)) if sessions else []
+    since = datetime.now(timezone.utc) - timedelta(days=days)
+    sessions = {row["session"] for row in pair_map_cases(folder, [system]).iter_rows(named=True) if row["started"] >= since}
+    return nights.trends(nights.stored(folder, system, sessions)) if sessions else []
 
 
-def _lines(located: Located, session: str, system: str) -> list[str]:
-    from mpibench.locate import records, sentences
+def _lines(answer: Answer, session: str, system: str) -> list[str]:
+    from mpibench.locate import answers, sentences
 
-    answer = located.answer
-    lines = [f"{system}, session {session[:8]}, {located.title}: {sentences.headline(answer)}"]
+    lines = [f"{system}, session {session[:8]}, {answer.title}: {sentences.headline(answer)}"]
     lines += [f"  {text}" for text in answer.evident.values()]
-    lines += [f"  {located.say(finding)}" for finding in answer.findings]
+    lines += [f"  {sentences.say(answer, finding)}" for finding in answer.findings]
     lines += [f"  inconclusive: {text}" for text in answer.inconclusive]
     lines += [f"  note: {text}" for text in [*sentences.floors(answer), *answer.notes]]
-    commands = records.drain(answer, located.say, session)
-    for title, rows in (("take them out of service", commands), ("measure their links without MPI", located.wires)):
+    commands = answers.drain(answer, session)
+    for title, rows in (("take them out of service", commands), ("measure their links without MPI", answer.wires)):
         lines += [*([f"  to {title}:"] if rows else []), *(f"    {line}" for line in rows)]
     return lines
 

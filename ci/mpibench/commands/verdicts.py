@@ -154,11 +154,11 @@ def accept(
 
 def _with_maps(result: Acceptance, dataset: Path) -> Acceptance:
     """With what maps of pairs of both sides say, where there are any."""
-    from mpibench.locate.answers import beside_curves
+    from mpibench.locate import nights
 
     sides = (result.baseline, result.candidate)
-    before, after = (beside_curves.stored(dataset, side.system, side.sessions) for side in sides)
-    new, notes = beside_curves.newly_accused(before, after)
+    before, after = (nights.stored(dataset, side.system, side.sessions) for side in sides)
+    new, notes = nights.newly_accused(before, after)
     return replace(result, suspects=tuple(new), map_notes=tuple(notes))
 
 
@@ -251,9 +251,9 @@ def gate(
     _prepare(db, dataset, dataset_only, reported=True)
     answer = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
     if {problem.kind for problem in answer.problems} & set(gate_answer.OF_CURVES):
-        from mpibench.locate.answers import beside_curves
+        from mpibench.locate import nights
 
-        said = beside_curves.suspects(dataset, answer.system, [answer.session], answer.started)
+        said = nights.suspects(dataset, answer.system, [answer.session], answer.started)
         answer = replace(answer, notes=(*said, *answer.notes))
     if as_json:
         typer.echo(json.dumps(answer.as_data(), indent=2))

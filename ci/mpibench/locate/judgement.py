@@ -1,35 +1,140 @@
-"""The answer for one machine: who is accused, what could not be decided, and what a healthy machine is known to have."""
+"""The answer for one map: who is accused and how slow that is, what could not be decided, what of the machine was guessed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import MappingProxyType
 
 import numpy as np
+import scipy.cluster.hierarchy
+import scipy.spatial.distance
 import scipy.stats
 
-from reframe_tests.harness.instruments.pairs.pair_values import MEAN
-from reframe_tests.harness.vocabulary import HIGHER, QUANTITIES, BadInput
+from reframe_tests.harness.instruments.pairs.pair_values import LATENCY, MEAN
+from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES, BadInput
 
-from . import baseline, effects, guesses, search, suspects
-from .baseline import PairClass, Residuals
-from .effects import Accused
-from .observations import Flags, Floats, Observations, Places
-from .suspects import BOTH, LINK, RECEIVES, SENDS, SWITCH, UPLINK
+from . import search
+from .maps import (
+    BOTH,
+    LINK,
+    NODE,
+    PAIR,
+    RECEIVES,
+    SENDS,
+    SWITCH,
+    UPLINK,
+    Flags,
+    Floats,
+    Observations,
+    Places,
+    Suspect,
+    grouped,
+    listed,
+    numbered,
+)
+from .search import ALL, Accusation, Residuals, Suspects, Verdict
 
 #: Loss that is called slow at least, in percent: of a bandwidth (ClusterKit's bound), and what a latency takes longer.
 MARGINS_PERCENT: Mapping[str, float] = MappingProxyType(
     {"bandwidth_mb_per_s": 7.0, "latency_us": 25.0, "latency_mean_us": 25.0}
 )
-OTHER_MARGIN_PERCENT = 10.0
+_OTHER_MARGIN_PERCENT = 10.0
 #: Share of all values that are slow by so many margins and accuse nobody, from which on nobody can be called healthy.
 _MOST_LEFT_OVER, _LEFT_OVER = 0.05, 4.0
 #: Probability of so many pairs that are slow each time if slow values were anywhere, from which on that is no chance.
 _BY_CHANCE = 0.01
 #: Parts of the rate that a quantity has; one that is not here has one. A mean says little that the median does not.
 _PARTS: Mapping[str, int] = MappingProxyType({"bandwidth_mb_per_s": 2})
+#: Confidence of the interval of an effect.
+_CONFIDENCE = 0.95
+#: Kinds whose directions are two names; a node, an uplink and a switch are one thing in both.
+_FLIPPED = (LINK, PAIR)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One accusation in words of the machine.
+
+    :param times: how many times as long it takes as others of its class, or by how much its bandwidth is divided; median of
+        what it is accused by. ``low``, ``high``: its interval.
+    :param added_us: of a latency, what it takes longer, in microseconds.
+    :param value: median of the values themselves, in the quantity's unit.
+    :param slow: observations beyond the threshold, of ``count``; ``partners``: nodes at the other end.
+    :param pairs: pairs of nodes it was observed in; ``moments``: how many had slow ones, of ``all_moments``.
+    :param alike: others that show in just the same observations.
+    """
+
+    suspect: Suspect
+    extent: str
+    times: float
+    low: float
+    high: float
+    added_us: float | None
+    value: float
+    slow: int
+    count: int
+    partners: int
+    pairs: int
+    moments: int
+    all_moments: int
+    probability: float
+    threshold: float
+    alike: tuple[Suspect, ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is accused by one quantity, in all its directions.
+
+    :param directions: sending before receiving.
+    :param said: its sentence, where it is not the usual one.
+    """
+
+    quantity: str
+    kind: str
+    names: tuple[str, ...]
+    level: int
+    directions: tuple[Direction, ...]
+    said: str = ""
+
+    @property
+    def thing(self) -> tuple[str, tuple[str, ...], int]:
+        return self.kind, self.names, self.level
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it takes longer, and not less goes through."""
+        return QUANTITIES[self.quantity].direction == LOWER
+
+    @property
+    def is_two_way(self) -> bool:
+        """Whether both directions of a link or pair are accused."""
+        return self.kind in _FLIPPED and len(self.directions) > 1
+
+    @property
+    def way(self) -> str:
+        """Its direction, or :data:`BOTH`."""
+        ways = {one.suspect.way for one in self.directions}
+        return ways.pop() if len(ways) == 1 and not self.is_two_way else BOTH
+
+    @property
+    def worst(self) -> Direction:
+        """The direction that loses most."""
+        return max(self.directions, key=lambda one: one.times)
+
+    @property
+    def extent(self) -> str:
+        """``all`` if any direction is slow throughout."""
+        return ALL if any(one.extent == ALL for one in self.directions) else self.directions[0].extent
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that are accused: itself if it is one and nothing else shows in the same observations."""
+        return self.names if self.kind == NODE and not any(one.alike for one in self.directions) else ()
 
 
 @dataclass(frozen=True)
@@ -38,22 +143,20 @@ class Part:
 
     :param floor: of a node that is slow in all of its pairs, the smallest loss (as a factor of time) that would have been
         accused; ``None``: none would have been.
-    :param kinds: nodes of a second kind, as used.
     """
 
     seen: Observations
     residuals: Residuals
     places: Places
-    findings: tuple[Accused, ...]
+    findings: tuple[Finding, ...]
     tests: int
     rate: float
     floor: float | None
-    kinds: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Localisation:
-    """The whole answer.
+class Answer:
+    """The whole answer for one map.
 
     :param findings: who is accused, the worst first.
     :param inconclusive: sentences on what could not be decided: with these nobody can be called healthy.
@@ -61,15 +164,26 @@ class Localisation:
     :param evident: node to a sentence on what is wrong with it whatever its times are: it stopped answering, its link is set
         otherwise than all others.
     :param facts: of accused nodes, sentences on what else is unlike others.
+    :param title: condition it was measured under.
+    :param line_rate_mb_per_s: of a node's link; ``None``: not known.
+    :param wires: commands that measure the links of the accused without MPI.
+    :param session: of a stored map the session that measured it; ``started``: when that began.
     """
 
     parts: tuple[Part, ...]
     places: Places
-    findings: tuple[Accused, ...]
+    findings: tuple[Finding, ...]
     inconclusive: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     evident: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    title: str = ""
+    line_rate_mb_per_s: float | None = None
+    wires: tuple[str, ...] = ()
+    session: str = ""
+    started: datetime | None = None
+    stack: str = ""
+    fabric: str = ""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -82,9 +196,9 @@ class Localisation:
         return tuple(dict.fromkeys([*self.evident, *(node for finding in self.findings for node in finding.nodes)]))
 
     @property
-    def is_accusing(self) -> bool:
-        """Whether anybody or anything is accused."""
-        return bool(self.findings or self.evident)
+    def status(self) -> int:
+        """Exit status: 1 somebody or something is accused; 3 nobody is, and not all could be decided; else 0."""
+        return 1 if self.findings or self.evident else 3 if self.inconclusive else 0
 
 
 def judge(
@@ -95,7 +209,7 @@ def judge(
     rate: float = search.RATE,
     margins_percent: Mapping[str, float] = MARGINS_PERCENT,
     oversubscribed: bool | None = None,
-) -> Localisation:
+) -> Answer:
     """Judge all quantities of a map; the rate of innocents is that of all of them together.
 
     :param places: where nodes are plugged in; where nothing is known groups are sought in the map.
@@ -105,14 +219,10 @@ def judge(
     """
     if not 0 < rate < 1:
         raise BadInput(f"the rate of innocents accused per run is {rate:g}, expected a number between 0 and 1.")
-    notes: list[str] = []
-    if not places.switches:
-        guessed = next((found for seen in observed if (found := guesses.groups(seen))), None)
-        if guessed:
-            places = guessed
-            notes.append(_groups_text(places))
-    inconclusive: list[str] = []
-    parts = []
+    notes, inconclusive, parts = list[str](), list[str](), list[Part]()
+    if not places.switches and (guessed := next((found for seen in observed if (found := groups(seen))), None)):
+        places = guessed
+        notes.append(_groups_text(places))
     whole = sum(_PARTS.get(seen.quantity, 1) for seen in observed)
     for seen in observed:
         margin = margin_of(seen.quantity, margins_percent)
@@ -123,8 +233,13 @@ def judge(
         # Of who stands still now and then the mean tells more than the median, and on a busy machine nothing.
         inconclusive += slower if seen.quantity == MEAN else [*doubts, *slower]
         notes += [*said, *(doubts if seen.quantity == MEAN else ())]
-    rows = effects.without_echoes(effects.gather([part.findings for part in parts]))
-    return Localisation(tuple(parts), places, tuple(rows), tuple(inconclusive), tuple(notes))
+    findings = [finding for part in parts for finding in part.findings]
+    # What the mean latency shows as well as the latency is said once; what accuses one thing stands together.
+    late = {one.thing for one in findings if one.quantity == LATENCY}
+    things = list(dict.fromkeys(one.thing for one in findings))
+    kept = [one for one in findings if one.quantity != MEAN or one.thing not in late]
+    kept.sort(key=lambda one: things.index(one.thing))
+    return Answer(tuple(parts), places, tuple(kept), tuple(inconclusive), tuple(notes))
 
 
 def margin_of(quantity: str, margins_percent: Mapping[str, float]) -> float:
@@ -132,7 +247,7 @@ def margin_of(quantity: str, margins_percent: Mapping[str, float]) -> float:
 
     :raises BadInput: it is not a percentage that can be lost.
     """
-    percent = margins_percent.get(quantity, OTHER_MARGIN_PERCENT)
+    percent = margins_percent.get(quantity, _OTHER_MARGIN_PERCENT)
     lost = QUANTITIES[quantity].direction == HIGHER
     if not 0 < percent < (100 if lost else math.inf):
         raise BadInput(f"the margin of {quantity} is {percent:g} %, expected a loss above 0 % that can be had.")
@@ -142,91 +257,104 @@ def margin_of(quantity: str, margins_percent: Mapping[str, float]) -> float:
 def _judge_one(
     seen: Observations, places: Places, kinds: Mapping[str, str], rate: float, margin: float, *, full_rate: bool
 ) -> tuple[Part, list[str]]:
+    """What one quantity shows, and sentences on what cannot be decided by it."""
     doubts = []
-    if not kinds:
-        kinds = guesses.slower_kind(seen, margin, places)
-        if kinds:
-            doubts.append(_kinds_text(seen, kinds))
-    all_suspects = suspects.of_map(seen, places)
-    ends = (seen.source, seen.target)
+    if not kinds and (kinds := slower_kind(seen, margin, places)):
+        slow = [node for node in seen.nodes if node in kinds]
+        doubts.append(
+            f"{len(slow)} of {len(seen.nodes)} nodes ({listed(slow)}) are alike and slower in all pairs: of another kind, "
+            "or all wrong alike; a guess from the map: give each kind a partition of its own, or name one (--kind)"
+        )
+    suspects = search.of_map(seen, places)
 
-    def ask(*, drifting: bool) -> tuple[Residuals, search.Verdict]:
-        found = baseline.residuals(seen, places, kinds, full_rate=full_rate, drifting=drifting)
+    def ask(*, drifting: bool) -> tuple[Residuals, Verdict]:
+        found = search.residuals(seen, places, kinds, full_rate=full_rate, drifting=drifting)
         # What comes and goes for all is the same for all of a moment only.
-        alike = baseline.numbered_together(found.stratum, seen.moment) if drifting else found.stratum
-        usable = ~baseline.too_small(found)
-        columns = (all_suspects, found.excess, alike, seen.moment)
+        stratum = search.numbered_together(found.stratum, seen.moment) if drifting else found.stratum
+        columns, ends = (suspects, found.excess, stratum, seen.moment), (seen.source, seen.target)
+        usable = ~search.too_small(found)
         return found, search.search(*columns, margin=margin, rate=rate, usable=usable, ends=ends, held=found.held)
 
     found, verdict = ask(drifting=False)
-    if baseline.drifts(found.excess, seen.moment, verdict.rest, margin):
+    excess = found.excess
+    if search.drifts(excess, seen.moment, verdict.rest, margin):
         found, verdict = ask(drifting=True)
+        excess = found.excess
     if verdict.unexplained:
-        doubts.append(_unexplained_text(seen, verdict))
-    accusations, islands = effects.without_islands(seen, found, all_suspects, verdict.accusations, margin)
-    doubts += [_island_text(seen, names, way, places) for names, way in islands]
-    left = _lasting(seen, verdict.rest & (found.excess > _LEFT_OVER * margin))
+        pairs = list(dict.fromkeys("-".join(sorted(one.names)) for one in verdict.unexplained))
+        doubts.append(
+            f"{len(pairs)} pairs ({listed(pairs, 5)}) are slow, and nobody is accused of that: more is wrong than this map "
+            "can tell apart: repair what is known and measure again, or measure more rounds (-S orders=)"
+        )
+    accusations, islands = _without_islands(seen, found, suspects, verdict.accusations, margin)
+    for names, way in islands:
+        verb = {SENDS: "send slowly to", RECEIVES: "receive slowly from", BOTH: "are slow with"}[way]
+        doubts.append(
+            f"{listed(names)} {verb} others and not to one another, so that it is no fault of each: what joins them to the "
+            f"others is slow, and no known switch has just these nodes: {_fitting_text(places)}"
+        )
+    left = _lasting(seen, verdict.rest & (excess > _LEFT_OVER * margin))
     if left.sum() > _MOST_LEFT_OVER * len(seen) and not islands:
-        doubts.append(_left_over_text(seen, left, found.excess, places))
-    if verdict.floor is None or len(seen.nodes) == 2:
-        doubts.append(_blind_text(seen, verdict, found.excess, margin))
-    rows = effects.findings(seen, found, all_suspects, accusations)
-    floor = None if verdict.floor is None else math.exp(verdict.floor)
-    return Part(seen, found, places, tuple(rows), verdict.tests, rate, floor, kinds), doubts
-
-
-def _title(seen: Observations) -> str:
-    return QUANTITIES[seen.quantity].title
-
-
-def _blind_text(seen: Observations, verdict: search.Verdict, excess: Floats, margin: float) -> str:
+        doubts.append(
+            f"{100 * left.sum() / len(seen):.0f} % of all values are {math.exp(float(np.median(excess[left]))):.2g} times as "
+            f"slow as healthy ones, and no node, switch, link or pair explains them: {_fitting_text(places)}, and measure more "
+            "rounds (-S orders=)"
+        )
     if len(seen.nodes) == 2:
-        return f"{_title(seen)}: of two nodes there is one pair, and nothing to hold it against: measure three nodes or more"
-    rounds = len(set(seen.moment.tolist()))
-    slow = 100 * float((excess > search.LADDER[-1] * margin).mean())
-    times = math.exp(search.LADDER[-1] * margin)
-    why = f"{slow:.0f} % of all values are {times:.2g} times as slow as healthy ones, and with these " if slow >= 1 else ""
-    return (
-        f"{_title(seen)}: {why}{rounds} rounds of {len(seen.nodes)} nodes are too few to accuse a node "
-        f"at {verdict.rate:.2g} innocents a run: measure more rounds (-S orders=)"
-    )
-
-
-def _unexplained_text(seen: Observations, verdict: search.Verdict) -> str:
-    pairs = list(dict.fromkeys("-".join(sorted(one.names)) for one in verdict.unexplained))
-    shown = ", ".join(pairs[:5]) + (", ..." if len(pairs) > 5 else "")
-    return (
-        f"{_title(seen)}: {len(pairs)} pairs ({shown}) are slow, and nobody is accused of that: more is wrong than this map "
-        "can tell apart: repair what is known and measure again, or measure more rounds (-S orders=)"
-    )
+        doubts.append("of two nodes there is one pair, and nothing to hold it against: measure three nodes or more")
+    elif verdict.floor is None:
+        most = search.LADDER[-1] * margin
+        slower = 100 * float((excess > most).mean())
+        values = f"{slower:.0f} % of all values are {math.exp(most):.2g} times as slow as healthy ones, and with these "
+        doubts.append(
+            f"{values if slower >= 1 else ''}{len(set(seen.moment.tolist()))} rounds of {len(seen.nodes)} nodes are too few to "
+            f"accuse a node at {rate:.2g} innocents a run: measure more rounds (-S orders=)"
+        )
+    directions = [direction_of(seen, excess, suspects, one) for one in accusations]
+    floor = None if verdict.floor is None else math.exp(verdict.floor)
+    part = Part(seen, found, places, tuple(_findings(seen.quantity, directions)), verdict.tests, rate, floor)
+    return part, [f"{seen.title}: {doubt}" for doubt in doubts]
 
 
 def _fitting_text(places: Places) -> str:
     """What to do where the switches may be others than was said."""
     if not places.switches:
         return "describe the switches (-S switches=FILE)"
-    return (
-        "the switches guessed from the map may be others"
-        if places.guessed
-        else f"see whether the switches ({places.origin}) are right"
-    )
+    if places.guessed:
+        return "the switches guessed from the map may be others"
+    return f"see whether the switches ({places.origin}) are right"
 
 
-def _island_text(seen: Observations, names: Sequence[str], way: str, places: Places) -> str:
-    shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    verb = {SENDS: "send slowly to", RECEIVES: "receive slowly from", BOTH: "are slow with"}[way]
-    return (
-        f"{_title(seen)}: {shown} {verb} others and not to one another, so that it is no fault of each: what joins them to the "
-        f"others is slow, and no known switch has just these nodes: {_fitting_text(places)}"
-    )
+def _groups_text(places: Places) -> str:
+    names: dict[str, list[str]] = {}
+    for node, path in places.switches.items():
+        names.setdefault(path[0], []).append(node)
+    rows = [f"{name} = {listed(nodes)}" for name, nodes in names.items()]
+    shown = "; ".join(rows[:8]) + (f"; {len(rows) - 8} more" if len(rows) > 8 else "")
+    return f"no switches are described; a guess from the map: {len(names)} groups of nodes ({shown})"
+
+
+def _across_switches(part: Part, margin: float, oversubscribed: bool | None) -> tuple[list[str], list[str]]:
+    """What is said where all pairs across switches are slower than those below one: inconclusive, or a note."""
+    near = {level.kinds: level.slowness for level in part.residuals.levels if level.distance == 0}
+    far = [level for level in part.residuals.levels if level.distance > 0 and level.kinds in near]
+    slower = [(loss, level.load) for level in far if (loss := level.slowness - near[level.kinds]) > margin]
+    between = any(finding.kind in (LINK, UPLINK, SWITCH) for finding in part.findings)
+    if not part.seen.directed or not slower or oversubscribed or (oversubscribed is False and between):
+        return [], []
+    loss, load = max(slower, key=lambda row: row[0])
+    busy = f" with {load} on an uplink at once" if load else ""
+    text = f"{part.seen.title}: pairs across switches{busy} reach {100 * math.exp(-loss):.0f} % of those below one switch"
+    if oversubscribed is False:
+        return [f"{text}, at full rate by design: these are too few to say which uplink: measure more rounds (-S orders=)"], []
+    if len({part.places.leaf(node) for node in part.seen.nodes}) > 2:
+        return [], [f"{text}: the links between switches are oversubscribed, or all slow alike"]
+    return [f"{text}: the uplink is slow, or oversubscribed by design: say which (--oversubscribed, --full-rate)"], []
 
 
 def _lasting(seen: Observations, slow: Flags) -> Flags:
     """Slow values of pairs that are slow whenever they were measured, twice at least; none where as many are so by chance."""
-    first, second = seen.source, seen.target
-    if not seen.directed:
-        first, second = np.minimum(first, second), np.maximum(first, second)
-    pair = baseline.numbered_together(first, second)
+    pair = np.unique(seen.pairs(seen.source, seen.target, len(seen.nodes)), return_inverse=True)[1]
     count, hits = np.bincount(pair), np.bincount(pair[slow], minlength=int(pair.max()) + 1)
     lasting = (count == hits) & (count > 1)
     by_chance = float((slow.mean() ** count[count > 1]).sum())
@@ -236,52 +364,194 @@ def _lasting(seen: Observations, slow: Flags) -> Flags:
     return there
 
 
-def _left_over_text(seen: Observations, left: Flags, excess: Floats, places: Places) -> str:
-    times = math.exp(float(np.median(excess[left])))
-    return (
-        f"{_title(seen)}: {100 * left.sum() / len(seen):.0f} % of all values are {times:.2g} times as slow as healthy ones, "
-        f"and no node, switch, link or pair explains them: {_fitting_text(places)}, and measure more rounds (-S orders=)"
+def _without_islands(
+    seen: Observations, found: Residuals, suspects: Suspects, accusations: Sequence[Accusation], margin: float
+) -> tuple[list[Accusation], list[tuple[tuple[str, ...], str]]]:
+    """Accusations without nodes that are slow with others only, and these nodes together, each time with their direction.
+
+    Two nodes that send slowly do so to each other, too. Several that are slow with others and not with one another are below
+    something slow that no description has, and none of them is accused.
+    """
+    slow = [suspects.named[one.row] for one in accusations if one.extent == ALL]
+    islands: list[tuple[tuple[str, ...], str]] = []
+    for way in (SENDS, RECEIVES, BOTH):
+        left = sorted(seen.nodes.index(one.names[0]) for one in slow if (one.kind, one.way) == (NODE, way))
+        fast = _fast_among(seen, found, left, margin)
+        while left:
+            island, new = list[int](), [left[0]]
+            while new:
+                island, left = [*island, *new], [node for node in left if node not in new]
+                new = [node for node in left if any({node, one} in fast for one in new)]
+            if len(island) > 1:
+                islands.append((tuple(seen.nodes[node] for node in sorted(island)), way))
+    gone = {Suspect(NODE, (name,), way) for names, way in islands for name in names}
+    return [one for one in accusations if suspects.named[one.row] not in gone], islands
+
+
+def _fast_among(seen: Observations, found: Residuals, nodes: Sequence[int], margin: float) -> set[frozenset[int]]:
+    """Pairs of these nodes that were measured with each other and were not slow in either direction."""
+    values: dict[tuple[int, int], list[float]] = {}
+    for at in np.flatnonzero(np.isin(seen.source, nodes) & np.isin(seen.target, nodes)).tolist():
+        values.setdefault((int(seen.source[at]), int(seen.target[at])), []).append(float(found.excess[at]))
+    slow = {frozenset(pair) for pair, measured in values.items() if statistics.median(measured) > margin}
+    return {frozenset(pair) for pair in values} - slow
+
+
+def _findings(quantity: str, directions: Iterable[Direction]) -> list[Finding]:
+    """Directions of one thing together, the worst first."""
+    gathered: dict[tuple[str, tuple[str, ...], int], list[Direction]] = {}
+    for one in directions:
+        kind, names, _, level, _ = one.suspect
+        gathered.setdefault((kind, tuple(sorted(names)) if kind in _FLIPPED else names, level), []).append(one)
+    ways = (SENDS, RECEIVES, BOTH)
+    found = [
+        Finding(quantity, *thing, tuple(sorted(mine, key=lambda one: (ways.index(one.suspect.way), one.suspect.names))))
+        for thing, mine in gathered.items()
+    ]
+    return sorted(found, key=lambda one: (one.extent != ALL, -one.worst.times))
+
+
+def direction_of(seen: Observations, excess: Floats, suspects: Suspects, one: Accusation) -> Direction:
+    """How much slower an accused suspect is, with an interval."""
+    suspect, mine = suspects.named[one.row], one.observations
+    slow = mine[excess[mine] > one.threshold]
+    judged = mine if one.extent == ALL else slow
+    # The interval of a median from order statistics, whatever the distribution (Conover 1999, section 3.2).
+    ordered = np.sort(excess[judged])
+    place = int(scipy.stats.binom.ppf((1 - _CONFIDENCE) / 2, len(ordered), 0.5))
+    low, high = ordered[max(0, place - 1)], ordered[min(len(ordered) - 1, len(ordered) - place)]
+    is_time, slowness = seen.quantity.endswith("_us"), seen.slowness[judged]
+    source, target, many = seen.source[mine], seen.target[mine], len(seen.nodes)
+    return Direction(
+        suspect=suspect,
+        extent=one.extent,
+        times=float(np.exp(np.median(ordered))),
+        low=float(np.exp(low)),
+        high=float(np.exp(high)),
+        added_us=float(np.median(np.exp(slowness) - np.exp(slowness - excess[judged]))) if is_time else None,
+        value=float(np.median(np.exp(slowness if is_time else -slowness))),
+        slow=one.slow,
+        count=one.count,
+        partners=len(np.unique([source, target])) - (suspect.kind == NODE),
+        pairs=len(np.unique(np.minimum(source, target) * many + np.maximum(source, target))),
+        moments=len(np.unique(seen.moment[slow])),
+        all_moments=len(np.unique(seen.moment[mine])),
+        probability=one.probability,
+        threshold=one.threshold,
+        alike=tuple(suspects.named[row] for row in one.alike),
     )
 
 
-def _kinds_text(seen: Observations, kinds: Mapping[str, str]) -> str:
-    slow = [node for node in seen.nodes if node in kinds]
-    shown = ", ".join(slow[:8]) + (", ..." if len(slow) > 8 else "")
-    return (
-        f"{_title(seen)}: {len(slow)} of {len(seen.nodes)} nodes ({shown}) are alike and slower in all pairs: of another kind, "
-        "or all wrong alike; a guess from the map: give each kind a partition of its own, or name one (--kind)"
-    )
+# What a map says of the machine where nobody wrote it down: nodes of two kinds, and groups of nodes. Both are guesses.
+
+#: Nodes of a second kind, at least; fewer are faults.
+_LEAST_SHARE, _LEAST_NODES = 0.2, 3
+#: Quantile of the observations of a node that says whether all of them are slow.
+_FASTEST = 0.15
+#: Quantile of all observations of one distance that two of the faster kind reach.
+_BEST = 0.1
+#: The step between the kinds, at least so many times the spread within each.
+_CLEAR = 4.0
+#: Share of pairs of pairs, one inside groups and one across, of which the inside one must be the faster.
+_LEAST_DELTA = 0.9
+#: Step from pairs inside to those across, at least so many times the spread (between the quartiles) of those across.
+_LEAST_STEP = 2.0
+#: Groups are sought in maps of so many nodes, with this share of all pairs at least.
+_FEWEST, _MOST, _LEAST_PAIRS = 6, 500, 0.6
+_POLISHES = 10
 
 
-def _groups_text(places: Places) -> str:
-    names: dict[str, list[str]] = {}
-    for node, path in places.switches.items():
-        names.setdefault(path[0], []).append(node)
-    rows = [f"{name} = {', '.join(nodes[:8])}{', ...' if len(nodes) > 8 else ''}" for name, nodes in names.items()]
-    shown = "; ".join(rows[:8]) + (f"; {len(rows) - 8} more" if len(rows) > 8 else "")
-    return f"no switches are described; a guess from the map: {len(names)} groups of nodes ({shown})"
+def slower_kind(seen: Observations, margin: float, places: Places) -> dict[str, str]:
+    """Nodes of a second, slower kind, each to ``slower``; empty where there is none.
+
+    Even the fastest pairs of a node are slow for some nodes, which are too many to be faults and slow among themselves as well;
+    below a slow uplink a node's pairs with its neighbours are not. Pairs of each combination of kinds are then a class of their
+    own.
+
+    :param margin: the least step between kinds, log scale.
+    """
+    distance = search.distances(seen, places)
+    # How much slower each is than the fastest tenth of its distance, which are two of the faster kind.
+    excess = seen.slowness.copy()
+    for one in np.unique(distance).tolist():
+        excess[distance == one] -= np.quantile(seen.slowness[distance == one], _BEST)
+    _, starts, counts, values = grouped(np.concatenate([seen.source, seen.target]), np.concatenate([excess, excess]))
+    fastest = values[starts + np.floor((counts - 1) * _FASTEST).astype(np.intp)]
+    order = np.argsort(fastest)
+    ordered = fastest[order]
+    least = max(_LEAST_NODES, int(np.ceil(_LEAST_SHARE * len(ordered))))
+    if len(ordered) < max(2 * least, len(seen.nodes)):
+        return {}
+    steps = np.diff(ordered)[least - 1 : len(ordered) - least]
+    cut = least + int(np.argmax(steps))
+    # The larger half is the reference: of two kinds the slower one may be the majority.
+    if float(steps.max()) <= max(margin, _CLEAR * max(_quartiles(ordered[:cut]), _quartiles(ordered[cut:]))):
+        return {}
+    slow = np.zeros(len(ordered), dtype=bool)
+    slow[order[cut:]] = True
+    among = slow[seen.source] & slow[seen.target]
+    leaf = numbered([places.leaf(node) for node in seen.nodes])[1]
+    inside = among & (leaf[seen.source] == leaf[seen.target])
+    # Nodes below one slow uplink are slow to others and not among themselves.
+    if not among.any() or float(np.median(excess[inside if inside.any() else among])) <= margin:
+        return {}
+    return {seen.nodes[place]: "slower" for place in np.flatnonzero(slow).tolist()}
 
 
-def _across_switches(part: Part, margin: float, oversubscribed: bool | None) -> tuple[list[str], list[str]]:
-    """What is said where all pairs across switches are slower than those below one: inconclusive, or a note."""
-    if not part.seen.directed:
-        return [], []
-    near = {level.kinds: level for level in part.residuals.levels if level.distance == 0}
-    far = [level for level in part.residuals.levels if level.distance > 0 and level.kinds in near]
-    slower = [(level, level.slowness - near[level.kinds].slowness) for level in far]
-    slower = [(level, loss) for level, loss in slower if loss > margin]
-    between = any(finding.kind in (LINK, UPLINK, SWITCH) for finding in part.findings)
-    if not slower or oversubscribed or (oversubscribed is False and between):
-        return [], []
-    worst, loss = max(slower, key=lambda row: row[1])
-    text = _level_text(part, worst, loss)
-    if oversubscribed is False:
-        return [f"{text}, at full rate by design: these are too few to say which uplink: measure more rounds (-S orders=)"], []
-    if len({part.places.leaf(node) for node in part.seen.nodes}) > 2:
-        return [], [f"{text}: the links between switches are oversubscribed, or all slow alike"]
-    return [f"{text}: the uplink is slow, or oversubscribed by design: say which (--oversubscribed, --full-rate)"], []
+def _quartiles(values: Floats) -> float:
+    """Between the first and the third."""
+    low, high = np.quantile(values, [0.25, 0.75])
+    return float(high - low)
 
 
-def _level_text(part: Part, level: PairClass, loss: float) -> str:
-    busy = f" with {level.load} on an uplink at once" if level.load else ""
-    return f"{_title(part.seen)}: pairs across switches{busy} reach {100 * math.exp(-loss):.0f} % of those below one switch"
+def groups(seen: Observations) -> Places | None:
+    """Groups of nodes whose pairs are faster; ``None`` where the map shows none.
+
+    Average linkage (Sokal and Michener 1958) of the nodes by how slow their pairs are, the nodes' own effects taken out by
+    median polish (Tukey 1977), cut at the largest step; accepted only where nearly all pairs inside groups are faster than
+    those across (Cliff's delta, 1993).
+    """
+    count = len(seen.nodes)
+    if not _FEWEST <= count <= _MOST:
+        return None
+    left = _pair_table(seen)
+    known = np.isfinite(left)
+    if known.sum() < _LEAST_PAIRS * count * (count - 1):
+        return None
+    for _ in range(_POLISHES):
+        effect = np.nanmedian(left, axis=1)
+        effect = np.where(np.isfinite(effect), effect, 0.0) / 2
+        left -= effect[:, None] + effect[None, :]
+    left[~np.isfinite(left)] = np.nanmedian(left)
+    np.fill_diagonal(left, 0.0)
+    distance = left - left.min() + 1e-9
+    np.fill_diagonal(distance, 0.0)
+    tree = scipy.cluster.hierarchy.linkage(scipy.spatial.distance.squareform(distance, checks=False), "average")
+    # So many groups that each has two nodes on average; the step up to a single one is a cut, too.
+    steps = np.diff(tree[:, 2])[max(0, count - 1 - count // 2) :]
+    if not len(steps):
+        return None
+    group = scipy.cluster.hierarchy.fcluster(tree, len(steps) - int(np.argmax(steps)) + 1, "maxclust")
+    same = group[:, None] == group[None, :]
+    upper = np.triu(np.ones_like(same), 1).astype(bool) & known
+    inside, across = left[same & upper], left[~same & upper]
+    if np.bincount(group)[1:].min() < 2 or not len(inside) or not len(across):
+        return None
+    delta = 2 * scipy.stats.mannwhitneyu(across, inside).statistic / (len(inside) * len(across)) - 1
+    # The fastest pairs of any map are faster than its others.
+    if delta < _LEAST_DELTA or float(np.median(across) - np.median(inside)) < _LEAST_STEP * _quartiles(across):
+        return None
+    names = {place: f"group{number}" for number, place in enumerate(dict.fromkeys(group.tolist()), 1)}
+    return Places({node: (names[place],) for node, place in zip(seen.nodes, group.tolist(), strict=True)}, "the map", True)
+
+
+def _pair_table(seen: Observations) -> Floats:
+    """Mean of both directions' median slowness of each pair, symmetric; ``nan`` where nothing was measured."""
+    count = len(seen.nodes)
+    table = np.full((count, count), np.nan)
+    codes, starts, counts, values = grouped(seen.source * count + seen.target, seen.slowness)
+    table[codes // count, codes % count] = values[starts + counts // 2]
+    both = np.stack([table, table.T])
+    there = np.isfinite(both)
+    summed = np.where(there, both, 0.0).sum(axis=0)
+    return np.where(there.any(axis=0), summed / np.maximum(there.sum(axis=0), 1), np.nan)

@@ -1,5 +1,20 @@
 """Accusations with a stated error rate: in whom slow observations gather that would otherwise be anywhere.
 
+What healthy pairs reach
+------------------------
+slowness of an observation
+    = level of its class + drift of its moment + node that sends + node that receives + links between switches + pair + noise,
+    additive on the log scale, where all but the first two and the noise are 0 unless something is wrong.
+
+A class holds the pairs that should be alike: the same distance in the tree of switches, the same kinds of nodes and, where
+that matters, as many others on the same uplink at the same time (links between switches may be oversubscribed). Its level is
+that of its fastest quarter at least, so that it holds while less than three quarters of a small map are slow: of four nodes one
+slow one is in half of all pairs. The drift of a moment is how much slower its fastest quarter is than usual; it is taken out
+only where what nobody is accused of shows one (:func:`drifts`), as rounds in which most pairs cross slow uplinks look like it.
+Neither is what the error rates rest on, which count ranks only.
+
+Who is accused
+--------------
 An observation is slow if it exceeds its class by a threshold. If nothing is wrong with a suspect, its observations are as often
 slow as those of all others of the same classes, whatever the noise is: their number has a hypergeometric distribution in each
 class (Fisher 1935), which needs no estimate and no assumption on tails. Where healthy nodes differ in how noisy they are, the
@@ -36,18 +51,48 @@ where it can be seen
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
+import scipy.sparse
 import scipy.stats
 
-from .observations import Flags, Floats, Integers
-from .suspects import KINDS, LINK, NODE, PAIR, SWITCH, UPLINK, Suspect, Suspects
+from .maps import (
+    BOTH,
+    KINDS,
+    LINK,
+    NODE,
+    PAIR,
+    SENDS,
+    SWITCH,
+    UPLINK,
+    Flags,
+    Floats,
+    Integers,
+    Observations,
+    Places,
+    Suspect,
+    grouped,
+    numbered,
+)
 
+#: A level is sought above this share of the fastest, and among what lies within so many times their spread.
+_FASTEST, _REACH = 0.25, 2.0
+#: Moments with fewer observations than this have no drift of their own: one slow pair would be a part of it.
+_LEAST_AT_A_MOMENT = 8
+#: Classes with fewer observations are too small to judge one of them by the others.
+_LEAST_OF_A_CLASS = 4
+#: Busy uplinks make classes of their own where their pairs are slower by so much (log scale); so many loads are kept apart.
+_BUSY, _MOST_LOADS = 0.03, 16
+#: As the median absolute deviation of a normal distribution is related to its standard deviation.
+_NORMAL = 1.4826
+#: A link between two switches, or a pair, is only tested where it was crossed at so many moments.
+LEAST_MOMENTS = 2
+#: Loads of links that are judged on their own, at most; and links from switch to switch that are judged by their load.
+_MOST_JUDGED_LOADS, _MOST_BUSY_LINKS = 4, 64
 #: Innocents accused per run, expected at most.
 RATE = 0.05
 ALL, SOME = "all", "some"
@@ -70,6 +115,272 @@ _SLACK = 6.0
 _TRIMMED = 0.02
 #: Accusations in one run, at most: who finds more has a machine that is broken as a whole.
 MOST = 500
+
+
+@dataclass(frozen=True)
+class PairClass:
+    """One class of pairs.
+
+    :param distance: switch levels that a message climbs: 0 below one leaf.
+    :param kinds: of source and target; ``("", "")`` where all nodes are alike.
+    :param load: observations on the busier of its two uplinks at the same time, itself among them; 0: below one switch, or it
+        makes no difference.
+    :param slowness: what its healthy pairs have, log scale.
+    :param count: observations.
+    :param blocks: pairs of switches it has observations of.
+    """
+
+    distance: int
+    kinds: tuple[str, str]
+    load: int
+    slowness: float
+    count: int
+    blocks: int
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """How much slower each observation is than its class, log scale.
+
+    :param stratum: class of each observation, or what several classes are that should be equally fast.
+    :param spread: standard deviation of the middle of the residuals.
+    :param held: by how much its class as a whole is slower than the fastest of the same kinds: a bandwidth is that of the
+        narrowest part of its way, so that what costs a node no more than this does not show there.
+    """
+
+    levels: tuple[PairClass, ...]
+    stratum: Integers
+    excess: Floats
+    spread: float
+    held: Floats
+
+
+def distances(seen: Observations, places: Places) -> Integers:
+    """How many switch levels the message of each observation climbs; those of nodes without a switch count as the farthest."""
+    far = np.zeros(len(seen), dtype=np.intp)
+    for switch_of in places.levels(seen.nodes):
+        number = numbered(switch_of)[1]
+        unknown = np.array([not name for name in switch_of])
+        far += (number[seen.source] != number[seen.target]) | unknown[seen.source]
+    return far
+
+
+def residuals(
+    seen: Observations, places: Places, kinds: Mapping[str, str], *, full_rate: bool = False, drifting: bool = True
+) -> Residuals:
+    """Levels of all classes, and what is left without them and without the drift.
+
+    :param kinds: node to its kind, where there are several.
+    :param full_rate: a pair across switches should be as fast as one below a switch, however busy the uplinks are.
+    :param drifting: what came and went for all is taken out.
+    """
+    distance = distances(seen, places)
+    kind = [kinds.get(node, "") for node in seen.nodes]
+    kind_of, leaf = numbered(kind)[1], numbered([places.leaf(node) for node in seen.nodes])[1]
+    alike = numbered_together(numbered_together(distance, kind_of[seen.source]), kind_of[seen.target])
+    every_load = loads(seen, leaf) if seen.directed else np.zeros(len(seen), dtype=np.intp)
+
+    def classes(slowness: Floats) -> tuple[Integers, Integers, list[Integers], Floats]:
+        load = _if_it_matters(every_load, slowness)
+        stratum = numbered_together(alike, load)
+        members = [np.flatnonzero(stratum == one) for one in range(int(stratum.max()) + 1)]
+        return load, stratum, members, np.array([level_of(slowness[mine]) for mine in members])
+
+    left = seen.slowness
+    if drifting:
+        # Drift is what a moment has beyond its loads: rounds differ in how many of their pairs cross an uplink, and a slow one
+        # must not be taken for what came and went.
+        _, stratum, _, own = classes(left)
+        left = left - drift(left - own[stratum], seen.moment)
+    load, stratum, members, healthy = classes(left)
+    block = leaf[seen.source] * (int(leaf.max(initial=0)) + 1) + leaf[seen.target]
+    levels = []
+    for mine, level in zip(members, healthy.tolist(), strict=True):
+        first = mine[0]
+        ends = kind[seen.source[first]], kind[seen.target[first]]
+        levels.append(PairClass(int(distance[first]), ends, int(load[first]), level, len(mine), len(np.unique(block[mine]))))
+    names, of_kinds = numbered([one.kinds for one in levels])
+    best = np.array([healthy[of_kinds == one].min() for one in range(len(names))])[of_kinds]
+    if full_rate:
+        healthy = best
+    excess, held = left - healthy[stratum], (healthy - best)[stratum] * seen.directed
+    return Residuals(tuple(levels), of_kinds[stratum] if full_rate else stratum, excess, spread(excess), held)
+
+
+def loads(seen: Observations, leaf: Integers) -> Integers:
+    """Observations on the busier of the two uplinks of each at the same time, in its busier direction; 0 below one switch.
+
+    What goes the other way counts as well: acknowledgements wait in its queue, and one message against three that share a slow
+    uplink was as slow as these (TCP on the mini-cluster).
+    """
+    across = leaf[seen.source] != leaf[seen.target]
+    load = np.zeros(len(seen), dtype=np.intp)
+    many = int(leaf.max(initial=0)) + 1
+    ends = [seen.together[across] * many + leaf[end[across]] for end in (seen.source, seen.target)]
+    place = np.unique(np.concatenate(ends), return_inverse=True)[1]
+    places = np.split(place, 2)
+    for end in places:
+        count = np.bincount(end, minlength=int(place.max(initial=0)) + 1)
+        for own in places:
+            load[across] = np.maximum(load[across], count[own])
+    return load
+
+
+def _if_it_matters(load: Integers, slowness: Floats) -> Integers:
+    """The loads, in quarters of an octave where there are many; all 0 where pairs on busy uplinks are as fast as others."""
+    across = np.flatnonzero(load)
+    # Where most have the largest load, that against the others.
+    middle = min(float(np.median(load[across])), int(load.max()) - 0.5) if len(across) else 0.0
+    busy, free = across[load[across] > middle], across[load[across] <= middle]
+    if min(len(busy), len(free)) < _LEAST_OF_A_CLASS or level_of(slowness[busy]) - level_of(slowness[free]) < _BUSY:
+        return np.zeros_like(load)
+    if len(np.unique(load[across])) <= _MOST_LOADS:
+        return load
+    return np.where(load > 0, np.round(2.0 ** (np.round(4 * np.log2(np.maximum(load, 1))) / 4)), 0).astype(np.intp)
+
+
+def level_of(slowness: Floats) -> float:
+    """The middle of the fastest observations that lie together; of at most three quarters that are slower nothing is in it."""
+    low, quarter = np.quantile(slowness, [_FASTEST / 2, _FASTEST], method="lower")
+    room = _REACH * max(float(quarter - low) / float(np.diff(scipy.stats.norm.ppf([_FASTEST / 2, _FASTEST]))[0]), 1e-3)
+    return float(np.median(slowness[slowness <= quarter + room]))
+
+
+def drift(excess: Floats, moment: Integers) -> Floats:
+    """For each observation how much slower the fastest quarter of its moment is than that of all: what came and went for all.
+
+    Of a moment in which up to three quarters cross a slow uplink nothing of that is drift.
+    """
+    which, starts, counts, ordered = grouped(moment, excess)
+    shift = np.zeros(int(moment.max(initial=0)) + 1)
+    if (enough := counts >= _LEAST_AT_A_MOMENT).any():
+        fast = ordered[starts + np.floor((counts - 1) * _FASTEST).astype(np.intp)][enough]
+        shift[which[enough]] = fast - np.median(fast)
+    return shift[moment]
+
+
+def drifts(excess: Floats, moment: Integers, rest: Flags, margin: float) -> bool:
+    """Whether at some moment nearly all of what nobody is accused of was slower, or faster, by the margin.
+
+    :param rest: observations that no accusation took; of a moment more than half, or it says nothing.
+    """
+    which, starts, counts, ordered = grouped(moment[rest], excess[rest])
+    enough = (counts >= _LEAST_OF_A_CLASS) & (2 * counts > np.bincount(moment)[which])
+    fast = np.floor((counts - 1) * _FASTEST).astype(np.intp)
+    ends = ordered[starts + fast], -ordered[starts + counts - 1 - fast]
+    return any(bool((end[enough] > margin).any()) for end in ends)
+
+
+def numbered_together(first: Integers, second: Integers) -> Integers:
+    """A number for each two values, in their order: a class at a moment, or two nodes."""
+    return np.unique(first * (int(second.max(initial=0)) + 1) + second, return_inverse=True)[1]
+
+
+def spread(excess: Floats) -> float:
+    """Standard deviation of the middle half, as if it were normal; 0 of nothing."""
+    return float(_NORMAL * np.median(np.abs(excess - np.median(excess)))) if len(excess) else 0.0
+
+
+def too_small(found: Residuals) -> Flags:
+    """Observations of classes that are too small to be judged."""
+    few: Flags = np.bincount(found.stratum)[found.stratum] < _LEAST_OF_A_CLASS
+    return few
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """All suspects of a map. Of a directed quantity each direction is a suspect of its own: observations of both directions of
+    one moment share its disturbances, and counted together they would prove too much.
+
+    :param named: suspect of each row.
+    :param rows: ``rows[suspect, observation]`` is 1 where it would show.
+    """
+
+    named: Sequence[Suspect]
+    rows: scipy.sparse.csr_matrix
+
+    def observations_of(self, row: int) -> Integers:
+        """Places of the observations in which a suspect would show."""
+        return self.rows.indices[self.rows.indptr[row] : self.rows.indptr[row + 1]]
+
+
+def of_map(seen: Observations, places: Places) -> Suspects:
+    """Nodes, and at each level the ways from switch to switch, those of one switch to all others, and the switch with all below
+    it; pairs that were measured at several moments."""
+    every = np.arange(len(seen))
+    return joined(((*part, every) for part in _suspects(seen, places)), seen.moment)
+
+
+def joined(parts: Iterable[tuple[Sequence[Suspect], Integers, Integers]], moment: Integers) -> Suspects:
+    """One matrix of suspects that were observed at several moments, from names, places in these, and observations."""
+    numbers: dict[Suspect, int] = {}
+    suspects, at = [], []
+    for names, label, observation in parts:
+        number = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.intp)
+        suspects.append(number[label[label >= 0]])
+        at.append(observation[label >= 0])
+    who, where = np.concatenate(suspects), np.concatenate(at)
+    kept = _moments_of(who, moment[where], len(numbers)) >= LEAST_MOMENTS
+    place = np.where(kept, np.cumsum(kept) - 1, -1)[who]
+    there = place >= 0
+    # A switch of which both ends of a pair are below would be counted twice.
+    rows = scipy.sparse.csr_matrix(
+        (np.ones(int(there.sum()), dtype=np.int32), (place[there], where[there])), shape=(int(kept.sum()), len(moment))
+    )
+    rows.sum_duplicates()
+    rows.data[:] = 1
+    return Suspects([name for name, keep in zip(numbers, kept.tolist(), strict=True) if keep], rows)
+
+
+def _suspects(seen: Observations, places: Places) -> Iterator[tuple[Sequence[Suspect], Integers]]:
+    """Suspects of one kind and direction, for each observation the place of that in which it would show (-1: none)."""
+    way = SENDS if seen.directed else BOTH
+    for direction, end in seen.ends:
+        yield [Suspect(NODE, (node,), direction) for node in seen.nodes], end
+    for level, switch_of in enumerate(places.levels(seen.nodes)):
+        names = sorted(set(switch_of) - {""})
+        place_of = {name: place for place, name in enumerate(names)}
+        label = np.array([place_of.get(name, -1) for name in switch_of], dtype=np.intp)
+        source, target = label[seen.source], label[seen.target]
+        known = (source >= 0) & (target >= 0)
+        across = known & (source != target)
+        if not across.any():
+            continue
+        codes, link = np.unique(seen.pairs(source, target, len(names))[across], return_inverse=True)
+        link_of = np.full(len(seen), -1)
+        link_of[across] = link
+        links = [(names[code // len(names)], names[code % len(names)]) for code in codes.tolist()]
+        for load, busy in [(0, across), *(_busy(seen, label, across) if seen.directed else ())]:
+            if not load or len(links) <= _MOST_BUSY_LINKS:
+                yield [Suspect(LINK, ends, way, level, load) for ends in links], np.where(busy, link_of, -1)
+            for direction, end in seen.ends:
+                yield [Suspect(UPLINK, (name,), direction, level, load) for name in names], np.where(busy, label[end], -1)
+        if (known & ~across).any():
+            for direction, end in seen.ends:
+                yield [Suspect(SWITCH, (name,), direction, level) for name in names], np.where(known, label[end], -1)
+    count = len(seen.nodes)
+    codes, place = np.unique(seen.pairs(seen.source, seen.target, count), return_inverse=True)
+    often = _moments_of(place, seen.moment, len(codes)) >= LEAST_MOMENTS
+    if often.any():
+        ends_of = [(seen.nodes[code // count], seen.nodes[code % count]) for code in codes[often].tolist()]
+        yield [Suspect(PAIR, ends, way) for ends in ends_of], np.where(often, np.cumsum(often) - 1, -1)[place]
+
+
+def _busy(seen: Observations, label: Integers, across: Flags) -> Iterator[tuple[int, Flags]]:
+    """Loads above the smallest, each with the observations across switches that shared an uplink with so many or more."""
+    load = np.where(across, loads(seen, label), 0)
+    several = np.unique(load[across])[1:]
+    # Of many the octaves.
+    many = len(several) > _MOST_JUDGED_LOADS
+    chosen = 2 ** np.arange(1, int(np.log2(several[-1])) + 1)[-_MOST_JUDGED_LOADS:] if many else several
+    for least in chosen.tolist():
+        yield int(least), across & (load >= least)
+
+
+def _moments_of(label: Integers, moment: Integers, count: int) -> Integers:
+    """At how many distinct moments each label was observed."""
+    span = int(moment.max(initial=0)) + 1
+    return np.bincount(np.unique(label * span + moment) // span, minlength=count)
 
 
 @dataclass(frozen=True)
@@ -97,7 +408,7 @@ class Accusation:
 class Verdict:
     """All accusations of a run.
 
-    :param tests: how many were made; what they were held against sums up to ``rate``.
+    :param tests: how many were made; what they were held against sums up to the rate.
     :param rest: observations that no accusation took.
     :param unexplained: pairs that are slow and accuse nobody, as no pair of theirs is slow for itself.
     :param floor: the smallest threshold at which a node that is slow in all of its observations would have been accused;
@@ -106,32 +417,24 @@ class Verdict:
 
     accusations: tuple[Accusation, ...]
     tests: int
-    rate: float
     rest: Flags
     floor: float | None
     unexplained: tuple[Suspect, ...] = ()
 
 
-class _State:
-    """Observations that are left, and at each threshold which of them are slow."""
+@dataclass(frozen=True)
+class _Search:
+    """What does not change while accusations are taken out; ``kind``: place in :data:`KINDS` of each suspect."""
 
-    def __init__(self, suspects: Suspects, excess: Floats, stratum: Integers, moment: Integers, usable: Flags) -> None:
-        self.suspects, self.excess, self.stratum, self.moment = suspects, excess, stratum, moment
-        self.ends: tuple[Integers, ...] = ()
-        self.active = usable.copy()
-        self.strata = int(stratum.max(initial=0)) + 1
-        self.row_of = {suspect: row for row, suspect in enumerate(suspects.named)}
-
-    def only(self, where: Flags) -> _State:
-        """The same with a part of the observations."""
-        part = copy.copy(self)
-        part.active = self.active & where
-        return part
-
-    def slow(self, threshold: float) -> Flags:
-        return self.active & (self.excess > threshold)
+    suspects: Suspects
+    excess: Floats
+    stratum: Integers
+    moment: Integers
+    ends: tuple[Integers, ...]
+    kind: Integers
 
     def counts(self, which: Flags) -> Integers:
+        """Of each suspect how many of some observations are its."""
         return np.asarray(self.suspects.rows @ which.astype(np.int32), dtype=np.intp)
 
 
@@ -152,141 +455,133 @@ def search(
     :param excess: how much slower each observation is than its class, log scale.
     :param margin: what is called slow at least, log scale.
     :param ends: node of each observation at either end, where these are known.
-    :param held: how much slower its class is than it could be (:class:`.baseline.Residuals`).
+    :param held: how much slower its class is than it could be (:class:`Residuals`).
     """
-    state = _State(suspects, excess, stratum, moment, np.ones(len(excess), dtype=bool) if usable is None else usable)
-    state.ends = ends
-    thresholds = [margin * step for step in LADDER]
+    whole = np.ones(len(excess), dtype=bool)
+    left = whole.copy() if usable is None else usable.copy()
     kind = np.array([KINDS.index(one.kind) for one in suspects.named], dtype=np.intp)
+    state = _Search(suspects, excess, stratum, moment, ends, kind)
+    thresholds = [margin * step for step in LADDER]
     limits = rate * _parts(suspects) / len(thresholds)
-    free = np.ones(len(excess), dtype=bool) if held is None else held <= margin
-    views = [(np.ones(len(excess), dtype=bool), limits)]
+    free = whole if held is None else held <= margin
+    views = [(whole, limits)]
     tests = max(1, len(thresholds) * len(suspects.named))
     if not free.all():
         is_node = kind == KINDS.index(NODE)
         limits = np.where(is_node, limits / 2, limits)
         # No probability is below 0: what is no node is not sought again.
-        views = [(views[0][0], limits), (free, np.where(is_node, limits, -1.0))]
+        views = [(whole, limits), (free, np.where(is_node, limits, -1.0))]
         tests += len(thresholds) * int(is_node.sum())
     found: list[Accusation] = []
     while len(found) < MOST:
+        strongest = [
+            _strongest(state, left & where, threshold, parts, partial=threshold > margin)
+            for where, parts in views
+            for threshold in thresholds
+        ]
         best = max(
-            (
-                one
-                for where, parts in views
-                for each in thresholds
-                if (one := _strongest(state.only(where), each, parts, kind, partial=each > margin)) is not None
-            ),
+            (one for one in strongest if one),
             key=lambda one: (one[1].extent == ALL, kind[one[1].row] != KINDS.index(PAIR), one[0]),
             default=None,
         )
         if best is None:
             break
         found.append(best[1])
-        state.active[suspects.observations_of(best[1].row)] = False
+        left[suspects.observations_of(best[1].row)] = False
     kept, unexplained = _explained(suspects, found)
-    return Verdict(tuple(kept), tests, rate, state.active, _floor(state, thresholds, limits, kind), unexplained)
+    return Verdict(tuple(kept), tests, left, _floor(state, left, thresholds, limits), unexplained)
 
 
 def _explained(suspects: Suspects, found: Sequence[Accusation]) -> tuple[list[Accusation], tuple[Suspect, ...]]:
     """Accusations without pairs of which a node has another one, or is accused; and these pairs."""
     named = [suspects.named[one.row] for one in found]
-    nodes = {name for one in named if one.kind == NODE for name in one.names}
+    pairs = {one.names for one in named if one.kind == PAIR}
     partners: dict[str, set[str]] = {}
-    for one in named:
-        if one.kind == PAIR:
-            for node, other in (one.names, one.names[::-1]):
-                partners.setdefault(node, set()).add(other)
-    several = nodes | {node for node, others in partners.items() if len(others) > 1}
-    echoes = [one.kind == PAIR and bool(several & set(one.names)) for one in named]
+    for node, other in pairs | {names[::-1] for names in pairs}:
+        partners.setdefault(node, set()).add(other)
+    several = {one.names[0] for one in named if one.kind == NODE} | {node for node in partners if len(partners[node]) > 1}
+    echoes = [one.kind == PAIR and not several.isdisjoint(one.names) for one in named]
     kept = [one for one, echo in zip(found, echoes, strict=True) if not echo]
     return kept, tuple(one for one, echo in zip(named, echoes, strict=True) if echo)
 
 
 def _parts(suspects: Suspects) -> Floats:
     """Part of the rate that each suspect has."""
-    groups = [np.array([one.kind in kinds for one in suspects.named], dtype=bool) for kinds, _ in _SHARES]
-    shares = [share if group.any() else 0.0 for group, (_, share) in zip(groups, _SHARES, strict=True)]
+    groups = [(np.array([one.kind in kinds for one in suspects.named], dtype=bool), share) for kinds, share in _SHARES]
+    shared = sum(share for group, share in groups if group.any())
     parts = np.zeros(len(suspects.named))
-    for group, share in zip(groups, shares, strict=True):
-        # Of two nodes that met once nobody is a suspect.
-        parts[group] = share / (sum(shares) or 1.0) / max(1, int(group.sum()))
+    for group, share in groups:
+        if group.any():  # of two nodes that met once nobody is a suspect
+            parts[group] = share / shared / int(group.sum())
     return parts
 
 
 def _strongest(
-    state: _State, threshold: float, limits: Floats, kind: Integers, *, partial: bool
+    state: _Search, active: Flags, threshold: float, limits: Floats, *, partial: bool
 ) -> tuple[float, Accusation] | None:
     """Whoever explains most at one threshold, of those that pass; with the logarithm of the likelihood ratio."""
-    slow = state.slow(threshold)
-    total, all_slow = int(state.active.sum()), int(slow.sum())
-    if all_slow == 0:
+    slow = active & (state.excess > threshold)
+    if not slow.any():
         return None
-    count, hits = state.counts(state.active), state.counts(slow)
-    ratio = _likelihood_ratio(hits, count, all_slow, total)
-    share = hits / np.maximum(count, 1)
+    suspects, kind = state.suspects, state.kind
+    count, hits = state.counts(active), state.counts(slow)
+    ratio = _likelihood_ratio(hits, count, int(slow.sum()), int(active.sum()))
     order = np.argsort(-ratio, kind="stable")
     part: tuple[float, Accusation] | None = None
     for row in order[: np.searchsorted(-ratio[order], math.log(limits.max()) + _SLACK)].tolist():
-        limit = limits[row]
-        extent = ALL if share[row] >= _ALL_SHARE else SOME
+        extent = ALL if hits[row] / max(count[row], 1) >= _ALL_SHARE else SOME
         if extent == SOME and part:
             continue
-        mine = state.suspects.observations_of(row)
-        mine = mine[state.active[mine]]
+        mine = suspects.observations_of(row)
+        mine = mine[active[mine]]
         if extent == SOME and not (partial and _is_partial(state, mine[slow[mine]], len(mine), kind[row])):
             continue
-        if _joins_nodes(kind[row]) and not _is_shared(state, row, mine, slow, extent):
+        if suspects.named[row].kind in (LINK, UPLINK, SWITCH) and not _is_shared(state, row, mine, slow, extent):
             continue
-        probability = _exact(state, slow, mine)
-        if extent == SOME and probability <= limit:
+        probability = _exact(state, active, slow, mine)
+        if extent == SOME and probability <= limits[row]:
             others = _others(hits, count, kind == kind[row], row)
             probability = max(probability, _overdispersed(hits[row], count[row], hits[others], count[others]))
-        if probability <= limit:
-            alike = _alike(state, row, mine, np.flatnonzero((hits == hits[row]) & (count == count[row])))
-            first, *rest = sorted([row, *alike], key=lambda one: (kind[one], one))
-            what = Accusation(first, tuple(rest), extent, threshold, int(hits[row]), int(count[row]), probability, mine)
+        if probability <= limits[row]:
+            same = [
+                other
+                for other in np.flatnonzero((hits == hits[row]) & (count == count[row])).tolist()
+                if np.array_equal(np.sort(mine), np.sort((theirs := suspects.observations_of(other))[active[theirs]]))
+            ]
+            first, *alike = sorted(same, key=lambda one: (kind[one], one))
+            what = Accusation(first, tuple(alike), extent, threshold, int(hits[row]), int(count[row]), probability, mine)
             if extent == ALL:
                 return float(ratio[row]), what
             part = float(ratio[row]), what
     return part
 
 
-def _is_partial(state: _State, slow: Integers, count: int, kind: int) -> bool:
+def _is_partial(state: _Search, slow: Integers, count: int, kind: int) -> bool:
     """Whether slow observations may be a part of a suspect's: at several moments, and of a switch not one node's."""
     if len(np.unique(state.moment[slow])) < _SOME_MOMENTS:
         return False
-    if kind in (KINDS.index(NODE), KINDS.index(PAIR)):
+    if KINDS[kind] in (NODE, PAIR):
         return len(slow) >= _SOME_SHARE * count
     return all(2 * np.bincount(end[slow]).max() <= len(slow) for end in state.ends)
 
 
-def _joins_nodes(kind: int) -> bool:
-    return KINDS[kind] in (LINK, UPLINK, SWITCH)
-
-
-def _is_shared(state: _State, row: int, mine: Integers, slow: Flags, extent: str) -> bool:
-    """Whether the nodes at a switch or link are slow alike in it; of a switch also in what stays below it."""
+def _is_shared(state: _Search, row: int, mine: Integers, slow: Flags, extent: str) -> bool:
+    """Whether nearly all nodes at either end of a switch or link are slow alike in it; of a switch also in what stays below."""
     parts = [mine]
-    suspect = state.suspects.named[row]
+    suspect, named = state.suspects.named[row], state.suspects.named
     if suspect.kind == SWITCH:
-        across = state.row_of.get(suspect._replace(kind=UPLINK))
-        outside = state.suspects.observations_of(across) if across is not None else mine[:0]
+        uplink = suspect._replace(kind=UPLINK)
+        outside = state.suspects.observations_of(named.index(uplink)) if uplink in named else mine[:0]
         parts = [np.intersect1d(mine, outside), np.setdiff1d(mine, outside)]
-    return all(_is_alike(state, part, slow, extent) for part in parts)
-
-
-def _is_alike(state: _State, part: Integers, slow: Flags, extent: str) -> bool:
-    """Whether nearly all nodes at either end of some observations are as slow in them as they should be."""
-    if not slow[part].any():
-        return False
-    least, wanted = (0.5, _JOINED_ALL) if extent == ALL else (0.5 * float(slow[part].mean()), _JOINED_SOME)
-    for end in state.ends:
-        count, hits = np.bincount(end[part]), np.bincount(end[part[slow[part]]], minlength=int(end[part].max()) + 1)
-        often = count >= _JOINED_LEAST
-        share = hits[often] / count[often]
-        if often.any() and (share >= least).mean() < wanted:
+    for part in parts:
+        if not slow[part].any():
             return False
+        least, wanted = (0.5, _JOINED_ALL) if extent == ALL else (0.5 * float(slow[part].mean()), _JOINED_SOME)
+        for end in state.ends:
+            count, hits = np.bincount(end[part]), np.bincount(end[part[slow[part]]], minlength=int(end[part].max()) + 1)
+            often = count >= _JOINED_LEAST
+            if often.any() and (hits[often] / count[often] >= least).mean() < wanted:
+                return False
     return True
 
 
@@ -310,19 +605,15 @@ def _likelihood_ratio(hits: Integers, count: Integers, all_slow: int, total: int
     return np.where(share > outside, one + other, 0.0)
 
 
-def _exact(state: _State, slow: Flags, mine: Integers) -> float:
+def _exact(state: _Search, active: Flags, slow: Flags, mine: Integers) -> float:
     """Probability of at least so many slow ones among its own, if those of each class are anywhere in the class."""
-    drawn = np.bincount(state.stratum[mine], minlength=state.strata)
-    everything = np.bincount(state.stratum[state.active], minlength=state.strata)
-    slow_ones = np.bincount(state.stratum[slow], minlength=state.strata)
-    parts = [
-        scipy.stats.hypergeom.pmf(np.arange(drawn[one] + 1), everything[one], slow_ones[one], drawn[one])
-        for one in np.flatnonzero(drawn).tolist()
-    ]
-    hits = int(slow[mine].sum())
-    if len(parts) == 1:
-        one = int(np.flatnonzero(drawn)[0])
+    many = int(state.stratum.max(initial=0)) + 1
+    drawn, everything, slow_ones = (np.bincount(state.stratum[which], minlength=many) for which in (mine, active, slow))
+    hits, there = int(slow[mine].sum()), np.flatnonzero(drawn).tolist()
+    if len(there) == 1:
+        (one,) = there
         return float(scipy.stats.hypergeom.sf(hits - 1, everything[one], slow_ones[one], drawn[one]))
+    parts = [scipy.stats.hypergeom.pmf(np.arange(drawn[one] + 1), everything[one], slow_ones[one], drawn[one]) for one in there]
     return float(min(1.0, reduce(np.convolve, parts)[hits:].sum()))
 
 
@@ -345,28 +636,16 @@ def _overdispersed(hits: int, count: int, other_hits: Integers, other_counts: In
     return float(scipy.stats.betabinom.sf(hits - 1, count, mean * size, (1 - mean) * size))
 
 
-def _alike(state: _State, row: int, mine: Integers, candidates: Integers) -> Sequence[int]:
-    """Others with just the same observations left."""
-    found = []
-    for other in candidates.tolist():
-        if other != row:
-            theirs = state.suspects.observations_of(other)
-            theirs = theirs[state.active[theirs]]
-            if len(theirs) == len(mine) and np.array_equal(np.sort(theirs), np.sort(mine)):
-                found.append(other)
-    return found
-
-
-def _floor(state: _State, thresholds: Sequence[float], limits: Floats, kind: Integers) -> float | None:
+def _floor(state: _Search, left: Flags, thresholds: Sequence[float], limits: Floats) -> float | None:
     """The smallest threshold at which the typical node would be accused if all of its observations were slow."""
-    count = state.counts(state.active)
-    nodes = (kind == 0) & (count > 0)
+    count = state.counts(left)
+    nodes = (state.kind == KINDS.index(NODE)) & (count > 0)
     if not nodes.any():
         return None
     typical, limit = int(np.median(count[nodes])), float(limits[nodes].min())
-    total = int(state.active.sum())
+    total = int(left.sum())
     for threshold in thresholds:
-        slow = int(state.slow(threshold).sum())
+        slow = int((left & (state.excess > threshold)).sum())
         if scipy.stats.hypergeom.sf(typical - 1, total, min(total, slow + typical), typical) <= limit:
             return threshold
     return None

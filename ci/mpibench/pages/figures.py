@@ -15,12 +15,10 @@ import polars as pl
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from ..judge.verdicts import text as verdict_text
-from ..locate.answers.node_trends import Trend
-from ..locate.cascade import judgement as cascade_judgement
-from ..locate.cascade.levels import LEVELS, Cascade, CascadeAnswer
-from ..locate.judgement import Localisation, Part
-from ..locate.observations import Floats, numbered
-from ..locate.suspects import BOTH, LINK, NODE, UPLINK
+from ..locate.cascade import LEVELS, Cascade, CascadeAnswer, value_text
+from ..locate.judgement import Answer, Part
+from ..locate.maps import BOTH, LINK, NODE, UPLINK, Floats, numbered
+from ..locate.nights import Trend
 from ..store.quantity_text import nodes_text, size_text, unit_text
 from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
 from .node_curves import NodeChart
@@ -207,7 +205,7 @@ _MOST_IN_TREE, _MOST_NAMED = 64, 20
 _GOOD, _BAD = PALETTE["light"][6], PALETTE["light"][1]
 
 
-def map_figures(answer: Localisation) -> Iterator[go.Figure]:
+def map_figures(answer: Answer) -> Iterator[go.Figure]:
     tree = _tree(answer)
     if tree:
         yield tree
@@ -384,7 +382,7 @@ def _details(part: Part) -> Iterator[go.Figure]:
         yield _aggregated(names, [seen.nodes[one] for one in own], blocks, title)
 
 
-def _tree(answer: Localisation) -> go.Figure | None:
+def _tree(answer: Answer) -> go.Figure | None:
     """Switches and, of few, nodes below them; accused links are drawn thick. ``None`` where no switch is known."""
     paths = {node: answer.places.switches.get(node, ()) for node in answer.nodes}
     if not any(paths.values()):
@@ -483,13 +481,13 @@ def _levels(answer: CascadeAnswer) -> dict[str, Any]:
     for place, level in enumerate(LEVELS):
         for one in answer.reached.get(level, ()):
             value = one.share if shares and one.share is not None else one.value
-            text = cascade_judgement.value_text(answer, one).partition(" (")[0]
+            text = value_text(answer, one).partition(" (")[0]
             rows.append((f"{level}: {one.name}", value, text, colour(place)))
         if level in answer.absent:
             rows.append((f"{level}: absent", 0.0, "", colour(place)))
     names, values, texts, colours = (list(column) for column in zip(*rows, strict=True))
     bars = {"type": "bar", "orientation": "h", "y": names, "x": values, "text": texts, "textposition": "outside"}
-    title = f"{answer.question.title} ({'share of line rate' if shares else cascade_judgement.unit_of(answer)})"
+    title = f"{answer.question.title} ({'share of line rate' if shares else answer.question.unit})"
     layout: dict[str, Any] = {
         "title": {"text": title, "x": 0, "font": {"size": 13}},
         "height": 110 + 26 * len(rows),

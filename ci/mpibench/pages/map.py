@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..locate import sentences
-from ..locate.answers.node_trends import Trend
-from ..locate.effects import Accused
-from ..locate.judgement import Localisation
+from ..locate.judgement import Answer
+from ..locate.nights import Trend
 from . import figures
 from .page import number, render
 
-
-class Shown(NamedTuple):
-    """One map with its answer.
-
-    :param say: a finding as a sentence.
-    """
-
-    title: str
-    answer: Localisation
-    say: Callable[[Accused], str]
+HEAD = ("suspect", "quantity", "direction", "times as slow", "interval", "slow", "of", "rounds", "probability if innocent")
 
 
-def page(maps: Sequence[Shown], title: str, trends: Sequence[Trend] = ()) -> str:
-    """The answer as one HTML file.
+def page(maps: Sequence[Answer], title: str, trends: Sequence[Trend] = ()) -> str:
+    """The answers as one HTML file.
 
     :param trends: of the nodes over the nights before.
     """
@@ -39,28 +28,25 @@ def page(maps: Sequence[Shown], title: str, trends: Sequence[Trend] = ()) -> str
         maps=[
             {
                 "title": one.title,
-                "headline": sentences.headline(one.answer),
-                "accused": [*one.answer.evident.values(), *map(one.say, one.answer.findings)],
-                "inconclusive": one.answer.inconclusive,
-                "notes": [*sentences.floors(one.answer), *one.answer.notes],
+                "headline": sentences.headline(one),
+                "accused": [*one.evident.values(), *(sentences.say(one, finding) for finding in one.findings)],
+                "inconclusive": one.inconclusive,
+                "notes": [*sentences.floors(one), *one.notes],
                 "table": _table(one),
             }
             for one in maps
         ],
-        figures=[*(figure for one in maps for figure in figures.map_figures(one.answer)), *map(figures.node_trend, trends)],
+        figures=[*(figure for one in maps for figure in figures.map_figures(one)), *map(figures.node_trend, trends)],
     )
 
 
-HEAD = ("suspect", "quantity", "direction", "times as slow", "interval", "slow", "of", "rounds", "probability if innocent")
-
-
-def _table(shown: Shown) -> list[list[str]]:
+def _table(answer: Answer) -> list[list[str]]:
     return [
         [
             *(sentences.name(one.suspect), QUANTITIES[finding.quantity].title, one.suspect.way, number(one.times)),
             *(f"{number(one.low)} to {number(one.high)}", str(one.slow), str(one.count)),
             *(f"{one.moments} of {one.all_moments}", f"{one.probability:.1e}"),
         ]
-        for finding in shown.answer.findings
+        for finding in answer.findings
         for one in finding.directions
     ]

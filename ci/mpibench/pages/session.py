@@ -35,8 +35,7 @@ from ..judge.plan import record
 from ..judge.plan.cases import ListedCase
 from ..judge.plan.record import PlanRecord
 from ..judge.verdicts import policy as verdict_policy
-from ..locate.cascade import judgement as cascade_judgement
-from ..locate.cascade import levels
+from ..locate import cascade
 from ..night.confirmation import references
 from ..night.confirmation.references import StoredAnswers
 from ..night.preflight import LIMIT_MINUTES, RUN
@@ -682,10 +681,10 @@ def _cascade(view: View) -> Content:
     fabrics = [
         {
             "cascade": one,
-            "sentences": [cascade_judgement.sentence(one, answer) for answer in one.answers],
+            "sentences": [cascade.sentence(one, answer) for answer in one.answers],
             "figures": figures.levels_of(one),
         }
-        for one in levels.find(view.session)
+        for one in cascade.find(view.session)
     ]
     return {"fabrics": fabrics} if fabrics else None
 

@@ -8,7 +8,7 @@ import pytest
 
 import cluster_reframe
 from live_cluster import LiveCluster
-from mpibench.locate.cascade import judgement, levels
+from mpibench.locate import cascade
 from mpibench.store.sessions import Case
 from reframe_tests.harness.suites import catalogue
 
@@ -41,9 +41,9 @@ def test_each_level_is_measured_and_proven(cluster: LiveCluster, visible: Path, 
         assert {row.device for row in case.proof.devices} == {fabric}
         assert all(sample.measured for sample in case.samples) and case.samples
     assert cases["TransportUcx"].proof.transport == f"ucx_perftest (UCX_NET_DEVICES={fabric} UCX_TLS=tcp,self)"  # type: ignore[union-attr]
-    [found] = levels.find(done.session)
+    [found] = cascade.find(done.session)
     assert [set(answer.reached) for answer in found.answers] == [{"wire", "transport"}, {"transport"}, {"transport"}]
-    assert all("MPI: not measured in this session" in judgement.sentence(found, answer) for answer in found.answers)
+    assert all("MPI: not measured in this session" in cascade.sentence(found, answer) for answer in found.answers)
 
 
 def test_bytes_on_another_network_fail_the_case_and_are_named(cluster: LiveCluster, visible: Path) -> None:
@@ -73,8 +73,8 @@ def test_a_slow_link_misses_its_line_rate_on_the_wire(cluster: LiveCluster, visi
     assert cases["WireTcp"].result == "fail" and cases["TransportUcx"].gates, done.said[-3000:]
     missed = [gate for gate in cases["WireTcp"].gates if gate.layer == "physics" and gate.outcome == "fail"]
     assert missed and all(gate.value is not None and 0 < gate.value < LIMIT / 4 * 1.1 for gate in missed)
-    [found] = levels.find(done.session)
-    sentence = judgement.sentence(found, found.answers[0])
+    [found] = cascade.find(done.session)
+    sentence = cascade.sentence(found, found.answers[0])
     assert "the most is lost below the wire: " in sentence and "% of the line rate less than packets leave" in sentence
 
 

@@ -15,7 +15,7 @@ import leaf_cluster
 import live_cluster
 from leaf_cluster import bandwidths
 from live_cluster import LiveCluster
-from mpibench.locate.answers import session_maps
+from mpibench.locate import answers
 from mpibench.store import dataset
 from mpibench.store.sessions import read_session
 from reframe_tests.harness.machine.switches.tree import SLURM
@@ -78,8 +78,8 @@ def test_the_wire_alone_shows_the_same_slow_direction(leaves: LiveCluster, folde
     assert set(found) == set(permutations(NODES, 2)) and {one.counted for one in case.pair_map.values} == {True}
     assert all(value <= (0.3 if source == "c2" else 1.05) * PAYLOAD_LIMIT for (source, _), value in found.items())
     assert case.pair_map.tree is not None and case.pair_map.tree.origin == SLURM
-    [located] = [session_maps.answer_of(read_session(folder / "results.db"), case)]
-    assert any(each.names == ("c2",) for each in located.answer.findings) and not located.wires
+    [located] = [answers.answer_of(read_session(folder / "results.db"), case)]
+    assert any(each.names == ("c2",) for each in located.findings) and not located.wires
 
 
 def test_an_uplink_slows_what_crosses_it_and_nothing_else(leaves: LiveCluster, folder: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mpibench.locate.cascade import judgement, levels
+from mpibench.locate import cascade
 from mpibench.pages import figures
 from mpibench.pages import session as report
 from mpibench.store.sessions import Case, Session
@@ -80,8 +80,8 @@ def test_of_two_rails_one_rank_is_held_to_one() -> None:
     two = {"devices": ["eth1g", "eth1h"], "line_rate_gbit_per_s": 2.0}
     for changes, share in ((two, 0.96), ({**two, "striped": True}, 0.48), ({}, 0.96)):
         one = case("transfer", measured, stack="mpich-wheels", **changes)
-        [cascade] = levels.find(session_of(WIRE, one))
-        reached = cascade.answers[0].reached["MPI"][0]
+        [fabric] = cascade.find(session_of(WIRE, one))
+        reached = fabric.answers[0].reached["MPI"][0]
         assert reached.share == pytest.approx(share)
 
 
@@ -91,8 +91,8 @@ def session_of(*cases: Case) -> Session:
 
 def said(*cases: Case) -> dict[str, str]:
     """Sentence of each question of the one fabric."""
-    [found] = levels.find(session_of(*cases))
-    return {answer.question.name: judgement.sentence(found, answer) for answer in found.answers}
+    [found] = cascade.find(session_of(*cases))
+    return {answer.question.name: cascade.sentence(found, answer) for answer in found.answers}
 
 
 def test_the_step_with_the_largest_loss_is_named() -> None:
@@ -146,19 +146,19 @@ def test_levels_that_are_absent_say_why() -> None:
 
 
 def test_numbers_without_proof_are_not_used() -> None:
-    [found] = levels.find(session_of(WIRE, case("transport_ucx", *UCX.samples, status="contradicted"), MPI))
+    [found] = cascade.find(session_of(WIRE, case("transport_ucx", *UCX.samples, status="contradicted"), MPI))
     assert all("transport" not in answer.reached for answer in found.answers)
 
 
 def test_only_one_rank_a_node_is_compared_with_one_client() -> None:
     wide = [case(one.group, *one.samples, stack="mpich-wheels", ppn=2) for one in (MPI, PAIRS)]
-    [found] = levels.find(session_of(WIRE, UCX, *wide))
+    [found] = cascade.find(session_of(WIRE, UCX, *wide))
     assert all("MPI" not in answer.reached for answer in found.answers)
 
 
 def test_another_benchmark_of_the_name_is_not_compared() -> None:
     """IMB-P2P has a PingPong, too, of all ranks at once."""
-    [found] = levels.find(session_of(UCX, case("p2p_pairs", *PAIRS.samples, stack="mpich-wheels")))
+    [found] = cascade.find(session_of(UCX, case("p2p_pairs", *PAIRS.samples, stack="mpich-wheels")))
     assert all("MPI" not in answer.reached for answer in found.answers)
 
 
@@ -172,15 +172,15 @@ def test_without_a_line_rate_bandwidths_are_compared_as_they_are() -> None:
 
 
 def test_a_session_without_levels_below_mpi_has_no_section() -> None:
-    assert levels.find(session_of(MPI)) == []
+    assert cascade.find(session_of(MPI)) == []
     assert "cascade" not in Reader(report.render(session_of(MPI), Path())).text
 
 
 def test_bars_are_as_long_as_the_shares() -> None:
-    [found] = levels.find(session_of(WIRE, UCX, FI, MPI, PAIRS))
+    [found] = cascade.find(session_of(WIRE, UCX, FI, MPI, PAIRS))
     drawn = figures.levels_of(found)
     titles = [one["layout"]["title"]["text"].partition(" (")[0] for one in drawn]
-    assert titles == [question.title for question in levels.QUESTIONS]
+    assert titles == [question.title for question in cascade.QUESTIONS]
     bars = drawn[0]["data"][0]
     assert dict(zip(bars["y"], bars["x"], strict=True))["MPI: Uniband, mpich-wheels"] == pytest.approx(0.648)
     assert drawn[0]["layout"]["shapes"][0]["x0"] == pytest.approx(LIMIT)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mpibench.locate.answers.session_maps import judge_map
-from mpibench.locate.pair_maps import prepare, silent_nodes
+from mpibench.locate.answers import judge_map
+from mpibench.locate.maps import prepare
 from reframe_tests.harness.cases.cascade import wire_map
 from reframe_tests.harness.cases.cascade.lacking import find_lacking
 from reframe_tests.harness.cases.cascade.wire_map import MapStep, MeasuredMap
@@ -130,8 +130,8 @@ def test_a_node_that_died_is_named_as_the_scheduler_has_it(tmp_path: Path) -> No
     assert found.silent == {"c4": "left no record"} and found.seen == ["c1", "c2", "c3"]
     assert found.hosts == ("c1", "c2", "c3", "c4")
     assert {one.counted for one in found.values(SIZE) if one.value is None} == {None}, "what was not measured is not known"
-    assert silent_nodes(stored(found)) == {"c4": "c4: stopped answering (left no record)"}
-    assert not any("pairs were to be measured" in said for said in prepare(stored(found)).missing), "its own alone"
+    assert judge_map(stored(found)).evident == {"c4": "c4: stopped answering (left no record)"}
+    assert not any("pairs were to be measured" in said for said in prepare(stored(found))[1]), "its own alone"
 
 
 def test_what_went_elsewhere_is_not_used(tmp_path: Path) -> None:

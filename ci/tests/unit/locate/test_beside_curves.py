@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mpibench.cli import app
-from mpibench.locate.answers import beside_curves
+from mpibench.locate import nights
 from mpibench.pages import session as preflight
 from mpibench.store import dataset, sessions, withdrawals
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap
@@ -28,7 +28,7 @@ def export(folder: Path, uuid: str, days_ago: float, measured: PairMap, status: 
 
 
 def said(folder: Path, *sessions: str, days_ago: float = 0) -> list[str]:
-    return beside_curves.suspects(folder, "minicluster", sessions, NOW - timedelta(days=days_ago))
+    return nights.suspects(folder, "minicluster", sessions, NOW - timedelta(days=days_ago))
 
 
 def test_the_map_of_the_session_comes_first(tmp_path: Path) -> None:
@@ -57,10 +57,10 @@ def test_a_withdrawn_map_accuses_nobody(tmp_path: Path) -> None:
     withdrawals.withdraw(tmp_path, "cccc0000-1", "the cable was out")
     (line,) = said(tmp_path, "none")
     assert "session bbbb0000" in line and "c2 sends at" in line
-    assert [one.session for one in beside_curves.stored(tmp_path, "minicluster")] == ["bbbb0000-1"]
+    assert [one.session for one in nights.stored(tmp_path, "minicluster")] == ["bbbb0000-1"]
     assert dataset.pair_map_cases(tmp_path)["session"].to_list() == ["bbbb0000-1"]
     withdrawals.restore(tmp_path, "cccc0000-1")
-    assert len(beside_curves.stored(tmp_path, "minicluster")) == 2
+    assert len(nights.stored(tmp_path, "minicluster")) == 2
 
 
 def test_a_withdrawn_session_is_not_located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_a_map_that_cannot_tell_is_not_said_to_accuse_nobody_and_no_more(tmp_pat
     export(tmp_path, "aaaa0000-1", 0, pair_map(8, across((nodes[::2], nodes[1::2]), 3.0), orders=4))
     clause = "accuses nobody among 8 nodes, and not all could be decided (mpibench locate aaaa0000)"
     assert said(tmp_path, "aaaa0000-1") == [f"suspects: the map of this session (mpich-wheels on eth100m) {clause}"]
-    found, notes = beside_curves.newly_accused([], beside_curves.stored(tmp_path, "minicluster", ["aaaa0000-1"]))
+    found, notes = nights.newly_accused([], nights.stored(tmp_path, "minicluster", ["aaaa0000-1"]))
     assert (found, notes) == ([], [f"the map (mpich-wheels on eth100m) {clause}"])
 
 
@@ -111,7 +111,7 @@ def test_what_an_upgrade_brought(tmp_path: Path, before: str | None, new: int, n
     if before:
         export(tmp_path, "aaaa0000-1", 9, pair_map(8) if before == "healthy" else slow)
     export(tmp_path, "bbbb0000-1", 0, slow)
-    sides = [beside_curves.stored(tmp_path, "minicluster", [name]) for name in ("aaaa0000-1", "bbbb0000-1")]
-    found, notes = beside_curves.newly_accused(*sides)
+    sides = [nights.stored(tmp_path, "minicluster", [name]) for name in ("aaaa0000-1", "bbbb0000-1")]
+    found, notes = nights.newly_accused(*sides)
     assert len(found) == new and note in "".join(notes)
     assert all("accuses what the baseline's does not: c5 sends at" in line for line in found)

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from mpibench import cli
-from mpibench.locate import records
-from mpibench.locate.answers import session_maps
+from mpibench.locate import answers
+from mpibench.locate.judgement import Answer
+from mpibench.locate.maps import Places
 from reframe_tests.harness.cases.pair_map import shared_cores
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap
 from reframe_tests.harness.machine.switches.tree import YAML, Switch, SwitchTree
@@ -210,7 +211,7 @@ def test_how_to_measure_an_accused_link_without_mpi_is_said(ask) -> None:
 
 def test_tests_without_mpi_are_there() -> None:
     known = (ROOT / "reframe_tests" / "cascade.py").read_text()
-    for group, name in session_maps.WIRES.items():
+    for group, name in answers.WIRES.items():
         assert re.search(rf'class {name}\(PairTest\):\n    """.*"""\n\n    group = "{group}"\n', known)
 
 
@@ -342,21 +343,13 @@ def test_bad_rates_and_margins(ask) -> None:
 
 @pytest.mark.parametrize("name", ["c1;reboot", "-x", "c1 c2", "c[1-4]", "$(id)", ""])
 def test_no_command_is_printed_for_what_is_no_node_name(name: str) -> None:
-    answer = replace(records_answer(), evident={name: "x"})
-    (line,) = records.drain(answer, lambda finding: "", "0123")
+    (line,) = answers.drain(Answer((), Places({}), (), evident={name: "x"}), "0123")
     assert line.startswith("# no command for ")
 
 
-def records_answer():
-    from mpibench.locate.judgement import Localisation
-    from mpibench.locate.observations import Places
-
-    return Localisation((), Places({}), ())
-
-
 def test_a_reason_is_one_word_for_a_shell() -> None:
-    answer = replace(records_answer(), evident={"c1": 'it\'s "bad"; rm -rf $HOME `id`\nand more'})
-    (line,) = records.drain(answer, lambda finding: "", "0123abcd")
+    said = {"c1": 'it\'s "bad"; rm -rf $HOME `id`\nand more'}
+    (line,) = answers.drain(Answer((), Places({}), (), evident=said), "0123abcd")
     words = shlex.split(line)
     assert words[:4] == ["scontrol", "update", "nodename=c1", "state=drain"] and len(words) == 5
     assert not set("'\"$`\n;&|") & set(words[4].partition("mpibench")[2].replace(";", ""))

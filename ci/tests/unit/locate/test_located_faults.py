@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mpibench.cluster import faults, plan
-from mpibench.locate import judgement, pair_maps
-from mpibench.locate.judgement import Localisation
+from mpibench.locate import judgement, maps
+from mpibench.locate.judgement import Answer
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap
 from reframe_tests.harness.vocabulary import BadInput
 from studies import located_faults, peer_rules
@@ -18,10 +18,9 @@ from synthetic_pair_map import late, pair_map, sends_slowly
 PLAN = plan.make(8, plan.DEFAULT_LAYOUT)
 
 
-def answer_to(measured: PairMap) -> Localisation:
-    ready = pair_maps.prepare(measured)
-    places, _ = pair_maps.places_of(measured.tree, measured.nodes)
-    return judgement.judge(ready.parts, places, {}, oversubscribed=False)
+def answer_to(measured: PairMap) -> Answer:
+    places, _ = maps.places_of(measured.tree, measured.nodes)
+    return judgement.judge(maps.prepare(measured)[0], places, {}, oversubscribed=False)
 
 
 @pytest.mark.parametrize("kind", located_faults.FAULTS)

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
 
-from mpibench.locate import judgement, pair_maps
-from mpibench.locate.answers import node_trends
-from mpibench.locate.answers.beside_curves import MapAnswer
-from mpibench.locate.suspects import RECEIVES, SENDS
+from mpibench.locate import answers, nights
+from mpibench.locate.judgement import Answer
+from mpibench.locate.maps import RECEIVES, SENDS
 from mpibench.pages import map as locate_page
 from synthetic_pair_map import pair_map, sends_slowly
 
 BEGAN = datetime(2026, 11, 1, 2, tzinfo=timezone.utc)
 
 
-def night(number: int, times: float) -> MapAnswer:
-    measured = pair_map(12, sends_slowly("c5", times), seed=number)
-    ready = pair_maps.prepare(measured)
-    answer = judgement.judge(ready.parts, pair_maps.places_of(measured.tree, measured.nodes)[0], {})
-    return MapAnswer(f"s{number}", BEGAN + timedelta(days=number), "mpich-wheels", "eth100m", measured.nodes, answer)
+def night(number: int, times: float) -> Answer:
+    answer = answers.judge_map(pair_map(12, sends_slowly("c5", times), seed=number))
+    when = BEGAN + timedelta(days=number)
+    return replace(answer, session=f"s{number}", started=when, stack="mpich-wheels", fabric="eth100m")
 
 
 def test_a_node_that_gets_slower() -> None:
-    nights = [night(number, times) for number, times in enumerate((1.0, 1.0, 1.25, 2.0))]
-    found = {(one.quantity, one.way): one for one in node_trends.of_maps(nights)}
+    maps = [night(number, times) for number, times in enumerate((1.0, 1.0, 1.25, 2.0))]
+    found = {(one.quantity, one.way): one for one in nights.trends(maps)}
     sends = found["bandwidth_mb_per_s", SENDS]
-    assert sends.nodes[0] == "c5" and len(sends.nodes) == node_trends.MOST_NODES
+    assert sends.nodes[0] == "c5" and len(sends.nodes) == nights.MOST_NODES
     assert np.all(np.abs(sends.percent[:, 0] - [100, 100, 80, 50]) < 4)
     assert np.all(sends.low[:3] > 90) and np.all(sends.percent[:, 1:] > 90)
     assert np.all(np.abs(found["bandwidth_mb_per_s", RECEIVES].percent - 100) < 5)
@@ -36,4 +35,4 @@ def test_a_node_that_gets_slower() -> None:
 
 
 def test_one_night_is_no_trend() -> None:
-    assert node_trends.of_maps([night(0, 1.0)]) == []
+    assert nights.trends([night(0, 1.0)]) == []

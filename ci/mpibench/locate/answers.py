@@ -1,0 +1,432 @@
+"""The answer for a stored map or for ordinary sessions, with what else is known of its nodes; as JSON, JUnit and commands.
+
+Ordinary sessions are poorer input: what a month of them happened to measure, and which nodes its jobs had. Each job is one
+observation: the median over its metrics of how much slower each is than the same metric in all jobs. A node is observed in the
+jobs it took part in, so that of nodes that were always together one cannot be distinguished from the other, and of a job of
+many nodes all are suspected alike. There are no directions, and switches are not judged.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import polars as pl
+
+from reframe_tests.harness.evidence.link_state import ERRORS, MUST_AGREE, SETTINGS
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, PairMap
+from reframe_tests.harness.printable import one_line, plain_data
+from reframe_tests.harness.suites.catalogue import PAIRS
+from reframe_tests.harness.vocabulary import LOWER, MB_PER_GBIT, QUANTITIES, BadInput
+
+from ..store import eligibility
+from ..store.session_values import METRIC, Selection, slowness
+from ..store.sessions import Case, Session
+from . import judgement, maps, search
+from .judgement import Answer, Direction, Finding, Part
+from .maps import BOTH, NODE, PAIR, Observations, Places, Suspect, listed
+from .sentences import say
+
+#: Groups that measure a link without MPI, each to its test (``reframe_tests/cascade.py``).
+WIRES: Mapping[str, str] = MappingProxyType({"wire_tcp": "WireTcp", "wire_rdma": "WireRdma"})
+#: Share of the line rate that is not worth a note.
+_NEAR_LINE_RATE = 0.8
+#: Facts named of one node, at most; and nodes that must show a fact before one can be unlike them.
+_MOST_FACTS, _LEAST_NODES = 4, 3
+#: Messages up to this size show latency, those from the other on bandwidth (bytes).
+_SMALL, _LARGE = 1024, 262144
+_BANDS = {"bandwidth_mb_per_s": pl.col("message_bytes") >= _LARGE, "latency_us": pl.col("message_bytes") <= _SMALL}
+#: A metric is compared where so many jobs have it; a quantity is judged with so many jobs.
+_LEAST_JOBS, _LEAST_JUDGED = 4, 6
+_HOW_TO_MEASURE = "measure a map: reframe -c reframe_tests -r -n PairMap"
+#: Names of nodes that Slurm takes as one node and no shell takes for anything else.
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+#: Characters of a reason that a shell, Slurm's parser and a terminal all take as they are; and so many at most.
+_REASON, _LONGEST = re.compile(r"[^A-Za-z0-9 .,:;%()/_+-]"), 160
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a map is to be judged.
+
+    :param rate: innocents accused per run, expected at most.
+    :param kinds: ``NAME=PATTERN`` of nodes of another kind.
+    :param oversubscribed: whether links between switches are meant to be slower than those below; ``None``: as the site says.
+    """
+
+    rate: float = search.RATE
+    margins_percent: Mapping[str, float] = field(default_factory=lambda: judgement.MARGINS_PERCENT)
+    kinds: Sequence[str] = ()
+    oversubscribed: bool | None = None
+
+
+USUAL = Asked()
+
+
+def judge_map(pair_map: PairMap, asked: Asked = USUAL) -> Answer:
+    """What a map says by itself, whatever else is known of its nodes.
+
+    :raises BadInput: it holds nothing that can be judged, or a kind fits no node.
+    """
+    unjudged = []
+    if pair_map.shared_cores:
+        pair_map = replace(pair_map, values=tuple(row for row in pair_map.values if row.quantity == BANDWIDTH))
+        unjudged = [f"latency was not judged: {pair_map.shared_cores}, and it says when they had their turn, nothing of a link"]
+    observed, missing, notes = maps.prepare(pair_map)
+    places, contradictions = maps.places_of(pair_map.tree, pair_map.nodes)
+    meant = asked.oversubscribed
+    if meant is None and pair_map.oversubscription is not None:
+        meant = pair_map.oversubscription > 1
+    kinds: dict[str, str] = {}
+    for given in asked.kinds:
+        name, equals, pattern = given.partition("=")
+        fitting = fnmatch.filter(pair_map.nodes, pattern)
+        if not (name and equals and fitting):
+            raise BadInput(
+                f"--kind {given!r}: expected NAME=PATTERN with a pattern that fits nodes of the map ({pair_map.nodes[0]}, ...)."
+            )
+        kinds = dict.fromkeys(fitting, name) | kinds
+    answer = judgement.judge(
+        observed, places, kinds, rate=asked.rate, margins_percent=asked.margins_percent, oversubscribed=meant
+    )
+    return replace(
+        answer,
+        evident={node: f"{node}: stopped answering ({why})" for node, why in pair_map.silent.items()},
+        inconclusive=(*missing, *contradictions, *answer.inconclusive),
+        notes=(*unjudged, *notes, *answer.notes),
+    )
+
+
+def answer_of(session: Session, case: Case, asked: Asked = USUAL, looked_at: Sequence[Case] = ()) -> Answer:
+    """The answer of one map.
+
+    :param looked_at: cases of the preflight that came before it.
+    :raises BadInput: the map holds nothing that can be judged, or a kind fits no node.
+    """
+    assert case.pair_map is not None
+    answer = judge_map(case.pair_map, asked)
+    seen = (case, *looked_at)
+    known = _known(seen)
+    why_not = eligibility.why_not(eligibility.facts_of(session, case))
+    unproven = [f"the case {why_not} ({one_line(case.reason) or 'no reason was stored'})"] if why_not else []
+    answer = replace(
+        answer,
+        title=f"{case.stack} on {case.partition}, {case.fabric}",
+        line_rate_mb_per_s=_line_rate(case.condition),
+        evident={**answer.evident, **_odd_links(case)},
+        inconclusive=(*unproven, *answer.inconclusive),
+    )
+    facts = {node: [*_unlike_others(known, node), *_link_errors(seen, node)] for node in answer.accused}
+    notes = (*answer.notes, *_slow_alike(answer))
+    return replace(answer, facts=facts, notes=notes, wires=tuple(_wires(answer, case)))
+
+
+def _line_rate(condition: Mapping[str, object]) -> float | None:
+    """Line rate of what one rank a node can use, in MB/s: of one rail, unless messages are striped over all."""
+    rate, devices = condition.get("line_rate_gbit_per_s"), condition.get("devices")
+    if not isinstance(rate, (int, float)) or isinstance(rate, bool) or rate <= 0:
+        return None
+    rails = len(devices) if isinstance(devices, (list, tuple)) and not condition.get("striped") else 1
+    return rate * MB_PER_GBIT / max(rails, 1)
+
+
+def _slow_alike(answer: Answer) -> Iterator[str]:
+    """What a map cannot show: its nodes are held against one another."""
+    fastest = [level.slowness for part in answer.parts if part.seen.directed for level in part.residuals.levels]
+    if answer.line_rate_mb_per_s and fastest:
+        share = math.exp(-min(fastest)) / answer.line_rate_mb_per_s
+        if share < _NEAR_LINE_RATE:
+            only = f"reach {100 * share:.0f} % of line rate only"
+            yield f"also pairs that are not slow {only}: what makes all slow alike no map shows"
+
+
+def _wires(answer: Answer, case: Case) -> list[str]:
+    """A command for each accused node and pair that measures, without MPI, what its link carries to a node nobody accuses."""
+    tests = [test for group, test in WIRES.items() if case.condition.get("transport") in PAIRS[group].transports]
+    # What was measured without MPI already need not be.
+    if case.group in WIRES or not tests:
+        return []
+    accused = {name for finding in answer.findings for name in finding.names} | set(answer.evident)
+    healthy = [node for node in answer.nodes if node not in accused]
+    found: dict[tuple[str, ...], None] = {}
+    for finding in answer.findings:
+        if finding.kind == PAIR:
+            found.setdefault(finding.names)
+        for node in finding.nodes:
+            # Below the same switch, so that nothing else is on the way.
+            near = sorted(healthy, key=lambda other: answer.places.leaf(other) != answer.places.leaf(node))
+            found.update(dict.fromkeys((node, other) for other in near[:1]))
+    words = ("reframe", "-c", "reframe_tests/cascade.py", "-r", "-n", f"{tests[0]}%fabric={case.fabric}")
+    where = f"--system={case.system}:{case.partition}"
+    return [
+        shlex.join([*words, where, "-J", f"nodelist={','.join(pair)}"]) for pair in found if all(map(_NODE.fullmatch, pair))
+    ]
+
+
+# What is known of a node beside its times: settings that most other nodes have otherwise, and errors of its links.
+
+
+def _known(cases: Iterable[Case]) -> dict[str, dict[str, Any]]:
+    """Each node's facts by their names in words, from the links a case saw and from a preflight."""
+    found: dict[str, dict[str, Any]] = {}
+    for proof in (case.proof for case in cases if case.proof):
+        for row in proof.links:
+            facts = found.setdefault(_short(row["node"]), {})
+            facts.update({f"{word} of {row['link']}": row[key] for key, word in SETTINGS.items() if key in row})
+        for settings in proof.kernel:
+            if isinstance(settings, Mapping) and isinstance(settings.get("node"), str):
+                facts = found.setdefault(_short(settings["node"]), {})
+                facts.update({str(key): value for key, value in settings.items() if key != "node"})
+    return found
+
+
+def _unlike_others(facts: Mapping[str, Mapping[str, Any]], node: str) -> list[str]:
+    """Sentences on the facts of a node that more than half of all others have otherwise."""
+    rows = []
+    for name, value in facts.get(node, {}).items():
+        others = [str(own[name]) for other, own in facts.items() if other != node and name in own]
+        if len(others) + 1 < _LEAST_NODES:
+            continue
+        usual, count = Counter(others).most_common(1)[0]
+        if usual != str(value) and 2 * count > len(others):
+            rows.append((count / len(others), f"its {name} is {value}, {count} of {len(others)} others have {usual}"))
+    # What nearly all others have tells most; stable, so that facts of a session come in its order.
+    return [one_line(text) for _, text in sorted(rows, key=lambda row: -row[0])][:_MOST_FACTS]
+
+
+def _odd_links(case: Case) -> dict[str, str]:
+    """Nodes whose link is set otherwise than those of most others, each with a sentence: that is wrong whatever it reaches."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for row in case.proof.links if case.proof else ():
+        for key in MUST_AGREE:
+            if key in row:
+                rows.setdefault((str(row["link"]), key), {})[_short(row["node"])] = str(row[key])
+    found: dict[str, list[str]] = {}
+    for (link, key), values in rows.items():
+        usual, count = Counter(values.values()).most_common(1)[0]
+        # Of two nodes neither is the majority.
+        for node in [node for node, value in values.items() if value != usual and 3 * count >= 2 * len(values)]:
+            said = f"its {MUST_AGREE[key]} of {link} is {values[node]}, {count} of {len(values)} nodes have {usual}"
+            found.setdefault(node, []).append(one_line(said))
+    return {node: f"{node}: {'; '.join(said)}" for node, said in found.items()}
+
+
+def _link_errors(cases: Iterable[Case], node: str) -> list[str]:
+    """Sentences on errors that the links of a node counted while it was measured."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for row in (row for case in cases if case.proof for row in case.proof.link_errors):
+        if row.get("reported") and _short(str(row.get("node"))) == node and isinstance(row.get("new"), int):
+            counted[str(row.get("link")), str(row.get("counter"))] += row["new"]
+    found = [(link, new, ERRORS.get(counter, counter)) for (link, counter), new in counted.items() if new > 0]
+    return [one_line(f"its {link} counted {new} {what}") for link, new, what in found][:_MOST_FACTS]
+
+
+def _short(host: str) -> str:
+    """A host name without its domain, as maps have it."""
+    return host.strip().partition(".")[0]
+
+
+def of_ordinary_sessions(selection: Selection, rate: float, margins_percent: Mapping[str, float]) -> Answer:
+    """Accuse nodes whose jobs are slow, of jobs on two nodes and more.
+
+    :raises BadInput: no job says its nodes, or too few can be compared.
+    """
+    rows = selection.cases.filter(pl.col("nodelist").is_not_null()).select("case", "nodelist")
+    nodes = {case: tuple(_short(one) for one in hosts.split(",") if one) for case, hosts in rows.iter_rows()}
+    nodes = {case: there for case, there in nodes.items() if len(set(there)) > 1}
+    if not nodes:
+        raise BadInput(f"no job of {selection.selector!r} ran on two nodes and says on which: {_HOW_TO_MEASURE}.")
+    values = selection.values.filter(pl.col("case").is_in(list(nodes)), pl.col("value") > 0)
+    tables = {quantity: _jobs(values.filter(band)) for quantity, band in _BANDS.items()}
+    jobs = {quantity: table for quantity, table in tables.items() if len(table) >= _LEAST_JUDGED}
+    if not jobs:
+        raise BadInput(f"{selection.selector!r} has too few jobs that measured the same on several nodes: {_HOW_TO_MEASURE}.")
+    parts = [
+        _judge_jobs(quantity, table, nodes, rate / len(jobs), judgement.margin_of(quantity, margins_percent))
+        for quantity, table in jobs.items()
+    ]
+    counts = [Counter(node for case in table for node in set(nodes[case])) for table in jobs.values()]
+    measured = {node for count in counts for node in count}
+    few = sorted(node for node in measured if all(count[node] < search.LEAST_MOMENTS for count in counts))
+    doubts = [
+        f"{part.seen.quantity}: {len(part.seen)} jobs are too few to accuse a node of: measure a map (-n PairMap)"
+        for part in parts
+        if part.floor is None
+    ]
+    if few:
+        which = f"{len(few)} of {len(measured)} nodes had fewer than {search.LEAST_MOMENTS} jobs"
+        doubts.append(f"{which} and are not judged: {listed(few)}")
+    shown = ", ".join(f"{len(part.seen)} jobs ({part.seen.quantity})" for part in parts)
+    note = f"{shown} of ordinary sessions: no directions, cables or switches; {_HOW_TO_MEASURE}"
+    findings = tuple(finding for part in parts for finding in part.findings)
+    title = f"ordinary sessions {selection.selector}"
+    return Answer(tuple(parts), Places({}), findings, tuple(doubts), (note,), title=title)
+
+
+def _jobs(values: pl.DataFrame) -> dict[str, float]:
+    """How much slower each job is than others that measured the same, log scale."""
+    if not values.height:
+        return {}
+    by_case = values.with_columns(slowness(values)).group_by(*METRIC, "case", maintain_order=True)
+    table = by_case.agg(pl.col("slowness").median())
+    many = pl.col("case").n_unique().over(METRIC) >= _LEAST_JOBS
+    excess = pl.col("slowness") - pl.col("slowness").median().over(METRIC)
+    table = table.filter(many).with_columns(excess=excess).group_by("case", maintain_order=True).agg(pl.col("excess").median())
+    return dict(table.sort("case").iter_rows())
+
+
+def _judge_jobs(
+    quantity: str, jobs: Mapping[str, float], nodes_of: Mapping[str, Sequence[str]], rate: float, margin: float
+) -> Part:
+    nodes = [nodes_of[case] for case in jobs]
+    names, number = maps.numbered([node for there in nodes for node in there])
+    job = np.repeat(np.arange(len(nodes)), [len(there) for there in nodes])
+    ends = np.flatnonzero(np.diff(job, prepend=-1)), np.flatnonzero(np.diff(job, append=len(nodes)))
+    moment, slow = np.arange(len(nodes)), np.array(list(jobs.values()))
+    seen = Observations(quantity, tuple(names), number[ends[0]], number[ends[1]], slow, moment, moment, directed=False)
+    level = search.level_of(slow)
+    excess, nothing = slow - level, np.zeros(len(slow))
+    classes = (search.PairClass(0, ("", ""), 0, level, len(slow), 1),)
+    found = search.Residuals(classes, nothing.astype(np.intp), excess, search.spread(excess), nothing)
+    suspects = search.joined([([Suspect(NODE, (name,), BOTH) for name in names], number, job)], moment)
+    verdict = search.search(suspects, excess, found.stratum, moment, margin=margin, rate=rate)
+    findings = []
+    for one in verdict.accusations:
+        direction = judgement.direction_of(seen, excess, suspects, one)
+        mine = one.observations
+        times = np.exp(excess[mine if one.extent == search.ALL else mine[excess[mine] > one.threshold]])
+        low, high = np.quantile(times, [0.025, 0.975]).tolist()
+        partners = len({node for at in mine.tolist() for node in nodes[at]}) - 1
+        direction = replace(
+            direction,
+            times=float(np.median(times)),
+            low=low,
+            high=high,
+            added_us=None,
+            value=math.nan,
+            partners=partners,
+            pairs=one.count,
+        )
+        findings.append(Finding(quantity, NODE, direction.suspect.names, 0, (direction,), _jobs_text(quantity, direction)))
+    floor = None if verdict.floor is None else float(np.exp(verdict.floor))
+    return Part(seen, found, Places({}), tuple(findings), verdict.tests, rate, floor)
+
+
+def _jobs_text(quantity: str, one: Direction) -> str:
+    names = " or ".join([*one.suspect.names, *(other.names[0] for other in one.alike[:3])])
+    together = ", which had all these jobs together" if one.alike else ""
+    times = f"take {one.times:.2g} times as long as the same on other nodes ({quantity})"
+    return f"{names}{together}: {one.slow} of {one.count} jobs are slow, and {times}"
+
+
+def drain(answer: Answer, session: str) -> list[str]:
+    """A command for each node that is accused, to print and never run; a switch or cable is none that Slurm could drain."""
+    reasons = dict(answer.evident)
+    for finding in answer.findings:
+        for node in finding.nodes:
+            reasons.setdefault(node, say(answer, finding))
+    rows = []
+    for node, why in reasons.items():
+        if _NODE.fullmatch(node):
+            reason = _REASON.sub("_", one_line(f"mpibench {session[:8]}: {why}"))[:_LONGEST].strip()
+            rows.append(f"scontrol update nodename={node} state=drain reason={shlex.quote(reason)}")
+        else:
+            refused = "it is not a node name that Slurm would take as one node"
+            rows.append(f"# no command for {shlex.quote(one_line(node))}: {refused}")
+    return rows
+
+
+def as_data(answer: Answer, session: str, system: str) -> dict[str, Any]:
+    """Everything, for programs; what is not known is ``None``."""
+    data: dict[str, Any] = plain_data(
+        {
+            "title": answer.title,
+            "session": session,
+            "system": system,
+            "status": answer.status,
+            "nodes": list(answer.nodes),
+            "innocents_per_run_at_most": sum(part.rate for part in answer.parts),
+            "switches": {"origin": answer.places.origin or None, "guessed": answer.places.guessed},
+            "accused_nodes": list(answer.accused),
+            "evident": dict(answer.evident),
+            "findings": [
+                {
+                    "sentence": say(answer, finding),
+                    "quantity": finding.quantity,
+                    "kind": finding.kind,
+                    "names": list(finding.names),
+                    "way": finding.way,
+                    "switch_level": finding.level,
+                    "extent": finding.extent,
+                    "accused_nodes": list(finding.nodes),
+                    "facts": [sentence for node in finding.nodes for sentence in answer.facts.get(node, ())],
+                    "directions": [
+                        {
+                            **asdict(one),
+                            "suspect": one.suspect._asdict(),
+                            "alike": [other._asdict() for other in one.alike],
+                            "percent_of_others": 100 / one.times,
+                        }
+                        for one in finding.directions
+                    ],
+                }
+                for finding in answer.findings
+            ],
+            "inconclusive": list(answer.inconclusive),
+            "quantities": [_quantity(part) for part in answer.parts],
+            "notes": list(answer.notes),
+        }
+    )
+    return data
+
+
+def _quantity(part: Part) -> dict[str, Any]:
+    sign = 1 if QUANTITIES[part.seen.quantity].direction == LOWER else -1
+    return {
+        "quantity": part.seen.quantity,
+        "observations": len(part.seen),
+        "rounds": len(set(part.seen.moment.tolist())),
+        "tests": part.tests,
+        "innocents_per_run_at_most": part.rate,
+        "noise_percent": 100 * math.expm1(part.residuals.spread),
+        "smallest_loss_accused_times": part.floor,
+        "levels": [{**asdict(level), "value": math.exp(sign * level.slowness)} for level in part.residuals.levels],
+    }
+
+
+def junit(answers: Sequence[Answer], system: str) -> str:
+    """A test suite for each map: a test case for each node, each other suspect that is accused, and what is inconclusive."""
+    root = ElementTree.Element("testsuites")
+    for answer in answers:
+        accused = {node: [text] for node, text in answer.evident.items()}
+        for finding in answer.findings:
+            for name in finding.nodes or (" and ".join(finding.names),):
+                accused.setdefault(name, []).append(say(answer, finding))
+        cases: list[tuple[str, str, str, Sequence[str]]] = [
+            (name, "failure", "accused", accused.get(name, ())) for name in dict.fromkeys([*answer.nodes, *accused])
+        ]
+        cases.append(("everything could be decided", "error", "inconclusive", answer.inconclusive))
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=one_line(f"mpibench locate {system}, {answer.title}"),
+            failures=str(sum(bool(said) for *_, said in cases[:-1])),
+            errors=str(int(bool(answer.inconclusive))),
+            tests=str(len(cases)),
+        )
+        for name, element, kind, said in cases:
+            case = ElementTree.SubElement(suite, "testcase", classname="locate", name=one_line(name))
+            if said:
+                text = one_line("; ".join(said))
+                ElementTree.SubElement(case, element, type=kind, message=text).text = text
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,1 +1,0 @@
-"""Answers for the maps of stored sessions: asked for, or beside a curve that misses."""

@@ -1,0 +1,180 @@
+"""The stored maps of several nights: suspects beside curves that miss, new ones after an upgrade, each node over the nights.
+
+A map is used where its case is proven. It is not said that the suspect is the cause: a curve was measured on some nodes, a map
+on others, and both are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reframe_tests.harness.samples import PROVEN
+
+from ..store import dataset
+from . import sentences
+from .answers import judge_map
+from .judgement import Answer, Part
+from .maps import Floats, grouped
+
+#: Days for which a map of before is worth naming: what is a month old has been seen to since.
+DAYS = 31
+#: Sentences of one map, at most.
+_MOST = 3
+#: Nodes with a line of their own, at most: those accused in any night first, then those that were slowest.
+MOST_NODES = 8
+#: Quantiles of all nodes of a night, between which most lie.
+BAND = (0.05, 0.95)
+
+
+def stored(folder: Path, system: str, sessions: Collection[str] | None = None) -> list[Answer]:
+    """Answers of the proven maps of a dataset, oldest first.
+
+    :param sessions: only these session ids.
+    :raises BadInput: a damaged file of these sessions.
+    """
+    found = dataset.load_pair_maps(folder, sessions=None if sessions is None else list(sessions), systems=[system])
+    return [
+        replace(
+            judge_map(one.pair_map),
+            session=one.case["session"],
+            started=one.case["started"],
+            stack=one.case["stack"],
+            fabric=one.case["fabric"] or "",
+        )
+        for one in found
+        if one.case["evidence"] == PROVEN
+    ]
+
+
+def _condition(answer: Answer) -> tuple[str, str]:
+    """What maps are held against each other by."""
+    return answer.stack, answer.fabric
+
+
+def _nobody(answer: Answer) -> str:
+    """What is said where it accuses nobody, which is not always that all are healthy."""
+    unclear = f", and not all could be decided (mpibench locate {answer.session[:8]})" if answer.inconclusive else ""
+    return f"accuses nobody among {len(answer.nodes)} nodes{unclear}"
+
+
+def _things(answer: Answer) -> dict[tuple[str, ...], str]:
+    """Sentence of each thing that is accused, by its kind and names."""
+    found: dict[tuple[str, ...], str] = {("node", node): text for node, text in answer.evident.items()}
+    for finding in answer.findings:
+        found.setdefault((finding.kind, *finding.names), sentences.text(finding))
+    return found
+
+
+def newest_before(folder: Path, system: str, until: datetime) -> list[Answer]:
+    """The newest map of each stack and fabric of the last :data:`DAYS` days before a time."""
+    wanted: dict[tuple[Any, ...], str] = {}
+    for row in dataset.pair_map_cases(folder, [system]).iter_rows(named=True):
+        if until - timedelta(days=DAYS) <= row["started"] < until and row["evidence"] == PROVEN:
+            wanted[row["stack"], row["fabric"]] = row["session"]
+    found = stored(folder, system, set(wanted.values())) if wanted else []
+    return [one for one in found if wanted.get(_condition(one)) == one.session]
+
+
+def suspects(folder: Path, system: str, sessions: Sequence[str], began: datetime) -> list[str]:
+    """Sentences beside the curves of sessions that miss; none where no map is younger than :data:`DAYS` days.
+
+    :param began: of the first of the sessions.
+    """
+    own = stored(folder, system, sessions)
+    there = {_condition(one) for one in own}
+    others = [one for one in newest_before(folder, system, began) if _condition(one) not in there]
+    said_of = [(one, "of this session") for one in own]
+    said_of += [(one, f"of {one.started:%Y-%m-%d}, session {one.session[:8]}") for one in others]
+    rows = []
+    for answer, when in said_of:
+        where = f"the map {when} ({answer.stack} on {answer.fabric})"
+        accused = list(_things(answer).values())
+        more = f" and {len(accused) - _MOST} more (mpibench locate {answer.session[:8]})" if len(accused) > _MOST else ""
+        said = f"accuses: {'; '.join(accused[:_MOST])}{more}" if accused else _nobody(answer)
+        rows.append(f"suspects: {where} {said}")
+    return rows
+
+
+def newly_accused(before: Sequence[Answer], after: Sequence[Answer]) -> tuple[list[str], list[str]]:
+    """Sentences on what maps of a candidate accuse and those of the baseline do not, then notes on the rest.
+
+    What the baseline did not measure, or accuses as well, is a note: it is not the upgrade's.
+    """
+    new, notes = [], []
+    for mine in after:
+        earlier = [_things(one) for one in before if _condition(one) == _condition(mine)]
+        where = f"the map ({mine.stack} on {mine.fabric})"
+        accused = _things(mine)
+        if not accused:
+            notes.append(f"{where} {_nobody(mine)}")
+        for thing, text in accused.items():
+            if not earlier:
+                notes.append(f"{where} accuses, and the baseline has no map to hold that against: {text}")
+            elif any(thing in one for one in earlier):
+                notes.append(f"{where} accuses, as the baseline's does: {text}")
+            else:
+                new.append(f"{where} accuses what the baseline's does not: {text}")
+    return new, notes
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Nodes over the nights, by one quantity and direction of the maps of one stack and fabric.
+
+    :param way: sends, receives or, of a latency, both.
+    :param nights: start of each map and its session, oldest first.
+    :param percent: of what others of the class reach, median of the pairs of each node that has a line; ``nan``: not measured.
+    :param low: band of all nodes; ``high`` likewise.
+    """
+
+    stack: str
+    fabric: str
+    quantity: str
+    way: str
+    nights: tuple[tuple[datetime, str], ...]
+    nodes: tuple[str, ...]
+    percent: Floats
+    low: Floats
+    high: Floats
+
+
+def trends(answers: Sequence[Answer]) -> list[Trend]:
+    """Trends of what two maps or more measured, the oldest map first."""
+    kinds: dict[tuple[str, str, str, str], list[tuple[Answer, Part]]] = {}
+    for answer in answers:
+        for part in answer.parts:
+            for way in dict.fromkeys(way for way, _ in part.seen.ends):
+                kinds.setdefault((*_condition(answer), part.seen.quantity, way), []).append((answer, part))
+    return [_trend(*kind, maps) for kind, maps in kinds.items() if len(maps) > 1]
+
+
+def _trend(stack: str, fabric: str, quantity: str, way: str, maps: Sequence[tuple[Answer, Part]]) -> Trend:
+    nodes = list(dict.fromkeys(node for _, part in maps for node in part.seen.nodes))
+    place = {node: at for at, node in enumerate(nodes)}
+    table = np.full((len(maps), len(nodes)), np.nan)
+    for row, (_, part) in enumerate(maps):
+        table[row, [place[node] for node in part.seen.nodes]] = _percent(part, way)
+    accused = {node for one, _ in maps for node in one.accused}
+    worst = np.nanmin(np.where(np.isfinite(table), table, np.inf), axis=0)
+    order = sorted(range(len(nodes)), key=lambda at: (nodes[at] not in accused, worst[at]))[:MOST_NODES]
+    there = np.isfinite(table).any(axis=1)
+    band = np.full((2, len(maps)), np.nan)
+    band[:, there] = np.nanquantile(table[there], BAND, axis=1)
+    nights = tuple((one.started, one.session) for one, _ in maps if one.started)
+    return Trend(stack, fabric, quantity, way, nights, tuple(nodes[at] for at in order), table[:, order], band[0], band[1])
+
+
+def _percent(part: Part, way: str) -> Floats:
+    """Of each node the median of its pairs, in percent of what others reach."""
+    ends = [end for direction, end in part.seen.ends if direction == way]
+    excess = np.tile(part.residuals.excess, len(ends))
+    which, starts, counts, values = grouped(np.concatenate(ends), excess)
+    found = np.full(len(part.seen.nodes), np.nan)
+    found[which] = 100 * np.exp(-(values[starts + (counts - 1) // 2] + values[starts + counts // 2]) / 2)
+    return found
