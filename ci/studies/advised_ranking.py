@@ -25,8 +25,8 @@ from mpibench.store import session_values
 from mpibench.tune.advice import advising, curves
 from mpibench.tune.advice.advising import Advice, Terms
 from mpibench.tune.advice.curves import Choice
-from mpibench.tune.profiles import registry
-from mpibench.tune.profiles.record import Profile
+from mpibench.tune import profiles
+from mpibench.tune.profiles import Profile
 from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sites import site, systems
@@ -72,7 +72,7 @@ def run(choice: Choice, pattern: str, folder: Path) -> Profile:
     )
     if status:
         raise SystemExit(f"{choice.text}, {pattern}: status {status}: {output[-800:]} ({shlex.join(words)})")
-    return registry.read(out)
+    return profiles.read(out)
 
 
 def site_name(choice: Choice) -> str:

@@ -90,9 +90,9 @@ def advise(
     from mpibench.judge.verdicts import policy as verdict_policy
     from mpibench.store import session_values
     from mpibench.tune.advice import advising, answer, curves
-    from mpibench.tune.profiles import record, registry
+    from mpibench.tune.profiles import read
 
-    found = registry.read(profile, record.Given(ranks, wall_s or None))
+    found = read(profile, ranks, wall_s or None)
     terms = advising.Terms(covered / 100, little / 100, profiled_on)
     if advising.has_little(found, terms):
         result = advising.stop(found, verdict_policy.Policy(), terms)

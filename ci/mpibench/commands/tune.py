@@ -60,8 +60,7 @@ def tune(
     from mpibench.judge.plan.budget import Budget
     from mpibench.night import supervision
     from mpibench.pages import tuning as tuning_page
-    from mpibench.tune import conditions, tuning, workload
-    from mpibench.tune.profiles import record, registry
+    from mpibench.tune import conditions, profiles, tuning, workload
     from mpibench.tune.race import times
     from mpibench.tune.tuning import TuneRequest
     from reframe_tests.harness.sites.tuned_settings import Place
@@ -107,7 +106,7 @@ def tune(
             raise typer.Exit
         usage = None
         if profile:
-            read = registry.read(profile, record.Given(nodes * ppn), exact=False)
+            read = profiles.read(profile, nodes * ppn, exact=False)
             usage = times.Usage.of(read, str(profile), nodes * ppn)
             wanted = of_application(wanted, usage.shares, str(profile))
         request = ask(nodes, ppn, conditions.seconds_of(bound, bound.amount, nodes), wanted, usage)

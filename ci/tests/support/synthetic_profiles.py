@@ -8,7 +8,7 @@ from typing import Any
 from mpibench.judge.verdicts.policy import Policy
 from mpibench.tune.advice import advising, curves
 from mpibench.tune.advice.advising import Advice, Terms
-from mpibench.tune.profiles.record import Calls, Profile
+from mpibench.tune.profiles import Calls, Profile
 from synthetic_verdicts import write_session
 
 #: benchmark -> quantity, all of one group here.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...judge.verdicts.policy import Policy
-from ..profiles.record import Profile
+from ..profiles import Profile
 from . import coverage, curves, message_sizes, prediction
 from .coverage import Coverage, Gap
 from .curves import Choice, Curves

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...store.quantity_text import size_text
-from ..profiles.record import START_AND_END
+from ..profiles import START_AND_END
 from .advising import ALONE, CHOICE, LITTLE, NOISE, UNCOVERED, Advice
 from .coverage import counted
 from .message_sizes import BestSize

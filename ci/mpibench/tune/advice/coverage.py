@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...store.quantity_text import size_text
-from ..profiles.record import START_AND_END, Calls, Profile
+from ..profiles import START_AND_END, Calls, Profile
 from .curves import Choice, Curves, TimeCurve
 from .sources import COMPLETIONS, RECEIVES, SENDS, SOURCES, CallBenchmark
 

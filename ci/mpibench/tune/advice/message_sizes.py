@@ -15,7 +15,7 @@ import scipy
 
 from ...judge.statistics import two_sides
 from ...judge.verdicts.policy import Policy
-from ..profiles.record import Profile
+from ..profiles import Profile
 from .coverage import SIZELESS, Coverage, weight
 from .curves import Choice, Curves, TimeCurve
 from .sources import CallBenchmark

@@ -30,7 +30,7 @@ import scipy
 from ...judge.statistics import two_sides
 from ...judge.statistics.two_sides import Array
 from ...judge.verdicts.policy import Policy
-from ..profiles.record import Profile
+from ..profiles import Profile
 from .coverage import Coverage, Term, sends
 from .curves import Choice, Curves, Unit
 from .sources import RECEIVES, SENDS, CallBenchmark

@@ -13,7 +13,7 @@ from reframe_tests.harness.suites.algorithms import COLLECTIVES
 from reframe_tests.harness.vocabulary import BadInput
 
 from ...judge.statistics import two_sides
-from ..profiles.record import Profile
+from ..profiles import Profile
 
 #: Stands for all sizes, where one algorithm is chosen for them together.
 ALL_SIZES = 0

@@ -12,7 +12,7 @@ import pytest
 from mpibench import cli
 from mpibench.tune.advice import advising, answer
 from mpibench.tune.advice.advising import ALONE, CHOICE, LITTLE, NOISE, UNCOVERED, Terms
-from mpibench.tune.profiles.record import Calls
+from mpibench.tune.profiles import Calls
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_profiles import BENCHMARKS, STACKS, ask, dataset, mixed, profile_of, slower, true_seconds, true_us
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpibench.tune.profiles.record import Calls, Profile
+from mpibench.tune.profiles import Calls, Profile
 from mpibench.tune.race import choosing, elimination, racing, times
 from mpibench.tune.race.state import TuneState
 from mpibench.tune.race.times import ALL_SIZES, Times, Usage
