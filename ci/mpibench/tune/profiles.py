@@ -117,8 +117,8 @@ def read(path: Path, ranks: int | None = None, wall_s: float | None = None, *, e
         raise BadInput(f"{path} is a profile of {found.ranks} ranks, and --ranks says {ranks}.")
     if found.mpi_s is not None and wall is not None and found.mpi_s > MOST_IN_MPI * wall:
         raise BadInput(
-            f"{source} has {found.mpi_s:.4g} s in MPI and a run of {wall:.4g} s, all ranks together: one of them is not of this "
-            "run."
+            f"{source} has {found.mpi_s:.4g} s in MPI and a run of {wall:.4g} s, all ranks together: one of them is not of "
+            "this run."
         )
     return found
 
@@ -172,7 +172,9 @@ class _Row:
     @classmethod
     def of(cls, where: str, cells: Sequence[str], columns: Sequence[str]) -> _Row:
         if len(cells) != len(columns):
-            raise BadInput(f"{where}: {len(cells)} fields, expected {len(columns)} ({', '.join(columns)}): the file is damaged.")
+            raise BadInput(
+                f"{where}: {len(cells)} fields, expected {len(columns)} ({', '.join(columns)}): the file is damaged."
+            )
         return cls(where, dict(zip(columns, cells, strict=True)))
 
     def __getitem__(self, name: str) -> str:
@@ -310,9 +312,7 @@ def _mpip(text: str, source: str, _: int | None) -> Profile:
     return Profile("", len(per_rank), tuple(calls), wall_s, mpi_s, per_rank, notes)
 
 
-def _mpip_verbose(
-    times: list[_Row], sent: list[_Row], source: str, announced: int | None, complete: bool
-) -> Iterator[Calls]:
+def _mpip_verbose(times: list[_Row], sent: list[_Row], source: str, announced: int | None, complete: bool) -> Iterator[Calls]:
     """:param complete: no threshold left rows out."""
     if announced is not None:
         of_ranks = sum(row["Rank"] != "*" for row in times)
@@ -351,9 +351,7 @@ def _mpip_sites(rows: list[_Row], source: str, what: str, complete: bool) -> dic
     return whole
 
 
-def _mpip_concise(
-    times: list[_Row], sent: list[_Row], source: str, listed: int | None, mpi_s: float
-) -> Iterator[Calls]:
+def _mpip_concise(times: list[_Row], sent: list[_Row], source: str, listed: int | None, mpi_s: float) -> Iterator[Calls]:
     if not times:
         raise BadInput(f"{source} has no times of callsites: run without options that shorten mpiP's report.")
     if not sent and not any(call_of(row["Call"]) == "Barrier" for row in times):
@@ -567,7 +565,8 @@ _SPC_LINE = r"(?:\[[^\]]*\]\s*)?(OMPI_SPC_\w+) -> (\S*)\s*"
 _SPC_END = "NOTE: Any counters not shown here"
 #: Counters of bytes, times and what the library does inside, which count no calls of a function.
 _SPC_NO_CALLS = (
-    r"(BYTES|UNEXPECTED|OUT_OF_SEQUENCE|OOS|MATCH|MAX_|QUEUE|P2P_MESSAGE|EAGER|BASE_|TIME|.*_(ALGORITHM|LINEAR|BRUCKS|PAIRWISE))\w*"
+    r"(BYTES|UNEXPECTED|OUT_OF_SEQUENCE|OOS|MATCH|MAX_|QUEUE|P2P_MESSAGE|EAGER|BASE_|TIME"
+    r"|.*_(ALGORITHM|LINEAR|BRUCKS|PAIRWISE))\w*"
 )
 
 
