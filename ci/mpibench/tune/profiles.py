@@ -404,8 +404,8 @@ def _ipm(text: str, source: str, _: int | None) -> Profile:
     calls = tuple(one for rows in by_task for one in rows)
     per_rank = tuple(sum(one.seconds or 0.0 for one in rows) for rows in by_task)
     perfs = [task.find("perf") for task in tasks]
-    walls = [text for perf in perfs if perf is not None and (text := perf.get("wtime")) is not None]
-    wall = sum(_number(text, "wtime", source) for text in walls) if len(walls) == len(tasks) else None
+    walls = [perf.get("wtime", "") for perf in perfs if perf is not None and "wtime" in perf.attrib]
+    wall = sum(_number(each, "wtime", source) for each in walls) if len(walls) == len(tasks) else None
     notes = ["IPM records no communicator sizes"]
     if any(one.call == "Alltoallv" for one in calls):
         notes.append("IPM's size of MPI_Alltoallv is what a rank sends to itself, taken for each pair")
