@@ -22,11 +22,10 @@ import scipy
 from mpibench.judge.verdicts import policy as policies
 from mpibench.stacks import probe
 from mpibench.store import session_values
-from mpibench.tune.advice import advising, curves
-from mpibench.tune.advice.advising import Advice, Terms
-from mpibench.tune.advice.curves import Choice
-from mpibench.tune.profiles import registry
-from mpibench.tune.profiles.record import Profile
+from mpibench.tune import advice as advising
+from mpibench.tune import profiles
+from mpibench.tune.advice import Advice, Choice, Terms
+from mpibench.tune.profiles import Profile
 from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sites import site, systems
@@ -72,7 +71,7 @@ def run(choice: Choice, pattern: str, folder: Path) -> Profile:
     )
     if status:
         raise SystemExit(f"{choice.text}, {pattern}: status {status}: {output[-800:]} ({shlex.join(words)})")
-    return registry.read(out)
+    return profiles.read(out)
 
 
 def site_name(choice: Choice) -> str:
@@ -125,7 +124,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     session_values.bring_up_to_date(ROOT / "results" / "results.db", given.dataset)
-    measured = curves.read(given.dataset, "generic", given.sessions)
+    measured = advising.read_curves(given.dataset, "generic", given.sessions)
     choices = [choice for choice in measured.by_choice if choice.ranks == given.ranks and choice.pinning in PINNING_POLICIES]
     rows = []
     for pattern in given.patterns:

@@ -2,7 +2,7 @@
 
 For the Python of a stack, with mpi4py and nothing else, under its launcher. Every MPI call of a pattern goes through a wrapper
 that counts and times it: an accounting in mpi4py, not below it (PMPI), so that the interpreter's microsecond is in each time.
-Written is the CSV of :mod:`mpibench.tune.profiles.plain_csv`; a first tenth of the iterations is not counted.
+Written is the CSV of :mod:`mpibench.tune.profiles`; a first tenth of the iterations is not counted.
 """
 
 from __future__ import annotations

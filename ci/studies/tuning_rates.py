@@ -19,9 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpibench.judge.statistics.two_sides import Array
-from mpibench.tune import proof
-from mpibench.tune.race import choosing, elimination, racing
-from mpibench.tune.race.times import Times
+from mpibench.tune import proof, race
+from mpibench.tune.race import Times
 from reframe_tests.harness.mpis.tuning.model import DEFAULT
 
 #: Share of values that are drawn with this many times the spread.
@@ -32,7 +31,7 @@ TAIL, TAIL_TIMES = 0.05, 5.0
 class Drawn:
     """What one tuning gave.
 
-    :param lost: sizes at which the best algorithm left; ``near``: choices within :data:`elimination.SLACK` of the best.
+    :param lost: sizes at which the best algorithm left; ``near``: choices within :data:`race.SLACK` of the best.
     :param chosen: choices; ``held``: of them those that the proof shows better; ``wrong``: those truly not faster.
     """
 
@@ -65,7 +64,7 @@ def repeat_all(
     rng: np.random.Generator,
     found: Times,
     truth: dict[int, dict[str, float]],
-    asked: elimination.Survivors,
+    asked: race.Survivors,
     unit: tuple[str, int],
     spread: float,
 ) -> None:
@@ -81,20 +80,20 @@ def draw(rng: np.random.Generator, algorithms: int, sizes: int, reach: float, sp
     truth = draw_truth(rng, algorithms, sizes, reach)
     listed, words = list(truth), list(next(iter(truth.values())))
     found = Times("Allreduce")
-    survivors: elimination.Survivors = {size: tuple(words) for size in listed}
+    survivors: race.Survivors = {size: tuple(words) for size in listed}
     spent = whole = 0.0
-    for number in range(elimination.MOST_ROUNDS):
+    for number in range(race.MOST_ROUNDS):
         open_sizes = [size for size, there in survivors.items() if len([each for each in there if each != DEFAULT]) > 1]
         if not open_sizes:
             break
         asked = [word for size in open_sizes for word in survivors[size]]
-        overhead = racing.OVERHEAD_S * len(set(asked)) + racing.LAUNCH_S[number] * len(asked) / sizes
-        spent += racing.REPEATS * overhead
-        whole += racing.REPEATS * len(words) * (racing.OVERHEAD_S + racing.LAUNCH_S[number])
-        for repeat in range(racing.REPEATS):
+        overhead = race.OVERHEAD_S * len(set(asked)) + race.LAUNCH_S[number] * len(asked) / sizes
+        spent += race.REPEATS * overhead
+        whole += race.REPEATS * len(words) * (race.OVERHEAD_S + race.LAUNCH_S[number])
+        for repeat in range(race.REPEATS):
             repeat_all(rng, found, truth, {size: survivors[size] for size in open_sizes}, (str(number), repeat), spread)
-        survivors = elimination.eliminate({"Allreduce": (found, survivors)})["Allreduce"]
-    chosen = choosing.choose(choosing.compare({"Allreduce": found})).get("Allreduce", {})
+        survivors = race.eliminate({"Allreduce": (found, survivors)})["Allreduce"]
+    chosen = race.choose(race.compare({"Allreduce": found})).get("Allreduce", {})
     fresh = Times("Allreduce")
     for repeat in range(proof.REPEATS):
         for size, word in chosen.items():
@@ -102,7 +101,7 @@ def draw(rng: np.random.Generator, algorithms: int, sizes: int, reach: float, sp
             for label, real, value in ((DEFAULT, DEFAULT, values[0]), ("tuned", word, values[1])):
                 kept = fresh.values.setdefault(size, {}).setdefault(label, {})
                 kept["proof", repeat] = math.exp(truth[size][real] + value)
-    held = choosing.choose(choosing.compare({"Allreduce": fresh})).get("Allreduce", {})
+    held = race.choose(race.compare({"Allreduce": fresh})).get("Allreduce", {})
     best = {size: min(each, key=lambda word: each[word]) for size, each in truth.items()}
     return Drawn(
         spent,
@@ -110,14 +109,14 @@ def draw(rng: np.random.Generator, algorithms: int, sizes: int, reach: float, sp
         sizes,
         sum(best[size] not in survivors[size] and best[size] != DEFAULT for size in listed),
         len(chosen),
-        sum(truth[size][word] <= truth[size][best[size]] + math.log1p(elimination.SLACK) for size, word in chosen.items()),
+        sum(truth[size][word] <= truth[size][best[size]] + math.log1p(race.SLACK) for size, word in chosen.items()),
         len(held),
         sum(truth[size][word] >= truth[size][DEFAULT] for size, word in chosen.items()),
     )
 
 
 def sweep(rng: np.random.Generator, repeats: int, truth: dict[int, dict[str, float]], spread: float) -> tuple[int, int]:
-    """Choices of one sweep, and those within :data:`elimination.SLACK` of the best."""
+    """Choices of one sweep, and those within :data:`race.SLACK` of the best."""
     found = Times("Allreduce")
     for repeat in range(repeats):
         repeat_all(rng, found, truth, {size: tuple(each) for size, each in truth.items()}, ("sweep", repeat), spread)
@@ -125,7 +124,7 @@ def sweep(rng: np.random.Generator, repeats: int, truth: dict[int, dict[str, flo
     for size, each in truth.items():
         best = min(each, key=lambda word: each[word])
         word = min(each, key=lambda word: found.location(size, word))
-        near += each[word] <= each[best] + math.log1p(elimination.SLACK)
+        near += each[word] <= each[best] + math.log1p(race.SLACK)
     return len(truth), near
 
 
@@ -148,7 +147,7 @@ def main() -> None:
         f"{asked.draws} tunings of {asked.algorithms} algorithms at {asked.sizes} sizes, spread {asked.spread:g}: "
         f"best left out in {sum(row.lost > 0 for row in rows) / asked.draws:.1%} of them; "
         f"cost {total['spent_s'] / total['whole_s']:.1%} of an exhaustive sweep, {total['spent_s'] / total['sizes']:.1f} s a "
-        f"decision; {chosen} choices, {total['near'] / chosen:.1%} within {elimination.SLACK:.0%} of the best, "
+        f"decision; {chosen} choices, {total['near'] / chosen:.1%} within {race.SLACK:.0%} of the best, "
         f"{total['held'] / chosen:.1%} hold in the proof, {total['wrong'] / chosen:.2%} not truly faster; "
         f"{total['spent_s'] / asked.draws:.0f} s each"
     )
@@ -158,8 +157,8 @@ def main() -> None:
             for _ in range(asked.draws)
         ]
         near = sum(near for _, near in counts) / sum(count for count, _ in counts)
-        seconds = repeats * (asked.algorithms + 1) * (racing.OVERHEAD_S + racing.LAUNCH_S[0])
-        print(f"  a sweep of {repeats} repeats: {seconds:.0f} s each, {near:.1%} within {elimination.SLACK:.0%} of the best")
+        seconds = repeats * (asked.algorithms + 1) * (race.OVERHEAD_S + race.LAUNCH_S[0])
+        print(f"  a sweep of {repeats} repeats: {seconds:.0f} s each, {near:.1%} within {race.SLACK:.0%} of the best")
 
 
 if __name__ == "__main__":

@@ -89,23 +89,23 @@ def advise(
     """
     from mpibench.judge.verdicts import policy as verdict_policy
     from mpibench.store import session_values
-    from mpibench.tune.advice import advising, answer, curves
-    from mpibench.tune.profiles import record, registry
+    from mpibench.tune import advice
+    from mpibench.tune.profiles import read
 
-    found = registry.read(profile, record.Given(ranks, wall_s or None))
-    terms = advising.Terms(covered / 100, little / 100, profiled_on)
-    if advising.has_little(found, terms):
-        result = advising.stop(found, verdict_policy.Policy(), terms)
+    found = read(profile, ranks, wall_s or None)
+    terms = advice.Terms(covered / 100, little / 100, profiled_on)
+    if advice.has_little(found, terms):
+        result = advice.stop(found, verdict_policy.Policy(), terms)
     else:
         _say(session_values.bring_up_to_date(db, dataset, without_db=dataset_only), as_json)
         name = session_values.system_of(dataset, system)
-        measured = curves.read(dataset, name, sessions, where=where)
-        result = advising.advise(found, measured, verdict_policy.load(name), terms)
+        measured = advice.read_curves(dataset, name, sessions, where=where)
+        result = advice.advise(found, measured, verdict_policy.load(name), terms)
     if as_json:
-        typer.echo(json.dumps(answer.as_data(result), indent=2))
+        typer.echo(json.dumps(advice.as_data(result), indent=2))
     else:
-        _say(answer.lines(result), False)
-    raise typer.Exit(answer.STATUS[result.outcome])
+        _say(advice.lines(result), False)
+    raise typer.Exit(advice.STATUS[result.outcome])
 
 
 def settings(

@@ -60,9 +60,8 @@ def tune(
     from mpibench.judge.plan.budget import Budget
     from mpibench.night import supervision
     from mpibench.pages import tuning as tuning_page
-    from mpibench.tune import conditions, tuning, workload
-    from mpibench.tune.profiles import record, registry
-    from mpibench.tune.race import times
+    from mpibench.tune import conditions, profiles, tuning, workload
+    from mpibench.tune.race import Usage
     from mpibench.tune.tuning import TuneRequest
     from reframe_tests.harness.sites.tuned_settings import Place
 
@@ -81,7 +80,7 @@ def tune(
     tuning.check_place(Place(name, stack, fabric, nodes, ppn or 1, pinning), partition)
 
     def ask(
-        nodes: int, ppn: int, seconds: float, names: Mapping[str, tuple[str, ...]], usage: times.Usage | None = None
+        nodes: int, ppn: int, seconds: float, names: Mapping[str, tuple[str, ...]], usage: Usage | None = None
     ) -> TuneRequest:
         place = Place(name, stack, fabric, nodes, ppn, pinning)
         return TuneRequest(
@@ -107,8 +106,8 @@ def tune(
             raise typer.Exit
         usage = None
         if profile:
-            read = registry.read(profile, record.Given(nodes * ppn), exact=False)
-            usage = times.Usage.of(read, str(profile), nodes * ppn)
+            read = profiles.read(profile, nodes * ppn, exact=False)
+            usage = Usage.of(read, str(profile), nodes * ppn)
             wanted = of_application(wanted, usage.shares, str(profile))
         request = ask(nodes, ppn, conditions.seconds_of(bound, bound.amount, nodes), wanted, usage)
 
@@ -129,10 +128,7 @@ def _say(line: str) -> None:
 
 
 def _parse(given: list[str], known: list[str]) -> dict[str, tuple[str, ...]]:
-    """Collective to the algorithms named with it.
-
-    :raises BadInput: a collective is not known or comes twice.
-    """
+    """Collective to the algorithms named with it."""
     found: dict[str, tuple[str, ...]] = {}
     for text in given:
         name, _, words = text.partition("=")
@@ -147,10 +143,7 @@ def _parse(given: list[str], known: list[str]) -> dict[str, tuple[str, ...]]:
 def of_application(
     wanted: Mapping[str, tuple[str, ...]], shares: Mapping[str, float], source: str
 ) -> dict[str, tuple[str, ...]]:
-    """Of some collectives those that an application calls, most time first.
-
-    :raises BadInput: it calls none of them.
-    """
+    """Of some collectives those that an application calls, most time first."""
     found = {name: wanted[name] for name in shares if name in wanted}
     if not found:
         raise BadInput(f"{source} has none of the collectives that are to be tuned: {', '.join(wanted)}.")

@@ -19,10 +19,7 @@ from .. import whole_file
 from ..store.quantity_text import size_text
 from ..store.sessions import read_report
 from ..tune import measuring
-from ..tune.race.choosing import BETTER
-from ..tune.race.elimination import SLACK
-from ..tune.race.state import TuneState, read
-from ..tune.race.times import ALL_SIZES, Times
+from ..tune.race import ALL_SIZES, BETTER, SLACK, Times, TuneState, read_state
 from ..tune.tuning import RESULTS
 from . import figures
 from .page import render
@@ -75,7 +72,7 @@ class SweetSpot:
 def collect(place: Place, collectives: Sequence[str]) -> list[TunedStack]:
     found = []
     for folder in sorted((RESULTS / place.system).glob(f"*/{place.name}")):
-        if state := read(folder):
+        if state := read_state(folder):
             found.append(_read_stack(folder, state, collectives))
     return [stack for stack in found if stack.times]
 

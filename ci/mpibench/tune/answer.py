@@ -10,9 +10,7 @@ from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings
 from ..store.quantity_text import size_text
 from .compiling import Compiled
 from .proof import Proof, recommended
-from .race import racing
-from .race.choosing import BETTER, WORSE, Compared
-from .race.times import ALL_SIZES
+from .race import ALL_SIZES, BETTER, WORSE, Compared, exhaustive_s
 from .tuning import Checked, Tuned, find_harmed
 from .workload import Workload
 
@@ -56,7 +54,7 @@ def of_cost(result: Tuned) -> str:
     """What the race cost against an exhaustive sweep."""
     race = result.race
     decisions = sum(len(each) for each in race.survivors.values())
-    whole = racing.exhaustive_s(race)
+    whole = exhaustive_s(race)
     spent = race.state.measured_s
     share = f", {100 * spent / whole:.0f} % of the {whole:.0f} s of an exhaustive sweep" if whole else ""
     return f"measured {spent:.0f} s in {len(race.state.rounds)} rounds for {decisions} decisions{share}"

@@ -33,7 +33,6 @@ def ask(stack: Stack, tuning: Tuning, collectives: Sequence[str], *, spread: boo
     """The algorithms of some collectives.
 
     :param spread: there are several nodes with several ranks on each, so that algorithms of two levels have a meaning.
-    :raises BadInput: a collective has no control.
     """
     texts: dict[tuple[str, ...], str] = {}
     found = {}
@@ -102,10 +101,7 @@ def _run(stack: Stack, words: Sequence[str]) -> str:
 
 
 def pick(listed: Listed, words: Sequence[str]) -> tuple[Algorithm, ...]:
-    """Some of the algorithms, or all where none are named.
-
-    :raises BadInput: one is not there.
-    """
+    """Some of the algorithms, or all where none are named."""
     there = {each.word: each for each in listed.algorithms}
     for word in words:
         if word not in there:

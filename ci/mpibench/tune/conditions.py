@@ -36,7 +36,6 @@ class Kind:
 def tune_one(request: tuning.TuneRequest, kind: Kind, say: Callable[[str], None]) -> int:
     """Exit status of a condition.
 
-    :raises BadInput: nothing can be measured, or another one tunes the condition.
     :raises supervision.Interrupted: by a signal; what was measured is kept.
     """
     place = request.place
@@ -73,7 +72,6 @@ def tune_most_used(
     earlier call has tuned to its end is not tuned again.
 
     :param ask: a condition and its seconds to what is asked for.
-    :raises BadInput: no condition was tuned.
     :raises supervision.Interrupted: by a signal; what was measured is kept.
     """
     _say_all(say, answer.of_workload(jobs))

@@ -132,7 +132,6 @@ class Ran:
 def run(order: Order, folder: Path, name: str, limit_s: float, show: Callable[[str], bool] = lambda line: False) -> Ran:
     """Run a session; its report is ``<name>.json`` in the folder, its log ``<name>.log``.
 
-    :raises BadInput: ReFrame stored nothing, or could not be started.
     :raises supervision.OutOfTime: it was not done within the limit and stored nothing.
     """
     report, log = folder / f"{name}.json", folder / f"{name}.log"
@@ -163,10 +162,7 @@ def run(order: Order, folder: Path, name: str, limit_s: float, show: Callable[[s
 
 
 def dry_run(order: Order, folder: Path) -> tuple[Path, list[Path]]:
-    """Write the job scripts of a session; its log, and the scripts.
-
-    :raises BadInput: ReFrame could not be started, or wrote none.
-    """
+    """Write the job scripts of a session; its log, and the scripts."""
     log = folder / "dry_run.log"
     _start(order.words(folder / "dry_run.json", dry=True), log, DRY_RUN_S, lambda line: False)
     text = log.read_text(errors="replace")
@@ -192,10 +188,7 @@ def _start(words: Sequence[str], log: Path, limit_s: float, show: Callable[[str]
 
 
 def cases_of(session: Session, collectives: Sequence[str]) -> dict[str, Case]:
-    """Collective to its case.
-
-    :raises BadInput: a collective has several, of several partitions.
-    """
+    """Collective to its case."""
     found: dict[str, Case] = {}
     for case in session.cases:
         name = str(case.entry.get("collective", ""))

@@ -12,10 +12,8 @@ from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..night import supervision
-from . import measuring
-from .race import racing
-from .race.choosing import BETTER, INCONCLUSIVE, Compared, compare
-from .race.times import ALL_SIZES, Times
+from . import measuring, race
+from .race import ALL_SIZES, BETTER, INCONCLUSIVE, Compared, Times, compare
 
 #: Repeats of both, and seconds that a launch times its calls for at most, and at least.
 REPEATS, LAUNCH_S, LEAST_LAUNCH_S = 8, 2.0, 0.3
@@ -55,9 +53,8 @@ def prove(
 
     :param chosen: collective to message size to algorithm.
     :param settings: folder of the settings.
-    :param forced: what one call of each algorithm sent when it was forced, where counted (:attr:`racing.Race.messages`).
+    :param forced: what one call of each algorithm sent when it was forced, where counted (:attr:`race.Race.messages`).
     :param weights: collective to message size to calls of an application, where one algorithm is chosen for all sizes.
-    :raises BadInput: nothing was measured, or not within the limit.
     """
     asked = dict.fromkeys(chosen, f"{DEFAULT}+{TUNED}")
     seconds = launch_s(len(asked), limit_s)
@@ -91,7 +88,7 @@ def prove(
 
 def launch_s(collectives: int, limit_s: float) -> float:
     """Seconds that a launch may time its calls for, so that the proof of so many collectives fits into a limit if it can."""
-    each = (limit_s - racing.SESSION_S) / (2 * REPEATS * collectives) - racing.OVERHEAD_S
+    each = (limit_s - race.SESSION_S) / (2 * REPEATS * collectives) - race.OVERHEAD_S
     return round(min(LAUNCH_S, max(LEAST_LAUNCH_S, each)), 2)
 
 

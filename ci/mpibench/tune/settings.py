@@ -18,7 +18,7 @@ from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings, che
 from reframe_tests.harness.stacks.stack import Stack
 
 from .proof import Proof
-from .race.choosing import Compared
+from .race import Compared
 
 MODULEFILE, ENVIRONMENT, TABLE = "modulefile.lua", "environment.bash", "before_after.csv"
 
@@ -26,10 +26,7 @@ MODULEFILE, ENVIRONMENT, TABLE = "modulefile.lua", "environment.bash", "before_a
 def make(
     place: Place, stack: Stack, tuning: Tuning, rules: Sequence[AlgorithmRule], proof: Mapping[str, Any] | None = None
 ) -> tuple[TunedSettings, dict[str, str]]:
-    """The record and the text of each file beside it.
-
-    :raises BadInput: the library cannot follow the rules.
-    """
+    """The record and the text of each file beside it."""
     name = place.name.removesuffix(f"_{place.pinning}")
     wanted = Wanted(tuple(rules), place.ranks, stack.version_tuple, stack.library, name, place.nodes)
     files = model.write(tuning, wanted)
@@ -59,7 +56,6 @@ def install(
     """Write a folder that tests, users and modules read.
 
     :param compiled: name to content of the file that the library itself made of the settings.
-    :raises BadInput: it cannot be written.
     """
     more = {
         MODULEFILE: write_modulefile(found),

@@ -16,12 +16,10 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import PINNING_POLICIES, ROOT, BadInput, NotMeasured
 
 from . import asked, compiling, measuring, proof, settings
+from . import race as racing
 from .compiling import Compiled
 from .proof import Proof
-from .race import racing
-from .race.choosing import BETTER, WORSE, Compared, choose, compare, keep_proven, ranges
-from .race.state import TuneState, read
-from .race.times import ALL_SIZES, Usage
+from .race import ALL_SIZES, BETTER, WORSE, Compared, TuneState, Usage, choose, compare, keep_proven, ranges, read_state
 
 RESULTS = ROOT / "results" / "tuning"
 #: Share of the budget that is kept for the proof.
@@ -101,10 +99,7 @@ class Tuned:
 
 
 def find_stack(name: str) -> tuple[Stack, Tuning]:
-    """A stack and what can be tuned of its MPI.
-
-    :raises BadInput: there is none of that name, or nothing can be tuned of it.
-    """
+    """A stack and what can be tuned of its MPI."""
     stacks, _ = metadata.discover()
     for stack in stacks:
         if stack.name == name:
@@ -117,10 +112,7 @@ def find_stack(name: str) -> tuple[Stack, Tuning]:
 
 
 def check_place(place: Place, partition: str) -> None:
-    """Make sure that a system has what is asked for, before anything is looked for or written under such names.
-
-    :raises BadInput: it has not.
-    """
+    """Make sure that a system has what is asked for, before anything is looked for or written under such names."""
     rows = systems.select(place.system)["partitions"]
     if partition:
         there = ", ".join(row["name"] for row in rows)
@@ -153,9 +145,8 @@ def finished(request: TuneRequest, stack: Stack, tuning: Tuning) -> str:
     """When a tuning of the same library, algorithms and level came to its end, with nothing left to measure; empty where it
     did not, was another, or is to begin again.
 
-    :raises BadInput: its state cannot be read, or an algorithm is not there.
     """
-    state = None if request.restart else read(request.folder)
+    state = None if request.restart else read_state(request.folder)
     if state is None or not state.finished or (state.library, state.level) != (_library(stack), request.level):
         return ""
     words = _list_words(request, stack, tuning)
@@ -163,10 +154,7 @@ def finished(request: TuneRequest, stack: Stack, tuning: Tuning) -> str:
 
 
 def _list_words(request: TuneRequest, stack: Stack, tuning: Tuning) -> dict[str, tuple[str, ...]]:
-    """Collective to what is measured of it, the library's own choice first.
-
-    :raises BadInput: an algorithm is not there.
-    """
+    """Collective to what is measured of it, the library's own choice first."""
     listed = asked.ask(stack, tuning, request.collectives, spread=request.place.spread)
     return {
         name: (DEFAULT, *(each.word for each in asked.pick(listed[name], request.algorithms.get(name, ()))))
@@ -179,15 +167,12 @@ def _library(stack: Stack) -> str:
 
 
 def begin(request: TuneRequest, stack: Stack, tuning: Tuning) -> TuneState:
-    """The state to go on with: that of an interrupted tuning of the same, or a new one.
-
-    :raises BadInput: an algorithm is not there, or what was measured before was of another library.
-    """
+    """The state to go on with: that of an interrupted tuning of the same, or a new one."""
     words = _list_words(request, stack, tuning)
     library = _library(stack)
     if request.restart:
         shutil.rmtree(request.folder, ignore_errors=True)
-    state = read(request.folder)
+    state = read_state(request.folder)
     if state is None:
         return TuneState(request.place, library, words, level=request.level)
     same = (state.library, {name: tuple(each) for name, each in state.algorithms.items()}) == (library, words)
@@ -200,10 +185,7 @@ def begin(request: TuneRequest, stack: Stack, tuning: Tuning) -> TuneState:
 
 
 def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str], None]) -> Tuned:
-    """Tune, and install what is proven to be better.
-
-    :raises BadInput: nothing can be measured.
-    """
+    """Tune, and install what is proven to be better."""
     state = begin(request, stack, tuning)
     race = racing.resume(tuning, state, request.folder, request.usage)
     if state.rounds:
@@ -310,10 +292,7 @@ def to_rules(chosen: Mapping[str, Mapping[int, str]], sizes: Mapping[str, Sequen
 
 
 def write_jobs(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str], None]) -> None:
-    """Write the job scripts of a first round, as a dry run of ReFrame. Nothing is measured or kept.
-
-    :raises BadInput: an algorithm is not there, or no job can be written.
-    """
+    """Write the job scripts of a first round, as a dry run of ReFrame. Nothing is measured or kept."""
     listed = asked.ask(stack, tuning, request.collectives, spread=request.place.spread)
     words = {}
     for name in request.collectives:
@@ -350,10 +329,7 @@ class Checked:
 
 
 def check(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str], None]) -> Checked:
-    """Prove installed settings again, also under another release of the library; they are renewed where all of them hold.
-
-    :raises BadInput: there are none, or they cannot be measured.
-    """
+    """Prove installed settings again, also under another release of the library; they are renewed where all of them hold."""
     old = tuned_settings.read_of(request.place)
     if old.mpi != stack.mpi:
         raise BadInput(f"the tuned settings of {request.place.text} are for {old.mpi}, and the stack is {stack.mpi}.")

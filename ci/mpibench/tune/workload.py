@@ -71,7 +71,6 @@ def read(path: Path) -> Workload:
 
     Of each job its steps count; a job with nothing but its batch script does not, as nothing says that it uses MPI.
 
-    :raises BadInput: it is not that, or nothing of it has more than one rank.
     """
     try:
         # No other line ends: a job may be called anything.
@@ -129,10 +128,7 @@ def read(path: Path) -> Workload:
 
 
 def _rows(body: str, delimiter: str, path: Path) -> Iterator[dict[str, str]]:
-    """Column to its text, of each line; what ends a line is the first line end behind the last delimiter of it.
-
-    :raises BadInput: there are other numbers of fields, or no end.
-    """
+    """Column to its text, of each line; what ends a line is the first line end behind the last delimiter of it."""
     last = len(COLUMNS) - 1
     parts = body.split(delimiter)
     if len(parts) % last != 1 or (body and not body.endswith("\n")):

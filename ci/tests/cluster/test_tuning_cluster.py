@@ -19,7 +19,7 @@ from live_cluster import LiveCluster
 from mpibench.store import sessions
 from mpibench.tune import conditions, settings, workload
 from mpibench.tune.proof import Proof
-from mpibench.tune.race.choosing import BETTER, Compared
+from mpibench.tune.race import BETTER, Compared
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import COUNTED, NOT_PROVEN, STRICT, TIMED, AlgorithmRule
 from reframe_tests.harness.samples import PROVEN

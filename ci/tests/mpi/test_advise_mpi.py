@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from folders import TESTS
-from mpibench.tune.profiles import registry
+from mpibench.tune import profiles
 from test_catalogue_mpi import oversubscribed
 
 PROGRAM = TESTS.parent / "studies" / "profiled_patterns.py"
@@ -24,7 +24,7 @@ def test_a_profile_has_every_call(name: str, pattern: str, calls: dict, require_
     words = [*oversubscribed(stack), *stack.python_with("mpi4py.bench"), str(PROGRAM), pattern, str(ITERATIONS), str(out)]
     status, output = run_on(stack, *words, ranks=2, limit_s=120)
     assert status == 0, output
-    found = registry.read(out)
+    found = profiles.read(out)
     assert found.ranks == 2 and found.share_in_mpi is not None and 0 < found.share_in_mpi <= 1
     assert {(one.call, one.message_bytes): one.count for one in found.calls} == {
         key: 2 * ITERATIONS * count for key, count in calls.items()

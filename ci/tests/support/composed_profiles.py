@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from folders import TESTS
-from mpibench.tune.profiles import registry
-from mpibench.tune.profiles.record import Calls, Given, Profile
+from mpibench.tune import profiles
+from mpibench.tune.profiles import Calls, Profile
 
 FOLDER = TESTS / "data" / "composed_profiles"
-#: What each file needs to be told.
+#: Ranks that each file needs to be told.
 FILES = {
-    "mpip.txt": Given(),
-    "mpip_concise.txt": Given(),
-    "ipm.xml": Given(),
-    "intel_stats.txt": Given(),
-    "aps.txt": Given(ranks=2),
-    "open_mpi_spc.txt": Given(),
-    "darshan.txt": Given(),
-    "darshan.csv": Given(ranks=2),
-    "plain.csv": Given(),
+    "mpip.txt": None,
+    "mpip_concise.txt": None,
+    "ipm.xml": None,
+    "intel_stats.txt": None,
+    "aps.txt": 2,
+    "open_mpi_spc.txt": None,
+    "darshan.txt": None,
+    "darshan.csv": 2,
+    "plain.csv": None,
 }
 
 
@@ -30,14 +30,14 @@ def text_of(name: str) -> str:
 
 def read(name: str) -> Profile:
     """A file as it is."""
-    return registry.read(FOLDER / name, FILES[name])
+    return profiles.read(FOLDER / name, FILES[name])
 
 
-def read_text(folder: Path, name: str, text: str, given: Given | None = None) -> Profile:
+def read_text(folder: Path, name: str, text: str, ranks: int | None = None) -> Profile:
     """A file with another text."""
     path = folder / name
     path.write_text(text)
-    return registry.read(path, FILES[name] if given is None else given)
+    return profiles.read(path, FILES[name] if ranks is None else ranks)
 
 
 def row(profile: Profile, call: str) -> Calls:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from mpibench.judge.verdicts.policy import Policy
-from mpibench.tune.advice import advising, curves
-from mpibench.tune.advice.advising import Advice, Terms
-from mpibench.tune.profiles.record import Calls, Profile
+from mpibench.tune import advice
+from mpibench.tune.advice import Advice, Terms
+from mpibench.tune.profiles import Calls, Profile
 from synthetic_verdicts import write_session
 
 #: benchmark -> quantity, all of one group here.
@@ -53,5 +53,5 @@ def slower(stack: str, factor: float, benchmark: str = "") -> Any:
 
 def ask(folder: Path, profile: Profile, terms: Terms | None = None, policy: Policy | None = None) -> Advice:
     """The advice of all sessions of a dataset."""
-    measured = curves.read(folder, "testbed", "20250101:20300101")
-    return advising.advise(profile, measured, policy or Policy(), terms or Terms())
+    measured = advice.read_curves(folder, "testbed", "20250101:20300101")
+    return advice.advise(profile, measured, policy or Policy(), terms or Terms())

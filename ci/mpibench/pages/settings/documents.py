@@ -1,4 +1,8 @@
-"""What is written of a recommendation: two modulefiles, Spack's fragment and a page (Markdown and HTML) for each partition."""
+"""What is written of a recommendation: two modulefiles, Spack's fragment and a page (Markdown and HTML) for each partition.
+
+Sources: Environment Modules 5, modulefile(4); Lmod documentation, 'Lua Modulefile Functions'; Spack documentation, 'Modules
+(modules.yaml)', "Customize environment modifications": ``environment: set:`` below a spec.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
 from ... import whole_file
+from ...stacks.spack import lock as lock_file
 from ...store.quantity_text import nodes_text
 from .. import page
-from . import modulefiles, spack_fragment, tuned_collectives
+from . import tuned_collectives
 from .gain import Gain
 from .recommendation import DEFAULT, Recommendation, Recommended, Variable
 
@@ -71,10 +80,7 @@ def lines(found: Recommended) -> list[str]:
 
 
 def write(found: Recommended, out: Path) -> list[Path]:
-    """Write the files of every partition below a folder.
-
-    :raises BadInput: a file cannot be written.
-    """
+    """Write the files of every partition below a folder."""
     written = []
     templates = page.environment(__package__)
     for row in found.rows:
@@ -86,9 +92,9 @@ def write(found: Recommended, out: Path) -> list[Path]:
         texts = {
             # What the modules refer to first.
             **({tuning / file: text for file, text in row.tuned.texts().items()} if row.tuned else {}),
-            folder / "tcl" / found.stack.name: modulefiles.tcl(name, said, set_),
-            folder / "lua" / f"{found.stack.name}.lua": modulefiles.lua(name, said, set_),
-            folder / "modules.yaml": spack_fragment.fragment(found.stack, [name, *said], set_),
+            folder / "tcl" / found.stack.name: tcl(name, said, set_),
+            folder / "lua" / f"{found.stack.name}.lua": lua(name, said, set_),
+            folder / "modules.yaml": fragment(found.stack, [name, *said], set_),
             folder / "settings.md": markdown(found, row, shown),
             folder / "settings.html": html,
         }
@@ -99,6 +105,80 @@ def write(found: Recommended, out: Path) -> list[Path]:
                 raise BadInput(f"cannot write {path}: {error.strerror}.") from None
             written.append(path)
     return written
+
+
+def tcl(title: str, lines: Sequence[str], variables: Mapping[str, str]) -> str:
+    """A modulefile in Tcl (Environment Modules, and Lmod reads it, too), with every value as it stands.
+
+    :param title: one line for ``module whatis``; ``lines``: for ``module help``.
+    """
+    shown = [title, *lines]
+    return _text(
+        "#%Module1.0",
+        *(f"## {_comment(line)}" for line in shown),
+        f"module-whatis {_tcl(title)}",
+        "proc ModulesHelp { } {",
+        *(f"    puts stderr {_tcl(line)}" for line in shown),
+        "}",
+        *(f"setenv {name} {_tcl(value)}" for name, value in variables.items()),
+    )
+
+
+def lua(title: str, lines: Sequence[str], variables: Mapping[str, str]) -> str:
+    """The same in Lua (Lmod)."""
+    shown = [title, *lines]
+    return _text(
+        *(f"-- {_comment(line)}" for line in shown),
+        f"whatis({_lua(title)})",
+        f"help({_lua(chr(10).join(shown))})",
+        *(f"setenv({_lua(name)}, {_lua(value)})" for name, value in variables.items()),
+    )
+
+
+def _text(*lines: str) -> str:
+    return "\n".join([*lines, ""])
+
+
+def _comment(line: str) -> str:
+    """A comment must not end before its line does, nor go on after it (a backslash at the end of a Tcl line)."""
+    return " ".join(line.split()).rstrip("\\")
+
+
+def _tcl(text: str) -> str:
+    """A word in quotes in which nothing is substituted, also inside the braces of a procedure."""
+    escaped = "".join(f"\\{sign}" if sign in '\\"$[]{}' else sign for sign in text)
+    return f'"{escaped}"'.replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _lua(text: str) -> str:
+    """A string literal; control characters by their number."""
+    escaped = "".join(f"\\{ord(sign):03d}" if ord(sign) < 32 else f"\\{sign}" if sign in '\\"' else sign for sign in text)
+    return f'"{escaped}"'
+
+
+def spec_of(stack: Stack) -> str:
+    """The package of a stack's MPI in its version, as Spack has it where Spack built the stack; empty where it has none.
+
+    MVAPICH2 2.3.7 is the package's 2.3.7-1.
+    """
+    kept = Path(stack.source).parent / lock_file.LOCK
+    if stack.origin == "spack" and kept.is_file():
+        mpi = lock_file.read(kept).mpi
+        return f"{mpi.name}@={mpi.version}"
+    packages = mpis.find(stack.mpi).spack
+    return f"{packages[0].name}@={stack.mpi_version}" if packages else ""
+
+
+def fragment(stack: Stack, lines: Sequence[str], variables: Mapping[str, str]) -> str:
+    """The variables for the module files that Spack writes of the package; only comments where nothing is to be set."""
+    head = "".join(f"# {' '.join(line.split())}\n" for line in lines)
+    spec = spec_of(stack)
+    if not spec or not variables:
+        return f"{head}# {'Spack has no package of ' + stack.mpi if not spec else 'nothing is to be set'}.\n"
+    # Spack fills {...} in values.
+    values = {name: value.replace("{", "\\{").replace("}", "\\}") for name, value in variables.items()}
+    kinds = {kind: {spec: {"environment": {"set": dict(values)}}} for kind in ("tcl", "lmod")}
+    return head + yaml.safe_dump({"modules": {"default": kinds}}, sort_keys=False, default_flow_style=False)
 
 
 def markdown(found: Recommended, row: Recommendation, shown: Sequence[Variable] | None = None) -> str:

@@ -95,7 +95,6 @@ def recommend(folder: Path, system: str, stack: str, selector: str, *, where: st
     """Recommend settings from the sessions a selector means.
 
     :raises NotMeasured: nothing of the stack is proven there.
-    :raises BadInput: no such system, session or stack, or a stack of another version than was measured.
     """
     name = session_values.system_of(folder, system)
     whole = session_values.read(folder, name, selector, where=where, unproven_too=True)

@@ -21,7 +21,7 @@ from ...store.quantity_text import size_text
 
 #: Folder beside the modulefiles that the library's files are copied to.
 FOLDER = "tuning"
-#: As a proof's rows have it (:data:`mpibench.tune.race.choosing.BETTER`), and the size that stands for all.
+#: As a proof's rows have it (:data:`mpibench.tune.race.BETTER`), and the size that stands for all.
 _BETTER, _ALL_SIZES = "better", 0
 
 
@@ -40,10 +40,7 @@ class TunedCollectives:
         return self.settings.environment(folder)
 
     def texts(self) -> dict[str, str]:
-        """Name to text of each file that the library reads.
-
-        :raises BadInput: one cannot be read.
-        """
+        """Name to text of each file that the library reads."""
         try:
             return {name: (self.folder / name).read_text() for name in self.settings.files}
         except OSError as error:

@@ -9,7 +9,7 @@ import pytest
 
 import module_systems
 from module_systems import ModuleSystem
-from mpibench.pages.settings import modulefiles
+from mpibench.pages.settings import documents
 
 #: Values that no module system may touch.
 VARIABLES = {
@@ -30,7 +30,7 @@ def there(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     module_systems.enter(found, monkeypatch)
     path = found.tree / "settings" / ("1.lua" if form == "lua" else "1")
     path.parent.mkdir()
-    path.write_text(getattr(modulefiles, form)(TITLE, LINES, VARIABLES))
+    path.write_text(getattr(documents, form)(TITLE, LINES, VARIABLES))
     return found
 
 

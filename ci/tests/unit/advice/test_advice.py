@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mpibench import cli
-from mpibench.tune.advice import advising, answer
-from mpibench.tune.advice.advising import ALONE, CHOICE, LITTLE, NOISE, UNCOVERED, Terms
-from mpibench.tune.profiles.record import Calls
+from mpibench.tune import advice
+from mpibench.tune.advice import ALONE, CHOICE, LITTLE, NOISE, UNCOVERED, Terms
+from mpibench.tune.profiles import Calls
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_profiles import BENCHMARKS, STACKS, ask, dataset, mixed, profile_of, slower, true_seconds, true_us
 
@@ -27,14 +27,14 @@ def test_the_faster_stack_is_chosen_with_intervals_that_hold(tmp_path: Path) -> 
     assert first.low < true_seconds(mixed()) < first.high
     assert second.low < true_seconds(mixed(), 1.5) < second.high
     assert second.over_best == pytest.approx(1.5, rel=0.02) and second.differs
-    assert answer.headline(found).startswith("use mpich-wheels, eth1g, bunch (2 x 1 on node): the next takes 1.5")
+    assert advice.headline(found).startswith("use mpich-wheels, eth1g, bunch (2 x 1 on node): the next takes 1.5")
     assert sum(first.by_call.values()) == pytest.approx(first.seconds, rel=0.02)
 
 
 def test_within_noise_there_is_no_choice(tmp_path: Path) -> None:
     found = ask(dataset(tmp_path, change=slower(SLOW, 1.005), noise=0.02), mixed())
     assert found.outcome == NOISE and len(found.best) == 2
-    assert answer.headline(found).startswith("no choice: 2 are the fastest within noise")
+    assert advice.headline(found).startswith("no choice: 2 are the fastest within noise")
 
 
 def test_equal_stacks_are_seldom_told_apart(tmp_path: Path) -> None:
@@ -46,8 +46,8 @@ def test_one_repeat_proves_no_difference(tmp_path: Path) -> None:
     found = ask(dataset(tmp_path, change=slower(SLOW, 3.0), repeats=1), mixed())
     assert found.outcome == NOISE
     assert all(math.isnan(one.low) for one in found.ranking)
-    assert "no interval: too few repeats" in "\n".join(answer.lines(found))
-    assert json.loads(json.dumps(answer.as_data(found)))["ranking"][0]["low"] is None
+    assert "no interval: too few repeats" in "\n".join(advice.lines(found))
+    assert json.loads(json.dumps(advice.as_data(found)))["ranking"][0]["low"] is None
 
 
 def test_several_jobs_show_how_much_jobs_differ(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_blocking_receive_waits_as_long_as_its_send(tmp_path: Path) -> None:
     assert posted.ranking[0].seconds == pytest.approx(one, rel=1e-3) and posted.covered == pytest.approx(1.0)
 
 
-def gap_texts(found: advising.Advice) -> str:
+def gap_texts(found: advice.Advice) -> str:
     return "\n".join(f"{gap.name}: {gap.why}" for gap in found.gaps)
 
 
@@ -102,8 +102,8 @@ def test_what_is_not_covered_is_named_and_below_a_share_nothing_is_ranked(calls:
     assert (found.outcome, found.ranking) == (UNCOVERED, ())
     assert why in gap_texts(found)
     assert found.covered == pytest.approx(0.5)
-    assert "covers 50 % of the time in MPI, and 80 % are needed" in answer.headline(found)
-    assert answer.STATUS[found.outcome] == 3
+    assert "covers 50 % of the time in MPI, and 80 % are needed" in advice.headline(found)
+    assert advice.STATUS[found.outcome] == 3
     little = ask(folder, profile_of(Calls("Alltoall", 64, 1000, 9.0, 2), calls))
     assert little.outcome in (CHOICE, NOISE) and little.covered == pytest.approx(0.9)
     assert why in gap_texts(little)
@@ -124,7 +124,7 @@ def test_other_numbers_of_ranks_are_no_measurement(tmp_path: Path) -> None:
 def test_a_stack_without_the_benchmark_is_left_out_by_name(tmp_path: Path) -> None:
     drop = lambda row: None if row["stack"] == SLOW and row["benchmark"] == "Alltoall" else row  # noqa: E731
     found = ask(dataset(tmp_path, edit=drop), mixed())
-    assert found.outcome == ALONE and answer.STATUS[found.outcome] == 3
+    assert found.outcome == ALONE and advice.STATUS[found.outcome] == 3
     ((choice, why),) = found.unranked
     assert choice.stack == SLOW and "cover 50 %" in why and "MPI_Alltoall: not measured" in why
 
@@ -138,14 +138,14 @@ def test_little_time_in_mpi_ends_it(tmp_path: Path) -> None:
     profile = replace(mixed(), wall_s=100.0)
     found = ask(dataset(tmp_path), profile)
     assert found.outcome == LITTLE and found.ranking == ()
-    assert answer.lines(found)[-1].startswith("stop here: only 2 % of the run is in MPI (less than 10 %)")
+    assert advice.lines(found)[-1].startswith("stop here: only 2 % of the run is in MPI (less than 10 %)")
     assert ask(tmp_path, profile, Terms(little_time=0.01)).outcome != LITTLE
 
 
 def test_start_and_end_are_in_no_share(tmp_path: Path) -> None:
     found = ask(dataset(tmp_path), profile_of(Calls("Init", None, 2, 50.0), Calls("Alltoall", 64, 10, 1.0, 2)))
     assert found.covered == pytest.approx(1.0)
-    assert "MPI_Init and MPI_Finalize are left out" in "\n".join(answer.limits(found))
+    assert "MPI_Init and MPI_Finalize are left out" in "\n".join(advice.limits(found))
 
 
 def test_the_best_size_is_where_throughput_peaks(tmp_path: Path) -> None:
@@ -153,17 +153,18 @@ def test_the_best_size_is_where_throughput_peaks(tmp_path: Path) -> None:
     change = lambda name, size, stack: 4.0 if size > 4096 else 1.0  # noqa: E731
     found = ask(dataset(tmp_path, change=change), profile_of(Calls("Alltoall", 100, 1000, 1.0, 2)))
     (best,) = found.sizes
-    assert (best.call, best.peak_bytes, best.from_bytes, best.at_the_end) == ("MPI_Alltoall", 4096, 4096, False)
+    assert (best.call, best.peak_bytes, best.as_good_from_bytes) == ("MPI_Alltoall", 4096, 4096)
+    assert not best.at_the_largest_measured
     assert best.reached == pytest.approx(100 / true_us(100) / (4096 / true_us(4096)), rel=0.05)
-    assert answer.size_sentence(best).startswith("MPI_Alltoall moves most at 4 KiB, ")
+    assert advice.size_sentence(best).startswith("MPI_Alltoall moves most at 4 KiB, ")
     plain = ask(dataset(tmp_path / "plain", noise=1e-4), profile_of(Calls("Alltoall", 100, 1000, 1.0, 2)))
-    assert plain.sizes[0].at_the_end and "larger ones may be better" in answer.size_sentence(plain.sizes[0])
+    assert plain.sizes[0].at_the_largest_measured and "larger ones may be better" in advice.size_sentence(plain.sizes[0])
 
 
 def test_limits_are_those_of_the_profile(tmp_path: Path) -> None:
     calls = (Calls("Isend", 64, 1000, 0.5, None, 1, 1000), Calls("Waitall", None, 500, 0.5), Calls("Alltoall", 64, 10, 1.0))
     found = ask(dataset(tmp_path), profile_of(*calls, rank_mpi_s=(0.2, 1.8)), Terms(profiled_on=STACKS[0]))
-    said = "\n".join(answer.limits(found))
+    said = "\n".join(advice.limits(found))
     for words in ("all 2 ranks are assumed", "overlap:", "share the link", "imbalance: ", "differ by more than 4 times"):
         assert words in said
     assert "times what is predicted for mpich-wheels" in said and "something else than communication decides" in said
@@ -175,13 +176,13 @@ def test_a_time_that_no_choice_comes_near_is_said(factor: float, said: str, tmp_
     calls = Calls("Alltoall", 64, 1000, None, 2)
     predicted = ask(dataset(tmp_path), profile_of(calls)).ranking[0].seconds
     found = ask(dataset(tmp_path), profile_of(replace(calls, seconds=2 * predicted * factor)))
-    limits = [text for text in answer.limits(found) if text.startswith("even the nearest prediction")]
+    limits = [text for text in advice.limits(found) if text.startswith("even the nearest prediction")]
     assert [said in text for text in limits] == ([True] if said else [])
 
 
 def test_a_communicator_that_is_known_is_no_limit(tmp_path: Path) -> None:
     calls = (Calls("Isend", 64, 1000, 0.5), Calls("Waitall", None, 500, 0.5), Calls("Alltoall", 64, 10, 1.0, 2))
-    assert "are assumed" not in "\n".join(answer.limits(ask(dataset(tmp_path), profile_of(*calls))))
+    assert "are assumed" not in "\n".join(advice.limits(ask(dataset(tmp_path), profile_of(*calls))))
 
 
 def test_cases_with_shared_cores_or_options_do_not_count(tmp_path: Path) -> None:
@@ -246,12 +247,11 @@ def test_the_command_stops_without_looking_at_measurements(tmp_path: Path, capsy
 
 
 def test_all_benchmarks_of_the_table_exist() -> None:
-    from mpibench.tune.advice import sources
     from reframe_tests.harness.suites import catalogue
 
-    for call, rows in sources.SOURCES.items():
+    for call, rows in advice.SOURCES.items():
         for row in rows:
             known = {one.name.partition("-vs-")[0]: one for one in catalogue.rows(row.group) if one.suite == row.suite}
             assert row.benchmark in known, f"{call}: {row.text}"
             assert row.quantity in known[row.benchmark].quantities, f"{call}: {row.text}"
-    assert set(BENCHMARKS) <= {row.benchmark for rows in sources.SOURCES.values() for row in rows}
+    assert set(BENCHMARKS) <= {row.benchmark for rows in advice.SOURCES.values() for row in rows}

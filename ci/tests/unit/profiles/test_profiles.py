@@ -8,8 +8,8 @@ import pytest
 
 import composed_profiles
 from composed_profiles import FILES, read, read_text, row, text_of
-from mpibench.tune.profiles import record, registry
-from mpibench.tune.profiles.record import Calls, Given
+from mpibench.tune import profiles
+from mpibench.tune.profiles import Calls
 from reframe_tests.harness.vocabulary import BadInput
 
 
@@ -61,7 +61,7 @@ def test_aps_gives_means_and_nothing_where_the_volume_rounds_to_nothing() -> Non
     assert row(found, "Alltoall").message_bytes == pytest.approx(4096, rel=1e-3)
     assert row(found, "Allreduce").message_bytes is None
     with pytest.raises(BadInput, match="give --ranks"):
-        registry.read(composed_profiles.FOLDER / "aps.txt")
+        profiles.read(composed_profiles.FOLDER / "aps.txt")
 
 
 def test_spc_share_their_bytes_between_the_sends() -> None:
@@ -98,7 +98,7 @@ def test_a_line_that_is_lost_is_seen(name: str, tmp_path: Path) -> None:
     assert lost == []
 
 
-def said(found: record.Profile) -> bool:
+def said(found: profiles.Profile) -> bool:
     """A table that has lost its own number of rows says that nobody knows."""
     return any("nobody knows" in note for note in found.notes)
 
@@ -126,16 +126,16 @@ def test_nul_bytes_are_damage(tmp_path: Path) -> None:
     path = tmp_path / "plain.csv"
     path.write_bytes(text_of("plain.csv").replace("Isend", "Is\0nd").encode())
     with pytest.raises(BadInput, match="no text"):
-        registry.read(path)
+        profiles.read(path)
 
 
 def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="known are mpiP report, IPM XML"):
         read_text(tmp_path, "plain.csv", "hello\n")
     with pytest.raises(BadInput, match="cannot read the profile"):
-        registry.read(tmp_path / "nowhere")
+        profiles.read(tmp_path / "nowhere")
     with pytest.raises(BadInput, match="cannot read the profile"):
-        registry.read(tmp_path)
+        profiles.read(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -170,17 +170,17 @@ def test_what_cannot_be_is_one_sentence(name: str, old: str, new: str, sentence:
 
 def test_ranks_given_must_be_those_of_the_profile() -> None:
     with pytest.raises(BadInput, match="of 2 ranks, and --ranks says 4"):
-        registry.read(composed_profiles.FOLDER / "plain.csv", Given(ranks=4))
+        profiles.read(composed_profiles.FOLDER / "plain.csv", 4)
 
 
 def test_a_run_time_that_is_given_fills_what_is_missing() -> None:
-    found = registry.read(composed_profiles.FOLDER / "aps.txt", Given(ranks=2, wall_s=250.0))
+    found = profiles.read(composed_profiles.FOLDER / "aps.txt", 2, 250.0)
     assert found.share_in_mpi == pytest.approx(0.2)
 
 
 def test_more_time_in_mpi_than_in_the_run_is_refused() -> None:
     with pytest.raises(BadInput, match="has 100 s in MPI and a run of 20 s, all ranks together"):
-        registry.read(composed_profiles.FOLDER / "aps.txt", Given(ranks=2, wall_s=10.0))
+        profiles.read(composed_profiles.FOLDER / "aps.txt", 2, 10.0)
 
 
 @pytest.mark.parametrize(
@@ -196,9 +196,9 @@ def test_more_time_in_mpi_than_in_the_run_is_refused() -> None:
     ],
 )
 def test_calls_have_one_name(written: str, call: str) -> None:
-    assert record.call_of(written) == call
+    assert profiles.call_of(written) == call
 
 
 def test_equal_rows_are_added_and_unknown_times_stay_apart() -> None:
     rows = [Calls("Bcast", 8, 2, 0.5), Calls("Bcast", 8, 3, 0.25), Calls("Bcast", 8, 1, None), Calls("Bcast", 16, 1, 0.1)]
-    assert record.gathered(rows) == (Calls("Bcast", 8, 5, 0.75), Calls("Bcast", 8, 1, None), Calls("Bcast", 16, 1, 0.1))
+    assert profiles.gathered(rows) == (Calls("Bcast", 8, 5, 0.75), Calls("Bcast", 8, 1, None), Calls("Bcast", 16, 1, 0.1))

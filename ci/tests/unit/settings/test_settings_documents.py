@@ -12,7 +12,7 @@ import yaml
 
 from folders import DATA
 from mpibench import cli
-from mpibench.pages.settings import documents, modulefiles, spack_fragment
+from mpibench.pages.settings import documents
 from mpibench.pages.settings.recommendation import Recommendation, recommend
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.stacks import metadata
@@ -167,19 +167,19 @@ def test_the_command_writes_all_documents_or_none(tmp_path: Path, capsys: pytest
 
 def test_values_are_no_code() -> None:
     odd = {"A": 'x "y" $HOME [exec id] {b} \\', "B": "line\nline"}
-    tcl, lua = (write("title [exit] $x", ["a {brace", "back\\"], odd) for write in (modulefiles.tcl, modulefiles.lua))
+    tcl, lua = (write("title [exit] $x", ["a {brace", "back\\"], odd) for write in (documents.tcl, documents.lua))
     assert r'setenv A "x \"y\" \$HOME \[exec id\] \{b\} \\"' in tcl and r'setenv B "line\nline"' in tcl
     assert r'module-whatis "title \[exit\] \$x"' in tcl and "\\\n" not in tcl.partition("proc")[0]
     assert r'setenv("A", "x \"y\" $HOME [exec id] {b} \\")' in lua and r'setenv("B", "line\010line")' in lua
-    fragment = yaml.safe_load(spack_fragment.fragment(INTEL, ["# a: b"], {"A": "{prefix}"}))
+    fragment = yaml.safe_load(documents.fragment(INTEL, ["# a: b"], {"A": "{prefix}"}))
     assert fragment["modules"]["default"]["tcl"]["intel-oneapi-mpi@=2021.18.1"]["environment"]["set"] == {"A": "\\{prefix\\}"}
 
 
 def test_the_fragment_names_the_package_of_the_lock_and_not_the_librarys_version(tmp_path: Path) -> None:
     (tmp_path / "spack.lock").write_text((DATA / "golden" / "spack" / "mvapich2.lock.json").read_text())
     stack = replace(INTEL, mpi="mvapich2", mpi_version="2.3.7", origin="spack", source=str(tmp_path / "stack.json"))
-    assert spack_fragment.spec_of(stack) == "mvapich2@=2.3.7-1"
-    assert spack_fragment.spec_of(replace(stack, origin="system")) == "mvapich2@=2.3.7"
+    assert documents.spec_of(stack) == "mvapich2@=2.3.7-1"
+    assert documents.spec_of(replace(stack, origin="system")) == "mvapich2@=2.3.7"
 
 
 def test_a_page_shows_text_as_text(tmp_path: Path) -> None:

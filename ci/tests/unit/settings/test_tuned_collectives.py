@@ -12,7 +12,7 @@ from mpibench.pages.settings import documents, tuned_collectives
 from mpibench.pages.settings.recommendation import Recommended, recommend
 from mpibench.tune import settings
 from mpibench.tune.proof import Proof
-from mpibench.tune.race.choosing import Compared
+from mpibench.tune.race import Compared
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import DEFAULT, TIMED, AlgorithmRule
 from reframe_tests.harness.sites import site, tuned_settings

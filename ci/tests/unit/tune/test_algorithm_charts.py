@@ -12,7 +12,7 @@ from mpibench import cli
 from mpibench.pages import tuning as charts
 from mpibench.pages.tuning import SweetSpot, TunedStack
 from mpibench.tune import tuning
-from mpibench.tune.race.times import Times
+from mpibench.tune.race import Times
 from reframe_tests.harness.mpis.tuning.model import DEFAULT
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.suites import catalogue

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpibench.tune.profiles.record import Calls, Profile
-from mpibench.tune.race import choosing, elimination, racing, times
-from mpibench.tune.race.state import TuneState
-from mpibench.tune.race.times import ALL_SIZES, Times, Usage
+from mpibench.tune import race
+from mpibench.tune.profiles import Calls, Profile
+from mpibench.tune.race import ALL_SIZES, Times, TuneState, Usage
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import DEFAULT, AlgorithmRule
 from reframe_tests.harness.sites.tuned_settings import Place
@@ -34,12 +33,12 @@ def table(
 def test_timings_are_normalised_as_in_the_paper() -> None:
     """Cambridge paper, appendix C.1: 60 x 4M / 32 = 7864320; 600,000 x 4M / 4M = 600,000."""
     four_mib = 4 << 20
-    assert times.normalise({32: 60.0, four_mib: 0.0}) == 7864320
-    assert times.normalise({32: 60.0, four_mib: 600_000.0}) == 7864320 + 600_000
+    assert race.normalise({32: 60.0, four_mib: 0.0}) == 7864320
+    assert race.normalise({32: 60.0, four_mib: 600_000.0}) == 7864320 + 600_000
 
 
 def test_weights_of_an_application_take_the_place_of_the_normalisation() -> None:
-    assert times.normalise({8: 2.0, 1024: 30.0}, {8: 100.0}) == 200.0
+    assert race.normalise({8: 2.0, 1024: 30.0}, {8: 100.0}) == 200.0
 
 
 def profile(*calls: Calls, ranks: int = 4) -> Profile:
@@ -86,10 +85,10 @@ def test_the_sizes_of_an_application_decide_a_single_choice() -> None:
         for word, median in zip((DEFAULT, "2"), medians, strict=True):
             values = {("s", at): float(median * np.exp(rng.normal(0, 0.01))) for at in range(8)}
             found.values.setdefault(size, {})[word] = values
-    whole = racing.Race(tuning, TuneState(Place("generic", "x", "shm", 1, 4, "none"), "x", {}), {"Alltoallv": found})
-    assert choosing.choose(choosing.compare({"Alltoallv": whole.table("Alltoallv")})) == {}
+    whole = race.Race(tuning, TuneState(Place("generic", "x", "shm", 1, 4, "none"), "x", {}), {"Alltoallv": found})
+    assert race.choose(race.compare({"Alltoallv": whole.table("Alltoallv")})) == {}
     whole.usage = Usage.of(profile(Calls("Alltoallv", 512, 100, 1.0)), "app.csv", 4)
-    assert choosing.choose(choosing.compare({"Alltoallv": whole.table("Alltoallv")})) == {"Alltoallv": {ALL_SIZES: "2"}}
+    assert race.choose(race.compare({"Alltoallv": whole.table("Alltoallv")})) == {"Alltoallv": {ALL_SIZES: "2"}}
 
 
 def test_small_messages_decide_a_single_choice() -> None:
@@ -105,42 +104,42 @@ def test_small_messages_decide_a_single_choice() -> None:
 
 
 def test_what_is_faster_is_found_and_what_is_noise_is_not() -> None:
-    compared = choosing.compare({"Allreduce": table({DEFAULT: 1.0, "2": 0.8, "3": 1.0, "4": 1.5})})
-    assert choosing.choose(compared) == {"Allreduce": dict.fromkeys(SIZES, "2")}
-    assert {row.outcome for row in compared if row.word == "4"} == {choosing.WORSE}
-    assert {row.outcome for row in compared if row.word == "3"} == {choosing.INCONCLUSIVE}
+    compared = race.compare({"Allreduce": table({DEFAULT: 1.0, "2": 0.8, "3": 1.0, "4": 1.5})})
+    assert race.choose(compared) == {"Allreduce": dict.fromkeys(SIZES, "2")}
+    assert {row.outcome for row in compared if row.word == "4"} == {race.WORSE}
+    assert {row.outcome for row in compared if row.word == "3"} == {race.INCONCLUSIVE}
 
 
 def test_noise_is_hardly_ever_preferred() -> None:
     called = sum(
-        bool(choosing.choose(choosing.compare({"Allreduce": table({DEFAULT: 1.0, "2": 1.0, "3": 1.0}, seed=seed)})))
+        bool(race.choose(race.compare({"Allreduce": table({DEFAULT: 1.0, "2": 1.0, "3": 1.0}, seed=seed)})))
         for seed in range(40)
     )
     assert called <= 4
 
 
 def test_too_few_repeats_decide_nothing() -> None:
-    assert choosing.choose(choosing.compare({"Allreduce": table({DEFAULT: 1.0, "2": 0.5}, repeats=2)})) == {}
+    assert race.choose(race.compare({"Allreduce": table({DEFAULT: 1.0, "2": 0.5}, repeats=2)})) == {}
 
 
 def test_an_algorithm_that_is_no_better_than_another_leaves() -> None:
     found = table({DEFAULT: 1.0, "2": 1.0}, repeats=24)
-    left = elimination.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, (DEFAULT, "2")))})["Allreduce"]
-    assert elimination.is_decided(left)
+    left = race.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, (DEFAULT, "2")))})["Allreduce"]
+    assert race.is_decided(left)
     found = table({"2": 1.0, "3": 1.0, "4": 1.0}, repeats=24)
-    left = elimination.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, ("2", "3", "4")))})["Allreduce"]
+    left = race.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, ("2", "3", "4")))})["Allreduce"]
     assert all(len(words) == 1 for words in left.values()), "which of them does not matter"
 
 
 def test_what_may_be_better_stays() -> None:
     found = table({DEFAULT: 1.2, "2": 1.0, "3": 0.98}, repeats=4, spread=0.15)
-    left = elimination.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, (DEFAULT, "2", "3")))})["Allreduce"]
+    left = race.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, (DEFAULT, "2", "3")))})["Allreduce"]
     assert all({"2", "3"} <= set(words) for words in left.values())
 
 
 def test_clearly_slower_algorithms_leave_and_the_default_stays() -> None:
     found = table({DEFAULT: 3.0, "2": 1.0, "3": 2.0, "4": 1.01}, repeats=5, spread=0.1)
-    left = elimination.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, (DEFAULT, "2", "3", "4")))})["Allreduce"]
+    left = race.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, (DEFAULT, "2", "3", "4")))})["Allreduce"]
     for words in left.values():
         assert DEFAULT in words and "2" in words and "4" in words and "3" not in words
 
@@ -150,7 +149,7 @@ def test_the_best_is_hardly_ever_left_out() -> None:
     for seed in range(40):
         found = table({DEFAULT: 1.0, **{str(at): 1.0 + 0.01 * at for at in range(8)}}, seed=seed, repeats=4, spread=0.1)
         words = tuple(found.words(8))
-        left = elimination.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, words))})["Allreduce"]
+        left = race.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, words))})["Allreduce"]
         lost += any("0" not in there for there in left.values())
     assert lost <= 2
 
@@ -168,21 +167,21 @@ def test_the_best_is_hardly_ever_left_out() -> None:
 def test_rules_reach_halfway_to_a_neighbour_and_never_beyond_what_was_measured(
     chosen: dict[int, str], rules: list[tuple[int, int, str]]
 ) -> None:
-    assert choosing.ranges("Bcast", list(SIZES), chosen) == [AlgorithmRule("Bcast", *each) for each in rules]
+    assert race.ranges("Bcast", list(SIZES), chosen) == [AlgorithmRule("Bcast", *each) for each in rules]
 
 
 @pytest.mark.parametrize(("in_all", "kept"), [(True, {"Alltoall": {8: "ring", 32: "ring"}}), (False, {})])
 def test_settings_that_change_every_size_are_kept_whole_or_not_at_all(in_all: bool, kept: dict[str, dict[int, str]]) -> None:
     """MPICH's layer above is kept from a collective at all sizes: without a choice for 32 B, something else is taken there than
     by default, and not what was measured."""
-    rows = [choosing.Compared("Alltoall", 8, "ring", 6.5, 2.8, 0.43, 0.31, 0.59, 8, choosing.BETTER)]
+    rows = [race.Compared("Alltoall", 8, "ring", 6.5, 2.8, 0.43, 0.31, 0.59, 8, race.BETTER)]
     chosen = {"Alltoall": {8: "ring", 32: "ring"}}
-    assert choosing.keep_proven(rows, chosen) == {"Alltoall": {8: "ring"}}
-    assert choosing.keep_proven(rows, chosen, {"Alltoall": in_all}) == kept
-    assert choosing.keep_proven([], chosen, {"Alltoall": in_all}) == {}
+    assert race.keep_proven(rows, chosen) == {"Alltoall": {8: "ring"}}
+    assert race.keep_proven(rows, chosen, {"Alltoall": in_all}) == kept
+    assert race.keep_proven([], chosen, {"Alltoall": in_all}) == {}
 
 
 def test_only_what_is_proven_again_is_kept() -> None:
-    rows = choosing.compare({"Allreduce": table({DEFAULT: 1.0, "tuned": 0.8})})
-    kept = choosing.keep_proven([row for row in rows if row.message_bytes != 32], {"Allreduce": {8: "2", 32: "2"}})
+    rows = race.compare({"Allreduce": table({DEFAULT: 1.0, "tuned": 0.8})})
+    kept = race.keep_proven([row for row in rows if row.message_bytes != 32], {"Allreduce": {8: "2", 32: "2"}})
     assert kept == {"Allreduce": {8: "2"}}

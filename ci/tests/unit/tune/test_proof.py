@@ -10,8 +10,7 @@ import pytest
 from mpibench.night import supervision
 from mpibench.store.sessions import Session
 from mpibench.tune import answer, measuring, proof, tuning
-from mpibench.tune.race.choosing import BETTER, INCONCLUSIVE, WORSE, Compared, keep_proven
-from mpibench.tune.race.times import ALL_SIZES
+from mpibench.tune.race import ALL_SIZES, BETTER, INCONCLUSIVE, WORSE, Compared, keep_proven
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import COUNTED, DEFAULT, NAMED, NOT_PROVEN, STRICT, TIMED, Tuning
 from reframe_tests.harness.sites.tuned_settings import Place

@@ -19,8 +19,8 @@ from mpibench.night import supervision
 from mpibench.only_one import only_one
 from mpibench.store.sessions import Session
 from mpibench.tune import conditions, measuring, tuning
-from mpibench.tune.race import racing, state
-from mpibench.tune.race.state import Round, TuneState
+from mpibench.tune import race as racing
+from mpibench.tune.race import Round, TuneState
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import DEFAULT
 from reframe_tests.harness.sites.tuned_settings import Place
@@ -102,7 +102,7 @@ def test_a_round_that_the_budget_ended_is_no_try(again: bool, tmp_path: Path, mo
     monkeypatch.setattr(measuring, "run", run)
     racing.go_on(found, measuring.Order(PLACE, "", {}, 1, 0.0), tmp_path, 1000.0, said.append)
     assert found.state.rounds == before and "is not used" in said[1] and "not measured within the budget" in said[2], said
-    assert not (tmp_path / state.NAME).exists()
+    assert not (tmp_path / racing.NAME).exists()
 
 
 def test_two_tunings_of_one_condition_do_not_mix(
@@ -151,19 +151,19 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
-    assert state.read(tmp_path) is None
+    assert racing.read_state(tmp_path) is None
     rounds = [Round("round_1.json", {"Allreduce": "default+1"}, 9.5, 0.3)]
     written = TuneState(PLACE, "openmpi 5", {"Allreduce": (DEFAULT, "1")}, rounds)
     written.refused = {"Allreduce": {"7": "it hangs"}}
     written.write(tmp_path)
-    assert state.read(tmp_path) == written
-    whole = json.loads((tmp_path / state.NAME).read_text())
+    assert racing.read_state(tmp_path) == written
+    whole = json.loads((tmp_path / racing.NAME).read_text())
     [one] = whole["rounds"]
     wrong = ({**whole, "rounds": [{**one, "seconds": "9"}]}, {**whole, "library": 5}, {**whole, "algorithms": {"Bcast": [1]}})
     for text in ("{", *map(json.dumps, wrong)):
-        (tmp_path / state.NAME).write_text(text)
+        (tmp_path / racing.NAME).write_text(text)
         with pytest.raises(BadInput, match="begin again with --restart"):
-            state.read(tmp_path)
+            racing.read_state(tmp_path)
 
 
 def test_a_tuning_that_came_to_its_end_is_known_by_library_and_collectives(

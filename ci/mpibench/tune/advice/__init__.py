@@ -1,1 +1,0 @@
-"""Advice for an application: what its profile of MPI calls would take on each stack, fabric and pinning that was measured."""

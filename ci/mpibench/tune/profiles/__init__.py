@@ -1,1 +1,0 @@
-"""MPI profiles of applications: each profiler's file into one record, with nothing lost on the way."""
