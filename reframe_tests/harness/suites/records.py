@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..vocabulary import BadInput
 
-_NUMBER_LIKE = r"(?=\S*\d)[\d.+-]*[A-Za-z?,]?[\d.+-]*"
+_NUMBER_LIKE = r"(?=\S*\d)[\d.+-]*(?:[A-Za-z?,][\d.+-]*)?"
 #: A line of numbers in columns, one of them with a point; each may have a sign wrong, and so may be of a damaged table.
 ROW_LIKE = (
     rf"[ \t]*(?=.*\.)(?:{_NUMBER_LIKE}|nan|inf)"
