@@ -146,7 +146,7 @@ def test_reframe_refuses_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 
 #: Which benchmark times a call of an application; how each suite that has release tarballs is built.
-NAMING = ("ci/mpibench/tune/advice/sources.py", "ci/mpibench/stacks/releases.py", "ci/mpibench/stacks/suite_builds.py")
+NAMING = ("ci/mpibench/tune/advice.py", "ci/mpibench/stacks/releases.py", "ci/mpibench/stacks/suite_builds.py")
 
 
 def test_the_project_names_no_suite_outside_its_folder() -> None:
