@@ -25,6 +25,8 @@ SmallCount = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 #: What may come of a comparison with a reference.
 PASS, FAIL, NO_REFERENCE = "pass", "fail", "no reference"
 OUTCOMES = (PASS, FAIL, NO_REFERENCE)
+#: Fact of a session: number of cases that were selected, whether they ran or not.
+NUM_SELECTED = "num_selected"
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
     :raises BadInput: a field is absent or of the wrong type, a value is not finite, a unit or direction is not that
         of the quantity (:data:`vocabulary.QUANTITIES`), or a metric occurs twice.
     """
-    rows: list[Mapping[str, Any]] = _convert(value or (), list[dict[str, Any]], f"{place}: samples")
+    rows: list[Mapping[str, Any]] = _convert(() if value is None else value, list[dict[str, Any]], f"{place}: samples")
     seen: set[tuple[Any, ...]] = set()
     samples: list[Sample] = _convert(rows, list[Sample], f"{place}: samples")
     for index, (row, sample) in enumerate(zip(rows, samples, strict=True)):
@@ -194,7 +196,7 @@ def read_gates(value: Any, place: str) -> tuple[ReferenceCheck, ...]:
 
     :raises BadInput: a field is absent or of the wrong type, or a value is not finite.
     """
-    gates: tuple[ReferenceCheck, ...] = _convert(value or (), tuple[ReferenceCheck, ...], f"{place}: gates")
+    gates: tuple[ReferenceCheck, ...] = _convert(() if value is None else value, tuple[ReferenceCheck, ...], f"{place}: gates")
     for gate in gates:
         _finite((gate.value, gate.reference, gate.lower, gate.upper), f"{place}: gates: {gate.metric}")
     return gates

@@ -20,7 +20,16 @@ from typing import Any
 
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap, read_pair_map
 from reframe_tests.harness.printable import one_line, printable_data
-from reframe_tests.harness.samples import MISSING, Evidence, ReferenceCheck, Sample, read_evidence, read_gates, read_samples
+from reframe_tests.harness.samples import (
+    MISSING,
+    NUM_SELECTED,
+    Evidence,
+    ReferenceCheck,
+    Sample,
+    read_evidence,
+    read_gates,
+    read_samples,
+)
 from reframe_tests.harness.vocabulary import BadInput
 
 #: ``_SqliteStorage.SCHEMA_VERSION`` of ReFrame 4.10.
@@ -32,7 +41,7 @@ DATA_MAJOR = "4"
 SESSION_KEYS = frozenset(
     (
         *("cmdline", "config_files", "data_version", "hostname", "log_files"),
-        *("num_cases", "num_failures", "num_aborted", "num_skipped"),
+        *("num_cases", "num_failures", "num_aborted", "num_skipped", NUM_SELECTED),
         *("prefix_output", "prefix_stage", "session_uuid", "time_elapsed"),
         *("time_end", "time_end_unix", "time_start", "time_start_unix", "user"),
         *("uuid", "version", "workdir"),

@@ -25,6 +25,7 @@ from reframe.core.logging import getlogger
 from reframe.frontend import filters
 
 from .. import upstream
+from ..samples import NUM_SELECTED
 from ..suites import catalogue, options
 from ..vocabulary import ALL_NODES_WORD, PINNING_POLICIES, SYMBOLIC_PPN, BadInput
 from . import named_tests, planned_cases
@@ -50,6 +51,8 @@ _WANTED: set[tuple[Any, int]] = set()
 _UNSAID: list[str] = []
 #: Why nothing can be measured, where that was said.
 _SAID: list[str] = []
+#: Number of cases that ReFrame set out to run, of which its own ``num_cases`` counts those that it ran.
+_SELECTED: list[int] = []
 #: Names that a parameter or variable may have besides those that are tests of their own on this system.
 _WORDS = {
     **{"pinning": PINNING_POLICIES, "ppn": SYMBOLIC_PPN, "nodes": (ALL_NODES_WORD,)},
@@ -426,6 +429,7 @@ def run(runall: Callable[..., None]) -> Callable[..., None]:
                 f"{f'{why}; ' if why else ''}'reframe -l' with the same options lists what does, with -v also what is left out "
                 "and why."
             )
+        _SELECTED[:] = [len(testcases)]
         ended: RunSessionTimeout | None = None
         try:
             runall(runner, testcases, *words, **named)
@@ -458,6 +462,7 @@ def keep(store: Callable[..., Any]) -> Callable[..., Any]:
 
     def keep_or_fail(report: Any, *words: Any, **named: Any) -> Any:
         try:
+            report.update_session_info({NUM_SELECTED: sum(_SELECTED)})
             return store(report, *words, **named)
         except Exception as error:
             getlogger().error(f"this is no success: the session is not stored, or a report of it is not written: {error}")

@@ -24,6 +24,7 @@ from mpibench.commands import nightly
 from mpibench.night import options as options_of_nights
 from mpibench.store import sessions
 from night_project import NightProject
+from reframe_tests.harness.samples import NUM_SELECTED
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_session import case
 
@@ -156,6 +157,7 @@ def test_a_session_that_was_not_stored_is_no_session(project: NightProject) -> N
     assert not (project.results / "tonight" / "report.html").exists()
     report = json.loads((project.results / "tonight" / "run-report.json").read_text())
     assert report["session_info"]["num_cases"] == 2, "what was measured is kept"
+    assert report["session_info"][NUM_SELECTED] == 2
 
 
 @pytest.fixture
@@ -262,11 +264,11 @@ def test_a_case_without_proof_is_red_although_reframe_passed_it(project: NightPr
     assert status == 1 and "1 cases passed in ReFrame, but no proof" in said
 
 
-def test_fewer_cases_stored_than_run_are_red(project: NightProject) -> None:
+def test_fewer_cases_stored_than_selected_are_red(project: NightProject) -> None:
     assert project.run()[0] == 0
     session = sessions.read_session(project.results / "results.db", project.session)
     assert nightly.shortfall(session, 2) == []
-    assert nightly.shortfall(session, 3) == ["ReFrame stored 2 cases of 3 it had run"]
+    assert nightly.shortfall(session, 3) == ["ReFrame stored 2 cases of 3 it had selected"]
 
 
 @pytest.mark.parametrize(
