@@ -40,7 +40,8 @@ def _start_again() -> None:
     While ReFrame loads a file it is in that file's folder; at exit it is where it was started, which ``PWD`` need not say.
     """
     by_option = any(re.match("-C|--config-f", word) for word in sys.argv[1:])
-    named = [] if by_option else [name for name in os.environ.get("RFM_CONFIG_FILES", "").split(":") if name]
+    files = os.environ.get("RFM_CONFIG_FILES", "")
+    named = files.split(":") if files and not by_option else []  # an empty one takes back what RFM_CONFIG_PATH names
     if _SETTINGS in [*sys.argv, *named] or not re.match(r"reframe\b", Path(sys.argv[0]).name):
         sys.exit(f"ERROR: the tests of {_HERE} need its settings: name them last, -C {_SETTINGS}")
     words = [sys.executable, *sys.orig_argv[1:]]

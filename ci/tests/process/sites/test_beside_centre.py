@@ -152,9 +152,13 @@ def test_fabrics_in_the_centres_extras_are_enough(own_fabrics: CentreSite, root:
     """Named by an option or by the variable, from any folder, relative or not."""
     tests = os.path.relpath(root / "reframe_tests" / ONE, own_fabrics.top / "elsewhere")
     file = os.path.relpath(own_fabrics.file, own_fabrics.top / "elsewhere")
+    twice = own_fabrics.top / "path" / "settings.py"
+    twice.parent.mkdir()
+    twice.write_text(own_fabrics.file.read_text().replace("lagoon", "reef"))
     for listed in (
         alone(own_fabrics, "-C", file, "-c", tests, "-l"),
         alone(own_fabrics, "-c", tests, "-l", RFM_CONFIG_FILES=str(own_fabrics.file)),
+        alone(own_fabrics, "-c", tests, "-l", RFM_CONFIG_FILES=f":{own_fabrics.file}", RFM_CONFIG_PATH=f":{twice.parent}"),
     ):
         assert listed.returncode == 0 and "WARNING" not in said(listed), said(listed)
         assert "%fabric=eth1g %nodes=2" in listed.stdout and "Found 0" not in listed.stdout
