@@ -15,7 +15,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import time
 import traceback
@@ -215,12 +214,18 @@ def shortfall(session: Session, selected: int) -> list[str]:
     return problems
 
 
+def _mpibench(*words: str) -> int:
+    from ..cli import main as mpibench  # which imports this module
+
+    return mpibench(list(words))
+
+
 def _step(night: Night, problem: str, *words: str, answers: Mapping[int, str] = MappingProxyType({})) -> None:
-    """One command of ``mpibench``; its failure is a problem of the night.
+    """One command of ``mpibench``, in this process; its failure is a problem of the night.
 
     :param problem: what is the matter where the exit status is none of ``answers``.
     """
-    status = subprocess.run(["mpibench", *words], cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode
+    status = _mpibench(*words)
     if status:
         night.problems.append(f"{answers.get(status, problem)}: `mpibench {shlex.join(words)}` ended with exit status {status}")
 
@@ -336,7 +341,7 @@ def run(night: Night) -> int:
         check_stacks(night)
         make_plan(night)
         # What a killed session left running would be measured together with this one.
-        subprocess.run(["mpibench", "sessions", "orphans", "--cancel"], cwd=ROOT, check=False)
+        _mpibench("sessions", "orphans", "--cancel")
         try:
             look_at_nodes(night)
             measure(night)
@@ -372,7 +377,7 @@ def complete_junit(night: Night, session: Session, answers: Sequence[Answer] = (
 
 def stop(night: Night, signal: supervision.Interrupted) -> int:
     """End an interrupted night; exit status."""
-    subprocess.run(["mpibench", "sessions", "orphans", "--cancel"], cwd=ROOT, check=False)
+    _mpibench("sessions", "orphans", "--cancel")
     night.say(f"INTERRUPTED by {signal.name}: nothing is measured any more; results of earlier sessions are as they were")
     with contextlib.suppress(OSError, BadInput):
         session = read_report(RUN_REPORT)

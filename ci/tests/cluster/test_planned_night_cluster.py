@@ -73,8 +73,6 @@ def test_a_planned_night_of_a_centres_modules_runs_in_one_job(
         **there.environ,
         "RFM_CONFIG_FILES": f"{centre}:{project.top}/site_configs/settings.py",
         "RFM_SYSTEM": "lagoon",
-        "NIGHT_STEPS": "real",
-        "NIGHT_EXPECTED": "real",
         "PREFLIGHT": "no",
         "CONFIRM_MINUTES": "0",
         "MODE": "smoke",

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +19,12 @@ from tiny_site import SYSTEM
 
 #: What happens in each job before the "benchmark".
 DURING = "eval $NIGHT_DURING; echo"
-#: Each call is recorded. Without NIGHT_STEPS=real nothing but that is done, and ``expected`` answers as NIGHT_EXPECTED says
-#: (``real``: itself).
-MPIBENCH = """#!/bin/bash
-echo "mpibench $*" >>{top}/commands.txt
-[[ $1 != expected || ${{NIGHT_EXPECTED:-}} == real ]] || exit "${{NIGHT_EXPECTED:-0}}"
-[[ ${{NIGHT_STEPS:-}} == real ]] || exit 0
-exec {python} -c 'import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))' "$@"
-"""
 
 
 class NightProject:
     """The project in a folder of its own, with two stacks and one case on each."""
 
-    def __init__(self, top: Path) -> None:
+    def __init__(self, top: Path, stacks: Sequence[str] = tuple(STACKS)[:2]) -> None:
         self.top, self.results = top, top / "results"
         shutil.copytree(ROOT / "ci" / "mpibench", top / "ci" / "mpibench", ignore=UNFINISHED)
         shutil.copytree(ROOT / "ci" / "pipelines", top / "ci" / "pipelines")
@@ -53,11 +45,9 @@ class NightProject:
         assert changed != check
         self.write("reframe_tests/replay_plan.py", changed)
         self.write("site_configs/tiny/system.py", SYSTEM)
-        for name in STACKS:
-            write_stack(top / "environments" / "wheels" / name, name=name, origin="wheels")
-        self.plan([case(name) for name in list(STACKS)[:2]])
+        self.register(*stacks)
+        self.plan(map(case, stacks))
         self.write("ci/setup", f"#!/bin/bash\ntouch {top}/set-up\n", executable=True)
-        self.write("bin/mpibench", MPIBENCH.format(top=top, python=sys.executable), executable=True)
         path = f"{top}/bin:{Path(sys.executable).parent}:$PATH"
         self.write(".venv/bin/activate", f"export PATH={path} PYTHONPATH={top}/ci:{top}\n")
         (top / "tmp").mkdir()
@@ -69,6 +59,11 @@ class NightProject:
         path.write_text(text)
         path.chmod(0o755 if executable else 0o644)
         return path
+
+    def register(self, *names: str) -> None:
+        """Stacks that are there."""
+        for name in names:
+            write_stack(self.top / "environments" / "wheels" / name, name=name, origin="wheels")
 
     def plan(self, cases: Iterable[dict[str, Any]]) -> None:
         """What the tests are to measure from now on."""
@@ -108,7 +103,3 @@ class NightProject:
         """Tonight's session id; empty if there is none."""
         path = self.results / "session-id"
         return path.read_text().strip() if path.exists() else ""
-
-    def commands(self) -> list[str]:
-        """Commands of mpibench that were called, oldest first."""
-        return (self.top / "commands.txt").read_text().splitlines()

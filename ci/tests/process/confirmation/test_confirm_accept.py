@@ -38,7 +38,7 @@ def plan(**factors: float) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[NightProject, str, str]:
     """A project with a baseline and a candidate that is twice as slow on both stacks."""
-    project = NightProject(tmp_path_factory.mktemp("project"))
+    project = NightProject(tmp_path_factory.mktemp("project"), STACKS)
     ids = []
     for label, entries in (("before", plan()), ("after", plan(mpich=2.0, openmpi=2.0))):
         project.plan(entries)
@@ -162,7 +162,7 @@ def test_where_it_was_not_measured_nothing_can_be_confirmed(measured: tuple[Nigh
 
 def test_what_one_session_leaves_inconclusive_is_measured_until_it_is_refused(tmp_path: Path) -> None:
     """Five nights, one of them odd: a session that is 8 % slower is inconclusive, and four of four are refused."""
-    project = NightProject(tmp_path)
+    project = NightProject(tmp_path, STACKS[:1])
 
     def night(factor: float, label: str) -> str:
         project.plan([entry for entry in plan(mpich=factor) if entry["stack"] == STACKS[0]])

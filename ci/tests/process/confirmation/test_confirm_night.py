@@ -22,7 +22,7 @@ from mpibench.store.dataset_layout import write_file
 from mpibench.store.sessions import CONFIRMS
 from night_project import NightProject
 from page_reader import Reader
-from synthetic_session import case, gate
+from synthetic_session import STACKS, case, gate
 
 #: Where the night leaves its JUnit file.
 JUNIT = "--report-junit=results/tonight/nightly.xml"
@@ -37,7 +37,7 @@ def with_bandwidth(value: float, **changes: Any) -> dict[str, Any]:
 @pytest.fixture
 def project(tmp_path: Path) -> NightProject:
     """The first session measures 50 MB/s of at least 90."""
-    project = NightProject(tmp_path)
+    project = NightProject(tmp_path, tuple(STACKS))
     project.plan([with_bandwidth(50.0), *GOOD])
     return project
 
@@ -67,9 +67,7 @@ def gate_says(project: NightProject) -> tuple[int, str]:
 
 
 def test_what_is_not_missed_again_is_green_and_told(project: NightProject) -> None:
-    status, said = project.run(
-        JUNIT, NIGHT_STEPS="real", NIGHT_EXPECTED="real", NIGHT_DURING=then(project, with_bandwidth(97.0), *GOOD)
-    )
+    status, said = project.run(JUNIT, NIGHT_DURING=then(project, with_bandwidth(97.0), *GOOD))
     assert status == 0, said
     name = "Replay %number=p2p_shm_2_bunch_mpich @tiny:node+mpich-wheels"
     assert f"missed reference not seen again: {name}: bandwidth 50 MB/s and again 97" in said
@@ -189,11 +187,11 @@ def nights_before(project: NightProject, count: int) -> None:
 def test_what_is_slower_than_the_nights_before_is_measured_again(tmp_path: Path, second: float, status: int) -> None:
     project = NightProject(tmp_path)
     project.plan([at_speed(1.0), *GOOD])
-    assert project.run(NIGHT_STEPS="real", NIGHT_EXPECTED="real")[0] == 0
+    assert project.run()[0] == 0
     nights_before(project, 8)
     project.plan([at_speed(1.3), *GOOD])
     during = then(project, at_speed(second), *GOOD)
-    ended, said = project.run(NIGHT_STEPS="real", NIGHT_EXPECTED="real", NIGHT_DURING=during)
+    ended, said = project.run(NIGHT_DURING=during)
     assert ended == 0, "the night's references and proof are as they must be: " + said
     assert "measuring again what was called slower or left inconclusive: 1 case of mpich-wheels on tiny:node" in said
     gated, answer = gate_says(project)

@@ -10,7 +10,6 @@ import pytest
 from night_project import NightProject
 from synthetic_session import STACKS, case
 
-REAL = {"NIGHT_STEPS": "real", "NIGHT_EXPECTED": "real"}
 PARTITION = "  - {{name: {name}, scheduler: local, launcher: local, environs: [builtin], max_jobs: 1}}\n"
 CENTRE = """
 systems:
@@ -40,7 +39,7 @@ def files(project: NightProject) -> str:
 def mpibench(project: NightProject, *words: str, configured: str | None = None) -> subprocess.CompletedProcess[str]:
     """The command in the project's own environment."""
     line = f". {project.top}/.venv/bin/activate && mpibench {' '.join(words)}"
-    environ = {**os.environ, **REAL, "RFM_CONFIG_FILES": files(project) if configured is None else configured}
+    environ = {**os.environ, "RFM_CONFIG_FILES": files(project) if configured is None else configured}
     return subprocess.run(["bash", "-c", line], cwd=project.top, env=environ, text=True, capture_output=True, check=False)
 
 
@@ -61,12 +60,12 @@ def test_the_doctor_prints_a_draft_and_a_system_without_it_is_not_measured(proje
 
 def test_a_night_measures_it_and_names_what_the_file_does_not(project: NightProject) -> None:
     project.write("site_configs/tiny/fabrics.yaml", FABRICS)
-    status, said = project.run(**REAL, RFM_CONFIG_FILES=files(project))
+    status, said = project.run(RFM_CONFIG_FILES=files(project))
     assert status == 0, said
     assert "tiny" in said
     project.write("centre/site.yaml", CENTRE + PARTITION.format(name="node") + PARTITION.format(name="gpu"))
     # As whoever is in the centre's folder sets it: ours is put behind.
-    status, said = project.run(**REAL, folder="centre", RFM_CONFIG_FILES="site.yaml")
+    status, said = project.run(folder="centre", RFM_CONFIG_FILES="site.yaml")
     assert status == 1 and "NOT accepted; reasons: 1" in said, said
     assert "tiny:gpu: " in said and "does not name this partition of " in said
 

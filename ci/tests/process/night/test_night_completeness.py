@@ -13,7 +13,6 @@ from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites.site import ROOT
 from synthetic_session import STACKS, case
 
-REAL = {"NIGHT_STEPS": "real", "NIGHT_EXPECTED": "real"}
 LOST = case("mpich-wheels", group="collectives")
 MISSING = "missing: group collectives: none of the 8 expected of it is proven; not among the cases of this session; last proven"
 
@@ -25,7 +24,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> NightProject:
     project = NightProject(top)
     stays = [case(stack) for stack in STACKS]
     project.plan([*stays, LOST])
-    status, said = project.run(**REAL)
+    status, said = project.run()
     assert status == 0, said
     shutil.copy(ROOT / "reframe_tests" / "collectives.py", top / "reframe_tests")
     system = top / "site_configs" / "tiny" / "system.py"
@@ -35,7 +34,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> NightProject:
 
 
 def test_a_case_that_is_left_out_when_the_tests_are_loaded_makes_the_night_red(project: NightProject) -> None:
-    status, said = project.run(**REAL)
+    status, said = project.run()
     assert status == 1 and "NOT accepted; reasons: 1" in said, said
     assert MISSING in said
     [log] = re.findall(r"something expected is missing \(.*: 'left out' in (\S+)\)", said)
@@ -45,6 +44,6 @@ def test_a_case_that_is_left_out_when_the_tests_are_loaded_makes_the_night_red(p
 
 @pytest.mark.parametrize(("options", "wanted"), [(("-p", "mpich-wheels"), 1), (("-x", "collectives"), 0)])
 def test_so_it_does_in_a_part_that_asks_for_it(project: NightProject, options: tuple[str, ...], wanted: int) -> None:
-    status, said = project.run(*options, **REAL)
+    status, said = project.run(*options)
     assert status == wanted, said
     assert (MISSING in said) == bool(wanted)

