@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import traceback
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Annotated
 import typer
 from typer.models import CommandInfo, TyperInfo
 
+from mpibench import exit_status
 from mpibench.commands import (
     advice,
     cluster,
@@ -25,7 +24,6 @@ from mpibench.commands import (
     tune,
     verdicts,
 )
-from reframe_tests.harness.printable import printable
 from reframe_tests.harness.sites import centre
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -36,6 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+BAD_INPUT = exit_status.BAD_INPUT
 #: Modules with commands; ``register`` of each adds its own.
 COMMANDS = (machine, stacks, planning, sessions, verdicts, locate, advice, tune, published, cluster)
 #: What one wants to commands, both in the order of the help.
@@ -91,19 +90,6 @@ def options(
     """Tools around the MPI fabric tests: check the machine, build and register stacks, report, compare and judge sessions."""
 
 
-#: Exit status for bad input, as typer uses it for bad usage.
-BAD_INPUT = 2
-#: What a file system or the machine refuses, whatever the program asks: no room, no right, not now (``errno(3)``).
-OF_THE_MACHINE = (
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.EBUSY),
-    *(errno.EXDEV, errno.ETXTBSY, errno.EMFILE, errno.ENFILE, errno.ENOLCK, errno.EAGAIN, errno.ETIMEDOUT, errno.ENAMETOOLONG),
-)
-#: Exit status where the program itself fails (``sysexits(3)``, EX_SOFTWARE): never one that a command uses for an answer.
-CRASHED = 70
-#: Exit status where nobody reads the output to its end: 128 + SIGPIPE, as of a program that the signal ends.
-UNREAD = 141
-
-
 def require_checkout(root: Path) -> None:
     """Systems, stacks, schemas and results lie in the checkout; a copy of the modules alone knows none of them.
 
@@ -117,49 +103,11 @@ def require_checkout(root: Path) -> None:
 
 
 def main(argv: list[str] | None = None, run: Callable[..., object] = app) -> int:
-    """Entry point: bad input is one sentence on standard error and exit status 2, never a traceback.
+    """Entry point; exit status, as :mod:`.exit_status` says."""
 
-    Status 0, 1 and 3 are answers of a command. What is none has another status: 2 bad input, 70 a defect of this program
-    (with its traceback), 130 interrupted, 141 the output was not read to its end.
-    """
-    try:
+    def program(**named: object) -> object:
         require_checkout(ROOT)
         centre.make_absolute(os.environ)  # ReFrame is started in the checkout
-        run(args=argv, standalone_mode=True)
-    except BadInput as error:
-        typer.echo(printable(f"mpibench: {error}"), err=True)
-        return BAD_INPUT
-    except BrokenPipeError:
-        return UNREAD
-    except OSError as error:
-        if error.errno not in OF_THE_MACHINE:
-            return _crashed(error)
-        where = f"{error.filename}: " if error.filename else ""
-        typer.echo(printable(f"mpibench: {where}{error.strerror}: this is no answer; put it right and repeat."), err=True)
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        return 130
-    except SystemExit as end:
-        # typer and rich end with 1 here, which commands use for "refused".
-        if isinstance(end.__context__, BrokenPipeError):
-            return UNREAD
-        return int(end.code or 0) if _is_own(end) else _crashed(end)
-    except Exception as error:
-        return _crashed(error)
-    return 0
+        return run(**named)
 
-
-def _is_own(end: SystemExit) -> bool:
-    """Whether this program or typer ended it, and no file or library that a command has loaded."""
-    ends = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(end.__traceback__)]
-    return ends[-1].partition(".")[0] in ("typer", "mpibench")
-
-
-def _crashed(error: BaseException) -> int:
-    """Print what is neither an answer nor bad input; exit status."""
-    traceback.print_exception(error)
-    typer.echo(
-        f"mpibench: this is a defect of mpibench and no answer ({type(error).__name__}); report it with the lines above.",
-        err=True,
-    )
-    return CRASHED
+    return exit_status.run(program, argv)

@@ -24,11 +24,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import typer
+
 from reframe_tests.harness.samples import NUM_SELECTED
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
-from .. import whole_file
+from .. import exit_status, whole_file
 from ..night import supervision
+from . import sessions, verdicts
 
 try:
     from reframe_tests.harness.sites import centre, site
@@ -215,9 +218,10 @@ def shortfall(session: Session, selected: int) -> list[str]:
 
 
 def _mpibench(*words: str) -> int:
-    from ..cli import main as mpibench  # which imports this module
-
-    return mpibench(list(words))
+    program = typer.Typer()
+    for module in (sessions, verdicts):
+        module.register(program)
+    return exit_status.run(program, words)
 
 
 def _step(night: Night, problem: str, *words: str, answers: Mapping[int, str] = MappingProxyType({})) -> None:

@@ -22,7 +22,7 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import Programs
-from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
+from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 
 #: A rank's view of its MPI: version string and the libmpi files the kernel has mapped into it.
 RANK_REPORT = """

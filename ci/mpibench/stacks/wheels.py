@@ -28,8 +28,8 @@ from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.suites.mpi4py.rows import NAME as PYTHON_PART
-from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
+from reframe_tests.harness.suites.mpi4py import NAME as PYTHON_PART
+from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import writer

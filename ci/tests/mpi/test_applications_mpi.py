@@ -17,8 +17,7 @@ from reframe_summary import outcome
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.suites import catalogue, reader
-from reframe_tests.harness.suites.hpcc import input_file
+from reframe_tests.harness.suites import catalogue, hpcc, reader
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +57,7 @@ def test_results_left_elsewhere_are_none(debian: Stack, run_reframe: Callable, t
     elsewhere, wrapper = tmp_path / "elsewhere", tmp_path / "bin" / "hpcc"
     for folder in (elsewhere, wrapper.parent):
         folder.mkdir()
-    (elsewhere / input_file.INPUT).write_text(input_file.write(2, 2))
+    (elsewhere / hpcc.INPUT).write_text(hpcc.write(2, 2))
     wrapper.write_text(f"#!/bin/sh\ncd {elsewhere} && exec {debian.binaries['hpcc']}\n")
     wrapper.chmod(0o755)
     document = json.loads(Path(debian.source).read_text())

@@ -24,7 +24,7 @@ from mpibench.stacks import probe
 from mpibench.stacks.spack import build, consistency, lock, tool
 from mpibench.stacks.spack.project import list_by_default
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
+from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 from spack_sites import copy_lean_project, find_scope, find_spack, overriding
 

@@ -12,14 +12,13 @@ import re
 from pathlib import Path
 
 from ..stacks.stack import Stack
-from ..suites import catalogue
-from ..suites.mpi4py import rows
+from ..suites import catalogue, mpi4py
 
 #: Name of the launch.
 NAME = "data_check"
 PROGRAM = Path(__file__).with_name("exchange.py")
 #: The instrument whose Python is used.
-INSTRUMENT = rows.PROGRAM
+INSTRUMENT = mpi4py.PROGRAM
 
 _END = re.compile(r"^data check: rank (\d+) of (\d+): (\d+) exchanges, (\d+) bytes, (\d+) wrong$", re.MULTILINE)
 _WRONG = re.compile(r"^data check: wrong: (.+)$", re.MULTILINE)
@@ -33,7 +32,7 @@ def launch(group: str, stack: Stack, ranks: int) -> catalogue.Launch | None:
     if ranks < 2 or not python:
         return None
     words = (*python, str(PROGRAM), *(("one_sided",) if catalogue.GROUPS[group].one_sided else ()))
-    return catalogue.Launch(NAME, rows.NAME, words[0], words[1:], (), checks_data=True)
+    return catalogue.Launch(NAME, mpi4py.NAME, words[0], words[1:], (), checks_data=True)
 
 
 def judge(text: str, ranks: int) -> tuple[list[str], list[str]]:

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.suites import pair, reader
-from reframe_tests.harness.suites.fi_pingpong.output import rounded
-from reframe_tests.harness.suites.iperf3 import rows as iperf3
+from reframe_tests.harness.suites import iperf3, pair, reader
+from reframe_tests.harness.suites.fi_pingpong import rounded
 from reframe_tests.harness.suites.records import OutputError
 from studies.output_damage import MUTATIONS
 

@@ -7,8 +7,7 @@ import re
 import pytest
 
 from catalogue_launches import launches, stack_of
-from reframe_tests.harness.suites import catalogue, reader
-from reframe_tests.harness.suites.gpcnet import rows
+from reframe_tests.harness.suites import catalogue, gpcnet, reader
 from reframe_tests.harness.suites.records import OutputError
 from reframe_tests.harness.vocabulary import NotMeasured
 from studies.output_damage import golden
@@ -28,9 +27,9 @@ def changed(name: str, pattern: str, replacement: str, count: int = 1) -> str:
 
 @pytest.mark.parametrize(("name", "nodes", "ranks"), [(ALONE, 64, 2048), (HERE, 2, 2)])
 def test_a_network_alone(name: str, nodes: int, ranks: int) -> None:
-    (planned,) = launches(rows.GROUP, ranks, nodes=nodes)
+    (planned,) = launches(gpcnet.GROUP, ranks, nodes=nodes)
     records = reader.complete(reader.parse(golden(name)), planned.expected, source=name)
-    assert [record.benchmark for record in records] == [test.name for test in rows.TESTS[rows.ISOLATED]]
+    assert [record.benchmark for record in records] == [test.name for test in gpcnet.TESTS[gpcnet.ISOLATED]]
     assert {record.ranks for record in records} == {ranks} and {record.repetitions for record in records} == {None}
     assert planned.words(stack_of()) == ["/opt/mpi/bin/network_test"], "it takes no argument"
 
@@ -45,7 +44,7 @@ def test_values_are_those_printed() -> None:
 
 
 def test_a_network_under_load() -> None:
-    (planned,) = launches(rows.LOADED_GROUP, 2048, nodes=64)
+    (planned,) = launches(gpcnet.LOADED_GROUP, 2048, nodes=64)
     records = reader.complete(reader.parse(golden(UNDER_LOAD)), planned.expected, source=UNDER_LOAD)
     found = {(record.benchmark, record.variant): record.values for record in records}
     assert found["RR_Two-sided_BW_Sync", "congested"]["bandwidth_mb_per_s"] == pytest.approx(4057.7 * 1.048576)
@@ -111,10 +110,10 @@ def test_a_verbose_build_is_named() -> None:
 def test_ten_nodes_are_the_fewest_under_load() -> None:
     """Two for its tests, and two for each of four congestors, which get 80 % of all."""
     with pytest.raises(NotMeasured, match=r"no benchmark of group gpcnet_congestion runs on 18 ranks of 9 nodes: it takes 10 "):
-        launches(rows.LOADED_GROUP, 18, nodes=9)
-    assert launches(rows.LOADED_GROUP, 20, nodes=10)
+        launches(gpcnet.LOADED_GROUP, 18, nodes=9)
+    assert launches(gpcnet.LOADED_GROUP, 20, nodes=10)
 
 
 def test_a_stack_without_it() -> None:
     with pytest.raises(NotMeasured, match="stack intelmpi-wheels has no network_test"):
-        launches(rows.GROUP, 2, nodes=2, stack=stack_of(binaries=("IMB-MPI1",)))
+        launches(gpcnet.GROUP, 2, nodes=2, stack=stack_of(binaries=("IMB-MPI1",)))

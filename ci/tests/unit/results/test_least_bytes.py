@@ -9,8 +9,7 @@ from reframe_tests.harness.cases.results import least_bytes
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.catalogue import ROWS
-from reframe_tests.harness.suites.gpcnet import volume
-from reframe_tests.harness.suites.gpcnet.rows import GROUP, LOADED_GROUP
+from reframe_tests.harness.suites.gpcnet import GROUP, LOADED_GROUP, bound_of, nodes_tested
 from studies.output_damage import golden
 from synthetic_conditions import simple_condition
 
@@ -71,14 +70,14 @@ def test_the_first_measurement_of_gpcnet() -> None:
 def test_gpcnet_under_load_counts_the_nodes_that_test() -> None:
     """13 of 64 nodes, alone and under load; the factors are computed from them."""
     least, [note] = judged(LOADED_GROUP, "gpcnet-1.3-network_load_test-n2048.txt", 2048, 64, ETH)
-    assert volume.tested_nodes(64, loaded=True) == 13
+    assert nodes_tested(64, loaded=True) == 13
     assert least == 2 * 13 * 32 * (30 * 200 * 2 * 8 + 30 * 8 * 8 * 2 * 131072 + 200 * 8)
     assert note.endswith("Lat_impact, RR_Two-sided_BW_Sync_impact, Multiple_Allreduce_impact (the quotient of two others)")
 
 
 @pytest.mark.parametrize("nodes", [2, 64, 65, 200, 5000])
 def test_gpcnets_alltoall_is_called_less_often_on_more_than_64_nodes(nodes: int) -> None:
-    calls = volume.bound_of("Multiple Alltoall", 1, timed=False, loaded=False)({}, nodes, nodes) / nodes / (nodes - 1)
+    calls = bound_of("Multiple Alltoall", 1, timed=False, loaded=False)({}, nodes, nodes) / nodes / (nodes - 1)
     assert calls == max(1, min(64, 64 * 64 // nodes))
 
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from catalogue_launches import OSU, launches, stack_of
-from reframe_tests.harness.suites import catalogue, traffic
-from reframe_tests.harness.suites.osu import rows
+from reframe_tests.harness.suites import catalogue, osu, traffic
 
 
 def test_arguments_of_osu():
@@ -33,7 +32,7 @@ def test_a_pair_is_warm_before_small_messages_are_timed():
         return int(args[args.index("-x") + 1])
 
     assert warm_up("osu_latency") == warm_up("osu_latency", level="smoke") == 1000
-    assert warm_up("osu_bibw") * 2 * traffic.WINDOW <= rows.WARM_UP_MESSAGES
+    assert warm_up("osu_bibw") * 2 * traffic.WINDOW <= osu.WARM_UP_MESSAGES
     assert warm_up("osu_put_latency", "one_sided_osu") == 2000
     assert warm_up("osu_multi_lat", "transfer_osu") == 1000
     assert warm_up("osu_latency", number=2) == 2, "large messages are warm after a few"

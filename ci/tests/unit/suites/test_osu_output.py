@@ -9,7 +9,7 @@ import pytest
 
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.catalogue import Expected
-from reframe_tests.harness.suites.osu.rows import OVERLAP, ROWS
+from reframe_tests.harness.suites.osu import OVERLAP, ROWS
 from reframe_tests.harness.suites.records import OutputError, Record
 from studies.output_damage import GOLDEN, expectation, golden
 

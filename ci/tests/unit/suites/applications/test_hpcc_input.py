@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalogue_launches import launches
-from reframe_tests.harness.suites import catalogue, options
-from reframe_tests.harness.suites.hpcc import input_file
+from reframe_tests.harness.suites import catalogue, hpcc, options
 from reframe_tests.harness.vocabulary import BadInput
 
 
@@ -14,21 +13,21 @@ from reframe_tests.harness.vocabulary import BadInput
     ("ranks", "grid"), {1: (1, 1), 2: (1, 2), 4: (2, 2), 6: (2, 3), 7: (1, 7), 12: (3, 4), 36: (6, 6)}.items()
 )
 def test_the_grid_is_nearest_to_a_square_and_has_all_ranks(ranks: int, grid: tuple[int, int]) -> None:
-    assert input_file.find_grid(ranks) == grid
+    assert hpcc.find_grid(ranks) == grid
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 16, 128, 4096])
 @pytest.mark.parametrize("mib", [1, 2, 64, 4096])
 def test_the_matrix_takes_at_most_its_share_of_the_memory(ranks: int, mib: int) -> None:
-    size, step = input_file.find_size(ranks, mib), 2 * input_file.BLOCK
-    room = input_file.MEMORY_SHARE * ranks * (mib << 20)
+    size, step = hpcc.find_size(ranks, mib), 2 * hpcc.BLOCK
+    room = hpcc.MEMORY_SHARE * ranks * (mib << 20)
     assert size % step == 0
     assert 8 * size**2 <= room < 8 * (size + step) ** 2 or size == step
 
 
 def test_hpccs_own_default_is_the_same_formula() -> None:
     """64 MiB a rank without an input file: the recorded run of two ranks took N = 3520."""
-    assert input_file.find_size(2, 64) == 3520
+    assert hpcc.find_size(2, 64) == 3520
 
 
 def lines(level: str, ranks: int = 2, **chosen: str) -> list[str]:

@@ -8,8 +8,7 @@ import pytest
 
 from catalogue_launches import launches
 from mpibench.pages.published import figures_file
-from reframe_tests.harness.suites import catalogue, reader
-from reframe_tests.harness.suites.hpcc import output, rows
+from reframe_tests.harness.suites import catalogue, hpcc, reader
 from reframe_tests.harness.suites.records import OutputError
 from reframe_tests.harness.vocabulary import QUANTITIES
 from studies.output_damage import golden
@@ -29,7 +28,7 @@ def refusal(text: str) -> str:
 
 def test_every_number_is_the_summarys_in_the_units_of_the_vocabulary() -> None:
     records = {record.benchmark: record for record in reader.parse(TEXT)}
-    assert list(records) == [result.name for result in rows.RESULTS]
+    assert list(records) == [result.name for result in hpcc.RESULTS]
     # HPL_Tflops=0.000414824, PTRANS_GBs=0.0290253, StarSTREAM_Triad=59.6753 (GB/s), MPIFFT_Gflops=0.100972.
     assert records["HPL"].values == {"gflop_per_s": 0.414824}
     assert records["PTRANS"].values == {"bandwidth_mb_per_s": 29.0253}
@@ -60,12 +59,12 @@ def test_other_numbers_of_ranks(ranks: int) -> None:
 
 
 def test_the_papers_abbreviations() -> None:
-    assert [result.abbreviation for result in rows.RESULTS if result.abbreviation] == PAPER
-    assert all(result.quantity in QUANTITIES and result.key in output.KEYS for result in rows.RESULTS)
+    assert [result.abbreviation for result in hpcc.RESULTS if result.abbreviation] == PAPER
+    assert all(result.quantity in QUANTITIES and result.key in hpcc.KEYS for result in hpcc.RESULTS)
 
 
 def test_published_rows_have_the_catalogues_names() -> None:
-    named = [result.name for result in rows.RESULTS if result.abbreviation]
+    named = [result.name for result in hpcc.RESULTS if result.abbreviation]
     for system, tables in (("ibm-p5-575", ("Table 8", "Table 9")), ("ibm-js21", ("Table 10",))):
         for table in tables:
             published = figures_file.select(figures_file.read(system), table=table)

@@ -7,9 +7,8 @@ import math
 
 import pytest
 
-from reframe_tests.harness.suites import catalogue, reader
+from reframe_tests.harness.suites import catalogue, hpcc, reader
 from reframe_tests.harness.suites.benchmark import NO_DATA
-from reframe_tests.harness.suites.hpcc import input_file, rows, volume
 from studies.output_damage import golden
 
 LAYOUTS = [(2, 1), (2, 2), (3, 1), (2, 3), (3, 2), (4, 1), (4, 3), (6, 2), (8, 16)]
@@ -29,11 +28,11 @@ def transposed_blocks(places: tuple[int, ...], rows_: int, columns: int, blocks:
 def test_no_order_of_the_ranks_moves_less_of_a_matrix(nodes: int, ppn: int, blocks: int) -> None:
     """PTRANS draws it by chance: here all orders are tried."""
     ranks = nodes * ppn
-    height, width = input_file.find_grid(ranks)
+    height, width = hpcc.find_grid(ranks)
     problem = {"order": blocks * 4, "block": 4, "rows": height, "columns": width}
     placed = set(itertools.permutations([rank // ppn for rank in range(ranks)]))
     fewest = min(transposed_blocks(places, height, width, blocks) for places in placed)
-    least = volume.transposition(problem, ranks, nodes)
+    least = hpcc.transposition(problem, ranks, nodes)
     assert least <= 5 * 8 * 4 * 4 * fewest
     if ppn == 1:
         assert least == 5 * 8 * 4 * 4 * fewest, "nothing is left to chance"
@@ -44,7 +43,7 @@ def test_no_order_of_the_ranks_moves_less_of_a_matrix(nodes: int, ppn: int, bloc
 def test_a_factorisation_that_sends_each_panel_once_to_each_node_sends_more(nodes: int, ppn: int, panels: int) -> None:
     """HPL panel by panel: a block goes to a node if a process there has something to update with it, and only once."""
     ranks = nodes * ppn
-    height, width = input_file.find_grid(ranks)
+    height, width = hpcc.find_grid(ranks)
     sent = 0
     for k in range(panels):
         for other in range(k + 1, panels):
@@ -55,7 +54,7 @@ def test_a_factorisation_that_sends_each_panel_once_to_each_node_sends_more(node
             sent += len(in_row - {(row * width + k % width) // ppn})
             sent += len(in_column - {((k % height) * width + column) // ppn})
     problem = {"order": panels * 10, "block": 10, "rows": height, "columns": width}
-    least = volume.solution(problem, ranks, nodes)
+    least = hpcc.solution(problem, ranks, nodes)
     assert least <= 8 * 10 * 10 * sent
     assert least > 8 * 10 * 10 * sent / 6 or panels < 20, "half, but for the last panels"
 
@@ -68,14 +67,14 @@ def test_a_transform_sends_more_than_one_exchange_between_nodes(nodes: int, ppn:
     homes = [rank // ppn for rank in range(processes)]
     exchanged = sum(homes[one] != homes[other] for one in range(processes) for other in range(processes))
     elements = processes**2 * 64
-    least = volume.transform({"elements": elements, "processes": processes}, ranks, nodes)
+    least = hpcc.transform({"elements": elements, "processes": processes}, ranks, nodes)
     assert least == 2 * 16 * elements * exchanged // processes**2
 
 
 def test_updates_of_other_nodes() -> None:
     """8 bytes for half of those that are not one's own: 1/2 of two nodes', 3/4 of four."""
-    assert volume.updates({"updates": 1000}, 4, 2) == 2000
-    assert volume.updates({"updates": 1000}, 4, 4) == 3000
+    assert hpcc.updates({"updates": 1000}, 4, 2) == 2000
+    assert hpcc.updates({"updates": 1000}, 4, 4) == 3000
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(2, 2), (3, 3), (4, 4), (4, 2)])
@@ -89,7 +88,7 @@ def test_a_run_that_used_another_network_is_not_green(ranks: int, nodes: int) ->
     assert least > 2e6 * nodes
 
 
-@pytest.mark.parametrize("row", rows.ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", hpcc.ROWS, ids=lambda row: row.name)
 def test_each_row_has_a_bound_or_says_why_not(row) -> None:
     if row.name.startswith(("Star", "Single")):
         assert (row.unbounded, row.of_run, row.traffic(0, 8)) == (NO_DATA, None, 0)

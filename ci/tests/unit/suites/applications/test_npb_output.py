@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from catalogue_launches import launches, stack_of
-from reframe_tests.harness.suites import catalogue, reader
-from reframe_tests.harness.suites.npb import rows
+from reframe_tests.harness.suites import catalogue, npb, reader
 from reframe_tests.harness.suites.records import OutputError
 from reframe_tests.harness.vocabulary import NotMeasured
 from studies.output_damage import GOLDEN, golden
@@ -31,12 +30,12 @@ def test_every_program_of_both_versions(name: str) -> None:
     (record,) = reader.parse(golden(name))
     assert (record.suite, record.benchmark, record.ranks) == ("npb", kernel.upper(), int(ranks[1:]))
     assert (record.variant, record.message_bytes) == ("class=S", None)
-    assert set(record.values) == set(rows.QUANTITIES)
+    assert set(record.values) == set(npb.QUANTITIES)
 
 
 def test_all_programs_are_there() -> None:
-    assert {name.split("-")[2].upper() for name in GOOD if "3.4" in name} == set(rows.RANKS)
-    assert {name.split("-")[2].upper() for name in GOOD if "3.3" in name} == set(rows.RANKS)
+    assert {name.split("-")[2].upper() for name in GOOD if "3.4" in name} == set(npb.RANKS)
+    assert {name.split("-")[2].upper() for name in GOOD if "3.3" in name} == set(npb.RANKS)
 
 
 def test_seconds_and_operations() -> None:
@@ -122,19 +121,19 @@ def test_recorded_refusals() -> None:
 )
 def test_each_program_runs_on_numbers_of_its_own(ranks: int, left_out: str) -> None:
     names = {item.benchmark for launch in launches("nas_c", ranks=ranks) for item in launch.expected}
-    assert names == set(rows.RANKS) - set(left_out.split())
+    assert names == set(npb.RANKS) - set(left_out.split())
 
 
 def test_a_class_is_a_group_and_a_variant() -> None:
-    for problem in rows.CLASSES:
-        made = launches(rows.group(problem), ranks=4)
-        assert [launch.binary for launch in made] == [rows.program(kernel, problem) for kernel in rows.RANKS]
+    for problem in npb.CLASSES:
+        made = launches(npb.group(problem), ranks=4)
+        assert [launch.binary for launch in made] == [npb.program(kernel, problem) for kernel in npb.RANKS]
         names = {metric.name for metric in catalogue.metrics(made)}
         assert f"BT.class{problem}.time" in names and len(names) == 16
 
 
 def test_three_three_is_built_for_a_number_of_ranks() -> None:
-    stack = stack_of(binaries=tuple(f"{kernel.lower()}.C.4" for kernel in rows.RANKS))
+    stack = stack_of(binaries=tuple(f"{kernel.lower()}.C.4" for kernel in npb.RANKS))
     (bt, *_) = launches("nas_c", ranks=4, stack=stack)
     assert bt.words(stack) == ["/opt/mpi/bin/bt.C.4"]
     assert catalogue.why_unbuilt("nas_c", stack) == ""

@@ -5,29 +5,28 @@ from __future__ import annotations
 import pytest
 
 from catalogue_launches import launches
-from reframe_tests.harness.suites import reader
-from reframe_tests.harness.suites.npb import rows, volume
+from reframe_tests.harness.suites import npb, reader
 from reframe_tests.harness.suites.records import OutputError
 from studies.output_damage import golden
 
 
-@pytest.mark.parametrize("kernel", [kernel for kernel in rows.RANKS if kernel != "EP"])
+@pytest.mark.parametrize("kernel", [kernel for kernel in npb.RANKS if kernel != "EP"])
 def test_a_run_that_used_another_network_is_not_green(kernel: str) -> None:
     """``counters.OTHER_FLOOR_BYTES`` of background a node would hide the rest."""
     for problem, least in (("A", 2e6), ("C", 4e7)):
-        [row] = [row for row in rows.ROWS if (row.name, row.variants) == (kernel, (rows.variant(problem),))]
+        [row] = [row for row in npb.ROWS if (row.name, row.variants) == (kernel, (npb.variant(problem),))]
         for ranks, nodes in ((2, 2), (4, 2), (64, 4)):
             one = row.traffic_between(0, ranks, nodes)
-            assert one * volume.PROBLEMS[kernel][problem].iterations > least, (kernel, problem, ranks, nodes)
+            assert one * npb.PROBLEMS[kernel][problem].iterations > least, (kernel, problem, ranks, nodes)
 
 
 def test_ep_sends_too_little_to_be_sure_of() -> None:
-    [row] = [row for row in rows.ROWS if (row.name, row.variants) == ("EP", ("class=C",))]
+    [row] = [row for row in npb.ROWS if (row.name, row.variants) == ("EP", ("class=C",))]
     assert row.traffic_between(0, 64, 4) == row.traffic(0, 64) == 0
 
 
 def test_a_rank_alone_sends_nothing() -> None:
-    assert {row.traffic(0, 1) for row in rows.ROWS} == {0}
+    assert {row.traffic(0, 1) for row in npb.ROWS} == {0}
 
 
 #: Bytes that the loopback carried in whole runs of class S of NPB 3.4 on 2 and on 4 ranks (Open MPI 4.1, its tcp alone).
@@ -45,7 +44,7 @@ SENT_OF_S = {
 def test_bounds_are_below_what_was_counted() -> None:
     for kernel, counted in SENT_OF_S.items():
         for ranks, sent in counted.items():
-            least = volume.bound_of(kernel, "S")(0, ranks) * volume.PROBLEMS[kernel]["S"].iterations
+            least = npb.bound_of(kernel, "S")(0, ranks) * npb.PROBLEMS[kernel]["S"].iterations
             assert 0 < least < sent, (kernel, ranks)
 
 
@@ -57,7 +56,7 @@ def test_no_cut_of_a_grid_has_fewer_faces(parties: int) -> None:
     side = round(parties ** (1 / 3))
     if side**3 == parties:
         faces["cubes"] = 6 * (side - 1) * size**2
-    least = volume.surface(1)(size, parties) / 2
+    least = npb.surface(1)(size, parties) / 2
     assert all(least <= each for each in faces.values()), (least, faces)
 
 
@@ -72,5 +71,5 @@ def test_the_iterations_are_those_of_the_class() -> None:
 
 def test_rows_of_a_launch_have_bounds() -> None:
     assert {row.name for launch in launches("nas_c", ranks=4) for row in launch.rows() if row.traffic(0, 4)} == (
-        set(rows.RANKS) - {"EP"}
+        set(npb.RANKS) - {"EP"}
     )

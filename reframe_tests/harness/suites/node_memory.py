@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model import Group
+from .model import Group
 
 #: Name of the suite and of its group. The memory of a node stands where others have their fabric.
 NAME, GROUP_NAME, FABRIC = "stream", "memory", "memory"

@@ -1,6 +1,6 @@
-"""Strict reader of perftest's bandwidth and latency tests (``ib_send_bw``, ``ib_write_lat``, ...), alone or with both ends.
+"""perftest: RDMA reads, writes and sends between two adapters below MPI, latency and bandwidth (``ib_write_bw``, ...).
 
-Two processes and no MPI: what the adapters do without a library above them. Formats: perftest, ``src/perftest_parameters.h``
+Outputs are read alone or with both ends. Formats: perftest, ``src/perftest_parameters.h``
 (``RESULT_FMT``, ``REPORT_FMT``, ``RESULT_FMT_LAT``, ``REPORT_FMT_LAT``) and ``perftest_parameters.c``
 (``ctx_print_test_info``, ``print_report_bw``, ``print_report_lat``). What older releases print as ``MB/sec`` is divided by
 0x100000 there, so it is MiB/s, as newer ones say; both become MB/s (1e6 bytes) here. The latency of a write or send is half of
@@ -12,10 +12,92 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from pathlib import PurePosixPath
 
-from .. import pair
-from ..records import OutputError, Record
-from .rows import NAME, VERBS, exchanged
+from . import pair, traffic
+from .benchmark import SINGLE, SMALL, STREAM, Benchmark
+from .model import BenchmarkPackage, Suite
+from .pair import SIZES, WIRE, Exchanged, MapPlan, Pair, PairGroup, PairPlan, Start, Words
+from .records import OutputError, Record
+
+#: Name of the suite.
+NAME, GROUP = "perftest", "wire_rdma"
+#: Verb in the programs' names to the verb in their titles (``testsStr`` of perftest_parameters.c).
+VERBS = {"write": "RDMA_Write", "read": "RDMA_Read", "send": "Send"}
+
+
+def _bandwidth(verb: str) -> Benchmark:
+    return Benchmark(
+        f"ib_{verb}_bw",
+        NAME,
+        f"ib_{verb}_bw",
+        GROUP,
+        "pair",
+        ("bandwidth_mb_per_s", "message_rate_per_s"),
+        traffic.one_way,
+        gated_sizes={"bandwidth_mb_per_s": (1 << 20, 1 << 22)},
+        directions=1,
+        # Messages follow each other without pause, so that perftest's default size of 64 KiB fills a link.
+        line_rate_from_bytes=65536,
+        title=f"{VERBS[verb]} BW Test",
+        cascade=() if verb == "read" else (STREAM,),
+    )
+
+
+def _latency(verb: str) -> Benchmark:
+    return Benchmark(
+        f"ib_{verb}_lat",
+        NAME,
+        f"ib_{verb}_lat",
+        GROUP,
+        "pair",
+        ("latency_us", "latency_p50_us", "latency_p99_us"),
+        # A read is answered by the adapter alone: its data comes back, and nothing goes there but the request.
+        traffic.one_way if verb == "read" else traffic.both_ways,
+        gated_sizes={"latency_us": (8,)},
+        title=f"{VERBS[verb]} Latency Test",
+        cascade=() if verb == "read" else (SINGLE, SMALL),
+    )
+
+
+ROWS: tuple[Benchmark, ...] = tuple(make(verb) for make in (_bandwidth, _latency) for verb in VERBS)
+
+
+def _words(program: str, start: Start) -> Words:
+    """``-F``: a processor whose clock changes is no failure (perftest(1))."""
+    counts = ("-s", str(start.size), "-n", str(start.repetitions))
+    words = (program, "-d", start.device, "-i", str(start.port), "-p", "{port}", *counts, "-F")
+    return words, (*words, "{address}")
+
+
+def exchanged(ends: Pair) -> Exchanged:
+    """Bytes each way: what is written or sent goes to the server, what is read comes from it, and a latency is to and fro."""
+    program, count = PurePosixPath(ends.client.words[0]).name, int(ends.client.option("-n"))
+    data = int(ends.client.option("-s")) * count
+    verb, kind = program.split("_")[1:]
+    to, fro = (0, data) if verb == "read" else (data, data if kind == "lat" else 0)
+    return Exchanged(to, fro, count)
+
+
+def _plan(program: str) -> PairPlan:
+    return PairPlan(program, lambda start: _words(program, start), SIZES, 5000)
+
+
+PAIRS = (
+    PairGroup(
+        GROUP,
+        "What two adapters write, read and send between two nodes, without MPI (perftest)",
+        WIRE,
+        "perftest",
+        "perftest",
+        ("verbs", "ucx"),
+        tuple(_plan(row.name) for row in ROWS),
+        exchanged,
+        # As of the instrument between MPI's ranks; perftest's own 64 KiB fill a link as well.
+        MapPlan(_plan("ib_write_bw"), 1 << 20),
+    ),
+)
+
 
 #: Verb of a title to the one in the program's name.
 _VERBS = {title: name for name, title in VERBS.items()}
@@ -107,7 +189,7 @@ def _read(text: str, source: str) -> list[Record]:
                 raise _wrong(source, number, f"'{line.strip()[:60]}' is not a row of a perftest {what} table")
             if records and int(found[1]) <= (before := records[-1].message_bytes or 0):
                 raise _wrong(source, number, f"{found[1]} bytes follow {before} bytes; rows are repeated or mixed up")
-            values = _bandwidth(found, unit) if kind == "BW" else _latency(found)
+            values = _bandwidth_of(found, unit) if kind == "BW" else _latency_of(found)
             if not values:
                 why = (
                     "bandwidth is not message rate x size, or nothing, or above its peak"
@@ -125,7 +207,7 @@ def _read(text: str, source: str) -> list[Record]:
     return records
 
 
-def _bandwidth(row: re.Match[str], unit: str) -> dict[str, float]:
+def _bandwidth_of(row: re.Match[str], unit: str) -> dict[str, float]:
     """Values of a row; empty where its columns do not fit together."""
     peak, average, rate, scale = Decimal(row[3]), Decimal(row[4]), Decimal(row[5]), _MB_PER_UNIT[unit]
     # A peak is not measured in tests of a duration, and then 0.
@@ -136,7 +218,7 @@ def _bandwidth(row: re.Match[str], unit: str) -> dict[str, float]:
     return {"bandwidth_mb_per_s": float(average * scale), "message_rate_per_s": float(rate.scaleb(6))}
 
 
-def _latency(row: re.Match[str]) -> dict[str, float]:
+def _latency_of(row: re.Match[str]) -> dict[str, float]:
     """Values of a row; empty where they cannot be: least, median, 99th, 99.9th percentile and most grow, the mean is between.
 
     ``t_max`` and the percentiles are of the times without the two largest.
@@ -149,3 +231,14 @@ def _latency(row: re.Match[str]) -> dict[str, float]:
 
 def _wrong(source: str, number: int, what: str) -> OutputError:
     return OutputError(f"{source}, line {number}: {what}; run the benchmark again.")
+
+
+SUITE = Suite(
+    name=NAME,
+    title=NAME,
+    first_line=FIRST_LINE,
+    parse=parse,
+    rows=ROWS,
+    pairs=PAIRS,
+    spack=BenchmarkPackage(NAME, "bin", "ib_*"),
+)

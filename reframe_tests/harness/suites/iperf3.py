@@ -1,4 +1,4 @@
-"""Strict reader of ``iperf3 --json``, both ends of a TCP test.
+"""iperf3: what TCP reaches between two nodes below MPI, over one connection and over four, from client to server.
 
 Format: iperf 3.12, ``src/iperf_api.c`` (``iperf_json_start``, ``iperf_print_intermediate``, ``iperf_print_results``). With
 ``--json`` a client that fails may end with status 0; what says so is the key ``error``. Rates count bits of payload in 1e6, and
@@ -13,9 +13,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ...printable import one_line
-from .. import pair
-from ..records import OutputError, Record
+from ..printable import one_line
+from . import pair, traffic
+from .benchmark import STREAM, Benchmark
+from .model import Suite
+from .pair import WIRE, Exchanged, MapPlan, Pair, PairGroup, PairPlan, Start, Words
+from .records import OutputError, Record
 
 NAME = "iperf3"
 #: Relative error of a printed rate: cJSON prints 15 to 17 digits, but rates are made from seconds before they were rounded to
@@ -134,3 +137,74 @@ def _expect_sum(intervals: Sequence[dict[str, Any]], total: dict[str, Any]) -> N
     if amount != total["bytes"] or not -1e-3 <= total["end"] - at <= _LAST_S:
         raise ValueError("the intervals do not add up to the whole")
     _expect_rate(total)
+
+
+GROUP = "wire_tcp"
+#: Bytes of each write to a socket: iperf3's own default for TCP (iperf3(1), ``-l``).
+WRITE_BYTES = 131072
+#: Bytes of the largest usual MTU, that of jumbo frames, where the kernel does not say the interface's.
+LARGEST_MTU = 9000
+#: Connections at once.
+STREAMS = (1, 4)
+
+ROWS: tuple[Benchmark, ...] = (
+    Benchmark(
+        "TCP",
+        NAME,
+        NAME,
+        GROUP,
+        "pair",
+        ("bandwidth_mb_per_s",),
+        traffic.one_way,
+        gated_sizes={"bandwidth_mb_per_s": (WRITE_BYTES,)},
+        variants=tuple(f"streams={count}" for count in STREAMS),
+        directions=1,
+        # Writes follow each other without pause, so that each is as good as a larger one.
+        line_rate_from_bytes=WRITE_BYTES,
+        cascade=(STREAM,),
+    ),
+)
+
+
+def _words(streams: int, start: Start) -> Words:
+    """``-1``: the server ends after one client (iperf3(1))."""
+    server = (NAME, "-s", "-1", "-B", "{address}", "-p", "{port}", "--json")
+    test = ("-t", str(start.seconds), "-P", str(streams), "-l", str(start.size))
+    return server, (NAME, "-c", "{address}", "-B", "{own}", "-p", "{port}", *test, "--json")
+
+
+def _exchanged(ends: Pair) -> Exchanged:
+    """Segments that were sent again are on the wire, too, each at most as large as the interface lets it be."""
+    total, mtu = json.loads(ends.client.output)["end"]["sum_sent"], ends.client.before.link["mtu"]
+    sent = int(total["bytes"]) + (int(mtu) if mtu.isdecimal() else LARGEST_MTU) * int(total.get("retransmits", 0))
+    return Exchanged(sent, 0, -(-sent // WRITE_BYTES))
+
+
+def _plan(streams: int) -> PairPlan:
+    sizes = dict.fromkeys(("smoke", "nightly", "acceptance"), (WRITE_BYTES,))
+    return PairPlan("TCP", lambda start: _words(streams, start), sizes, 1, f"streams={streams}")
+
+
+PAIRS = (
+    PairGroup(
+        GROUP,
+        "What TCP carries between two nodes, without MPI (iperf3)",
+        WIRE,
+        "iperf3",
+        "iperf3",
+        ("tcp",),
+        tuple(_plan(streams) for streams in STREAMS),
+        _exchanged,
+        MapPlan(_plan(1), WRITE_BYTES),
+    ),
+)
+
+
+SUITE = Suite(
+    name=NAME,
+    title=NAME,
+    first_line=pair.title(NAME),
+    parse=parse,
+    rows=ROWS,
+    pairs=PAIRS,
+)

@@ -1,21 +1,78 @@
-"""Strict reader of ``python -m mpi4py.bench pingpong`` (mpi4py 3.1 and 4).
+"""mpi4py.bench: the benchmarks that come with mpi4py, run by the stack's own Python.
 
-Two header lines, then one row per size, doubling. There is no number of ranks and no last line, so a table cut between
-two rows looks complete: the caller compares the sizes with those asked for (``reader.check_complete``). The time is half
-of the round trip between ranks 0 and 1 and bandwidth is bytes / time (mpi4py/bench.py, ``run_pingpong``). Started on one
-rank it sends to itself and prints the same table; only evidence of the ranks shows that.
+Its pingpong (mpi4py 3.1 and 4) is the one that is timed: the same instrument on every stack. Two header lines, then one row
+per size, doubling. There is no number of ranks and no last line, so a table cut between two rows looks complete: the caller
+compares the sizes with those asked for (``reader.check_complete``). The time is half of the round trip between ranks 0 and 1
+and bandwidth is bytes / time (mpi4py/bench.py, ``run_pingpong``). Started on one rank it sends to itself and prints the same
+table; only evidence of the ranks shows that.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 
-from ..records import OutputError, Record
-from . import rows
+from ..vocabulary import NotMeasured
+from . import traffic
+from .benchmark import Benchmark
+from .model import Group, KeyFigure, Probe, Run, Suite
+from .plans import Plan, SizeRange, at_levels
+from .records import OutputError, Record
+
+#: Name of the suite, of its command in a stack's metadata, and of its group.
+NAME, PROGRAM, GROUP = "mpi4py", "mpi4py.bench", "p2p_mpi4py"
+
+ROWS: tuple[Benchmark, ...] = (
+    Benchmark(
+        "pingpong",
+        NAME,
+        PROGRAM,
+        GROUP,
+        "pair",
+        ("bandwidth_mb_per_s", "latency_us", "latency_stddev_us"),
+        traffic.both_ways,
+        gated_sizes={"latency_us": (1, 8, 1024), "bandwidth_mb_per_s": (65536, 1 << 20, 4 << 20)},
+        directions=1,
+        line_rate_from_bytes=4 << 20,
+    ),
+)
+
+# mpi4py.bench has a count for messages up to 16 KiB, up to 1 MiB and above.
+_IN_STEPS = at_levels(SizeRange((18, 22), 200, 40), SizeRange((0, 22), 1000, 200), SizeRange((0, 22), 2000, 400))
+
+#: Group to what it measures and its invocations.
+GROUPS: Mapping[str, Group] = {
+    GROUP: Group(
+        "Latency and bandwidth between one pair of ranks, the same instrument on every stack (mpi4py.bench pingpong)",
+        (Plan(NAME, PROGRAM, ("pingpong",), _IN_STEPS),),
+    ),
+}
+
+
+def arguments(run: Run) -> list[str]:
+    """Repetitions in three steps, above 16 KiB and above 1 MiB fewer (its own defaults' limits).
+
+    Plain byte buffers on purpose: with the default, the buffer depends on whether NumPy happens to be there.
+
+    :raises NotMeasured: where the pair would be on one node of several.
+    """
+    if run.nodes > 1 and run.ranks > run.nodes:
+        raise NotMeasured("mpi4py.bench always uses ranks 0 and 1, which are on one node where a node has several ranks")
+    size_range = run.size_range
+    largest_mib = max(1 << size_range.log2[1] >> 20, 1)
+    large = min(max(size_range.count // 5, 10), size_range.volume_mib)
+    huge = min(max(size_range.count // 50, 5), max(size_range.volume_mib // largest_mib, 1))
+    return [
+        *run.names,
+        *("--min-size", str(1 << size_range.log2[0]), "--max-size", str(1 << size_range.log2[1]), "--array", "none"),
+        *("--loop", str(size_range.count), "--skip", str(size_range.count // 10)),
+        *("--loop-large", str(large), "--skip-large", str(large // 10)),
+        *("--loop-huge", str(huge), "--skip-huge", "1"),
+    ]
+
 
 TITLE = "# MPI PingPong Test"
-NAME = "pingpong"
 
 #: Column title to quantity and the power of ten to its unit; the other columns are no quantities.
 _COLUMNS = {
@@ -88,7 +145,7 @@ def _record(cells: dict[str, str]) -> Record:
         if column := _COLUMNS[name]:
             values[column[0]] = float(Decimal(cell).scaleb(column[1]))
     samples = int(cells["Samples"]) if "Samples" in cells else None
-    return Record(rows.NAME, NAME, 2, 1, int(cells["Size [B]"]), samples, values)
+    return Record(NAME, "pingpong", 2, 1, int(cells["Size [B]"]), samples, values)
 
 
 def _check(source: str, number: int, record: Record, before: list[Record]) -> None:
@@ -121,3 +178,20 @@ def _what_is_wrong(line: str) -> str:
 
 def _wrong(source: str, number: int, what: str) -> OutputError:
     return OutputError(f"{source}, line {number}: {what}; run the benchmark again.")
+
+
+SUITE = Suite(
+    name=NAME,
+    title=PROGRAM,
+    first_line=re.compile(rf"^[ \t]*{TITLE}[ \t\r]*$", re.MULTILINE),
+    parse=parse,
+    rows=ROWS,
+    groups=GROUPS,
+    arguments=arguments,
+    # Every stack has it, so it comes before programs that only some have.
+    probe=Probe(PROGRAM, ("helloworld",), 1),
+    key_figures=(
+        KeyFigure("mpi4py latency", "pingpong", "latency_us", False, empty=True),
+        KeyFigure("mpi4py bandwidth", "pingpong", "bandwidth_mb_per_s", True),
+    ),
+)

@@ -1,0 +1,519 @@
+"""HPC Challenge (HPCC 1.4 and 1.5): one program that writes what it measures into a file of its own.
+
+What it must at least send, so that a run past its fabric is not taken for one on it: bytes of payload between nodes, which
+ranks fill in blocks, of the problem as ``hpccoutf.txt`` says it was solved; inside one node each rank stands for a node.
+Sources are those of HPCC 1.5 (1.4 alike). What ranks do by themselves (``Star...``, ``Single...``) moves no data by design.
+
+``hpccinf.txt``: the size of the problem, from ranks and their memory; all other lines as HPCC's example has them.
+
+Without the file hpcc says a line on standard error, takes defaults and measures something else with exit status 0
+(``HPCC_Defaults`` in src/io.c of HPCC 1.4 and 1.5): so the output is held against the size asked for.
+
+``hpccoutf.txt``: every section is there, every check passed, and the numbers of the summary.
+
+Formats: ``HPCC_Init`` and ``HPCC_Finalize`` in src/io.c and the benchmarks' own files, 1.5.0 as Debian builds it and outputs
+of others; 1.4 lacks all that ends in ``_LCG`` or holds it (src/io.c of 1.4). A run on one rank has no rings and is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from . import traffic
+from .benchmark import NO_DATA, SIZELESS, Benchmark
+from .model import BenchmarkPackage, Group, Programs, Run, Suite
+from .options import PRINTED, SuiteOption
+from .plans import Plan, SizeRange, at_levels
+from .records import OutputError, Record
+from .traffic import Bound, RunBound
+
+_DOUBLE, _COMPLEX, _WORD = 8, 16, 8
+#: Times the matrix is transposed, each time on another grid (PTRANS/pdtransdriver.c, ``grid_cnt``).
+_TRANSPOSITIONS = 5
+#: Transforms of MPIFFT: there, and back for the check (FFT/mpifft.c, ``MPIFFT0``).
+_TRANSFORMS = 2
+
+
+def solution(problem: Mapping[str, int], ranks: int, nodes: int) -> int:
+    """HPL: half of the triangles L and U of an LU factorisation, for each further node that needs them.
+
+    Every process of a row of the grid needs the row's part of each panel of L, to update its own columns (hpl/src/comm,
+    ``HPL_bcast``); every process of a column the column's part of U (hpl/src/pgesv, ``HPL_pdlaswp01T``). Counted are panels
+    behind which each process still has something to update: of B panels of NB columns, blocks below and beside the diagonal of
+    all but the last max(P, Q). Rank r is in row ``r // Q`` and column ``r % Q`` (hpl/src/grid/HPL_grid_init.c, row-major). Half
+    is taken, since the parts of rows and columns are not equal where blocks cannot be dealt evenly.
+    """
+    rows, columns, block, ppn = problem["rows"], problem["columns"], problem["block"], ranks // nodes
+    panels, last = problem["order"] // block, max(rows, columns)
+    triangle = block**2 * max(0, panels * (panels - 1) - last * (last - 1)) / 2
+    of_rows = sum(len({(row * columns + column) // ppn for column in range(columns)}) - 1 for row in range(rows))
+    of_columns = sum(len({(row * columns + column) // ppn for row in range(rows)}) - 1 for column in range(columns))
+    return int(_DOUBLE * triangle * (of_rows / rows + of_columns / columns) / 2)
+
+
+def transposition(problem: Mapping[str, int], ranks: int, nodes: int) -> int:
+    """PTRANS: the blocks of a matrix whose transposed place is on another node, whichever ranks share one.
+
+    Block (i, j) goes from process (i mod P, j mod Q) to (j mod P, i mod Q) (PTRANS/pdtrans.c), and processes are drawn by
+    chance for each of five runs (pdtransdriver.c, ``grid_map``). A process sends its blocks to (P / g) (Q / g) others alike, g
+    being the greatest common divisor of P and Q, at most ceil(B / lcm)^2 blocks each; so many of them as a node has ranks may
+    be on its own. With one rank a node only those blocks stay whose i and j agree modulo lcm(P, Q). None is sure to leave on
+    a square grid with several ranks a node.
+    """
+    rows, columns, block, ppn = problem["rows"], problem["columns"], problem["block"], ranks // nodes
+    blocks, period = problem["order"] // block, math.lcm(rows, columns)
+    if ppn == 1:
+        kept = sum(len(range(first, blocks, period)) ** 2 for first in range(min(period, blocks)))
+    else:
+        partners = rows * columns // math.gcd(rows, columns) ** 2
+        kept = ranks * min(ppn, partners) * math.ceil(blocks / period) ** 2
+    return _TRANSPOSITIONS * _DOUBLE * block**2 * max(0, blocks**2 - kept)
+
+
+def transform(problem: Mapping[str, int], ranks: int, nodes: int) -> int:
+    """MPIFFT: each node lacks what the others have of the vector, on which all of its own results depend.
+
+    A node with the share s of the vector needs at least the part s (1 - s) of it from others, in each of two transforms. The
+    first ``processes`` ranks take part, with equal shares (FFT/mpifft.c: the largest power of two, or product of 2, 3 and 5).
+    """
+    ppn, processes = ranks // nodes, problem["processes"]
+    shares = [len(range(first, min(first + ppn, processes))) / processes for first in range(0, processes, ppn)]
+    return int(_TRANSFORMS * _COMPLEX * problem["elements"] * sum(share * (1 - share) for share in shares))
+
+
+def updates(problem: Mapping[str, int], ranks: int, nodes: int) -> int:
+    """MPIRandomAccess: half of the updates whose place is on another node, a word of 8 bytes each.
+
+    Every rank makes as many, and their places are random, over all of the table (RandomAccess/MPIRandomAccess_vanilla.c): the
+    share 1 - 1/n of them leaves its node. How many were made is printed, since they may be cut short after a time.
+    """
+    return int(_WORD * problem["updates"] * (1 - 1 / nodes) / 2)
+
+
+#: Name of the file, and of the one with the results, to which hpcc appends (``HPCC_Init`` in src/io.c).
+INPUT, RESULT = "hpccinf.txt", "hpccoutf.txt"
+#: Block size, as in ``HPCC_Defaults`` and in the example file ``_hpccinf.txt``. Paper 4 (IBM, 2007) had 224 with ESSL.
+BLOCK = 80
+#: Share of the memory that the matrix of HPL takes (``HPCC_Defaults``; HPL's FAQ says the same of the whole memory).
+MEMORY_SHARE = 0.8
+#: Bytes of an element.
+ELEMENT_BYTES = 8
+
+_LINES = """HPLinpack benchmark input file
+Innovative Computing Laboratory, University of Tennessee
+HPL.out      output file name (if any)
+8            device out (6=stdout,7=stderr,file)
+1            # of problems sizes (N)
+{size:<12} Ns
+1            # of NBs
+{block:<12} NBs
+0            PMAP process mapping (0=Row-,1=Column-major)
+1            # of process grids (P x Q)
+{rows:<12} Ps
+{columns:<12} Qs
+16.0         threshold
+1            # of panel fact
+2            PFACTs (0=left, 1=Crout, 2=Right)
+1            # of recursive stopping criterium
+4            NBMINs (>= 1)
+1            # of panels in recursion
+2            NDIVs
+1            # of recursive panel fact.
+1            RFACTs (0=left, 1=Crout, 2=Right)
+1            # of broadcast
+1            BCASTs (0=1rg,1=1rM,2=2rg,3=2rM,4=Lng,5=LnM)
+1            # of lookahead depth
+1            DEPTHs (>=0)
+2            SWAP (0=bin-exch,1=long,2=mix)
+64           swapping threshold
+0            L1 in (0=transposed,1=no-transposed) form
+0            U  in (0=transposed,1=no-transposed) form
+1            Equilibration (0=no,1=yes)
+8            memory alignment in double (> 0)
+##### This line (no. 32) is ignored (it serves as a separator). ######
+0            Number of additional problem sizes for PTRANS
+1200 10000 30000 values of N
+0            number of additional blocking sizes for PTRANS
+40 9 8 13 13 20 16 32 64 values of NB
+"""
+
+
+def find_grid(ranks: int) -> tuple[int, int]:
+    """P x Q: the rectangle of all ranks that is nearest to a square, P not above Q.
+
+    HPL's tuning notes ask for that. ``HPCC_ProcessGrid`` leaves a rank out where their number is a prime above 20; here all
+    take part.
+    """
+    rows = next(side for side in range(math.isqrt(ranks), 0, -1) if ranks % side == 0)
+    return rows, ranks // rows
+
+
+def find_size(ranks: int, mib_per_rank: int) -> int:
+    """N: the largest multiple of twice the block size whose matrix takes :data:`MEMORY_SHARE` of the memory; one at least.
+
+    ``N = 2 NB floor(sqrt(0.8 p m / 8) / (2 NB))`` with p ranks of m bytes each (``HPCC_Defaults`` in src/io.c): the matrix of
+    PTRANS has half the order, and is divided by the block size, too.
+    """
+    elements = MEMORY_SHARE * ranks * (mib_per_rank << 20) / ELEMENT_BYTES
+    return max(1, int(math.sqrt(elements) / (2 * BLOCK))) * 2 * BLOCK
+
+
+def write(ranks: int, mib_per_rank: int) -> str:
+    """The file's content."""
+    rows, columns = find_grid(ranks)
+    return _LINES.format(size=find_size(ranks, mib_per_rank), block=BLOCK, rows=rows, columns=columns)
+
+
+#: Name of the suite, of its program and of its group.
+NAME, PROGRAM, GROUP = "hpcc", "hpcc", "hpcc"
+#: Bytes of a message of the rings' bandwidth (``LatencyBandwidth``: "were done with 2000000 bytes").
+RING_BYTES = 2_000_000
+#: Bytes of one of their latency ("were done with 8 bytes").
+PING_BYTES = 8
+#: Variant of all numbers that depend on the order of the matrix, before it is known.
+ANY_SIZE = "N=*"
+
+
+def ring(message_bytes: int, ranks: int) -> int:
+    """``2 n`` messages of 2 MB: each rank sends to both neighbours (src/bench_lat_bw_1.5.2.c). Between nodes each node does, in
+    whichever order a ring goes through all ranks: it enters and leaves every node at least once."""
+    return 2 * ranks * RING_BYTES
+
+
+def ring_of_pings(message_bytes: int, ranks: int) -> int:
+    """``2 n`` messages of 8 bytes, as :func:`ring`."""
+    return 2 * ranks * PING_BYTES
+
+
+@dataclass(frozen=True)
+class Result:
+    """One number of a run.
+
+    :param name: name of its row.
+    :param abbreviation: what paper 4 (IBM on AIX and InfiniBand, 2007, tables 8 to 10) calls it; empty: it has it not.
+    :param key: its key in the summary of ``hpccoutf.txt``.
+    :param scale: what one printed unit is in the quantity's.
+    :param sized: it depends on the order of the matrix; the rings do not.
+    :param sends: what all ranks together send; without it and ``of_run`` each works by itself.
+    :param of_run: what a run sends between nodes, of the sizes in ``problem``: each with its key in the summary.
+    """
+
+    name: str
+    abbreviation: str
+    quantity: str
+    key: str
+    scale: float = 1.0
+    sized: bool = True
+    sends: Bound = traffic.nothing
+    of_run: RunBound | None = None
+    problem: Mapping[str, str] = field(default_factory=dict)
+
+
+_GFLOPS, _GUPS, _BANDWIDTH, _LATENCY = "gflop_per_s", "gup_per_s", "bandwidth_mb_per_s", "latency_us"
+#: Sizes of the problem of the bounds above, by their keys.
+_SOLVED = {"order": "HPL_N", "block": "HPL_NB", "rows": "HPL_nprow", "columns": "HPL_npcol"}
+_TRANSPOSED = {"order": "PTRANS_n", "block": "PTRANS_nb", "rows": "PTRANS_nprow", "columns": "PTRANS_npcol"}
+_TRANSFORMED = {"elements": "MPIFFT_N", "processes": "MPIFFT_Procs"}
+_UPDATED = {"updates": "MPIRandomAccess_ExeUpdates"}
+#: ``Star``: all ranks at the same time, the mean of them; ``Single``: one rank, the others wait. A GB is 1e9 bytes.
+RESULTS = (
+    Result("HPL", "HPL", _GFLOPS, "HPL_Tflops", 1000, of_run=solution, problem=_SOLVED),
+    Result("PTRANS", "PTRANS", _BANDWIDTH, "PTRANS_GBs", 1000, of_run=transposition, problem=_TRANSPOSED),
+    Result("StarDGEMM", "*DGEMM", _GFLOPS, "StarDGEMM_Gflops"),
+    Result("SingleDGEMM", "", _GFLOPS, "SingleDGEMM_Gflops"),
+    Result("StarRandomAccess", "*GUPS", _GUPS, "StarRandomAccess_GUPs"),
+    Result("MPIRandomAccess", "GUPS", _GUPS, "MPIRandomAccess_GUPs", of_run=updates, problem=_UPDATED),
+    Result("StarSTREAM_Copy", "", _BANDWIDTH, "StarSTREAM_Copy", 1000),
+    Result("StarSTREAM_Scale", "", _BANDWIDTH, "StarSTREAM_Scale", 1000),
+    Result("StarSTREAM_Add", "", _BANDWIDTH, "StarSTREAM_Add", 1000),
+    # The paper does not say which of the four; HPCC's own tables of results have the triad.
+    Result("StarSTREAM_Triad", "*STREAM", _BANDWIDTH, "StarSTREAM_Triad", 1000),
+    Result("StarFFT", "*FFT", _GFLOPS, "StarFFT_Gflops"),
+    Result("MPIFFT", "FFT", _GFLOPS, "MPIFFT_Gflops", of_run=transform, problem=_TRANSFORMED),
+    Result("NaturallyOrderedRingLatency", "NRL", _LATENCY, "NaturallyOrderedRingLatency_usec", 1, False, ring_of_pings),
+    Result("NaturallyOrderedRingBandwidth", "NRBW", _BANDWIDTH, "NaturallyOrderedRingBandwidth_GBytes", 1000, False, ring),
+    Result("RandomlyOrderedRingLatency", "RRL", _LATENCY, "RandomlyOrderedRingLatency_usec", 1, False, ring_of_pings),
+    Result("RandomlyOrderedRingBandwidth", "RRBW", _BANDWIDTH, "RandomlyOrderedRingBandwidth_GBytes", 1000, False, ring),
+)
+
+
+def _why_nothing(result: Result) -> str:
+    if result.of_run is transposition:
+        return "its grid of ranks is drawn by chance, so that no block is sure to leave its node"
+    return NO_DATA if result.of_run is None and result.sends is traffic.nothing else ""
+
+
+ROWS: tuple[Benchmark, ...] = tuple(
+    Benchmark(
+        result.name,
+        NAME,
+        PROGRAM,
+        GROUP,
+        "all",
+        (result.quantity,),
+        result.sends,
+        sizes=SIZELESS,
+        gated_sizes={result.quantity: (None,)},
+        variants=(ANY_SIZE if result.sized else "",),
+        crossing=0,
+        of_run=result.of_run,
+        unbounded=_why_nothing(result),
+    )
+    for result in RESULTS
+)
+
+# The size is the memory of a rank: 2, 32 and 256 MiB, on every fabric alike. With the first a run takes some seconds;
+# MPIRandomAccess alone may take twice 60 (its own bound).
+_MEMORY = at_levels(*(SizeRange((log2, log2), 1, 1) for log2 in (21, 25, 28)))
+
+GROUPS: Mapping[str, Group] = {
+    GROUP: Group(
+        "HPC Challenge: HPL, PTRANS, DGEMM, GUPS, STREAM, FFT, naturally and randomly ordered ring",
+        (Plan(NAME, PROGRAM, tuple(row.name for row in ROWS), _MEMORY),),
+        collective=True,
+    ),
+}
+
+#: MiB of a rank that the problem is made for; the memory of a node over its ranks for a run as the HPC Challenge asks for.
+MEMORY = SuiteOption(
+    "hpcc_mib_per_rank",
+    "memory of a rank in MiB that HPCC's problem is made for",
+    "level",
+    (GROUP,),
+    pattern="[1-9][0-9]{0,6}",
+    shape="level or a number of MiB",
+    apart=PRINTED,
+)
+
+
+def _mib(run: Run) -> int:
+    chosen = run.chosen.get(MEMORY.name)
+    return int(chosen) if chosen else 1 << run.size_range.log2[1] >> 20
+
+
+def files(run: Run) -> dict[str, str]:
+    """The input file."""
+    return {INPUT: write(run.ranks, _mib(run))}
+
+
+def variants(row: Benchmark, run: Run) -> tuple[str, ...]:
+    """The order of the matrix, for rows that depend on it."""
+    return (f"N={find_size(run.ranks, _mib(run))}",) if row.variants == (ANY_SIZE,) else row.variants
+
+
+def arguments(run: Run) -> list[str]:
+    """None: hpcc has no arguments."""
+    return []
+
+
+def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
+    """None: no row has a message size."""
+    return (None,)
+
+
+_SECTION = re.compile(r"^[ \t]*Begin of (\w+) section\.[ \t\r]*\n(.*?)^[ \t]*End of \1 section\.[ \t\r]*\n", re.M | re.S)
+_SUMMARY = "Summary"
+#: Those before it, each once; those of ``_LCG`` (another generator of random numbers) are new in 1.5.
+_SECTIONS = (
+    *(f"{how}RandomAccess{which}" for which in ("", "_LCG") for how in ("MPI", "Star", "Single")),
+    *("PTRANS", "StarDGEMM", "SingleDGEMM", "StarSTREAM", "SingleSTREAM", "MPIFFT", "StarFFT", "SingleFFT"),
+    *("LatencyBandwidth", "HPL"),
+)
+#: What the head says: the version, then the order of the matrix and how processes are mapped.
+_HEAD = re.compile(
+    r"HPC Challenge Benchmark version (?P<version>\S+) .*?^N +: +(?P<order>[0-9]+)[ \t\r]*$.*?^PMAP +: +(?P<mapping>\S+)",
+    re.M | re.S,
+)
+_TITLE = re.compile("HPC Challenge Benchmark version")
+#: Lines that say that a check failed, or that something was left out.
+_FAILED = re.compile(
+    r"^.*(?:\bFAILED\b|\(failed\)|Failed |Node\(s\) with error +(?!0\b)|^Success=0|problem size too large"
+    r"|[1-9][0-9]* tests completed and failed|[1-9][0-9]* tests skipped|errors were found|xerbla).*$",
+    re.M,
+)
+_NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+][0-9]+)?"
+_LINE = re.compile(rf"([A-Za-z]\w*)=({_NUMBER}|[A-Za-z])")
+#: hpcc holds the error of a transform against this many eps log(n) (FFT/mpifft.c, ``thrsh`` of HPL).
+_THRESHOLD = 16.0
+
+
+def _keys(text: str) -> tuple[str, ...]:
+    """``HPL_{N NB}`` stands for two keys."""
+    found = []
+    for word in text.split("|"):
+        stem, _, ends = word.strip().partition("{")
+        found += [stem + end for end in ends.rstrip("}").split()] if ends else stem.split()
+    return tuple(found)
+
+
+_MACHINE = "EPS SFMIN BASE PREC MLEN RND EMIN RMIN EMAX RMAX"
+_UPDATES = "N time CheckTime Errors ErrorsFraction ExeUpdates GUPs TimeBound Algorithm"
+#: Every key of the summary of 1.5, as ``HPCC_Finalize`` writes them.
+KEYS = _keys(
+    "Version{Major Minor Micro Release} | LANG Success"
+    "| sizeof_{char short int long void_ptr size_t float double s64Int u64Int struct_double_double} | CommWorldProcs MPI_Wtick"
+    "| HPL_{Tflops time eps RnormI Anorm1 AnormI Xnorm1 XnormI BnormI N NB nprow npcol}"
+    "| HPL_{depth nbdiv nbmin cpfact crfact ctop order}"
+    f"| HPL_dMACH_{{{_MACHINE}}} | HPL_sMACH_{{{_MACHINE}}} | dweps sweps HPLMaxProcs HPLMinProcs"
+    "| DGEMM_N StarDGEMM_Gflops SingleDGEMM_Gflops | PTRANS_{GBs time residual n nb nprow npcol}"
+    f"| MPIRandomAccess_LCG_{{{_UPDATES}}} | MPIRandomAccess_{{{_UPDATES}}}"
+    "| RandomAccess_LCG_N StarRandomAccess_LCG_GUPs SingleRandomAccess_LCG_GUPs"
+    "| RandomAccess_N StarRandomAccess_GUPs SingleRandomAccess_GUPs"
+    "| STREAM_{VectorSize Threads} | StarSTREAM_{Copy Scale Add Triad} | SingleSTREAM_{Copy Scale Add Triad}"
+    "| FFT_N StarFFT_Gflops SingleFFT_Gflops | MPIFFT_{N Gflops maxErr Procs}"
+    "| MaxPingPongLatency_usec RandomlyOrderedRingLatency_usec MinPingPongBandwidth_GBytes"
+    "| NaturallyOrderedRingBandwidth_GBytes RandomlyOrderedRingBandwidth_GBytes MinPingPongLatency_usec"
+    "| AvgPingPongLatency_usec MaxPingPongBandwidth_GBytes AvgPingPongBandwidth_GBytes NaturallyOrderedRingLatency_usec"
+    "| FFTE{nblk np l2size} | M_OPENMP | omp_get_{num_threads max_threads num_procs} | Mem{Proc Spec Val}"
+    "| MPIFFT_time{0 1 2 3 4 5 6}"
+    "| CPS_{HPCC_FFT_235 HPCC_FFTW_ESTIMATE HPCC_MEMALLCTR HPL_USE_GETPROCESSTIMES RA_SANDIA_NOPT RA_SANDIA_OPT2 USING_FFTW}"
+)
+#: Share by which a rate may miss what its time says: both are printed with six digits.
+_FIT = 1e-4
+#: Versions read, and what those before 1.5 have not.
+_VERSIONS, _NEW_IN_1_5 = ((1, 4), (1, 5)), "_LCG"
+
+
+def parse(text: str, source: str) -> list[Record]:
+    """Records of one run, in the order of the rows.
+
+    :raises OutputError: if it is damaged, mixed up or cut off, a check failed, a part was not run, or hpcc had no input file.
+    """
+    if failed := _FAILED.search(text):
+        line = " ".join(failed[0].split())[:80]
+        raise _wrong(source, text, failed.start(), f"'{line}' says that a check of hpcc failed; its numbers are not used")
+    sections = list(_SECTION.finditer(text))
+    if not sections:
+        raise OutputError(f"{source}: the output of hpcc has no whole section; it was cut off, run it again.")
+    head = _HEAD.search(text)
+    if not head or len(_TITLE.findall(text)) != 1:
+        raise OutputError(f"{source}: the head of hpcc's output is damaged or there twice; run the benchmark again.")
+    if head["mapping"] != "Row-major":
+        raise OutputError(
+            f"{source}: hpcc mapped its processes {head['mapping']} and not Row-major, as without its input file hpccinf.txt; "
+            "see that it is in the folder hpcc is started in."
+        )
+    if sections[-1][1] != _SUMMARY:
+        raise OutputError(f"{source}: hpcc ended without its summary; the output was cut off, run it again.")
+    values = _read_summary(source, text, sections[-1])
+    version = tuple(int(values[f"Version{part}"]) for part in ("Major", "Minor"))
+    _check(source, values, head)
+    names = [found[1] for found in sections[:-1]]
+    wanted = [name for name in _SECTIONS if version >= (1, 5) or _NEW_IN_1_5 not in name]
+    if sorted(names) != sorted(wanted):
+        odd = next((name for name in [*wanted, *names] if names.count(name) != 1 or name not in wanted), "")
+        raise OutputError(f"{source}: section {odd} of hpcc is missing, unknown or there twice; the output is damaged.")
+    return [_record(source, result, values) for result in RESULTS]
+
+
+def _read_summary(source: str, text: str, section: re.Match[str]) -> dict[str, str]:
+    values: dict[str, str] = {}
+    offset = section.start(2)
+    for line in section[2].split("\n"):
+        if line.strip():
+            found = _LINE.fullmatch(line.strip())
+            if not found or found[1] not in KEYS or found[1] in values:
+                shown = "".join(ch if ch.isprintable() else "?" for ch in line.strip()[:60])
+                raise _wrong(source, text, offset, f"'{shown}' is no line of hpcc's summary, or there twice, or no number")
+            values[found[1]] = found[2]
+        offset += len(line) + 1
+    new = any(_NEW_IN_1_5 in key for key in values)
+    missing = [key for key in KEYS if key not in values and (new or _NEW_IN_1_5 not in key)]
+    if missing:
+        raise OutputError(f"{source}: the summary of hpcc lacks {missing[0]}; the output is damaged or cut, run it again.")
+    version = tuple(int(values[f"Version{part}"]) if values[f"Version{part}"].isdigit() else -1 for part in ("Major", "Minor"))
+    said = ".".join(map(str, version))
+    if version not in _VERSIONS:
+        known = " and ".join(".".join(map(str, each)) for each in _VERSIONS)
+        raise OutputError(f"{source}: this is hpcc {said}, and {known} are read; use one of these.")
+    if new != (version >= (1, 5)):
+        raise OutputError(f"{source}: the summary is not that of the hpcc {said} it says it is of; the output is damaged.")
+    return values
+
+
+def _check(source: str, values: Mapping[str, str], head: re.Match[str]) -> None:
+    """The summary agrees with itself and with the head."""
+    version = ".".join(values[f"Version{part}"] for part in ("Major", "Minor", "Micro"))
+    keys = ("CommWorldProcs", "HPL_nprow", "HPL_npcol", "HPL_N", "MPIFFT_N")
+    counts = {key: _whole(source, key, values[key]) for key in keys}
+    ranks, grid = counts["CommWorldProcs"], counts["HPL_nprow"] * counts["HPL_npcol"]
+    if values["Success"] != "1":
+        raise OutputError(f"{source}: the summary says Success={values['Success']}; a check of hpcc failed, run it again.")
+    if version != head["version"] or str(counts["HPL_N"]) != head["order"]:
+        raise OutputError(f"{source}: head and summary are of different runs; outputs are mixed up, run it again.")
+    if ranks < 2 or grid != ranks:
+        raise OutputError(f"{source}: HPL ran on {grid} of {ranks} ranks; hpcc is read where 2 or more all take part.")
+    order, grade = counts["HPL_N"], _number(source, "HPL_Tflops", values["HPL_Tflops"])
+    # HPL_pdtest.c: (2/3 N^3 + 3/2 N^2) / time; the time is printed with six digits and the rate with as many.
+    operations = (2 / 3 * order + 3 / 2) * order**2 / 1e12
+    if abs(grade * _number(source, "HPL_time", values["HPL_time"]) - operations) > _FIT * operations:
+        raise OutputError(
+            f"{source}: HPL_Tflops={values['HPL_Tflops']} and HPL_time={values['HPL_time']} do not fit order {order}; the "
+            "output is damaged, run it again."
+        )
+    height, width, some = (_whole(source, key, values[key]) for key in ("PTRANS_nprow", "PTRANS_npcol", "MPIFFT_Procs"))
+    if height * width != ranks or some > ranks:
+        said = f"PTRANS ran on {height * width} ranks, MPIFFT on {some}, of {ranks}"
+        raise OutputError(f"{source}: {said}; it is damaged, run it again.")
+    error = _number(source, "MPIFFT_maxErr", values["MPIFFT_maxErr"])
+    bound = _THRESHOLD * _number(source, "HPL_eps", values["HPL_eps"]) * math.log(max(counts["MPIFFT_N"], 2))
+    if not 0 <= error < bound:
+        raise OutputError(f"{source}: MPIFFT_maxErr={error:g} is not below {bound:.3g}; the transform is wrong.")
+
+
+def _whole(source: str, key: str, value: str) -> int:
+    if not re.fullmatch("[1-9][0-9]{0,17}", value):
+        raise OutputError(f"{source}: {key}={value} in hpcc's summary is no count; that part was not run, or it is damaged.")
+    return int(value)
+
+
+def _number(source: str, key: str, value: str) -> float:
+    if not re.fullmatch(_NUMBER, value):
+        raise OutputError(f"{source}: {key}={value} in hpcc's summary is no number; the output is damaged, run it again.")
+    return float(value)
+
+
+def _record(source: str, result: Result, values: Mapping[str, str]) -> Record:
+    value = _number(source, result.key, values[result.key])
+    if not 0 < value < math.inf:
+        raise OutputError(f"{source}: {result.key}={values[result.key]}: {result.name} was not run, or measured nothing.")
+    ranks, variant = int(values["CommWorldProcs"]), f"N={values['HPL_N']}" if result.sized else ""
+    # How often a ring is gone round is not printed; it is at least once.
+    repetitions = None if result.sized else 1
+    quantities = {result.quantity: float(f"{value * result.scale:.12g}")}
+    problem = {size: _whole(source, key, values[key]) for size, key in result.problem.items()}
+    return Record(NAME, result.name, ranks, 1, None, repetitions, quantities, variant, problem=problem)
+
+
+def _wrong(source: str, text: str, offset: int, what: str) -> OutputError:
+    return OutputError(f"{source}, line {text.count(chr(10), 0, offset) + 1}: {what}; run the benchmark again.")
+
+
+SUITE = Suite(
+    name=NAME,
+    title="HPCC",
+    first_line=re.compile(r"^[ \t]*This is the DARPA/DOE HPC Challenge Benchmark version ", re.MULTILINE),
+    parse=parse,
+    rows=ROWS,
+    groups=GROUPS,
+    arguments=arguments,
+    sizes=sizes,
+    options=(MEMORY,),
+    files=files,
+    result=RESULT,
+    variants=variants,
+    # It has no option: to say its version it solves the smallest problem, which takes less than a second.
+    programs=Programs(
+        PROGRAM,
+        PROGRAM,
+        "",
+        r"HPC Challenge Benchmark version ([0-9.]+)",
+        files={INPUT: write(1, 1)},
+        result=RESULT,
+        beside_launcher=True,
+    ),
+    spack=BenchmarkPackage(NAME, "bin", PROGRAM),
+)

@@ -1,0 +1,371 @@
+"""NAS Parallel Benchmarks for MPI, 3.3 and 3.4 (Spack's package ``npb``).
+
+What they must at least send, so that a run past its fabric is not taken for one on it.
+
+All bounds are per iteration of the benchmark and of all parties (nodes, or the ranks of one node) together, payload only, and
+hold however ranks are laid out. Problem sizes are those of ``sys/setparams.c`` of NPB 3.3 and 3.4 (and of NASA's page "Problem
+Sizes and Parameters in NAS Parallel Benchmarks"). Two arguments are used:
+
+*information*: FT, IS and CG. In FT each output depends on all inputs: of ``M`` complex numbers in equal parts each party lacks
+the share ``1 - 1/n`` of its part. In IS the keys are random, and each party keeps those of its own range: the same share of all
+keys moves (``MPI_Alltoallv`` of ``IS/is.c``). In CG each party's part of ``A p`` depends on the others' ``p``; as partial sums
+or as entries, so many doubles as the part has come in for each of 25 products (``cgitmax``) and the residual.
+
+*surface*: BT, SP, LU and MG. Neighbours on a grid of ``N^3`` points exchange what lies on both sides of their common faces, at
+least once an iteration (``copy_faces.f``, ``exchange_3.f``, ``comm3`` of ``mg.f``). However a grid is cut, a part of ``V <=
+N^3/2`` points has at least ``min(N^2, 2 sqrt(V N), 3 V^(2/3))`` faces to the rest (Bollobas and Leader, "Edge-isoperimetric
+inequalities in the grid", Combinatorica 11, 1991, theorem 3). One layer of points is counted, of the two that most exchange.
+
+Of both half is taken, since parts are not equal where a grid or an order cannot be divided. EP exchanges a dozen doubles in
+all: nothing that could be seen beside a node's other traffic.
+
+How many operations each NAS Parallel Benchmark counts, so that its time and its rate can be held against each other.
+
+The programs make ``Mop/s`` from the time and these formulas (NPB 3.3 and 3.4: ``BT/bt.f``, ``CG/cg.f``, ``EP/ep.f``,
+``FT/ft.f``, ``IS/is.c``, ``LU/lu.f``, ``MG/mg.f``, ``SP/sp.f``, each near its call of ``print_results``).
+
+The NAS Parallel Benchmarks for MPI: eight programs, each built in classes of growing problems.
+
+Programs of 3.4 run on any number of ranks (``bt.C.x``), those of 3.3 on the one they were built for (``bt.C.16``).
+
+Reader of the NAS Parallel Benchmarks for MPI, 3.3 and 3.4: the title and the block that all print alike at their end.
+
+Formats: ``common/print_results.f`` (3.3), ``.f90`` (3.4), ``common/c_print_results.c`` (IS).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from .benchmark import NO_DATA, SIZELESS, Benchmark
+from .model import BenchmarkPackage, Group, Programs, Run, Suite
+from .plans import Plan, SizeRange, at_levels
+from .records import OutputError, Record
+from .traffic import Bound, nothing
+
+_DOUBLE, _COMPLEX, _KEY = 8, 16, 4
+#: Products of matrix and vector in one iteration of CG (``CG/cg.f``: ``cgitmax``, and one for the residual).
+_PRODUCTS = 26
+#: BT, SP and LU: unknowns of a point (``u(5, ...)``).
+_UNKNOWNS = 5
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One program in one class.
+
+    :param size: points of a side of the grid (BT, SP, LU, MG), of the whole grid (FT), keys (IS), or order of the matrix (CG);
+        0: it does not matter (EP).
+    :param iterations: as the program prints them; 0 for EP.
+    """
+
+    size: int
+    iterations: int
+
+
+def _problems(*rows: tuple[int, int]) -> dict[str, Problem]:
+    return {problem: Problem(*row) for problem, row in zip(("S", "W", "A", "B", "C", "D"), rows, strict=True)}
+
+
+PROBLEMS: Mapping[str, Mapping[str, Problem]] = {
+    "BT": _problems((12, 60), (24, 200), (64, 200), (102, 200), (162, 200), (408, 250)),
+    "CG": _problems((1400, 15), (7000, 15), (14000, 15), (75000, 75), (150000, 75), (1500000, 100)),
+    "EP": _problems(*[(0, 0)] * 6),
+    "FT": _problems((1 << 18, 6), (1 << 19, 6), (1 << 23, 6), (1 << 25, 20), (1 << 27, 20), (1 << 31, 25)),
+    "IS": _problems((1 << 16, 10), (1 << 20, 10), (1 << 23, 10), (1 << 25, 10), (1 << 27, 10), (1 << 31, 10)),
+    "LU": _problems((12, 50), (33, 300), (64, 250), (102, 250), (162, 250), (408, 300)),
+    "MG": _problems((32, 4), (128, 4), (256, 4), (256, 20), (512, 20), (1024, 50)),
+    "SP": _problems((12, 100), (36, 400), (64, 400), (102, 400), (162, 400), (408, 500)),
+}
+
+
+def _transposed(width: int) -> Callable[[int, int], float]:
+    """Elements of so many bytes, of which each party lacks all but its own share."""
+    return lambda size, parties: width * size * (1 - 1 / parties)
+
+
+def _products(size: int, parties: int) -> float:
+    return _PRODUCTS * _DOUBLE * size
+
+
+def surface(width: int) -> Callable[[int, int], float]:
+    """Faces of all parties to the others, a point of so many bytes behind each."""
+
+    def bound(size: int, parties: int) -> float:
+        part = size**3 / parties
+        return width * parties * min(float(size**2), 2 * math.sqrt(part * size), 3 * math.pow(part, 2 / 3))
+
+    return bound
+
+
+_BOUNDS: Mapping[str, Callable[[int, int], float]] = {
+    "BT": surface(_UNKNOWNS * _DOUBLE),
+    "CG": _products,
+    "FT": _transposed(_COMPLEX),
+    "IS": _transposed(_KEY),
+    "LU": surface(_UNKNOWNS * _DOUBLE),
+    "MG": surface(_DOUBLE),
+    "SP": surface(_UNKNOWNS * _DOUBLE),
+}
+
+
+def bound_of(kernel: str, problem: str) -> Bound:
+    """The bound of a program in a class, in bytes per iteration; the message size means nothing."""
+    if kernel not in _BOUNDS:
+        return nothing
+    size, least = PROBLEMS[kernel][problem].size, _BOUNDS[kernel]
+    return lambda message_bytes, parties: int(least(size, parties) / 2) if parties > 1 else 0
+
+
+#: Nonzeros a row that CG's matrix is made from, and the logarithm of EP's pairs, by class (``sys/setparams.c``).
+_NONZER: Mapping[str, int] = {"S": 7, "W": 8, "A": 11, "B": 13, "C": 15, "D": 21}
+_PAIRS_LOG2: Mapping[str, int] = {"S": 24, "W": 25, "A": 28, "B": 30, "C": 32, "D": 36}
+#: Iterations of CG's solver in one of the benchmark's (``cgitmax``).
+_CG_ITERATIONS = 25
+
+
+def _cg(order: int, iterations: int, problem: str) -> float:
+    nonzer = _NONZER[problem]
+    made = nonzer * (nonzer + 1)
+    return 2.0 * iterations * order * (3 + made + _CG_ITERATIONS * (5 + made) + 3)
+
+
+def _ft(points: int, iterations: int, _: str) -> float:
+    log = math.log(points)
+    return points * (14.8157 + 7.19641 * log + (5.23518 + 7.21113 * log) * iterations)
+
+
+_FORMULAS: Mapping[str, Callable[[int, int, str], float]] = {
+    "BT": lambda n, iterations, _: iterations * (3478.8 * n**3 - 17655.7 * n**2 + 28023.7 * n),
+    "CG": _cg,
+    "EP": lambda _, __, problem: 2.0 ** (_PAIRS_LOG2[problem] + 1),
+    "FT": _ft,
+    "IS": lambda keys, iterations, _: float(keys) * iterations,
+    "LU": lambda n, iterations, _: iterations * (1984.77 * n**3 - 10923.3 * n**2 + 27770.9 * n - 144010.0),
+    "MG": lambda n, iterations, _: 58.0 * iterations * n**3,
+    "SP": lambda n, iterations, _: iterations * (881.174 * n**3 - 4683.91 * n**2 + 11484.5 * n - 19272.4),
+}
+
+
+def count(kernel: str, problem: str) -> float:
+    """Operations of one run of a program in a class, as it counts them."""
+    size = PROBLEMS[kernel][problem]
+    return _FORMULAS[kernel](size.size, size.iterations, problem)
+
+
+#: Name of the suite; Spack's package has it, too.
+NAME = "npb"
+#: Classes: sample, workstation, three standard ones (each four times the one before), and 16 times the last.
+CLASSES = ("S", "W", "A", "B", "C", "D")
+#: Program to the ranks it runs on (key of :data:`benchmark.RANK_RULES`): ``README`` and ``sys/setparams.c`` of NPB 3.3 refuse
+#: others. 3.4 runs BT, SP, FT and MG on as many as fit and lets the others wait, which the reader refuses; its LU also knows
+#: grids that are no powers of two. In the paper of IBM (table 7) BT and SP have 36 and 121 tasks beside 32 and 128.
+RANKS: Mapping[str, str] = {
+    "BT": "square",
+    "CG": "power_of_two",
+    "EP": "all",
+    "FT": "power_of_two",
+    "IS": "power_of_two",
+    "LU": "power_of_two",
+    "MG": "power_of_two",
+    "SP": "square",
+}
+#: "Time in seconds" of all steps, and the operations of the problem over it: one number in two words. Of class S the first has
+#: no digit left (0.00), so that the second is judged.
+QUANTITIES = ("time_s", "mop_per_s")
+
+
+def program(kernel: str, problem: str) -> str:
+    """``bt.C.x``."""
+    return f"{kernel.lower()}.{problem}.x"
+
+
+def group(problem: str) -> str:
+    """``nas_c``: the group of a class."""
+    return f"nas_{problem.lower()}"
+
+
+def variant(problem: str) -> str:
+    """What keeps the numbers of classes apart: ``class=C``."""
+    return f"class={problem}"
+
+
+# Parties of the bounds are nodes, or the ranks of one; what EP exchanges is too little to be seen beside other traffic.
+ROWS: tuple[Benchmark, ...] = tuple(
+    Benchmark(
+        kernel,
+        NAME,
+        program(kernel, problem),
+        group(problem),
+        ranks,
+        QUANTITIES,
+        bound_of(kernel, problem),
+        min_ranks=1,
+        sizes=SIZELESS,
+        gated_sizes={"mop_per_s": (None,)},
+        variants=(variant(problem),),
+        crossing=0,
+        unbounded=f"{NO_DATA} but a dozen numbers at its end" if kernel == "EP" else "",
+    )
+    for problem in CLASSES
+    for kernel, ranks in RANKS.items()
+)
+
+# A class is what it is at every level.
+_ONCE = at_levels(*[SizeRange((0, 0), 1, 1)] * 3)
+
+#: Group to what it measures and its invocations.
+GROUPS: Mapping[str, Group] = {
+    group(problem): Group(
+        f"NAS Parallel Benchmarks of class {problem}: {', '.join(RANKS)}",
+        tuple(Plan(f"{kernel}_{problem}".lower(), program(kernel, problem), (kernel,), _ONCE) for kernel in RANKS),
+        collective=True,
+    )
+    for problem in CLASSES
+}
+
+
+def arguments(run: Run) -> list[str]:
+    """None: everything is built in."""
+    return []
+
+
+def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
+    """None: no row has a message size."""
+    return (None,)
+
+
+TITLE = re.compile(
+    rf"^[ \t]*NAS Parallel Benchmarks (?P<release>3\.[34]) -- (?P<name>{'|'.join(RANKS)}) Benchmark[ \t\r]*$", re.M
+)
+_BEFORE = re.compile(r"[ \t\r\n]*")
+_NUMBER, _WHOLE = r"[0-9]+\.[0-9]+", "[0-9]+"
+#: The block at the end, line by line. 3.3 says how many ranks it was built for, 3.4 how many took part.
+_BLOCK = re.compile(
+    rf"^[ \t]*(?P<name>{'|'.join(RANKS)}) Benchmark Completed\.?[ \t\r]*\n"
+    + "".join(
+        rf"(?:[ \t]*{label}[ \t]*=[ \t]*{shape}[ \t\r]*\n){'?' if 'procs' in label else ''}"
+        for label, shape in (
+            ("Class", r"(?P<problem>\S+)"),
+            ("Size", r"[^\n]*\S"),
+            ("Iterations", f"(?P<iterations>{_WHOLE})"),
+            ("Time in seconds", f"(?P<seconds>{_NUMBER})"),
+            ("Total processes", f"(?P<total>{_WHOLE})"),
+            ("Compiled procs", f"(?P<compiled>{_WHOLE})"),
+            ("Active procs", f"(?P<active>{_WHOLE})"),
+            ("Mop/s total", f"(?P<mops>{_NUMBER})"),
+            ("Mop/s/process", f"(?P<each>{_NUMBER})"),
+            ("Operation type", r"[^\n]*\S"),
+            ("Verification", r"(?P<verification>\S+)"),
+            ("Version", r"(?P<version>\S+)"),
+        )
+    ),
+    re.M,
+)
+#: Each program says so in its own words before the block says ``UNSUCCESSFUL``.
+_FAILED = re.compile(
+    r"^.*(?:UNSUCCESSFUL|(?i:verification failed)|FAILURE:|(?i:verification *not performed|no verification performed)"
+    r"|NOT PERFORMED|Failed partial verification|out of sort).*$",
+    re.M,
+)
+_REFUSED = re.compile(r"^.*(?:ERROR:|Error:|PROBLEM SIZE|SUBDOMAIN SIZE|Problem size too big).*$", re.M)
+#: Share by which the product of time and rate may miss the operations, whose formulas have six digits.
+_FIT = 1e-3
+#: Half of the last printed digit of Mop/s.
+_HALF = 0.005
+
+
+def parse(text: str, source: str) -> list[Record]:
+    """The one record of an output.
+
+    :raises OutputError: if it is damaged, mixed up or cut off, the verification failed or was not made, not all ranks took
+        part, or the program refused to run.
+    """
+    title = TITLE.search(text)
+    if not title or not _BEFORE.fullmatch(text[: title.start()]):
+        raise OutputError(f"{source}: before the title of a NAS Parallel Benchmark stands something else; keep it out.")
+    name = title["name"]
+    if failed := _FAILED.search(text):
+        raise _wrong(source, text, failed, f"the verification of {name} failed or was not made; its result is wrong")
+    if refused := _REFUSED.search(text):
+        raise _wrong(source, text, refused, f"{name} did not run")
+    blocks = list(_BLOCK.finditer(text))
+    if len(blocks) != 1 or text.count("Benchmark Completed") != 1 or len(TITLE.findall(text)) != 1 or blocks[0]["name"] != name:
+        raise OutputError(f"{source}: the block at the end of {name} is cut, damaged, missing or there twice; run it again.")
+    # The size of the problem names the class, too, where it is printed above.
+    classes = set(re.findall(r"\(class (\w)\)", text)) | {blocks[0]["problem"]}
+    if len(classes) > 1 or not blocks[0]["version"].startswith(title["release"]):
+        raise OutputError(f"{source}: the head and the end of {name} are of different runs; outputs are mixed up.")
+    return [_record(source, name, blocks[0])]
+
+
+def _record(source: str, name: str, found: re.Match[str]) -> Record:
+    problem, total = found["problem"], int(found["total"])
+    if found["verification"] != "SUCCESSFUL":
+        raise OutputError(f"{source}: the verification of {name} is '{found['verification']}' and not SUCCESSFUL.")
+    if problem not in CLASSES:
+        raise OutputError(f"{source}: {name} is of class {problem[:9]}; there are {', '.join(CLASSES)}.")
+    taking_part = found["active"] or found["compiled"]
+    if not taking_part or (found["active"] and found["compiled"]) or int(taking_part) != total:
+        what = "took part" if found["active"] else "is what it was built for"
+        raise OutputError(
+            f"{source}: {name} was started on {total} ranks, and {taking_part or 'no number of them'} {what}; start it on "
+            f"{'as many as that' if taking_part else 'a number it prints'}."
+        )
+    wanted = PROBLEMS[name][problem].iterations
+    if int(found["iterations"]) != wanted:
+        raise OutputError(
+            f"{source}: {name} of class {problem} made {found['iterations']} iterations, and the class has {wanted}; it was "
+            "changed, or the output is damaged."
+        )
+    rate = float(found["mops"])
+    if total < 1 or abs(rate / total - float(found["each"])) > _HALF * 2 + rate * 1e-6:
+        raise OutputError(f"{source}: Mop/s of {name} is not {total} times that of a process; the output is damaged.")
+    _expect_fit(source, name, problem, found["seconds"], rate)
+    values = {"time_s": float(found["seconds"]), "mop_per_s": rate}
+    return Record(NAME, name, total, 1, None, wanted or None, values, variant(problem))
+
+
+def _expect_fit(source: str, name: str, problem: str, seconds: str, rate: float) -> None:
+    """Time and rate are those of the class' operations, as far as the printed digits of the time go."""
+    counted, time = count(name, problem) / 1e6, float(seconds)
+    half = 0.5 * 10.0 ** -len(seconds.partition(".")[2])
+    low, high = (rate * max(time + sign * half, 0.0) * (1 + sign * _FIT) for sign in (-1, 1))
+    if not low <= counted <= high:
+        raise OutputError(
+            f"{source}: {name} of class {problem} makes {counted:.6g} million operations, and {seconds} s at {rate:g} Mop/s "
+            "are not as many; the output is damaged, run it again."
+        )
+
+
+def _wrong(source: str, text: str, found: re.Match[str], what: str) -> OutputError:
+    shown = " ".join(found[0].split())[:60]
+    return OutputError(f"{source}, line {text.count(chr(10), 0, found.start()) + 1}: {what}: '{shown}'.")
+
+
+_NAMES = "|".join(name.lower() for name in RANKS)
+
+SUITE = Suite(
+    name=NAME,
+    title="NPB",
+    first_line=TITLE,
+    parse=parse,
+    rows=ROWS,
+    groups=GROUPS,
+    arguments=arguments,
+    sizes=sizes,
+    per_ranks=True,
+    # They have no option, and class D takes an hour to say its version at the end.
+    programs=Programs(
+        "*.[A-FSW].*",
+        rf"(?:{_NAMES})\.[A-FSW]\.(?:x|[0-9]+)",
+        "",
+        r"NAS Parallel Benchmarks (3\.[0-9]+) -- ",
+        sample=(),
+        in_file=True,
+    ),
+    spack=BenchmarkPackage(NAME, "bin", "*.[A-FSW].*"),
+)
