@@ -21,7 +21,7 @@ REFUSED, INCONCLUSIVE = 1, 3
 
 
 def guidelines(
-    session: Annotated[str, typer.Argument(help="Session id, or its beginning, or 'latest'.")] = "latest",
+    session: Annotated[str, typer.Option(help="Session id, or its beginning, or 'latest'.")] = "latest",
     db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = RESULTS / "results.db",
     as_json: Annotated[bool, typer.Option("--json", help="All guidelines as JSON on standard output.")] = False,
 ) -> None:

@@ -21,7 +21,7 @@ RESULTS = ROOT / "results"
 
 
 def locate(
-    session: Annotated[str, typer.Argument(help="Session with a map of pairs: id, or its beginning, or 'latest'.")] = "latest",
+    session: Annotated[str, typer.Option(help="Session with a map of pairs: id, or its beginning, or 'latest'.")] = "latest",
     db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = RESULTS / "results.db",
     ordinary: Annotated[
         str | None, typer.Option(help="No map, but what ordinary sessions measured; a selector, e.g. now-30d:now.")

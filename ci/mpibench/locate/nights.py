@@ -59,7 +59,7 @@ def _condition(answer: Answer) -> tuple[str, str]:
 
 def _nobody(answer: Answer) -> str:
     """What is said where it accuses nobody, which is not always that all are healthy."""
-    unclear = f", and not all could be decided (mpibench locate {answer.session[:8]})" if answer.inconclusive else ""
+    unclear = f", and not all could be decided (mpibench locate --session {answer.session[:8]})" if answer.inconclusive else ""
     return f"accuses nobody among {len(answer.nodes)} nodes{unclear}"
 
 
@@ -95,7 +95,8 @@ def suspects(folder: Path, system: str, sessions: Sequence[str], began: datetime
     for answer, when in said_of:
         where = f"the map {when} ({answer.stack} on {answer.fabric})"
         accused = list(_things(answer).values())
-        more = f" and {len(accused) - _MOST} more (mpibench locate {answer.session[:8]})" if len(accused) > _MOST else ""
+        rest = len(accused) - _MOST
+        more = f" and {rest} more (mpibench locate --session {answer.session[:8]})" if rest > 0 else ""
         said = f"accuses: {'; '.join(accused[:_MOST])}{more}" if accused else _nobody(answer)
         rows.append(f"suspects: {where} {said}")
     return rows

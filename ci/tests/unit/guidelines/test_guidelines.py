@@ -114,10 +114,10 @@ def test_exit_statuses(
 ) -> None:
     monkeypatch.setattr("mpibench.store.sessions.read_session", lambda db, uuid: session_of(samples(ratios)))
     monkeypatch.setattr(verdict_policy, "load", lambda system: Policy(guidelines_refuse=refuse))
-    assert cli.main(["guidelines", "0123"]) == status
+    assert cli.main(["guidelines", "--session=0123"]) == status
     said = capsys.readouterr().out
     assert said.startswith("testbed, session 0123abcd: ") and f"of {len(NAMES) * len(SIZES)} guidelines violated" in said
-    assert cli.main(["guidelines", "0123", "--json"]) == status
+    assert cli.main(["guidelines", "--session=0123", "--json"]) == status
     data = json.loads(capsys.readouterr().out)
     assert list(data) == [
         *("session", "system", "margin_percent", "false_discovery_rate", "confidence", "violated", "held", "inconclusive"),

@@ -86,7 +86,7 @@ def test_a_map_that_cannot_tell_is_not_said_to_accuse_nobody_and_no_more(tmp_pat
     """Leaves that are described otherwise than cabled, and a slow way between those there are."""
     nodes = names(8)
     export(tmp_path, "aaaa0000-1", 0, pair_map(8, across((nodes[::2], nodes[1::2]), 3.0), orders=4))
-    clause = "accuses nobody among 8 nodes, and not all could be decided (mpibench locate aaaa0000)"
+    clause = "accuses nobody among 8 nodes, and not all could be decided (mpibench locate --session aaaa0000)"
     assert said(tmp_path, "aaaa0000-1") == [f"suspects: the map of this session (mpich-wheels on eth100m) {clause}"]
     found, notes = nights.newly_accused([], nights.stored(tmp_path, "minicluster", ["aaaa0000-1"]))
     assert (found, notes) == ([], [f"the map (mpich-wheels on eth100m) {clause}"])

@@ -31,7 +31,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     def run(session, *options: str) -> tuple[int, str]:
         monkeypatch.setattr("mpibench.store.sessions.read_session", lambda db, uuid: session)
         monkeypatch.setattr("mpibench.pages.session.find_preflight", lambda session, db: None)
-        status = cli.main(["locate", "0123", *options])
+        status = cli.main(["locate", "--session=0123", *options])
         said = capsys.readouterr()
         return status, said.out + said.err
 
