@@ -29,7 +29,7 @@ SNAPSHOT: dict[str, Any] = {
 INTERFACE: dict[str, Any] = {"mtu_bytes": 1500, "dev_port": 0, "slot": None, "lower": [], "addresses": []}
 #: One rank's file as the recorder writes it.
 DOCUMENT: dict[str, Any] = {
-    "format": 1,
+    "format": 2,
     "finalized": True,
     "load": {"cpus": "0-3", "parent_cpus": "0-3", "cpuset": "0-3", "online": "0-3", "present": "0-3"},
     "host": "c1",

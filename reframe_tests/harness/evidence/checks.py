@@ -46,8 +46,8 @@ LOST_CORE = "lost the core to others often"
 #: Involuntary context switches per second of one rank worth a note. A rank that loses its core waits up to a
 #: scheduler slice, about 3 ms (Linux, kernel/sched/fair.c, sysctl_sched_base_slice, 8 and more CPUs): 10/s are 3 %.
 CONTENTION_PER_S = 10.0
-#: File name of the recorder (``recorder.path_in``), also as it was called in stage directories of older versions.
-RECORDER = re.compile(r"(?:recorder|witness)-\w+-[0-9a-f]{12}\.so")
+#: File name of the recorder (``recorder.path_in``).
+RECORDER = re.compile(r"recorder-\w+-[0-9a-f]{12}\.so")
 #: Ranks on several nodes that are named one by one in a sentence.
 MOST_NAMED = 4
 

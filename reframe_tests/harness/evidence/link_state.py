@@ -20,7 +20,7 @@ from ..mpis import registry as mpis
 from ..vocabulary import SITE_FILES
 from .counters import LOOPBACK, counter_names
 from .link_use import same_port
-from .rank_records import FORMATS, RankEvidence, Snapshot
+from .rank_records import RankEvidence, Snapshot
 
 #: What a link is, as opposed to what it counts; with the words for it. The first ones must be the same on all nodes.
 MUST_AGREE: Mapping[str, str] = {
@@ -143,12 +143,12 @@ class LinkFinding:
 
 
 def check_links(ranks: Sequence[RankEvidence], fabric: Fabric) -> LinkFinding:
-    """Judge the state of the fabric's links on every node; records older than the state of links say nothing."""
+    """Judge the state of the fabric's links on every node."""
     finding = LinkFinding()
     rails = counter_names(fabric)
     if not rails or LOOPBACK in rails:
         return finding
-    done = [rank for rank in ranks if rank.finalize is not None and rank.layout >= FORMATS[1]]
+    done = [rank for rank in ranks if rank.finalize is not None]
     hosts = {host: [rank for rank in done if rank.host == host] for host in dict.fromkeys(rank.host for rank in done)}
     for host, there in sorted(hosts.items()):
         reader = next((rank for rank in there if rank.init.links is not None), None)
