@@ -97,9 +97,7 @@ class MapTest(MaintenanceTest):
 
     def _read_switches(self) -> SwitchTree | None:
         """The switches that a file describes; the job's nodes are not known yet."""
-        for name, least in (("rounds", 0), ("orders", 0), ("seed", 0), ("values", 1), ("patience_s", 1)):
-            if getattr(self, name) < least:
-                raise BadInput(f"-S {name}={getattr(self, name)} is not possible; give {least} or more.")
+        self.expect_least(rounds=0, orders=0, seed=0, values=1, patience_s=1)
         return job_switches.describe(self.switches, self.current_partition.extras)
 
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
@@ -231,12 +229,11 @@ class TurnTest(MapTest):
     night = variable(int, value=0, loggable=True)
 
     @classmethod
-    def _places(cls, point: Mapping[str, Any]) -> parameters.Places:
-        places = super()._places(point)
-        if point["nodes"] != 2:
-            return places
+    def places(cls, point: Mapping[str, Any]) -> parameters.Places:
+        """As of any map, on three nodes or more."""
+        places = super().places(point)
         why = "one pair of nodes has nothing to be held against: node_counts of the partition has no more than 2"
-        return parameters.Places((), None, (*places.left_out, *((name, why) for name in places.partitions)))
+        return places if point["nodes"] != 2 else places.without(dict.fromkeys(places.partitions, why))
 
     def _first(self, nodes: int) -> int:
         day = self.night or datetime.now(timezone.utc).toordinal()

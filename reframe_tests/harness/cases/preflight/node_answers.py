@@ -11,8 +11,6 @@ from typing import Annotated, Any
 import msgspec
 
 from ...printable import one_line
-from ..job import ending
-from ..results.error_excerpt import excerpt
 from .node_facts import MARK, checksum
 
 #: Facts of one node: fact to instance (empty: the node as a whole) to value.
@@ -147,14 +145,3 @@ def find_missing(nodes: Mapping[str, Any], there: Sequence[str], expected: int) 
     if strangers:
         sentences.append(f"{listed(strangers)} answered without being a node of the job ({listed(there)})")
     return sentences
-
-
-def explain(end: ending.JobEnd, error: str) -> list[str]:
-    """Why nodes were silent, as far as the job says.
-
-    :param end: without its nodes, which may be thousands.
-    :param error: its standard error.
-    """
-    sentences = [f"{end.name}: {sentence.rstrip('.')}" for sentence in ending.judge(end)]
-    said = excerpt(error)
-    return [*sentences, f"standard error: {said}"] if said else sentences

@@ -6,10 +6,12 @@ A node in use comes back by itself and is counted only (:func:`node_answers.coun
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
+
+import msgspec
 
 from ...printable import one_line
 from ...vocabulary import SITE_FILES
@@ -130,12 +132,7 @@ def as_stored(found: Iterable[OutOfService]) -> list[dict[str, Any]]:
 
 def read(rows: object) -> list[OutOfService]:
     """What :func:`as_stored` wrote; empty for anything else."""
-    texts = ("node", "states", "reason")
-    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+    try:
+        return msgspec.convert(rows, list[OutOfService])
+    except msgspec.ValidationError:
         return []
-    if not all(isinstance(row.get(name), str) for row in rows for name in texts):
-        return []
-    return [
-        OutOfService(one_line(row["node"]), one_line(row["states"]), one_line(row["reason"]), row.get("missed") is True)
-        for row in rows
-    ]
