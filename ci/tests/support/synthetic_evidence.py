@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from reframe_tests.harness.evidence import checks
-from reframe_tests.harness.evidence.checks import RankEvidence
+from reframe_tests.harness.evidence import rank_records
+from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.stacks.stack import Stack
 
 SNAPSHOT: dict[str, Any] = {
@@ -80,7 +80,7 @@ def make_rank(number: int = 0, host: str = "c1", **changes: Any) -> RankEvidence
         for key in parents:
             at = at[key]
         at[last] = value
-    return checks.parse_rank(json.dumps(document), "c1.100.json")
+    return rank_records.parse_rank(json.dumps(document), "c1.100.json")
 
 
 def pair(**changes: Any) -> list[RankEvidence]:

@@ -84,17 +84,25 @@ class NodeTraffic:
 
 
 @dataclass
-class TrafficFinding:
-    """What the counters say about one run.
+class Finding:
+    """What a check says about one run.
 
-    :param carried: bytes sent per interface or port, summed over nodes.
     :param sentences: contradictions; empty when the fabric is proven.
     :param notes: what is no contradiction (traffic of others, an idle rail).
     """
 
-    carried: dict[str, int] = field(default_factory=dict)
     sentences: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class TrafficFinding(Finding):
+    """Of the counters.
+
+    :param carried: bytes sent per interface or port, summed over nodes.
+    """
+
+    carried: dict[str, int] = field(default_factory=dict)
 
 
 def node_traffic(ranks: Sequence[RankEvidence]) -> list[NodeTraffic]:
@@ -257,14 +265,6 @@ def counter_names(fabric: Fabric) -> list[str]:
     return [rail.device if interfaces else f"{rail.device}/{rail.port}" for rail in fabric.rails]
 
 
-def check_traffic(ranks: Sequence[RankEvidence], fabric: Fabric, expected_bytes: float) -> TrafficFinding:
-    """Judge whether the fabric, and nothing else, carried the benchmark's bytes.
-
-    :param expected_bytes: lower bound of the payload all nodes together must have sent on the fabric.
-    """
-    return judge_traffic(node_traffic(ranks), fabric, expected_bytes, chosen_by(ranks))
-
-
 def chosen_by(ranks: Sequence[RankEvidence]) -> str:
     """The settings that chose a network, in brackets; empty where none is set."""
     environment = ranks[0].environment if ranks else {}
@@ -272,11 +272,12 @@ def chosen_by(ranks: Sequence[RankEvidence]) -> str:
     return f" ({' '.join(words)})" if words else ""
 
 
-def judge_traffic(nodes: Sequence[NodeTraffic], fabric: Fabric, expected_bytes: float, settings: str = "") -> TrafficFinding:
-    """As :func:`check_traffic`, on traffic already counted.
+def check_traffic(ranks: Sequence[RankEvidence], fabric: Fabric, expected_bytes: float) -> TrafficFinding:
+    """Judge whether the fabric, and nothing else, carried the benchmark's bytes.
 
-    :param settings: what was set to choose the network, appended to contradictions.
+    :param expected_bytes: lower bound of the payload all nodes together must have sent on the fabric.
     """
+    nodes, settings = node_traffic(ranks), chosen_by(ranks)
     finding = TrafficFinding(carried=total_sent(nodes))
     if not nodes:
         finding.sentences.append(f"no rank left counters, so nothing proves that {fabric.name} was used.")

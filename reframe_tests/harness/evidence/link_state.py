@@ -18,7 +18,7 @@ from typing import Any
 from ..machine.fabric import Fabric, Rail
 from ..mpis import registry as mpis
 from ..vocabulary import SITE_FILES
-from .counters import LOOPBACK, counter_names
+from .counters import LOOPBACK, Finding, counter_names
 from .link_use import same_port
 from .rank_records import RankEvidence, Snapshot
 
@@ -127,18 +127,14 @@ class LinkState:
 
 
 @dataclass
-class LinkFinding:
+class LinkFinding(Finding):
     """What the links' state says about a run.
 
     :param states: one per rail and node, with the interfaces it is made of.
-    :param sentences: contradictions.
-    :param notes: on settings.
     :param errors: rows of node, link, counter, ``new``, and ``reported``: whether it is worth a note.
     """
 
     states: list[LinkState] = field(default_factory=list)
-    sentences: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
 
 

@@ -28,6 +28,7 @@ from .counters import (
     LOOPBACK,
     OTHER_FLOOR_BYTES,
     OTHER_FRACTION,
+    Finding,
     NodeTraffic,
     counter_names,
     node_traffic,
@@ -46,23 +47,8 @@ COUNTING_FRACTION = 0.08
 BACKGROUND_FRACTION = 0.01
 #: Drivers that count a packet when they see it. Hardware of others may hand its counters over late, and then what an earlier
 #: launch sent within :data:`COUNTER_LAG_S` appears in this one's (Linux, drivers/net, ``ndo_get_stats64``).
-IMMEDIATE = frozenset(
-    (
-        "veth",
-        "virtio_net",
-        "vmxnet3",
-        "hv_netvsc",
-        "ena",
-        "gve",
-        "e1000e",
-        "igb",
-        "ixgbe",
-        "i40e",
-        "ice",
-        "mlx4_en",
-        "mlx5_core",
-    )
-)
+IMMEDIATE = ("veth", "virtio_net", "vmxnet3", "hv_netvsc", "ena", "gve", "e1000e", "igb", "ixgbe", "i40e", "ice")
+IMMEDIATE += ("mlx4_en", "mlx5_core")
 #: Nodes named in one sentence.
 MOST_NAMED = 3
 
@@ -107,16 +93,10 @@ class NodeUse:
 
 
 @dataclass
-class UseFinding:
-    """What is to be said about others on the link.
-
-    :param sentences: contradictions: the numbers are not the link's.
-    :param notes: that nothing was judged, and why.
-    """
+class UseFinding(Finding):
+    """What is to be said about others on the link: a sentence means that the numbers are not the link's."""
 
     nodes: list[NodeUse] = field(default_factory=list)
-    sentences: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 def check_use(ranks: Sequence[RankEvidence], fabric: Fabric, *, balanced: bool, files: bool = False) -> UseFinding:
@@ -134,16 +114,16 @@ def check_use(ranks: Sequence[RankEvidence], fabric: Fabric, *, balanced: bool, 
     by_host = {host: [rank for rank in ranks if rank.host == host] for host in {rank.host for rank in ranks}}
     if mpis.transport(fabric.transport).connections:
         nodes = [_use(node, by_host[node.host], fabric, rails, most) for node in traffic]
-        finding = UseFinding(nodes, _exceeded(nodes, ", ".join(rails), fabric))
+        finding = UseFinding(_exceeded(nodes, ", ".join(rails), fabric), nodes=nodes)
     else:
         beside = {node.host: same_port(by_host[node.host][0], fabric) for node in traffic}
         shared = [_use(node, by_host[node.host], fabric, beside[node.host], most) for node in traffic]
         nodes = [_use(node, by_host[node.host], fabric, rails, None) for node in traffic]
         names = ", ".join(dict.fromkeys(name for row in beside.values() for name in row))
-        finding = UseFinding(nodes, _exceeded(shared, names, fabric))
+        finding = UseFinding(_exceeded(shared, names, fabric), nodes=nodes)
     if files:
         why = f"who else used {fabric.name} is not judged: files may have gone over it, and are in no rank's connection"
-        return UseFinding(finding.nodes, notes=[why])
+        return UseFinding(notes=[why], nodes=finding.nodes)
     if balanced and not finding.sentences and any(node.most_sent is None for node in nodes):
         finding.sentences += _unbalanced(nodes, fabric)
     return finding

@@ -16,7 +16,7 @@ def find_shared(ranks: Iterable[Mapping[str, Any]], at_once: float = math.inf) -
     Nodes of a cluster in a box, and containers, are on one machine where the kernel's ``boot_id`` is one (``random(4)``); nodes
     of different machines have the same numbers of CPUs, and share none.
 
-    :param ranks: as :func:`summarise` and stored evidence have them.
+    :param ranks: as stored evidence has them.
     :param at_once: of the ranks so many are busy at the same time.
     """
     machines: dict[str, dict[str, Cpus]] = {}
