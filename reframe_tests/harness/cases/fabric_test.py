@@ -21,13 +21,16 @@ from ..stacks import metadata
 from ..stacks.stack import Stack
 from ..suites import catalogue, options
 from ..vocabulary import QUANTITIES, BadInput
-from .job import condition, ending, idle_nodes, interleaved, modules, parameters, script, time_limit, tuned_condition
+from .job import condition, ending, idle_nodes, interleaved, modules, parameters, script
 from .job.condition import Condition
 from .measured_test import MeasuredTest, Reading, Value
-from .results import agreement, growth, job_files, measurement
+from .results import agreement, growth, measurement
 
 #: Quantity of the physics layer.
 FRACTION = QUANTITIES["line_rate_fraction"]
+#: Seconds in which an MPI starts and ends, and of the check of received data; times that a size is sent because programs warm
+#: up (:mod:`..suites.plans`); and how much longer than in the last nights a case may take.
+START_S, CHECK_S, WARMED_UP, MOST_TIMES = 15, 60, 2, 3
 
 parameters.warn_once()
 
@@ -46,12 +49,6 @@ class FabricTest(MeasuredTest):
     #: :type: :class:`bool`
     #: :default: ``True``
     nightly = variable(bool, value=True)
-
-    #: Seconds after which one launch counts as timed out and is ended.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``0``: that of the level
-    limit_s = variable(int, value=0)
 
     #: Stack whose launches are interleaved with those of the case's own, on the same nodes in the same job.
     #:
@@ -193,7 +190,7 @@ class FabricTest(MeasuredTest):
         )
         if self.tuned not in ("yes", "no"):
             raise BadInput(f"tuned={self.tuned} is neither yes nor no.")
-        return tuned_condition.apply(self.current_system.name, found) if self.tuned == "yes" else found
+        return condition.apply_tuned(self.current_system.name, found) if self.tuned == "yes" else found
 
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
         """What the job starts under a condition: where something is timed, the check of received data first."""
@@ -210,10 +207,10 @@ class FabricTest(MeasuredTest):
         """Seconds that the job may take: all launches as long as they usually do, and one that hangs, which ends the job."""
         bounded = self._limit_given or bool(self._condition.oversubscribed)
         launches = {} if bounded else {launch.name: launch for launch in self._launches}
-        seconds = ((time_limit.usual_s(launches.get(one.name), self.group, self.level, self.limit_s), one) for one in commands)
+        seconds = ((_usual_s(launches.get(one.name), self.group, self.level, self.limit_s), one) for one in commands)
         usual = sum(took * (1 if one.once else self._executions) for took, one in seconds)
         took = planned_cases.seconds_of(self.display_name, self.current_partition.name, self.current_environ.name)
-        return float((min(usual, time_limit.MOST_TIMES * took) if took else usual) + self.limit_s + 60)
+        return float((min(usual, MOST_TIMES * took) if took else usual) + self.limit_s + 60)
 
     def commands(self) -> None:
         """The interleaved repeats; the job itself starts the stack's own launcher."""
@@ -264,7 +261,7 @@ class FabricTest(MeasuredTest):
 
     def read(self) -> Reading:
         """Of both stacks where there are two."""
-        self.job_started = script.read_start(job_files.beginning_of(Path(self.stagedir) / script.START_LOG))
+        self.job_started = script.read_start(script.beginning_of(Path(self.stagedir) / script.START_LOG))
         outcome = self._evaluate(self._condition, self._launches)
         self.condition = {**self.condition, **outcome.found}
         sentences = outcome.sentences
@@ -333,3 +330,22 @@ class UnboundMaintenanceTest(MaintenanceTest):
     #: :type: :class:`str`
     #: :values: ``none``; any other through ``-P pinning=``
     pinning = parameter(parameters.usual_policy_of_system("none"), type=str, loggable=True)
+
+
+def _usual_s(launch: catalogue.Launch | None, group: str, level: str, limit_s: int) -> float:
+    """Seconds of a launch: what its sizes may take on a link at its rate, else as long as a launch may take.
+
+    :param launch: ``None`` where nothing is known of it.
+    :param limit_s: seconds after which it is ended.
+    """
+    if launch is None:
+        return float(limit_s)
+    if launch.checks_data:
+        return float(min(limit_s, CHECK_S))
+    planned = [plan.size_ranges.get(level) for plan in catalogue.GROUPS[group].plans]
+    # Programs without sizes compute, and those with a budget of seconds take it.
+    sized = bool(launch.expected) and all(None not in row.sizes for row in launch.expected)
+    if not sized or any(sizes and sizes.budget_s for sizes in planned):
+        return float(limit_s)
+    sizes = sum(len(row.sizes) * len(row.variants) for row in launch.expected)
+    return float(min(limit_s, START_S + WARMED_UP * catalogue.LEVELS[level].link_s * sizes))

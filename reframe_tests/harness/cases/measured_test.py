@@ -80,6 +80,12 @@ class MeasuredTest(rfm.RunOnlyRegressionTest):
     #: :default: ``3``
     repeats = variable(int, value=3, loggable=True)
 
+    #: Seconds after which one launch counts as timed out and is ended.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``0``: that of the level
+    limit_s = variable(int, value=0)
+
     #: What was asked for and how it was translated, every raw repeat of every metric, the evidence and its status, comparisons
     #: with references, commit and versions of what runs and judges the tests, and why a case was not measured; all as stored
     #: with the session.

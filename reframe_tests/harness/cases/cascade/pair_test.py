@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import reframe.core.runtime as rt
-from reframe.core.builtins import parameter, variable
+from reframe.core.builtins import parameter
 
 from ...machine.fabric import Fabric
 from ...mpis import registry as mpis
@@ -28,7 +28,7 @@ from ..job.parameters import Places
 from ..measured_test import ENVIRONMENT, LAUNCHERS, Reading, Value, WithoutMpiTest
 from ..results.measurement import Outcome
 from . import end as pair_end
-from . import fitting, lacking, traffic
+from . import fitting, traffic
 
 #: Seconds that a program which measures for a time takes, by level.
 SECONDS: Mapping[str, int] = {"smoke": 1, "nightly": 3, "acceptance": 10}
@@ -70,12 +70,7 @@ class PairTest(WithoutMpiTest):
     #: :values: fabrics of the selected system
     fabric = parameter(parameters.fabrics_of_system(), type=str, loggable=True)
 
-    #: Seconds after which one launch counts as timed out and is ended.
-    #:
-    #: :type: :class:`int`
-    #: :default: two minutes
-    limit_s = variable(int, value=LIMIT_S)
-
+    limit_s = LIMIT_S
     nodes = 2
     ranks_per_node = 1
     executable = "true"
@@ -173,8 +168,8 @@ class PairTest(WithoutMpiTest):
     def _judge_job(self, outcome: Outcome, *, measured: bool) -> None:
         """How the job ended, and nodes that lack the program; the case is skipped where all do and nothing was measured."""
         name, end = self.job_end().name, self.job_end()
-        if absent := lacking.find_lacking(Path(self.stagedir)):
-            program, remedy = next(iter(absent.values())), lacking.describe_remedy(catalogue.PAIRS[self.group])
+        if absent := fitting.find_lacking(Path(self.stagedir)):
+            program, remedy = next(iter(absent.values())), fitting.describe_remedy(catalogue.PAIRS[self.group])
             if len(absent) == self.nodes and not measured:
                 self.leave(f"no {program} on the PATH of the nodes: {remedy}")
             # Programs are on all nodes of a partition, or on none: a node apart is broken, and no reason to measure nothing.

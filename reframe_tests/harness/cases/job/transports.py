@@ -16,12 +16,9 @@ from dataclasses import dataclass, field, replace
 
 from ...machine.fabric import Fabric
 from ...mpis import registry
-from ...mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow
+from ...mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Proof, Range, TransportRow
 from ...stacks.stack import Stack
 from ...vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput, NotMeasured
-
-__all__ = ["DEBUG", "LIBRARIES", "Gap", "Proof", "Setting", "TransportRow"]
-__all__ += ["check_proofs", "resolve_transport", "strip_debug"]
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _UNIT = re.compile(r"_(\d+)$")

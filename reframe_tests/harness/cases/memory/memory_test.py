@@ -38,12 +38,6 @@ parameters.warn_once()
 class MemoryTest(WithoutMpiTest):
     """Measures the memory of one node and proves where threads and pages were; each level has :data:`REPETITIONS`."""
 
-    #: Seconds after which one run counts as timed out and is ended.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``0``: that of the level
-    limit_s = variable(int, value=0)
-
     #: Bytes of each of the three arrays.
     #:
     #: :type: :class:`int`, or text that is read as such, since ReFrame answers other text with a traceback

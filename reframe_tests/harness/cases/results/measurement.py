@@ -33,13 +33,13 @@ from ...sites import references
 from ...suites import catalogue, preamble, reader
 from ...suites.benchmark import SINGLE
 from ...suites.model import Said
-from ...suites.records import Record
+from ...suites.records import OutputError, Record
 from ...vocabulary import QUANTITIES
 from ..job import ending, script, transports
 from ..job.condition import Condition
-from . import launch_time, least_bytes
+from ..job.script import ENDLESS_BYTES, beginning_of, end_of
+from . import least_bytes
 from .error_excerpt import excerpt
-from .job_files import ENDLESS_BYTES, beginning_of, end_of
 
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
@@ -273,9 +273,27 @@ def _parse(
         set_aside.update(reading.set_aside)
         if launch.options:
             reader.check_arguments(printed, launch, source=source)
-        return launch_time.fill(launch, reader.complete(reading.records, launch.expected, source=source), seconds), []
+        return fill_launch_time(launch, reader.complete(reading.records, launch.expected, source=source), seconds), []
     except reader.OutputError as error:
         return [], [str(error)]
+
+
+def fill_launch_time(launch: catalogue.Launch, records: Sequence[Record], seconds: float | None) -> list[Record]:
+    """The records of one launch, each with the time of the launch where that is what is measured (``Benchmark.launch_time``).
+
+    It is what ``time mpirun ...`` shows: from the start of the launcher to its end, with the ranks' way in and out of MPI, and
+    with the recorder that each rank is started through.
+
+    :param seconds: of :func:`script.read_launch_times`; ``None`` where the job left none.
+    :raises OutputError: if a benchmark has that time and the job left none, or nothing.
+    """
+    names = {row.name: row.launch_time for row in launch.rows() if row.launch_time}
+    if not names:
+        return list(records)
+    if not seconds:
+        raise OutputError(f"the job left no time of launch {launch.name}, which is what is measured; run it again.")
+    own = {name: {quantity: seconds} for name, quantity in names.items()}
+    return [replace(record, values={**record.values, **own.get(record.benchmark, {})}) for record in records]
 
 
 def _read_ranks(

@@ -17,8 +17,8 @@ from ...suites.instruments import read_counts
 from ...suites.records import OutputError
 from ..job import ending, script
 from ..job.condition import Condition
+from ..job.script import beginning_of
 from ..results import measurement
-from ..results.job_files import beginning_of
 from ..results.measurement import Outcome
 from .variants import TUNED, Variant
 

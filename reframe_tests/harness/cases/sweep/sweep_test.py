@@ -14,7 +14,7 @@ from ...suites import algorithms as algorithm_words
 from ...suites import catalogue
 from ...vocabulary import BadInput, NotMeasured
 from ..fabric_test import MaintenanceTest
-from ..job import script, tuned_condition
+from ..job import condition, script
 from ..job.condition import Condition
 from ..measured_test import Value
 from ..results import measurement
@@ -102,7 +102,7 @@ class AlgorithmTest(MaintenanceTest):
         return tuple(each for each in planned if each.name == self.collective.lower())
 
     def _tuned_environment(self, where: Condition) -> dict[str, str]:
-        place = tuned_condition.place_of(self.current_system.name, where)
+        place = condition.tuned_place(self.current_system.name, where)
         if not self.tuned_files:
             return tuned_settings.find(place, where.stack).environment(place.folder)
         found = tuned_settings.read(Path(self.tuned_files))
