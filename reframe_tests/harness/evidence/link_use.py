@@ -47,8 +47,20 @@ COUNTING_FRACTION = 0.08
 BACKGROUND_FRACTION = 0.01
 #: Drivers that count a packet when they see it. Hardware of others may hand its counters over late, and then what an earlier
 #: launch sent within :data:`COUNTER_LAG_S` appears in this one's (Linux, drivers/net, ``ndo_get_stats64``).
-IMMEDIATE = ("veth", "virtio_net", "vmxnet3", "hv_netvsc", "ena", "gve", "e1000e", "igb", "ixgbe", "i40e", "ice")
-IMMEDIATE += ("mlx4_en", "mlx5_core")
+IMMEDIATE: tuple[str, ...] = (
+    "veth",
+    "virtio_net",
+    "vmxnet3",
+    "hv_netvsc",
+    "ena",
+    "gve",
+    "e1000e",
+    "igb",
+    "ixgbe",
+    "i40e",
+    "ice",
+)
+IMMEDIATE += ("ice", "mlx4_en", "mlx5_core")
 #: Nodes named in one sentence.
 MOST_NAMED = 3
 

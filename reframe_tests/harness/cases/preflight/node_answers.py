@@ -28,7 +28,7 @@ NO_LAUNCHER = "no launcher is known that starts one program a node with"
 FEW = 8
 #: Numbers that can be stored (SQLite and Parquet: 64 bits); not-a-number is none.
 _BOUNDS = msgspec.Meta(ge=-(2**63), le=2**63 - 1)
-_Integer, _Real = Annotated[int, _BOUNDS], Annotated[float, _BOUNDS]
+_Value = str | Annotated[int, _BOUNDS] | Annotated[float, _BOUNDS]
 #: A line of :func:`node_facts.lines` behind its mark: node, number of the line, of how many, characters that follow, checksum.
 _LINE = re.compile(
     r"(?P<node>\S+) (?P<place>(?P<line>[0-9]{1,6})/(?P<lines>[0-9]{1,6})) "
@@ -87,7 +87,7 @@ def _is_whole(line: re.Match[str]) -> bool:
 
 def _facts(text: str) -> dict[str, dict[str, str | int | float]]:
     """:raises ValueError: it is not JSON, or not facts with instances and plain values."""
-    content = msgspec.convert(json.loads(text), dict[str, dict[str, str | _Integer | _Real]])
+    content: dict[str, dict[str, Any]] = msgspec.convert(json.loads(text), dict[str, dict[str, _Value]])
     return {
         one_line(fact): {one_line(name): one_line(value) if isinstance(value, str) else value for name, value in values.items()}
         for fact, values in content.items()

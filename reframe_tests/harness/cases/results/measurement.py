@@ -451,7 +451,7 @@ def _evidence(outcome: Outcome, setting_summary: str, heard: Sequence[LaunchEvid
             for one in recorded
             for node in counters.node_traffic(one.ranks)
             for device, counted in node.counted.items()
-            if counted.tx or counted.rx
+            if counted.tx is not None and counted.rx is not None and counted.tx + counted.rx  # what counts one way has no row
         ),
         links=tuple(printable_data(link_state.settings_of(recorded[0].links.states))) if recorded else (),
         link_errors=tuple(printable_data(errors)),
