@@ -59,8 +59,8 @@ class Reading(NamedTuple):
     sentences: list[str]
 
 
-class MeasuredTest(rfm.RunOnlyRegressionTest):
-    """Measures one group and proves the condition it was measured under."""
+class ProvenTest(rfm.RunOnlyRegressionTest):
+    """Runs one job and proves the condition it ran under."""
 
     #: Group of the catalogue to measure.
     #:
@@ -74,25 +74,16 @@ class MeasuredTest(rfm.RunOnlyRegressionTest):
     #: :default: ``nightly``
     level = variable(str, value="nightly", loggable=True)
 
-    #: Interleaved executions of each launch inside the job.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``3``
-    repeats = variable(int, value=3, loggable=True)
-
     #: Seconds after which one launch counts as timed out and is ended.
     #:
     #: :type: :class:`int`
     #: :default: ``0``: that of the level
     limit_s = variable(int, value=0)
 
-    #: What was asked for and how it was translated, every raw repeat of every metric, the evidence and its status, comparisons
-    #: with references, commit and versions of what runs and judges the tests, and why a case was not measured; all as stored
-    #: with the session.
+    #: What was asked for and how it was translated, the evidence and its status, commit and versions of what runs and judges it,
+    #: and why a case was not measured; all as stored with the session.
     condition = variable(dict, value={}, loggable=True)
-    samples = variable(list, value=[], loggable=True)
     proof = variable(dict, value={}, loggable=True)
-    gates = variable(list, value=[], loggable=True)
     measured_with = variable(dict, value={}, loggable=True)
     skip_reason = variable(str, value="", loggable=True)
 
@@ -112,10 +103,6 @@ class MeasuredTest(rfm.RunOnlyRegressionTest):
 
     def read(self) -> Reading:
         """Read and judge what the job left."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it measured")
-
-    def metrics(self) -> Mapping[str, Value]:
-        """Every metric of the case by name, in a dry run without values."""
         raise NotImplementedError(f"{type(self).__name__} does not say what it measured")
 
     @run_after("init")
@@ -162,8 +149,6 @@ class MeasuredTest(rfm.RunOnlyRegressionTest):
     def resolve_condition(self) -> None:
         """Translate the parameters, or skip the case with the reason."""
         try:
-            if self.repeats < 1:  # beside tests of others, options are not looked at before
-                raise BadInput(f"-S repeats={self.repeats} would measure nothing; give 1 or more.")
             self.conditions()
         except NotMeasured as reason:
             self.leave(str(reason))
@@ -216,18 +201,51 @@ class MeasuredTest(rfm.RunOnlyRegressionTest):
     def prove_conditions(self) -> bool:
         """Fail with a sentence for everything that is missing or was not as asked."""
         reading = self.read()
-        self._samples = reading.samples
-        self.samples = [sample.as_dict() for sample in reading.samples]
+        self.keep(reading)
         self.proof = reading.evidence.as_dict() if reading.evidence else {}
         if reading.sentences:
             raise SanityError("; ".join(reading.sentences))
         return True
 
+    def keep(self, reading: Reading) -> None:
+        """Keep more of what was read than its evidence."""
+
+
+upstream.forget_deprecated(ProvenTest)  # classes made of this one have it from here
+
+
+class MeasuredTest(ProvenTest):
+    """Measures one group of the catalogue."""
+
+    #: Interleaved executions of each launch inside the job.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``3``
+    repeats = variable(int, value=3, loggable=True)
+
+    #: Every raw repeat of every metric, and comparisons with references, as stored with the session.
+    samples = variable(list, value=[], loggable=True)
+    gates = variable(list, value=[], loggable=True)
+
+    def metrics(self) -> Mapping[str, Value]:
+        """Every metric of the case by name, in a dry run without values."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what it measured")
+
+    @run_after("setup")
+    def resolve_condition(self) -> None:
+        """As of any test."""
+        if self.repeats < 1:  # beside tests of others, options are not looked at before
+            raise ReframeError(f"-S repeats={self.repeats} would measure nothing; give 1 or more.")
+        super().resolve_condition()
+
+    def keep(self, reading: Reading) -> None:
+        self._samples = reading.samples
+        self.samples = [sample.as_dict() for sample in reading.samples]
+
     @run_before("performance")
     def set_metrics(self) -> None:
         """Declare each metric, with its reference where the site's references.yaml has one, or the link's rate is one."""
-        metrics = self.metrics()
-        learned = self._learned_references() if metrics else {}
+        learned, metrics = self._learned_references(), self.metrics()
         bounds: dict[str, references.Reference] = {}
         gates: list[ReferenceCheck] = []
         for name, (value, unit, gated, physics) in metrics.items():
@@ -268,9 +286,6 @@ class MeasuredTest(rfm.RunOnlyRegressionTest):
             return dict(self.reference[self])
         except KeyError:
             return {}
-
-
-upstream.forget_deprecated(MeasuredTest)  # classes made of this one have it from here
 
 
 class WithoutMpiTest(MeasuredTest):

@@ -21,7 +21,7 @@ from ...sites import site
 from ...vocabulary import BadInput
 from ..job import ending, parameters
 from ..job.parameters import Places
-from ..measured_test import ENVIRONMENT, LAUNCHERS, MeasuredTest, Reading, Value
+from ..measured_test import ENVIRONMENT, LAUNCHERS, ProvenTest, Reading
 from . import node_answers, node_facts, node_judgement, out_of_service, rules
 
 #: Scheduler to the launcher that starts one program on each node of a job; the local one has one node.
@@ -32,7 +32,7 @@ GROUP = "preflight"
 parameters.warn_once()
 
 
-class NodeTest(MeasuredTest):
+class NodeTest(ProvenTest):
     """Reads each node's facts in one job, one task a node, and judges them by the system's rules."""
 
     group = GROUP
@@ -151,10 +151,6 @@ class NodeTest(MeasuredTest):
             kernel=tuple(_row(node, facts) for node, facts in sorted(nodes.items())),
         )
         return Reading([], evidence, [*wrong, *failed])
-
-    def metrics(self) -> dict[str, Value]:
-        """None: facts are not measured."""
-        return {}
 
 
 def _row(node: str, facts: node_answers.NodeFacts) -> dict[str, Any]:
