@@ -80,7 +80,7 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
     #: :default: ``0``: that of the level
     limit_s = variable(int, value=0)
 
-    #: What was asked for and how it was translated, the evidence and its status, commit and versions of what runs and judges it,
+    #: What was asked for and how it was translated, the evidence and its status, commit and versions of what judges it,
     #: and why a case was not measured; all as stored with the session.
     condition = variable(dict, value={}, loggable=True)
     proof = variable(dict, value={}, loggable=True)
