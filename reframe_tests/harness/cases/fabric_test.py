@@ -250,11 +250,9 @@ class FabricTest(MeasuredTest):
             self.rival_run = {"condition": theirs | self._stored_options(self._paired.launches)}
 
     def _stored_options(self, launches: Sequence[catalogue.Launch]) -> dict[str, Any]:
-        """Options of the suite, as stored with a condition."""
         return options.as_stored(catalogue.OPTIONS, self._options, launches) if self._options else {}
 
     def _list_commands(self) -> list[script.Command]:
-        """What the job starts, ready to be written into its script."""
         started = (self.job.launcher.command(self.job), self.job.launcher.options)
         commands = interleaved.list_commands(self._condition, self._launches, self._condition.launcher_words(*started))
         return commands + (self._paired.commands(self._condition, *started) if self._paired else [])
@@ -273,7 +271,6 @@ class FabricTest(MeasuredTest):
         return Reading(outcome.samples, outcome.evidence, sentences)
 
     def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
-        """What some launches of this job gave under a condition."""
         return measurement.evaluate(where, launches, self._executions, self.limit_s, Path(self.stagedir), self.job_end())
 
     def metrics(self) -> dict[str, Value]:

@@ -158,7 +158,6 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
         self.exclusive_access = True
 
     def leave(self, reason: str) -> None:
-        """Skip the case."""
         self.skip_reason = reason
         self.skip(reason)
 
@@ -179,7 +178,6 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
 
     @run_before("run")
     def write_job(self) -> None:
-        """Write the job."""
         self.measured_with = provenance.describe()
         self.commands()
         self.job.options += ending.submit_options(self.scheduler)

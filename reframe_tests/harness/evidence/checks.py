@@ -26,6 +26,7 @@ CONTENTION_PER_S = 10.0
 RECORDER = re.compile(r"recorder-\w+-[0-9a-f]{12}\.so")
 #: A core, by its number or with its node.
 Core = TypeVar("Core", int, tuple[str, int])
+Fact = TypeVar("Fact")
 #: Ranks on several nodes that are named one by one in a sentence.
 MOST_NAMED = 4
 
@@ -325,26 +326,25 @@ def notes(ranks: Sequence[RankEvidence]) -> list[str]:
 
 
 def _world_notes(ranks: Sequence[RankEvidence]) -> list[str]:
-    groups: dict[str, list[RankEvidence]] = {}
-    for rank in ranks:
-        groups.setdefault(rank.world_unknown, []).append(rank)
     return [
-        f"rank and size of {'all ranks' if len(same) == len(ranks) else name_ranks(same)} are the launcher's, not MPI's: {why}"
-        for why, same in groups.items()
-        if why
+        f"rank and size of {who} are the launcher's, not MPI's: {why}"
+        for why, who in _named(ranks, lambda rank: rank.world_unknown)
     ]
 
 
 def _preload_notes(ranks: Sequence[RankEvidence]) -> list[str]:
-    groups: dict[tuple[str, ...], list[RankEvidence]] = {}
-    for rank in ranks:
-        groups.setdefault(preloaded(rank), []).append(rank)
     return [
-        f"{'all ranks' if len(same) == len(ranks) else name_ranks(same)} preloaded {', '.join(names)} beside the evidence "
-        "library (LD_PRELOAD of the job or its nodes)"
-        for names, same in groups.items()
-        if names
+        f"{who} preloaded {', '.join(names)} beside the evidence library (LD_PRELOAD of the job or its nodes)"
+        for names, who in _named(ranks, preloaded)
     ]
+
+
+def _named(ranks: Sequence[RankEvidence], fact: Callable[[RankEvidence], Fact]) -> list[tuple[Fact, str]]:
+    """Each fact that ranks have, with the names of those that have it."""
+    groups: dict[Fact, list[RankEvidence]] = {}
+    for rank in ranks:
+        groups.setdefault(fact(rank), []).append(rank)
+    return [(key, "all ranks" if len(same) == len(ranks) else name_ranks(same)) for key, same in groups.items() if key]
 
 
 def _contention_notes(ranks: Sequence[RankEvidence]) -> list[str]:

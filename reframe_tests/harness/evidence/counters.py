@@ -137,17 +137,12 @@ def _received(ranks: Iterable[RankEvidence]) -> Arrived:
     """What the receiving ends tell of all ranks' connections."""
     arrived: dict[tuple[str, str], int] = {}
     incomplete: set[tuple[str, str]] = set()
-    for rank in ranks:
-        assert rank.finalize is not None
-        before = {(pair.local, pair.peer): pair for pair in rank.init.tcp}
-        for pair in rank.finalize.tcp:
-            way = (pair.peer, pair.local)
-            start = before.pop((pair.local, pair.peer), None)
-            grown = pair.received - (start.received if start else 0)
-            arrived[way] = arrived.get(way, 0) + max(grown, 0)
-            if grown < 0 or (start is not None and pair.count < start.count):
-                incomplete.add(way)
-        incomplete |= {(peer, local) for local, peer in before}
+    for local, peer, start, end in (row for rank in ranks for row in rank.connections):
+        grown = end.received - (start.received if start else 0) if end else -1
+        if end:
+            arrived[peer, local] = arrived.get((peer, local), 0) + max(grown, 0)
+        if grown < 0 or (start and end and end.count < start.count):
+            incomplete.add((peer, local))
     return Arrived(arrived, frozenset(incomplete))
 
 
@@ -206,16 +201,13 @@ def _sent_by_ranks(ranks: Sequence[RankEvidence], arrived: Arrived) -> tuple[dic
     ways: dict[tuple[str, str], int] = {}
     known, lost = True, set[tuple[str, str]]()
     for rank in ranks:
-        assert rank.finalize is not None
-        known &= rank.init.tcp_known and rank.finalize.tcp_known
-        before = {(pair.local, pair.peer): pair for pair in rank.init.tcp}
-        for pair in rank.finalize.tcp:
-            start = before.pop((pair.local, pair.peer), None)
-            grown = pair.sent - (start.sent if start else 0)
-            if grown < 0 or (start is not None and pair.count < start.count):
-                lost.add((pair.local, pair.peer))
-            ways[pair.local, pair.peer] = ways.get((pair.local, pair.peer), 0) + max(grown, 0)
-        lost |= before.keys()
+        known &= rank.init.tcp_known and rank.finalize is not None and rank.finalize.tcp_known
+        for local, peer, start, end in rank.connections:
+            grown = end.sent - (start.sent if start else 0) if end else -1
+            if end:
+                ways[local, peer] = ways.get((local, peer), 0) + max(grown, 0)
+            if grown < 0 or (start and end and end.count < start.count):
+                lost.add((local, peer))
     known &= all(peer not in owner and arrived.knows((local, peer)) for local, peer in lost)
     for way, received in arrived.received.items():
         if way[0] in owner and way[1] not in owner:

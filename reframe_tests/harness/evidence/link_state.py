@@ -328,21 +328,16 @@ def _error_rows(state: LinkState, seconds: float) -> Iterator[dict[str, Any]]:
 def _tcp_rows(host: str, ranks: Sequence[RankEvidence], reader: RankEvidence) -> list[dict[str, Any]]:
     """What TCP sent again: the ranks' own bytes where the kernel counts them, and the whole node's segments, whoever's."""
     out = again = 0
-    for rank in ranks:
-        assert rank.finalize is not None
-        before = {(pair.local, pair.peer): pair.wire for pair in rank.init.tcp}
-        for pair in rank.finalize.tcp:
-            start = before.get((pair.local, pair.peer))
-            if pair.wire is not None:
-                out += pair.wire.out - (start.out if start else 0)
-                again += pair.wire.again - (start.again if start else 0)
+    for _, _, start, end in (row for rank in ranks for row in rank.connections):
+        if end and end.wire:
+            out += end.wire.out - (start.wire.out if start and start.wire else 0)
+            again += end.wire.again - (start.wire.again if start and start.wire else 0)
     rows = []
     if again > 0:
         reported = again > max(AGAIN_SHARE * out, AGAIN_BYTES)
         rows.append({"node": host, "link": OWN_TCP, "counter": "again_bytes", "new": again, "reported": reported})
     assert reader.finalize is not None
-    start_, end = reader.init.tcp_node, reader.finalize.tcp_node
-    segments = {key: end[key] - start_.get(key, 0) for key in end}
+    segments = {key: count - reader.init.tcp_node.get(key, 0) for key, count in reader.finalize.tcp_node.items()}
     if (resent := segments.get("RetransSegs", 0)) > 0:
         reported = not out and resent > max(AGAIN_SHARE * segments.get("OutSegs", 0), AGAIN_SEGMENTS)
         rows.append({"node": host, "link": NODE_TCP, "counter": "RetransSegs", "new": resent, "reported": reported})

@@ -93,7 +93,6 @@ class NodeUse:
         return 0 if self.most_received is None else max(self.received - self.most_received, 0)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain dictionary, for the session's database."""
         return {
             "node": self.host,
             "sent_bytes": self.sent,
@@ -153,18 +152,16 @@ def most_sent(ranks: Sequence[RankEvidence]) -> dict[Way, int] | None:
     for rank in ranks:
         if rank.finalize is None or not (rank.init.tcp_known and rank.finalize.tcp_known):
             return None
-        before = {(pair.local, pair.peer): pair for pair in rank.init.tcp}
-        after = {(pair.local, pair.peer): pair for pair in rank.finalize.tcp}
-        for local, peer in before.keys() | after.keys():
+        for local, peer, start, end in rank.connections:
             if peer in own[rank.host]:
                 continue  # stays on the node
-            grown = _growth(before.get((local, peer)), after.get((local, peer)))
+            grown = _growth(start, end)
             if grown is None:
                 return None
-            for way, count, end in (((local, peer), grown[0], 0), ((peer, local), grown[1], 1)):
-                ends[end][way] = ends[end].get(way, 0) + max(count, 0)
+            for way, count, side in (((local, peer), grown[0], 0), ((peer, local), grown[1], 1)):
+                ends[side][way] = ends[side].get(way, 0) + max(count, 0)
                 if count < 0:
-                    lost[end].add(way)
+                    lost[side].add(way)
     ways = ends[0].keys() | ends[1].keys()
     if any(all(way in lost[end] or way not in ends[end] for end in (0, 1)) for way in ways):
         return None
@@ -172,7 +169,6 @@ def most_sent(ranks: Sequence[RankEvidence]) -> dict[Way, int] | None:
 
 
 def _addresses(ranks: Sequence[RankEvidence]) -> dict[str, set[str]]:
-    """Addresses of each node's interfaces."""
     own: dict[str, set[str]] = {}
     for rank in ranks:
         own.setdefault(rank.host, set()).update(a for facts in rank.interfaces.values() for a in facts.addresses)

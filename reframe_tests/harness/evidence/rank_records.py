@@ -192,6 +192,12 @@ class RankEvidence:
         """Time in s between the end of MPI_Init and the start of MPI_Finalize; ``None`` if it never finalised."""
         return None if self.finalize is None else (self.finalize.monotonic_ns - self.init.monotonic_ns) / 1e9
 
+    @property
+    def connections(self) -> list[tuple[str, str, TcpPair | None, TcpPair | None]]:
+        """Own address, the peer's, and their connections after MPI_Init and before MPI_Finalize; ``None``: there were none."""
+        start, end = ({(pair.local, pair.peer): pair for pair in at.tcp} if at else {} for at in (self.init, self.finalize))
+        return [(*way, start.get(way), end.get(way)) for way in {**end, **start}]
+
 
 def parse_cpus(text: str) -> Cpus:
     """CPUs of a list as the kernel writes it (``0-3,8``; Linux cpusets(7), section "List format").

@@ -57,7 +57,6 @@ class PairLaunch:
 
     @property
     def program(self) -> str:
-        """Name of its program."""
         return PurePosixPath(self.row.binary).name
 
 
@@ -119,7 +118,6 @@ class PairTest(WithoutMpiTest):
         self.condition = self._describe(starter, {one.name: shlex.join(one.words[1]) for one in self._launches})
 
     def _describe(self, starter: list[str], arguments: Mapping[str, str]) -> dict[str, Any]:
-        """The condition, as stored."""
         return {
             "group": self.group,
             "stack": ENVIRONMENT,

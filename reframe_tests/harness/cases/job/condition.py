@@ -66,7 +66,6 @@ class Condition:
 
     @property
     def ranks(self) -> int:
-        """Ranks of the job."""
         return self.nodes * self.ppn
 
     @property
@@ -158,7 +157,6 @@ class Condition:
         return [*words, *self.launcher.exports(Exports(self.nodes, words, values, tuple(names)))]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain dictionary, for the session's database."""
         return {
             "stack": self.stack.name,
             "mpi": self.stack.mpi,

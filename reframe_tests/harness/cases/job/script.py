@@ -226,7 +226,6 @@ def _write_ends() -> list[str]:
 
 
 def _write_launch(limit_s: int, debug_env: Mapping[str, str]) -> list[str]:
-    """Shell function that runs one repeat of one launch."""
     return [
         "launch() {  # NAME REPEAT COMMAND...",
         '    [ -z "$stopped" ] || return 0',
@@ -287,7 +286,6 @@ def _start(command: Command, script: str) -> list[str]:
 
 
 def _write_file(name: str, content: str) -> list[str]:
-    """Shell lines that write a file into the job's directory."""
     return [f"        cat >{shlex.quote(name)} <<'END_OF_FILE'", *content.splitlines(), "END_OF_FILE"]
 
 

@@ -136,7 +136,6 @@ def strip_debug(stack: Stack, stdout: str) -> tuple[str, str]:
 
 
 def _check(fabric: Fabric) -> None:
-    """Refuse a fabric that means nothing."""
     try:
         transport = registry.transport(fabric.transport)
     except BadInput as unknown:
@@ -179,7 +178,6 @@ def _asked(fabric: Fabric) -> str:
 
 
 def _reason(stack: Stack, fabric: Fabric, rows: list[TransportRow]) -> str:
-    """Why nothing fits."""
     if rows:
         needed = " or ".join(sorted({row.device for row in rows}))
         built = f"built with {stack.device}" if stack.device else "whose metadata name no device"

@@ -153,7 +153,6 @@ def system(node: Node) -> "dict[str, object]":
 
 
 def huge_pages(node: Node) -> "dict[str, dict[str, object]]":
-    """Huge pages reserved, by size."""
     folder = "sys/kernel/mm/hugepages"
     found = {
         name[len("hugepages-") :]: node.number(folder + "/" + name + "/nr_hugepages")
@@ -264,7 +263,6 @@ def ports(node: Node) -> "dict[str, dict[str, object]]":
 
 
 def limits() -> "dict[str, object]":
-    """What a job's processes may use."""
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     return {"locked_memory_kib": "unlimited" if locked == resource.RLIM_INFINITY else locked // 1024}
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -29,17 +29,8 @@ _RESERVED = re.compile(r"\bRESERVED\b")
 _REASON = re.compile(r"\bReason=(?P<why>.+?)(?: \[\S+@\S+\]| \w+=|$)")
 
 
-class SchedulerNode(Protocol):
-    """What ReFrame knows of a node of Slurm."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def states(self) -> Iterable[str]: ...
-
-    @property
-    def descr(self) -> str: ...
+#: A node of Slurm as ReFrame knows it: ``name``, ``states`` and ``descr``.
+SchedulerNode = Any
 
 
 @dataclass(frozen=True)
@@ -126,7 +117,6 @@ def _sentence(what: str, found: Sequence[OutOfService]) -> list[str]:
 
 
 def as_stored(found: Iterable[OutOfService]) -> list[dict[str, Any]]:
-    """As the session keeps it."""
     return [asdict(one) for one in found]
 
 

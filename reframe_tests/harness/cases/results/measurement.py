@@ -85,6 +85,12 @@ class Outcome:
         """Add what was found in one repeat of one launch; sentences quote programs, whose colour codes end here."""
         self.findings += [Finding(launch, repeat, status, printable(sentence)) for sentence in sentences]
 
+    def take(self, part: Outcome) -> None:
+        """Add what a part of the job gave, whose evidence is kept elsewhere."""
+        self.samples += part.samples
+        self.findings += [finding for finding in part.findings if finding not in self.findings]
+        self.network = self.network or part.network
+
     @property
     def status(self) -> str:
         """``proven``, ``contradicted`` or ``missing``."""

@@ -43,8 +43,7 @@ def evaluate(
     for number, program in enumerate(node.programs, 1):
         part = measurement.evaluate(program, launches[number], repeats, limit_s, directory, end)
         parts.append(part)
-        whole.samples += part.samples
-        whole.findings += [finding for finding in part.findings if finding not in whole.findings]
+        whole.take(part)
     notes: dict[str, None] = {}
     rows: list[dict[str, Any]] = []
     for repeat in range(1, repeats + 1):

@@ -107,7 +107,6 @@ class SharingTest(MaintenanceTest):
         return "" if same == point["pinning"] else f"each program has the same cores as under pinning={same}"
 
     def _resolve(self, stack: Stack) -> SharedNode:
-        """The condition of all programs together."""
         if self.paired_stack:
             raise NotMeasured("programs that share a node are not interleaved with those of another stack (paired_stack)")
         if fault := self._find_fault(
@@ -140,7 +139,6 @@ class SharingTest(MaintenanceTest):
         super().commands()
 
     def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
-        """What each program gave, and all of them together."""
         assert isinstance(where, SharedNode)
         directory = Path(self.stagedir)
         return joined.evaluate(where, self._launches_of, self._executions, self.limit_s, directory, self.job_end())
