@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.evidence import checks, recorder
-from reframe_tests.harness.evidence.checks import RankEvidence
+from reframe_tests.harness.evidence import checks, counters, rank_records, recorder
+from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.stacks import metadata
@@ -60,7 +60,7 @@ def launch(run_on: Callable[..., tuple[int, str]], library: Path, tmp_path: Path
     ) -> tuple[int, str, list[RankEvidence]]:
         record = recording(library, tmp_path, of or stack, stack.launcher_family)
         status, output = run_on(stack, *record, *program, ranks=2, environ=environ)
-        return status, output, checks.read(tmp_path)
+        return status, output, rank_records.read(tmp_path)
 
     return launch_
 
@@ -89,7 +89,7 @@ def all_sentences(ranks: list[RankEvidence], stack: Stack, fabric: Fabric, pinni
         *checks.check_presence(ranks, nodes=1, ppn=2),
         *checks.check_library(ranks, stack),
         *checks.check_placement(ranks, pinning),
-        *checks.check_traffic(ranks, fabric, PINGPONG_BYTES if fabric.rails else 0).sentences,
+        *counters.check_traffic(ranks, fabric, PINGPONG_BYTES if fabric.rails else 0).sentences,
     ]
 
 
@@ -234,7 +234,7 @@ def test_preload_that_reached_no_rank(require_stack: Callable[[str], Stack], run
     stack = require_stack("intelmpi-wheels")
     status, _ = run_on(stack, "env", f"MPIBENCH_EVIDENCE={tmp_path}", *imb(stack), ranks=2, environ=OVER_SHM["intelmpi"])
     assert status == 0
-    (sentence,) = checks.check_presence(checks.read(tmp_path), nodes=1, ppn=2)
+    (sentence,) = checks.check_presence(rank_records.read(tmp_path), nodes=1, ppn=2)
     assert sentence.startswith("none of the 2 ranks left evidence: ")
 
 
@@ -243,7 +243,7 @@ def test_preload_that_reached_one_rank(require_stack: Callable[[str], Stack], ru
     record = recording(library, tmp_path, stack, stack.launcher_family)
     status, _ = run_on(stack, *record, *imb(stack), ":", "-n", "1", *imb(stack), environ=OVER_SHM["intelmpi"])
     assert status == 0
-    (sentence,) = checks.check_presence(checks.read(tmp_path), nodes=1, ppn=2)
+    (sentence,) = checks.check_presence(rank_records.read(tmp_path), nodes=1, ppn=2)
     assert sentence.startswith("rank 1 of 2 left no evidence:")
 
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from reframe_tests.harness.evidence import checks
-from reframe_tests.harness.evidence.checks import RankEvidence
+from reframe_tests.harness.evidence import rank_records
+from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.stacks.stack import Stack
 
 SNAPSHOT: dict[str, Any] = {
@@ -29,7 +29,7 @@ SNAPSHOT: dict[str, Any] = {
 INTERFACE: dict[str, Any] = {"mtu_bytes": 1500, "dev_port": 0, "slot": None, "lower": [], "addresses": []}
 #: One rank's file as the recorder writes it.
 DOCUMENT: dict[str, Any] = {
-    "format": 1,
+    "format": 2,
     "finalized": True,
     "load": {"cpus": "0-3", "parent_cpus": "0-3", "cpuset": "0-3", "online": "0-3", "present": "0-3"},
     "host": "c1",
@@ -80,7 +80,7 @@ def make_rank(number: int = 0, host: str = "c1", **changes: Any) -> RankEvidence
         for key in parents:
             at = at[key]
         at[last] = value
-    return checks.parse_rank(json.dumps(document), "c1.100.json")
+    return rank_records.parse_rank(json.dumps(document), "c1.100.json")
 
 
 def pair(**changes: Any) -> list[RankEvidence]:

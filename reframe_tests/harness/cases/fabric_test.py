@@ -11,41 +11,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import reframe as rfm
 import reframe.core.runtime as rt
-import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
-from reframe.core.backends import getlauncher
-from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
-from reframe.core.exceptions import ReframeError, SanityError
+from reframe.core.builtins import parameter, run_after, variable
 
-from .. import upstream
 from ..evidence import data_check, loaded_modules, recorder
-from ..samples import ReferenceCheck, Sample
-from ..sites import planned_cases, references, selected_tests, site
-from ..sites.session import provenance
+from ..sites import planned_cases, references, site
 from ..stacks import metadata
 from ..stacks.stack import Stack
 from ..suites import catalogue, options
-from ..vocabulary import QUANTITIES, BadInput, NotMeasured
-from .job import cases, condition, ending, idle_nodes, interleaved, modules, parameters, script, time_limit, tuned_condition
+from ..vocabulary import QUANTITIES, BadInput
+from .job import condition, ending, idle_nodes, interleaved, modules, parameters, script
 from .job.condition import Condition
-from .results import agreement, growth, job_files, measurement
+from .measured_test import MeasuredTest, Reading, Value
+from .results import agreement, growth, measurement
 
 #: Quantity of the physics layer.
 FRACTION = QUANTITIES["line_rate_fraction"]
+#: Seconds in which an MPI starts and ends, and of the check of received data; times that a size is sent because programs warm
+#: up (:mod:`..suites.plans`); and how much longer than in the last nights a case may take.
+START_S, CHECK_S, WARMED_UP, MOST_TIMES = 15, 60, 2, 3
 
 parameters.warn_once()
 
 
-class FabricTest(rfm.RunOnlyRegressionTest):
+class FabricTest(MeasuredTest):
     """Measures one group under one condition and proves the condition."""
-
-    #: Group of the catalogue to measure.
-    #:
-    #: :type: :class:`str`
-    #: :default: required; a leaf sets it
-    group = variable(str, loggable=True)
 
     #: The one pinning under which it is measured each night; under all others only after maintenance, and never as smoke test.
     #:
@@ -58,24 +49,6 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: :type: :class:`bool`
     #: :default: ``True``
     nightly = variable(bool, value=True)
-
-    #: How thoroughly to measure: which sizes, how many repetitions (``catalogue.LEVELS``).
-    #:
-    #: :type: :class:`str`
-    #: :default: ``nightly``
-    level = variable(str, value="nightly", loggable=True)
-
-    #: Interleaved executions of each launch inside the job.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``3``
-    repeats = variable(int, value=3, loggable=True)
-
-    #: Seconds after which one launch counts as timed out and is ended.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``0``: that of the level
-    limit_s = variable(int, value=0)
 
     #: Stack whose launches are interleaved with those of the case's own, on the same nodes in the same job.
     #:
@@ -126,26 +99,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: Resolved processes per node; indexes the learned references.
     ranks_per_node = variable(int, value=0, loggable=True)
 
-    #: What was asked for and how it was translated, as stored with the session.
-    condition = variable(dict, value={}, loggable=True)
-
-    #: Every raw repeat of every metric, as stored with the session.
-    samples = variable(list, value=[], loggable=True)
-
-    #: The evidence and its status, as stored with the session.
-    proof = variable(dict, value={}, loggable=True)
-
-    #: Commit of the tests and versions of what runs and judges them (``provenance``), as stored with the session.
-    measured_with = variable(dict, value={}, loggable=True)
-
     #: When the job script began, UTC, by the clock of its node; empty where it left nothing. What it waited is before that.
     job_started = variable(str, value="", loggable=True)
-
-    #: Why the case was not measured, as stored with the session.
-    skip_reason = variable(str, value="", loggable=True)
-
-    #: Comparisons with references, as stored with the session.
-    gates = variable(list, value=[], loggable=True)
 
     #: What two suites say of the same link (``agreement``), as stored with the session.
     agreement = variable(list, value=[], loggable=True)
@@ -161,15 +116,11 @@ class FabricTest(rfm.RunOnlyRegressionTest):
 
         ``maintenance``: everything; ``production``: what a night has time for; ``smoke``: one or two placements.
         """
-        selected_tests.LOADED.append(self)
+        super().select_cases()
         self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG, loaded_modules.LOGS]
-        self.descr = catalogue.GROUPS[self.group].description
-        places = self._places({name: getattr(self, name) for name in ("group", "fabric", "nodes", "ppn", "pinning")})
-        self.valid_systems = list(places.partitions)
-        self.valid_prog_environs = catalogue.stack_selection(self.group) if places.stacks is None else list(places.stacks)
-        for place, why in places.left_out:
-            selected_tests.leave_out(self, place, why)
-        self.tags = {self.group, self.fabric, "maintenance"}
+        stacks = self._where.stacks
+        self.valid_prog_environs = catalogue.stack_selection(self.group) if stacks is None else list(stacks)
+        self.tags |= {self.fabric}
         policies = parameters.policies_of_system()
         # One explicit placement where there is one, so that the smoke slice also shows that pinning works.
         usual = next((name for name in (self.nightly_pinning, "bunch") if name in policies), policies[0])
@@ -181,65 +132,39 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             self.tags.add("smoke")
 
     @classmethod
-    def _places(cls, point: Mapping[str, Any]) -> parameters.Places:
-        """Where a point of the space of parameters can be measured."""
+    def places(cls, point: Mapping[str, Any]) -> parameters.Places:
+        """Partitions with this fabric where some stack can."""
         space = cls.param_space.params
         orders = (tuple(space["ppn"].values), tuple(space["pinning"].values))
         where = (point["fabric"], point["nodes"], point["ppn"], point["pinning"])
         choose = None if parameters.are_asked(space["nodes"]) else cls.choose_counts
-        return parameters.places_of(tuple(rt.runtime().system.partitions), point["group"], *where, orders, choose)
+        # A class has ReFrame's variable there, and comparing one takes as long as all else: the text.
+        return parameters.places_of(tuple(rt.runtime().system.partitions), str(cls.group), *where, orders, choose)
 
-    @classmethod
-    def _map_variant_num(cls, variant_num: int | None = None) -> tuple[int | None, int | None]:
-        """What can be measured nowhere is not made."""
-
-        def find_places(point: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[tuple[str, str]]]:
-            # A class has ReFrame's variable there, and comparing one takes as long as all else: the text.
-            places = cls._places({"group": str(cls.group), **point})
-            return places.partitions, places.left_out
-
-        return cases.map_variant(cls, variant_num, find_places)
-
-    @classmethod
-    def get_variant_info(cls, variant_num: int, **options: Any) -> Any:
-        """Parameters of a variant, made or not."""
-        return cases.describe_variant(cls, variant_num, **options)
-
-    @run_after("setup")
-    def resolve_condition(self) -> None:
-        """Translate the parameters for this partition and stack, or skip the case with the reason."""
+    def conditions(self) -> None:
+        """Translate the parameters for this partition and stack."""
         partition = self.current_partition
-        if not parameters.knows_topology(partition):
-            raise ReframeError(parameters.unknown_topology(partition))
+        parameters.require_topology(partition)
         self._stack = metadata.read(Path(self.current_environ.extras["stack"]))
         self._paired = None
         # ReFrame would expand the values (osext.expandvars runs what stands in $(), even in a dry run) and write them into the
         # script as they stand. The script sets them itself, quoted; what the user sets (-S env_vars=...) wins over the rest.
         self._chosen = dict(self.env_vars)
         self.env_vars: dict[str, str] = {}
-        unusable = [name for name in self._chosen if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)]
-        if unusable:
-            raise ReframeError(f"env_vars: '{unusable[0]}' is not a name of a variable; use letters, digits and _")
-        try:
-            planned_cases.check(self.display_name, partition.name, self.current_environ.name)
-            modules.require_system(self._stack, rt.runtime().modules_system.name)
-            self._options = parameters.suite_options(partition, self.group, self.suite_options)
-            self._nodes = idle_nodes.count(self.nodes, self.group, self.job, partition.extras, dry_run=self.is_dry_run())
-            self._condition = self._resolve(self._stack)
-            limits = catalogue.Limits(self._condition.fabric.planned_rate_gbit_per_s, partition.extras.get("most_repetitions"))
-            self._launches = self._plan(limits, self._condition)
-            if self.paired_stack:
-                theirs = self._resolve(interleaved.find(self.paired_stack, self._stack))
-                self._paired = interleaved.pair(self._condition, theirs, self._plan(limits, theirs))
-        except NotMeasured as reason:
-            self.skip_reason = str(reason)
-            self.skip(self.skip_reason)
-        except BadInput as error:
-            raise ReframeError(str(error)) from None
+        if unusable := [name for name in self._chosen if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)]:
+            raise BadInput(f"env_vars: '{unusable[0]}' is not a name of a variable; use letters, digits and _")
+        planned_cases.check(self.display_name, partition.name, self.current_environ.name)
+        modules.require_system(self._stack, rt.runtime().modules_system.name)
+        self._options = parameters.suite_options(partition, self.group, self.suite_options)
+        self._nodes = idle_nodes.count(self.nodes, self.group, self.job, partition.extras, dry_run=self.is_dry_run())
+        self._condition = self._resolve(self._stack)
+        limits = catalogue.Limits(self._condition.fabric.planned_rate_gbit_per_s, partition.extras.get("most_repetitions"))
+        self._launches = self._plan(limits, self._condition)
+        if self.paired_stack:
+            theirs = self._resolve(interleaved.find(self.paired_stack, self._stack))
+            self._paired = interleaved.pair(self._condition, theirs, self._plan(limits, theirs))
         # Where nothing is timed, once is enough.
         self._executions = self.repeats if any(launch.expected for launch in self._launches) else 1
-        # Explicit core lists need all cores of a node, and so do honest numbers.
-        self.exclusive_access = True
         self.num_tasks = self._condition.ranks
         self.num_tasks_per_node = self.ranks_per_node = self._condition.ppn
         self._asked_for = planned_cases.nodes_of(self.display_name, partition.name, self.current_environ.name)
@@ -265,7 +190,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         )
         if self.tuned not in ("yes", "no"):
             raise BadInput(f"tuned={self.tuned} is neither yes nor no.")
-        return tuned_condition.apply(self.current_system.name, found) if self.tuned == "yes" else found
+        return condition.apply_tuned(self.current_system.name, found) if self.tuned == "yes" else found
 
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
         """What the job starts under a condition: where something is timed, the check of received data first."""
@@ -282,15 +207,14 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         """Seconds that the job may take: all launches as long as they usually do, and one that hangs, which ends the job."""
         bounded = self._limit_given or bool(self._condition.oversubscribed)
         launches = {} if bounded else {launch.name: launch for launch in self._launches}
-        seconds = ((time_limit.usual_s(launches.get(one.name), self.group, self.level, self.limit_s), one) for one in commands)
+        seconds = ((_usual_s(launches.get(one.name), self.group, self.level, self.limit_s), one) for one in commands)
         usual = sum(took * (1 if one.once else self._executions) for took, one in seconds)
         took = planned_cases.seconds_of(self.display_name, self.current_partition.name, self.current_environ.name)
-        return float((min(usual, time_limit.MOST_TIMES * took) if took else usual) + self.limit_s + 60)
+        return float((min(usual, MOST_TIMES * took) if took else usual) + self.limit_s + 60)
 
-    @run_before("run")
-    def write_job(self) -> None:
-        """Write the interleaved repeats into the job script; the job itself starts the stack's own launcher."""
-        self.measured_with, partition = provenance.describe(), self.current_partition
+    def commands(self) -> None:
+        """The interleaved repeats; the job itself starts the stack's own launcher."""
+        partition = self.current_partition
         self._limit_given = bool(self.limit_s)
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
         ending.ask_for_one_node(self.job, partition, self._condition.nodes)
@@ -298,9 +222,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         commands = self._list_commands()
         self.time_limit = f"{self._longest_s(commands):.0f}s"
-        self.job.options += ending.submit_options(partition.scheduler.registered_name)
         self.prerun_cmds = [
-            *ending.start_lines(partition.scheduler.registered_name, partition.access),
+            *ending.start_lines(self.scheduler, partition.access),
             *modules.write_check(self._stack),
             *(modules.write_check(self._paired.condition.stack, paired=True) if self._paired else ()),
             *(f"export {name}={word}" for name, word in self._condition.assignments.items()),
@@ -312,92 +235,66 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                 limit_s=self.limit_s,
                 recorder=str(recorder.locate()),
                 debug_env=self._condition.debug_env,
-                owner=script.Owner.this_process() if partition.scheduler.registered_name == "local" else None,
+                owner=script.Owner.this_process() if self.scheduler == "local" else None,
             ),
         ]
-        self.job.launcher = getlauncher("local")()
-        self.condition = {**self._condition.as_dict(), **idle_nodes.as_stored(self.nodes), "launcher": " ".join(launcher)}
-        if self._options:
-            self.condition |= options.as_stored(catalogue.OPTIONS, self._options, self._launches)
+        self.condition = {
+            **self._condition.as_dict(),
+            **idle_nodes.as_stored(self.nodes),
+            "launcher": " ".join(launcher),
+            **self._stored_options(self._launches),
+        }
         if self._paired:
             self.condition["in_turn_with"] = self.paired_stack
             theirs = {**self._paired.condition.as_dict(), "in_turn_with": self._stack.name}
-            if self._options:
-                theirs |= options.as_stored(catalogue.OPTIONS, self._options, self._paired.launches)
-            self.rival_run = {"condition": theirs}
+            self.rival_run = {"condition": theirs | self._stored_options(self._paired.launches)}
+
+    def _stored_options(self, launches: Sequence[catalogue.Launch]) -> dict[str, Any]:
+        return options.as_stored(catalogue.OPTIONS, self._options, launches) if self._options else {}
 
     def _list_commands(self) -> list[script.Command]:
-        """What the job starts, ready to be written into its script."""
         started = (self.job.launcher.command(self.job), self.job.launcher.options)
         commands = interleaved.list_commands(self._condition, self._launches, self._condition.launcher_words(*started))
         return commands + (self._paired.commands(self._condition, *started) if self._paired else [])
 
-    @sanity_function
-    def prove_conditions(self) -> bool:
-        """Fail with a sentence for everything that is missing or was not as asked."""
-        self.job_started = script.read_start(job_files.beginning_of(Path(self.stagedir) / script.START_LOG))
+    def read(self) -> Reading:
+        """Of both stacks where there are two."""
+        self.job_started = script.read_start(script.beginning_of(Path(self.stagedir) / script.START_LOG))
         outcome = self._evaluate(self._condition, self._launches)
-        self.samples = [sample.as_dict() for sample in outcome.samples]
-        self.proof = outcome.proof
-        self._samples, self.condition = outcome.samples, {**self.condition, **outcome.found}
+        self.condition = {**self.condition, **outcome.found}
         sentences = outcome.sentences
         if self._paired:
             other = self._evaluate(self._paired.condition, self._paired.launches)
             theirs, samples = {**self.rival_run["condition"], **other.found}, [sample.as_dict() for sample in other.samples]
             self.rival_run = {"condition": theirs, "samples": samples, "proof": other.proof}
             sentences += other.sentences
-        if sentences:
-            raise SanityError("; ".join(sentences))
-        return True
+        return Reading(outcome.samples, outcome.evidence, sentences)
 
     def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
-        """What some launches of this job gave under a condition."""
-        return measurement.evaluate(where, launches, self._executions, self.limit_s, Path(self.stagedir), self._job_end())
+        return measurement.evaluate(where, launches, self._executions, self.limit_s, Path(self.stagedir), self.job_end())
 
-    def _job_end(self) -> ending.JobEnd:
-        """How the scheduler says the job ended; the local one knows no number worth reporting."""
-        job, local = self.job, self.current_partition.scheduler.registered_name == "local"
-        return ending.JobEnd("" if local else job.jobid or "", job.state or "", job.exitcode, job.nodelist or ())
-
-    @run_before("performance")
-    def set_metrics(self) -> None:
-        """Declare every size of every metric, its reference where a layer has one, and the outcome of each reference check."""
-        learned, physics = self._learned_references(), self._physics_reference()
-        values = {} if self.is_dry_run() else {measurement.metric_of(sample): sample for sample in self._samples}
-        metrics: dict[str, Any] = {}
-        bounds: dict[str, references.Reference] = {}
-        gates: list[ReferenceCheck] = []
+    def metrics(self) -> dict[str, Value]:
+        """Every size of every metric, shares of the line rate, what suites say of each other, and growth with the nodes."""
+        link = self._physics_reference()
+        samples = {} if self.is_dry_run() else {measurement.metric_of(sample): sample for sample in self._samples}
+        medians = {name: float(statistics.median(sample.measured)) for name, sample in samples.items() if sample.measured}
+        found: dict[str, Value] = {}
         for row in catalogue.metrics(self._launches):
-            value = _median(values.get(row.name))
-            metrics[row.name] = (value, row.unit)
-            if row.name in learned:
-                bounds[row.name] = learned[row.name]
-            elif not row.gated:
-                bounds[row.name] = (0.0, None, None, row.unit)
-            if value is not None and (row.gated or row.name in learned):
-                gates.append(references.judge(row.name, "learned", value, learned.get(row.name), row.unit))
-            if physics and row.directions:
+            value = medians.get(row.name)
+            found[row.name] = Value(value, row.unit, row.gated)
+            if link and row.directions:
                 name = catalogue.metric_name(row.benchmark, FRACTION.short, row.message_bytes)
-                fraction = (
-                    None if value is None else references.line_rate_fraction(value, self._condition.fabric, row.directions)
-                )
-                metrics[name] = (fraction, FRACTION.unit)
-                bounds[name] = physics
-                if fraction is not None:
-                    gates.append(references.judge(name, "physics", fraction, physics, FRACTION.unit))
-        for found in agreement.compare({(s.benchmark, s.quantity, s.message_bytes): s.values for s in values.values()}):
-            name = catalogue.metric_name(found.first, f"over_{found.second}", found.message_bytes)
-            metrics[name], bounds[name] = (found.ratio, FRACTION.unit), (0.0, None, None, FRACTION.unit)
-            self.agreement = [*self.agreement, found.as_dict()]
+                share = None if value is None else references.line_rate_fraction(value, self._condition.fabric, row.directions)
+                found[name] = Value(share, FRACTION.unit, physics=link)
+        for said in agreement.compare({(s.benchmark, s.quantity, s.message_bytes): s.values for s in samples.values()}):
+            name = catalogue.metric_name(said.first, f"over_{said.second}", said.message_bytes)
+            found[name] = Value(said.ratio, FRACTION.unit)
+            self.agreement = [*self.agreement, said.as_dict()]
         # Of an oversubscribed job the smaller node counts may have a core for each rank, and are another measurement.
-        for grown in growth.compare(() if self._condition.oversubscribed else values.values(), self.ranks_per_node):
+        for grown in growth.compare(() if self._condition.oversubscribed else samples.values(), self.ranks_per_node):
             name = catalogue.metric_name(grown.benchmark, "over_log2", grown.message_bytes, grown.variant)
-            metrics[name], bounds[name] = (grown.ratio, FRACTION.unit), (0.0, None, None, FRACTION.unit)
-        self.gates = [gate.as_dict() for gate in gates]
-        self.reference: dict[str, Any] = {self.current_partition.fullname: bounds}
-        self.perf_variables = {
-            name: sn.make_performance_function(sn.defer(value), unit) for name, (value, unit) in metrics.items()
-        }
+            found[name] = Value(grown.ratio, FRACTION.unit)
+        return found
 
     def _physics_reference(self) -> references.Reference | None:
         """What a link must reach; nothing where ranks wait for each other's cores and not for the link."""
@@ -405,13 +302,6 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             return None
         share = catalogue.LEVELS[self.level].link_share * self._condition.fabric.share_used(self._condition.rank_numa)
         return references.physics_reference(self._condition.fabric, share, self._condition.pinning)
-
-    def _learned_references(self) -> dict[str, references.Reference]:
-        """References that the system's references.yaml has for this case."""
-        return cases.find_references(self)
-
-
-upstream.forget_deprecated(FabricTest)  # classes made of this one have it from here
 
 
 class MaintenanceTest(FabricTest):
@@ -439,7 +329,20 @@ class UnboundMaintenanceTest(MaintenanceTest):
     pinning = parameter(parameters.usual_policy_of_system("none"), type=str, loggable=True)
 
 
-def _median(sample: Sample | None) -> float | None:
-    """Median of the repeats as a float, ``None`` where nothing was measured (a dry run)."""
-    values = [value for value in (sample.values if sample else ()) if value is not None]
-    return float(statistics.median(values)) if values else None
+def _usual_s(launch: catalogue.Launch | None, group: str, level: str, limit_s: int) -> float:
+    """Seconds of a launch: what its sizes may take on a link at its rate, else as long as a launch may take.
+
+    :param launch: ``None`` where nothing is known of it.
+    :param limit_s: seconds after which it is ended.
+    """
+    if launch is None:
+        return float(limit_s)
+    if launch.checks_data:
+        return float(min(limit_s, CHECK_S))
+    planned = [plan.size_ranges.get(level) for plan in catalogue.GROUPS[group].plans]
+    # Programs without sizes compute, and those with a budget of seconds take it.
+    sized = bool(launch.expected) and all(None not in row.sizes for row in launch.expected)
+    if not sized or any(sizes and sizes.budget_s for sizes in planned):
+        return float(limit_s)
+    sizes = sum(len(row.sizes) * len(row.variants) for row in launch.expected)
+    return float(min(limit_s, START_S + WARMED_UP * catalogue.LEVELS[level].link_s * sizes))

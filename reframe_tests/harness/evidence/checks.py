@@ -1,8 +1,7 @@
 """The checks on what the ranks recorded: each returns sentences, and none means proven.
 
-Read the rank records with :func:`read`, then ask: were all ranks there (:func:`check_presence`), was it the MPI asked for
-(:func:`check_library`), where did the ranks run (:func:`check_placement`), which network carried the bytes
-(:func:`check_traffic`). :func:`summarise` keeps the facts for report and database. Everything here is pure.
+Were all ranks there (:func:`check_presence`), was it the MPI asked for (:func:`check_library`), where did the ranks run
+(:func:`check_placement`)? Which network carried the bytes is asked in :mod:`.counters`. Everything here is pure.
 """
 
 from __future__ import annotations
@@ -12,42 +11,22 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from ..mpis import registry
-from ..printable import format_bytes
 from ..stacks.stack import Stack
-from .counters import TrafficFinding, check_traffic, judge_traffic, node_traffic
-from .rank_records import EvidenceError, RankEvidence, parse_cpus, parse_rank, read, read_rank
-
-__all__ = [
-    "EvidenceError",
-    "RankEvidence",
-    "TrafficFinding",
-    "check_library",
-    "check_placement",
-    "check_presence",
-    "check_traffic",
-    "contention_per_s",
-    "format_bytes",
-    "format_cpus",
-    "judge_traffic",
-    "node_traffic",
-    "notes",
-    "parse_cpus",
-    "parse_rank",
-    "read",
-    "read_rank",
-    "summarise",
-]
+from .rank_records import RankEvidence
 
 #: Words of a note on ranks that shared their core with other programs; reports count the cases that have one.
 LOST_CORE = "lost the core to others often"
 #: Involuntary context switches per second of one rank worth a note. A rank that loses its core waits up to a
 #: scheduler slice, about 3 ms (Linux, kernel/sched/fair.c, sysctl_sched_base_slice, 8 and more CPUs): 10/s are 3 %.
 CONTENTION_PER_S = 10.0
-#: File name of the recorder (``recorder.path_in``), also as it was called in stage directories of older versions.
-RECORDER = re.compile(r"(?:recorder|witness)-\w+-[0-9a-f]{12}\.so")
+#: File name of the recorder (``recorder.path_in``).
+RECORDER = re.compile(r"recorder-\w+-[0-9a-f]{12}\.so")
+#: A core, by its number or with its node.
+Core = TypeVar("Core", int, tuple[str, int])
+Fact = TypeVar("Fact")
 #: Ranks on several nodes that are named one by one in a sentence.
 MOST_NAMED = 4
 
@@ -81,7 +60,7 @@ def name_ranks(ranks: Sequence[RankEvidence]) -> str:
     return f"ranks {listed} on {where}"
 
 
-def _by_host(ranks: Iterable[RankEvidence]) -> dict[str, list[RankEvidence]]:
+def by_host(ranks: Iterable[RankEvidence]) -> dict[str, list[RankEvidence]]:
     """Ranks of each node in rank order, nodes by name."""
     hosts: dict[str, list[RankEvidence]] = {}
     for rank in sorted(ranks, key=lambda rank: (rank.host, rank.rank is None, rank.rank)):
@@ -162,7 +141,7 @@ def _check_ends(ranks: Sequence[RankEvidence]) -> list[str]:
 
 
 def _check_nodes(ranks: Sequence[RankEvidence], nodes: int, ppn: int) -> list[str]:
-    counts = {host: len(there) for host, there in _by_host(ranks).items()}
+    counts = {host: len(there) for host, there in by_host(ranks).items()}
     if len(ranks) != nodes * ppn or (len(counts) == nodes and set(counts.values()) == {ppn}):
         return []  # a wrong number of ranks is said elsewhere
     listed = ", ".join(f"{host} ({number})" for host, number in counts.items())
@@ -246,7 +225,7 @@ def check_placement(
     :param may_share: it is known, and stored with the case, that ranks share cores.
     """
     sentences = []
-    for host, there in _by_host(ranks).items():
+    for host, there in by_host(ranks).items():
         if placement is not None:
             sentences += _check_explicit(host, there, placement, pinning)
         elif pinning == "none":
@@ -289,7 +268,7 @@ def _check_shared_cores(host: str, ranks: Sequence[RankEvidence], core_of: Calla
     crowds: dict[frozenset[int], set[int]] = {}
     holder: dict[int, int] = {}
     for start in range(len(ranks)):
-        crowd = _seat(start, may, holder)
+        crowd = find_crowd(start, may, holder)
         if crowd:
             cores = frozenset(core for index in crowd for core in may[index])
             crowds.setdefault(cores, set()).update(crowd)
@@ -300,18 +279,18 @@ def _check_shared_cores(host: str, ranks: Sequence[RankEvidence], core_of: Calla
     ]
 
 
-def _seat(start: int, may: Sequence[Sequence[int]], holder: dict[int, int]) -> set[int]:
+def find_crowd(start: int, may: Sequence[Sequence[Core]], holder: dict[Core, int]) -> set[int]:
     """Give rank ``start`` a core, moving others for it; else the ranks that stand in each other's way.
 
     Breadth-first augmenting path of bipartite matching (Kuhn 1955); the ranks reached when there is none have fewer
     cores between them than they are (Hall 1935).
     """
-    came: dict[int, tuple[int, int] | None] = {start: None}
+    came: dict[int, tuple[int, Core] | None] = {start: None}
     queue = [start]
     for rank in queue:
         for core in may[rank]:
             if core not in holder:
-                step: tuple[int, int] | None = (rank, core)
+                step: tuple[int, Core] | None = (rank, core)
                 while step:
                     rank, core = step
                     holder[core] = rank
@@ -323,7 +302,7 @@ def _seat(start: int, may: Sequence[Sequence[int]], holder: dict[int, int]) -> s
     return set(came)
 
 
-# ---- notes and summary ----
+# ---- notes ----
 
 
 def contention_per_s(rank: RankEvidence) -> float | None:
@@ -347,26 +326,25 @@ def notes(ranks: Sequence[RankEvidence]) -> list[str]:
 
 
 def _world_notes(ranks: Sequence[RankEvidence]) -> list[str]:
-    groups: dict[str, list[RankEvidence]] = {}
-    for rank in ranks:
-        groups.setdefault(rank.world_unknown, []).append(rank)
     return [
-        f"rank and size of {'all ranks' if len(same) == len(ranks) else name_ranks(same)} are the launcher's, not MPI's: {why}"
-        for why, same in groups.items()
-        if why
+        f"rank and size of {who} are the launcher's, not MPI's: {why}"
+        for why, who in _named(ranks, lambda rank: rank.world_unknown)
     ]
 
 
 def _preload_notes(ranks: Sequence[RankEvidence]) -> list[str]:
-    groups: dict[tuple[str, ...], list[RankEvidence]] = {}
-    for rank in ranks:
-        groups.setdefault(preloaded(rank), []).append(rank)
     return [
-        f"{'all ranks' if len(same) == len(ranks) else name_ranks(same)} preloaded {', '.join(names)} beside the evidence "
-        "library (LD_PRELOAD of the job or its nodes)"
-        for names, same in groups.items()
-        if names
+        f"{who} preloaded {', '.join(names)} beside the evidence library (LD_PRELOAD of the job or its nodes)"
+        for names, who in _named(ranks, preloaded)
     ]
+
+
+def _named(ranks: Sequence[RankEvidence], fact: Callable[[RankEvidence], Fact]) -> list[tuple[Fact, str]]:
+    """Each fact that ranks have, with the names of those that have it."""
+    groups: dict[Fact, list[RankEvidence]] = {}
+    for rank in ranks:
+        groups.setdefault(fact(rank), []).append(rank)
+    return [(key, "all ranks" if len(same) == len(ranks) else name_ranks(same)) for key, same in groups.items() if key]
 
 
 def _contention_notes(ranks: Sequence[RankEvidence]) -> list[str]:
@@ -379,69 +357,3 @@ def _contention_notes(ranks: Sequence[RankEvidence]) -> list[str]:
         f"{_count(len(busy), 'rank', 'ranks')} {LOST_CORE}, {worst.name} {rate:.0f} times a second "
         f"(noted from {CONTENTION_PER_S:.0f} on)"
     ]
-
-
-def summarise(
-    ranks: Sequence[RankEvidence],
-    traffic: TrafficFinding | None = None,
-    sentences: Sequence[str] = (),
-) -> dict[str, Any]:
-    """The facts as plain data for database and report (JSON-able).
-
-    Keys: ``seconds`` (longest time between MPI_Init and MPI_Finalize), ``library``, ``ranks`` (one row each),
-    ``nodes`` (settings, devices and bytes), ``carried`` (bytes sent per device over all nodes), ``environment``
-    (settings all ranks share), ``sentences``, ``notes``.
-    """
-    seconds = [rank.seconds for rank in ranks if rank.seconds is not None]
-    shared = set.intersection(*(set(rank.environment.items()) for rank in ranks)) if ranks else set()
-    return {
-        "seconds": max(seconds, default=None),
-        "library": [
-            {"version": version, "path": path, "ranks": count}
-            for (version, path), count in Counter((rank.library_version, rank.library) for rank in ranks).items()
-        ],
-        "ranks": [_rank_row(rank) for rank in ranks],
-        "nodes": _node_rows(ranks),
-        "carried": dict(traffic.carried) if traffic else {},
-        "environment": dict(sorted(shared)),
-        "sentences": list(sentences),
-        "notes": [*(traffic.notes if traffic else ()), *notes(ranks)],
-    }
-
-
-def _rank_row(rank: RankEvidence) -> dict[str, Any]:
-    rate = contention_per_s(rank)
-    return {
-        "rank": rank.rank,
-        "host": rank.host,
-        "pid": rank.pid,
-        "executable": rank.executable,
-        "cpus": format_cpus(rank.init.cpus),
-        "cpu": rank.init.cpu,
-        "numa_node": rank.init.numa_node,
-        "boot_id": rank.boot_id,
-        "mempolicy": rank.init.mempolicy,
-        "threads": rank.finalize.thread_count if rank.finalize else rank.init.thread_count,
-        "seconds": rank.seconds,
-        "involuntary_switches_per_s": None if rate is None else round(rate, 1),
-        "finalized": rank.finalize is not None,
-    }
-
-
-def _node_rows(ranks: Sequence[RankEvidence]) -> list[dict[str, Any]]:
-    traffic = {node.host: node for node in node_traffic(ranks)}
-    rows = []
-    for host, there in _by_host(ranks).items():
-        node = traffic.get(host)
-        counted = {name: {"rx_bytes": c.rx, "tx_bytes": c.tx} for name, c in node.counted.items()} if node else {}
-        rows.append(
-            {
-                "host": host,
-                "ranks": len(there),
-                "kernel": dict(there[0].kernel),
-                "counted": counted,
-                "tcp_sent_by_ranks": dict(node.sent_by_ranks) if node else {},
-                "tcp_known": bool(node and node.ranks_known),
-            }
-        )
-    return rows

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..machine.fabric import Fabric
 from ..mpis import registry as mpis
@@ -23,10 +22,8 @@ from .counters import (
     SHORTFALL_FRACTION,
     NodeTraffic,
     counter_names,
-    node_traffic,
     total_sent,
 )
-from .rank_records import RankEvidence
 
 
 @dataclass(frozen=True)
@@ -58,13 +55,9 @@ def describe(summary: str, network: str) -> str:
     return f"{summary}, took {network}" if network else summary
 
 
-def judge_case(fabric: Fabric, launches: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What a case lacks as a whole: one launch at least must show that the network is the expected one.
-
-    :param launches: facts of each (:func:`.measurement.evaluate`): ``network``, and whether it was sent ``too_little`` for one.
-    """
-    rows = list(launches)
-    if not fabric.expect or any(row.get("network") for row in rows) or not any(row.get("too_little") for row in rows):
+def judge_case(fabric: Fabric, launches: Sequence[Choice]) -> list[str]:
+    """What a case lacks as a whole: one launch at least must show that the network is the expected one."""
+    if not fabric.expect or any(row.network for row in launches) or not any(row.too_little for row in launches):
         return []
     return [
         f"nothing was forced and the site expects {fabric.expect}, but no launch sent enough on {fabric.name} to show which "
@@ -72,16 +65,11 @@ def judge_case(fabric: Fabric, launches: Iterable[Mapping[str, Any]]) -> list[st
     ]
 
 
-def find_choice(ranks: Sequence[RankEvidence], fabric: Fabric, expected_bytes: float) -> Choice:
+def find_choice(nodes: Sequence[NodeTraffic], fabric: Fabric, expected_bytes: float) -> Choice:
     """What the ranks of one launch took of ``fabric.choices``, or else.
 
     :param expected_bytes: lower bound of the payload that all nodes together must have sent.
     """
-    return judge_choice(node_traffic(ranks), fabric, expected_bytes)
-
-
-def judge_choice(nodes: Sequence[NodeTraffic], fabric: Fabric, expected_bytes: float) -> Choice:
-    """As :func:`find_choice`, on traffic already counted."""
     if not nodes:
         return Choice(sentences=(f"no rank left counters, so nothing shows what {fabric.name} took.",))
     if problems := tuple(problem for node in nodes for problem in node.problems):

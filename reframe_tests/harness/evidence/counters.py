@@ -84,17 +84,25 @@ class NodeTraffic:
 
 
 @dataclass
-class TrafficFinding:
-    """What the counters say about one run.
+class Finding:
+    """What a check says about one run.
 
-    :param carried: bytes sent per interface or port, summed over nodes.
     :param sentences: contradictions; empty when the fabric is proven.
     :param notes: what is no contradiction (traffic of others, an idle rail).
     """
 
-    carried: dict[str, int] = field(default_factory=dict)
     sentences: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class TrafficFinding(Finding):
+    """Of the counters.
+
+    :param carried: bytes sent per interface or port, summed over nodes.
+    """
+
+    carried: dict[str, int] = field(default_factory=dict)
 
 
 def node_traffic(ranks: Sequence[RankEvidence]) -> list[NodeTraffic]:
@@ -129,17 +137,12 @@ def _received(ranks: Iterable[RankEvidence]) -> Arrived:
     """What the receiving ends tell of all ranks' connections."""
     arrived: dict[tuple[str, str], int] = {}
     incomplete: set[tuple[str, str]] = set()
-    for rank in ranks:
-        assert rank.finalize is not None
-        before = {(pair.local, pair.peer): pair for pair in rank.init.tcp}
-        for pair in rank.finalize.tcp:
-            way = (pair.peer, pair.local)
-            start = before.pop((pair.local, pair.peer), None)
-            grown = pair.received - (start.received if start else 0)
-            arrived[way] = arrived.get(way, 0) + max(grown, 0)
-            if grown < 0 or (start is not None and pair.count < start.count):
-                incomplete.add(way)
-        incomplete |= {(peer, local) for local, peer in before}
+    for local, peer, start, end in (row for rank in ranks for row in rank.connections):
+        grown = end.received - (start.received if start else 0) if end else -1
+        if end:
+            arrived[peer, local] = arrived.get((peer, local), 0) + max(grown, 0)
+        if grown < 0 or (start and end and end.count < start.count):
+            incomplete.add((peer, local))
     return Arrived(arrived, frozenset(incomplete))
 
 
@@ -198,16 +201,13 @@ def _sent_by_ranks(ranks: Sequence[RankEvidence], arrived: Arrived) -> tuple[dic
     ways: dict[tuple[str, str], int] = {}
     known, lost = True, set[tuple[str, str]]()
     for rank in ranks:
-        assert rank.finalize is not None
-        known &= rank.init.tcp_known and rank.finalize.tcp_known
-        before = {(pair.local, pair.peer): pair for pair in rank.init.tcp}
-        for pair in rank.finalize.tcp:
-            start = before.pop((pair.local, pair.peer), None)
-            grown = pair.sent - (start.sent if start else 0)
-            if grown < 0 or (start is not None and pair.count < start.count):
-                lost.add((pair.local, pair.peer))
-            ways[pair.local, pair.peer] = ways.get((pair.local, pair.peer), 0) + max(grown, 0)
-        lost |= before.keys()
+        known &= rank.init.tcp_known and rank.finalize is not None and rank.finalize.tcp_known
+        for local, peer, start, end in rank.connections:
+            grown = end.sent - (start.sent if start else 0) if end else -1
+            if end:
+                ways[local, peer] = ways.get((local, peer), 0) + max(grown, 0)
+            if grown < 0 or (start and end and end.count < start.count):
+                lost.add((local, peer))
     known &= all(peer not in owner and arrived.knows((local, peer)) for local, peer in lost)
     for way, received in arrived.received.items():
         if way[0] in owner and way[1] not in owner:
@@ -257,14 +257,6 @@ def counter_names(fabric: Fabric) -> list[str]:
     return [rail.device if interfaces else f"{rail.device}/{rail.port}" for rail in fabric.rails]
 
 
-def check_traffic(ranks: Sequence[RankEvidence], fabric: Fabric, expected_bytes: float) -> TrafficFinding:
-    """Judge whether the fabric, and nothing else, carried the benchmark's bytes.
-
-    :param expected_bytes: lower bound of the payload all nodes together must have sent on the fabric.
-    """
-    return judge_traffic(node_traffic(ranks), fabric, expected_bytes, chosen_by(ranks))
-
-
 def chosen_by(ranks: Sequence[RankEvidence]) -> str:
     """The settings that chose a network, in brackets; empty where none is set."""
     environment = ranks[0].environment if ranks else {}
@@ -272,11 +264,12 @@ def chosen_by(ranks: Sequence[RankEvidence]) -> str:
     return f" ({' '.join(words)})" if words else ""
 
 
-def judge_traffic(nodes: Sequence[NodeTraffic], fabric: Fabric, expected_bytes: float, settings: str = "") -> TrafficFinding:
-    """As :func:`check_traffic`, on traffic already counted.
+def check_traffic(ranks: Sequence[RankEvidence], fabric: Fabric, expected_bytes: float) -> TrafficFinding:
+    """Judge whether the fabric, and nothing else, carried the benchmark's bytes.
 
-    :param settings: what was set to choose the network, appended to contradictions.
+    :param expected_bytes: lower bound of the payload all nodes together must have sent on the fabric.
     """
+    nodes, settings = node_traffic(ranks), chosen_by(ranks)
     finding = TrafficFinding(carried=total_sent(nodes))
     if not nodes:
         finding.sentences.append(f"no rank left counters, so nothing proves that {fabric.name} was used.")

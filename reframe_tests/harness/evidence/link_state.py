@@ -18,9 +18,9 @@ from typing import Any
 from ..machine.fabric import Fabric, Rail
 from ..mpis import registry as mpis
 from ..vocabulary import SITE_FILES
-from .counters import LOOPBACK, counter_names
+from .counters import LOOPBACK, Finding, counter_names
 from .link_use import same_port
-from .rank_records import FORMATS, RankEvidence, Snapshot
+from .rank_records import RankEvidence, Snapshot
 
 #: What a link is, as opposed to what it counts; with the words for it. The first ones must be the same on all nodes.
 MUST_AGREE: Mapping[str, str] = {
@@ -127,28 +127,24 @@ class LinkState:
 
 
 @dataclass
-class LinkFinding:
+class LinkFinding(Finding):
     """What the links' state says about a run.
 
     :param states: one per rail and node, with the interfaces it is made of.
-    :param sentences: contradictions.
-    :param notes: on settings.
     :param errors: rows of node, link, counter, ``new``, and ``reported``: whether it is worth a note.
     """
 
     states: list[LinkState] = field(default_factory=list)
-    sentences: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
 
 
 def check_links(ranks: Sequence[RankEvidence], fabric: Fabric) -> LinkFinding:
-    """Judge the state of the fabric's links on every node; records older than the state of links say nothing."""
+    """Judge the state of the fabric's links on every node."""
     finding = LinkFinding()
     rails = counter_names(fabric)
     if not rails or LOOPBACK in rails:
         return finding
-    done = [rank for rank in ranks if rank.finalize is not None and rank.layout >= FORMATS[1]]
+    done = [rank for rank in ranks if rank.finalize is not None]
     hosts = {host: [rank for rank in done if rank.host == host] for host in dict.fromkeys(rank.host for rank in done)}
     for host, there in sorted(hosts.items()):
         reader = next((rank for rank in there if rank.init.links is not None), None)
@@ -332,21 +328,16 @@ def _error_rows(state: LinkState, seconds: float) -> Iterator[dict[str, Any]]:
 def _tcp_rows(host: str, ranks: Sequence[RankEvidence], reader: RankEvidence) -> list[dict[str, Any]]:
     """What TCP sent again: the ranks' own bytes where the kernel counts them, and the whole node's segments, whoever's."""
     out = again = 0
-    for rank in ranks:
-        assert rank.finalize is not None
-        before = {(pair.local, pair.peer): pair.wire for pair in rank.init.tcp}
-        for pair in rank.finalize.tcp:
-            start = before.get((pair.local, pair.peer))
-            if pair.wire is not None:
-                out += pair.wire.out - (start.out if start else 0)
-                again += pair.wire.again - (start.again if start else 0)
+    for _, _, start, end in (row for rank in ranks for row in rank.connections):
+        if end and end.wire:
+            out += end.wire.out - (start.wire.out if start and start.wire else 0)
+            again += end.wire.again - (start.wire.again if start and start.wire else 0)
     rows = []
     if again > 0:
         reported = again > max(AGAIN_SHARE * out, AGAIN_BYTES)
         rows.append({"node": host, "link": OWN_TCP, "counter": "again_bytes", "new": again, "reported": reported})
     assert reader.finalize is not None
-    start_, end = reader.init.tcp_node, reader.finalize.tcp_node
-    segments = {key: end[key] - start_.get(key, 0) for key in end}
+    segments = {key: count - reader.init.tcp_node.get(key, 0) for key, count in reader.finalize.tcp_node.items()}
     if (resent := segments.get("RetransSegs", 0)) > 0:
         reported = not out and resent > max(AGAIN_SHARE * segments.get("OutSegs", 0), AGAIN_SEGMENTS)
         rows.append({"node": host, "link": NODE_TCP, "counter": "RetransSegs", "new": resent, "reported": reported})

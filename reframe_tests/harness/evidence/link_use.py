@@ -28,6 +28,7 @@ from .counters import (
     LOOPBACK,
     OTHER_FLOOR_BYTES,
     OTHER_FRACTION,
+    Finding,
     NodeTraffic,
     counter_names,
     node_traffic,
@@ -46,23 +47,20 @@ COUNTING_FRACTION = 0.08
 BACKGROUND_FRACTION = 0.01
 #: Drivers that count a packet when they see it. Hardware of others may hand its counters over late, and then what an earlier
 #: launch sent within :data:`COUNTER_LAG_S` appears in this one's (Linux, drivers/net, ``ndo_get_stats64``).
-IMMEDIATE = frozenset(
-    (
-        "veth",
-        "virtio_net",
-        "vmxnet3",
-        "hv_netvsc",
-        "ena",
-        "gve",
-        "e1000e",
-        "igb",
-        "ixgbe",
-        "i40e",
-        "ice",
-        "mlx4_en",
-        "mlx5_core",
-    )
+IMMEDIATE: tuple[str, ...] = (
+    "veth",
+    "virtio_net",
+    "vmxnet3",
+    "hv_netvsc",
+    "ena",
+    "gve",
+    "e1000e",
+    "igb",
+    "ixgbe",
+    "i40e",
+    "ice",
 )
+IMMEDIATE += ("ice", "mlx4_en", "mlx5_core")
 #: Nodes named in one sentence.
 MOST_NAMED = 3
 
@@ -95,7 +93,6 @@ class NodeUse:
         return 0 if self.most_received is None else max(self.received - self.most_received, 0)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain dictionary, for the session's database."""
         return {
             "node": self.host,
             "sent_bytes": self.sent,
@@ -107,16 +104,10 @@ class NodeUse:
 
 
 @dataclass
-class UseFinding:
-    """What is to be said about others on the link.
-
-    :param sentences: contradictions: the numbers are not the link's.
-    :param notes: that nothing was judged, and why.
-    """
+class UseFinding(Finding):
+    """What is to be said about others on the link: a sentence means that the numbers are not the link's."""
 
     nodes: list[NodeUse] = field(default_factory=list)
-    sentences: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 def check_use(ranks: Sequence[RankEvidence], fabric: Fabric, *, balanced: bool, files: bool = False) -> UseFinding:
@@ -134,16 +125,16 @@ def check_use(ranks: Sequence[RankEvidence], fabric: Fabric, *, balanced: bool, 
     by_host = {host: [rank for rank in ranks if rank.host == host] for host in {rank.host for rank in ranks}}
     if mpis.transport(fabric.transport).connections:
         nodes = [_use(node, by_host[node.host], fabric, rails, most) for node in traffic]
-        finding = UseFinding(nodes, _exceeded(nodes, ", ".join(rails), fabric))
+        finding = UseFinding(_exceeded(nodes, ", ".join(rails), fabric), nodes=nodes)
     else:
         beside = {node.host: same_port(by_host[node.host][0], fabric) for node in traffic}
         shared = [_use(node, by_host[node.host], fabric, beside[node.host], most) for node in traffic]
         nodes = [_use(node, by_host[node.host], fabric, rails, None) for node in traffic]
         names = ", ".join(dict.fromkeys(name for row in beside.values() for name in row))
-        finding = UseFinding(nodes, _exceeded(shared, names, fabric))
+        finding = UseFinding(_exceeded(shared, names, fabric), nodes=nodes)
     if files:
         why = f"who else used {fabric.name} is not judged: files may have gone over it, and are in no rank's connection"
-        return UseFinding(finding.nodes, notes=[why])
+        return UseFinding(notes=[why], nodes=finding.nodes)
     if balanced and not finding.sentences and any(node.most_sent is None for node in nodes):
         finding.sentences += _unbalanced(nodes, fabric)
     return finding
@@ -161,18 +152,16 @@ def most_sent(ranks: Sequence[RankEvidence]) -> dict[Way, int] | None:
     for rank in ranks:
         if rank.finalize is None or not (rank.init.tcp_known and rank.finalize.tcp_known):
             return None
-        before = {(pair.local, pair.peer): pair for pair in rank.init.tcp}
-        after = {(pair.local, pair.peer): pair for pair in rank.finalize.tcp}
-        for local, peer in before.keys() | after.keys():
+        for local, peer, start, end in rank.connections:
             if peer in own[rank.host]:
                 continue  # stays on the node
-            grown = _growth(before.get((local, peer)), after.get((local, peer)))
+            grown = _growth(start, end)
             if grown is None:
                 return None
-            for way, count, end in (((local, peer), grown[0], 0), ((peer, local), grown[1], 1)):
-                ends[end][way] = ends[end].get(way, 0) + max(count, 0)
+            for way, count, side in (((local, peer), grown[0], 0), ((peer, local), grown[1], 1)):
+                ends[side][way] = ends[side].get(way, 0) + max(count, 0)
                 if count < 0:
-                    lost[end].add(way)
+                    lost[side].add(way)
     ways = ends[0].keys() | ends[1].keys()
     if any(all(way in lost[end] or way not in ends[end] for end in (0, 1)) for way in ways):
         return None
@@ -180,7 +169,6 @@ def most_sent(ranks: Sequence[RankEvidence]) -> dict[Way, int] | None:
 
 
 def _addresses(ranks: Sequence[RankEvidence]) -> dict[str, set[str]]:
-    """Addresses of each node's interfaces."""
     own: dict[str, set[str]] = {}
     for rank in ranks:
         own.setdefault(rank.host, set()).update(a for facts in rank.interfaces.values() for a in facts.addresses)

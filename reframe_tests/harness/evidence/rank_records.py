@@ -12,14 +12,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import NoneType
 from typing import Any
+
+import msgspec
 
 from ..vocabulary import BadInput
 
-#: Versions of the layout this reader understands (``FORMAT`` in recorder.c); the first knew nothing of the state of links.
-FORMATS = (1, 2)
-
+#: Layout that this reader understands (``FORMAT`` in recorder.c).
+FORMAT = 2
 #: Bytes of the largest record that is read; one of a node with 1,000 interfaces and 64 threads has some 300 kB.
 MOST_BYTES = 16 << 20
 
@@ -30,32 +30,14 @@ class EvidenceError(BadInput):
     """A rank record that cannot be read: cut short, damaged, or of another layout."""
 
 
-@dataclass(frozen=True)
-class Bytes:
+class Bytes(msgspec.Struct, frozen=True, rename="{}_bytes".format):
     """Counters of one network interface or RDMA port, in bytes since it came up; ``None`` where it counts none."""
 
-    rx: int | None
-    tx: int | None
+    rx: int | None = None
+    tx: int | None = None
 
 
-@dataclass(frozen=True)
-class TcpPair:
-    """The rank's TCP connections between two addresses: payload in bytes since they were opened.
-
-    :param sent: acknowledged by the peer (``tcpi_bytes_acked``), so a lower bound of what went out.
-    :param wire: what went out and came in with everything that was sent again; ``None`` before Linux 4.19.
-    """
-
-    local: str
-    peer: str
-    count: int
-    sent: int
-    received: int
-    wire: TcpWire | None = None
-
-
-@dataclass(frozen=True)
-class TcpWire:
+class TcpWire(msgspec.Struct, frozen=True, rename={"out": "out_bytes", "again": "again_bytes"}):
     """A TCP connection as the wire has it, since it was opened.
 
     :param out: payload in bytes, sent again or not (``tcpi_bytes_sent``).
@@ -68,6 +50,21 @@ class TcpWire:
     again: int
     segments_out: int
     segments_in: int
+
+
+class TcpPair(msgspec.Struct, frozen=True, rename={"sent": "sent_bytes", "received": "received_bytes"}):
+    """The rank's TCP connections between two addresses: payload in bytes since they were opened.
+
+    :param sent: acknowledged by the peer (``tcpi_bytes_acked``), so a lower bound of what went out.
+    :param wire: what went out and came in with everything that was sent again; ``None`` before Linux 4.19.
+    """
+
+    local: str
+    peer: str
+    count: int
+    sent: int
+    received: int
+    wire: TcpWire | None = None
 
 
 @dataclass(frozen=True)
@@ -85,8 +82,6 @@ class Snapshot:
     :param ports: counters of the RDMA and Slingshot ports, by ``device/port``.
     :param tcp: the rank's own TCP connections.
     :param tcp_known: false when some of its IP sockets could not be counted.
-    :param user_us: CPU time in user mode in us.
-    :param system_us: CPU time in the kernel in us.
     :param links: settings and counters of errors per interface and port, as links.h names them; one rank of a node is
         enough to read them, so ``None`` for the others.
     :param errors: the kernel's counters of errors and drops per interface (``/proc/net/dev``).
@@ -96,21 +91,18 @@ class Snapshot:
     realtime_ns: int
     monotonic_ns: int
     cpus: Cpus
-    cpu: int | None
-    numa_node: int | None
-    mempolicy: int | None
     threads: tuple[tuple[str, Cpus], ...]
     thread_count: int
     interfaces: Mapping[str, Bytes]
     ports: Mapping[str, Bytes]
     tcp: tuple[TcpPair, ...]
     tcp_known: bool
-    user_us: int
-    system_us: int
-    voluntary_switches: int
     involuntary_switches: int
+    errors: Mapping[str, Mapping[str, int]]
+    cpu: int | None = None
+    numa_node: int | None = None
+    mempolicy: int | None = None
     links: Mapping[str, Mapping[str, int | str]] | None = None
-    errors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     tcp_node: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -123,12 +115,12 @@ class Interface:
     :param lower: interfaces it is made of (of a bond, VLAN or bridge).
     """
 
-    addresses: tuple[str, ...] = ()
+    addresses: tuple[str, ...]
+    lower: tuple[str, ...]
     mtu_bytes: int | None = None
     speed_mbit_per_s: int | None = None
     slot: str | None = None
     dev_port: int = 0
-    lower: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,7 +139,7 @@ class RankEvidence:
 
     :param rank: rank in MPI_COMM_WORLD, from MPI itself where ``world_known``, else from the launcher's variables.
     :param size: size of MPI_COMM_WORLD, likewise.
-    :param world_unknown: why MPI could not be asked for them; empty where it was, and in records of former versions.
+    :param world_unknown: why MPI could not be asked for them; empty where it was.
     :param rank_source: variable the launcher announced the rank in; empty where there is none.
     :param job: batch job; empty outside of one.
     :param library_version: MPI_Get_library_version; ``None`` where the library has no such function.
@@ -161,9 +153,8 @@ class RankEvidence:
     :param online: CPUs online on the node.
     :param finalize: snapshot before MPI_Finalize; ``None`` if the rank never got there.
     :param source: name of the file.
-    :param layout: version of its layout.
     :param boot_id: of the kernel's start (``random(4)``): nodes that say the same are on one machine; ``None`` where it is not
-        said, as in records of former versions.
+        said.
     """
 
     host: str
@@ -188,7 +179,6 @@ class RankEvidence:
     init: Snapshot
     finalize: Snapshot | None
     source: str = field(default="", compare=False)
-    layout: int = FORMATS[-1]
     world_unknown: str = ""
     boot_id: str | None = None
 
@@ -201,6 +191,12 @@ class RankEvidence:
     def seconds(self) -> float | None:
         """Time in s between the end of MPI_Init and the start of MPI_Finalize; ``None`` if it never finalised."""
         return None if self.finalize is None else (self.finalize.monotonic_ns - self.init.monotonic_ns) / 1e9
+
+    @property
+    def connections(self) -> list[tuple[str, str, TcpPair | None, TcpPair | None]]:
+        """Own address, the peer's, and their connections after MPI_Init and before MPI_Finalize; ``None``: there were none."""
+        start, end = ({(pair.local, pair.peer): pair for pair in at.tcp} if at else {} for at in (self.init, self.finalize))
+        return [(*way, start.get(way), end.get(way)) for way in {**end, **start}]
 
 
 def parse_cpus(text: str) -> Cpus:
@@ -248,9 +244,8 @@ def parse_rank(text: str, source: str) -> RankEvidence:
     except ValueError as error:
         raise EvidenceError(f"The evidence {source} is cut short or damaged ({error}); run the case again.") from error
     layout = document.get("format") if isinstance(document, dict) else None
-    if layout not in FORMATS or isinstance(layout, bool):
-        known = " or ".join(map(str, FORMATS))
-        raise EvidenceError(f"The evidence {source} has layout {layout}, not {known}; rebuild the evidence library.")
+    if layout != FORMAT:
+        raise EvidenceError(f"The evidence {source} has layout {layout}, not {FORMAT}; rebuild the evidence library.")
     try:
         return _rank(_decode(document), source)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -267,68 +262,40 @@ def _decode(value: Any) -> Any:
     return [_decode(item) for item in value] if isinstance(value, list) else value
 
 
-def _get(row: Any, key: str, *kinds: type) -> Any:
-    """Value of a key that must be of one of these types; ``True`` is not a number."""
-    value = row[key]
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise TypeError(f"'{key}' is {value!r}")
-    return value
-
-
-def _texts(row: Any, key: str) -> tuple[str, ...]:
-    """List of strings under a key."""
-    values = _get(row, key, list)
-    if not all(isinstance(value, str) for value in values):
-        raise TypeError(f"'{key}' is {values!r}")
-    return tuple(values)
-
-
-def _cpus_or_none(row: Any, key: str) -> Cpus | None:
-    text = _get(row, key, str, NoneType)
-    return None if text is None else parse_cpus(text)
-
-
-def _announced(document: dict[str, Any], key: str) -> tuple[str, str]:
-    """Value and variable of what the launcher announced; both empty where it did not."""
-    row = _get(document, key, dict, NoneType)
-    return (_get(row, "value", str), _get(row, "source", str)) if row else ("", "")
-
-
 def _rank(document: dict[str, Any], source: str) -> RankEvidence:
-    load, library, node = (_get(document, key, dict) for key in ("load", "library", "node"))
-    world = _get(document, "world", dict, NoneType)
-    rank, rank_source = _announced(document, "rank")
-    size, _ = _announced(document, "size")
-    finalized = _get(document, "finalized", bool)
-    if finalized != ("finalize" in document):
+    load, library, node, world = (document[key] for key in ("load", "library", "node", "world"))
+    # What the launcher announced, value and variable.
+    announced = (document[key] or {"value": "", "source": ""} for key in ("rank", "size", "job"))
+    (rank, rank_source), (size, _), (job, _) = ((row["value"], row["source"]) for row in announced)
+    if document["finalized"] is not ("finalize" in document):
         raise ValueError("'finalized' and the snapshot of MPI_Finalize disagree")
-    return RankEvidence(
-        host=_get(document, "host", str),
-        pid=_get(document, "pid", int),
-        executable=_get(document, "executable", str),
-        rank=_get(world, "rank", int) if world else _number(rank),
-        size=_get(world, "size", int) if world else _number(size),
-        world_known=bool(world),
-        rank_source=rank_source,
-        job=_announced(document, "job")[0],
-        library_version=_get(library, "version", str, NoneType),
-        library=_get(library, "path", str, NoneType),
-        mapped=_texts(library, "mapped"),
-        environment=dict(_get(document, "environment", dict)),
-        kernel={key: value for key, value in node.items() if key not in ("interfaces", "ports", "boot_id")},
-        interfaces={name: _interface(row) for name, row in _get(node, "interfaces", dict).items()},
-        ports={name: Port(**row) for name, row in _get(node, "ports", dict).items()},
-        load_cpus=parse_cpus(_get(load, "cpus", str)),
-        parent_cpus=_cpus_or_none(load, "parent_cpus"),
-        cpuset=_cpus_or_none(load, "cpuset"),
-        online=parse_cpus(_get(load, "online", str)),
-        init=_snapshot(_get(document, "init", dict)),
-        finalize=_snapshot(_get(document, "finalize", dict)) if finalized else None,
-        source=source,
-        layout=_get(document, "format", int),
-        boot_id=_get(node, "boot_id", str, NoneType) if "boot_id" in node else None,
-        world_unknown=_get(document, "world_unknown", str) if "world_unknown" in document else "",
-    )
+    facts = {
+        **document,
+        "rank": world["rank"] if world else _number(rank),
+        "size": world["size"] if world else _number(size),
+        "world_known": bool(world),
+        "rank_source": rank_source,
+        "job": job,
+        "library": library["path"],
+        "library_version": library["version"],
+        "mapped": library["mapped"],
+        "kernel": {key: value for key, value in node.items() if key not in ("interfaces", "ports", "boot_id")},
+        "interfaces": node["interfaces"],
+        "ports": node["ports"],
+        "boot_id": node.get("boot_id"),
+        "load_cpus": parse_cpus(load["cpus"]),
+        "parent_cpus": _cpus_or_none(load["parent_cpus"]),
+        "cpuset": _cpus_or_none(load["cpuset"]),
+        "online": parse_cpus(load["online"]),
+        "init": _snapshot(document["init"]),
+        "finalize": _snapshot(document["finalize"]) if "finalize" in document else None,
+        "source": source,
+    }
+    return msgspec.convert(facts, RankEvidence)
+
+
+def _cpus_or_none(text: str | None) -> Cpus | None:
+    return None if text is None else parse_cpus(text)
 
 
 def _number(text: str) -> int | None:
@@ -336,61 +303,24 @@ def _number(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
 
 
-def _interface(row: dict[str, Any]) -> Interface:
-    return Interface(**{**row, "addresses": _texts(row, "addresses"), "lower": _texts(row, "lower")})
-
-
-def _snapshot(row: dict[str, Any]) -> Snapshot:
-    usage, tcp = _get(row, "usage", dict), _get(row, "tcp", dict)
-    return Snapshot(
-        realtime_ns=_get(row, "realtime_ns", int),
-        monotonic_ns=_get(row, "monotonic_ns", int),
-        cpus=parse_cpus(_get(row, "cpus", str)),
-        cpu=row.get("cpu"),
-        numa_node=row.get("numa_node"),
-        mempolicy=row.get("mempolicy"),
-        threads=tuple(
-            # A thread may end while it is looked at; then it has no mask.
-            (_get(thread, "name", str), parse_cpus(_get(thread, "cpus", str)))
-            for thread in _get(row, "threads", list)
-            if thread["name"] is not None and thread["cpus"] is not None
-        ),
-        thread_count=_get(row, "thread_count", int),
-        interfaces=_counters(_get(row, "interfaces", dict)),
-        ports=_counters(_get(row, "ports", dict)),
-        tcp=tuple(_tcp_pair(pair) for pair in _get(tcp, "pairs", list)),
-        tcp_known=_get(tcp, "complete", bool) and _get(tcp, "uncounted", int) == 0,
-        user_us=_get(usage, "user_us", int),
-        system_us=_get(usage, "system_us", int),
-        voluntary_switches=_get(usage, "voluntary_switches", int),
-        involuntary_switches=_get(usage, "involuntary_switches", int),
-        links=_links(_get(row, "links", dict)) if "links" in row else None,
-        errors={name: _errors(counters) for name, counters in _get(row, "interfaces", dict).items()},
-        tcp_node={key: _get(row["tcp_node"], key, int) for key in _get(row, "tcp_node", dict)} if "tcp_node" in row else {},
-    )
-
-
-def _links(rows: dict[str, Any]) -> dict[str, dict[str, int | str]]:
-    return {name: {key: _get(row, key, int, str) for key in _get(rows, name, dict)} for name, row in rows.items()}
-
-
-def _errors(row: dict[str, Any]) -> dict[str, int]:
-    return {key: _get(row, key, int) for key in row if not key.endswith("_bytes")}
-
-
-def _tcp_pair(row: dict[str, Any]) -> TcpPair:
-    local, peer = (_get(row, key, str) for key in ("local", "peer"))
-    keys = ("out_bytes", "again_bytes", "segments_out", "segments_in")
-    wire = TcpWire(*(_get(row, key, int) for key in keys)) if keys[0] in row else None
-    count, sent, received = (_get(row, key, int) for key in ("count", "sent_bytes", "received_bytes"))
-    return TcpPair(local, peer, count, sent, received, wire)
-
-
-def _counters(rows: dict[str, Any]) -> dict[str, Bytes]:
-    """Counters by name; a missing one (a port without any) is ``None``, anything but a number is damage."""
+def _snapshot(row: dict[str, Any]) -> dict[str, Any]:
+    tcp, interfaces = row["tcp"], row["interfaces"]
     return {
-        name: Bytes(*(_get(row, key, int) if key in row else None for key in ("rx_bytes", "tx_bytes")))
-        for name, row in rows.items()
+        **row,
+        "cpus": parse_cpus(row["cpus"]),
+        # A thread may end while it is looked at; then it has no mask.
+        "threads": [
+            (thread["name"], parse_cpus(thread["cpus"]))
+            for thread in row["threads"]
+            if thread["name"] is not None and thread["cpus"] is not None
+        ],
+        "tcp": [{**pair, "wire": pair if "out_bytes" in pair else None} for pair in tcp["pairs"]],
+        "tcp_known": msgspec.convert(tcp["complete"], bool) and msgspec.convert(tcp["uncounted"], int) == 0,
+        "involuntary_switches": row["usage"]["involuntary_switches"],
+        "errors": {
+            name: {key: count for key, count in counters.items() if not key.endswith("_bytes")}
+            for name, counters in interfaces.items()
+        },
     }
 
 

@@ -8,11 +8,10 @@ time tells: a message that is sent alone, after the one before has arrived, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from ..machine.fabric import Fabric
 from ..printable import format_bytes
-from .counters import OTHER_FLOOR_BYTES, NodeTraffic, chosen_by, counter_names, node_traffic, total_sent
+from .counters import OTHER_FLOOR_BYTES, Finding, NodeTraffic, chosen_by, counter_names, node_traffic, total_sent
 from .rank_records import RankEvidence
 
 #: Part of its fair share that each rail must have carried of messages that are striped: MPIs split by rates they estimate, and
@@ -23,36 +22,24 @@ LEAST_FAIR_SHARE = 0.5
 STRIPED_FROM_BYTES = 1 << 20
 
 
-@dataclass(frozen=True)
-class StripeFinding:
-    """What is to be said of a striped fabric; nothing of any other.
-
-    :param sentences: on the rails that did not carry their share.
-    :param notes: that striping is not shown, where there is too little to say; else whether messages were split.
-    """
-
-    sentences: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
 def check_stripes(
     ranks: Sequence[RankEvidence], fabric: Fabric, striped_bytes: float, alone_mb_per_s: float | None = None
-) -> StripeFinding:
-    """Whether each rail of a striped fabric carried its share.
+) -> Finding:
+    """Whether each rail of a striped fabric carried its share; nothing is said of any other.
 
     :param striped_bytes: lower bound of the payload that all nodes together sent in messages of at least
         :data:`STRIPED_FROM_BYTES`.
     :param alone_mb_per_s: bandwidth of such messages one at a time; ``None`` where all were sent several at a time.
     """
     if not fabric.striped:
-        return StripeFinding()
+        return Finding()
     nodes = node_traffic(ranks)
-    if not _is_enough(nodes, striped_bytes):
+    if striped_bytes <= OTHER_FLOOR_BYTES * len(nodes):
         size = format_bytes(STRIPED_FROM_BYTES)
         said = f"that {fabric.name} was striped is not shown: no pairs of ranks exchanged enough messages of {size} and more"
-        return StripeFinding(notes=[said])
-    sentences = judge_stripes(nodes, fabric, striped_bytes, chosen_by(ranks))
-    return StripeFinding(sentences, [] if sentences else [describe_splitting(fabric, alone_mb_per_s)])
+        return Finding(notes=[said])
+    sentences = _uneven(nodes, fabric, striped_bytes, chosen_by(ranks))
+    return Finding(sentences, [] if sentences else [describe_splitting(fabric, alone_mb_per_s)])
 
 
 def describe_splitting(fabric: Fabric, alone_mb_per_s: float | None) -> str:
@@ -74,15 +61,14 @@ def describe_splitting(fabric: Fabric, alone_mb_per_s: float | None) -> str:
     )
 
 
-def _is_enough(nodes: Sequence[NodeTraffic], striped_bytes: float) -> bool:
-    return striped_bytes > OTHER_FLOOR_BYTES * len(nodes)
+def _uneven(nodes: Sequence[NodeTraffic], fabric: Fabric, striped_bytes: float, settings: str) -> list[str]:
+    """Sentences on rails that did not carry their share.
 
-
-def judge_stripes(nodes: Sequence[NodeTraffic], fabric: Fabric, striped_bytes: float, settings: str = "") -> list[str]:
-    """As :func:`check_stripes`, on traffic already counted."""
+    :param settings: what was set to choose the network.
+    """
     names, carried = counter_names(fabric), total_sent(nodes)
-    if not _is_enough(nodes, striped_bytes) or any(name not in carried for name in names):
-        return []  # too little to say; which node lacks a rail is said elsewhere
+    if any(name not in carried for name in names):
+        return []  # which node lacks a rail is said elsewhere
     rates = [rail.line_rate_gbit_per_s for rail in fabric.rails]
     weights = [1.0 if None in rates or rate is None else rate for rate in rates]
     fair = {name: striped_bytes * weight / sum(weights) for name, weight in zip(names, weights, strict=True)}

@@ -13,9 +13,10 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Annotated
 
-from ..field_types import find_fault
+import msgspec
+
 from ..printable import one_line
 from .plans import Level, Limits
 from .records import OutputError
@@ -24,8 +25,8 @@ from .records import OutputError
 MOST = 1 << 20
 #: How the two programs may have ended; the server is ended where it would wait for another client.
 ENDS = {"server": ("by itself", "after the client"), "client": ("by itself",)}
-_COUNTERS = ("rx_bytes", "tx_bytes")
-_LINK = ("carrier_changes", "mtu", "operstate", "speed")
+#: A number of bytes that a column of the dataset holds.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class Look:
     """
 
     link: Mapping[str, str]
-    counters: Mapping[str, int]
-    others: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    counters: Mapping[str, _Count]
+    others: Mapping[str, Mapping[str, _Count]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class End:
     meeting: str
     address: str
     port: int
-    words: tuple[str, ...]
+    words: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     variables: Mapping[str, str]
     cores: str
     status: int
@@ -276,45 +277,20 @@ def expect_carried(pair: Pair, sent: int, returned: int, program: str, source: s
 
 def _end(line: str, which: str, program: str, source: str) -> End:
     try:
-        content = json.loads(line, object_pairs_hook=_once, parse_constant=_refuse)
-        failed = content.pop("failed")
-        if isinstance(failed, str) and failed:
+        content = json.loads(line)
+        if failed := content["failed"]:
             raise OutputError(f"{source}: {program}'s {which} could not measure: {one_line(failed)[:200]}.")
-        before, after = (Look(**content.pop(name)) for name in ("before", "after"))
-        end = End(**{**content, "words": tuple(content["words"])}, before=before, after=after)
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        if isinstance(error, OutputError):
-            raise
-        fault = str(error)
-    else:
-        fault = find_fault(end) or _find_nonsense(end, which, program)
-        if not fault:
-            return end
-    raise OutputError(f"{source}: the record of {program}'s {which} is not of this format: {one_line(fault)[:100]}.")
-
-
-def _find_nonsense(end: End, which: str, program: str) -> str:
-    """The first thing that cannot be so; empty where there is none."""
-    facts = {
-        "end": end.end == which,
-        "host": bool(end.host),
-        "interface": bool(end.interface),
-        "meeting": bool(re.fullmatch("[0-9a-f]{16}", end.meeting)),
-        "address": bool(re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){3}", end.address)),
-        "port": 0 < end.port < 1 << 16,
-        "words": bool(end.words) and PurePosixPath(end.words[0]).name == program,
-        "cores": bool(re.fullmatch(r"[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*", end.cores)),
-        "seconds": 0 <= end.seconds < 1 << 31,
-        "link": all(tuple(sorted(look.link)) == _LINK for look in (end.before, end.after)),
-        "counters": all(tuple(sorted(look.counters)) == _COUNTERS for look in (end.before, end.after)),
-        "bytes": all(
-            row.get(name, -1) >= 0
-            for look in (end.before, end.after)
-            for row in (look.counters, *look.others.values())
-            for name in _COUNTERS
-        ),
-    }
-    return next((f"its {name} cannot be so" for name, right in facts.items() if not right), "")
+        end: End = msgspec.convert(content, End)
+    except OutputError:
+        raise
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        fault = one_line(str(error))[:100]
+        raise OutputError(f"{source}: the record of {program}'s {which} is not of this format: {fault}.") from None
+    if end.end != which or PurePosixPath(end.words[0]).name != program:
+        raise OutputError(
+            f"{source}: the record of {program}'s {which} is of {end.end} {one_line(end.words[0])}; run it again."
+        )
+    return end
 
 
 def _judge(pair: Pair, program: str, source: str) -> None:
@@ -332,14 +308,3 @@ def _judge(pair: Pair, program: str, source: str) -> None:
             raise OutputError(f"{source}: {program}'s {end.end} ended with exit status {end.status}: {said}.")
         if max(len(end.output), len(end.errors)) > MOST:
             raise OutputError(f"{source}: {program}'s {end.end} printed more than {MOST} characters; run it again.")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """:raises ValueError: a key is there twice, or a value is true or false, which Python takes for numbers."""
-    if len(dict(pairs)) < len(pairs) or any(isinstance(value, bool) for _, value in pairs):
-        raise ValueError("a key is there twice, or a value is true or false")
-    return dict(pairs)
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no number")

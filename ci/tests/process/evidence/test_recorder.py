@@ -64,7 +64,7 @@ def run(built: Path, programs: Path, tmp_path: Path):
         done = subprocess.run([programs / program, *words], env=variables, capture_output=True, timeout=120, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
         assert not asked.is_dir() or not list(asked.glob(".*")), "a part of a file was left behind"
-        return checks.read(asked)
+        return rank_records.read(asked)
 
     return run_
 
@@ -404,7 +404,7 @@ def test_rdma_and_slingshot_counters_are_read(built: Path, programs: Path, tmp_p
     lines += ["ln -s /sys/bus/pci/drivers/mlx5_core /sys/class/drivers/0000:3b:00.0/driver"]
     evidence_of = f"env LD_PRELOAD={built} MPIBENCH_EVIDENCE={tmp_path}"
     inside_namespace(tmp_path, *lines, f"{evidence_of} {programs / 'on-mpich'}")
-    (rank,) = checks.read(tmp_path)
+    (rank,) = rank_records.read(tmp_path)
     sent = {name: (count.rx, count.tx) for name, count in rank.init.ports.items()}
     assert sent == {"mlx5_0/1": (4000, 1000), "efa_0/1": (78, 77), "dumb_0/1": (None, None), "cxi0/1": (4712, 4711)}
     assert rank.ports["mlx5_0/1"].slot == "0000:3b:00.0"
@@ -417,6 +417,6 @@ def test_rdma_and_slingshot_counters_are_read(built: Path, programs: Path, tmp_p
 def test_file_is_plain_json(run, tmp_path: Path):
     run()
     (path,) = (tmp_path / "evidence").glob("*.json")
-    assert path.name.split(".")[-1] == "json" and json.loads(path.read_bytes())["format"] == rank_records.FORMATS[-1]
+    assert path.name.split(".")[-1] == "json" and json.loads(path.read_bytes())["format"] == rank_records.FORMAT
     cards = [name.removeprefix("driver of ") for name in json.loads(path.read_bytes())["node"] if name.startswith("driver of ")]
     assert all(Path("/sys/class/net", card, "device").exists() for card in cards)

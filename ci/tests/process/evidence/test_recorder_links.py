@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from folders import DATA
-from reframe_tests.harness.evidence import checks, link_state, recorder
-from reframe_tests.harness.evidence.checks import RankEvidence
+from reframe_tests.harness.evidence import link_state, rank_records, recorder
+from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from small_programs import compile_c, inside_namespace
@@ -57,7 +57,7 @@ def seen_on(program: tuple[Path, Path], tmp_path: Path) -> Callable[..., RankEvi
         words = " ".join(f"{name}={value}" for name, value in {**known, **environment}.items())
         run = f"env LD_PRELOAD={program[0]} MPIBENCH_EVIDENCE={tmp_path} {words} {program[1]}"
         inside_namespace(tmp_path, f"mount --bind {tmp_path}/class /sys/class", run)
-        (rank,) = checks.read(tmp_path)
+        (rank,) = rank_records.read(tmp_path)
         return rank
 
     return seen_on_

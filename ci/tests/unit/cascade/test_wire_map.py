@@ -13,7 +13,7 @@ import pytest
 from mpibench.locate.answers import judge_map
 from mpibench.locate.maps import prepare
 from reframe_tests.harness.cases.cascade import wire_map
-from reframe_tests.harness.cases.cascade.lacking import find_lacking
+from reframe_tests.harness.cases.cascade.fitting import find_lacking
 from reframe_tests.harness.cases.cascade.wire_map import MapStep, MeasuredMap
 from reframe_tests.harness.instruments import schedule
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap

@@ -40,7 +40,7 @@ def nodes(
 
 
 def judge(found: list[NodeTraffic], fabric: Fabric = PLAIN, expected: float = 2 * GB) -> choice.Choice:
-    return choice.judge_choice(found, fabric, expected)
+    return choice.find_choice(found, fabric, expected)
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_too_few_bytes_say_nothing(cards: dict[str, float]) -> None:
 def test_a_case_in_which_nothing_shows_the_expected_network_is_not_proven() -> None:
     wanted = replace(PLAIN, expect="fast")
     small, seen, barrier = (
-        {"network": name, "too_little": little} for name, little in (("", True), ("fast", False), ("", False))
+        choice.Choice(network=name, too_little=little) for name, little in (("", True), ("fast", False), ("", False))
     )
     [said] = choice.judge_case(wanted, [small, barrier])
     assert said.startswith("nothing was forced and the site expects fast, but no launch sent enough on plain")
-    for facts in ([small, seen], [barrier], []):
-        assert choice.judge_case(wanted, facts) == []
+    for launches in ([small, seen], [barrier], []):
+        assert choice.judge_case(wanted, launches) == []
     assert choice.judge_case(PLAIN, [small]) == [], "without an expectation any network will do"
 
 

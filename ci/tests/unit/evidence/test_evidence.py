@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reframe_tests.harness.evidence import checks
+from reframe_tests.harness.evidence import checks, rank_records
 from reframe_tests.harness.stacks.modules import Module
 from synthetic_evidence import DOCUMENT, STACK, make_rank, pair
 
@@ -25,11 +25,11 @@ def test_reads_every_rank_by_number(tmp_path: Path):
         document = {**DOCUMENT, "pid": pid, "world": {"rank": number, "size": 2}}
         (tmp_path / f"c1.{pid}.json").write_text(json.dumps(document))
     (tmp_path / ".c1.7.part").write_text("{")
-    assert [(rank.rank, rank.pid) for rank in checks.read(tmp_path)] == [(0, 6), (1, 5)]
+    assert [(rank.rank, rank.pid) for rank in rank_records.read(tmp_path)] == [(0, 6), (1, 5)]
 
 
 def test_no_folder_is_no_evidence(tmp_path: Path):
-    assert checks.read(tmp_path / "none") == []
+    assert rank_records.read(tmp_path / "none") == []
 
 
 def test_launcher_variables_serve_where_mpi_was_not_asked():
@@ -40,8 +40,10 @@ def test_launcher_variables_serve_where_mpi_was_not_asked():
 
 @given(st.integers(0, len(json.dumps(DOCUMENT)) - 1))
 def test_file_cut_short_is_an_error(length: int):
-    with pytest.raises(checks.EvidenceError, match=r"^The evidence x\.json is cut short or damaged .*run the case again\.$"):
-        checks.parse_rank(json.dumps(DOCUMENT)[:length], "x.json")
+    with pytest.raises(
+        rank_records.EvidenceError, match=r"^The evidence x\.json is cut short or damaged .*run the case again\.$"
+    ):
+        rank_records.parse_rank(json.dumps(DOCUMENT)[:length], "x.json")
 
 
 def paths(value: Any, at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -50,6 +52,7 @@ def paths(value: Any, at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
 
 #: What a file may lack: values the kernel or the launcher does not always have, free-form maps, and facts for the reader.
 OPTIONAL = {"cpu", "numa_node", "mempolicy", "rx_bytes", "tx_bytes", "mtu_bytes", "dev_port", "slot", "mems", "present"}
+OPTIONAL |= {"user_us", "system_us", "voluntary_switches"}
 FREE = {"environment", "interfaces", "ports", "release", "value", "source", "received_bytes"}
 
 
@@ -66,8 +69,8 @@ def test_damaged_part_is_an_error(path: tuple[str, ...], damage: str):
         del at[path[-1]]
     else:
         at[path[-1]] = 5 if isinstance(at[path[-1]], str) else [{}]
-    with pytest.raises(checks.EvidenceError, match=r"^The evidence x\.json (is damaged|has layout)"):
-        checks.parse_rank(json.dumps(document), "x.json")
+    with pytest.raises(rank_records.EvidenceError, match=r"^The evidence x\.json (is damaged|has layout)"):
+        rank_records.parse_rank(json.dumps(document), "x.json")
 
 
 def test_bytes_of_names_come_back():
@@ -77,7 +80,7 @@ def test_bytes_of_names_come_back():
 def test_nameless_ranks_come_last(tmp_path: Path):
     for name, rank in (("a", None), ("b", None), ("c", {"value": "1", "source": "PMI_RANK"})):
         (tmp_path / f"{name}.json").write_text(json.dumps({**DOCUMENT, "world": None, "rank": rank}))
-    assert [rank.rank for rank in checks.read(tmp_path)] == [1, None, None]
+    assert [rank.rank for rank in rank_records.read(tmp_path)] == [1, None, None]
 
 
 def test_thread_that_ended_while_looked_at_is_left_out():
@@ -87,7 +90,7 @@ def test_thread_that_ended_while_looked_at_is_left_out():
 
 @given(st.frozensets(st.integers(0, 300)))
 def test_cpu_lists_round_trip(cpus: frozenset[int]):
-    assert checks.parse_cpus("" if not cpus else checks.format_cpus(cpus)) == cpus
+    assert rank_records.parse_cpus("" if not cpus else checks.format_cpus(cpus)) == cpus
 
 
 # ---- presence ----
@@ -112,7 +115,7 @@ def test_missing_rank():
 def test_rank_that_never_finalised():
     killed = {**DOCUMENT, "finalized": False, "world": {"rank": 1, "size": 2}, "pid": 8}
     del killed["finalize"]
-    ranks = [make_rank(0), checks.parse_rank(json.dumps(killed), "x")]
+    ranks = [make_rank(0), rank_records.parse_rank(json.dumps(killed), "x")]
     (sentence,) = checks.check_presence(ranks, nodes=1, ppn=2)
     assert sentence == "rank 1 on c1 never called MPI_Finalize: killed, hung or ended early."
 
@@ -151,7 +154,6 @@ def test_ranks_without_a_number():
         "process 9 on c1 does not know its rank; no launcher announced it.",
         "process 8 on c1 does not know its rank; no launcher announced it.",
     ]
-    assert len(checks.summarise([*nameless, make_rank(0)])["ranks"]) == 3
 
 
 def test_a_number_that_is_none_is_named():
@@ -271,7 +273,7 @@ def test_mask_differs_from_the_placement():
 def test_placement_goes_by_rank_order_within_each_node():
     ranks = [make_rank(n, host, world={"rank": n, "size": 4}) for n, host in ((3, "c2"), (0, "c1"), (1, "c2"), (2, "c1"))]
     masks = {0: "0", 2: "1", 1: "0", 3: "1"}
-    ranks = [replace(r, init=replace(r.init, cpus=checks.parse_cpus(masks[r.rank])), finalize=None) for r in ranks]
+    ranks = [replace(r, init=replace(r.init, cpus=rank_records.parse_cpus(masks[r.rank])), finalize=None) for r in ranks]
     assert checks.check_placement(ranks, "bunch", [[0], [1]]) == []
     assert len(checks.check_placement(ranks, "bunch", [[1], [0]])) == 4
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reframe_tests.harness.evidence import link_state
-from reframe_tests.harness.evidence.checks import RankEvidence
+from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from synthetic_evidence import INTERFACE, make_rank
 
@@ -49,11 +49,6 @@ def test_a_link_that_is_well_says_nothing() -> None:
     finding = link_state.check_links([node(0), node(1)], ETH1G)
     assert (finding.sentences, finding.notes, finding.errors) == ([], [], [])
     assert link_state.describe(finding.states[0].settings) == "MTU 1500, speed in Mbit/s 1000, duplex full, state up"
-
-
-def test_a_record_older_than_the_state_of_links_says_nothing() -> None:
-    finding = link_state.check_links([make_rank(0)], ETH1G)
-    assert (finding.sentences, finding.notes, finding.errors, finding.states) == ([], [], [], [])
 
 
 @pytest.mark.parametrize(

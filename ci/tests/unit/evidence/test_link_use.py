@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reframe_tests.harness.evidence import link_use
-from reframe_tests.harness.evidence.checks import RankEvidence
+from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from synthetic_evidence import INTERFACE, make_rank
 

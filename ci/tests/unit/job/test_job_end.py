@@ -15,7 +15,7 @@ from reframe.core.schedulers import Job, JobScheduler
 from mpibench.cluster.state import Process
 from mpibench.commands.listings import orphans
 from reframe_tests.harness import batch_systems
-from reframe_tests.harness.cases.job import ending
+from reframe_tests.harness.cases.job import ending, script
 from reframe_tests.harness.cases.job.ending import JobEnd
 
 
@@ -71,8 +71,8 @@ def test_schedulers_without_such_options_get_none() -> None:
 
 def test_a_job_of_this_process_is_no_orphan_and_one_of_a_dead_process_is() -> None:
     [comment] = [word.partition("=")[2] for word in ending.submit_options("slurm") if "=" in word]
-    recycled = ending.owner_comment(os.getpid(), 1, socket.gethostname())
-    elsewhere = ending.owner_comment(os.getpid(), 1, "login9")
+    recycled = f"{ending.OWNER}:{script.Owner(socket.gethostname(), os.getpid(), 1).text}"
+    elsewhere = f"{ending.OWNER}:{script.Owner('login9', os.getpid(), 1).text}"
     queue = (
         f"11|RUNNING|{comment}|/s/a\n12|PENDING|{recycled}|/s/b|c\n13|RUNNING|{elsewhere}|/s\n14|RUNNING|(null)|/s\n15|RUNNING"
     )

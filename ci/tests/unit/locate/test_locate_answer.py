@@ -17,7 +17,7 @@ from mpibench import cli
 from mpibench.locate import answers
 from mpibench.locate.judgement import Answer
 from mpibench.locate.maps import Places
-from reframe_tests.harness.cases.pair_map import shared_cores
+from reframe_tests.harness.cases.pair_map import map_judgement
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap
 from reframe_tests.harness.machine.switches.tree import YAML, Switch, SwitchTree
 from reframe_tests.harness.vocabulary import ROOT
@@ -71,7 +71,7 @@ def rank(node: str, cpus: str, boot_id: str | None = "b") -> dict[str, object]:
     ids=["pinned", "two", "one pair at a time", "all at once", "room", "machines", "unknown"],
 )
 def test_ranks_share_cores_on_one_machine_only(ranks: list[dict[str, object]], at_once: float, shared: str) -> None:
-    found = shared_cores.find_shared(ranks, at_once)
+    found = map_judgement.find_shared(ranks, at_once)
     assert shared in found and bool(shared) == bool(found)
 
 

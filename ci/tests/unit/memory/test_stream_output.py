@@ -84,23 +84,12 @@ def test_whatever_happens_to_the_text_is_refused() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *(changed(**{name: value}) for name in json.loads(LINE) for value in (None, True, -1, [], {}, 1e400)),
-        *(changed(**{name: "x"}) for name in json.loads(LINE) if name != "host"),
-        changed(host=""),
+        *(changed(**{name: value}) for name in json.loads(LINE) for value in (None, True, [])),
         *(
             signed(json.dumps({key: value for key, value in json.loads(LINE).items() if key != name}))
             for name in json.loads(LINE)
         ),
-        changed(another=1),
         changed(mb_per_s=dict.fromkeys(KERNELS[:3], 1.0)),
-        changed(mb_per_s=dict.fromkeys(KERNELS, 0.0)),
-        changed(threads=[*json.loads(LINE)["threads"], json.loads(LINE)["threads"][0]]),
-        changed(numa_nodes=2),
-        changed(page_cache_kib={"a": 1}),
-        changed(free_kib={"1": 1}),
-        changed(free_kib={"0": -1}),
-        changed(page_cache="empty"),
-        signed(LINE.replace('"repetitions": 10', '"repetitions": 10, "repetitions": 10')),
         signed("[]"),
         signed("{" * 20000),
         signed("1"),

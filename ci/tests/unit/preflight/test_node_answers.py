@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.cases.job.ending import JobEnd
 from reframe_tests.harness.cases.preflight import node_answers
 from reframe_tests.harness.cases.preflight.node_facts import MARK, PART, checksum, lines, name_of_node
 
@@ -144,20 +143,6 @@ def test_a_node_calls_itself_as_the_scheduler_does(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("socket.gethostname", lambda: "c1.cluster.example")
     assert name_of_node() == "c1.cluster.example"
     assert PART + 255 < 1024
-
-
-def test_why_nodes_were_silent_is_said() -> None:
-    error = (
-        "slurmstepd: error: execve(): python3: No such file or directory\nsrun: error: n2: task 1: Exited with exit code 2\n"
-    )
-    assert node_answers.explain(JobEnd("17", "COMPLETED", 2), error) == [
-        "job 17: the job script ended with exit status 2",
-        "standard error: slurmstepd: error: execve(): python3: No such file or directory",
-    ]
-    assert node_answers.explain(JobEnd("17", "TIMEOUT", None), "") == [
-        "job 17: ended in state TIMEOUT: it reached the job's time limit"
-    ]
-    assert node_answers.explain(JobEnd("17", "COMPLETED", 0), "") == []
 
 
 def test_the_nodes_of_a_job_are_those_it_names_itself() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mpibench.tune import settings
-from reframe_tests.harness.cases.job import tuned_condition
+from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import AlgorithmRule, Tuning
 from reframe_tests.harness.sites import tuned_settings
@@ -101,10 +101,10 @@ def test_a_condition_under_tuned_settings_says_so(tuning: Tuning, tmp_path: Path
     own = resolved()
     own = replace(own, stack=replace(own.stack, mpi="openmpi", mpi_version="5.0.11", build={"lock_hash": "0123abcd"}))
     with pytest.raises(NotMeasured, match="there are no tuned settings"):
-        tuned_condition.apply("generic", own)
-    place = tuned_condition.place_of("generic", own)
+        condition.apply_tuned("generic", own)
+    place = condition.tuned_place("generic", own)
     install(own.stack, tuning, place.folder, place)
-    tuned = tuned_condition.apply("generic", own)
+    tuned = condition.apply_tuned("generic", own)
     assert "tuned" not in own.as_dict() and tuned.as_dict()["tuned"] == tuned_settings.read(place.folder).id
     assert tuned.asked_env["OMPI_MCA_coll_tuned_use_dynamic_rules"] == "1", "every rank is asked whether it had it"
 

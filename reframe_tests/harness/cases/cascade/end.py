@@ -265,7 +265,6 @@ def leave(path: "Path", content: "str") -> None:
 
 
 def serve(name: "str", interface: "str", limit_s: "float", words: "list[str]") -> "dict[str, object]":
-    """The server's end."""
     address, until = address_of(interface), time.monotonic() + limit_s
     port, meeting = free_port(address), os.urandom(8).hex()
     process = Process(name + ".server", fill(words, address, port, address))
@@ -287,7 +286,6 @@ def serve(name: "str", interface: "str", limit_s: "float", words: "list[str]") -
 
 
 def ask(name: "str", interface: "str", limit_s: "float", words: "list[str]") -> "dict[str, object]":
-    """The client's end."""
     own, until = address_of(interface), time.monotonic() + limit_s
     while not Path(name + ".meeting").exists():
         if time.monotonic() > until or Path(name + ".server").exists():

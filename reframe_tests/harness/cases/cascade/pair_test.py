@@ -7,31 +7,28 @@ from __future__ import annotations
 
 import shlex
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import reframe.core.runtime as rt
-from reframe.core.backends import getlauncher
-from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
-from reframe.core.exceptions import ReframeError, SanityError
+from reframe.core.builtins import parameter
 
 from ...machine.fabric import Fabric
 from ...mpis import registry as mpis
 from ...samples import CONTRADICTED, MISSING, DeviceTraffic, Evidence, Sample
 from ...sites import reference_keys, references, site
-from ...sites.session import provenance
 from ...suites import catalogue, pair, reader
 from ...suites.plans import Limits
 from ...suites.records import OutputError, Record
 from ...vocabulary import QUANTITIES
 from ..job import ending, parameters
-from ..job.without_mpi import ENVIRONMENT, LAUNCHERS, Places, Value, WithoutMpiTest
-from ..results.error_excerpt import excerpt
+from ..job.parameters import Places
+from ..measured_test import ENVIRONMENT, LAUNCHERS, Reading, Value, WithoutMpiTest
 from ..results.measurement import Outcome
 from . import end as pair_end
-from . import fitting, lacking, traffic
+from . import fitting, traffic
 
 #: Seconds that a program which measures for a time takes, by level.
 SECONDS: Mapping[str, int] = {"smoke": 1, "nightly": 3, "acceptance": 10}
@@ -60,7 +57,6 @@ class PairLaunch:
 
     @property
     def program(self) -> str:
-        """Name of its program."""
         return PurePosixPath(self.row.binary).name
 
 
@@ -73,34 +69,22 @@ class PairTest(WithoutMpiTest):
     #: :values: fabrics of the selected system
     fabric = parameter(parameters.fabrics_of_system(), type=str, loggable=True)
 
-    #: Seconds after which one launch counts as timed out and is ended.
-    #:
-    #: :type: :class:`int`
-    #: :default: two minutes
-    limit_s = variable(int, value=LIMIT_S)
-
+    limit_s = LIMIT_S
     nodes = 2
     ranks_per_node = 1
+    executable = "true"
 
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> Places:
-        """Partitions with the fabric on which the group's programs can be started; the others, each with why not."""
-        useful, left_out = [], []
+        """Partitions with the fabric on which the group's programs can be started."""
+        group, reasons = catalogue.PAIRS[cls.group], {}
         for partition in rt.runtime().system.partitions:
-            fabric = site.fabrics_of(partition.extras).get(point["fabric"])
-            if fabric is None:
-                continue
-            if why := fitting.find_obstacle(fabric, catalogue.PAIRS[cls.group], partition.scheduler.registered_name):
-                left_out.append((partition.fullname, why))
-            else:
-                useful.append(partition.fullname)
-        return useful, left_out
+            if fabric := site.fabrics_of(partition.extras).get(point["fabric"]):
+                reasons[partition.fullname] = fitting.find_obstacle(fabric, group, partition.scheduler.registered_name)
+        return parameters.places_without(reasons)
 
-    @run_after("setup")
-    def plan_launches(self) -> None:
+    def conditions(self) -> None:
         """Two nodes with one task each, and what they run."""
-        if self.repeats < 1:  # beside tests of others, options are not looked at before
-            raise ReframeError(f"-S repeats={self.repeats} would measure nothing; give 1 or more.")
         self.keep_files = ["*.server", "*.client", "*.out", "*.err"]
         limits = self._choose_rail()
         self._launches = tuple(
@@ -109,8 +93,6 @@ class PairTest(WithoutMpiTest):
             for size in plan.sizes[self.level]
         )
         self.num_tasks, self.num_tasks_per_node = 2, 1
-        # Who else computes there slows down both ends.
-        self.exclusive_access = True
 
     def _choose_rail(self) -> Limits:
         """The fabric with its first rail, and what limits its measurements."""
@@ -120,14 +102,10 @@ class PairTest(WithoutMpiTest):
         self.pinning = reference_keys.WITHOUT_MPI[self.group]["pinning"]
         return Limits(self._fabric.line_rate_gbit_per_s, extras.get("most_repetitions"))
 
-    @run_before("run")
-    def write_job(self) -> None:
+    def commands(self) -> None:
         """Start server and client of each launch as one step of the job, the repeats interleaved."""
-        self.measured_with = provenance.describe()
-        scheduler = self.current_partition.scheduler.registered_name
-        self.job.options += ending.submit_options(scheduler)
         self.time_limit = f"{self.repeats * len(self._launches) * USUAL_S + self.limit_s + 60}s"
-        starter = list_starter(scheduler, self.nodes)
+        starter = list_starter(self.scheduler, self.nodes)
         place = find_place(self._fabric)
         ended = ["timeout", "-k", "10", str(self.limit_s + LEAVE_S)]
         steps = []
@@ -137,12 +115,9 @@ class PairTest(WithoutMpiTest):
             steps.append(f"{shlex.join(program)} {one.name}.$repeat {shlex.join(words)} || exit")
         numbers = " ".join(str(number + 1) for number in range(self.repeats))
         self.prerun_cmds = [f"for repeat in {numbers}; do", *steps, "done"]
-        self.executable = "true"
-        self.job.launcher = getlauncher("local")()
         self.condition = self._describe(starter, {one.name: shlex.join(one.words[1]) for one in self._launches})
 
     def _describe(self, starter: list[str], arguments: Mapping[str, str]) -> dict[str, Any]:
-        """The condition, as stored."""
         return {
             "group": self.group,
             "stack": ENVIRONMENT,
@@ -161,46 +136,45 @@ class PairTest(WithoutMpiTest):
             "arguments": dict(arguments),
         }
 
-    @sanity_function
-    def prove_pairs(self) -> bool:
-        """Fail with a sentence for everything that is missing or was not as asked; without a program the case is skipped."""
-        job = self.job
-        end = ending.JobEnd(job.jobid or "", job.state or "", job.exitcode, job.nodelist or ())
+    def read(self) -> Reading:
+        """Both ends of every launch; without a program the case is skipped."""
         outcome = Outcome(self.repeats)
         read: dict[tuple[str, int], tuple[pair.Pair, Record | None]] = {}
-        missing = self.repeats * len(self._launches) - len(list(Path(self.stagedir).glob("*.server")))
         for number in range(1, self.repeats + 1):
             for one in self._launches:
                 if found := self._read(one, number, outcome):
                     read[one.name, number] = found
-        if absent := lacking.find_lacking(Path(self.stagedir)):
-            program, remedy = next(iter(absent.values())), lacking.describe_remedy(catalogue.PAIRS[self.group])
-            if len(absent) == self.nodes and not read:
-                self.skip_reason = f"no {program} on the PATH of the nodes: {remedy}"
-                self.skip(self.skip_reason)
-            # Programs are on all nodes of a partition, or on none: a node apart is broken, and no reason to measure nothing.
-            there = " and ".join(sorted(absent))
-            outcome.add(
-                end.name, 0, MISSING, [f"no {program} on the PATH of {there}, and on the other node there is: {remedy}."]
-            )
-        if wrong := ending.judge(end):
-            outcome.add(end.name, 0, MISSING, wrong)
-            errors = Path(self.stagedir) / str(self.stderr)
-            said = excerpt(errors.read_text(errors="replace")) if errors.exists() else ""
-            outcome.add(end.name, 0, MISSING, [f"standard error: {said}"] if said else [])
-        if missing:
-            outcome.add(end.name, 0, MISSING, [f"{missing} of {self.repeats * len(self._launches)} servers left no record."])
-        self._samples = [
+        self._judge_job(outcome, measured=bool(read))
+        started = self.repeats * len(self._launches)
+        if missing := started - len(list(Path(self.stagedir).glob("*.server"))):
+            outcome.add(self.job_end().name, 0, MISSING, [f"{missing} of {started} servers left no record."])
+        samples = [
             sample
             for one in self._launches
             for sample in _samples(one, self.group, [read.get((one.name, n + 1)) for n in range(self.repeats)])
         ]
-        self.samples = [sample.as_dict() for sample in self._samples]
-        sentences = outcome.sentences
-        self.proof = _evidence(outcome, {key: ends for key, (ends, _) in read.items()}, self._launches).as_dict()
-        if sentences:
-            raise SanityError("; ".join(sentence.rstrip(".") for sentence in sentences))
-        return True
+        pairs = {key: (ends.server, ends.client) for key, (ends, _) in read.items()}
+        devices = [
+            DeviceTraffic(name, repeat, end.host, end.interface, end.bytes_of("tx_bytes"), end.bytes_of("rx_bytes"))
+            for (name, repeat), ends in pairs.items()
+            for end in ends
+        ]
+        first, seconds = next(iter(pairs.values()), ()), [client.seconds for _, client in pairs.values()]
+        evidence = make_evidence(outcome, self._launches[0].program, first, first[1:], devices, seconds)
+        return Reading(samples, evidence, [sentence.rstrip(".") for sentence in outcome.sentences])
+
+    def _judge_job(self, outcome: Outcome, *, measured: bool) -> None:
+        """How the job ended, and nodes that lack the program; the case is skipped where all do and nothing was measured."""
+        name, end = self.job_end().name, self.job_end()
+        if absent := fitting.find_lacking(Path(self.stagedir)):
+            program, remedy = next(iter(absent.values())), fitting.describe_remedy(catalogue.PAIRS[self.group])
+            if len(absent) == self.nodes and not measured:
+                self.leave(f"no {program} on the PATH of the nodes: {remedy}")
+            # Programs are on all nodes of a partition, or on none: a node apart is broken, and no reason to measure nothing.
+            there = f"no {program} on the PATH of {', '.join(sorted(absent))}, and on other nodes there is: {remedy}."
+            outcome.add(name, 0, MISSING, [there])
+        if wrong := ending.judge(end):
+            outcome.add(name, 0, MISSING, [*wrong, *self.error_said()])
 
     def _read(self, one: PairLaunch, repeat: int, outcome: Outcome) -> tuple[pair.Pair, Record | None] | None:
         """Both ends of one launch and the one record of it; ``None`` where they cannot be read."""
@@ -242,7 +216,7 @@ class PairTest(WithoutMpiTest):
             if (sentence := references.above_line_rate(one.name, value, self._fabric, one.row.directions))
         ]
 
-    def values(self) -> dict[str, Value]:
+    def metrics(self) -> dict[str, Value]:
         """Every quantity at every size, and bandwidths of large messages as shares of the line rate."""
         samples = [] if self.is_dry_run() else self._samples
         measured = {
@@ -313,30 +287,34 @@ def _samples(one: PairLaunch, group: str, read: list[tuple[pair.Pair, Record | N
     ]
 
 
-def _evidence(outcome: Outcome, read: Mapping[tuple[str, int], pair.Pair], launches: tuple[PairLaunch, ...]) -> Evidence:
-    """What both ends of every launch recorded."""
-    first = next(iter(read.values()), None)
-    both = (first.server, first.client) if first else ()
-    chosen = dict(both[1].variables) if both else {}
+def make_evidence(
+    outcome: Outcome,
+    program: str,
+    ends: Iterable[pair.End],
+    chosen_by: Sequence[pair.End],
+    devices: Iterable[DeviceTraffic],
+    seconds: Iterable[float],
+    notes: Iterable[str] = (),
+) -> Evidence:
+    """What servers and clients recorded.
+
+    :param ends: one of each node.
+    :param chosen_by: of the first of them the variables are told.
+    """
+    ends, chosen = list(ends), dict(chosen_by[0].variables) if chosen_by else {}
     settings = " ".join(f"{name}={value}" for name, value in chosen.items())
-    program = launches[0].program
     return Evidence(
         status=outcome.status,
         sentences=tuple(outcome.sentences),
         ranks=tuple(
             {"rank": number, "host": end.host, "cpus_allowed": end.cores, "cpu": None, "numa_node": None}
-            for number, end in enumerate(both)
+            for number, end in enumerate(ends)
         ),
-        library_version="",
-        library="",
-        devices=tuple(
-            DeviceTraffic(name, repeat, end.host, end.interface, end.bytes_of("tx_bytes"), end.bytes_of("rx_bytes"))
-            for (name, repeat), ends in read.items()
-            for end in (ends.server, ends.client)
-        ),
+        devices=tuple(devices),
         transport=f"{program} ({settings})" if settings else program,
-        seconds=tuple(ends.client.seconds for ends in read.values()),
-        links=tuple({"node": end.host, "link": end.interface, **settings_of(end)} for end in both),
+        seconds=tuple(seconds),
+        notes=tuple(note.removesuffix(".") for note in notes),
+        links=tuple({"node": end.host, "link": end.interface, **settings_of(end)} for end in ends),
         environment=chosen,
     )
 

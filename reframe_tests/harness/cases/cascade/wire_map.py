@@ -81,12 +81,10 @@ class MeasuredMap:
 
     @property
     def seen(self) -> list[str]:
-        """Nodes that left a record."""
         return [host for host in self.hosts if host not in self.silent]
 
     @property
     def ends(self) -> list[pair.End]:
-        """All records."""
         return [end for one in self.pairs if one.ends for end in (one.ends.server, one.ends.client)]
 
     def values(self, message_bytes: int) -> tuple[PairValue, ...]:

@@ -14,28 +14,26 @@ from pathlib import Path
 from typing import Any
 
 import reframe.core.runtime as rt
-from reframe.core.backends import getlauncher
-from reframe.core.builtins import run_after, run_before, sanity_function, variable
-from reframe.core.exceptions import ReframeError, SanityError
+from reframe.core.builtins import variable
 from reframe.core.logging import getlogger
 
 from ...instruments import schedule
 from ...instruments.pairs.pair_values import BANDWIDTH, PairMap
-from ...samples import MISSING, DeviceTraffic, Evidence, Sample
+from ...samples import DeviceTraffic, Sample
 from ...sites import site
-from ...sites.session import provenance
 from ...suites import catalogue
 from ...vocabulary import QUANTITIES, BadInput
-from ..job import ending
-from ..job.without_mpi import Places, Value
+from ..job.parameters import Places
+from ..measured_test import Reading, Value
 from ..results import job_switches
 from ..results.measurement import Outcome
 from . import end as pair_end
-from . import lacking, pair_test, wire_map
+from . import pair_test, wire_map
 from .pair_test import PairTest
 
 #: Fewest nodes: one pair has nothing to be held against, and is what a test of two nodes measures.
 FEWEST = 3
+FEW_NODES = "one pair of nodes has nothing to be held against: node_counts of the partition has no more than 2"
 #: Seconds that a step takes beside its measurement (srun, both ends' meeting, counters; 1 s on the mini-cluster, adapters that
 #: count once a second need another), and those that one may take before it is ended: TCP on a bad cable begins in some.
 USUAL_S, LIMIT_S = 3, 60
@@ -82,32 +80,23 @@ class WireMapTest(PairTest):
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> Places:
         """As of any test below MPI, on partitions of three nodes or more."""
-        useful, left_out = super().places(point)
         counts = {row.fullname: max(site.node_counts_of(row.extras)) for row in rt.runtime().system.partitions}
-        why = "one pair of nodes has nothing to be held against: node_counts of the partition has no more than 2"
-        few = [name for name in useful if counts[name] < FEWEST]
-        return [name for name in useful if name not in few], [*left_out, *((name, why) for name in few)]
+        return super().places(point).without({name: FEW_NODES if most < FEWEST else "" for name, most in counts.items()})
 
-    @run_after("setup")
-    def plan_launches(self) -> None:
+    def conditions(self) -> None:
         """The rounds, and one task on each node."""
         extras = self.current_partition.extras
         self.nodes = self.nodes or max(site.node_counts_of(extras))
-        for name, fewest in {"nodes": FEWEST, "rounds": 0, "orders": 1, "seed": 0}.items():
-            if getattr(self, name) < fewest:
-                raise ReframeError(f"-S {name}={getattr(self, name)} is not possible; give {fewest} or more.")
+        self.expect_least(nodes=FEWEST, rounds=0, orders=1, seed=0)
         if self.limit_s <= (least := pair_test.SECONDS[self.level]):
-            raise ReframeError(f"-S limit_s={self.limit_s} would end each measurement, which takes {least} s.")
+            raise BadInput(f"-S limit_s={self.limit_s} would end each measurement, which takes {least} s.")
         if self.repeats != 1:
-            raise ReframeError(f"-S repeats={self.repeats}: a map is repeated in passes over all its rounds; give -S orders=.")
-        try:
-            self._described = job_switches.describe(self.switches, extras)
-        except BadInput as error:
-            raise ReframeError(str(error)) from None
+            raise BadInput(f"-S repeats={self.repeats}: a map is repeated in passes over all its rounds; give -S orders=.")
+        self._described = job_switches.describe(self.switches, extras)
         self.keep_files = [wire_map.FOLDER]
         limits, mapped = self._choose_rail(), catalogue.PAIRS[self.group].mapped
         if mapped is None:
-            raise ReframeError(f"{self.group} says nothing of maps of all pairs.")
+            raise BadInput(f"{self.group} says nothing of maps of all pairs.")
         self._launch = pair_test.make_launch(mapped.plan, self.group, self._fabric, mapped.size, self.level, limits)
         # Which node has which number is not known before the job runs, so that a sample cannot heed the switches.
         self._design, rounds = schedule.make([0] * self.nodes, self.rounds, self.seed)
@@ -120,19 +109,13 @@ class WireMapTest(PairTest):
             for phase in (1, 2)
         )
         self.num_tasks, self.num_tasks_per_node = self.nodes, 1
-        # Who else computes there slows down both ends.
-        self.exclusive_access = True
 
-    @run_before("run")
-    def write_job(self) -> None:
+    def commands(self) -> None:
         """One step of the job for each direction of a round."""
-        self.measured_with = provenance.describe()
-        scheduler = self.current_partition.scheduler.registered_name
-        self.job.options += ending.submit_options(scheduler)
         usual = len(self._steps) * (USUAL_S + pair_test.SECONDS[self.level])
         longest = self.limit_s + pair_test.LEAVE_S
         self.time_limit = f"{2 * usual + MOST_HUNG * longest + 60}s"
-        starter, place = pair_test.list_starter(scheduler, self.nodes), pair_test.find_place(self._fabric)
+        starter, place = pair_test.list_starter(self.scheduler, self.nodes), pair_test.find_place(self._fabric)
         program = shlex.join(["timeout", "-k", "10", str(longest), *starter, "python3", str(pair_end.PROGRAM), "pairs"])
         words = shlex.join([*self._launch.words[0], pair_end.BETWEEN, *self._launch.words[1]])
         self.prerun_cmds = [
@@ -148,28 +131,16 @@ class WireMapTest(PairTest):
             "}",
             *(f"step {one.folder} {one.words}" for one in self._steps),
         ]
-        self.executable = "true"
-        self.job.launcher = getlauncher("local")()
         getlogger().info(f"{self.display_name}: {self._rounds} rounds on {self.nodes} nodes, about {usual} s")
         self.condition = self._describe(starter, {self._launch.name: shlex.join(self._launch.words[1])})
 
-    @sanity_function
-    def prove_pairs(self) -> bool:
-        """Fail with a sentence for everything that is missing or was not as asked; what was measured is kept."""
-        job, directory, group = self.job, Path(self.stagedir), catalogue.PAIRS[self.group]
-        end = ending.JobEnd(job.jobid or "", job.state or "", job.exitcode, job.nodelist or ())
-        outcome = Outcome(1)
-        self._map = wire_map.read(
-            directory, self._steps, self.nodes, group, self._launch.program, self._fabric, job.nodelist or ()
-        )
+    def read(self) -> Reading:
+        """The map, of what was measured up to an untimely end, too."""
+        directory, group = Path(self.stagedir), catalogue.PAIRS[self.group]
+        outcome, job = Outcome(1), self.job.nodelist or ()
+        self._map = wire_map.read(directory, self._steps, self.nodes, group, self._launch.program, self._fabric, job)
         measured = any(one.ends for one in self._map.pairs)
-        if absent := lacking.find_lacking(directory):
-            program, remedy = next(iter(absent.values())), lacking.describe_remedy(group)
-            if len(absent) == self.nodes and not measured:
-                self.skip_reason = f"no {program} on the PATH of the nodes: {remedy}"
-                self.skip(self.skip_reason)
-            outcome.add(end.name, 0, MISSING, [f"no {program} on the PATH of {', '.join(sorted(absent))}: {remedy}."])
-        outcome.add(end.name, 0, MISSING, ending.judge(end))
+        self._judge_job(outcome, measured=measured)
         for status, sentence in self._map.findings:
             outcome.add(wire_map.FOLDER, 0, status, [sentence])
         tree, said = job_switches.find(self._described, directory, self._map.seen)
@@ -179,39 +150,16 @@ class WireMapTest(PairTest):
             values = self._map.values(self._launch.size)
             stored = PairMap(self._design, self.seed, self._rounds, hosts, self._map.silent, values, known, meant)
             self.pair_map = stored.as_dict()
-        self._samples = self._sum_up()
-        self.samples = [sample.as_dict() for sample in self._samples]
-        self.proof = self._prove(outcome, said).as_dict()
-        if sentences := outcome.sentences:
-            raise SanityError("; ".join(sentence.rstrip(".") for sentence in sentences))
-        return True
-
-    def _prove(self, outcome: Outcome, notes: list[str]) -> Evidence:
-        """What all ends recorded, added up for each node."""
         ends = self._map.ends
         nodes = {one.host: one for one in ends}
         total = {host: [0, 0] for host in nodes}
         for one in ends:
             for at, counter in enumerate(("tx_bytes", "rx_bytes")):
                 total[one.host][at] += one.bytes_of(counter)
-        variables = dict(ends[0].variables) if ends else {}
-        chosen = " ".join(f"{name}={value}" for name, value in variables.items())
-        return Evidence(
-            status=outcome.status,
-            sentences=tuple(outcome.sentences),
-            ranks=tuple(
-                {"rank": number, "host": one.host, "cpus_allowed": one.cores, "cpu": None, "numa_node": None}
-                for number, one in enumerate(nodes.values())
-            ),
-            library_version="",
-            library="",
-            devices=tuple(DeviceTraffic(wire_map.FOLDER, 1, host, nodes[host].interface, *total[host]) for host in nodes),
-            transport=f"{self._launch.program} ({chosen})" if chosen else self._launch.program,
-            seconds=tuple(one.seconds for one in ends if one.end == "client"),
-            notes=tuple(note.removesuffix(".") for note in notes),
-            links=tuple({"node": one.host, "link": one.interface, **pair_test.settings_of(one)} for one in nodes.values()),
-            environment=variables,
-        )
+        devices = [DeviceTraffic(wire_map.FOLDER, 1, host, nodes[host].interface, *total[host]) for host in nodes]
+        seconds = [one.seconds for one in ends if one.end == "client"]
+        evidence = pair_test.make_evidence(outcome, self._launch.program, nodes.values(), ends, devices, seconds, said)
+        return Reading(self._sum_up(), evidence, [sentence.rstrip(".") for sentence in outcome.sentences])
 
     def _sum_up(self) -> list[Sample]:
         """The median of all pairs and directions, for each pass."""
@@ -237,7 +185,7 @@ class WireMapTest(PairTest):
             )
         ]
 
-    def values(self) -> dict[str, Value]:
+    def metrics(self) -> dict[str, Value]:
         """The median of all pairs."""
         quantity, launch = QUANTITIES[BANDWIDTH], self._launch
         name = catalogue.metric_name(launch.row.name, quantity.short, launch.size, launch.plan.variant)

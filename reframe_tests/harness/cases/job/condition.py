@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...evidence import recorder
@@ -20,7 +20,7 @@ from ...machine import placement
 from ...machine.fabric import Fabric
 from ...machine.topology import Topology
 from ...mpis import registry as mpis
-from ...sites import site
+from ...sites import site, tuned_settings
 from ...stacks.stack import Stack
 from ...vocabulary import SITE_FILES, BadInput, NotMeasured
 from . import transports
@@ -66,7 +66,6 @@ class Condition:
 
     @property
     def ranks(self) -> int:
-        """Ranks of the job."""
         return self.nodes * self.ppn
 
     @property
@@ -158,7 +157,6 @@ class Condition:
         return [*words, *self.launcher.exports(Exports(self.nodes, words, values, tuple(names)))]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain dictionary, for the session's database."""
         return {
             "stack": self.stack.name,
             "mpi": self.stack.mpi,
@@ -358,3 +356,21 @@ def recommended_for(stack: Stack, extras: Mapping[str, Any]) -> dict[str, str]:
         if any(fnmatch.fnmatchcase(stack.name, pattern) for pattern in entry["stacks"])
         for name, value in entry["env_vars"].items()
     }
+
+
+def tuned_place(system: str, where: Condition) -> tuned_settings.Place:
+    """What tuned settings for a condition are kept under."""
+    return tuned_settings.Place(system, where.stack.name, where.fabric.name, where.nodes, where.ppn, where.pinning)
+
+
+def apply_tuned(system: str, where: Condition) -> Condition:
+    """The condition under the tuned settings that are installed for it; what the user sets wins over them.
+
+    :raises NotMeasured: there are none, or a file of theirs is in a folder that no variable can name.
+    :raises BadInput: they are of another release, or damaged.
+    """
+    place = tuned_place(system, where)
+    found = tuned_settings.find(place, where.stack)
+    if any(sign in str(place.folder) for sign in "\n,"):
+        raise NotMeasured(f"the folder {place.folder} has a sign in its name that no variable can hold")
+    return replace(where, chosen={**found.environment(place.folder), **where.chosen}, tuned=found.id)

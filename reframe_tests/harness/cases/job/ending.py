@@ -32,16 +32,8 @@ BAD_STATES = {
 }
 #: Bytes a job may still need for its outputs; less room than that explains a hole in them.
 _ROOM_BYTES = 64 << 10
-#: First word of the comment that says whose job it is.
+#: First word of the comment of a job that a ReFrame process waits for: it shows which job's ReFrame was killed.
 OWNER = "mpibench"
-
-
-def owner_comment(pid: int, start_ticks: int, host: str) -> str:
-    """Comment of a job that a ReFrame process waits for: it shows which job's ReFrame was killed.
-
-    :param start_ticks: start of the process in clock ticks after boot (``proc(5)``, field 22 of ``/proc/<pid>/stat``).
-    """
-    return f"{OWNER}:{host}:{pid}:{start_ticks}"
 
 
 def start_lines(scheduler: str, options: Sequence[str]) -> list[str]:
@@ -64,8 +56,7 @@ def submit_options(scheduler: str) -> list[str]:
         return []
     options = list(system.no_requeue)
     if system.comment:
-        owner = script.Owner.this_process()
-        options.append(f"{system.comment}={owner_comment(owner.pid, owner.start_ticks, owner.host)}")
+        options.append(f"{system.comment}={OWNER}:{script.Owner.this_process().text}")
     return options
 
 

@@ -37,12 +37,13 @@ def knows_topology(partition: Any) -> bool:
     return bool(((partition.processor.info or {}).get("topology") or {}).get("cores"))
 
 
-def unknown_topology(partition: Any) -> str:
-    """Sentence on a partition whose topology is not known."""
-    return (
-        f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in {SITE_FILES}, or "
-        "let ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
-    )
+def require_topology(partition: Any) -> None:
+    """:raises BadInput: the topology of a partition is not known."""
+    if not knows_topology(partition):
+        raise BadInput(
+            f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in {SITE_FILES}, or "
+            "let ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
+        )
 
 
 def fabrics_of_system() -> list[str]:
@@ -214,8 +215,19 @@ class Places(NamedTuple):
     """
 
     partitions: tuple[str, ...]
-    stacks: tuple[str, ...] | None
-    left_out: tuple[tuple[str, str], ...]
+    stacks: tuple[str, ...] | None = None
+    left_out: tuple[tuple[str, str], ...] = ()
+
+    def without(self, reasons: Mapping[str, str]) -> Places:
+        """Less the partitions that there is a reason to leave out; an empty one is none."""
+        gone = {name: why for name, why in reasons.items() if why}
+        kept = tuple(name for name in self.partitions if name not in gone)
+        return self._replace(partitions=kept, left_out=(*self.left_out, *gone.items()))
+
+
+def places_without(reasons: Mapping[str, str]) -> Places:
+    """Partitions by full name that there is no reason to leave out, and the others."""
+    return Places(tuple(reasons)).without(reasons)
 
 
 @cache

@@ -14,6 +14,7 @@ import shlex
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ... import process_stat
 from ...launchers.schedulers.spool import START_LOG as START_LOG
@@ -36,6 +37,8 @@ TOO_MUCH_OUTPUT = 153
 #: to 100 kB, and an MPI that prints a line of 100 bytes for each of 10,000 ranks takes 1 MB. A real ``ulimit -f`` would
 #: also bind what ranks write to shared memory files.
 MOST_OUTPUT_BYTES = 16 << 20
+#: Bytes that are looked at, at either end, of an output without end.
+ENDLESS_BYTES = 64 << 10
 #: Placeholder for the file one launch's MPI writes its debug lines to.
 DEBUG_FILE = "{debug_file}"
 #: Begins a value, among those the harness itself sets, that names a file in the job's directory.
@@ -223,7 +226,6 @@ def _write_ends() -> list[str]:
 
 
 def _write_launch(limit_s: int, debug_env: Mapping[str, str]) -> list[str]:
-    """Shell function that runs one repeat of one launch."""
     return [
         "launch() {  # NAME REPEAT COMMAND...",
         '    [ -z "$stopped" ] || return 0',
@@ -284,7 +286,6 @@ def _start(command: Command, script: str) -> list[str]:
 
 
 def _write_file(name: str, content: str) -> list[str]:
-    """Shell lines that write a file into the job's directory."""
     return [f"        cat >{shlex.quote(name)} <<'END_OF_FILE'", *content.splitlines(), "END_OF_FILE"]
 
 
@@ -328,6 +329,23 @@ def _quoted(value: str) -> str:
     """Value for double quotes, the placeholder replaced by the launch's debug file."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
     return escaped.replace(DEBUG_FILE, "$MPIBENCH_DEBUG")
+
+
+def beginning_of(path: Path, most: int = MOST_OUTPUT_BYTES) -> str:
+    """Content of a file that a job left, of a longer one its beginning (``most`` characters); empty if there is none."""
+    if not path.exists():
+        return ""
+    with path.open(errors="replace") as file:
+        return file.read(most)
+
+
+def end_of(path: Path) -> str:
+    """The last :data:`ENDLESS_BYTES` of a file; empty if there is none."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - ENDLESS_BYTES))
+        return file.read(ENDLESS_BYTES).decode(errors="replace")
 
 
 def read_launch_log(text: str) -> dict[tuple[str, int], int]:

@@ -16,12 +16,9 @@ from dataclasses import dataclass, field, replace
 
 from ...machine.fabric import Fabric
 from ...mpis import registry
-from ...mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow
+from ...mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Proof, Range, TransportRow
 from ...stacks.stack import Stack
 from ...vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput, NotMeasured
-
-__all__ = ["DEBUG", "LIBRARIES", "Gap", "Proof", "Setting", "TransportRow"]
-__all__ += ["check_proofs", "resolve_transport", "strip_debug"]
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _UNIT = re.compile(r"_(\d+)$")
@@ -139,7 +136,6 @@ def strip_debug(stack: Stack, stdout: str) -> tuple[str, str]:
 
 
 def _check(fabric: Fabric) -> None:
-    """Refuse a fabric that means nothing."""
     try:
         transport = registry.transport(fabric.transport)
     except BadInput as unknown:
@@ -182,7 +178,6 @@ def _asked(fabric: Fabric) -> str:
 
 
 def _reason(stack: Stack, fabric: Fabric, rows: list[TransportRow]) -> str:
-    """Why nothing fits."""
     if rows:
         needed = " or ".join(sorted({row.device for row in rows}))
         built = f"built with {stack.device}" if stack.device else "whose metadata name no device"

@@ -12,19 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reframe.core.backends import getlauncher
-from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
-from reframe.core.exceptions import ReframeError, SanityError
+from reframe.core.builtins import parameter, variable
 
 from ...evidence import recorder
 from ...samples import CONTRADICTED, MISSING, PROVEN, Evidence, Sample
 from ...sites import reference_keys
-from ...sites.session import provenance
 from ...suites import catalogue, node_memory
-from ...vocabulary import QUANTITIES, ROOT, BadInput
+from ...vocabulary import QUANTITIES, ROOT, BadInput, NotMeasured
 from ..job import condition, ending, parameters, script
-from ..job.without_mpi import Places, Value, WithoutMpiTest
-from ..results.error_excerpt import excerpt
+from ..job.parameters import Places
+from ..measured_test import Reading, Value, WithoutMpiTest
 from . import output, program
 
 #: Where the harness keeps the program; on a cluster the checkout is on a file system the nodes share.
@@ -40,12 +37,6 @@ parameters.warn_once()
 
 class MemoryTest(WithoutMpiTest):
     """Measures the memory of one node and proves where threads and pages were; each level has :data:`REPETITIONS`."""
-
-    #: Seconds after which one run counts as timed out and is ended.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``0``: that of the level
-    limit_s = variable(int, value=0)
 
     #: Bytes of each of the three arrays.
     #:
@@ -72,51 +63,35 @@ class MemoryTest(WithoutMpiTest):
 
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> Places:
-        """Partitions that have such memory as far as their topology is known; the others, each with why not."""
-        useful, left_out = [], []
+        """Partitions that have such memory as far as their topology is known."""
+        reasons = {}
         for partition in parameters.measured_partitions():
             masks = (partition.processor.info or {}).get("topology", {}).get("numa_nodes") or ()
-            if point["memory"] != "local" and len(masks) == 1:
-                left_out.append((partition.fullname, f"{ONE_NODE} {point['memory']}"))
-            else:
-                useful.append(partition.fullname)
-        return useful, left_out
+            lacks = point["memory"] != "local" and len(masks) == 1
+            reasons[partition.fullname] = f"{ONE_NODE} {point['memory']}" if lacks else ""
+        return parameters.places_without(reasons)
 
-    @run_after("setup")
-    def find_program(self) -> None:
+    def conditions(self) -> None:
         """Build the program, or skip the case where nothing can build it."""
         partition = self.current_partition
         self.keep_files = ["stream_*.out"]
-        if not parameters.knows_topology(partition):
-            raise ReframeError(parameters.unknown_topology(partition))
+        parameters.require_topology(partition)
         if not str(self.array_bytes).isdecimal():
-            raise ReframeError(f"-S array_bytes={self.array_bytes} is no number of bytes; give one, or 0 for 4 x the caches.")
+            raise BadInput(f"-S array_bytes={self.array_bytes} is no number of bytes; give one, or 0 for 4 x the caches.")
         self.array_bytes = int(self.array_bytes)
-        if self.repeats < 1:  # beside tests of others, options are not looked at before
-            raise ReframeError(f"-S repeats={self.repeats} would measure nothing; give 1 or more.")
         if not program.path_in(DIRECTORY).exists() and not recorder.compilers():
-            self.skip_reason = NO_COMPILER
-            self.skip(self.skip_reason)
-        try:
-            here = parameters.runs_here(partition)
-            topology = condition.usable_topology(partition.processor.info, partition.extras, here=here)
-            self._program = program.build(DIRECTORY)
-        except BadInput as error:
-            raise ReframeError(str(error)) from None
+            raise NotMeasured(NO_COMPILER)
+        here = parameters.runs_here(partition)
+        topology = condition.usable_topology(partition.processor.info, partition.extras, here=here)
+        self._program = program.build(DIRECTORY)
         self.ranks_per_node = len(topology.cores)
         self._repetitions = REPETITIONS[self.level]
         self.num_tasks = self.num_tasks_per_node = 1
-        # Caches, memory and its channels are shared.
-        self.exclusive_access = True
 
-    @run_before("run")
-    def write_job(self) -> None:
+    def commands(self) -> None:
         """Run the program some times, each output in a file of its own; a run that fails ends the job."""
-        self.measured_with = provenance.describe()
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
         self.time_limit = f"{self.repeats * self.limit_s + 60}s"
-        self.job.options += ending.submit_options(self.current_partition.scheduler.registered_name)
-        self.job.launcher = getlauncher("local")()
         words = [str(self._program), self.memory, str(self._repetitions), str(self.array_bytes), self.page_cache]
         numbers = " ".join(str(number + 1) for number in range(self.repeats))
         run = f"timeout -k 10 {self.limit_s} {shlex.join(words)} > stream_$repeat.out"
@@ -134,22 +109,19 @@ class MemoryTest(WithoutMpiTest):
             "arguments": {node_memory.NAME: shlex.join(words[1:])},
         }
 
-    @sanity_function
-    def prove_memory(self) -> bool:
-        """Fail with a sentence for everything that is missing or was not as asked."""
+    def read(self) -> Reading:
+        """Every run, where threads and pages were, and why a run is missing."""
         results: list[output.StreamResult | None] = []
         missing: dict[str, None] = {}
-        local = self.current_partition.scheduler.registered_name == "local"
-        end = ending.JobEnd("" if local else self.job.jobid or "", self.job.state or "", self.job.exitcode)
+        end = self.job_end()
         for number in range(1, self.repeats + 1):
+            results.append(None)
             try:
                 text = (Path(self.stagedir) / f"stream_{number}.out").read_text(errors="replace")
-                results.append(output.read(text, self.memory, self.page_cache, self._repetitions))
+                results[-1] = output.read(text, self.memory, self.page_cache, self._repetitions)
             except FileNotFoundError:
-                results.append(None)
                 missing[f"run {number} of STREAM left no output"] = None
             except BadInput as error:
-                results.append(None)
                 missing[f"run {number}: {str(error).rstrip('.')}"] = None
         if end.exit_status == script.TIMED_OUT and None in results:
             # No other run is started.
@@ -157,18 +129,14 @@ class MemoryTest(WithoutMpiTest):
                 f"run {results.index(None) + 1} of STREAM timed out after {self.limit_s} s, the test's limit_s: its arrays are "
                 "at least 4 x the last-level caches; see what else runs there, or give it more with -S limit_s=...": None
             }
-        said = excerpt((Path(self.stagedir) / str(self.stderr)).read_text(errors="replace")) if missing else ""
-        wrong = [*missing, *(one.rstrip(".") for one in ending.judge(end)), *([f"standard error: {said}"] if said else [])]
+        said = self.error_said() if missing else []
+        wrong = [*missing, *(sentence.rstrip(".") for sentence in ending.judge(end)), *said]
         whole = [result for result in results if result]
-        odd = dict.fromkeys(sentence for result in whole for sentence in output.judge(result, self.ranks_per_node))
-        self._samples = _samples(self.group, results, self._repetitions, node_memory.variant(self.memory, self.page_cache))
-        self.samples = [sample.as_dict() for sample in self._samples]
-        self.proof = _evidence(whole, wrong, list(odd)).as_dict()
-        if wrong or odd:
-            raise SanityError("; ".join([*wrong, *odd]))
-        return True
+        odd = list(dict.fromkeys(sentence for result in whole for sentence in output.judge(result, self.ranks_per_node)))
+        samples = _samples(self.group, results, self._repetitions, node_memory.variant(self.memory, self.page_cache))
+        return Reading(samples, _evidence(whole, wrong, odd), [*wrong, *odd])
 
-    def values(self) -> dict[str, Value]:
+    def metrics(self) -> dict[str, Value]:
         """The rate of each kernel, the median of the runs."""
         quantity, variant = QUANTITIES[node_memory.QUANTITY], node_memory.variant(self.memory, self.page_cache)
         samples = [] if self.is_dry_run() else self._samples
@@ -221,11 +189,6 @@ def _evidence(results: list[output.StreamResult], wrong: list[str], odd: list[st
         status=MISSING if wrong else CONTRADICTED if odd else PROVEN,
         sentences=(*wrong, *odd),
         ranks=tuple(ranks),
-        library_version="",
-        library="",
-        devices=(),
-        transport="",
-        seconds=(),
         notes=tuple(dict.fromkeys(note for result in results for note in output.describe_memory(result))),
         kernel=tuple(facts.values()),
     )

@@ -26,8 +26,8 @@ from ...vocabulary import BadInput
 from ..fabric_test import MaintenanceTest
 from ..job import parameters, script
 from ..job.condition import Condition
-from ..results import job_files, job_switches, measurement
-from . import counted, shared_cores
+from ..results import job_switches, measurement
+from . import map_judgement
 
 #: Switches that a file describes, for the ranks.
 PATHS_FILE = "switches.txt"
@@ -97,9 +97,7 @@ class MapTest(MaintenanceTest):
 
     def _read_switches(self) -> SwitchTree | None:
         """The switches that a file describes; the job's nodes are not known yet."""
-        for name, least in (("rounds", 0), ("orders", 0), ("seed", 0), ("values", 1), ("patience_s", 1)):
-            if getattr(self, name) < least:
-                raise BadInput(f"-S {name}={getattr(self, name)} is not possible; give {least} or more.")
+        self.expect_least(rounds=0, orders=0, seed=0, values=1, patience_s=1)
         return job_switches.describe(self.switches, self.current_partition.extras)
 
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
@@ -164,7 +162,7 @@ class MapTest(MaintenanceTest):
         if where is not self._condition:
             return outcome
         (launch,) = launches
-        text = job_files.beginning_of(Path(self.stagedir) / script.files_of(launch.name, 1).output)
+        text = script.beginning_of(Path(self.stagedir) / script.files_of(launch.name, 1).output)
         try:
             found = output.read(text, launch.name)
         except BadInput:
@@ -176,7 +174,7 @@ class MapTest(MaintenanceTest):
         """Hold the map against the counters, and keep it."""
         devices = outcome.evidence.devices if outcome.evidence else ()
         right, less, notes = (
-            counted.judge(found, devices, counter_names(self._condition.fabric)) if found.whole else ({}, [], [])
+            map_judgement.judge_bytes(found, devices, counter_names(self._condition.fabric)) if found.whole else ({}, [], [])
         )
         outcome.add(launch, 1, CONTRADICTED, less)
         tree, said = self._find_tree(found)
@@ -184,7 +182,7 @@ class MapTest(MaintenanceTest):
         values = tuple(one._replace(counted=_both(right, one.source, one.target)) for one in found.values)
         silent = dict(found.silent)
         if not found.whole:
-            error = job_files.beginning_of(Path(self.stagedir) / script.files_of(launch, 1).error)
+            error = script.beginning_of(Path(self.stagedir) / script.files_of(launch, 1).error)
             silent |= dict.fromkeys(
                 _failed_nodes(error, found.nodes), f"failed after {len(found.values)} values, as Slurm says"
             )
@@ -196,7 +194,7 @@ class MapTest(MaintenanceTest):
         meant = self.current_partition.extras.get("oversubscription")
         # Of an oversubscribed job pairs exchange small messages one at a time.
         at_once = 2 if self._condition.oversubscribed else math.inf
-        shared = shared_cores.find_shared(outcome.evidence.ranks, at_once) if outcome.evidence else ""
+        shared = map_judgement.find_shared(outcome.evidence.ranks, at_once) if outcome.evidence else ""
         pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, values, tree, meant, shared)
         self.pair_map = pair_map.as_dict()
         if outcome.evidence:
@@ -231,12 +229,11 @@ class TurnTest(MapTest):
     night = variable(int, value=0, loggable=True)
 
     @classmethod
-    def _places(cls, point: Mapping[str, Any]) -> parameters.Places:
-        places = super()._places(point)
-        if point["nodes"] != 2:
-            return places
+    def places(cls, point: Mapping[str, Any]) -> parameters.Places:
+        """As of any map, on three nodes or more."""
+        places = super().places(point)
         why = "one pair of nodes has nothing to be held against: node_counts of the partition has no more than 2"
-        return parameters.Places((), None, (*places.left_out, *((name, why) for name in places.partitions)))
+        return places if point["nodes"] != 2 else places.without(dict.fromkeys(places.partitions, why))
 
     def _first(self, nodes: int) -> int:
         day = self.night or datetime.now(timezone.utc).toordinal()

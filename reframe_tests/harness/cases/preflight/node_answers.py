@@ -6,11 +6,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from ...printable import one_line
-from ..job import ending
-from ..results.error_excerpt import excerpt
 from .node_facts import MARK, checksum
 
 #: Facts of one node: fact to instance (empty: the node as a whole) to value.
@@ -26,8 +26,9 @@ NEVER_STARTED = "the job never started"
 NO_LAUNCHER = "no launcher is known that starts one program a node with"
 #: Nodes at most that a sentence names.
 FEW = 8
-#: Larger numbers are no size, rate or time of a node, and cannot be stored (SQLite and Parquet: 64 bits).
-MOST = 2**63 - 1
+#: Numbers that can be stored (SQLite and Parquet: 64 bits); not-a-number is none.
+_BOUNDS = msgspec.Meta(ge=-(2**63), le=2**63 - 1)
+_Value = str | Annotated[int, _BOUNDS] | Annotated[float, _BOUNDS]
 #: A line of :func:`node_facts.lines` behind its mark: node, number of the line, of how many, characters that follow, checksum.
 _LINE = re.compile(
     r"(?P<node>\S+) (?P<place>(?P<line>[0-9]{1,6})/(?P<lines>[0-9]{1,6})) "
@@ -84,24 +85,13 @@ def _is_whole(line: re.Match[str]) -> bool:
     return len(part) == int(line["characters"]) and checksum(line["node"], line["place"], part) == line["sum"]
 
 
-def _facts(text: str) -> dict[str, dict[str, Any]]:
+def _facts(text: str) -> dict[str, dict[str, str | int | float]]:
     """:raises ValueError: it is not JSON, or not facts with instances and plain values."""
-    content = json.loads(text)
-    if not isinstance(content, dict) or not all(isinstance(values, dict) for values in content.values()):
-        raise ValueError("no facts with instances")
+    content: dict[str, dict[str, Any]] = msgspec.convert(json.loads(text), dict[str, dict[str, _Value]])
     return {
-        one_line(fact): {one_line(instance): _value(fact, value) for instance, value in values.items()}
+        one_line(fact): {one_line(name): one_line(value) if isinstance(value, str) else value for name, value in values.items()}
         for fact, values in content.items()
     }
-
-
-def _value(fact: str, value: Any) -> str | int | float:
-    if isinstance(value, str):
-        return one_line(value)
-    # True is 1 for Python, and not-a-number is unlike itself: neither could be judged.
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= MOST:
-        raise ValueError(f"{fact} is no text and no number of 64 bits")
-    return value
 
 
 def job_nodes(text: str) -> tuple[str, ...]:
@@ -155,14 +145,3 @@ def find_missing(nodes: Mapping[str, Any], there: Sequence[str], expected: int) 
     if strangers:
         sentences.append(f"{listed(strangers)} answered without being a node of the job ({listed(there)})")
     return sentences
-
-
-def explain(end: ending.JobEnd, error: str) -> list[str]:
-    """Why nodes were silent, as far as the job says.
-
-    :param end: without its nodes, which may be thousands.
-    :param error: its standard error.
-    """
-    sentences = [f"{end.name}: {sentence.rstrip('.')}" for sentence in ending.judge(end)]
-    said = excerpt(error)
-    return [*sentences, f"standard error: {said}"] if said else sentences

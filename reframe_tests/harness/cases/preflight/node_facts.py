@@ -30,58 +30,18 @@ MARK = "mpibench-node-facts "
 #: Characters of JSON on a line. Slurm passes a longer line than 1024 bytes on in pieces, between which it puts those of other
 #: nodes (src/common/io_hdr.h, SLURM_IO_MAX_MSG_LEN).
 PART = 700
-#: Names of the facts of a node as a whole.
-WHOLE_NODE = frozenset(
-    {
-        "kernel",
-        "kernel_command_line",
-        "booted_unix_s",
-        "cpu_model",
-        "cpus_online",
-        "numa_nodes_online",
-        "microcode",
-        "smt",
-        "turbo",
-        "governor",
-        "clock_source",
-        "zone_reclaim_mode",
-        "numa_balancing",
-        "transparent_huge_pages",
-        "huge_page_defragmentation",
-        "memory_gib",
-        "memory_available_percent",
-        "swap_used_mib",
-        "locked_memory_kib",
-        "unix_s",
-        "clock_synchronised",
-        "clock_error_ms",
-        "busy_cores",
-        "processes_of_others",
-    }
-)
-#: Names of all facts; the others have an instance for each interface, port or page size.
-FACTS = WHOLE_NODE | frozenset(
-    {
-        "huge_pages_reserved",
-        "state",
-        "physical_state",
-        "addresses",
-        "numa_node",
-        "mtu_bytes",
-        "rate_gbit_per_s",
-        "duplex",
-        "lanes",
-        "link_layer",
-        "driver",
-        "driver_version",
-        "firmware",
-        "board",
-        "pcie_speed",
-        "pcie_speed_of_card",
-        "pcie_width",
-        "pcie_width_of_card",
-    }
-)
+_OF_NODE = """
+    kernel kernel_command_line booted_unix_s cpu_model cpus_online numa_nodes_online microcode smt turbo governor clock_source
+    zone_reclaim_mode numa_balancing transparent_huge_pages huge_page_defragmentation memory_gib memory_available_percent
+    swap_used_mib locked_memory_kib unix_s clock_synchronised clock_error_ms busy_cores processes_of_others
+"""
+_OF_CARD = """
+    huge_pages_reserved state physical_state addresses numa_node mtu_bytes rate_gbit_per_s duplex lanes link_layer driver
+    driver_version firmware board pcie_speed pcie_speed_of_card pcie_width pcie_width_of_card
+"""
+#: Names of the facts of a node as a whole, and of all; the others have an instance for each interface, port or page size.
+WHOLE_NODE = frozenset(_OF_NODE.split())
+FACTS = WHOLE_NODE | frozenset(_OF_CARD.split())
 #: Seconds over which the processors are watched, and how often: what a job's own start costs passes, a computation goes on.
 WATCHED_S, WATCHES = 0.5, 3
 #: Uids below are those of services (login.defs(5), UID_MIN), and so are systemd's dynamic ones and nobody's (its UIDS-GIDS).
@@ -193,7 +153,6 @@ def system(node: Node) -> "dict[str, object]":
 
 
 def huge_pages(node: Node) -> "dict[str, dict[str, object]]":
-    """Huge pages reserved, by size."""
     folder = "sys/kernel/mm/hugepages"
     found = {
         name[len("hugepages-") :]: node.number(folder + "/" + name + "/nr_hugepages")
@@ -304,7 +263,6 @@ def ports(node: Node) -> "dict[str, dict[str, object]]":
 
 
 def limits() -> "dict[str, object]":
-    """What a job's processes may use."""
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     return {"locked_memory_kib": "unlimited" if locked == resource.RLIM_INFINITY else locked // 1024}
 

@@ -51,7 +51,6 @@ class OddNodes:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """All nodes that are odd in this."""
         return tuple(dict.fromkeys(node for _, nodes in self.values for node in nodes))
 
     def text(self, instances: Sequence[str] = ()) -> str:
@@ -72,14 +71,12 @@ class OddNodes:
         return f"{self.fact} of {of}" if of else self.fact
 
     def found(self) -> str:
-        """Which value is on which nodes."""
         found = "; ".join(f"{_shown(value)} on {listed(nodes)}" for value, nodes in self.values[:FEW])
         if len(self.values) > FEW:
             found += f"; {len(self.values) - FEW} other values on {sum(len(nodes) for _, nodes in self.values[FEW:])} nodes"
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """For the session's database."""
         rows = [{"value": value, "nodes": list(nodes)} for value, nodes in self.values]
         return {**vars(self), "values": rows}
 

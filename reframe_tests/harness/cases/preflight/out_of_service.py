@@ -6,10 +6,12 @@ A node in use comes back by itself and is counted only (:func:`node_answers.coun
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Any
+
+import msgspec
 
 from ...printable import one_line
 from ...vocabulary import SITE_FILES
@@ -27,17 +29,8 @@ _RESERVED = re.compile(r"\bRESERVED\b")
 _REASON = re.compile(r"\bReason=(?P<why>.+?)(?: \[\S+@\S+\]| \w+=|$)")
 
 
-class SchedulerNode(Protocol):
-    """What ReFrame knows of a node of Slurm."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def states(self) -> Iterable[str]: ...
-
-    @property
-    def descr(self) -> str: ...
+#: A node of Slurm as ReFrame knows it: ``name``, ``states`` and ``descr``.
+SchedulerNode = Any
 
 
 @dataclass(frozen=True)
@@ -124,18 +117,12 @@ def _sentence(what: str, found: Sequence[OutOfService]) -> list[str]:
 
 
 def as_stored(found: Iterable[OutOfService]) -> list[dict[str, Any]]:
-    """As the session keeps it."""
     return [asdict(one) for one in found]
 
 
 def read(rows: object) -> list[OutOfService]:
     """What :func:`as_stored` wrote; empty for anything else."""
-    texts = ("node", "states", "reason")
-    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+    try:
+        return msgspec.convert(rows, list[OutOfService])
+    except msgspec.ValidationError:
         return []
-    if not all(isinstance(row.get(name), str) for row in rows for name in texts):
-        return []
-    return [
-        OutOfService(one_line(row["node"]), one_line(row["states"]), one_line(row["reason"]), row.get("missed") is True)
-        for row in rows
-    ]

@@ -75,7 +75,6 @@ class Agreement:
 
     @property
     def sentence(self) -> str:
-        """What was found, for reading."""
         interval = f"{self.low:.3f} to {self.high:.3f} with {100 * self.level:.0f} %, n = {self.repeats}"
         few = "too few repeats to say" if self.level < LEVEL else "too much spread to say"
         said = {AGREE: "they agree", DIFFER: f"they differ by {100 * (self.ratio - 1):+.1f} %", INCONCLUSIVE: few}
@@ -83,7 +82,6 @@ class Agreement:
         return f"{self.first} is {self.ratio:.3f} x {self.second} at {size} ({interval}): {said[self.verdict]}."
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain dictionary, for the session's database."""
         return {**asdict(self), "verdict": self.verdict, "sentence": self.sentence}
 
 

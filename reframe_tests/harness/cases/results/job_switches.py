@@ -11,7 +11,7 @@ from ...machine.switches import files, slurm
 from ...machine.switches.tree import SwitchTree
 from ...sites import site
 from ...vocabulary import BadInput
-from . import job_files
+from ..job import script
 
 #: What Slurm says of its switches when the job starts.
 SLURM_FILE = "switches-slurm.txt"
@@ -38,7 +38,7 @@ def find(described: SwitchTree | None, folder: Path, nodes: Sequence[str]) -> tu
     :param folder: of the job, with what Slurm said.
     """
     said: list[str] = []
-    text = job_files.beginning_of(folder / SLURM_FILE)
+    text = script.beginning_of(folder / SLURM_FILE)
     try:
         tree = described or (slurm.read(text, "Slurm") if slurm.recognised(text) else None)
     except BadInput as error:

@@ -17,6 +17,7 @@ from ...evidence import (
     checks,
     choice,
     clocks,
+    counters,
     data_check,
     link_state,
     link_use,
@@ -25,19 +26,20 @@ from ...evidence import (
     settings,
     stripes,
 )
+from ...evidence.rank_records import EvidenceError, RankEvidence
 from ...printable import printable, printable_data
 from ...samples import CONTRADICTED, MISSING, PROVEN, DeviceTraffic, Evidence, Sample
 from ...sites import references
 from ...suites import catalogue, preamble, reader
 from ...suites.benchmark import SINGLE
 from ...suites.model import Said
-from ...suites.records import Record
+from ...suites.records import OutputError, Record
 from ...vocabulary import QUANTITIES
 from ..job import ending, script, transports
 from ..job.condition import Condition
-from . import launch_time, least_bytes
+from ..job.script import ENDLESS_BYTES, beginning_of, end_of
+from . import least_bytes
 from .error_excerpt import excerpt
-from .job_files import ENDLESS_BYTES, beginning_of, end_of
 
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
@@ -83,6 +85,12 @@ class Outcome:
         """Add what was found in one repeat of one launch; sentences quote programs, whose colour codes end here."""
         self.findings += [Finding(launch, repeat, status, printable(sentence)) for sentence in sentences]
 
+    def take(self, part: Outcome) -> None:
+        """Add what a part of the job gave, whose evidence is kept elsewhere."""
+        self.samples += part.samples
+        self.findings += [finding for finding in part.findings if finding not in self.findings]
+        self.network = self.network or part.network
+
     @property
     def status(self) -> str:
         """``proven``, ``contradicted`` or ``missing``."""
@@ -115,6 +123,24 @@ class Outcome:
         return f", repeat{'s' if len(numbers) > 1 else ''} {checks.format_cpus(numbers)} of {self.repeats}"
 
 
+@dataclass
+class LaunchEvidence:
+    """What the ranks of one repeat of one launch recorded, and what follows from it; without ranks nothing was recorded."""
+
+    launch: str
+    repeat: int
+    ranks: Sequence[RankEvidence] = ()
+    taken: choice.Choice = field(default_factory=choice.Choice)
+    links: link_state.LinkFinding = field(default_factory=link_state.LinkFinding)
+    use: link_use.UseFinding = field(default_factory=link_use.UseFinding)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def errors(self) -> list[dict[str, Any]]:
+        """Errors of links, as stored."""
+        return [{"launch": self.launch, "repeat": self.repeat, **row} for row in self.links.errors]
+
+
 def evaluate(
     condition: Condition,
     launches: Sequence[catalogue.Launch],
@@ -136,7 +162,7 @@ def evaluate(
     statuses, times = script.read_launch_log(log), script.read_launch_times(log)
     stopped = next(((launch, WHY_STOPPED[status]) for launch, status in statuses.items() if status in WHY_STOPPED), None)
     records: dict[tuple[str, int], list[Record]] = {}
-    details: list[tuple[str, int, dict[str, Any]]] = []
+    heard: list[LaunchEvidence] = []
     set_aside: Counter[str] = Counter()
     checked = ""
     parsed: list[Record]
@@ -166,17 +192,17 @@ def evaluate(
             records[launch.name, repeat] = parsed
             whole = not ended and not broken
             said = catalogue.SUITES[launch.suite].said(printed) if parsed else Said()
-            facts = _read_ranks(outcome, condition, launch, where, parsed, debug, directory / files.evidence, whole, said)
+            ranks = _read_ranks(outcome, condition, launch, where, parsed, debug, directory / files.evidence, whole, said)
             if not launch.checks_data:
-                details.append((launch.name, repeat, facts))
+                heard.append(ranks)
             outcome.add(launch.name, where, CONTRADICTED, _above_line_rate(condition, launch, parsed))
     for launch in (launch for launch in launches if not launch.checks_data):
         outcome.samples += _collect(launch, [records[launch.name, repeat] for repeat in range(1, repeats + 1)])
     if outcome.status == MISSING:
         outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge_room(directory))
-    outcome.network = choice.name_networks(facts.get("network", "") for _, _, facts in details)
-    outcome.add(end.name, WHOLE_JOB, MISSING, choice.judge_case(condition.fabric, (facts for _, _, facts in details)))
-    evidence = _evidence(outcome, choice.describe(condition.setting.summary, outcome.network), details)
+    outcome.network = choice.name_networks(one.taken.network for one in heard)
+    outcome.add(end.name, WHOLE_JOB, MISSING, choice.judge_case(condition.fabric, [one.taken for one in heard]))
+    evidence = _evidence(outcome, choice.describe(condition.setting.summary, outcome.network), heard)
     notes = list(evidence.notes)
     if any(launch.expected for launch in launches):
         compared = all(catalogue.SUITES[launch.suite].compares_data for launch in launches if launch.expected)
@@ -253,9 +279,27 @@ def _parse(
         set_aside.update(reading.set_aside)
         if launch.options:
             reader.check_arguments(printed, launch, source=source)
-        return launch_time.fill(launch, reader.complete(reading.records, launch.expected, source=source), seconds), []
+        return fill_launch_time(launch, reader.complete(reading.records, launch.expected, source=source), seconds), []
     except reader.OutputError as error:
         return [], [str(error)]
+
+
+def fill_launch_time(launch: catalogue.Launch, records: Sequence[Record], seconds: float | None) -> list[Record]:
+    """The records of one launch, each with the time of the launch where that is what is measured (``Benchmark.launch_time``).
+
+    It is what ``time mpirun ...`` shows: from the start of the launcher to its end, with the ranks' way in and out of MPI, and
+    with the recorder that each rank is started through.
+
+    :param seconds: of :func:`script.read_launch_times`; ``None`` where the job left none.
+    :raises OutputError: if a benchmark has that time and the job left none, or nothing.
+    """
+    names = {row.name: row.launch_time for row in launch.rows() if row.launch_time}
+    if not names:
+        return list(records)
+    if not seconds:
+        raise OutputError(f"the job left no time of launch {launch.name}, which is what is measured; run it again.")
+    own = {name: {quantity: seconds} for name, quantity in names.items()}
+    return [replace(record, values={**record.values, **own.get(record.benchmark, {})}) for record in records]
 
 
 def _read_ranks(
@@ -268,20 +312,21 @@ def _read_ranks(
     directory: Path,
     whole: bool,
     said: Said,
-) -> dict[str, Any]:
-    """Hear the ranks of one repeat of one launch; returns the facts, adds sentences to the outcome.
+) -> LaunchEvidence:
+    """Hear the ranks of one repeat of one launch; adds sentences to the outcome.
 
     :param whole: the launch ended well and printed everything; only then must its traffic and debug lines be whole.
     """
+    heard = LaunchEvidence(launch.name, repeat)
     try:
-        ranks = checks.read(directory)
-    except checks.EvidenceError as error:
+        ranks = heard.ranks = rank_records.read(directory)
+    except EvidenceError as error:
         outcome.add(launch.name, repeat, MISSING, [str(error)])
-        return {}
+        return heard
     absent = checks.check_presence(ranks, condition.nodes, condition.ppn)
     outcome.add(launch.name, repeat, MISSING, absent if whole or ranks else [])
     if not ranks:
-        return {}
+        return heard
     wrong = checks.check_library(ranks, condition.stack)
     wrong += checks.check_placement(
         ranks, condition.pinning, condition.core_list, core_of=condition.core_of, may_share=condition.may_share
@@ -289,42 +334,34 @@ def _read_ranks(
     wrong += clocks.check_clocks(ranks)
     wrong += rank_records.check_hosts(ranks, said.hosts)
     wrong += settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
-    fabric, taken, least = condition.fabric, choice.Choice(), least_bytes.of_launch(condition, launch, records)
-    if not condition.forced and whole and not absent:
-        taken = choice.find_choice(ranks, fabric, least)
-        fabric = taken.fabric or fabric
-        wrong += taken.sentences
-    links = link_state.check_links(ranks, fabric)
-    wrong += links.sentences
-    traffic, use, striping, uncounted = None, link_use.UseFinding(), stripes.StripeFinding(), list[str]()
-    if whole and not absent:
+    fabric, least = condition.fabric, least_bytes.of_launch(condition, launch, records)
+    complete = whole and not absent
+    if complete and not condition.forced:
+        heard.taken = choice.find_choice(counters.node_traffic(ranks), fabric, least)
+        fabric = heard.taken.fabric or fabric
+    heard.links = link_state.check_links(ranks, fabric)
+    traffic, striping, uncounted = counters.Finding(), counters.Finding(), list[str]()
+    if complete:
         uncounted = least_bytes.name_uncounted(condition, launch, records)
         if condition.forced:
-            traffic = checks.check_traffic(ranks, fabric, least)
-            wrong += traffic.sentences
+            traffic = counters.check_traffic(ranks, fabric, least)
         # Collectives cut their messages up: how large the parts are is not known.
         large = [record for record in records if launch.balanced and (record.message_bytes or 0) >= stripes.STRIPED_FROM_BYTES]
         alone = _fastest_alone(launch, large)
         striping = stripes.check_stripes(ranks, fabric, least_bytes.of_launch(condition, launch, large), alone)
-        wrong += striping.sentences
-        use = link_use.check_use(ranks, fabric, balanced=launch.balanced, files=launch.uses_files)
-        wrong += use.sentences
-        if condition.ranks > 1:  # a rank alone has nobody to open a transport to
-            # What the ranks had in their environment, which the user may have set otherwise than the table.
-            asked = condition.setting.env
-            setting = replace(condition.setting, env={name: ranks[0].environment.get(name, asked[name]) for name in asked})
-            wrong += transports.check_proofs(setting, debug, {path for rank in ranks for path in rank.mapped})
+        heard.use = link_use.check_use(ranks, fabric, balanced=launch.balanced, files=launch.uses_files)
+    wrong += [*heard.taken.sentences, *heard.links.sentences, *traffic.sentences, *striping.sentences, *heard.use.sentences]
+    if complete and condition.ranks > 1:  # a rank alone has nobody to open a transport to
+        # What the ranks had in their environment, which the user may have set otherwise than the table.
+        asked = condition.setting.env
+        setting = replace(condition.setting, env={name: ranks[0].environment.get(name, asked[name]) for name in asked})
+        wrong += transports.check_proofs(setting, debug, {path for rank in ranks for path in rank.mapped})
     outcome.add(launch.name, repeat, CONTRADICTED, wrong)
-    facts = checks.summarise(ranks, traffic, wrong)
-    return {
-        **facts,
-        "notes": [*facts["notes"], *taken.notes, *said.notes, *links.notes, *striping.notes, *use.notes, *uncounted],
-        "network": taken.network,
-        "too_little": taken.too_little,
-        "use": [node.as_dict() for node in use.nodes],
-        "links": link_state.settings_of(links.states),
-        "link_errors": links.errors,
-    }
+    heard.notes = [
+        *(*traffic.notes, *checks.notes(ranks), *heard.taken.notes, *said.notes, *heard.links.notes),
+        *(*striping.notes, *heard.use.notes, *uncounted),
+    ]
+    return heard
 
 
 def _fastest_alone(launch: catalogue.Launch, records: Iterable[Record]) -> float | None:
@@ -396,46 +433,53 @@ def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> l
     ]
 
 
-def _evidence(outcome: Outcome, setting_summary: str, details: Sequence[tuple[str, int, dict[str, Any]]]) -> Evidence:
+def _evidence(outcome: Outcome, setting_summary: str, heard: Sequence[LaunchEvidence]) -> Evidence:
     """The evidence of a job: status, sentences, ranks, library, bytes per repeat, seconds."""
-    recorded = [(launch, repeat, printable_data(facts)) for launch, repeat, facts in details if facts]
-    first = recorded[0][2] if recorded else {}
-    errors = [{"launch": launch, "repeat": repeat, **row} for launch, repeat, facts in recorded for row in facts["link_errors"]]
-    library = (first.get("library") or [{}])[0]
+    recorded = [one for one in heard if one.ranks]
+    ranks = recorded[0].ranks if recorded else ()
+    first = ranks[0] if ranks else None
+    shared = set.intersection(*(set(rank.environment.items()) for rank in ranks)) if ranks else set()
+    errors = [row for one in recorded for row in one.errors]
+    taken = [[rank.seconds for rank in one.ranks if rank.seconds is not None] for one in recorded]
+    notes = (*_notes(note for one in recorded for note in one.notes), *link_state.error_notes(errors))
     return Evidence(
         status=outcome.status,
         sentences=tuple(outcome.sentences),
-        notes=(*_notes(note for _, _, facts in recorded for note in facts["notes"]), *link_state.error_notes(errors)),
-        ranks=tuple(
-            {
-                "rank": row["rank"],
-                "host": row["host"],
-                "cpus_allowed": row["cpus"],
-                "cpu": row["cpu"],
-                "numa_node": row["numa_node"],
-                "boot_id": row["boot_id"],
-            }
-            for row in first.get("ranks", ())
-        ),
-        library_version=next(iter((library.get("version") or "").splitlines()), ""),
-        library=library.get("path") or "",
+        notes=tuple(map(printable, notes)),
+        ranks=tuple(printable_data(rank_row(rank)) for rank in ranks),
+        library_version=printable(next(iter((first.library_version or "").splitlines()), "")) if first else "",
+        library=printable(first.library or "") if first else "",
         transport=setting_summary,
-        environment=first.get("environment", {}),
-        kernel=tuple(row["kernel"] for row in first.get("nodes", ())),
+        environment=printable_data(dict(sorted(shared))),
+        kernel=tuple(printable_data(dict(there[0].kernel)) for there in checks.by_host(ranks).values()),
         devices=tuple(
-            DeviceTraffic(launch, repeat, node["host"], device, counted["tx_bytes"], counted["rx_bytes"])
-            for launch, repeat, facts in recorded
-            for node in facts["nodes"]
-            for device, counted in node["counted"].items()
-            if counted["tx_bytes"] or counted["rx_bytes"]
+            DeviceTraffic(one.launch, one.repeat, printable(node.host), device, counted.tx, counted.rx)
+            for one in recorded
+            for node in counters.node_traffic(one.ranks)
+            for device, counted in node.counted.items()
+            if counted.tx is not None and counted.rx is not None and counted.tx + counted.rx  # what counts one way has no row
         ),
-        links=tuple(first.get("links", ())),
-        link_errors=tuple(errors),
+        links=tuple(printable_data(link_state.settings_of(recorded[0].links.states))) if recorded else (),
+        link_errors=tuple(printable_data(errors)),
         link_use=tuple(
-            {"launch": launch, "repeat": repeat, **node} for launch, repeat, facts in recorded for node in facts["use"]
+            {"launch": one.launch, "repeat": one.repeat, **printable_data(node.as_dict())}
+            for one in recorded
+            for node in one.use.nodes
         ),
-        seconds=tuple(facts["seconds"] for _, _, facts in recorded if facts["seconds"] is not None),
+        seconds=tuple(max(seconds) for seconds in taken if seconds),
     )
+
+
+def rank_row(rank: RankEvidence) -> dict[str, Any]:
+    """A rank as stored: where it was."""
+    return {
+        "rank": rank.rank,
+        "host": rank.host,
+        "cpus_allowed": checks.format_cpus(rank.init.cpus),
+        "cpu": rank.init.cpu,
+        "numa_node": rank.init.numa_node,
+        "boot_id": rank.boot_id,
+    }
 
 
 def _notes(notes: Iterable[str]) -> list[str]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...evidence import checks
+from ...evidence import rank_records
+from ...evidence.rank_records import RankEvidence
 from ...machine.placement import UNLISTED
 from ...samples import CONTRADICTED, Evidence, Sample
 from ...suites import reader, side_by_side
@@ -42,8 +43,7 @@ def evaluate(
     for number, program in enumerate(node.programs, 1):
         part = measurement.evaluate(program, launches[number], repeats, limit_s, directory, end)
         parts.append(part)
-        whole.samples += part.samples
-        whole.findings += [finding for finding in part.findings if finding not in whole.findings]
+        whole.take(part)
     notes: dict[str, None] = {}
     rows: list[dict[str, Any]] = []
     for repeat in range(1, repeats + 1):
@@ -60,17 +60,17 @@ def evaluate(
         # What is missing or mixed up, each part has said.
         if len({tuple((row.benchmark, row.message_bytes) for row in each) for each in measured.values()}) == 1:
             whole.add(SHARED, repeat, CONTRADICTED, proof.check_overlap(measured))
-        rows = rows or [row for number, there in ranks.items() for row in _rank_rows(number, there)]
+        rows = rows or [{"program": number, **measurement.rank_row(rank)} for number, there in ranks.items() for rank in there]
     whole.samples += ratios(whole.samples)
     whole.evidence = _evidence(whole, [part.evidence for part in parts if part.evidence], rows, list(notes))
     return whole
 
 
-def _read_ranks(directory: Path, program: int, repeat: int) -> list[checks.RankEvidence]:
+def _read_ranks(directory: Path, program: int, repeat: int) -> list[RankEvidence]:
     """Records of one program beside the others; none where they cannot be read, which its own part has said."""
     try:
-        return checks.read(directory / script.files_of(name_of(SHARED, program), repeat).evidence)
-    except checks.EvidenceError:
+        return rank_records.read(directory / script.files_of(name_of(SHARED, program), repeat).evidence)
+    except rank_records.EvidenceError:
         return []
 
 
@@ -81,20 +81,6 @@ def _read_records(directory: Path, program: int, repeat: int) -> list[Record]:
         return reader.parse(path.read_text(errors="replace"), source=path.name)
     except (OSError, OutputError):
         return []
-
-
-def _rank_rows(program: int, ranks: Sequence[checks.RankEvidence]) -> list[dict[str, Any]]:
-    return [
-        {
-            "program": program,
-            "rank": rank.rank,
-            "host": rank.host,
-            "cpus_allowed": checks.format_cpus(rank.init.cpus),
-            "cpu": rank.init.cpu,
-            "numa_node": rank.init.numa_node,
-        }
-        for rank in ranks
-    ]
 
 
 def ratios(samples: Sequence[Sample]) -> list[Sample]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...evidence.checks import format_cpus, name_ranks
+from ...evidence.checks import find_crowd, format_cpus, name_ranks
 from ...evidence.rank_records import RankEvidence
 from ...suites.records import Record
 
@@ -104,20 +104,10 @@ def describe_unaware(programs: Programs, core_of: CoreOf) -> str:
 
 
 def seat(ranks: Iterable[RankEvidence], core_of: CoreOf) -> int:
-    """How many ranks at most can have a core of their own: a maximum bipartite matching by augmenting paths (Kuhn 1955)."""
+    """How many ranks at most can have a core of their own."""
     holder: dict[tuple[str, int], int] = {}
     may = [sorted({(rank.host, core_of(cpu)) for cpu in rank.init.cpus}) for rank in ranks]
-
-    def give(rank: int, asked: set[tuple[str, int]]) -> bool:
-        for core in may[rank]:
-            if core not in asked:
-                asked.add(core)
-                if core not in holder or give(holder[core], asked):
-                    holder[core] = rank
-                    return True
-        return False
-
-    return sum(give(rank, set()) for rank in range(len(may)))
+    return sum(not find_crowd(rank, may, holder) for rank in range(len(may)))
 
 
 def check_overlap(measured: Mapping[int, Sequence[Record]]) -> list[str]:

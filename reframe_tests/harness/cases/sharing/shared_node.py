@@ -126,7 +126,6 @@ class SharedNode(Condition):
         ]
 
     def _write_start(self, number: int, program: Condition) -> list[str]:
-        """A shell function that starts one program."""
         env = {name: value for name, value in program.binding.env.items() if name not in program.chosen}
         variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in env.items())
         words = shlex.join(program.launcher_words(*self.site_launcher))

@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import reframe.core.runtime as rt
-import reframe.utility.sanity as sn
-from reframe.core.builtins import parameter, run_after, run_before
+from reframe.core.builtins import parameter
 
 from ...evidence import data_check
 from ...machine import placement
 from ...mpis import registry as mpis
-from ...sites import references, selected_tests, site
+from ...sites import site
 from ...stacks.stack import Stack
 from ...suites import catalogue, side_by_side
 from ...vocabulary import QUANTITIES, BadInput, NotMeasured
 from ..fabric_test import MaintenanceTest
 from ..job import condition, parameters
 from ..job.condition import Condition
+from ..measured_test import Value
 from ..results import measurement
 from . import joined, shares
 from .shared_node import SHARED, SharedNode, launches_of, share
@@ -82,29 +82,12 @@ class SharingTest(MaintenanceTest):
         [policy for policy in parameters.policies_of_system() if policy in shares.POLICIES], type=str, loggable=True
     )
 
-    @run_after("init")
-    def select_cases(self) -> None:
-        """As of any test, on the partitions whose ranks can be dealt to as many programs."""
-        super().select_cases()
-        names = ("group", "fabric", "nodes", "ppn", "pinning", "programs")
-        places = self._places({name: getattr(self, name) for name in names})
-        for place, why in places.left_out:
-            if place in self.valid_systems:
-                selected_tests.leave_out(self, place, why)
-        self.valid_systems = list(places.partitions)
-
     @classmethod
-    def _places(cls, point: Mapping[str, Any]) -> parameters.Places:
-        """Where a point of the space of parameters can be measured."""
-        places = super()._places(point)
-        if "programs" not in point:
-            return places
+    def places(cls, point: Mapping[str, Any]) -> parameters.Places:
+        """Of those of any test the partitions whose ranks can be dealt to as many programs."""
+        places = super().places(point)
         partitions = {partition.fullname: partition for partition in rt.runtime().system.partitions}
-        faults = {name: cls._find_fault(partitions[name], point) for name in places.partitions}
-        return places._replace(
-            partitions=tuple(name for name, fault in faults.items() if not fault),
-            left_out=(*places.left_out, *((name, fault) for name, fault in faults.items() if fault)),
-        )
+        return places.without({name: cls._find_fault(partitions[name], point) for name in places.partitions})
 
     @classmethod
     def _find_fault(cls, partition: Any, point: Mapping[str, Any]) -> str:
@@ -124,7 +107,6 @@ class SharingTest(MaintenanceTest):
         return "" if same == point["pinning"] else f"each program has the same cores as under pinning={same}"
 
     def _resolve(self, stack: Stack) -> SharedNode:
-        """The condition of all programs together."""
         if self.paired_stack:
             raise NotMeasured("programs that share a node are not interleaved with those of another stack (paired_stack)")
         if fault := self._find_fault(
@@ -148,35 +130,24 @@ class SharingTest(MaintenanceTest):
         shared = replace(launch, name=SHARED, expected=tuple(row for _, beside in pairs.values() for row in beside.expected))
         return (*first, *(alone for alone, _ in pairs.values()), shared)
 
-    @run_before("run")
-    def write_job(self) -> None:
+    def commands(self) -> None:
         """As of any test, where the launcher is a script that starts one program or all."""
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
         assert isinstance(self._condition, SharedNode)
         words = (tuple(self.job.launcher.command(self.job)), tuple(self.job.launcher.options))
         self._condition = replace(self._condition, site_launcher=words, limit_s=self.limit_s)
-        super().write_job()
+        super().commands()
 
     def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
-        """What each program gave, and all of them together."""
         assert isinstance(where, SharedNode)
         directory = Path(self.stagedir)
-        return joined.evaluate(where, self._launches_of, self._executions, self.limit_s, directory, self._job_end())
+        return joined.evaluate(where, self._launches_of, self._executions, self.limit_s, directory, self.job_end())
 
-    @run_before("performance")
-    def set_metrics(self) -> None:
+    def metrics(self) -> dict[str, Value]:
         """As of any test, and each program's throughput beside the others over that alone."""
-        learned = self._learned_references()
-        super().set_metrics()
-        samples = [] if self.is_dry_run() else [one for one in self._samples if one.quantity == RATIO.name]
-        values = {measurement.metric_of(sample): sample.measured for sample in samples}
-        for name in self._ratio_names():
-            value = float(statistics.median(values[name])) if values.get(name) else None
-            bounds = learned.get(name, (0.0, None, None, RATIO.unit))
-            self.reference[f"{self.current_partition.fullname}:{name}"] = bounds
-            self.perf_variables[name] = sn.make_performance_function(sn.defer(value), RATIO.unit)
-            if value is not None and name in learned:
-                self.gates = [*self.gates, references.judge(name, "learned", value, bounds, RATIO.unit).as_dict()]
+        samples = [] if self.is_dry_run() else [sample for sample in self._samples if sample.quantity == RATIO.name]
+        medians = {measurement.metric_of(one): float(statistics.median(one.measured)) for one in samples if one.measured}
+        return {**super().metrics(), **{name: Value(medians.get(name), RATIO.unit) for name in self._ratio_names()}}
 
     def _ratio_names(self) -> list[str]:
         """Metrics of throughput shared over alone, program by program."""

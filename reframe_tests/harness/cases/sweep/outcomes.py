@@ -17,8 +17,8 @@ from ...suites.instruments import read_counts
 from ...suites.records import OutputError
 from ..job import ending, script
 from ..job.condition import Condition
+from ..job.script import beginning_of
 from ..results import measurement
-from ..results.job_files import beginning_of
 from ..results.measurement import Outcome
 from .variants import TUNED, Variant
 
@@ -59,7 +59,6 @@ class Swept:
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """Labels of the algorithms that were measured."""
         return tuple(label for label, row in self.algorithms.items() if row["outcome"] == MEASURED)
 
 
@@ -85,7 +84,7 @@ def evaluate(
     rows: dict[str, dict[str, Any]] = {}
     if check:
         parts.append(measurement.evaluate(own, check, repeats, limit_s, directory, end))
-        _add(whole, parts[0])
+        whole.take(parts[0])
     for variant in variants:
         part = measurement.evaluate(variant.condition, [variant.launch], repeats, limit_s, directory, end)
         rows[variant.word] = {"environment": dict(variant.env), "outcome": MEASURED}
@@ -105,7 +104,7 @@ def evaluate(
         if variant.compiled:
             rows[variant.word] |= _compile(variant, said, limit_s, directory, end)
         parts.append(part)
-        _add(whole, part)
+        whole.take(part)
     notes = [note for part in parts if part.evidence for note in part.evidence.notes if not note.startswith(_UNCHECKED)]
     notes += [f"{word} is not measured: {row['why']}" for word, row in rows.items() if row["outcome"] == REFUSED]
     with_evidence = [part.evidence for part in parts if part.evidence]
@@ -129,12 +128,6 @@ def _find(pattern: str, launch: Launch, repeats: Iterable[int], directory: Path)
             if found := re.search(pattern, beginning_of(directory / name)):
                 return printable(found[0])
     return ""
-
-
-def _add(whole: Outcome, part: Outcome) -> None:
-    whole.samples += part.samples
-    whole.findings += [finding for finding in part.findings if finding not in whole.findings]
-    whole.network = whole.network or part.network
 
 
 def _unnamed(word: str, prefix: str, shown: Mapping[str, Any]) -> str:

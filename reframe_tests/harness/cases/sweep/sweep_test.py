@@ -7,15 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import reframe.utility.typecheck as typ
-from reframe.core.builtins import parameter, run_before, variable
+from reframe.core.builtins import parameter, variable
 
 from ...sites import tuned_settings
 from ...suites import algorithms as algorithm_words
 from ...suites import catalogue
 from ...vocabulary import BadInput, NotMeasured
 from ..fabric_test import MaintenanceTest
-from ..job import script, tuned_condition
+from ..job import condition, script
 from ..job.condition import Condition
+from ..measured_test import Value
 from ..results import measurement
 from . import outcomes, variants
 
@@ -101,7 +102,7 @@ class AlgorithmTest(MaintenanceTest):
         return tuple(each for each in planned if each.name == self.collective.lower())
 
     def _tuned_environment(self, where: Condition) -> dict[str, str]:
-        place = tuned_condition.place_of(self.current_system.name, where)
+        place = condition.tuned_place(self.current_system.name, where)
         if not self.tuned_files:
             return tuned_settings.find(place, where.stack).environment(place.folder)
         found = tuned_settings.read(Path(self.tuned_files))
@@ -122,7 +123,7 @@ class AlgorithmTest(MaintenanceTest):
 
     def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
         """What each algorithm gave; those that the library refused are named and leave no numbers."""
-        directory, end, executions = Path(self.stagedir), self._job_end(), self._executions
+        directory, end, executions = Path(self.stagedir), self.job_end(), self._executions
         tuning = tuned_settings.tuning_of(where.stack)
         fallback = tuning.fallback.replace("{collective}", self.collective.upper())
         naming = tuning.naming.replace("{collective}", self.collective.lower())
@@ -134,11 +135,10 @@ class AlgorithmTest(MaintenanceTest):
         self._measured = swept.measured
         return swept.outcome
 
-    @run_before("performance")
-    def set_metrics(self) -> None:
+    def metrics(self) -> dict[str, Value]:
         """As of any test, for the algorithms that were measured."""
         if not self.is_dry_run():
             there = {f"{algorithm_words.VARIANT}{word}" for word in self._measured}
             kept = [each for each in self._launches if not each.expected or set(each.expected[0].variants) <= there]
             self._launches = tuple(kept)
-        super().set_metrics()
+        return super().metrics()

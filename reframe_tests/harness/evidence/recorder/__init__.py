@@ -38,6 +38,8 @@ LIBRARIES = ("-ldl",)
 COMPILERS = ("cc", "gcc", "clang")
 #: Oldest glibc the zig build runs on: that of RHEL 7, as for manylinux2014 (PEP 599).
 OLDEST_GLIBC = "2.17"
+#: Seconds that a compiler may take.
+_MOST_S = 120
 REMEDY = "install gcc or clang, or 'pip install ziglang'"
 
 
@@ -90,44 +92,63 @@ def path_in(directory: Path) -> Path:
 
 
 def build(destination: Path, compiler: Sequence[str] | None = None) -> Path:
-    """Compile the recorder into the folder ``destination`` unless the same source is already built there.
+    """The recorder in the folder ``destination``, compiled unless the same source is already built there.
 
     :param compiler: argument vector of a C compiler; by default each of :func:`compilers` until one succeeds.
-    :returns: absolute path of the library.
-    :raises BadInput: when there is no compiler, none compiles it, or the folder cannot be written.
     """
-    library = path_in(destination.absolute())
-    if library.exists():
-        return library
-    candidates = [tuple(compiler)] if compiler else compilers()
+    options = (*flags(), *SHARED)
+    candidates = None if compiler is None else [compiler]
+    return compile_once("the evidence library", SOURCE, path_in(destination.absolute()), options, LIBRARIES, candidates)
+
+
+def compile_once(
+    what: str,
+    source: Path,
+    built: Path,
+    options: Sequence[str],
+    libraries: Sequence[str] = (),
+    candidates: Sequence[Sequence[str]] | None = None,
+) -> Path:
+    """A program or library, compiled by the first compiler that can unless it is there.
+
+    :param what: in sentences.
+    :param built: absolute path; its name changes with source and options.
+    :param candidates: argument vectors of compilers; by default :func:`compilers`.
+    :raises BadInput: there is no compiler, none compiles it, or the folder cannot be written.
+    """
+    if built.exists():
+        return built
+    candidates = compilers() if candidates is None else candidates
     if not candidates:
-        raise BadInput(f"No C compiler to build the evidence library with ({', '.join(COMPILERS)}, ziglang); {REMEDY}.")
+        raise BadInput(f"No C compiler to build {what} with ({', '.join(COMPILERS)}, ziglang); {REMEDY}.")
     try:
-        library.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=library.parent, prefix=".build-") as scratch:
-            made = Path(scratch) / library.name
-            said = [_compile(candidate, made) for candidate in candidates if not made.exists()]
+        built.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=built.parent, prefix=".build-") as scratch:
+            made = Path(scratch) / built.name
+            files = ["-o", str(made), str(source), *libraries]
+            said = [_compile([*one, *options, *files], made) for one in candidates if not made.exists()]
             if not made.exists():
-                raise BadInput(f"The evidence library {SOURCE} does not compile ({'; '.join(said)}); {REMEDY}.")
-            made.replace(library)  # at once: jobs may be looking for it
+                raise BadInput(f"{what[0].upper()}{what[1:]} ({source}) does not compile ({'; '.join(said)}); {REMEDY}.")
+            made.replace(built)  # at once: jobs may be looking for it
     except OSError as error:
-        raise BadInput(f"The evidence library cannot be built in {destination} ({error}); make it writable.") from error
-    return library
+        raise BadInput(f"{what[0].upper()}{what[1:]} cannot be built in {built.parent} ({error}); make it writable.") from error
+    return built
 
 
-def _compile(compiler: tuple[str, ...], made: Path) -> str:
+def _compile(command: Sequence[str], made: Path) -> str:
     """Run one compiler; says in a few words why ``made`` is not there afterwards."""
-    command = [*compiler, *flags(), *SHARED, "-o", str(made), str(SOURCE), *LIBRARIES]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", env={**os.environ, "LC_ALL": "C"}, check=False
+            command, capture_output=True, text=True, errors="replace", env={**os.environ, "LC_ALL": "C"}, timeout=_MOST_S
         )
     except OSError as error:
-        return f"{compiler[0]}: {error.strerror}"
+        return f"{command[0]}: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return f"{command[0]}: no end after {_MOST_S} s"
     if done.returncode:
         made.unlink(missing_ok=True)
     lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or ["no message"]
-    return f"{' '.join(compiler)}: exit status {done.returncode}, {lines[0].strip()[:200]}"
+    return f"{command[0]}: exit status {done.returncode}, {lines[0].strip()[:200]}"
 
 
 def locate() -> Path:

@@ -1,22 +1,19 @@
-"""What tests without MPI declare to ReFrame: a link's own rate is no less binding for having been learned."""
+"""What tests declare to ReFrame: a link's own rate is no less binding for having been learned."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
-import pytest
-from reframe.core.exceptions import ReframeError
-
-from reframe_tests.harness.cases.job.without_mpi import Value, WithoutMpiTest
+from reframe_tests.harness.cases.measured_test import MeasuredTest, Value
 
 
 def declared(values: dict[str, Value], learned: dict[str, tuple[object, ...]]) -> SimpleNamespace:
     case = SimpleNamespace(
-        values=lambda: values,
+        metrics=lambda: values,
         _learned_references=lambda: learned,
         current_partition=SimpleNamespace(fullname="here:cpu"),
     )
-    WithoutMpiTest.set_metrics(case)
+    MeasuredTest.set_metrics(case)
     return case
 
 
@@ -31,10 +28,3 @@ def test_a_metric_without_the_links_rate_is_held_to_what_was_learned() -> None:
     case = declared({"time": Value(12.0, "us", gated=True), "more": Value(1.0, "us")}, {"time": (10.0, None, 0.1, "us")})
     assert case.reference["here:cpu"] == {"time": (10.0, None, 0.1, "us"), "more": (0.0, None, None, "us")}
     assert [(gate["metric"], gate["outcome"]) for gate in case.gates] == [("time", "fail")]
-
-
-def test_a_test_that_says_neither_where_nor_what_is_refused() -> None:
-    with pytest.raises(ReframeError, match="WithoutMpiTest does not say where it can be measured"):
-        WithoutMpiTest.places({})
-    with pytest.raises(ReframeError, match="does not say what it measured"):
-        WithoutMpiTest.values(SimpleNamespace())

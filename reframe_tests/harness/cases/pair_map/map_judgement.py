@@ -1,10 +1,13 @@
-"""Bytes that each node counted on its links against those of the schedule that it sent and received."""
+"""What of a map of pairs is not the network's: bytes that went elsewhere, ranks that had to share cores of one machine."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ...evidence.checks import format_cpus
+from ...evidence.rank_records import Cpus, parse_cpus
 from ...instruments.pairs.output import MapOutput
 from ...instruments.pairs.pair_values import BANDWIDTH
 from ...machine.switches.paths import name_of
@@ -33,7 +36,7 @@ def volumes(found: MapOutput) -> dict[str, Volume]:
     return {node: Volume(sent[node], received[node]) for node in found.nodes}
 
 
-def judge(
+def judge_bytes(
     found: MapOutput, devices: Iterable[DeviceTraffic], rails: Collection[str]
 ) -> tuple[Mapping[str, bool], list[str], list[str]]:
     """Whether each node's links carried what the schedule has, then sentences of those that carried less, then notes on more.
@@ -61,3 +64,26 @@ def judge(
         elif tx > most:
             more.append(f"{named}; {scheduled}: much was sent again, or others used the link")
     return right, less, more
+
+
+def find_shared(ranks: Iterable[Mapping[str, Any]], at_once: float = math.inf) -> str:
+    """Which ranks of several nodes had to share the cores of one machine, as part of a sentence; empty: none are known to.
+
+    Nodes of a cluster in a box, and containers, are on one machine where the kernel's ``boot_id`` is one (``random(4)``); nodes
+    of different machines have the same numbers of CPUs, and share none.
+
+    :param ranks: as stored evidence has them.
+    :param at_once: of the ranks so many are busy at the same time.
+    """
+    machines: dict[str, dict[str, Cpus]] = {}
+    for row in ranks:
+        machine, cpus = row.get("boot_id"), row.get("cpus_allowed")
+        if isinstance(machine, str) and isinstance(cpus, str):
+            machines.setdefault(machine, {})[f"{row.get('host')}:{row.get('rank')}"] = parse_cpus(cpus)
+    for masks in machines.values():
+        for cpus in sorted(set(masks.values()), key=lambda mask: (len(mask), sorted(mask))):
+            there = [name.partition(":")[0].partition(".")[0] for name, mask in masks.items() if mask <= cpus]
+            if len(set(there)) > 1 and min(len(there), at_once) > len(cpus):
+                names = ", ".join(dict.fromkeys(there))
+                return f"the ranks of {names} share core{'s'[: len(cpus) != 1]} {format_cpus(cpus)} of one machine"
+    return ""
