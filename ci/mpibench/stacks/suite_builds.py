@@ -13,9 +13,8 @@ import signal
 import subprocess
 import tarfile
 import threading
-import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +22,11 @@ from types import FrameType
 
 from reframe_tests.harness.vocabulary import BadInput
 
+from . import logged
 from .benchmark_programs import suite_of
+from .logged import Echo
 from .releases import Tarball
 
-HEARTBEAT_S = 30.0
 #: Parts of IMB that another standard than MPI 3 is needed for.
 _NEEDS_MPI_4 = ("MPI4",)
 #: What unpacking raises for a damaged archive, beside errors of values in it.
@@ -43,8 +43,6 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 #: Starts a command in a group of processes, and ends all of these at SIGTERM.
 _GUARD = """trap 'trap "" TERM; kill -TERM 0; exit 143' TERM; "$@" & wait $!"""
-
-Say = Callable[[str], object]
 
 
 class BuildError(BadInput):
@@ -119,7 +117,7 @@ def _ask_compiler(wrapper: Path, environ: Mapping[str, str]) -> str:
     return lines[0]
 
 
-def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: Say = print, lock: int = -1) -> Built:
+def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: Echo = print, lock: int = -1) -> Built:
     """Build a suite and put its programs into a folder.
 
     :param into: folder the suite's own is made in.
@@ -233,7 +231,7 @@ class _Make:
 
     compilers: Compilers
     log: Path
-    say: Say
+    say: Echo
     what: str
     lock: int
 
@@ -242,35 +240,19 @@ class _Make:
 
         :raises BuildError: it ended with an error.
         """
-        began = time.monotonic()
-        with self.log.open("a") as stream:
-            stream.write(f"$ cd {folder}; {shlex.join(words)}\n")
-            stream.flush()
-            start = stream.tell()
-            process = subprocess.Popen(
-                ["sh", "-c", _GUARD, "sh", *words], cwd=folder, env=dict(self.compilers.environ), start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, pass_fds=[self.lock] if self.lock >= 0 else [],
-                preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0),  # killed, it builds no more
-            )  # fmt: skip
-            try:
-                while process.poll() is None:
-                    try:
-                        process.wait(HEARTBEAT_S)
-                    except subprocess.TimeoutExpired:
-                        self.say(f"{self.what}: still at it after {time.monotonic() - began:.0f} s")
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                raise
-        if process.returncode:
-            lines = [
-                line.strip() for line in self.log.read_bytes()[start:].decode(errors="replace").splitlines() if line.strip()
-            ]
+        status, output = logged.run(
+            ["sh", "-c", _GUARD, "sh", *words], self.log, self.what, self.say, self.compilers.environ,
+            end=lambda process: os.killpg(process.pid, signal.SIGKILL),
+            cwd=folder, start_new_session=True, pass_fds=[self.lock] if self.lock >= 0 else [],
+            preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0),  # killed, it builds no more
+        )  # fmt: skip
+        if status:
+            lines = [line.strip() for line in output.splitlines() if line.strip()]
             errors = [line for line in lines if re.search(r"\berror:|multiple definition|undefined reference|\*\*\* ", line)]
             refused = [line for line in lines if re.search(_REFUSED, line)]
             reason = (refused or errors or lines[-1:] or ["it printed nothing"])[0].rstrip(".")
             raise BuildError(
-                f"{self.what} cannot be built: {Path(words[0]).name} ended with exit status {process.returncode} ({reason}); "
+                f"{self.what} cannot be built: {Path(words[0]).name} ended with exit status {status} ({reason}); "
                 f"its log is {self.log}."
             )
 

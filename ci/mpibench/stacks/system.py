@@ -7,7 +7,6 @@ another name, a ``lib`` folder of links; the MPI itself is left alone.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import platform
 import re
 import shutil
@@ -354,7 +353,7 @@ def complete(
         [
             document["build"]["library_says"],
             document["suites"],
-            [_digest(Path(file)) for file in files],
+            [writer.digest_of(Path(file)) for file in files],
             *([document["build"]["modules"]["loaded"]] if "modules" in document["build"] else []),
         ]
     )
@@ -365,14 +364,6 @@ def _origin(program: Path) -> str:
     compilers = re.findall(rb"(?:GCC: |clang version |Intel\(R\) oneAPI )[^\0\n]{1,80}", program.read_bytes())
     with_what = compilers[-1].decode(errors="replace") if compilers else "a compiler that left no name"
     return f"{with_what}; found in {program.parent}"
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def remove(name: str, root: Path = metadata.ROOT) -> Path:

@@ -47,7 +47,7 @@ def make(spack: tool.Spack, root: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 def run(place: Path, environ: dict[str, str] | None = None, **options: object) -> list[str]:
-    """``mpibench build openmpi``; the sentences with which it failed."""
+    """``mpibench stacks build openmpi``; the sentences with which it failed."""
     inside = {key: value for key, value in os.environ.items() if key != build.SCOPE} | (environ or {})
     words = build.BuildOptions(skip_tests=True, **options)  # type: ignore[arg-type]
     return build.build([NAME], words, system="generic", root=place, environ=inside, echo=print)

@@ -71,7 +71,7 @@ def environ_without_scope() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def building(place: Path, known: dict[str, str], spack: tool.Spack) -> Callable[[str], Path]:
-    """Build a stack with ``mpibench build``, once; its metadata file."""
+    """Build a stack with ``mpibench stacks build``, once; its metadata file."""
     outcomes: dict[str, list[str]] = {}
 
     def get(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""A copy of the project with a stand-in for Spack: what `mpibench build` asks it, registers and says."""
+"""A copy of the project with a stand-in for Spack: what `mpibench stacks build` asks it, registers and says."""
 
 from __future__ import annotations
 

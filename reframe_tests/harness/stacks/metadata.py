@@ -141,7 +141,7 @@ def _builder(stack: Stack) -> str:
     folder = Path(stack.source).parent.name
     return {
         "wheels": "'ci/setup'",
-        "spack": f"'mpibench build {folder}'",
+        "spack": f"'mpibench stacks build {folder}'",
     }.get(stack.origin, "'mpibench stacks remove' and 'add'")
 
 

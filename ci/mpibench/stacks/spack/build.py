@@ -1,4 +1,4 @@
-"""``mpibench build``: concretize, show, install, test and register the stacks of ``environments/``; Spack does the work.
+"""``mpibench stacks build``: concretize, show, install, test and register the stacks of ``environments/``; Spack does the work.
 
 Each step leaves what the next run starts from: the lock file with a stamp of everything it was concretized from, Spack's own
 store, and at the very end ``stack.json`` with its lock file. A stack is registered only when all of it is installed, tested
@@ -25,14 +25,14 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ... import whole_file
 from .. import wheels, writer
-from . import bundle, complaints, description, modulefiles, tool
+from ..logged import Echo
+from . import description, sharing, tool
 from . import lock as lock_file
-from .cache import Push, push, trust, write_mirrors
 from .consistency import BENCHMARKS, Verified, lock_of
 from .lock import Lock
 from .project import Project, list_by_default, list_changes, list_environments, split
 from .scope import SCOPE, check_compiler, check_entries, find_scope
-from .tool import Echo
+from .sharing import Push
 
 #: File of an environment's working folder: hash of what its lock file was concretized from, and of that lock file.
 CONCRETIZED = "solved"
@@ -94,7 +94,7 @@ def build(
             ends = f", each also with {', '.join(changes)}" if (changes := list_changes(root)) else ""
             raise BadInput(f"environments/ has no stack '{name}' for Spack; known are {', '.join(known)}{ends}.")
     if options.bundle:
-        bundle.check(options.bundle)
+        sharing.check_bundle(options.bundle)
     scope = find_scope(system, root, environ)
     inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
     project = Project(root, tool.find(inside), scope, echo, system)
@@ -106,10 +106,9 @@ def build(
             wheels.hold_lock(project.place / ".lock", echo),
         ):
             if options.mirrors:
-                project.extra = ("-C", write_mirrors(options.mirrors, Path(made), signed=bool(options.trust)))
+                project.extra = ("-C", sharing.write_mirrors(options.mirrors, Path(made), signed=bool(options.trust)))
             if options.trust:
-                log = project.place / "trust.log"
-                trusted = trust(options.trust, project.spack, Path(made), log, echo)
+                trusted = sharing.trust(options.trust, project.spack, Path(made), project.place / "trust.log")
                 project.spack = replace(project.spack, environ=trusted)
             wanted, shown = list(names) or list_by_default(root), console or Console(highlight=False)
             return _build_each(project, wanted, options, shown, environ)
@@ -142,16 +141,16 @@ def _build_each(
         show(project, rows, console)
     if options.bundle and project.concretized:
         try:
-            bundle.write(project, list(project.concretized), options.bundle)
+            sharing.write_bundle(project, list(project.concretized), options.bundle)
         except BadInput as error:
             failures.append(str(error))
     for name in () if options.concretize_only or options.bundle else project.concretized:
         try:
             finish(project, name, options, rows[name])
             if options.modules:
-                modulefiles.write(project, name, options.modules)
+                sharing.write_modules(project, name, options.modules)
             if options.push:
-                push(project, name, options.push)
+                sharing.push(project, name, options.push)
         except BadInput as error:
             failures.append(str(error))
     return list(dict.fromkeys(failures))
@@ -198,7 +197,8 @@ def concretize(project: Project, name: str, fresh: bool) -> None:
         began = time.monotonic()
         project.echo(f"{name}: concretizing")
         (project.work(name) / CONCRETIZED).unlink(missing_ok=True)
-        project.run(name, "concretizing", "concretize", "--force", "--fresh", remedy=f"correct {complaints.ANYWHERE}")
+        remedy = "correct what asks for it: the environment's spack.yaml, environments/common or the site's scope"
+        project.run(name, "concretizing", "concretize", "--force", "--fresh", remedy=remedy)
         (project.work(name) / CONCRETIZED).write_text(_record(project, name, stamp))
         project.echo(f"{name}: concretized after {time.monotonic() - began:.1f} s")
     lock = lock_file.read(project.lock(name))
@@ -270,7 +270,8 @@ def finish(project: Project, name: str, options: BuildOptions, installed: Mappin
     words = ["install", "--only-concrete", "--fail-fast"]
     words += ["--cache-only"] if options.cache_only else []
     words += ["--jobs", str(options.jobs)] if options.jobs else []
-    project.run(name, "installing", *words, show=True)
+    remedy = "when the cause is corrected, the same command goes on from here"
+    project.run(name, "installing", *words, remedy=remedy, show=True)
     prefixes, verified = find_installed(project, name, lock)
     absent = [node for node in lock.at_run_time() if not prefixes.get(node.hash)]
     if absent:

@@ -110,7 +110,7 @@ class Lock:
             if "mpi" in edge.virtuals:
                 return self.nodes[edge.hash]
         raise LockError(
-            f"{self.path}: nothing in it provides MPI to {SUITE}; concretize it again with 'mpibench build --fresh'."
+            f"{self.path}: nothing in it provides MPI to {SUITE}; concretize it again with 'mpibench stacks build --fresh'."
         )
 
     @cached_property
@@ -159,7 +159,7 @@ def read(path: Path) -> Lock:
 
     :raises LockError: naming the file, when it is missing, cut short or of an unknown format.
     """
-    again = f"concretize it with 'mpibench build {path.parent.name}'"
+    again = f"concretize it with 'mpibench stacks build {path.parent.name}'"
     try:
         document = json.loads(path.read_text())
     except FileNotFoundError as error:
@@ -176,7 +176,7 @@ def parse(document: Any, path: Path) -> Lock:
 
     :raises LockError: naming the file, when it is of an unknown format or has holes.
     """
-    again = f"remove it and concretize it with 'mpibench build {path.parent.name}'"
+    again = f"remove it and concretize it with 'mpibench stacks build {path.parent.name}'"
     try:
         version = document["_meta"]["lockfile-version"]
         if version not in VERSIONS:

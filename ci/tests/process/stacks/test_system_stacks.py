@@ -14,7 +14,7 @@ import pytest
 import synthetic_installation as synthetic
 from mpibench.cli import main
 from mpibench.commands import stacks as stacks_command
-from mpibench.stacks import benchmark_programs, installed_mpi, mpi_identity, probe, system
+from mpibench.stacks import benchmark_programs, installed_mpi, probe, system
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.stacks import metadata
@@ -67,9 +67,9 @@ def left(tmp_path: Path) -> list[str]:
 def test_the_answer_tells_who_a_library_is(answer: str, mpi: str, version: str, device: str, abi: str) -> None:
     if not mpi:
         with pytest.raises(BadInput, match="an MPI not known here"):
-            mpi_identity.identify(answer, "/opt/libmpi.so")
+            installed_mpi.identify(answer, "/opt/libmpi.so")
         return
-    found = mpi_identity.identify(answer, "/opt/libmpi.so")
+    found = installed_mpi.identify(answer, "/opt/libmpi.so")
     assert (found.mpi, found.version, found.device, found.abi) == (mpi, version, device, abi)
     assert re.search(found.pattern, answer)
     assert not re.search(found.pattern, answer.replace(version, version + "1"))
@@ -84,7 +84,7 @@ def test_a_build_that_only_its_folder_tells(tmp_path: Path, folder: str, device:
     link = tmp_path / "libmpi_gnu_91.so.12"
     link.symlink_to(library)
     banner = "MPI VERSION    : CRAY MPICH version 8.1.28.2 (ANL base 3.4a2)\n"
-    assert mpi_identity.identify(banner, str(link)).device == device
+    assert installed_mpi.identify(banner, str(link)).device == device
 
 
 def test_rows_use_the_words_of_the_vocabulary() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.stacks import installed_mpi, mpi_identity, wheels
+from mpibench.stacks import installed_mpi, wheels
 from mpibench.stacks.spack import description
 from reframe_tests.harness import field_types, records
 from reframe_tests.harness import schema as schemas
@@ -187,7 +187,7 @@ def test_its_lines_before_a_title_are_set_aside(folder: Path) -> None:
 
 
 def test_an_installed_one_is_recognised(folder: Path) -> None:
-    found = mpi_identity.identify("Torus MPI 2.1 (built today)\n", "/opt/libtorus.so.7")
+    found = installed_mpi.identify("Torus MPI 2.1 (built today)\n", "/opt/libtorus.so.7")
     assert (found.mpi, found.version, found.abi, found.families) == ("torusmpi", "2.1", "torus", ("hydra",))
     assert re.search(found.pattern, "Torus MPI 2.1 (built today)")
     assert installed_mpi.is_library_name("libtorus.so.7") and not installed_mpi.is_library_name("libtorus.so.7.1")

@@ -99,17 +99,17 @@ def test_a_damaged_lock_is_one_sentence(damage: Callable[[dict[str, Any]], objec
     damage(found)
     with pytest.raises(LockError) as refused:
         parsed(found)
-    assert said in str(refused.value) and "mpibench build openmpi" in str(refused.value)
+    assert said in str(refused.value) and "mpibench stacks build openmpi" in str(refused.value)
     assert "\n" not in str(refused.value) and str(refused.value).endswith(".")
 
 
 def test_a_missing_or_cut_lock_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "mpich" / "spack.lock"
-    with pytest.raises(LockError, match="has not been concretized; concretize it with 'mpibench build mpich'"):
+    with pytest.raises(LockError, match="has not been concretized; concretize it with 'mpibench stacks build mpich'"):
         lock.read(path)
     path.parent.mkdir()
     path.write_text('{"roots": [')
-    with pytest.raises(LockError, match=r"is not JSON .* remove it and concretize it with 'mpibench build mpich'"):
+    with pytest.raises(LockError, match=r"is not JSON .* remove it and concretize it with 'mpibench stacks build mpich'"):
         lock.read(path)
 
 
@@ -278,7 +278,9 @@ def test_an_edited_lock_is_seen_though_its_hashes_were_left(tmp_path: Path, edit
     edit(found)
     path.with_name("spack.lock").write_text(json.dumps(found))
     status, text = check(tmp_path)
-    assert status == 1 and "has been changed since, and its hashes were left; build it with 'mpibench build mpich'." in text
+    assert (
+        status == 1 and "has been changed since, and its hashes were left; build it with 'mpibench stacks build mpich'." in text
+    )
 
 
 def test_what_is_not_as_released_is_noted() -> None:
@@ -408,7 +410,7 @@ def test_check_fails_when_a_lock_was_solved_again(tmp_path: Path) -> None:
     path.write_text(json.dumps(metadata))
     status, text = check(tmp_path)
     assert status == 1
-    assert "has been concretized again since stack 'mpich-spack' was built" in text and "'mpibench build mpich'" in text
+    assert "has been concretized again since stack 'mpich-spack' was built" in text and "'mpibench stacks build mpich'" in text
     path.with_name("spack.lock").unlink()
     status, text = check(tmp_path)
     assert status == 1 and "has not been concretized" in text
@@ -454,4 +456,4 @@ def test_a_stack_deleted_under_its_metadata_names_the_command_that_builds_it(tmp
     (path.parent / "bin" / "IMB-MPI1").unlink()
     stacks, [sentence] = stack_metadata.discover(tmp_path, {})
     assert stacks == []
-    assert "build the stack again ('mpibench build openmpi')" in sentence
+    assert "build the stack again ('mpibench stacks build openmpi')" in sentence
