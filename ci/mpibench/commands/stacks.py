@@ -12,10 +12,10 @@ from reframe_tests.harness.vocabulary import BadInput
 
 app = typer.Typer(
     name="stacks",
-    help="List the MPI stacks that can be measured, register, build and remove them.\n\nThe list has MPI, version, origin, ABI, "
-    "benchmarks and lock hash. 'add' registers an MPI of the distribution or of a module, 'build' builds with Spack. Every metadata file is checked "
-    "against environments/stack.schema.json. Exit status: 0 all stacks can be used, 1 one is broken (its prefix or library "
-    "is gone); it is listed with the reason.",
+    help="List the MPI stacks that can be measured, register, build and remove them.\n\nThe list has MPI, version, origin, "
+    "ABI, benchmarks and lock hash. 'add' registers an MPI of the distribution or of a module, 'build' builds with Spack. "
+    "Every metadata file is checked against environments/stack.schema.json. Exit status: 0 all stacks can be used, 1 one is "
+    "broken (its prefix or library is gone); it is listed with the reason.",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
 )

@@ -49,7 +49,6 @@ def identify(answer: str, who: str) -> Identity:
     An MPI made of another may name that one, too, further down: the first name counts.
 
     :param who: file that gave the answer, for the sentence, and for the device where only its folder says it.
-    :raises BadInput: when no MPI introduces itself so.
     """
     banners = [(mpi, mpi.banner) for mpi in mpis.known().values() if mpi.banner]
     fitting = [(match, mpi, banner) for mpi, banner in banners if (match := re.search(banner.version, answer, re.M))]
@@ -164,10 +163,7 @@ def _find_launcher(word: str) -> Path:
 
 
 def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
-    """The process manager a launcher is.
-
-    :raises BadInput: when it introduces itself as none of the known ones.
-    """
+    """The process manager a launcher is."""
     rows = {name: row.introduction for name, row in launchers.families().items() if row.introduction}
     printed: dict[str, str] = {}
     for family, row in rows.items():
@@ -185,10 +181,7 @@ def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
 
 
 def _ask(launcher: Path, option: str, environ: Mapping[str, str]) -> str:
-    """What a launcher prints, given one option.
-
-    :raises BadInput: when it cannot be run.
-    """
+    """What a launcher prints, given one option."""
     try:
         done = subprocess.run(
             [launcher, option],

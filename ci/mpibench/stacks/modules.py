@@ -260,10 +260,7 @@ def _owner(folder: str, modules: Sequence[Module], steps: Sequence[Mapping[str, 
 
 
 def find_launcher(brought: Brought, modules: Sequence[Module]) -> str:
-    """The launcher of the one MPI that modules bring.
-
-    :raises BadInput: where they bring none, or two.
-    """
+    """The launcher of the one MPI that modules bring."""
     found: dict[Path, tuple[str, Path]] = {}
     for folder in brought.path:
         launcher = next((path for name in LAUNCHERS if shutil.which(name, path=str(folder)) for path in [folder / name]), None)

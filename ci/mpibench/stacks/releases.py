@@ -109,7 +109,6 @@ def find(word: str, environ: Mapping[str, str] = os.environ, say: Callable[[str]
 
     :param word: a source is a release in :data:`CHECKSUMS` (taken from the sources folder, else fetched), the path of a tarball
         (taken as it is), or an address: of a release in the table, or with ``#sha256=...``.
-    :raises BadInput: with one sentence.
     """
     suite, equals, source = word.partition("=")
     if suite not in CHECKSUMS or not equals or not source:
@@ -139,10 +138,7 @@ def find(word: str, environ: Mapping[str, str] = os.environ, say: Callable[[str]
 
 
 def _fetch(suite: str, url: str, wanted: str, environ: Mapping[str, str], say: Callable[[str], object]) -> Tarball:
-    """A tarball from the sources folder, where it is put first if it is not there.
-
-    :raises BadInput: it cannot be fetched, or its checksum is another one.
-    """
+    """A tarball from the sources folder, where it is put first if it is not there."""
     path = sources_folder(environ) / url.rpartition("/")[2]
     if not path.is_file():
         say(f"{path} is not there: fetching {url}")

@@ -79,7 +79,6 @@ def find_compilers(mpirun: Path, prefix: Path, environ: Mapping[str, str]) -> Co
     """The wrappers that belong to a launcher: beside it with its ending (Debian's ``mpirun.openmpi``), in its prefix, on PATH.
 
     :param environ: environment they are to work in.
-    :raises BadInput: there are none, or they have no compiler.
     """
     ending = mpirun.suffix if mpirun.name.startswith(("mpirun.", "mpiexec.")) and mpirun.suffix != ".hydra" else ""
     folders = [mpirun.parent, mpirun.resolve().parent, prefix / "bin", *map(Path, environ["PATH"].split(":"))]
@@ -97,10 +96,7 @@ def find_compilers(mpirun: Path, prefix: Path, environ: Mapping[str, str]) -> Co
 
 
 def _ask_compiler(wrapper: Path, environ: Mapping[str, str]) -> str:
-    """What the compiler behind a wrapper says it is, in its first line.
-
-    :raises BadInput: it does not work.
-    """
+    """What the compiler behind a wrapper says it is, in its first line."""
     try:
         done = subprocess.run(
             [wrapper, "--version"], env=dict(environ), stdin=subprocess.DEVNULL, text=True, capture_output=True,
@@ -123,7 +119,6 @@ def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: E
     :param into: folder the suite's own is made in.
     :param work: a folder for the sources while they are built, removed at the end; the log stays beside it.
     :param lock: descriptor of a lock that is held as long as anything builds, also after this process was killed.
-    :raises BuildError: with one sentence, which names the log.
     """
     log = work.with_name(f"{work.name}.log")
     prefix = into / tarball.suite
@@ -179,11 +174,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def unpack(tarball: Tarball, work: Path) -> Path:
-    """Unpack a release; its one folder.
-
-    :raises BuildError: it is none of the suite.
-    :raises OSError: there is no place for it.
-    """
+    """Unpack a release; its one folder."""
     work.mkdir(parents=True)
     try:
         with tarfile.open(tarball.path) as archive:
@@ -214,10 +205,7 @@ def unpack(tarball: Tarball, work: Path) -> Path:
 
 
 def _inside(archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
-    """Members of an archive, where nothing else looks at where they lead.
-
-    :raises ValueError: one is neither file nor folder, or lies outside.
-    """
+    """Members of an archive, where nothing else looks at where they lead."""
     members = archive.getmembers()
     for member in members:
         if not (member.isreg() or member.isdir()) or member.name.startswith("/") or ".." in member.name.split("/"):
@@ -236,10 +224,7 @@ class _Make:
     lock: int
 
     def __call__(self, words: Sequence[str], folder: Path) -> None:
-        """Run a command, and everything it starts is gone at the end.
-
-        :raises BuildError: it ended with an error.
-        """
+        """Run a command, and everything it starts is gone at the end."""
         status, output = logged.run(
             ["sh", "-c", _GUARD, "sh", *words], self.log, self.what, self.say, self.compilers.environ,
             end=lambda process: os.killpg(process.pid, signal.SIGKILL),

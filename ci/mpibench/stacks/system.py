@@ -65,7 +65,6 @@ def add(
     :param entered: environment modules that jobs load; programs in the folders they put on PATH are tried, too.
     :param modules_system: what loads them, as ReFrame calls it.
     :param into: folder for the metadata, instead of ``environments/system/<name>``; it must not exist or be empty.
-    :raises BadInput: with one sentence on what is missing or wrong.
     """
     if name:
         writer.check_word(name)
@@ -136,7 +135,6 @@ def _expect_free(title: str, path: Path, root: Path) -> None:
     """Make sure that nothing has the name yet.
 
     :param path: the metadata file that is to be written.
-    :raises BadInput: something has.
     """
     if path.exists():
         remedy = f"'mpibench stacks remove {title}' first" if path.is_relative_to(root) else "remove it"
@@ -148,8 +146,6 @@ def _begin(mark: Path) -> IO[str]:
     """Make a stack's folder, with a file in it that says until the end that it is not whole, and is locked as long.
 
     What a killed command left is removed; what another one works on, of this checkout or not, is not touched.
-
-    :raises BadInput: another one does, or nothing can be written there.
     """
     folder = mark.parent
     try:
@@ -177,10 +173,7 @@ def _begin(mark: Path) -> IO[str]:
 def _examine(
     mpirun: str, library: Path | None, environ: Mapping[str, str], brought: modules.Brought, entered: Sequence[Module]
 ) -> installed_mpi.Installation:
-    """The MPI that is meant; of modules the one they bring, which programs must find by themselves then.
-
-    :raises BadInput: where there is none, or more than one.
-    """
+    """The MPI that is meant; of modules the one they bring, which programs must find by themselves then."""
     if not entered:
         return installed_mpi.examine(mpirun, library, environ)
     if mpirun and "/" not in mpirun:
@@ -201,7 +194,6 @@ def _build(
     """Suites built for an MPI, by name.
 
     :param lock: descriptor of a lock that is held as long as anything builds.
-    :raises BadInput: one cannot be built.
     """
     if not tarballs:
         return {}
@@ -367,10 +359,7 @@ def _origin(program: Path) -> str:
 
 
 def remove(name: str, root: Path = metadata.ROOT) -> Path:
-    """Forget a stack that :func:`add` registered; the MPI itself is not touched. Returns its folder.
-
-    :raises BadInput: when there is no such stack here.
-    """
+    """Forget a stack that :func:`add` registered; the MPI itself is not touched. Returns its folder."""
     folder = root / "environments" / ORIGIN / name
     if not name or "/" in name or not (folder / writer.METADATA).is_file():
         raise BadInput(f"no stack '{name}' was registered in {folder.parent}; 'mpibench stacks' lists what there is.")

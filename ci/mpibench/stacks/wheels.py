@@ -122,10 +122,7 @@ def read_table(wheels: Path) -> list[Recipe]:
 
 
 def _complete(folder: str, row: Mapping[str, Any]) -> Recipe:
-    """A row with what it leaves to its MPI's own record.
-
-    :raises BadInput: when the MPI has no banner and the row no ``library_version_pattern``, or its programs are of no suite.
-    """
+    """A row with what it leaves to its MPI's own record."""
     mpi = registry.find(row["mpi"])
     if not mpi.banner and "library_version_pattern" not in row:
         raise BadInput(f"stacks.yaml: key 'stacks.{folder}' lacks 'library_version_pattern', which {mpi.title} needs; add it.")
@@ -172,10 +169,7 @@ def find_current(prefix: Path, stamp: str) -> Stack | None:
 
 
 def run_pip(words: Sequence[str], log: Path, what: str, echo: Echo) -> None:
-    """Run pip with the user's own settings; its output goes to ``log``.
-
-    :raises InstallError: with pip's own reason and the path of the log.
-    """
+    """Run pip with the user's own settings; its output goes to ``log``."""
     environ = {name: value for name, value in os.environ.items() if name not in DIVERTING_SETTINGS}
     environ["PIP_USER"] = "0"  # over a `user = true` in the user's pip configuration
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
@@ -321,10 +315,7 @@ def hold_lock(path: Path, echo: Echo) -> Iterator[None]:
 
 
 def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequence[str] = ()) -> list[str]:
-    """Bring every stack of a table up to date (or those of the folders in ``only``); one sentence per failure.
-
-    :raises BadInput: for a bad table or an unknown folder.
-    """
+    """Bring every stack of a table up to date (or those of the folders in ``only``); one sentence per failure."""
     here = here or Platform.here()
     recipes = read_table(wheels)
     unknown = set(only) - {recipe.folder for recipe in recipes}

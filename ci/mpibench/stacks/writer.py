@@ -52,7 +52,6 @@ def check_name(name: str, path: Path, root: Path = metadata.ROOT, environ: Mappi
     """Refuse the name of another registered stack: their results could not be distinguished.
 
     :param path: the metadata file about to be written; a stack may replace itself.
-    :raises StackError: naming the file that has the name.
     """
     for other in metadata.files(root, environ):
         try:

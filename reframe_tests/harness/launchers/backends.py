@@ -10,10 +10,7 @@ from .model import Launcher
 
 
 def register() -> None:
-    """Register each with ReFrame; to be called before it reads a configuration that names one.
-
-    :raises BadInput: for one whose program is not known.
-    """
+    """Register each with ReFrame; to be called before it reads a configuration that names one."""
     from reframe.core.backends import getlauncher
     from reframe.core.exceptions import ConfigError
 

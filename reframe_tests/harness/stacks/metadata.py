@@ -62,10 +62,7 @@ def check_against(schema: Path, document: Any, source: Path | str, remedy: str) 
 
 
 def parse(document: Any, source: Path | str) -> Stack:
-    """The stack a decoded ``stack.json`` describes; ``source`` is the file, for messages and for the stack.
-
-    :raises StackError: one sentence naming file, key and remedy.
-    """
+    """The stack a decoded ``stack.json`` describes; ``source`` is the file, for messages and for the stack."""
     check_against(SCHEMA, document, source, REMEDY)
     try:
         re.compile(document["library_version_pattern"])

@@ -86,7 +86,6 @@ def build(
     Each stack is checked, concretized and built by itself: what is wrong with one keeps no other from being built.
 
     :raises BadInput: when nothing can be built at all: no Spack, an unknown name or system.
-    :raises SystemExit: with 130, when the user interrupts it.
     """
     known = list_environments(root)
     for name in names:
@@ -95,10 +94,8 @@ def build(
             raise BadInput(f"environments/ has no stack '{name}' for Spack; known are {', '.join(known)}{ends}.")
     if options.bundle:
         sharing.check_bundle(options.bundle)
-    scope = find_scope(system, root, environ)
-    inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
-    project = Project(root, tool.find(inside), scope, echo, system)
-    echo(f"Spack {project.spack.version} ({project.spack.program}), configuration scope {scope or 'none'}")
+    project = _open(root, environ, echo, system)
+    echo(f"Spack {project.spack.version} ({project.spack.program}), configuration scope {project.scope or 'none'}")
     project.place.mkdir(parents=True, exist_ok=True)
     try:
         with (
@@ -117,6 +114,12 @@ def build(
         raise SystemExit(INTERRUPTED) from None
 
 
+def _open(root: Path, environ: Mapping[str, str], echo: Echo, system: str | None = None) -> Project:
+    scope = find_scope(system, root, environ)
+    inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
+    return Project(root, tool.find(inside), scope, echo, system)
+
+
 def _build_each(
     project: Project, names: Sequence[str], options: BuildOptions, console: Console, environ: Mapping[str, str]
 ) -> list[str]:
@@ -128,7 +131,8 @@ def _build_each(
             project.check_files(name)
             writer.check_name(description.stack_name(name), project.folder(name) / writer.METADATA, project.root, environ)
             project.prepare(name)
-            if not _is_ours(project, name):
+            # None that somebody else wrote, none that was cut short.
+            if _recorded(project, name)[1] != _hash_of_lock(project, name):
                 for path in (project.lock(name), project.work(name) / CONCRETIZED):
                     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
             project.configured[name] = check_compiler(project, name)
@@ -167,12 +171,6 @@ def compute_stamp(project: Project, name: str) -> str:
     return writer.compute_hash([project.spack.version, project.configured[name], texts])
 
 
-def _record(project: Project, name: str, stamp: str) -> str:
-    """What is written down of a concretization: what it was concretized from, and the lock file as it was then."""
-    text = project.lock(name).read_text(errors="replace")
-    return f"{stamp} {writer.compute_hash(text)}\n"
-
-
 def _recorded(project: Project, name: str) -> tuple[str, str]:
     """Hashes of inputs and lock file written down at the last concretization; empty where there is none."""
     path = project.work(name) / CONCRETIZED
@@ -180,26 +178,22 @@ def _recorded(project: Project, name: str) -> tuple[str, str]:
     return (words[0], words[1]) if len(words) == 2 else ("", "")
 
 
-def _is_ours(project: Project, name: str) -> bool:
-    """Whether the lock file is what the last concretization left: none that somebody else wrote, none that was cut short."""
-    if not project.lock(name).is_file():
-        return False
-    return _record(project, name, "x").split()[1] == _recorded(project, name)[1]
+def _hash_of_lock(project: Project, name: str) -> str:
+    path = project.lock(name)
+    return writer.compute_hash(path.read_text(errors="replace")) if path.is_file() else "none"
 
 
 def concretize(project: Project, name: str, fresh: bool) -> None:
-    """Bring the concretization of an environment up to date; a stack that is registered keeps the lock file it was built from.
-
-    :raises BadInput: when it cannot be concretized.
-    """
+    """Bring a concretization up to date; a stack that is registered keeps the lock file it was built from."""
     stamp = compute_stamp(project, name)
-    if fresh or not _is_ours(project, name) or _recorded(project, name)[0] != stamp:
+    if fresh or _recorded(project, name) != (stamp, _hash_of_lock(project, name)):
         began = time.monotonic()
         project.echo(f"{name}: concretizing")
-        (project.work(name) / CONCRETIZED).unlink(missing_ok=True)
+        record = project.work(name) / CONCRETIZED
+        record.unlink(missing_ok=True)
         remedy = "correct what asks for it: the environment's spack.yaml, environments/common or the site's scope"
         project.run(name, "concretizing", "concretize", "--force", "--fresh", remedy=remedy)
-        (project.work(name) / CONCRETIZED).write_text(_record(project, name, stamp))
+        record.write_text(f"{stamp} {_hash_of_lock(project, name)}\n")
         project.echo(f"{name}: concretized after {time.monotonic() - began:.1f} s")
     lock = lock_file.read(project.lock(name))
     description.name_of(lock)  # refuses a solution with an unknown MPI
@@ -227,9 +221,7 @@ def verify(stack: Stack, root: Path = metadata.ROOT, environ: Mapping[str, str] 
 
     :raises BadInput: when there is no Spack, or it fails, or the lock file is not the one the stack was built from.
     """
-    scope = find_scope(None, root, environ)
-    inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
-    project = Project(root, tool.find(inside), scope, lambda line: None)
+    project = _open(root, environ, lambda line: None)
     return find_installed(project, Path(stack.source).parent.name, lock_of(stack))[1]
 
 
@@ -258,8 +250,7 @@ def finish(project: Project, name: str, options: BuildOptions, installed: Mappin
     :raises BadInput: with one sentence; the stack is then not registered, or stays registered as it was.
     """
     lock, path = project.concretized[name], project.folder(name) / writer.METADATA
-    current = _current(project, name)
-    if current:
+    if current := _current(project, name):
         keep_lock(project, name)
         project.echo(f"{current.name}: up to date ({lock.suite.hash[:7]})")
         return current
@@ -283,7 +274,7 @@ def finish(project: Project, name: str, options: BuildOptions, installed: Mappin
         raise BadInput(f"{name}: Spack has {gone} as installed and {there[gone.hash]} is gone; {remedy}.")
     if verified.faults:
         raise BadInput(f"{name}: {verified.faults[0]}; correct that entry, or 'spack uninstall' what was changed.")
-    document = description.describe(lock, there, _finished(lock), path, project.root, project.echo)
+    document = description.describe(lock, there, path, project.root, project.echo)
     if verified.notes:
         document["build"]["notes"] = list(verified.notes)
     if not options.skip_tests:
@@ -304,21 +295,13 @@ def keep_lock(project: Project, name: str) -> None:
 
 
 def forget_gone(project: Project, name: str, installed: Mapping[str, Path | None]) -> None:
-    """Have Spack forget what it has as installed and is gone from its store, so that it installs it again.
-
-    :raises BadInput: when Spack does not.
-    """
-    nodes = project.concretized[name].nodes.values()
-    prefixes = {node.hash: (node, prefix) for node in nodes if not node.external and (prefix := installed.get(node.hash))}
-    gone = {key: node for key, (node, prefix) in prefixes.items() if not prefix.is_dir()}
+    """Have Spack forget what it has as installed and is gone from its store, so that it installs it again."""
+    nodes = [node for node in project.concretized[name].nodes.values() if not node.external]
+    gone = [node for node in nodes if (prefix := installed.get(node.hash)) and not prefix.is_dir()]
     if gone:
-        project.echo(f"{name}: gone from Spack's store and installed again: {', '.join(map(str, gone.values()))}")
-        hashes = [f"/{key}" for key in gone]
+        project.echo(f"{name}: gone from Spack's store and installed again: {', '.join(map(str, gone))}")
+        hashes = [f"/{node.hash}" for node in gone]
         project.run(name, "removing what is no longer there", "uninstall", "--force", "--yes-to-all", *hashes)
-
-
-def _finished(lock: Lock) -> str:
-    return writer.compute_hash([lock.digest, description.name_of(lock)])
 
 
 def _current(project: Project, name: str) -> Stack | None:
@@ -327,15 +310,13 @@ def _current(project: Project, name: str) -> Stack | None:
         stack = metadata.read(project.folder(name) / writer.METADATA)
     except metadata.StackError:
         return None
-    asked = stack.build.get("stamp") == _finished(project.concretized[name])
+    lock = project.concretized[name]
+    asked = (stack.name, stack.build.get("lock_digest")) == (description.name_of(lock), lock.digest)
     return stack if asked and not metadata.find_damage(stack) else None
 
 
 def run_tests(project: Project, name: str, lock: Lock) -> None:
-    """Run the install-time tests of what this project's recipes built: the benchmarks, and some MPIs.
-
-    :raises BadInput: when one fails.
-    """
+    """Run the install-time tests of what this project's recipes built: the benchmarks, and some MPIs."""
     nodes = [lock.mpi, *(lock.find(package) for package in BENCHMARKS)]
     specs = [f"{node.name}/{node.hash}" for node in nodes if node and node.namespace == REPOSITORY and not node.external]
     project.echo(f"{name}: running the install-time tests of {', '.join(spec.split('/')[0] for spec in specs)}")

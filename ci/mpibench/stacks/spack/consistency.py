@@ -140,10 +140,7 @@ class Rules:
 
 @cache
 def rules() -> Rules:
-    """What the file says.
-
-    :raises BadInput: when it is not as described there.
-    """
+    """What the file says."""
     document = yaml_file.read(ALLOWED)
     try:
         allowed = tuple(row["aspect"] for row in document["allowed"] if row["because"])

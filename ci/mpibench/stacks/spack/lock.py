@@ -89,10 +89,7 @@ class Lock:
 
     @cached_property
     def suite(self) -> LockedSpec:
-        """The bundle that is the stack.
-
-        :raises LockError: when the environment has none, or several.
-        """
+        """The bundle that is the stack."""
         found = [self.nodes[root] for root in self.roots if self.nodes[root].name == SUITE]
         if len(found) != 1 or len(self.roots) != 1:
             raise LockError(
@@ -102,10 +99,7 @@ class Lock:
 
     @cached_property
     def mpi(self) -> LockedSpec:
-        """The node that provides MPI to the stack.
-
-        :raises LockError: when there is none.
-        """
+        """The node that provides MPI to the stack."""
         for edge in self.suite.edges:
             if "mpi" in edge.virtuals:
                 return self.nodes[edge.hash]

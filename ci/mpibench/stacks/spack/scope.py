@@ -60,7 +60,6 @@ def choose(system: str | None, root: Path, environ: Mapping[str, str] = os.envir
     """Folder of the site's scope, which may not exist yet: ``MPIBENCH_SPACK_SCOPE``, else ``site_configs/<system>/spack``.
 
     :param system: name of the system; the one whose host names fit this machine by default.
-    :raises BadInput: for an unknown system.
     """
     named = environ.get(SCOPE, "")
     if named and not system:
@@ -272,10 +271,7 @@ def add(path: Path, found: Mapping[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The settings of each package in a ``packages.yaml``; empty where there is no file.
-
-    :raises BadInput: when it is none.
-    """
+    """The settings of each package in a ``packages.yaml``; empty where there is no file."""
     try:
         found = ((yaml_file.read(path) or {}).get("packages") or {}) if path.exists() else {}
     except AttributeError as error:
@@ -286,10 +282,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def read_externals(path: Path) -> dict[str, list[str]]:
-    """Specs of the externals a ``packages.yaml`` names, by package; empty where there is no file.
-
-    :raises BadInput: when it is none.
-    """
+    """Specs of the externals a ``packages.yaml`` names, by package; empty where there is no file."""
     try:
         return {
             name: [str(row["spec"]) for row in settings["externals"]]
@@ -304,8 +297,6 @@ def check_compiler(project: Project, name: str) -> str:
     """All package settings in effect in an environment, as text, once they are known to name a compiler.
 
     Without one Spack would look for compilers itself and write what it finds into the environment's ``spack.yaml``.
-
-    :raises BadInput: when none is named, or one that is not there.
     """
     text = project.run(name, "reading its configuration", "config", "get", "packages", remedy="correct the configuration")
     printed = f"what 'spack config get packages' printed for {name}"
@@ -358,7 +349,6 @@ def check_toolkit(project: Project, name: str, packages: Mapping[str, Any]) -> N
     """See that the site has what a stack is built on and Spack does not build (:func:`project.list_of_site`).
 
     :param packages: all package settings in effect.
-    :raises BadInput: naming what it has not.
     """
     wanted = [package for package in list_of_site(project.root, name) if package != compiler_of(packages)]
     absent = [package for package in wanted if not (packages.get(package) or {}).get("externals")]
@@ -394,8 +384,6 @@ def check_entries(project: Project, name: str, lock: Lock) -> None:
     """See that what the site has is said to be what a change of settings asks of it (``common-ucx``: ``netmod=ucx``).
 
     Spack takes an external for whatever its entry leaves open, so that a stack would be called what it is not.
-
-    :raises BadInput: naming the entry.
     """
     text = project.configured[name]
     packages = yaml_file.parse(text[text.index("packages:") :], f"package settings of {name}")["packages"]

@@ -47,10 +47,7 @@ class Push:
 
 
 def parse_push(cache: str, key: str, unsigned: bool) -> Push | None:
-    """What the options say; ``None`` where nothing is pushed.
-
-    :raises BadInput: for options that do not go together.
-    """
+    """What the options say; ``None`` where nothing is pushed."""
     if not cache:
         if key or unsigned:
             raise BadInput(f"{'--key' if key else '--unsigned'} says how --push signs; name the build cache with --push CACHE.")
@@ -74,8 +71,6 @@ def push(project: Project, name: str, wanted: Push) -> None:
     """Put the packages of an installed stack and all they need when they run into a build cache.
 
     What the cache has already stays as it is. The key's public half goes there, too, for those who know it by its fingerprint.
-
-    :raises BadInput: when Spack does not.
     """
     signing = ("--key", wanted.key) if wanted.key else ("--unsigned",)
     remedy = "see the log; 'spack gpg list --signing' has the keys that can sign"
@@ -90,7 +85,6 @@ def write_mirrors(mirrors: Sequence[str], folder: Path, signed: bool = False) ->
     """A configuration scope that names mirrors.
 
     :param signed: whether packages must be signed; else whoever names a mirror on the command line trusts it as it is.
-    :raises BadInput: for a folder that does not exist.
     """
     rows = {}
     for number, mirror in enumerate(mirrors):
@@ -113,7 +107,6 @@ def trust(keys: Sequence[str], spack: Spack, folder: Path, log: Path) -> Mapping
 
     :param keys: files with public keys.
     :param folder: for the keyring, a new folder of this run.
-    :raises BadInput: for a file that is none.
     """
     (ring := folder / "keyring").mkdir(mode=0o700)
     inside = {**spack.environ, KEYRING: str(ring)}
@@ -221,10 +214,7 @@ _QUERY = (
 
 
 def check_bundle(folder: Path) -> None:
-    """Refuse a folder that has something else in it.
-
-    :raises BadInput: naming it.
-    """
+    """Refuse a folder that has something else in it."""
     there = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     if folder.exists() and (not folder.is_dir() or set(there) - {SPACK, PACKAGES, MIRROR, WHEELS}):
         raise BadInput(f"--bundle {folder} is not a folder for a bundle: name one that is new, empty or holds a bundle.")

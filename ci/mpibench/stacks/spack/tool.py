@@ -65,7 +65,6 @@ class Spack:
 
         :param what: what it is doing, for lines and sentences (``openmpi: concretizing``).
         :param remedy: what to do when it fails.
-        :raises BadInput: when it fails.
         """
         status, output = logged.run([self.program, "--color=never", *words], log, what, echo, self.environ, shown=shown)
         if not status:
