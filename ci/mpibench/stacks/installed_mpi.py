@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,7 +112,8 @@ def examine(
     fitting: list[tuple[Path, Identity, str]] = []
     refusals = []
     for candidate in candidates:
-        answer, complaint = probe.ask_library(str(candidate), _with_folder(clean, candidate.parent), LIMIT_S)
+        paths = ":".join(filter(None, [str(candidate.parent), clean.get("LD_LIBRARY_PATH", "")]))  # to find its neighbours
+        answer, complaint = probe.ask_library(str(candidate), {**clean, "LD_LIBRARY_PATH": paths}, LIMIT_S)
         if complaint:
             refusals.append(f"{candidate} does not answer ({complaint.rstrip('.')})")
             continue
@@ -124,7 +125,9 @@ def examine(
         if family in identity.families:
             fitting.append((candidate, identity, answer))
         else:
-            refusals.append(f"{candidate} is {identity.mpi} {identity.version}, whose launcher is {_listed(identity.families)}")
+            refusals.append(
+                f"{candidate} is {identity.mpi} {identity.version}, whose launcher is {' or '.join(identity.families)}"
+            )
     if not fitting:
         raise BadInput(
             f"{launcher} is {family}, and no library of that MPI answers: {'; '.join(refusals)}; name the right library "
@@ -135,15 +138,6 @@ def examine(
         raise BadInput(f"{launcher} may belong to any of {listed}; name the one meant with --library.")
     chosen, identity, answer = fitting[0]
     return Installation(launcher, family, prefix, chosen, identity, answer, _is_found_by_loader(chosen, clean))
-
-
-def _listed(families: Sequence[str]) -> str:
-    return " or ".join(families)
-
-
-def _with_folder(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Environment in which a library finds its neighbours."""
-    return {**environ, "LD_LIBRARY_PATH": ":".join(filter(None, [str(folder), environ.get("LD_LIBRARY_PATH", "")]))}
 
 
 def _find_launcher(word: str) -> Path:

@@ -48,12 +48,12 @@ class Brought:
     """What modules bring.
 
     :param record: for the stack's metadata.
-    :param folders: folders on PATH, in its order, each with the module that put it there.
+    :param folders: folders on PATH, in its order.
     :param left_out: variables that are not recorded, because they are different for each user or each time.
     """
 
     record: LoadedModules = field(default_factory=LoadedModules)
-    folders: Mapping[str, str] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
     @property
@@ -114,8 +114,7 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
         environ = _shell(init, ["module purge"], environ, modules, kind)[-1].environ
     own = {name: value for name, value in environ.items() if name.startswith(SET_UP) and not name.startswith(STATE)}
     clean = {**installed_mpi.clean_environment(environ), **own}
-    before, *steps = _load(init, modules, clean, kind)
-    after = steps[-1]
+    before, *_, after = _load(init, modules, clean, kind)
     changed = sorted(name for name in after if after[name] != before.get(name) and not is_bookkeeping(name))
     marked = {name: ":".join(filter(None, [MARK, before.get(name, "")])) for name in changed}
     second = _load(init, modules, {**clean, **marked}, kind)[-1]
@@ -142,7 +141,7 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     said = _shell(init, ["module --version 2>&1"], clean, modules, kind)[-1].printed
     version = re.search(r"\d+(?:\.\d+)+", said)
     record = LoadedModules(kind, version[0] if version else "", init, loaded, sets, prepends, appends)
-    return Brought(record, {folder: _owner(folder, modules, steps) for folder in prepends.get("PATH", ())}, tuple(left_out))
+    return Brought(record, prepends.get("PATH", ()), tuple(left_out))
 
 
 def _check_words(module: Module) -> None:
@@ -253,31 +252,20 @@ def _is_personal(value: str, environ: Mapping[str, str]) -> bool:
     return (len(home) > 1 and home in value) or not names.isdisjoint(words)
 
 
-def _owner(folder: str, modules: Sequence[Module], steps: Sequence[Mapping[str, str]]) -> str:
-    """The module after which a folder was first on PATH."""
-    rows = zip(modules, steps, strict=True)
-    return next((module.name for module, step in rows if folder in step.get("PATH", "").split(":")), modules[-1].name)
-
-
 def find_launcher(brought: Brought, modules: Sequence[Module]) -> str:
     """The launcher of the one MPI that modules bring."""
-    found: dict[Path, tuple[str, Path]] = {}
+    by_file: dict[Path, str] = {}
     for folder in brought.path:
-        launcher = next((path for name in LAUNCHERS if shutil.which(name, path=str(folder)) for path in [folder / name]), None)
-        if launcher:
-            found.setdefault(launcher.resolve(), (brought.folders[str(folder)], launcher))
-    rows = list(found.values())
-    if not rows:
+        if launcher := next(filter(None, (shutil.which(name, path=str(folder)) for name in LAUNCHERS)), None):
+            by_file.setdefault(Path(launcher).resolve(), launcher)
+    found = list(by_file.values())
+    bring = f"{list_names(modules)} bring{'s' if len(modules) == 1 else ''}"
+    if not found:
         listed = ", ".join(map(str, brought.path)) or "nothing"
-        raise BadInput(
-            f"{list_names(modules)} bring{'s' if len(modules) == 1 else ''} no mpirun (on PATH: {listed}); name the module of "
-            "an MPI, too, or its launcher with --mpirun."
-        )
-    if len(rows) > 1:
-        (first, one), (second, other), *_ = rows
-        whose = f"modules {first} and {second} both bring" if first != second else f"module {first} brings two times"
-        raise BadInput(f"{whose} an MPI ({one} and {other}); name one of them only, or the one meant with --mpirun.")
-    return str(rows[0][1])
+        raise BadInput(f"{bring} no mpirun (on PATH: {listed}); name the module of an MPI, too, or its launcher with --mpirun.")
+    if len(found) > 1:
+        raise BadInput(f"{bring} two MPIs ({found[0]} and {found[1]}); name one of them only, or the one meant with --mpirun.")
+    return found[0]
 
 
 def expect_one_mpi(library: Path, modules: Sequence[Module], environ: Mapping[str, str]) -> bool:

@@ -27,8 +27,6 @@ from .benchmark_programs import suite_of
 from .logged import Echo
 from .releases import Tarball
 
-#: Parts of IMB that another standard than MPI 3 is needed for.
-_NEEDS_MPI_4 = ("MPI4",)
 #: What unpacking raises for a damaged archive, beside errors of values in it.
 _DAMAGED = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 #: Flags that IMB's Makefiles append to whatever is asked for: no optimisation, warnings as errors.
@@ -283,12 +281,13 @@ def _imb(make: _Make, top: Path, prefix: Path) -> str:
             while text != (text := _APPENDED.sub(r"\1", text)):
                 pass
             makefile.write_text(text, errors="surrogateescape")
-    standard = _mpi_standard(make.compilers)
+    said = re.search(r"^standard ([0-9]+)$", _header(make.compilers), re.M)
+    standard = int(said[1]) if said else 0
     (prefix / "bin").mkdir()
     lines = []
     for name, folder in rows:
         program = f"IMB-{name}"
-        if name in _NEEDS_MPI_4 and standard < 4:
+        if name == "MPI4" and standard < 4:
             make.say(f"{program} is not built: it needs MPI 4, and this MPI's mpi.h says {standard}.")
             continue
         copy = top.parent / program
@@ -329,9 +328,3 @@ def _header(compilers: Compilers) -> str:
         said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
         raise BuildError(f"{compilers.cc} -E does not show what mpi.h declares ({said}); correct it.")
     return done.stdout
-
-
-def _mpi_standard(compilers: Compilers) -> int:
-    """Version of the MPI standard that ``mpi.h`` says."""
-    said = re.search(r"^standard ([0-9]+)$", _header(compilers), re.M)
-    return int(said[1]) if said else 0

@@ -189,8 +189,7 @@ def lock_of(stack: Stack) -> Lock:
 
 def compare_facts(left: Mapping[str, str], right: Mapping[str, str]) -> list[Difference]:
     """Aspects both have a value for and differ in."""
-    differing = [name for name in left if name in right and left[name] != right[name]]
-    return [Difference(name, left[name], right[name]) for name in differing if not _follows(name, differing)]
+    return [Difference(name, left[name], right[name]) for name in table({"left": left, "right": right})]
 
 
 def things(left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, str]:

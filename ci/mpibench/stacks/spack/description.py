@@ -100,7 +100,7 @@ def contradict(stack: Stack, record: Callable[[str], object]) -> str:
     clean = installed_mpi.clean_environment()
     if fault := probe.find_launch_fault(stack, record, clean) or probe.find_mpi4py_fault(stack, record, clean):
         return fault
-    found = benchmark_programs.prove(benchmark_programs.list_samples(stack), stack, clean, {}, record)
+    found = benchmark_programs.prove(benchmark_programs.list_samples(stack), stack, clean, record)
     for program, reason in found.left_out.items():
         return f"{program} of {stack.name}: {reason}."
     for suite, version in found.suites.items():

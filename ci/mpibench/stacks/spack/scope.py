@@ -20,7 +20,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ... import whole_file
 from . import description, tool
-from .lock import LANGUAGES, Lock
+from .lock import Lock
 from .project import Project, list_of_site, split
 from .tool import Echo
 
@@ -306,7 +306,6 @@ def check_compiler(project: Project, name: str) -> str:
         wanted = compiler_of(packages)
         rows = [row.get("extra_attributes") or {} for row in (packages.get(wanted) or {}).get("externals") or []]
         missing = [path for row in rows for path in (row.get("compilers") or {}).values() if not os.access(path, os.X_OK)]
-        other = _other_compilers(packages)
     except (AttributeError, IndexError, TypeError) as error:
         raise BadInput(f"{printed} is no package settings ({error}); correct the site's {FILE}.") from None
     if missing:
@@ -318,31 +317,8 @@ def check_compiler(project: Project, name: str) -> str:
             f"Spack knows no {wanted}; install it, then run 'mpibench stacks build --find{system}', which writes it into the "
             "site's configuration scope."
         )
-    if other:
-        word, there = other[0]
-        raise BadInput(
-            f"{name} is to be compiled by {word}, and the site has {' and '.join(there) or 'none of it'}; name that one in "
-            f"the site's {FILE}, or let {tool.FIND_COMPILERS} write what it finds."
-        )
     check_toolkit(project, name, packages)
     return text
-
-
-def _other_compilers(packages: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """What C, C++ and Fortran require of one version (``gcc@12``) that no entry is of, and the entries of that compiler.
-
-    Of a range Spack says itself that nothing is in it; of one version it names what else no longer fits then.
-    """
-    found = []
-    for language in LANGUAGES:
-        for words in requirements(packages.get(language) or {}):
-            word = words[0] if len(words) == 1 else ""
-            asked = re.fullmatch(r"([\w-]+)@=?([\d.]+)", word)
-            rows = (packages.get(asked[1]) or {}).get("externals") or [] if asked else []
-            there = [str(row.get("spec")).split()[0] for row in rows]
-            if asked and not any(f"{spec}.".startswith(f"{asked[1]}@{asked[2]}.") for spec in there):
-                found.append((word, there))
-    return found
 
 
 def check_toolkit(project: Project, name: str, packages: Mapping[str, Any]) -> None:

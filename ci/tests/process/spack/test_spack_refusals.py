@@ -105,16 +105,6 @@ def test_a_compiler_that_is_gone_is_named(place: Site) -> None:
     assert f"is named in {scope}/packages.yaml and is not there" in sentence
 
 
-def test_a_compiler_of_a_version_that_is_not_there_is_named(place: Site) -> None:
-    known = packages(**COMPILERS)
-    for asked in ("gcc@7", "gcc@=1", "gcc@12.2.1", "llvm@14"):
-        place.plan["packages"] = f"{known}  cxx:\n    'require:': ['{asked}']\n"  # as Spack prints require::
-        [sentence] = place.build("openmpi")
-        assert f"openmpi is to be compiled by {asked}, and the site has" in one_sentence(sentence)
-    place.plan["packages"] = f"{known}  cxx: {{require: ['gcc@12', 'gcc@11:']}}\n"
-    assert place.build("openmpi") == []
-
-
 # ---- what Spack refuses ----
 
 

@@ -201,9 +201,7 @@ def test_a_module_that_takes_another_ones_place_is_refused(add: Add, there: Modu
     assert said.startswith("module two/2 conflicts with one/1, which is loaded before it")
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"), [("hello there", "hello"), ("echo welcome", "welcome"), ("1 + 1", "1"), ("True", "True")]
-)
+@pytest.mark.parametrize(("text", "shown"), [("hello there", "hello"), ("echo welcome", "welcome")])
 def test_a_module_that_prints_to_stdout_is_refused(
     add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path, text: str, shown: str
 ) -> None:
@@ -240,7 +238,7 @@ def test_two_mpis_are_refused(add: Add, there: ModuleSystem, prefix: Path, tmp_p
     other = synthetic.make_mpich(tmp_path / "opt/mpich")
     there.write_mpi("mpich/4.0", tmp_path / "opt/mpich")
     said = refused(add, "openmpi/4.1.4", "mpich/4.0")
-    assert said.startswith(f"modules mpich/4.0 and openmpi/4.1.4 both bring an MPI ({other} and {prefix}/bin/mpirun); name one")
+    assert said.startswith(f"modules openmpi/4.1.4 and mpich/4.0 bring two MPIs ({other} and {prefix}/bin/mpirun); name one")
     # A second one without a launcher is found by what programs load.
     synthetic.make_library(
         tmp_path / "opt/libs/lib/libmpi.so.40", synthetic.OPEN_MPI, "libmpi.so.40", "char ompi_mpi_comm_world[8];"

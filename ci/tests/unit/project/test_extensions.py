@@ -51,9 +51,7 @@ def test_its_metadata_are_accepted_and_without_the_folder_they_are_not(
     stack = metadata.read(path)
     assert (stack.mpi, stack.abi, stack.version_tuple) == ("torusmpi", "torus", (2, 1))
     monkeypatch.delenv("MPIBENCH_EXTENSIONS")
-    with pytest.raises(
-        metadata.StackError, match=r"key 'abi' is 'torus', not one of mpich, openmpi, pempi, nor of a folder that MPIBENCH_EXT"
-    ):
+    with pytest.raises(metadata.StackError, match=r"key 'abi': 'torus' is not one of "):
         metadata.read(path)
 
 

@@ -303,30 +303,6 @@ def test_a_recipe_is_a_row_of_its_own_only_where_nothing_else_tells_it() -> None
     assert [row.aspect for row in consistency.compare_facts(facts["o"], facts["m"])] == ["imb version"]
 
 
-def add_library(found: dict[str, Any], version: str, **variants: bool) -> None:
-    """Let the MPI of a lock be built by Spack on a libfabric."""
-    mpi = next(row for row in found["concrete_specs"].values() if "external" in row and row["name"] in NAMES)
-    del mpi["external"]
-    library = copy.deepcopy(node(found, "glibc"))
-    library.pop("external")
-    library |= {"name": "libfabric", "version": version, "hash": "f" * 32}
-    library["parameters"] |= variants
-    found["concrete_specs"]["f" * 32] = library
-    edge = {"name": "libfabric", "hash": "f" * 32, "parameters": {"deptypes": ["build", "link"], "virtuals": []}}
-    mpi["dependencies"] = [edge]
-
-
-def test_libraries_under_two_mpis_are_compared_and_those_under_one_are_not() -> None:
-    plain, left, right = document(), document("mpich"), document("intel-oneapi-mpi")
-    add_library(left, "2.4.0", verbs=True)
-    add_library(right, "2.4.0", verbs=False)
-    facts = {"o": consistency.facts(parsed(plain)), "m": consistency.facts(parsed(left)), "i": consistency.facts(parsed(right))}
-    rows = consistency.table(facts)
-    assert set(rows) == {"libfabric variants"}
-    assert sorted(name for names in rows["libfabric variants"].values() for name in names) == ["i", "m"]
-    assert consistency.notes(parsed(plain)) and not consistency.notes(parsed(left))
-
-
 def test_an_mpi_that_its_recipe_will_not_find_is_refused_before_the_build(tmp_path: Path) -> None:
     found = parsed(document("intel-oneapi-mpi"))
     program = tmp_path / "mpi" / "2021.18.1" / "bin" / "mpirun"
