@@ -44,15 +44,17 @@ def run(
             words, env=dict(environ), stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, **further
         )
         try:
-            while process.returncode is None:
+            ended = False
+            while not ended:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(min(LOOK_S, HEARTBEAT_S))
+                ended = process.poll() is not None
                 while (line := reader.readline()).endswith(b"\n"):
                     if text := shown(line.decode(errors="replace").rstrip("\n")):
                         echo(text)
                         said = time.monotonic()
                 reader.seek(-len(line), os.SEEK_CUR)
-                if process.returncode is None and time.monotonic() - said >= HEARTBEAT_S:
+                if not ended and time.monotonic() - said >= HEARTBEAT_S:
                     said = time.monotonic()
                     echo(f"{what}: still at it after {said - began:.0f} s")
         except BaseException:
@@ -60,4 +62,4 @@ def run(
             process.wait()
             raise
         reader.seek(start)
-        return process.returncode, reader.read().decode(errors="replace")
+        return process.wait(), reader.read().decode(errors="replace")

@@ -334,8 +334,6 @@ MPI = Mpi(
             "intel-oneapi-mpi",
             homes=("mpi/{short}", "mpi/{version}", "mpi/latest", ""),
             libraries=("lib", "lib/release"),
-            # v2_layout_versions of the builtin recipe; component_prefix of IntelOneApiPackage.
-            first_since="2021.11",
         ),
     ),
     rows=_ROWS,

@@ -118,8 +118,8 @@ class TunedSettings:
         whole = {**{name: text.encode() for name, text in texts.items()}, **(compiled or {}), NAME: record.encode()}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for name, content in whole.items():
-                (folder / f".{name}").write_bytes(content)
+            for name, data in whole.items():
+                (folder / f".{name}").write_bytes(data)
             for name in whole:
                 (folder / f".{name}").replace(folder / name)
             if self.compilation and self.compilation.name not in whole:

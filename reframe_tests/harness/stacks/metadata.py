@@ -10,7 +10,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,8 @@ def read(path: Path) -> Stack:
 
 def find_damage(stack: Stack) -> str:
     """What of a stack is no longer on disk, as one sentence; empty when all of it is there."""
-    claims = [("prefix", stack.prefix, Path.is_dir), ("library", stack.library, Path.is_file)]
+    claims: list[tuple[str, str, Callable[[Path], bool]]] = [("prefix", stack.prefix, Path.is_dir)]
+    claims += [("library", stack.library, Path.is_file)]
     claims += [(f"binaries.{name}", path, _is_program) for name, path in stack.binaries.items()]
     claims += [(f"commands.{name}", words[0], _is_program) for name, words in stack.commands.items() if "/" in words[0]]
     claims += [(f"prepend_path.{name}", f, Path.is_dir) for name, fs in stack.prepend_path.items() for f in fs]

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from packaging.version import Version
-
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.model import Mpi, SpackPackage
 from reframe_tests.harness.stacks.stack import Stack
@@ -147,16 +145,6 @@ def _homes(lock: Lock, prefix: Path) -> list[Path]:
     return [prefix / home.format(version=version, short=short) for home in _provider(lock)[1].homes]
 
 
-def check_home(lock: Lock, prefix: Path, home: Path) -> None:
-    """Refuse an MPI of the site's own that lies where its recipe does not look, before Spack fails in the build."""
-    since, first = _provider(lock)[1].first_since, _homes(lock, prefix)[0]
-    if since and Version(lock.mpi.version) >= Version(since) and not (first / "bin" / "mpirun").exists():
-        raise BadInput(
-            f"{lock.mpi} is in {home}, and Spack's recipe looks for it in {first}; correct its prefix in the site's "
-            f"packages.yaml, or 'ln -s {home} {first}'."
-        )
-
-
 def find_library_folders(lock: Lock, home: Path) -> list[str]:
     """Folders of an MPI that its programs need on the library search path."""
     return [str(home / folder) for folder in _provider(lock)[1].libraries if (home / folder).is_dir()]
@@ -195,7 +183,6 @@ def check_external(lock: Lock, prefix: Path) -> None:
     /usr) it is often the other's.
     """
     home = find_home(lock, prefix)
-    check_home(lock, prefix, home)
     compiler, clean = home / "bin" / "mpicc", {**installed_mpi.clean_environment(), **find_variables(lock, home)}
     compilers = [node.external for node in lock.nodes.values() if node.external and node.name in COMPILERS]
     clean["PATH"] = ":".join([str(home / "bin"), *(f"{prefix}/bin" for prefix in compilers), clean["PATH"]])

@@ -12,7 +12,7 @@ import pytest
 from galley import SYSTEM
 from reframe_tests.harness import records
 from reframe_tests.harness.cases.job import condition
-from reframe_tests.harness.launchers import backends, registry
+from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.launchers.binding import bind
 from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import Topology, describe
@@ -180,7 +180,7 @@ def test_a_sites_launcher_may_be_a_stacks_own() -> None:
 def test_reframe_has_them_or_is_given_them(launcher: str) -> None:
     from reframe.core.backends import getlauncher
 
-    backends.register()
+    registry.register()
     row = registry.known()[launcher]
     for name in row.site:
         assert registry.find(name, "hydra") is row

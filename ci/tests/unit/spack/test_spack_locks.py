@@ -14,7 +14,7 @@ from rich.console import Console
 
 from folders import DATA
 from mpibench.commands.listings import stacks as listing
-from mpibench.stacks.spack import consistency, description, lock
+from mpibench.stacks.spack import consistency, lock
 from mpibench.stacks.spack.lock import LockError
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.vocabulary import BadInput
@@ -301,20 +301,6 @@ def test_a_recipe_is_a_row_of_its_own_only_where_nothing_else_tells_it() -> None
     facts = {"o": consistency.facts(parsed(left)), "m": consistency.facts(parsed(right))}
     assert set(consistency.table(facts)) == {"imb version"}
     assert [row.aspect for row in consistency.compare_facts(facts["o"], facts["m"])] == ["imb version"]
-
-
-def test_an_mpi_that_its_recipe_will_not_find_is_refused_before_the_build(tmp_path: Path) -> None:
-    found = parsed(document("intel-oneapi-mpi"))
-    program = tmp_path / "mpi" / "2021.18.1" / "bin" / "mpirun"
-    program.parent.mkdir(parents=True)
-    program.touch(0o755)
-    home = description.find_home(found, tmp_path)
-    with pytest.raises(
-        BadInput, match=r"is in .*/mpi/2021\.18\.1, and Spack's recipe looks for it in .*/mpi/2021\.18; correct"
-    ):
-        description.check_home(found, tmp_path, home)
-    (tmp_path / "mpi" / "2021.18").symlink_to("2021.18.1")
-    description.check_home(found, tmp_path, description.find_home(found, tmp_path))
 
 
 # ---- of stacks as built ----
