@@ -39,7 +39,7 @@ BAD_INPUT = exit_status.BAD_INPUT
 COMMANDS = (machine, stacks, planning, sessions, verdicts, locate, advice, tune, published, cluster)
 #: What one wants to commands, both in the order of the help.
 PURPOSES = {
-    "Measure": ("doctor", "nightly", "stacks", "build", "plan", "catalogue", "cluster"),
+    "Measure": ("doctor", "nightly", "stacks", "plan", "catalogue", "cluster"),
     "Look": ("report", "site", "compare", "published", "parse", "export"),
     "Decide": ("gate", "expected", "accept", "drift", "rebaseline", "review"),
     "Diagnose": ("locate", "guidelines", "tune", "advise", "settings"),

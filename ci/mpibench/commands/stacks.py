@@ -1,4 +1,4 @@
-"""``mpibench stacks`` and ``build``: list stacks, register an installed MPI and forget it again, build others with Spack."""
+"""``mpibench stacks``: list stacks, register an installed MPI and forget it again, build others with Spack."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from reframe_tests.harness.vocabulary import BadInput
 
 app = typer.Typer(
     name="stacks",
-    help="List the MPI stacks that can be measured, register and remove them.\n\nThe list has MPI, version, origin, ABI, "
-    "benchmarks and lock hash. 'add' registers an MPI of the distribution or of a module. Every metadata file is checked "
-    "against environments/stack.schema.json. Exit status: 0 all stacks can be used, 1 one is broken (its prefix or library "
-    "is gone); it is listed with the reason.",
+    help="List the MPI stacks that can be measured, register, build and remove them.\n\nThe list has MPI, version, origin, "
+    "ABI, benchmarks and lock hash. 'add' registers an MPI of the distribution or of a module, 'build' builds with Spack. "
+    "Every metadata file is checked against environments/stack.schema.json. Exit status: 0 all stacks can be used, 1 one is "
+    "broken (its prefix or library is gone); it is listed with the reason.",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
@@ -145,6 +145,7 @@ def _pairs(option: str, words: list[str] | None) -> list[tuple[str, str]]:
     return [(word.partition("=")[0], word.partition("=")[2]) for word in words or ()]
 
 
+@app.command()
 def build(
     stacks: Annotated[
         list[str] | None, typer.Argument(help="Folders under environments/, e.g. openmpi; default: all that need no device.")
@@ -195,14 +196,14 @@ def build(
     results/spack/<stack>.log. Exit status: 0 all are ready, 1 a stack could not be built (the others are built all the same).
     """
     from mpibench.stacks.spack import build as builder
-    from mpibench.stacks.spack import cache, scope
+    from mpibench.stacks.spack import scope, sharing
 
     if find:
         if stacks:
             raise BadInput(f"--find builds nothing; leave out {' '.join(stacks)}, or build them with a second command.")
         scope.write_found(system=system, echo=typer.echo)
         return
-    wanted = cache.parse_push(push, key, unsigned)
+    wanted = sharing.parse_push(push, key, unsigned)
     if dry_run and (wanted or modules):
         raise BadInput(f"--dry-run builds nothing; leave out {'--push' if wanted else '--modules'}.")
     if bundle and (dry_run or wanted or modules):
@@ -222,5 +223,4 @@ def build(
 
 def register(program: typer.Typer) -> None:
     """Add the commands to the program."""
-    program.command()(build)
     program.add_typer(app)

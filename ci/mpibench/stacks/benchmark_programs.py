@@ -29,13 +29,11 @@ class Found:
 
     :param binaries: program name to absolute path.
     :param suites: suite name to its programs' version.
-    :param links: name of a library that programs ask for and the stack has not by that name, to the file it stands for.
     :param left_out: program to the reason why it is not run.
     """
 
     binaries: Mapping[str, str] = field(default_factory=dict)
     suites: Mapping[str, str] = field(default_factory=dict)
-    links: Mapping[str, Path] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -60,37 +58,24 @@ def list_globs() -> str:
     return " or ".join(programs.glob for programs in SUITES.values())
 
 
-def search(folders: Iterable[Path]) -> dict[str, Path]:
+def search(folders: Iterable[Path], *, needed: bool = True) -> dict[str, Path]:
     """Benchmark programs below folders by name; the first of a name counts.
 
-    :raises BadInput: for a folder that is none, or has no such program.
+    :param needed: each must be a folder and have some.
     """
     found: dict[str, Path] = {}
     for folder in folders:
-        if not folder.is_dir():
+        if needed and not folder.is_dir():
             raise BadInput(f"{folder} is not a folder; name one that holds {list_globs()} programs with --binaries.")
-        here = _list_below(folder)
-        if not here:
+        here = {
+            path.name: path.absolute()
+            for path in sorted(folder.rglob("*"), reverse=True)
+            if suite_of(path.name) and path.is_file() and os.access(path, os.X_OK)
+        }
+        if needed and not here:
             raise BadInput(f"{folder} holds no {list_globs()} program; name a folder that does with --binaries.")
         found = {**here, **found}
     return dict(sorted(found.items()))
-
-
-def find_in(folders: Iterable[Path]) -> dict[str, Path]:
-    """Benchmark programs in folders that modules put on PATH, and below them, by name; the first of a name counts."""
-    found: dict[str, Path] = {}
-    for folder in folders:
-        found = {**_list_below(folder), **found}
-    return dict(sorted(found.items()))
-
-
-def _list_below(folder: Path) -> dict[str, Path]:
-    """Benchmark programs below a folder, by name; the first of a name counts."""
-    return {
-        path.name: path.absolute()
-        for path in sorted(folder.rglob("*"), reverse=True)
-        if suite_of(path.name) and path.is_file() and os.access(path, os.X_OK)
-    }
 
 
 def find_beside(launcher: Path, abi: str, environ: Mapping[str, str]) -> dict[str, Path]:
@@ -143,7 +128,6 @@ def prove(
     programs: Mapping[str, Path],
     stack: Stack,
     environ: Mapping[str, str],
-    links: Mapping[str, Path],
     record: Callable[[str], object] = lambda text: None,
     *,
     needed: bool = True,
@@ -177,7 +161,7 @@ def prove(
     if needed and programs and not binaries:
         name, reason = next(iter(left_out.items()))
         raise BadInput(f"none of the {len(programs)} binaries runs on {stack.library}; {programs[name]}: {reason}.")
-    return Found(binaries, suites, links, left_out)
+    return Found(binaries, suites, left_out)
 
 
 def _try(

@@ -1,4 +1,4 @@
-"""Finds out what an MPI installation is, from its launcher: prefix, process manager, library, ABI, device."""
+"""Finds out what an MPI installation is, from its launcher and its library: prefix, process manager, ABI, version, device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import mpi_identity, probe
+from . import probe
 
 #: Folders every process looks in for programs and needs no variable for.
 SYSTEM_BIN = ("/usr/local/bin", "/usr/bin", "/bin")
@@ -24,6 +24,46 @@ KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "TERM",
 #: Where a prefix has its libraries: GNU directory variables, Debian's multiarch folders, Intel MPI's build kinds.
 LIBRARY_FOLDERS = ("lib", "lib64", "lib/*-linux-gnu*", "lib/release")
 LIMIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Identity:
+    """An MPI library, in the words of ``stack.json``.
+
+    :param device: ``ch4:ucx``, ``ch4:ucx,ofi``; empty where the implementation names none.
+    :param pattern: value of ``library_version_pattern``.
+    :param families: process managers that come with it.
+    """
+
+    mpi: str
+    version: str
+    device: str
+    abi: str
+    pattern: str
+    families: tuple[str, ...]
+
+
+def identify(answer: str, who: str) -> Identity:
+    """The identity behind an answer of ``MPI_Get_library_version``.
+
+    An MPI made of another may name that one, too, further down: the first name counts.
+
+    :param who: file that gave the answer, for the sentence, and for the device where only its folder says it.
+    """
+    banners = [(mpi, mpi.banner) for mpi in mpis.known().values() if mpi.banner]
+    fitting = [(match, mpi, banner) for mpi, banner in banners if (match := re.search(banner.version, answer, re.M))]
+    if not fitting:
+        first = next((line.strip() for line in answer.splitlines() if line.strip()), "nothing")
+        known = ", ".join(mpi.name for mpi, _ in banners)
+        raise BadInput(f"{who} says it is {first!r}, an MPI not known here ({known}); {mpis.remedy()}.")
+    match, mpi, banner = min(fitting, key=lambda row: row[0].start())
+    device = re.search(banner.device, answer, re.M) if banner.device else None
+    place = os.path.realpath(who)
+    by_path = next((name for pattern, name in banner.device_by_path.items() if re.search(pattern, place)), "")
+    # "ch4:ucx ofi" is a build with --with-device=ch4:ucx,ofi.
+    words = re.split(r"[ ,]+", device[1].strip()) if device else [by_path] * bool(by_path)
+    pattern = banner.pattern.replace("{version}", re.escape(match[1]))
+    return Identity(mpi.name, match[1], ",".join(words), mpi.abi, pattern, mpi.launchers)
 
 
 @dataclass(frozen=True)
@@ -40,7 +80,7 @@ class Installation:
     family: str
     prefix: Path
     library: Path
-    identity: mpi_identity.Identity
+    identity: Identity
     answer: str
     found_by_loader: bool
 
@@ -69,22 +109,25 @@ def examine(
     candidates = [library] if library else find_libraries(prefix)
     if not candidates:
         raise BadInput(f"there is no libmpi below {prefix}/lib, where {launcher} belongs; name the library with --library.")
-    fitting: list[tuple[Path, mpi_identity.Identity, str]] = []
+    fitting: list[tuple[Path, Identity, str]] = []
     refusals = []
     for candidate in candidates:
-        answer, complaint = probe.ask_library(str(candidate), _with_folder(clean, candidate.parent), LIMIT_S)
+        paths = ":".join(filter(None, [str(candidate.parent), clean.get("LD_LIBRARY_PATH", "")]))  # to find its neighbours
+        answer, complaint = probe.ask_library(str(candidate), {**clean, "LD_LIBRARY_PATH": paths}, LIMIT_S)
         if complaint:
             refusals.append(f"{candidate} does not answer ({complaint.rstrip('.')})")
             continue
         try:
-            identity = mpi_identity.identify(answer, str(candidate))
+            identity = identify(answer, str(candidate))
         except BadInput as error:
             refusals.append(str(error).rstrip("."))
             continue
         if family in identity.families:
             fitting.append((candidate, identity, answer))
         else:
-            refusals.append(f"{candidate} is {identity.mpi} {identity.version}, whose launcher is {_listed(identity.families)}")
+            refusals.append(
+                f"{candidate} is {identity.mpi} {identity.version}, whose launcher is {' or '.join(identity.families)}"
+            )
     if not fitting:
         raise BadInput(
             f"{launcher} is {family}, and no library of that MPI answers: {'; '.join(refusals)}; name the right library "
@@ -95,15 +138,6 @@ def examine(
         raise BadInput(f"{launcher} may belong to any of {listed}; name the one meant with --library.")
     chosen, identity, answer = fitting[0]
     return Installation(launcher, family, prefix, chosen, identity, answer, _is_found_by_loader(chosen, clean))
-
-
-def _listed(families: Sequence[str]) -> str:
-    return " or ".join(families)
-
-
-def _with_folder(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Environment in which a library finds its neighbours."""
-    return {**environ, "LD_LIBRARY_PATH": ":".join(filter(None, [str(folder), environ.get("LD_LIBRARY_PATH", "")]))}
 
 
 def _find_launcher(word: str) -> Path:
@@ -123,10 +157,7 @@ def _find_launcher(word: str) -> Path:
 
 
 def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
-    """The process manager a launcher is.
-
-    :raises BadInput: when it introduces itself as none of the known ones.
-    """
+    """The process manager a launcher is."""
     rows = {name: row.introduction for name, row in launchers.families().items() if row.introduction}
     printed: dict[str, str] = {}
     for family, row in rows.items():
@@ -144,10 +175,7 @@ def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
 
 
 def _ask(launcher: Path, option: str, environ: Mapping[str, str]) -> str:
-    """What a launcher prints, given one option.
-
-    :raises BadInput: when it cannot be run.
-    """
+    """What a launcher prints, given one option."""
     try:
         done = subprocess.run(
             [launcher, option],

@@ -1,23 +1,19 @@
-"""Environment modules of a site: loads them as ReFrame does, in a process of its own, and says what they bring and change."""
+"""Environment modules of a site: loads them in a shell of its own, as jobs do, and says what they bring and change."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from reframe_tests.harness.printable import printable
 from reframe_tests.harness.stacks.modules import (
-    BOOKS,
     LoadedModules,
     Module,
     ModuleFile,
@@ -32,8 +28,10 @@ from reframe_tests.harness.vocabulary import BadInput
 from .. import own_reframe
 from . import installed_mpi
 
-#: Program that loads.
-LOADER = Path(__file__).with_name("module_loader.py")
+#: Variables that say where ``init/bash`` lies: Environment Modules' and Lmod's own names of the folder above.
+HOMES = ("MODULESHOME", "LMOD_PKG")
+#: Beginnings of the names of variables that a module system is set up with, and of those that hold its state.
+SET_UP, STATE = ("LMOD_", "MODULE"), ("LMOD_FAMILY_",)
 #: What a search path holds before the modules are loaded once more: what stands before it was put in front.
 MARK = "/mpibench/stands/here"
 #: Names of launchers that a module may put on PATH, the first that is there counts.
@@ -50,12 +48,12 @@ class Brought:
     """What modules bring.
 
     :param record: for the stack's metadata.
-    :param folders: folders on PATH, in its order, each with the module that put it there.
+    :param folders: folders on PATH, in its order.
     :param left_out: variables that are not recorded, because they are different for each user or each time.
     """
 
     record: LoadedModules = field(default_factory=LoadedModules)
-    folders: Mapping[str, str] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
     @property
@@ -94,7 +92,7 @@ def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ
 
 
 def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.environ) -> Brought:
-    """Load modules in the environment of a fresh login, in their order, and find out what they change.
+    """Load modules in a bash as jobs do, in the environment of a fresh login, in their order, and find out what they change.
 
     They are loaded twice: the second time each variable that was changed holds :data:`MARK`, which shows what was put in front
     of it and what replaces it; and a value that is not the same both times is not recorded.
@@ -105,21 +103,34 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     """
     for module in modules:
         _check_words(module)
-    clean = _reaching_modulecmd(installed_mpi.clean_environment(environ), environ)
-    answer = _ask(modules, kind, clean, environ)
-    before, after, second = answer["before"], answer["steps"][-1], answer["again"]
-    changed = [name for name in answer["changed"] if not is_bookkeeping(name)]
+    homes = [Path(environ[name], "init", "bash") for name in HOMES if environ.get(name)]
+    init = next((str(file) for file in homes if os.access(file, os.R_OK)), "")
+    if not init:
+        raise BadInput(
+            f"the module system {kind} cannot be used: no init/bash below {' or '.join(HOMES)} defines 'module'; start from a "
+            "shell in which 'module' works."
+        )
+    if environ.get("LOADEDMODULES"):
+        environ = _shell(init, ["module purge"], environ, modules, kind)[-1].environ
+    own = {name: value for name, value in environ.items() if name.startswith(SET_UP) and not name.startswith(STATE)}
+    clean = {**installed_mpi.clean_environment(environ), **own}
+    before, *_, after = _load(init, modules, clean, kind)
+    changed = sorted(name for name in after if after[name] != before.get(name) and not is_bookkeeping(name))
+    marked = {name: ":".join(filter(None, [MARK, before.get(name, "")])) for name in changed}
+    second = _load(init, modules, {**clean, **marked}, kind)[-1]
     sets: dict[str, str] = {}
     prepends: dict[str, tuple[str, ...]] = {}
     appends: dict[str, tuple[str, ...]] = {}
     left_out = []
-    for name in sorted(changed):
+    for name in changed:
         there = second.get(name, "").split(":")
         if MARK in there:
             at = there.index(MARK)
             rest = before.get(name, "").split(":")
-            prepends[name] = tuple(filter(None, there[:at]))
-            appends[name] = tuple(folder for folder in there[at + 1 :] if folder and folder not in rest)
+            if front := tuple(filter(None, there[:at])):
+                prepends[name] = front
+            if behind := tuple(folder for folder in there[at + 1 :] if folder and folder not in rest):
+                appends[name] = behind
         elif second.get(name) == after[name] and not _is_personal(after[name], environ):
             sets[name] = after[name]
         else:
@@ -127,18 +138,14 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     loaded = tuple(_describe(name, file) for name, file in _loaded(after))
     if not loaded:
         raise BadInput(f"{list_names(modules)}: {kind} lists no module as loaded afterwards; name others.")
-    record = LoadedModules(
-        kind, answer["version"], answer["init"], loaded, sets, _without_empty(prepends), _without_empty(appends)
-    )
-    front = prepends.get("PATH", ())
-    return Brought(record, {folder: _owner(folder, modules, answer["steps"]) for folder in front}, tuple(left_out))
+    said = _shell(init, ["module --version 2>&1"], clean, modules, kind)[-1].printed
+    version = re.search(r"\d+(?:\.\d+)+", said)
+    record = LoadedModules(kind, version[0] if version else "", init, loaded, sets, prepends, appends)
+    return Brought(record, prepends.get("PATH", ()), tuple(left_out))
 
 
 def _check_words(module: Module) -> None:
-    """Refuse what would be several words, or none, where ReFrame writes it into a job's script as it stands.
-
-    :raises BadInput: naming it.
-    """
+    """Refuse what would be several words, or none, where ReFrame writes it into a job's script as it stands."""
     if not _NAME.fullmatch(module.name):
         raise BadInput(f"{module.name!r} is no name of a module: give one as 'module avail' lists it.")
     if module.path and not _FOLDER.fullmatch(module.path):
@@ -147,125 +154,77 @@ def _check_words(module: Module) -> None:
         )
 
 
-def _without_empty(paths: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    return {name: folders for name, folders in paths.items() if folders}
+@dataclass(frozen=True)
+class Step:
+    """What one line of shell left: both streams, its exit status, and the environment afterwards."""
+
+    printed: str
+    error: str
+    status: int
+    environ: Mapping[str, str]
 
 
-def _reaching_modulecmd(clean: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """A fresh login's environment, whose PATH also has Environment Modules' ``modulecmd``, which ReFrame calls by its name."""
-    found = shutil.which("modulecmd", path=environ.get("PATH"))
-    folder = str(Path(found).parent) if found else ""
-    beyond = [folder] if folder and folder not in installed_mpi.SYSTEM_BIN else []
-    return {**clean, "PATH": ":".join([clean["PATH"], *beyond])}
-
-
-def _ask(modules: Sequence[Module], kind: str, environment: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, Any]:
-    """The loader's answer.
-
-    :raises BadInput: where a module cannot be loaded.
-    """
-    rows = [{"name": each.name, "collection": each.collection, "path": each.path or None} for each in modules]
-    what = {"system": kind, "modules": rows, "environment": dict(environment), "mark": MARK, "apart": BOOKS}
-    request = json.dumps(what)
-    command = [sys.executable, "-I", str(LOADER), request]
-    done = _run(command, environ, modules, kind)
+def _shell(init: str, lines: Sequence[str], environ: Mapping[str, str], modules: Sequence[Module], kind: str) -> list[Step]:
+    """Run lines in a bash that has sourced ``init``; a step for that and for each. Nobody is there to answer what they ask."""
+    script = "\n".join(
+        f"{line}\nstatus=$?; printf '\\1%s\\1' $status; /usr/bin/env -0; printf '\\1'; printf '\\1' >&2"
+        for line in (f". {shlex.quote(init)}", *lines)
+    )
     try:
-        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    except (ValueError, IndexError):
-        said = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-        raise BadInput(f"{list_names(modules)}: {kind} cannot be asked ({said}); try 'module load' in a shell.") from None
-    if fault := answer.get("fault"):
-        raise BadInput(_say(fault, kind))
-    if fault := _rehearse(modules, kind, answer["init"], answer["before"]):
-        raise BadInput(_say(fault, kind))
-    return answer
-
-
-def _run(
-    command: Sequence[str], environ: Mapping[str, str], modules: Sequence[Module], kind: str
-) -> subprocess.CompletedProcess[str]:
-    """Run what loads modules; nobody is there to answer what it asks.
-
-    :raises BadInput: it takes too long, or something that it started goes on and keeps its output open.
-    """
-    try:
-        return subprocess.run(
-            command,
+        done = subprocess.run(
+            ["/bin/bash", "-c", script],
             env=dict(environ),
             stdin=subprocess.DEVNULL,
             text=True,
             capture_output=True,
-            errors="replace",
+            errors="surrogateescape",
             timeout=LIMIT_S,
             check=False,
         )
     except subprocess.TimeoutExpired:
         raise BadInput(f"{list_names(modules)}: {kind} does not load within {LIMIT_S:.0f} s; try it in a shell.") from None
+    printed, errors = done.stdout.split("\1")[:-1], done.stderr.split("\1")[:-1]
+    if len(printed) != 3 * (len(lines) + 1) or len(errors) != len(lines) + 1:
+        last = (done.stderr.replace("\1", "").strip().splitlines() or ["it printed nothing"])[-1]
+        raise BadInput(f"{list_names(modules)}: {kind} cannot be asked ({last}); try 'module load' in a shell.")
+    return [
+        Step(text, error, int(status), dict(part.split("=", 1) for part in variables.split("\0") if "=" in part))
+        for text, status, variables, error in zip(printed[::3], printed[1::3], printed[2::3], errors, strict=True)
+    ]
 
 
-def _rehearse(modules: Sequence[Module], kind: str, init: str, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Load modules in a bash, as jobs do, and see what Python is not shown: Lmod hands what a modulefile in Tcl prints (``puts
-    stdout``) to shells only, which run it.
-
-    :returns: what went wrong, as the loader says it; nothing also where no file is known that defines ``module``.
-    """
-    if not init:
-        return {}
-    lines = [f". {shlex.quote(init)}"]
+def _load(init: str, modules: Sequence[Module], environ: Mapping[str, str], kind: str) -> list[Mapping[str, str]]:
+    """The environment before, and after each module."""
+    lines = []
     for module in modules:
-        lines += [f"module use {shlex.quote(module.path)}"] if module.path else []
-        lines += [f"module {'restore' if module.collection else 'load'} {shlex.quote(module.name)}", "status=$?"]
-        lines += ['printf "\\1%s\\1" $status', 'printf "\\1" >&2']
-    command = ["/bin/bash", "-c", "\n".join(lines)]
-    done = _run(command, environment, modules, kind)
-    printed, errors = done.stdout.split("\1"), done.stderr.split("\1")
-    for number, module in enumerate(modules):
-        text = " ".join(printed[2 * number].split()) if 2 * number < len(printed) else ""
-        status = printed[2 * number + 1] if 2 * number + 1 < len(printed) else "none"
-        error = errors[number] if number < len(errors) else ""
-        unknown = re.search(r": ([^:\n]*): command not found", error)
-        if text or unknown:
-            said = text or f"{unknown[1] if unknown else ''} ..."
-            return {"kind": "printed", "said": said, "others": [], "module": module.name}
-        if status != "0":
-            return {"kind": "load", "said": error, "others": [], "module": module.name}
-    return {}
-
-
-def _say(fault: Mapping[str, Any], kind: str) -> str:
-    """The sentence on what a module, or the module system, did."""
-    name, said = fault["module"], _reason(fault["said"])
-    if fault["kind"] == "system":
-        return f"the module system {kind} cannot be used: {said}; start from a shell in which 'module' works."
-    if fault["kind"] == "printed":
-        return (
-            f"module {name} prints {said!r} on standard output, which the module system hands to the shell as commands; let it "
-            "print on standard error (puts stderr, LmodMessage)."
-        )
-    if fault["kind"] == "conflict":
-        others = " and ".join(fault["others"])
-        return f"module {name} conflicts with {others}, which is loaded before it{_in_brackets(said)}; name one of them only."
-    return (
-        f"module {name} cannot be loaded by {kind}{_in_brackets(said)}; 'module avail' lists what there is: name those it "
-        "needs first, and a folder that is not in MODULEPATH with --module-path."
-    )
-
-
-def _in_brackets(text: str) -> str:
-    return f" ({text})" if text else ""
-
-
-def _reason(said: str) -> str:
-    """What a module system gave as its reason, on one line.
-
-    Lmod: the paragraph after "the following error:"; Environment Modules: what follows "ERROR:" (messageDir/en.lua of Lmod 8.6;
-    ``reportError`` of modulecmd.tcl 5.2).
-    """
-    text = printable(said)
-    lmod = re.search(r"the following error:\s*(.*?)(?:\n\s*\n|\Z)", text, re.DOTALL)
-    tcl = re.search(r"ERROR:\s*(.*?)(?:\n\s*(?:HINT|ERROR):|\n\s*\n|\Z)", text, re.DOTALL)
-    found = lmod or tcl
-    return " ".join((found[1] if found else text).split()).rstrip(".")
+        use = f"module use {shlex.quote(module.path)}; " if module.path else ""
+        lines.append(f"{use}module {'restore' if module.collection else 'load'} {shlex.quote(module.name)}")
+    first, *steps = _shell(init, lines, environ, modules, kind)
+    held = [name for name, _ in _loaded(first.environ)]
+    for module, step in zip(modules, steps, strict=True):
+        name, loaded = module.name, [name for name, _ in _loaded(step.environ)]
+        # What a modulefile in Tcl prints (puts stdout), the module system hands to the shell, which runs it.
+        unknown = re.search(r": ([^:\n]*): command not found", step.error)
+        if text := " ".join(step.printed.split()) or (f"{unknown[1]} ..." if unknown else ""):
+            raise BadInput(
+                f"module {name} prints {text!r} on standard output, which the module system hands to the shell as commands; "
+                "let it print on standard error (puts stderr, LmodMessage)."
+            )
+        if step.status or not (module.collection or any(module.names(each) for each in loaded)):
+            # Advice of Lmod's follows behind a blank line.
+            reason = " ".join(re.split(r"\n\s*\n", printable(step.error).strip())[0].split()).rstrip(".")
+            raise BadInput(
+                f"module {name} cannot be loaded by {kind} ({reason or 'without a word'}); 'module avail' lists what there is: "
+                "name those it needs first, and a folder that is not in MODULEPATH with --module-path."
+            )
+        lost = [each for each in held if each not in loaded]
+        if lost and not module.collection:
+            raise BadInput(
+                f"module {name} conflicts with {' and '.join(lost)}, which is loaded before it and is not any more; name one "
+                "of them only."
+            )
+        held = loaded
+    return [step.environ for step in (first, *steps)]
 
 
 def _loaded(environ: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -293,34 +252,20 @@ def _is_personal(value: str, environ: Mapping[str, str]) -> bool:
     return (len(home) > 1 and home in value) or not names.isdisjoint(words)
 
 
-def _owner(folder: str, modules: Sequence[Module], steps: Sequence[Mapping[str, str]]) -> str:
-    """The module after which a folder was first on PATH."""
-    rows = zip(modules, steps, strict=True)
-    return next((module.name for module, step in rows if folder in step.get("PATH", "").split(":")), modules[-1].name)
-
-
 def find_launcher(brought: Brought, modules: Sequence[Module]) -> str:
-    """The launcher of the one MPI that modules bring.
-
-    :raises BadInput: where they bring none, or two.
-    """
-    found: dict[Path, tuple[str, Path]] = {}
+    """The launcher of the one MPI that modules bring."""
+    by_file: dict[Path, str] = {}
     for folder in brought.path:
-        launcher = next((path for name in LAUNCHERS if shutil.which(name, path=str(folder)) for path in [folder / name]), None)
-        if launcher:
-            found.setdefault(launcher.resolve(), (brought.folders[str(folder)], launcher))
-    rows = list(found.values())
-    if not rows:
+        if launcher := next(filter(None, (shutil.which(name, path=str(folder)) for name in LAUNCHERS)), None):
+            by_file.setdefault(Path(launcher).resolve(), launcher)
+    found = list(by_file.values())
+    bring = f"{list_names(modules)} bring{'s' if len(modules) == 1 else ''}"
+    if not found:
         listed = ", ".join(map(str, brought.path)) or "nothing"
-        raise BadInput(
-            f"{list_names(modules)} bring{'s' if len(modules) == 1 else ''} no mpirun (on PATH: {listed}); name the module of "
-            "an MPI, too, or its launcher with --mpirun."
-        )
-    if len(rows) > 1:
-        (first, one), (second, other), *_ = rows
-        whose = f"modules {first} and {second} both bring" if first != second else f"module {first} brings two times"
-        raise BadInput(f"{whose} an MPI ({one} and {other}); name one of them only, or the one meant with --mpirun.")
-    return str(rows[0][1])
+        raise BadInput(f"{bring} no mpirun (on PATH: {listed}); name the module of an MPI, too, or its launcher with --mpirun.")
+    if len(found) > 1:
+        raise BadInput(f"{bring} two MPIs ({found[0]} and {found[1]}); name one of them only, or the one meant with --mpirun.")
+    return found[0]
 
 
 def expect_one_mpi(library: Path, modules: Sequence[Module], environ: Mapping[str, str]) -> bool:

@@ -6,7 +6,6 @@ GitHub's archives of the tags.
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import os
 import re
@@ -20,6 +19,7 @@ from reframe_tests.harness import optional_file
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
+from .writer import digest_of
 
 #: Variable with the folder that tarballs are looked for in, and kept in once fetched.
 SOURCES = "MPIBENCH_SOURCES"
@@ -109,7 +109,6 @@ def find(word: str, environ: Mapping[str, str] = os.environ, say: Callable[[str]
 
     :param word: a source is a release in :data:`CHECKSUMS` (taken from the sources folder, else fetched), the path of a tarball
         (taken as it is), or an address: of a release in the table, or with ``#sha256=...``.
-    :raises BadInput: with one sentence.
     """
     suite, equals, source = word.partition("=")
     if suite not in CHECKSUMS or not equals or not source:
@@ -132,16 +131,14 @@ def find(word: str, environ: Mapping[str, str] = os.environ, say: Callable[[str]
             )
         return _fetch(suite, url, wanted, environ, say)
     path = optional_file.named(source).absolute()
-    if not path.is_file():
-        raise BadInput(f"{path} is {'a folder' if path.is_dir() else 'not there'}; name the tarball of a release of {suite}.")
+    if not path.is_file() or not os.access(path, os.R_OK):
+        reason = "a folder" if path.is_dir() else "not there, or cannot be read"
+        raise BadInput(f"{path} is {reason}; name the tarball of a release of {suite}.")
     return Tarball(suite, path, str(path), digest_of(path))
 
 
 def _fetch(suite: str, url: str, wanted: str, environ: Mapping[str, str], say: Callable[[str], object]) -> Tarball:
-    """A tarball from the sources folder, where it is put first if it is not there.
-
-    :raises BadInput: it cannot be fetched, or its checksum is another one.
-    """
+    """A tarball from the sources folder, where it is put first if it is not there."""
     path = sources_folder(environ) / url.rpartition("/")[2]
     if not path.is_file():
         say(f"{path} is not there: fetching {url}")
@@ -165,18 +162,3 @@ def _fetch(suite: str, url: str, wanted: str, environ: Mapping[str, str], say: C
             f"--build {suite}={path}."
         )
     return Tarball(suite, path, url, wanted)
-
-
-def digest_of(path: Path) -> str:
-    """SHA-256 of a file.
-
-    :raises BadInput: it cannot be read.
-    """
-    digest = hashlib.sha256()
-    try:
-        with path.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read ({error.strerror}).") from error
-    return digest.hexdigest()

@@ -13,9 +13,8 @@ import signal
 import subprocess
 import tarfile
 import threading
-import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,12 +22,11 @@ from types import FrameType
 
 from reframe_tests.harness.vocabulary import BadInput
 
+from . import logged
 from .benchmark_programs import suite_of
+from .logged import Echo
 from .releases import Tarball
 
-HEARTBEAT_S = 30.0
-#: Parts of IMB that another standard than MPI 3 is needed for.
-_NEEDS_MPI_4 = ("MPI4",)
 #: What unpacking raises for a damaged archive, beside errors of values in it.
 _DAMAGED = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 #: Flags that IMB's Makefiles append to whatever is asked for: no optimisation, warnings as errors.
@@ -43,8 +41,6 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 #: Starts a command in a group of processes, and ends all of these at SIGTERM.
 _GUARD = """trap 'trap "" TERM; kill -TERM 0; exit 143' TERM; "$@" & wait $!"""
-
-Say = Callable[[str], object]
 
 
 class BuildError(BadInput):
@@ -81,7 +77,6 @@ def find_compilers(mpirun: Path, prefix: Path, environ: Mapping[str, str]) -> Co
     """The wrappers that belong to a launcher: beside it with its ending (Debian's ``mpirun.openmpi``), in its prefix, on PATH.
 
     :param environ: environment they are to work in.
-    :raises BadInput: there are none, or they have no compiler.
     """
     ending = mpirun.suffix if mpirun.name.startswith(("mpirun.", "mpiexec.")) and mpirun.suffix != ".hydra" else ""
     folders = [mpirun.parent, mpirun.resolve().parent, prefix / "bin", *map(Path, environ["PATH"].split(":"))]
@@ -99,10 +94,7 @@ def find_compilers(mpirun: Path, prefix: Path, environ: Mapping[str, str]) -> Co
 
 
 def _ask_compiler(wrapper: Path, environ: Mapping[str, str]) -> str:
-    """What the compiler behind a wrapper says it is, in its first line.
-
-    :raises BadInput: it does not work.
-    """
+    """What the compiler behind a wrapper says it is, in its first line."""
     try:
         done = subprocess.run(
             [wrapper, "--version"], env=dict(environ), stdin=subprocess.DEVNULL, text=True, capture_output=True,
@@ -119,13 +111,12 @@ def _ask_compiler(wrapper: Path, environ: Mapping[str, str]) -> str:
     return lines[0]
 
 
-def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: Say = print, lock: int = -1) -> Built:
+def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: Echo = print, lock: int = -1) -> Built:
     """Build a suite and put its programs into a folder.
 
     :param into: folder the suite's own is made in.
     :param work: a folder for the sources while they are built, removed at the end; the log stays beside it.
     :param lock: descriptor of a lock that is held as long as anything builds, also after this process was killed.
-    :raises BuildError: with one sentence, which names the log.
     """
     log = work.with_name(f"{work.name}.log")
     prefix = into / tarball.suite
@@ -181,11 +172,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def unpack(tarball: Tarball, work: Path) -> Path:
-    """Unpack a release; its one folder.
-
-    :raises BuildError: it is none of the suite.
-    :raises OSError: there is no place for it.
-    """
+    """Unpack a release; its one folder."""
     work.mkdir(parents=True)
     try:
         with tarfile.open(tarball.path) as archive:
@@ -216,10 +203,7 @@ def unpack(tarball: Tarball, work: Path) -> Path:
 
 
 def _inside(archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
-    """Members of an archive, where nothing else looks at where they lead.
-
-    :raises ValueError: one is neither file nor folder, or lies outside.
-    """
+    """Members of an archive, where nothing else looks at where they lead."""
     members = archive.getmembers()
     for member in members:
         if not (member.isreg() or member.isdir()) or member.name.startswith("/") or ".." in member.name.split("/"):
@@ -233,44 +217,25 @@ class _Make:
 
     compilers: Compilers
     log: Path
-    say: Say
+    say: Echo
     what: str
     lock: int
 
     def __call__(self, words: Sequence[str], folder: Path) -> None:
-        """Run a command, and everything it starts is gone at the end.
-
-        :raises BuildError: it ended with an error.
-        """
-        began = time.monotonic()
-        with self.log.open("a") as stream:
-            stream.write(f"$ cd {folder}; {shlex.join(words)}\n")
-            stream.flush()
-            start = stream.tell()
-            process = subprocess.Popen(
-                ["sh", "-c", _GUARD, "sh", *words], cwd=folder, env=dict(self.compilers.environ), start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, pass_fds=[self.lock] if self.lock >= 0 else [],
-                preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0),  # killed, it builds no more
-            )  # fmt: skip
-            try:
-                while process.poll() is None:
-                    try:
-                        process.wait(HEARTBEAT_S)
-                    except subprocess.TimeoutExpired:
-                        self.say(f"{self.what}: still at it after {time.monotonic() - began:.0f} s")
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                raise
-        if process.returncode:
-            lines = [
-                line.strip() for line in self.log.read_bytes()[start:].decode(errors="replace").splitlines() if line.strip()
-            ]
+        """Run a command, and everything it starts is gone at the end."""
+        status, output = logged.run(
+            ["sh", "-c", _GUARD, "sh", *words], self.log, self.what, self.say, self.compilers.environ,
+            end=lambda process: os.killpg(process.pid, signal.SIGKILL),
+            cwd=folder, start_new_session=True, pass_fds=[self.lock] if self.lock >= 0 else [],
+            preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0),  # killed, it builds no more
+        )  # fmt: skip
+        if status:
+            lines = [line.strip() for line in output.splitlines() if line.strip()]
             errors = [line for line in lines if re.search(r"\berror:|multiple definition|undefined reference|\*\*\* ", line)]
             refused = [line for line in lines if re.search(_REFUSED, line)]
             reason = (refused or errors or lines[-1:] or ["it printed nothing"])[0].rstrip(".")
             raise BuildError(
-                f"{self.what} cannot be built: {Path(words[0]).name} ended with exit status {process.returncode} ({reason}); "
+                f"{self.what} cannot be built: {Path(words[0]).name} ended with exit status {status} ({reason}); "
                 f"its log is {self.log}."
             )
 
@@ -316,12 +281,13 @@ def _imb(make: _Make, top: Path, prefix: Path) -> str:
             while text != (text := _APPENDED.sub(r"\1", text)):
                 pass
             makefile.write_text(text, errors="surrogateescape")
-    standard = _mpi_standard(make.compilers)
+    said = re.search(r"^standard ([0-9]+)$", _header(make.compilers), re.M)
+    standard = int(said[1]) if said else 0
     (prefix / "bin").mkdir()
     lines = []
     for name, folder in rows:
         program = f"IMB-{name}"
-        if name in _NEEDS_MPI_4 and standard < 4:
+        if name == "MPI4" and standard < 4:
             make.say(f"{program} is not built: it needs MPI 4, and this MPI's mpi.h says {standard}.")
             continue
         copy = top.parent / program
@@ -362,9 +328,3 @@ def _header(compilers: Compilers) -> str:
         said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
         raise BuildError(f"{compilers.cc} -E does not show what mpi.h declares ({said}); correct it.")
     return done.stdout
-
-
-def _mpi_standard(compilers: Compilers) -> int:
-    """Version of the MPI standard that ``mpi.h`` says."""
-    said = re.search(r"^standard ([0-9]+)$", _header(compilers), re.M)
-    return int(said[1]) if said else 0

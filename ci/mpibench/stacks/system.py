@@ -6,16 +6,14 @@ another name, a ``lib`` folder of links; the MPI itself is left alone.
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import platform
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
@@ -27,6 +25,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..only_one import only_one
 from . import benchmark_programs, installed_mpi, modules, probe, releases, suite_builds, writer
+from .logged import Echo
 
 ORIGIN = "system"
 #: Folder of links, inside the stack's own.
@@ -35,8 +34,6 @@ LINKS = "lib"
 BUILDS = Path("results", "builds")
 #: File in the folder of a stack that is being registered; with it the folder of a killed command is known.
 UNFINISHED = ".unfinished"
-
-Say = Callable[[str], object]
 
 
 def add(
@@ -52,7 +49,7 @@ def add(
     modules_system: str = "",
     into: Path | None = None,
     root: Path = metadata.ROOT,
-    say: Say = print,
+    say: Echo = print,
 ) -> Stack:
     """Examine an installed MPI and register it; on any error nothing is left behind.
 
@@ -66,7 +63,6 @@ def add(
     :param entered: environment modules that jobs load; programs in the folders they put on PATH are tried, too.
     :param modules_system: what loads them, as ReFrame calls it.
     :param into: folder for the metadata, instead of ``environments/system/<name>``; it must not exist or be empty.
-    :raises BadInput: with one sentence on what is missing or wrong.
     """
     if name:
         writer.check_word(name)
@@ -89,7 +85,7 @@ def add(
             f"--build {twice}=... is given twice, and a stack has a suite once; register the other under another --name."
         )
     programs = {
-        **benchmark_programs.find_in(brought.path),
+        **benchmark_programs.search(brought.path, needed=False),
         **benchmark_programs.find_beside(mpi.mpirun, mpi.identity.abi, outside),
         **benchmark_programs.search(binaries),
     }
@@ -107,29 +103,31 @@ def add(
         begun = folder / UNFINISHED
         if into and into.exists() and (not into.is_dir() or (any(into.iterdir()) and not begun.is_file())):
             raise BadInput(f"{into} is there already and not an empty folder; name one of the stack's own with --into.")
-        mark = _begin(begun)
+        _make_folder(folder)
         try:
             inside = metadata.enter(metadata.parse(document, path), clean)
             built = _build(tarballs, mpi, {**outside, **inside}, folder, root / BUILDS / title, say, lock)
             programs = {name: file for name, file in programs.items() if benchmark_programs.suite_of(name) not in built}
             programs |= benchmark_programs.search(suite.prefix for suite in built.values())
-            links = link(document, programs, path, clean)
+            link(document, programs, path, clean)
             whole, needed = metadata.parse(document, path), bool(binaries or built)
-            found = benchmark_programs.prove(programs, whole, clean, links, needed=needed)
+            found = benchmark_programs.prove(programs, whole, clean, needed=needed)
             for program, reason in found.left_out.items():
                 if benchmark_programs.suite_of(program) in built:
                     raise BadInput(f"{programs[program]} was built and does not run: {reason}.")
                 say(f"{program} is left out: {reason}.")
             try_mpi4py(document, path, clean, say)
             complete(document, found, root, {suite: each.facts for suite, each in built.items()})
-            stack = writer.register(document, path, root=root, contradict=lambda stack, _: _contradict(stack, clean))
+            # Its programs have just been started one by one.
+            stack = writer.register(
+                document, path, root=root, contradict=lambda each, _: probe.find_launch_fault(each, environ=clean)
+            )
             begun.unlink()
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        finally:
-            mark.close()
-    say(f"{title}: registered in {path}; it runs {', '.join([*stack.binaries, *_instruments(stack)]) or 'nothing yet'}")
+    runs = [name for name in (*stack.binaries, *stack.commands) if name != "mpirun"]
+    say(f"{title}: registered in {path}; it runs {', '.join(runs) or 'nothing yet'}")
     return stack
 
 
@@ -137,7 +135,6 @@ def _expect_free(title: str, path: Path, root: Path) -> None:
     """Make sure that nothing has the name yet.
 
     :param path: the metadata file that is to be written.
-    :raises BadInput: something has.
     """
     if path.exists():
         remedy = f"'mpibench stacks remove {title}' first" if path.is_relative_to(root) else "remove it"
@@ -145,43 +142,28 @@ def _expect_free(title: str, path: Path, root: Path) -> None:
     writer.check_name(title, path, root)
 
 
-def _begin(mark: Path) -> IO[str]:
-    """Make a stack's folder, with a file in it that says until the end that it is not whole, and is locked as long.
+def _make_folder(folder: Path) -> None:
+    """Make a stack's folder, with a file in it that says until the end that it is not whole.
 
-    What a killed command left is removed; what another one works on, of this checkout or not, is not touched.
+    What a killed command left is removed.
 
-    :raises BadInput: another one does, or nothing can be written there.
+    :raises BadInput: nothing can be written there, or something else is there.
     """
-    folder = mark.parent
     try:
-        if mark.is_file():
-            with mark.open("a") as left:
-                fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
+        if (folder / UNFINISHED).is_file():
+            shutil.rmtree(folder)
         elif folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
         folder.mkdir(parents=True)
-        made = mark.open("x")
-        try:
-            fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            made.close()
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-    except BlockingIOError:
-        raise BadInput(f"another 'mpibench stacks add' is at work in {folder}: wait for it, or end it.") from None
+        (folder / UNFINISHED).touch()
     except OSError as error:
         raise BadInput(f"{folder} cannot be made ({error.strerror}); make it possible, or name another with --into.") from None
-    return made
 
 
 def _examine(
     mpirun: str, library: Path | None, environ: Mapping[str, str], brought: modules.Brought, entered: Sequence[Module]
 ) -> installed_mpi.Installation:
-    """The MPI that is meant; of modules the one they bring, which programs must find by themselves then.
-
-    :raises BadInput: where there is none, or more than one.
-    """
+    """The MPI that is meant; of modules the one they bring, which programs must find by themselves then."""
     if not entered:
         return installed_mpi.examine(mpirun, library, environ)
     if mpirun and "/" not in mpirun:
@@ -196,13 +178,12 @@ def _build(
     environ: Mapping[str, str],
     folder: Path,
     work: Path,
-    say: Say,
+    say: Echo,
     lock: int,
 ) -> dict[str, suite_builds.Built]:
     """Suites built for an MPI, by name.
 
     :param lock: descriptor of a lock that is held as long as anything builds.
-    :raises BadInput: one cannot be built.
     """
     if not tarballs:
         return {}
@@ -214,16 +195,8 @@ def _build(
     }
 
 
-def _instruments(stack: Stack) -> list[str]:
-    return [name for name in stack.commands if name != "mpirun"]
-
-
-def _contradict(stack: Stack, environ: Mapping[str, str]) -> str:
-    return probe.find_launch_fault(stack, environ=environ) or probe.find_contradiction(stack, environ=environ)
-
-
-def link(document: dict[str, Any], programs: Mapping[str, Path], path: Path, environ: Mapping[str, str]) -> dict[str, Path]:
-    """Give a stack its own libmpi under each name that its programs and its mpi4py ask for; what the links are.
+def link(document: dict[str, Any], programs: Mapping[str, Path], path: Path, environ: Mapping[str, str]) -> None:
+    """Give a stack its own libmpi under each name that its programs and its mpi4py ask for.
 
     :param document: content of its ``stack.json``, which gets their folder on the library search path.
     :param path: that file; the folder is made beside it.
@@ -241,14 +214,14 @@ def link(document: dict[str, Any], programs: Mapping[str, Path], path: Path, env
             (folder / soname).symlink_to(target)
         document["prepend_path"].setdefault("LD_LIBRARY_PATH", []).insert(0, str(folder))
         document["build"]["links"] = {soname: str(target) for soname, target in links.items()}
-    return links
 
 
-def try_mpi4py(document: dict[str, Any], path: Path, environ: Mapping[str, str], say: Say) -> None:
+def try_mpi4py(document: dict[str, Any], path: Path, environ: Mapping[str, str], say: Echo) -> None:
     """Leave mpi4py out of a stack it does not start on, with a line that says why."""
     if fault := probe.find_mpi4py_fault(metadata.parse(document, path), environ=environ):
         say(f"mpi4py is left out: {fault}")
-        _leave_out_mpi4py(document)
+        del document["commands"][INSTRUMENT], document["suites"][INSTRUMENT_SUITE], document["prepend_path"]["PYTHONPATH"]
+        del document["env_vars"]["MPI4PY_LIBMPI"], document["env_vars"]["MPI4PY_MPIABI"]
 
 
 def find_mpi4py(root: Path) -> Stack | None:
@@ -319,13 +292,6 @@ def compose(
     return document
 
 
-def _leave_out_mpi4py(document: dict[str, Any]) -> None:
-    """Undo what :func:`compose` did for mpi4py."""
-    del document["commands"][INSTRUMENT], document["suites"][INSTRUMENT_SUITE], document["prepend_path"]["PYTHONPATH"]
-    for variable in ("MPI4PY_LIBMPI", "MPI4PY_MPIABI"):
-        del document["env_vars"][variable]
-
-
 def complete(
     document: dict[str, Any],
     found: benchmark_programs.Found,
@@ -354,7 +320,7 @@ def complete(
         [
             document["build"]["library_says"],
             document["suites"],
-            [_digest(Path(file)) for file in files],
+            [writer.digest_of(Path(file)) for file in files],
             *([document["build"]["modules"]["loaded"]] if "modules" in document["build"] else []),
         ]
     )
@@ -367,19 +333,8 @@ def _origin(program: Path) -> str:
     return f"{with_what}; found in {program.parent}"
 
 
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def remove(name: str, root: Path = metadata.ROOT) -> Path:
-    """Forget a stack that :func:`add` registered; the MPI itself is not touched. Returns its folder.
-
-    :raises BadInput: when there is no such stack here.
-    """
+    """Forget a stack that :func:`add` registered; the MPI itself is not touched. Returns its folder."""
     folder = root / "environments" / ORIGIN / name
     if not name or "/" in name or not (folder / writer.METADATA).is_file():
         raise BadInput(f"no stack '{name}' was registered in {folder.parent}; 'mpibench stacks' lists what there is.")

@@ -15,15 +15,17 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from packaging.version import Version
+
+from reframe_tests.harness import yaml_file
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
@@ -32,18 +34,16 @@ from reframe_tests.harness.suites.mpi4py import NAME as PYTHON_PART
 from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import writer
+from . import logged, writer
 from .benchmark_programs import list_globs, suite_of
+from .logged import Echo
 
 #: Part of every stamp: raise it when the layout of a prefix or of its stack.json changes.
 LAYOUT = 1
 #: Settings that would send files elsewhere, or ask for checksums of files already checked.
 DIVERTING_SETTINGS = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_HASHES", "PYTHONPATH", "PYTHONHOME")
-HEARTBEAT_S = 15.0
 #: Exit status when some stack could not be installed; ``ci/setup`` distinguishes it from an accident (1) and goes on.
 STACK_FAILED = 3
-
-Echo = Callable[[str], object]
 
 
 class InstallError(BadInput):
@@ -101,8 +101,7 @@ class Platform:
         return cls(platform.machine(), (library or "").removeprefix("glibc").strip(), python)
 
 
-@dataclass(frozen=True)
-class Wheel:
+class Wheel(NamedTuple):
     """A downloaded wheel, with its checksum."""
 
     path: Path
@@ -116,8 +115,6 @@ def read_table(wheels: Path) -> list[Recipe]:
 
     :raises BadInput: naming file and key, when the table does not fit its schema.
     """
-    from reframe_tests.harness import yaml_file
-
     table = wheels / "stacks.yaml"
     document = yaml_file.read_mapping(table)
     metadata.check_against(table.with_name("stacks.schema.json"), document, table, "correct the table")
@@ -125,10 +122,7 @@ def read_table(wheels: Path) -> list[Recipe]:
 
 
 def _complete(folder: str, row: Mapping[str, Any]) -> Recipe:
-    """A row with what it leaves to its MPI's own record.
-
-    :raises BadInput: when the MPI has no banner and the row no ``library_version_pattern``, or its programs are of no suite.
-    """
+    """A row with what it leaves to its MPI's own record."""
     mpi = registry.find(row["mpi"])
     if not mpi.banner and "library_version_pattern" not in row:
         raise BadInput(f"stacks.yaml: key 'stacks.{folder}' lacks 'library_version_pattern', which {mpi.title} needs; add it.")
@@ -146,13 +140,9 @@ def find_obstacle(recipe: Recipe, here: Platform) -> str:
         return f"its wheels exist for {' and '.join(recipe.machines)}, and this machine is {here.machine}"
     if not here.glibc:
         return f"its wheels need the GNU C library {recipe.glibc} or newer, and this system has another C library"
-    if _numbers(here.glibc) < _numbers(recipe.glibc):
+    if Version(here.glibc) < Version(recipe.glibc):
         return f"its wheels need the GNU C library {recipe.glibc} or newer, and this system has {here.glibc}"
     return ""
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 def compute_stamp(recipe: Recipe, wheels: Path, here: Platform, donor: Stack | None) -> str:
@@ -179,29 +169,12 @@ def find_current(prefix: Path, stamp: str) -> Stack | None:
 
 
 def run_pip(words: Sequence[str], log: Path, what: str, echo: Echo) -> None:
-    """Run pip with the user's own settings; its output goes to ``log``.
-
-    :raises InstallError: with pip's own reason and the path of the log.
-    """
+    """Run pip with the user's own settings; its output goes to ``log``."""
     environ = {name: value for name, value in os.environ.items() if name not in DIVERTING_SETTINGS}
     environ["PIP_USER"] = "0"  # over a `user = true` in the user's pip configuration
-    log.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
-    with log.open("a") as stream:
-        start = stream.tell()
-        process = subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
-        began = time.monotonic()
-        try:
-            while process.poll() is None:
-                try:
-                    process.wait(HEARTBEAT_S)
-                except subprocess.TimeoutExpired:
-                    echo(f"{what}: still at it after {time.monotonic() - began:.0f} s")
-        finally:
-            process.kill()
-            process.wait()
-    if process.returncode:
-        output = log.read_bytes()[start:].decode(errors="replace")
+    status, output = logged.run(command, log, what, echo, environ)
+    if status:
         errors = re.findall(r"^ERROR: (.*)$", output, re.M) or output.strip().splitlines()[-1:] or ["no reason given"]
         reason = errors[-1].strip().rstrip(".")
         if re.search(r"Retrying \(Retry|Max retries exceeded|NewConnectionError|Connection broken", output):
@@ -221,11 +194,7 @@ def download(recipe: Recipe, wheels: Path, destination: Path, log: Path, echo: E
     found = []
     for path in sorted(destination.glob("*.whl")):
         name, version = path.name.split("-")[:2]
-        digest = hashlib.sha256()
-        with path.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-        found.append(Wheel(path, re.sub(r"[-_.]+", "-", name).lower(), version, digest.hexdigest()))
+        found.append(Wheel(path, re.sub(r"[-_.]+", "-", name).lower(), version, writer.digest_of(path)))
     return found
 
 
@@ -346,10 +315,7 @@ def hold_lock(path: Path, echo: Echo) -> Iterator[None]:
 
 
 def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequence[str] = ()) -> list[str]:
-    """Bring every stack of a table up to date (or those of the folders in ``only``); one sentence per failure.
-
-    :raises BadInput: for a bad table or an unknown folder.
-    """
+    """Bring every stack of a table up to date (or those of the folders in ``only``); one sentence per failure."""
     here = here or Platform.here()
     recipes = read_table(wheels)
     unknown = set(only) - {recipe.folder for recipe in recipes}

@@ -33,11 +33,17 @@ def compute_hash(inputs: Any) -> str:
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
-def check_word(name: str) -> None:
-    """Refuse what is no name of a stack, before anything is looked at for it.
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
-    :raises StackError: it is none.
-    """
+
+def check_word(name: str) -> None:
+    """Refuse what is no name of a stack, before anything is looked at for it."""
     if not re.search(json.loads(metadata.SCHEMA.read_text())["properties"]["name"]["pattern"], name):
         raise StackError(f"--name {name!r} is no name of a stack: use letters, digits, _ and -, beginning with a letter or _.")
 
@@ -46,7 +52,6 @@ def check_name(name: str, path: Path, root: Path = metadata.ROOT, environ: Mappi
     """Refuse the name of another registered stack: their results could not be distinguished.
 
     :param path: the metadata file about to be written; a stack may replace itself.
-    :raises StackError: naming the file that has the name.
     """
     for other in metadata.files(root, environ):
         try:

@@ -45,7 +45,7 @@ def test_a_stack_for_devices_has_a_solution_on_the_sites_toolkit(
 ) -> None:
     # The MPI is Spack's own: one of the site's has device memory or has it not.
     packages = {"openmpi": {"externals:": [], "buildable": True}, **stand_ins(DEVICES[name])}
-    # As a site describes it, and as 'mpibench build --find' does.
+    # As a site describes it, and as 'mpibench stacks build --find' does.
     packages["rdma-core"] = {"externals:": [{"spec": "rdma-core@44.0", "prefix": "/stand-in/rdma-core"}]}
     # An ssh is the machine's own, described or not.
     packages["openssh"] = {"externals:": []}

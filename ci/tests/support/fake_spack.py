@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands in for Spack in tests: answers the commands `mpibench build` gives, from recorded lock files, and keeps a journal.
+"""Stands in for Spack in tests: answers what `mpibench stacks build` asks, from recorded lock files, and keeps a journal.
 
 What it does is in the JSON file FAKE_SPACK names: ``version``, ``packages`` (YAML text), ``locks`` (environment to lock file),
 ``prefixes`` (package to folder), ``fail`` (command to what is printed before it fails), ``absent`` (packages an installation

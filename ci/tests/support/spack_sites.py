@@ -56,7 +56,7 @@ def left_out(spack: tool.Spack, words: Sequence[str], specs: Iterable[str], kept
 def find_spack() -> tool.Spack:
     """The machine's Spack; the test is skipped where there is none. One that is there and does not answer fails the test."""
     if not os.environ.get("SPACK_ROOT") and not shutil.which("spack"):
-        pytest.skip("[spack] Spack is neither in SPACK_ROOT nor on PATH ('mpibench build' says how to get it)")
+        pytest.skip("[spack] Spack is neither in SPACK_ROOT nor on PATH ('mpibench stacks build' says how to get it)")
     return tool.find()
 
 

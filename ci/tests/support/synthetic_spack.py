@@ -1,4 +1,4 @@
-"""A copy of the project with a stand-in for Spack: what `mpibench build` asks it, registers and says."""
+"""A copy of the project with a stand-in for Spack: what `mpibench stacks build` asks it, registers and says."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ class Site:
     def fake_mpi(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Leave out what needs a real MPI: that the library answers and programs start (test_spack_stacks.py has it)."""
 
-        def describe(lock: Any, prefixes: Any, stamp: str, *rest: Any) -> dict[str, Any]:
+        def describe(lock: Any, *rest: Any) -> dict[str, Any]:
             return {
                 "schema_version": 1, "name": description.name_of(lock), "origin": "spack", "abi": "openmpi",
                 "mpi": {"name": "openmpi", "version": "4.1.4", "device": ""}, "launcher_family": "orterun",
                 "prefix": str(self.top), "library": str(PROGRAM), "library_version_pattern": "x",
                 "binaries": {"osu_latency": str(PROGRAM)}, "commands": {}, "suites": {}, "env_vars": {"A": "1"},
-                "prepend_path": {}, "build": {"lock_hash": lock.suite.hash, "lock_digest": lock.digest, "stamp": stamp},
+                "prepend_path": {}, "build": {"lock_hash": lock.suite.hash, "lock_digest": lock.digest},
             }  # fmt: skip
 
         monkeypatch.setattr(description, "describe", describe)

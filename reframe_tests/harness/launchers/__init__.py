@@ -1,4 +1,4 @@
 """Launchers: how each places ranks and reaches the other nodes; one file each, registered by being there."""
 
 #: Modules that hold no record: what the others share.
-SHARED = ("backends", "binding", "model", "open_mpi", "pbs", "registry", "schedulers")
+SHARED = ("binding", "model", "pbs", "registry", "schedulers")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import types
 from dataclasses import replace
 
 from .. import records
@@ -59,6 +60,29 @@ def find(launcher: str, family: str) -> Launcher | None:
 def unknown(name: str) -> str:
     """Why nothing is measured under a launcher without a record."""
     return f"nothing is known about pinning under launcher {name}; known are {', '.join(known())}"
+
+
+def register() -> None:
+    """Register each with ReFrame; to be called before it reads a configuration that names one."""
+    from reframe.core.backends import getlauncher
+    from reframe.core.exceptions import ConfigError
+
+    for launcher in known().values():
+        for name in launcher.site:
+            try:
+                getlauncher(name)
+            except ConfigError:
+                _add(launcher, name)
+
+
+def _add(launcher: Launcher, name: str) -> None:
+    from reframe.core.backends import register_launcher
+    from reframe.core.launchers import JobLauncher
+
+    if not launcher.program:
+        raise BadInput(f"launcher {launcher.name}: ReFrame has no launcher {name!r}; give the record its 'program'.")
+    body = {"command": lambda self, job: list(launcher.program)}
+    register_launcher(name)(types.new_class(name, (JobLauncher,), exec_body=lambda namespace: namespace.update(body)))
 
 
 def _find_fault(launcher: Launcher) -> str:

@@ -50,7 +50,6 @@ class SpackPackage:
     :param name: the package, which gives an environment its name, too.
     :param homes: where below the package's prefix ``bin`` is; ``{version}`` is its version, ``{short}`` the first two numbers.
     :param libraries: folders below home its libraries need on the search path, because programs do not find them otherwise.
-    :param first_since: version since which its recipe looks in the first of ``homes`` and in no other; empty: in none of them.
     :param launchers: where its launcher is, below home or, from the root, where a machine has it: the first that is there.
     :param bundle: its version is that of what the library comes in, and the library has another.
     :param env: variables without which it cannot work where it is, as its recipe sets them; ``{prefix}`` is its home.
@@ -59,7 +58,6 @@ class SpackPackage:
     name: str
     homes: tuple[str, ...] = ("",)
     libraries: tuple[str, ...] = ()
-    first_since: str = ""
     launchers: tuple[str, ...] = ("bin/mpirun",)
     bundle: bool = False
     env: Mapping[str, str] = field(default_factory=dict)

@@ -28,7 +28,7 @@ from .shared_evidence import (
     ucx_lanes,
 )
 from .transport import MANY_RAILS, STRIPED, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
-from .tuning import han_file, rules_file
+from .tuning import rules_file
 from .tuning.model import Algorithm, Control, Levels, Listing, Tuning
 
 _FAQ = "Open MPI FAQ, "
@@ -226,7 +226,7 @@ def _listing(component: str, pattern: str) -> Listing:
 def _of_han(name: str) -> Levels | None:
     words = tuple(Algorithm(word) for word in _OF_HAN.get(name, "").split())
     listing = _listing("han", r"param:{variable}:enumerator:value:[0-9]+:(?P<word>\w+)")
-    return Levels(han_file.PREFIX, f"OMPI_MCA_coll_han_use_{name.lower()}_algorithm", words, listing) if words else None
+    return Levels(rules_file.HAN_PREFIX, f"OMPI_MCA_coll_han_use_{name.lower()}_algorithm", words, listing) if words else None
 
 
 _TUNING = Tuning(
@@ -244,7 +244,6 @@ _TUNING = Tuning(
         for name, (number, titles) in _ALGORITHMS.items()
     ),
     write=rules_file.write,
-    read=rules_file.read,
     listing=_listing("tuned", r"param:{variable}:enumerator:value:(?P<word>[0-9]+):(?P<title>\S+)"),
     # Between nodes coll/han comes before coll/tuned (priority 35), and its sub-communicators would be what is set.
     env={"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", rules_file.PRIORITY: "90"},

@@ -32,10 +32,7 @@ def known() -> dict[str, Mpi]:
 
 
 def find(name: str) -> Mpi:
-    """The MPI of that name.
-
-    :raises BadInput: when there is none.
-    """
+    """The MPI of that name."""
     try:
         return known()[name]
     except KeyError:
@@ -63,10 +60,7 @@ def libraries() -> tuple[str, ...]:
 
 
 def transports() -> dict[str, Transport]:
-    """Transports a fabric may name, by name.
-
-    :raises BadInput: where two MPIs describe one differently.
-    """
+    """Transports a fabric may name, by name."""
     found = dict(TRANSPORTS)
     described = dict.fromkeys(TRANSPORTS, "")
     for mpi in known().values():
@@ -78,10 +72,7 @@ def transports() -> dict[str, Transport]:
 
 
 def transport(name: str) -> Transport:
-    """The transport of that name.
-
-    :raises BadInput: when there is none.
-    """
+    """The transport of that name."""
     found = transports()
     if name not in found:
         raise BadInput(f"transport {name!r} is not one of {', '.join(found)}.")

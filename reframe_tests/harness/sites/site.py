@@ -241,7 +241,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from reframe.core.logging import getlogger
 
     from .. import upstream
-    from ..launchers import backends
+    from ..launchers import registry as launchers
     from ..launchers.schedulers import blocked_jobs, slurm_shared
     from ..stacks import selection
     from . import selected_tests
@@ -255,7 +255,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     log = session_folder.log_file(root / "results", name, sys.argv[1:])
     session_folder.redirect_first_log(log, getlogger().logger.handlers)
     try:
-        backends.register()
+        launchers.register()
         slurm_shared.register()
         blocked_jobs.register()
         upstream.search_not(selected_tests.SHARED)

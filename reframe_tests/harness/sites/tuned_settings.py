@@ -2,27 +2,26 @@
 
 ``site_configs/<system>/tuning/<stack>/<fabric>_nn_<N>_np_<N>_ppn_<N>_<pinning>/tuned.json``, written by ``mpibench tune``
 beside the library's own files. Tests load it with ``-S tuned=yes``. A record of another release of the MPI, of a file that was
-edited since, or whose files say something else than its rules is refused.
+edited since, or that was edited itself, is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..field_types import find_fault
 from ..mpis import registry as mpis
-from ..mpis.tuning.model import FOLDER, AlgorithmRule, Compilation, TunedFiles, Tuning
+from ..mpis.tuning.model import FOLDER, AlgorithmRule, Compilation, Tuning
 from ..stacks.stack import Stack
 from ..vocabulary import BadInput, NotMeasured
 from . import site
 
 NAME = "tuned.json"
-LAYOUT = 1
+LAYOUT, SUM = 2, "sha256"
 #: How to get, or renew, one.
 REMEDY = "mpibench tune"
 _DIGITS = 12
@@ -114,12 +113,13 @@ class TunedSettings:
 
         :raises BadInput: they cannot be written.
         """
-        record = json.dumps({"layout": LAYOUT, **asdict(self)}, indent=1) + "\n"
+        content = {"layout": LAYOUT, **asdict(self)}
+        record = json.dumps({**content, SUM: checksum(json.dumps(content, sort_keys=True))}, indent=1) + "\n"
         whole = {**{name: text.encode() for name, text in texts.items()}, **(compiled or {}), NAME: record.encode()}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for name, content in whole.items():
-                (folder / f".{name}").write_bytes(content)
+            for name, data in whole.items():
+                (folder / f".{name}").write_bytes(data)
             for name in whole:
                 (folder / f".{name}").replace(folder / name)
             if self.compilation and self.compilation.name not in whole:
@@ -157,51 +157,18 @@ def read(folder: Path) -> TunedSettings:
     except ValueError as error:
         raise BadInput(f"{path} is not JSON ({error}): make it again with {REMEDY}.") from None
     try:
+        said = content.pop(SUM, "")
+        edited = said != checksum(json.dumps(content, sort_keys=True))
         if content.pop("layout") != LAYOUT:
             raise BadInput(f"{path} has another layout than {LAYOUT}: make it again with {REMEDY}.")
         place, rules = Place(**content.pop("place")), tuple(AlgorithmRule(**row) for row in content.pop("rules"))
         found = TunedSettings(place=place, rules=rules, **content)
     except (AttributeError, KeyError, TypeError) as error:
         raise BadInput(f"{path} is not a record of tuned settings ({error}): make it again with {REMEDY}.") from None
-    if fault := find_fault(found) or _find_fault_of_proof(found.proof) or _find_foreign(found):
-        raise BadInput(f"{path}: {fault}; make it again with {REMEDY}.")
+    if edited:
+        raise BadInput(f"{path} was changed after it was written: make it again with {REMEDY}.")
     _check_files(found, folder)
     return found
-
-
-def _find_fault_of_proof(proof: Mapping[str, Any]) -> str:
-    """What of a proof nobody can read; empty where it is as ``mpibench tune`` writes it, or there is none."""
-    rows, number = proof.get("rows", []), (int, float)
-    kinds = {"collective": str, "message_bytes": int, "word": str, "outcome": str}
-    kinds_or_none = dict.fromkeys(("ratio", "low", "high"), number)
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        return "the rows of its proof are not a list of records"
-    for row in rows:
-        wrong = [name for name, kind in kinds.items() if not isinstance(row.get(name), kind)]
-        wrong += [name for name, kind in kinds_or_none.items() if row.get(name) is not None and not isinstance(row[name], kind)]
-        if wrong or (row["outcome"] == "better" and not all(row.get(name) for name in kinds_or_none)):
-            return f"a row of its proof has no {(wrong or ['ratio'])[0]}"
-    parts = proof.get("weights", {})
-    if not isinstance(proof.get("evidence", {}), dict) or not isinstance(parts, dict):
-        return "the evidence or the weights of its proof are not a mapping"
-    weights = [
-        (size, calls) for each in parts.values() for size, calls in (each.items() if isinstance(each, dict) else [("", 0)])
-    ]
-    if not all(str(size).isdecimal() and isinstance(calls, number) for size, calls in weights):
-        return "the weights of its proof are not calls by message size"
-    return ""
-
-
-def _find_foreign(found: TunedSettings) -> str:
-    """What settings of the library cannot be: a variable of something else, a file elsewhere; empty where there is none."""
-    own, files = mpis.find(found.mpi).settings, {*found.files, *found.further, *found.compiled}
-    for name, value in found.env.items():
-        if own and not name.startswith(own):
-            return f"{name} is no variable of {found.mpi}"
-        if "/" in value and value.removeprefix(f"{FOLDER}/") not in found.files:
-            return f"{name} names another file than those beside it"
-    elsewhere = [name for name in files if Path(name).name != name]
-    return f"{elsewhere[0]!r} is no name of a file beside it" if elsewhere else ""
 
 
 def _check_files(found: TunedSettings, folder: Path) -> None:
@@ -220,18 +187,8 @@ def _check_files(found: TunedSettings, folder: Path) -> None:
             raise BadInput(f"{folder / name} is gone or no text: make it again with {REMEDY}.") from None
         if checksum(texts[name]) != wanted:
             raise BadInput(f"{folder / name} was changed after it was proven: make it again with {REMEDY}.")
-    tuning = mpis.find(found.mpi).tuning
-    if tuning is None:
+    if mpis.find(found.mpi).tuning is None:
         raise BadInput(f"{folder / NAME} is for {found.mpi}, of which no control is known here.")
-    files = TunedFiles(found.env, *({name: texts[name] for name in part} for part in (found.files, found.further)))
-    said = tuning.read(tuning, files, found.place.ranks)
-    if _as_said(tuning, said) != _as_said(tuning, found.rules):
-        raise BadInput(f"the files in {folder} say something else than their record: make them again with {REMEDY}.")
-
-
-def _as_said(tuning: Tuning, rules: Iterable[AlgorithmRule]) -> set[AlgorithmRule]:
-    """Rules as the library can be given them: without sizes where one algorithm is for all."""
-    return {rule if tuning.find(rule.collective).by_size else replace(rule, first=0, last=0) for rule in rules}
 
 
 def find(place: Place, stack: Stack) -> TunedSettings:

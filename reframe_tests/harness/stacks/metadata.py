@@ -10,11 +10,11 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import optional_file, records
+from .. import optional_file
 from .. import schema as schemas
 from ..vocabulary import ROOT as ROOT
 from ..vocabulary import BadInput
@@ -31,41 +31,17 @@ class StackError(BadInput):
     """Stack metadata that cannot be used."""
 
 
-def _complaint(error: Any) -> str:
-    """What one schema error means, with the key it is about: ``key 'mpi.name' is 'lam', not one of ...``."""
-    key = ".".join(str(part) for part in error.absolute_path)
-    if error.validator == "required":
-        missing = next(name for name in error.validator_value if name not in error.instance)
-        return f"lacks the key '{key + '.' if key else ''}{missing}'"
-    if error.validator == "additionalProperties":
-        unknown = sorted(set(error.instance) - set(error.schema.get("properties", ())))
-        return f"has the unknown key '{key + '.' if key else ''}{unknown[0]}'"
-    where = f"key '{key}'" if key else "the file"
-    if error.validator == "enum":
-        further = f", nor of a folder that {records.EXTENSIONS} names" if "x-words" in error.schema else ""
-        return f"{where} is {error.instance!r}, not one of {', '.join(map(str, error.validator_value))}{further}"
-    if error.validator == "const":
-        return f"{where} is {error.instance!r}, not {error.validator_value!r}"
-    if error.validator == "type":
-        return f"{where} is {error.instance!r}, not of type {error.validator_value}"
-    return f"{where} is refused: {error.message}"
-
-
 def check_against(schema: Path, document: Any, source: Path | str, remedy: str) -> None:
     """Check a document against a schema file.
 
-    :raises StackError: naming file and key, for the first error in reading order.
+    :raises StackError: naming file and key.
     """
-    errors = sorted(schemas.validator(schema).iter_errors(document), key=lambda error: [str(part) for part in error.path])
-    if errors:
-        raise StackError(f"{source}: {_complaint(errors[0])}; {remedy}.")
+    if fault := schemas.find_fault(schema, document):
+        raise StackError(f"{source}: key '{fault.key}': {fault.message}; {remedy}.")
 
 
 def parse(document: Any, source: Path | str) -> Stack:
-    """The stack a decoded ``stack.json`` describes; ``source`` is the file, for messages and for the stack.
-
-    :raises StackError: one sentence naming file, key and remedy.
-    """
+    """The stack a decoded ``stack.json`` describes; ``source`` is the file, for messages and for the stack."""
     check_against(SCHEMA, document, source, REMEDY)
     try:
         re.compile(document["library_version_pattern"])
@@ -102,28 +78,22 @@ def read(path: Path) -> Stack:
     :raises StackError: when the file cannot be read or is not valid metadata.
     """
     try:
-        return parse(_decode(path), path)
-    except RecursionError:
-        raise StackError(f"{path} is nested too deeply; {REMEDY}.") from None
-
-
-def _decode(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
+        return parse(json.loads(path.read_text()), path)
     except OSError as error:
         raise StackError(f"{path} cannot be read ({error.strerror}); {REMEDY}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StackError(f"{path} is not JSON ({error}); {REMEDY}.") from error
 
 
 def find_damage(stack: Stack) -> str:
     """What of a stack is no longer on disk, as one sentence; empty when all of it is there."""
-    claims = [("prefix", stack.prefix, _is_folder), ("library", stack.library, _is_file)]
+    claims: list[tuple[str, str, Callable[[Path], bool]]] = [("prefix", stack.prefix, Path.is_dir)]
+    claims += [("library", stack.library, Path.is_file)]
     claims += [(f"binaries.{name}", path, _is_program) for name, path in stack.binaries.items()]
     claims += [(f"commands.{name}", words[0], _is_program) for name, words in stack.commands.items() if "/" in words[0]]
-    claims += [(f"prepend_path.{name}", f, _is_folder) for name, fs in stack.prepend_path.items() for f in fs]
+    claims += [(f"prepend_path.{name}", f, Path.is_dir) for name, fs in stack.prepend_path.items() for f in fs]
     for key, path, is_there in claims:
-        if not is_there(path):
+        if not is_there(Path(path)):
             return (
                 f"stack '{stack.name}' is left out: {path} (key '{key}' of {stack.source}) is gone or cannot be used; "
                 f"build the stack again ({_builder(stack)}) or remove its metadata file."
@@ -141,20 +111,12 @@ def _builder(stack: Stack) -> str:
     folder = Path(stack.source).parent.name
     return {
         "wheels": "'ci/setup'",
-        "spack": f"'mpibench build {folder}'",
+        "spack": f"'mpibench stacks build {folder}'",
     }.get(stack.origin, "'mpibench stacks remove' and 'add'")
 
 
-def _is_folder(path: str) -> bool:
-    return Path(path).is_dir()
-
-
-def _is_file(path: str) -> bool:
-    return Path(path).is_file()
-
-
-def _is_program(path: str) -> bool:
-    return Path(path).is_file() and os.access(path, os.X_OK)
+def _is_program(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
 
 
 def files(root: Path = ROOT, environ: Mapping[str, str] = os.environ) -> list[Path]:
@@ -221,13 +183,9 @@ def environment_of(stack: Stack) -> dict[str, Any]:
             *([name, shlex.quote(value)] for name, value in stack.env_vars.items()),
             *([name, _prepended(name, folders)] for name, folders in stack.prepend_path.items()),
         ],
-        **(_modules_of(stack) if stack.modules else {}),
+        **({"modules": [each.written() for each in stack.modules]} if stack.modules else {}),
+        **({"prepare_cmds": modules.define_module(stack.loaded)} if stack.modules else {}),
     }
-
-
-def _modules_of(stack: Stack) -> dict[str, Any]:
-    """What the environment of a stack of modules has besides."""
-    return {"modules": [each.written() for each in stack.modules], "prepare_cmds": modules.define_module(stack.loaded)}
 
 
 def _prepended(name: str, folders: tuple[str, ...]) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 #: Beginnings of the names of variables in which Lmod and Environment Modules keep their own books (Lmod's documentation,
 #: "Lmod and the environment"; module(1), section ENVIRONMENT), and the end of those of Environment Modules 4.
 BOOKS = ("LMOD_", "__LMOD_", "_ModuleTable", "MODULE", "__MODULES_", "LOADEDMODULES", "_LMFILES_")
@@ -84,29 +86,11 @@ class LoadedModules:
     @classmethod
     def of(cls, document: Mapping[str, Any] | None) -> LoadedModules:
         """From ``build.modules``, which the schema has accepted; nothing was loaded where there is none."""
-        if document is None:
-            return cls()
-        return cls(
-            document["system"],
-            document["version"],
-            document["init"],
-            tuple(ModuleFile(**row) for row in document["loaded"]),
-            document["sets"],
-            {name: tuple(folders) for name, folders in document["prepends"].items()},
-            {name: tuple(folders) for name, folders in document["appends"].items()},
-        )
+        return msgspec.convert(document or {}, cls)
 
     def as_dict(self) -> dict[str, Any]:
         """As ``build.modules`` keeps it."""
-        return {
-            "system": self.system,
-            "version": self.version,
-            "init": self.init,
-            "loaded": [{"name": each.name, "file": each.file, "sha256": each.sha256} for each in self.loaded],
-            "sets": dict(self.sets),
-            "prepends": {name: list(folders) for name, folders in self.prepends.items()},
-            "appends": {name: list(folders) for name, folders in self.appends.items()},
-        }
+        return msgspec.json.decode(msgspec.json.encode(self))  # type: ignore[no-any-return]
 
     def change(self, environ: Mapping[str, str]) -> dict[str, str]:
         """An environment after the modules were loaded."""

@@ -179,7 +179,7 @@ def check_suites(stacks: Sequence[Stack]) -> Iterator[Finding]:
     for suite in catalogue.SUITES.values():
         if suite.groups and not any(suite.feature in stack.suites for stack in stacks):
             how = "'mpibench stacks add --binaries'" if suite.programs else "the stack.json of a stack that has it"
-            how = f"'mpibench build' or {how}" if suite.spack else how
+            how = f"'mpibench stacks build' or {how}" if suite.spack else how
             if suite.name in releases.CHECKSUMS:
                 how = f"'mpibench stacks add --build {suite.name}=VERSION', {how}"
             what = f"no stack has a program of {suite.title}, so nothing is measured for {', '.join(suite.groups)}; see {how}"

@@ -1,4 +1,4 @@
-"""``mpibench build``: concretize, show, install, test and register the stacks of ``environments/``; Spack does the work.
+"""``mpibench stacks build``: concretize, show, install, test and register the stacks of ``environments/``; Spack does the work.
 
 Each step leaves what the next run starts from: the lock file with a stamp of everything it was concretized from, Spack's own
 store, and at the very end ``stack.json`` with its lock file. A stack is registered only when all of it is installed, tested
@@ -25,14 +25,14 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ... import whole_file
 from .. import wheels, writer
-from . import bundle, complaints, description, modulefiles, tool
+from ..logged import Echo
+from . import description, sharing, tool
 from . import lock as lock_file
-from .cache import Push, push, trust, write_mirrors
 from .consistency import BENCHMARKS, Verified, lock_of
 from .lock import Lock
 from .project import Project, list_by_default, list_changes, list_environments, split
 from .scope import SCOPE, check_compiler, check_entries, find_scope
-from .tool import Echo
+from .sharing import Push
 
 #: File of an environment's working folder: hash of what its lock file was concretized from, and of that lock file.
 CONCRETIZED = "solved"
@@ -86,7 +86,6 @@ def build(
     Each stack is checked, concretized and built by itself: what is wrong with one keeps no other from being built.
 
     :raises BadInput: when nothing can be built at all: no Spack, an unknown name or system.
-    :raises SystemExit: with 130, when the user interrupts it.
     """
     known = list_environments(root)
     for name in names:
@@ -94,11 +93,9 @@ def build(
             ends = f", each also with {', '.join(changes)}" if (changes := list_changes(root)) else ""
             raise BadInput(f"environments/ has no stack '{name}' for Spack; known are {', '.join(known)}{ends}.")
     if options.bundle:
-        bundle.check(options.bundle)
-    scope = find_scope(system, root, environ)
-    inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
-    project = Project(root, tool.find(inside), scope, echo, system)
-    echo(f"Spack {project.spack.version} ({project.spack.program}), configuration scope {scope or 'none'}")
+        sharing.check_bundle(options.bundle)
+    project = _open(root, environ, echo, system)
+    echo(f"Spack {project.spack.version} ({project.spack.program}), configuration scope {project.scope or 'none'}")
     project.place.mkdir(parents=True, exist_ok=True)
     try:
         with (
@@ -106,16 +103,21 @@ def build(
             wheels.hold_lock(project.place / ".lock", echo),
         ):
             if options.mirrors:
-                project.extra = ("-C", write_mirrors(options.mirrors, Path(made), signed=bool(options.trust)))
+                project.extra = ("-C", sharing.write_mirrors(options.mirrors, Path(made), signed=bool(options.trust)))
             if options.trust:
-                log = project.place / "trust.log"
-                trusted = trust(options.trust, project.spack, Path(made), log, echo)
+                trusted = sharing.trust(options.trust, project.spack, Path(made), project.place / "trust.log")
                 project.spack = replace(project.spack, environ=trusted)
             wanted, shown = list(names) or list_by_default(root), console or Console(highlight=False)
             return _build_each(project, wanted, options, shown, environ)
     except KeyboardInterrupt:
         echo("interrupted: what was registered still is; the same command goes on from here")
         raise SystemExit(INTERRUPTED) from None
+
+
+def _open(root: Path, environ: Mapping[str, str], echo: Echo, system: str | None = None) -> Project:
+    scope = find_scope(system, root, environ)
+    inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
+    return Project(root, tool.find(inside), scope, echo, system)
 
 
 def _build_each(
@@ -129,7 +131,8 @@ def _build_each(
             project.check_files(name)
             writer.check_name(description.stack_name(name), project.folder(name) / writer.METADATA, project.root, environ)
             project.prepare(name)
-            if not _is_ours(project, name):
+            # None that somebody else wrote, none that was cut short.
+            if _recorded(project, name)[1] != _hash_of_lock(project, name):
                 for path in (project.lock(name), project.work(name) / CONCRETIZED):
                     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
             project.configured[name] = check_compiler(project, name)
@@ -142,16 +145,16 @@ def _build_each(
         show(project, rows, console)
     if options.bundle and project.concretized:
         try:
-            bundle.write(project, list(project.concretized), options.bundle)
+            sharing.write_bundle(project, list(project.concretized), options.bundle)
         except BadInput as error:
             failures.append(str(error))
     for name in () if options.concretize_only or options.bundle else project.concretized:
         try:
             finish(project, name, options, rows[name])
             if options.modules:
-                modulefiles.write(project, name, options.modules)
+                sharing.write_modules(project, name, options.modules)
             if options.push:
-                push(project, name, options.push)
+                sharing.push(project, name, options.push)
         except BadInput as error:
             failures.append(str(error))
     return list(dict.fromkeys(failures))
@@ -168,12 +171,6 @@ def compute_stamp(project: Project, name: str) -> str:
     return writer.compute_hash([project.spack.version, project.configured[name], texts])
 
 
-def _record(project: Project, name: str, stamp: str) -> str:
-    """What is written down of a concretization: what it was concretized from, and the lock file as it was then."""
-    text = project.lock(name).read_text(errors="replace")
-    return f"{stamp} {writer.compute_hash(text)}\n"
-
-
 def _recorded(project: Project, name: str) -> tuple[str, str]:
     """Hashes of inputs and lock file written down at the last concretization; empty where there is none."""
     path = project.work(name) / CONCRETIZED
@@ -181,25 +178,22 @@ def _recorded(project: Project, name: str) -> tuple[str, str]:
     return (words[0], words[1]) if len(words) == 2 else ("", "")
 
 
-def _is_ours(project: Project, name: str) -> bool:
-    """Whether the lock file is what the last concretization left: none that somebody else wrote, none that was cut short."""
-    if not project.lock(name).is_file():
-        return False
-    return _record(project, name, "x").split()[1] == _recorded(project, name)[1]
+def _hash_of_lock(project: Project, name: str) -> str:
+    path = project.lock(name)
+    return writer.compute_hash(path.read_text(errors="replace")) if path.is_file() else "none"
 
 
 def concretize(project: Project, name: str, fresh: bool) -> None:
-    """Bring the concretization of an environment up to date; a stack that is registered keeps the lock file it was built from.
-
-    :raises BadInput: when it cannot be concretized.
-    """
+    """Bring a concretization up to date; a stack that is registered keeps the lock file it was built from."""
     stamp = compute_stamp(project, name)
-    if fresh or not _is_ours(project, name) or _recorded(project, name)[0] != stamp:
+    if fresh or _recorded(project, name) != (stamp, _hash_of_lock(project, name)):
         began = time.monotonic()
         project.echo(f"{name}: concretizing")
-        (project.work(name) / CONCRETIZED).unlink(missing_ok=True)
-        project.run(name, "concretizing", "concretize", "--force", "--fresh", remedy=f"correct {complaints.ANYWHERE}")
-        (project.work(name) / CONCRETIZED).write_text(_record(project, name, stamp))
+        record = project.work(name) / CONCRETIZED
+        record.unlink(missing_ok=True)
+        remedy = "correct what asks for it: the environment's spack.yaml, environments/common or the site's scope"
+        project.run(name, "concretizing", "concretize", "--force", "--fresh", remedy=remedy)
+        record.write_text(f"{stamp} {_hash_of_lock(project, name)}\n")
         project.echo(f"{name}: concretized after {time.monotonic() - began:.1f} s")
     lock = lock_file.read(project.lock(name))
     description.name_of(lock)  # refuses a solution with an unknown MPI
@@ -227,9 +221,7 @@ def verify(stack: Stack, root: Path = metadata.ROOT, environ: Mapping[str, str] 
 
     :raises BadInput: when there is no Spack, or it fails, or the lock file is not the one the stack was built from.
     """
-    scope = find_scope(None, root, environ)
-    inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
-    project = Project(root, tool.find(inside), scope, lambda line: None)
+    project = _open(root, environ, lambda line: None)
     return find_installed(project, Path(stack.source).parent.name, lock_of(stack))[1]
 
 
@@ -258,8 +250,7 @@ def finish(project: Project, name: str, options: BuildOptions, installed: Mappin
     :raises BadInput: with one sentence; the stack is then not registered, or stays registered as it was.
     """
     lock, path = project.concretized[name], project.folder(name) / writer.METADATA
-    current = _current(project, name)
-    if current:
+    if current := _current(project, name):
         keep_lock(project, name)
         project.echo(f"{current.name}: up to date ({lock.suite.hash[:7]})")
         return current
@@ -270,7 +261,8 @@ def finish(project: Project, name: str, options: BuildOptions, installed: Mappin
     words = ["install", "--only-concrete", "--fail-fast"]
     words += ["--cache-only"] if options.cache_only else []
     words += ["--jobs", str(options.jobs)] if options.jobs else []
-    project.run(name, "installing", *words, show=True)
+    remedy = "when the cause is corrected, the same command goes on from here"
+    project.run(name, "installing", *words, remedy=remedy, show=True)
     prefixes, verified = find_installed(project, name, lock)
     absent = [node for node in lock.at_run_time() if not prefixes.get(node.hash)]
     if absent:
@@ -282,7 +274,7 @@ def finish(project: Project, name: str, options: BuildOptions, installed: Mappin
         raise BadInput(f"{name}: Spack has {gone} as installed and {there[gone.hash]} is gone; {remedy}.")
     if verified.faults:
         raise BadInput(f"{name}: {verified.faults[0]}; correct that entry, or 'spack uninstall' what was changed.")
-    document = description.describe(lock, there, _finished(lock), path, project.root, project.echo)
+    document = description.describe(lock, there, path, project.root, project.echo)
     if verified.notes:
         document["build"]["notes"] = list(verified.notes)
     if not options.skip_tests:
@@ -303,21 +295,13 @@ def keep_lock(project: Project, name: str) -> None:
 
 
 def forget_gone(project: Project, name: str, installed: Mapping[str, Path | None]) -> None:
-    """Have Spack forget what it has as installed and is gone from its store, so that it installs it again.
-
-    :raises BadInput: when Spack does not.
-    """
-    nodes = project.concretized[name].nodes.values()
-    prefixes = {node.hash: (node, prefix) for node in nodes if not node.external and (prefix := installed.get(node.hash))}
-    gone = {key: node for key, (node, prefix) in prefixes.items() if not prefix.is_dir()}
+    """Have Spack forget what it has as installed and is gone from its store, so that it installs it again."""
+    nodes = [node for node in project.concretized[name].nodes.values() if not node.external]
+    gone = [node for node in nodes if (prefix := installed.get(node.hash)) and not prefix.is_dir()]
     if gone:
-        project.echo(f"{name}: gone from Spack's store and installed again: {', '.join(map(str, gone.values()))}")
-        hashes = [f"/{key}" for key in gone]
+        project.echo(f"{name}: gone from Spack's store and installed again: {', '.join(map(str, gone))}")
+        hashes = [f"/{node.hash}" for node in gone]
         project.run(name, "removing what is no longer there", "uninstall", "--force", "--yes-to-all", *hashes)
-
-
-def _finished(lock: Lock) -> str:
-    return writer.compute_hash([lock.digest, description.name_of(lock)])
 
 
 def _current(project: Project, name: str) -> Stack | None:
@@ -326,15 +310,13 @@ def _current(project: Project, name: str) -> Stack | None:
         stack = metadata.read(project.folder(name) / writer.METADATA)
     except metadata.StackError:
         return None
-    asked = stack.build.get("stamp") == _finished(project.concretized[name])
+    lock = project.concretized[name]
+    asked = (stack.name, stack.build.get("lock_digest")) == (description.name_of(lock), lock.digest)
     return stack if asked and not metadata.find_damage(stack) else None
 
 
 def run_tests(project: Project, name: str, lock: Lock) -> None:
-    """Run the install-time tests of what this project's recipes built: the benchmarks, and some MPIs.
-
-    :raises BadInput: when one fails.
-    """
+    """Run the install-time tests of what this project's recipes built: the benchmarks, and some MPIs."""
     nodes = [lock.mpi, *(lock.find(package) for package in BENCHMARKS)]
     specs = [f"{node.name}/{node.hash}" for node in nodes if node and node.namespace == REPOSITORY and not node.external]
     project.echo(f"{name}: running the install-time tests of {', '.join(spec.split('/')[0] for spec in specs)}")

@@ -140,10 +140,7 @@ class Rules:
 
 @cache
 def rules() -> Rules:
-    """What the file says.
-
-    :raises BadInput: when it is not as described there.
-    """
+    """What the file says."""
     document = yaml_file.read(ALLOWED)
     try:
         allowed = tuple(row["aspect"] for row in document["allowed"] if row["because"])
@@ -180,20 +177,19 @@ def lock_of(stack: Stack) -> Lock:
     if found.suite.hash != stack.lock_hash:
         raise BadInput(
             f"{path} has been concretized again since stack '{stack.name}' was built ({found.suite.hash[:7]} is not "
-            f"{stack.lock_hash[:7]}); build it with 'mpibench build {path.parent.name}'."
+            f"{stack.lock_hash[:7]}); build it with 'mpibench stacks build {path.parent.name}'."
         )
     if found.digest != stack.build.get("lock_digest"):
         raise BadInput(
             f"{path} is not the file stack '{stack.name}' was built from: it has been changed since, and its hashes were left; "
-            f"build it with 'mpibench build {path.parent.name}'."
+            f"build it with 'mpibench stacks build {path.parent.name}'."
         )
     return found
 
 
 def compare_facts(left: Mapping[str, str], right: Mapping[str, str]) -> list[Difference]:
     """Aspects both have a value for and differ in."""
-    differing = [name for name in left if name in right and left[name] != right[name]]
-    return [Difference(name, left[name], right[name]) for name in differing if not _follows(name, differing)]
+    return [Difference(name, left[name], right[name]) for name in table({"left": left, "right": right})]
 
 
 def things(left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, str]:

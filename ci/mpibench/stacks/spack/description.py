@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-
-from packaging.version import Version
 
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.model import Mpi, SpackPackage
@@ -45,10 +43,7 @@ def stack_name(environment: str) -> str:
 
 
 def name_of(lock: Lock) -> str:
-    """Name of the stack that a lock file is of.
-
-    :raises BadInput: for an MPI that is not known here.
-    """
+    """Name of the stack that a lock file is of."""
     _provider(lock)
     return stack_name(lock.path.parent.name)
 
@@ -66,10 +61,7 @@ def _provider(lock: Lock) -> tuple[Mpi, SpackPackage]:
 
 
 def find_programs(package: str, prefix: Path) -> dict[str, str]:
-    """Benchmark programs of an installed package: name to absolute path.
-
-    :raises BadInput: when it has none, or two of one name.
-    """
+    """Benchmark programs of an installed package: name to absolute path."""
     folder, pattern = PROGRAMS[package]
     found: dict[str, str] = {}
     for path in sorted((prefix / folder).rglob(pattern)):
@@ -87,7 +79,6 @@ def find_library(program: str, environ: Mapping[str, str]) -> Path:
     """The libmpi a program gets from the loader.
 
     :param environ: environment it would be started in.
-    :raises BadInput: when the loader finds none.
     """
     needs, _ = benchmark_programs.list_needs(Path(program), environ)
     for name, path in needs.items():
@@ -107,7 +98,7 @@ def contradict(stack: Stack, record: Callable[[str], object]) -> str:
     clean = installed_mpi.clean_environment()
     if fault := probe.find_launch_fault(stack, record, clean) or probe.find_mpi4py_fault(stack, record, clean):
         return fault
-    found = benchmark_programs.prove(benchmark_programs.list_samples(stack), stack, clean, {}, record)
+    found = benchmark_programs.prove(benchmark_programs.list_samples(stack), stack, clean, record)
     for program, reason in found.left_out.items():
         return f"{program} of {stack.name}: {reason}."
     for suite, version in found.suites.items():
@@ -137,10 +128,7 @@ def find_home(lock: Lock, prefix: Path) -> Path:
 
 
 def find_launcher(lock: Lock, home: Path) -> Path:
-    """The program that starts an MPI's ranks.
-
-    :param home: see :func:`find_home`.
-    """
+    """The program that starts an MPI's ranks; ``home`` as of :func:`find_home`."""
     return _launchers(lock, home)[0]
 
 
@@ -155,19 +143,6 @@ def _homes(lock: Lock, prefix: Path) -> list[Path]:
     version = lock.mpi.version
     short = ".".join(version.split(".")[:2])
     return [prefix / home.format(version=version, short=short) for home in _provider(lock)[1].homes]
-
-
-def check_home(lock: Lock, prefix: Path, home: Path) -> None:
-    """Refuse an MPI of the site's own that lies where its recipe does not look, before Spack fails in the build.
-
-    :raises BadInput: naming the link that is missing.
-    """
-    since, first = _provider(lock)[1].first_since, _homes(lock, prefix)[0]
-    if since and Version(lock.mpi.version) >= Version(since) and not (first / "bin" / "mpirun").exists():
-        raise BadInput(
-            f"{lock.mpi} is in {home}, and Spack's recipe looks for it in {first}; correct its prefix in the site's "
-            f"packages.yaml, or 'ln -s {home} {first}'."
-        )
 
 
 def find_library_folders(lock: Lock, home: Path) -> list[str]:
@@ -185,7 +160,6 @@ def check_mpi(lock: Lock, home: Path, program: str, remedy: str = "") -> install
 
     :param home: folder that has its ``bin``; see :func:`find_home`.
     :param remedy: what to do where it is another.
-    :raises BadInput: when the program finds no MPI, or another one.
     """
     clean = {**installed_mpi.clean_environment(), **find_variables(lock, home)}
     libraries = find_library_folders(lock, home)
@@ -207,11 +181,8 @@ def check_external(lock: Lock, prefix: Path) -> None:
 
     Its ``mpicc`` compiles an empty program, as it will compile the benchmarks: below a prefix that two MPIs share (Debian's
     /usr) it is often the other's.
-
-    :raises BadInput: naming what it is instead.
     """
     home = find_home(lock, prefix)
-    check_home(lock, prefix, home)
     compiler, clean = home / "bin" / "mpicc", {**installed_mpi.clean_environment(), **find_variables(lock, home)}
     compilers = [node.external for node in lock.nodes.values() if node.external and node.name in COMPILERS]
     clean["PATH"] = ":".join([str(home / "bin"), *(f"{prefix}/bin" for prefix in compilers), clean["PATH"]])
@@ -234,13 +205,10 @@ def check_external(lock: Lock, prefix: Path) -> None:
         check_mpi(lock, home, str(program), LINKS)
 
 
-def describe(
-    lock: Lock, prefixes: Mapping[str, Path], stamp: str, path: Path, root: Path, say: Callable[[str], object]
-) -> dict[str, Any]:
+def describe(lock: Lock, prefixes: Mapping[str, Path], path: Path, root: Path, say: Callable[[str], object]) -> dict[str, Any]:
     """The content of ``stack.json``.
 
     :param prefixes: hash of each package to where it is installed.
-    :param stamp: hash of everything the stack was built from.
     :param path: where it will be; links to the MPI's library are laid beside it.
     :raises BadInput: when something is missing, or the MPI is not what the lock file says.
     """
@@ -262,7 +230,8 @@ def describe(
     document = system.compose(name_of(lock), installed, find_variables(lock, home), paths, system.find_mpi4py(root))
     launcher = find_launcher(lock, home).parent
     search = {**document["prepend_path"], "PATH": [str(folder) for folder in dict.fromkeys((launcher, home / "bin"))]}
-    compilers = sorted({name for node in _benchmarks(lock) for name in lock.compilers(node).values()})
+    benchmarks = filter(None, map(lock.find, BENCHMARKS))
+    compilers = sorted({name for node in benchmarks for name in lock.compilers(node).values()})
     document |= {
         "origin": ORIGIN,
         "prefix": str(home),
@@ -276,17 +245,12 @@ def describe(
             "compiler": ", ".join(compilers),
             "facts": described(lock),
             "spec": f"{lock.suite} ^{mpi} {mpi.options} target={lock.suite.target}",
-            "stamp": stamp,
         },
     }
     clean = {**installed_mpi.clean_environment(), **find_variables(lock, home)}
     system.link(document, {name: Path(program) for name, program in binaries.items()}, path, clean)
     system.try_mpi4py(document, path, clean, say)
     return document
-
-
-def _benchmarks(lock: Lock) -> Iterable[LockedSpec]:
-    return filter(None, (lock.find(package) for package in BENCHMARKS))
 
 
 def _how(lock: Lock, node: LockedSpec) -> dict[str, str]:

@@ -89,10 +89,7 @@ class Lock:
 
     @cached_property
     def suite(self) -> LockedSpec:
-        """The bundle that is the stack.
-
-        :raises LockError: when the environment has none, or several.
-        """
+        """The bundle that is the stack."""
         found = [self.nodes[root] for root in self.roots if self.nodes[root].name == SUITE]
         if len(found) != 1 or len(self.roots) != 1:
             raise LockError(
@@ -102,15 +99,12 @@ class Lock:
 
     @cached_property
     def mpi(self) -> LockedSpec:
-        """The node that provides MPI to the stack.
-
-        :raises LockError: when there is none.
-        """
+        """The node that provides MPI to the stack."""
         for edge in self.suite.edges:
             if "mpi" in edge.virtuals:
                 return self.nodes[edge.hash]
         raise LockError(
-            f"{self.path}: nothing in it provides MPI to {SUITE}; concretize it again with 'mpibench build --fresh'."
+            f"{self.path}: nothing in it provides MPI to {SUITE}; concretize it again with 'mpibench stacks build --fresh'."
         )
 
     @cached_property
@@ -159,7 +153,7 @@ def read(path: Path) -> Lock:
 
     :raises LockError: naming the file, when it is missing, cut short or of an unknown format.
     """
-    again = f"concretize it with 'mpibench build {path.parent.name}'"
+    again = f"concretize it with 'mpibench stacks build {path.parent.name}'"
     try:
         document = json.loads(path.read_text())
     except FileNotFoundError as error:
@@ -176,7 +170,7 @@ def parse(document: Any, path: Path) -> Lock:
 
     :raises LockError: naming the file, when it is of an unknown format or has holes.
     """
-    again = f"remove it and concretize it with 'mpibench build {path.parent.name}'"
+    again = f"remove it and concretize it with 'mpibench stacks build {path.parent.name}'"
     try:
         version = document["_meta"]["lockfile-version"]
         if version not in VERSIONS:

@@ -15,7 +15,6 @@ from reframe_tests.harness import yaml_file
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import complaints
 from . import lock as lock_file
 from .lock import Lock
 from .tool import Echo, Spack
@@ -118,27 +117,24 @@ class Project:
         folder = self.prepare(name)
         # Of several scopes on Spack's command line the last one counts most.
         scopes = (*scopes, *(str(self.root / "environments" / change) for change in reversed(split(self.root, name)[1])))
-        return self.spack.run(
-            [*self.extra, *(word for scope in scopes for word in ("-C", scope)), "-e", str(folder), *words],
-            log=self.log(name),
-            what=f"{name}: {what}",
-            echo=self.echo,
-            progress=(lambda line: _progress(name, line)) if show else (lambda line: ""),
-            explain=lambda output, status: complaints.explain(
-                f"{name}: {what}", self._committed(output), status, self.log(name), remedy, self.files(name)
-            ),
-        )
 
-    def _committed(self, output: str) -> str:
-        """Output in which the files of the working folder are called by the names of the files they come from."""
-        return output.replace(str(self.place / "environments"), str(self.root / "environments"))
+        def progress(line: str) -> str:
+            found = PROGRESS.match(line) if show else None
+            if not found:
+                return ""
+            return f"{name}: installing {found['new']}" if found["new"] else f"{name}: {found['cached']} from the build cache"
 
-
-def _progress(name: str, line: str) -> str:
-    found = PROGRESS.match(line)
-    if not found:
-        return ""
-    return f"{name}: installing {found['new']}" if found["new"] else f"{name}: {found['cached']} from the build cache"
+        try:
+            return self.spack.run(
+                [*self.extra, *(word for scope in scopes for word in ("-C", scope)), "-e", str(folder), *words],
+                log=self.log(name),
+                what=f"{name}: {what}",
+                echo=self.echo,
+                shown=progress,
+                remedy=remedy,
+            )
+        except BadInput as error:  # about a copy, where the file it is of has to be corrected
+            raise BadInput(str(error).replace(str(self.place / "environments"), str(self.root / "environments"))) from None
 
 
 def list_environments(root: Path = metadata.ROOT) -> list[str]:
@@ -182,27 +178,18 @@ def list_of_site(root: Path, name: str) -> list[str]:
     """Packages that an environment takes from the site and Spack does not build: a toolkit, a compiler, a vendor's MPI.
 
     Those that its own ``spack.yaml`` and its folders of settings say nothing else of.
-
-    :raises BadInput: for a file that is not YAML.
     """
     files = [root / "environments" / split(root, name)[0] / ENVIRONMENT]
     files += [root / "environments" / folder / PACKAGES for folder in list_shared(root, name) if folder != COMMON]
-    documents = [yaml_file.read(path) or {} for path in files if path.exists()]
     try:
+        documents = [yaml_file.read(path) or {} for path in files if path.exists()]
         rows = [row for each in documents for row in ((each.get("spack") or each).get("packages") or {}).items()]
-    except AttributeError:
-        return []  # said by Spack
+    except (BadInput, AttributeError):
+        return []  # said when the files are checked, or by Spack
     return sorted({package for package, settings in rows if settings == {"buildable": False}})
 
 
 def list_by_default(root: Path = metadata.ROOT) -> list[str]:
     """Names of the environments that are built when none is named: those that need no device and no vendor's MPI."""
     names = [name for name in list_environments(root) if list_shared(root, name) == [COMMON]]
-    return [name for name in names if not _of_site(root, name)]
-
-
-def _of_site(root: Path, name: str) -> bool:
-    try:
-        return bool(list_of_site(root, name))
-    except BadInput:
-        return False  # said when it is built
+    return [name for name in names if not list_of_site(root, name)]

@@ -6,8 +6,8 @@ import os
 import re
 import tempfile
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +19,47 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
 from ... import whole_file
-from . import complaints, curation, description, tool
-from .lock import LANGUAGES, Lock
+from . import description, tool
+from .lock import Lock
 from .project import Project, list_of_site, split
 from .tool import Echo
 
 #: Variable the environments include the site's scope by.
 SCOPE = "MPIBENCH_SPACK_SCOPE"
 FILE = "packages.yaml"
-HEAD = "# What this site has, for Spack; begun by 'mpibench build --find'.\npackages:\n"
+HEAD = "# What this site has, for Spack; begun by 'mpibench stacks build --find'.\npackages:\n"
+
+#: Tools of builds that every distribution has, so that no stack builds them first.
+BUILD_TOOLS = (
+    "autoconf", "automake", "bison", "cmake", "diffutils", "findutils", "flex", "gettext", "gmake", "libtool", "m4",
+    "ninja", "perl", "pkgconf", "tar", "texinfo",
+)  # fmt: skip
+#: What a site has and runs itself, with a header without which nothing can be built against it (empty: none is needed). A build
+#: of its own would be another one than the daemons, drivers or certificates of the machine belong to.
+SITE_SOFTWARE: Mapping[str, str] = {
+    "cuda": "cuda.h",
+    "curl": "curl/curl.h",
+    "git": "",
+    "hip": "hip/hip_runtime.h",
+    "krb5": "krb5.h",
+    "numactl": "numa.h",
+    "openssh": "",
+    "openssl": "openssl/ssl.h",
+    "python": "Python.h",
+    "rdma-core": "infiniband/verbs.h",
+    "slurm": "",
+}
+#: Why a prefix is none that a stack can be built on, by what is in it.
+MARKS: Mapping[str, str] = {
+    "pyvenv.cfg": "it is a Python environment, which is made again or removed at any time",
+    "conda-meta": "it is a Conda environment, whose libraries are not the machine's",
+}
 
 
 def choose(system: str | None, root: Path, environ: Mapping[str, str] = os.environ) -> Path:
     """Folder of the site's scope, which may not exist yet: ``MPIBENCH_SPACK_SCOPE``, else ``site_configs/<system>/spack``.
 
     :param system: name of the system; the one whose host names fit this machine by default.
-    :raises BadInput: for an unknown system.
     """
     named = environ.get(SCOPE, "")
     if named and not system:
@@ -53,7 +78,7 @@ def find_scope(system: str | None, root: Path, environ: Mapping[str, str] = os.e
     if environ.get(SCOPE, "") and not system:
         raise BadInput(
             f"{SCOPE} is {path}, which is not a folder; name the folder of the site's configuration scope, unset it, or let "
-            f"{complaints.FIND_COMPILERS} make it."
+            f"{tool.FIND_COMPILERS} make it."
         )
     return None
 
@@ -78,14 +103,14 @@ def write_found(
     read_externals(path)  # refuses a damaged file before the search
     there = read(path)
     mpis = tuple(description.providers())
-    kept, dropped = curation.curate(_search(spack, place, mpis, log, echo), root, mpis)
+    kept, dropped = curate(_search(spack, place, mpis, log, echo), root, mpis)
     for row, reason in dropped:
         echo(f"left out {row}: {reason}")
     for settings in kept.values():
         for entry in settings["externals"]:
             echo(f"found {entry['spec']} ({entry.get('prefix', 'a module')})")
     # The site has had its say on a package that is in its file; but without a compiler there is nothing to build with.
-    searched = {*curation.BUILD_TOOLS, *curation.SITE_SOFTWARE, *mpis}
+    searched = {*BUILD_TOOLS, *SITE_SOFTWARE, *mpis}
     said = {name for name, settings in there.items() if name in kept and (name in searched or settings.get("externals"))}
     if said:
         echo(f"{path} has entries for {', '.join(sorted(said))}, which stay as they are")
@@ -105,7 +130,7 @@ def _search(spack: tool.Spack, place: Path, mpis: Sequence[str], log: Path, echo
         "compilers": ("compiler", "find"),
         "build tools, MPIs and libraries": ("external", "find"),
     }
-    names = (*curation.BUILD_TOOLS, *curation.SITE_SOFTWARE, *mpis)
+    names = (*BUILD_TOOLS, *SITE_SOFTWARE, *mpis)
     with tempfile.TemporaryDirectory(prefix="mpibench-find-") as made:
         for name in ("user", "system"):
             (Path(made) / name).mkdir()
@@ -117,6 +142,103 @@ def _search(spack: tool.Spack, place: Path, mpis: Sequence[str], log: Path, echo
             looking.run(command, log=log, what=f"looking for {what}", echo=echo)
         rows = read(Path(made) / "user" / FILE)
     return {name: settings for name, settings in rows.items() if settings.get("externals")}
+
+
+@dataclass(frozen=True)
+class External:
+    """One installation that Spack has found; ``entry`` as it stands under ``externals``."""
+
+    package: str
+    entry: Mapping[str, Any]
+
+    @property
+    def prefix(self) -> Path | None:
+        """Where it is; ``None`` where only a module says so."""
+        return Path(self.entry["prefix"]) if self.entry.get("prefix") else None
+
+    def __str__(self) -> str:
+        return f"{self.entry['spec']} ({self.prefix or 'a module'})"
+
+
+def curate(
+    packages: Mapping[str, Mapping[str, Any]], checkout: Path, mpis: Iterable[str]
+) -> tuple[dict[str, dict[str, Any]], list[tuple[External, str]]]:
+    """Split what was found into what goes into the site's scope and what does not, with the reason.
+
+    ``spack external find`` takes every program on PATH that answers to a name: the shim of a version manager, the Python of a
+    virtual environment, an MPI whose compiler is another MPI's, a library without its headers. A build on one of those fails
+    late, or measures something else than it says.
+
+    A package stays buildable, and so does every virtual package: Spack may still build what an entry does not fit. Only an MPI
+    that is there is not built as well, because its stack is to measure the site's own.
+
+    :param packages: settings by package, as ``spack external find`` writes them.
+    :param mpis: packages that are MPIs.
+    """
+    found = [External(name, row) for name, settings in packages.items() for row in settings.get("externals") or ()]
+    providers = set(mpis)
+    kept: dict[str, dict[str, Any]] = {}
+    dropped: list[tuple[External, str]] = []
+    for row in found:
+        others = [each for each in found if {each.package, row.package} <= providers and each.package != row.package]
+        if reason := _judge(row, checkout, others, row.package in providers):
+            dropped.append((row, reason))
+            continue
+        settings = kept.setdefault(row.package, {"externals": []})
+        if not any(_is_same(row.entry, other) for other in settings["externals"]):
+            settings["externals"].append(dict(row.entry))
+        if row.package in providers:
+            settings["buildable"] = False
+    return kept, dropped
+
+
+def _judge(found: External, checkout: Path, mpis: Sequence[External], is_mpi: bool) -> str:
+    """Why an installation is unusable; empty where it can be used.
+
+    :param mpis: the other MPIs that were found, where it is one.
+    """
+    prefix = found.prefix
+    compilers = ((found.entry.get("extra_attributes") or {}).get("compilers") or {}).values()  # may lie outside its prefix
+    if reason := next(
+        filter(None, (_judge_place(path, checkout) for path in (*filter(None, [prefix]), *map(Path, compilers)))), ""
+    ):
+        return reason
+    if prefix is None:
+        return ""
+    if not prefix.is_dir():
+        return "there is no such folder"
+    shared = next((other for other in mpis if other.prefix and other.prefix.resolve() == prefix.resolve()), None)
+    if shared:
+        return (
+            f"{shared.entry['spec'].split()[0]} has its programs there, too, and one of them has the names mpicc and mpirun; "
+            "each needs a folder of links to its programs and an entry of its own (site_configs/template/spack/debian12)"
+        )
+    # Intel MPI has its programs in a folder of its version.
+    if is_mpi and not any(os.access(folder / "mpicc", os.X_OK) for folder in (prefix / "bin", *prefix.glob("mpi/*/bin"))):
+        return "it has no bin/mpicc; install its development package"
+    header = SITE_SOFTWARE.get(found.package, "")
+    # A distribution of several architectures, a Python or a CUDA of several targets has it one folder deeper.
+    places = [prefix / "include", *(prefix / "include").glob("*/"), *prefix.glob("targets/*/include/")]
+    if header and not any((place / header).is_file() for place in places):
+        return f"{prefix} has no {header}, so nothing can be built against it; install its development package"
+    return ""
+
+
+def _judge_place(path: Path, checkout: Path) -> str:
+    hidden = next((part for part in path.parts if part.startswith(".") or part == "shims"), "")
+    if hidden:
+        return f"it lies in {hidden}, where a version manager keeps what it chooses from"
+    if path.is_relative_to(checkout) or path.resolve().is_relative_to(checkout.resolve()):
+        return "it belongs to this project, which makes and removes it"
+    marks = (reason for place in (path, *path.parents) for name, reason in MARKS.items() if (place / name).exists())
+    return next(marks, "")
+
+
+def _is_same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    """Whether two entries are one installation by two names, as ``/`` and ``/usr`` are where ``/bin`` is a link."""
+    if left["spec"] != right["spec"] or not left.get("prefix") or not right.get("prefix"):
+        return left == right
+    return (Path(left["prefix"]) / "bin").resolve() == (Path(right["prefix"]) / "bin").resolve()
 
 
 def add(path: Path, found: Mapping[str, Any]) -> None:
@@ -149,10 +271,7 @@ def add(path: Path, found: Mapping[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The settings of each package in a ``packages.yaml``; empty where there is no file.
-
-    :raises BadInput: when it is none.
-    """
+    """The settings of each package in a ``packages.yaml``; empty where there is no file."""
     try:
         found = ((yaml_file.read(path) or {}).get("packages") or {}) if path.exists() else {}
     except AttributeError as error:
@@ -163,10 +282,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def read_externals(path: Path) -> dict[str, list[str]]:
-    """Specs of the externals a ``packages.yaml`` names, by package; empty where there is no file.
-
-    :raises BadInput: when it is none.
-    """
+    """Specs of the externals a ``packages.yaml`` names, by package; empty where there is no file."""
     try:
         return {
             name: [str(row["spec"]) for row in settings["externals"]]
@@ -181,8 +297,6 @@ def check_compiler(project: Project, name: str) -> str:
     """All package settings in effect in an environment, as text, once they are known to name a compiler.
 
     Without one Spack would look for compilers itself and write what it finds into the environment's ``spack.yaml``.
-
-    :raises BadInput: when none is named, or one that is not there.
     """
     text = project.run(name, "reading its configuration", "config", "get", "packages", remedy="correct the configuration")
     printed = f"what 'spack config get packages' printed for {name}"
@@ -192,58 +306,32 @@ def check_compiler(project: Project, name: str) -> str:
         wanted = compiler_of(packages)
         rows = [row.get("extra_attributes") or {} for row in (packages.get(wanted) or {}).get("externals") or []]
         missing = [path for row in rows for path in (row.get("compilers") or {}).values() if not os.access(path, os.X_OK)]
-        other = _other_compilers(packages)
     except (AttributeError, IndexError, TypeError) as error:
         raise BadInput(f"{printed} is no package settings ({error}); correct the site's {FILE}.") from None
     if missing:
-        place = complaints.find_place(missing[0], project.files(name))
-        where = "Spack's own packages.yaml" if place == complaints.ANYWHERE else place
+        where = next((path for path in project.files(name) if missing[0] in path.read_text()), "Spack's own packages.yaml")
         raise BadInput(f"compiler {missing[0]} is named in {where} and is not there; correct or remove its entry.")
     if not any(row.get("compilers") for row in rows):
         system = f" --system {project.system}" if project.system else ""
         raise BadInput(
-            f"Spack knows no {wanted}; install it, then run 'mpibench build --find{system}', which writes it into the "
+            f"Spack knows no {wanted}; install it, then run 'mpibench stacks build --find{system}', which writes it into the "
             "site's configuration scope."
-        )
-    if other:
-        word, there = other[0]
-        raise BadInput(
-            f"{name} is to be compiled by {word}, and the site has {' and '.join(there) or 'none of it'}; name that one in "
-            f"the site's {FILE}, or let {complaints.FIND_COMPILERS} write what it finds."
         )
     check_toolkit(project, name, packages)
     return text
-
-
-def _other_compilers(packages: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """What C, C++ and Fortran require of one version (``gcc@12``) that no entry is of, and the entries of that compiler.
-
-    Of a range Spack says itself that nothing is in it; of one version it names what else no longer fits then.
-    """
-    found = []
-    for language in LANGUAGES:
-        for words in requirements(packages.get(language) or {}):
-            word = words[0] if len(words) == 1 else ""
-            asked = re.fullmatch(r"([\w-]+)@=?([\d.]+)", word)
-            rows = (packages.get(asked[1]) or {}).get("externals") or [] if asked else []
-            there = [str(row.get("spec")).split()[0] for row in rows]
-            if asked and not any(f"{spec}.".startswith(f"{asked[1]}@{asked[2]}.") for spec in there):
-                found.append((word, there))
-    return found
 
 
 def check_toolkit(project: Project, name: str, packages: Mapping[str, Any]) -> None:
     """See that the site has what a stack is built on and Spack does not build (:func:`project.list_of_site`).
 
     :param packages: all package settings in effect.
-    :raises BadInput: naming what it has not.
     """
     wanted = [package for package in list_of_site(project.root, name) if package != compiler_of(packages)]
     absent = [package for package in wanted if not (packages.get(package) or {}).get("externals")]
     if absent:
         raise BadInput(
             f"{name} is built on {', '.join(absent)} of the site, which its configuration scope does not name; add them, "
-            f"or let {complaints.FIND_COMPILERS} write what it finds."
+            f"or let {tool.FIND_COMPILERS} write what it finds."
         )
 
 
@@ -272,8 +360,6 @@ def check_entries(project: Project, name: str, lock: Lock) -> None:
     """See that what the site has is said to be what a change of settings asks of it (``common-ucx``: ``netmod=ucx``).
 
     Spack takes an external for whatever its entry leaves open, so that a stack would be called what it is not.
-
-    :raises BadInput: naming the entry.
     """
     text = project.configured[name]
     packages = yaml_file.parse(text[text.index("packages:") :], f"package settings of {name}")["packages"]

@@ -1,23 +1,27 @@
-"""Finds Spack, checks its version, and runs it: its own output goes to a log file, the caller sees lines."""
+"""Finds Spack, checks its version, and runs it: its own output goes to a log file, the caller sees lines.
+
+Where it ends with an error, the sentence has what Spack itself says first, and its log.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-import selectors
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import complaints
+from .. import logged
+from ..logged import Echo
 
 #: Oldest Spack whose environments, repositories and compilers are as ``environments/`` has them.
-MINIMUM = (1, 0)
+MINIMUM = "1.0"
 #: Release the stacks are built and tested with.
 TAG = "v1.1.0"
 #: How to get it; the recipes' own commit is pinned in environments/common/repos.yaml, and Spack fetches them by itself.
@@ -27,17 +31,21 @@ GET = (
 )
 #: Keeps out ~/.spack and /etc/spack: what is built follows from the project, the site's scope and that Spack alone.
 ISOLATED = {"SPACK_DISABLE_LOCAL_CONFIG": "1"}
-HEARTBEAT_S = 15.0
-
-Echo = Callable[[str], object]
+#: How to write the compilers of this machine into the site's scope.
+FIND_COMPILERS = "'mpibench stacks build --find'"
+#: Lines of Spack, git and its solver that say why they fetch nothing. What Spack says then is that something else is missing.
+_OFFLINE = re.compile(
+    r"^.*(?:Could not resolve host|unable to access 'https?:|Failed to (?:clone|fetch|update) package|All fetchers failed"
+    r"|(?i:cannot|failed to) bootstrap).*$",
+    re.M,
+)
+#: Characters of an error that are shown.
+_SHOWN = 300
 
 
 @dataclass(frozen=True)
 class Spack:
-    """A Spack that can be used.
-
-    :param environ: environment it is run in.
-    """
+    """A Spack that can be used, and the environment it is run in."""
 
     program: str
     version: str
@@ -50,65 +58,30 @@ class Spack:
         log: Path,
         what: str,
         echo: Echo,
-        progress: Callable[[str], str] = lambda line: "",
-        explain: Callable[[str, int], str] | None = None,
+        shown: Callable[[str], str] = lambda line: "",
+        remedy: str = "",
     ) -> str:
         """Run it to its end; returns what it wrote to both streams.
 
-        :param log: file the output is appended to as it comes.
         :param what: what it is doing, for lines and sentences (``openmpi: concretizing``).
-        :param progress: a line for the user for a line of Spack's, or nothing.
-        :param explain: one sentence for what it wrote and its exit status, when it fails.
-        :raises BadInput: with one sentence, when it fails.
+        :param remedy: what to do when it fails.
         """
-        log.parent.mkdir(parents=True, exist_ok=True)
-        began = time.monotonic()
-        lines: list[str] = []
-        with log.open("a", errors="replace") as stream:
-            stream.write(f"$ spack {' '.join(words)}\n")
-            process = subprocess.Popen(
-                [self.program, "--color=never", *words],
-                env=dict(self.environ),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )
-            try:
-                for line in _lines(process, lambda: echo(f"{what}: still at it after {time.monotonic() - began:.0f} s")):
-                    stream.write(line)
-                    stream.flush()
-                    lines.append(line)
-                    said = progress(line.rstrip("\n"))
-                    if said:
-                        echo(said)
-                status = process.wait()
-            finally:
-                process.terminate()  # Spack then ends the builds it has started
-                process.wait()
-        output = "".join(lines)
-        if status:
-            raise BadInput(explain(output, status) if explain else complaints.explain(what, output, status, log))
-        return output
+        status, output = logged.run([self.program, "--color=never", *words], log, what, echo, self.environ, shown=shown)
+        if not status:
+            return output
+        if found := _OFFLINE.search(output):
+            reason = f"no network? ({found[0].strip()[:_SHOWN]})"
+            remedy = "name a mirror, build cache or bundle, as docs/how-to/spack.md says"
+        else:
+            reason = first_error(output) or f"Spack ended with status {status}"
+        raise BadInput(f"{what}: {reason.rstrip('.')}; {remedy or 'see the log'} (log: {log}).")
 
 
-def _lines(process: subprocess.Popen[bytes], beat: Callable[[], object]):  # type: ignore[no-untyped-def]
-    """Lines of a process as they come; ``beat`` is called after each stretch of silence."""
-    assert process.stdout is not None
-    rest = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        while True:
-            if not selector.select(HEARTBEAT_S):
-                beat()
-                continue
-            block = os.read(process.stdout.fileno(), 1 << 16)
-            if not block:
-                break
-            *whole, rest = (rest + block).split(b"\n")
-            for line in whole:
-                yield line.decode(errors="replace") + "\n"
-    if rest:
-        yield rest.decode(errors="replace")
+def first_error(output: str) -> str:
+    """What Spack marks as its first error, with the lines that go on with it; else the last line that says something."""
+    found = re.search(r"Error: (.*\S(?:\n[ \t]+\S.*)*)", output)
+    text = found[1] if found else next(iter(output.strip().splitlines()[-1:]), "")
+    return " ".join(text.split())[:_SHOWN]
 
 
 def find(environ: Mapping[str, str] = os.environ) -> Spack:
@@ -128,13 +101,10 @@ def find(environ: Mapping[str, str] = os.environ) -> Spack:
         done = subprocess.run(
             [program, "--version"], env=inside, text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=120
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"{program} cannot be run ({error}); {get}.") from error
-    found = re.match(r"\s*((\d+)\.(\d+)\S*)", done.stdout)
-    if done.returncode or not found:
-        said = complaints.first_error(done.stderr + done.stdout) or f"exit status {done.returncode}"
-        raise BadInput(f"{program} --version gives no version ({said}); {get}.")
-    if (int(found[2]), int(found[3])) < MINIMUM:
-        needed = ".".join(map(str, MINIMUM))
-        raise BadInput(f"{program} is Spack {found[1]} and {needed} or newer is needed; {get}.")
-    return Spack(program, found[1], inside)
+        word = next(iter(done.stdout.split()), "")
+        if done.returncode or Version(word) < Version(MINIMUM):
+            said = first_error(done.stderr + done.stdout) if done.returncode else f"it is {word}"
+            raise BadInput(f"{program} cannot be used ({said}), and Spack {MINIMUM} or newer is needed; {get}.")
+    except (OSError, subprocess.TimeoutExpired, InvalidVersion) as error:
+        raise BadInput(f"{program} gives no version ({error}); {get}.") from error
+    return Spack(program, word, inside)

@@ -30,5 +30,5 @@ def test_an_mpis_own_launcher_is_recognised_and_accepted_in_metadata(tmp_path: P
     monkeypatch.delenv("MPIBENCH_EXTENSIONS")
     with pytest.raises(BadInput, match=r"says 'trireme 3' and is the mpirun of no MPI known here"):
         installed_mpi.examine(str(program))
-    with pytest.raises(metadata.StackError, match="key 'launcher_family' is 'trireme', not one of "):
+    with pytest.raises(metadata.StackError, match="key 'launcher_family': 'trireme' is not one of "):
         metadata.read(path)

@@ -189,6 +189,6 @@ def test_the_yaml_files_say_what_they_run(root: Path) -> None:
     for words in (jobs["reframe-main"]["script"], [step.get("run", "") for step in actions["reframe-main"]["steps"]]):
         assert "ci/pipelines/reframe-main" in words
     for words in (jobs["stacks"]["script"], [step.get("run", "") for step in actions["stacks"]["steps"]]):
-        assert words[-1] == '.venv/bin/mpibench build --push "$SPACK_CACHE" --key "$SPACK_KEY"'
+        assert words[-1] == '.venv/bin/mpibench stacks build --push "$SPACK_CACHE" --key "$SPACK_KEY"'
     assert "fork" in (root / "ci" / "pipelines" / "github-actions.yml").read_text()
     assert "head.repo.full_name == github.repository" in actions["change"]["if"], "no program of a stranger on a login node"

@@ -1,4 +1,4 @@
-"""`mpibench build` with a stand-in for Spack: what it asks, what it registers, and what it leaves as it was."""
+"""`mpibench stacks build` with a stand-in for Spack: what it asks, what it registers, and what it leaves as it was."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import spack_output
-from mpibench.stacks.spack import build
+from mpibench.stacks.spack import build, sharing
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_spack import Site
@@ -97,11 +97,11 @@ def test_mirrors_come_first_and_in_a_scope_of_their_own(place: Site) -> None:
 
 
 def test_a_mirror_is_a_folder_or_a_url(tmp_path: Path) -> None:
-    build.write_mirrors([str(tmp_path), "oci://registry.example/x"], tmp_path)
+    sharing.write_mirrors([str(tmp_path), "oci://registry.example/x"], tmp_path)
     written = yaml.safe_load((tmp_path / "mirrors.yaml").read_text())["mirrors"]
     assert [row["url"] for row in written.values()] == [tmp_path.as_uri(), "oci://registry.example/x"]
     with pytest.raises(BadInput, match="mirror /nowhere is not a folder"):
-        build.write_mirrors(["/nowhere"], tmp_path)
+        sharing.write_mirrors(["/nowhere"], tmp_path)
 
 
 def test_the_scope_is_the_systems_unless_the_variable_names_one(place: Site) -> None:

@@ -36,13 +36,13 @@ def test_a_module_that_asks_gets_no_answer(there: ModuleSystem) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a\nb", 'a"b', "a;b", "$(touch x)", "--version"])
 def test_what_is_no_name_of_a_module_is_not_tried(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(modules, "_ask", None)
+    monkeypatch.setattr(modules, "_shell", None)
     with pytest.raises(BadInput) as refusal:
         modules.load([Module(name)], "lmod")
     assert str(refusal.value) == f"{name!r} is no name of a module: give one as 'module avail' lists it."
 
 
 def test_nor_is_a_folder_that_a_script_cannot_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modules, "_ask", None)
+    monkeypatch.setattr(modules, "_shell", None)
     with pytest.raises(BadInput, match=r"^the folder of modulefiles '/opt/my modules' has characters "):
         modules.load([Module("a/1", path="/opt/my modules")], "lmod")

@@ -61,7 +61,7 @@ def test_a_session_of_a_stack_that_is_gone_fails_with_its_reason(
     assert result.returncode != 0 and "0/0" not in result.stdout
     said = result.stdout + result.stderr
     assert "-p gone-spack fits no stack that can be used: stack 'gone-spack' is left out" in said
-    assert "'mpibench build gone'" in said and "Traceback" not in said
+    assert "'mpibench stacks build gone'" in said and "Traceback" not in said
 
 
 @pytest.mark.parametrize("mode", [mode["name"] for mode in site.MODES])

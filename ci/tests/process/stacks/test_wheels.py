@@ -105,7 +105,7 @@ def test_a_bad_table_is_refused_with_file_and_key(site: Site) -> None:
     table = json.loads((site.wheels / "stacks.yaml").read_text())
     table["stacks"]["guest"]["abi"] = "lam"
     (site.wheels / "stacks.yaml").write_text(json.dumps(table))
-    with pytest.raises(BadInput, match=r"stacks\.yaml: key 'stacks\.guest\.abi' is 'lam', not one of .*; correct the table\."):
+    with pytest.raises(BadInput, match=r"stacks\.yaml: key 'stacks\.guest\.abi': 'lam' is not one of .*; correct the table\."):
         site.install()
 
 

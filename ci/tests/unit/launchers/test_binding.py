@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from listed_topologies import from_lscpu
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.launchers.binding import bind
-from reframe_tests.harness.launchers.jsrun import RESOURCES
 from reframe_tests.harness.launchers.model import HOSTFILE, Binding
 from reframe_tests.harness.launchers.open_mpi import RANKFILE
 from reframe_tests.harness.machine.placement import RankPlacement, place
@@ -122,25 +121,6 @@ def read_pals(binding: Binding, topology: Topology) -> Ranks:
     return tuple(map(numbers, entries.split(":")))
 
 
-def read_alps(binding: Binding, topology: Topology) -> Ranks:
-    assert after(binding, "-j") == "0", "else the second thread of a core is no CPU"
-    return tuple(map(numbers, after(binding, "-cc").split(":")))
-
-
-def read_erf(binding: Binding, topology: Topology, nodes: int = 1) -> Ranks:
-    assert binding.options == (f"--erf_input={RESOURCES}",), "the file excludes the options that count"
-    first, second, *lines = binding.files[RESOURCES].splitlines()
-    assert (first, second) == ("cpu_index_using: logical", "overlapping_rs: error")
-    found = [re.fullmatch(r"rank: (\d+): { host: (\d+); cpu: {([\d,]+)} }", line) for line in lines]
-    assert all(found)
-    rows = [(int(line[1]), int(line[2]), numbers(line[3])) for line in found if line]
-    assert [rank for rank, _, _ in rows] == list(range(len(rows))), "ranks in order, node by node"
-    per_host = [tuple(cpus for _, host, cpus in rows if host == number) for number in range(1, nodes + 1)]
-    assert len(set(per_host)) == 1 and sum(map(len, per_host)) == len(rows)
-    physical = {logical: cpu for cpu, logical in topology.logical.items()}
-    return tuple(tuple(sorted(physical[number] for number in cpus)) for cpus in per_host[0])
-
-
 def read_psid(binding: Binding, topology: Topology) -> Ranks:
     cpus, width = numbers(binding.env["__PSI_CPUMAP"]), int(after(binding, "-tpp"))
     return tuple(cpus[first : first + width] for first in range(0, len(cpus), width))
@@ -155,13 +135,11 @@ READERS: Mapping[str, Callable[[Binding, Topology], Ranks]] = {
     "mpirun_rsh": read_rsh,
     "flux": read_flux,
     "pals": read_pals,
-    "alps": read_alps,
-    "jsrun": read_erf,
     "psmgmt": read_psid,
 }
 UNBINDING = [row for mpi in mpis.known().values() for row in mpi.unbinding]
 #: They place ranks by themselves, so that core lists are refused: tested by themselves.
-WITHOUT_CORE_LISTS = ("poe", "lrun")
+WITHOUT_CORE_LISTS = ("poe",)
 WITH_CORE_LISTS = [launcher for launcher in launchers.known() if launcher not in WITHOUT_CORE_LISTS]
 
 
@@ -194,9 +172,7 @@ def test_words_are_read_back_to_the_same_lists(launcher: str, data: st.DataObjec
         assert READERS[launcher](bound(placement, launcher), topology) == placement.ranks
 
 
-@pytest.mark.parametrize(
-    "reader", [("prrte", read_prrte), ("orterun", read_orterun), ("jsrun", read_erf)], ids=lambda pair: pair[0]
-)
+@pytest.mark.parametrize("reader", [("prrte", read_prrte), ("orterun", read_orterun)], ids=lambda pair: pair[0])
 def test_rank_files_for_several_nodes(reader: tuple[str, Callable[[Binding, Topology, int], Ranks]]) -> None:
     launcher, read = reader
     placement = RankPlacement("scatter", 3, ((0, 2), (1, 3), (6, 8)), WESTMERE)

@@ -13,7 +13,7 @@ from galley import GALLEY, SYSTEM, TRIREME, write_launchers
 from mpibench.stacks import probe
 from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.evidence.settings import check_settings
-from reframe_tests.harness.launchers import backends, registry
+from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.suites import preamble
@@ -106,7 +106,7 @@ def test_reframe_is_given_the_launchers_it_does_not_have() -> None:
     from reframe.core.backends import getlauncher
 
     srun = getlauncher("srun")
-    backends.register()
+    registry.register()
     assert getlauncher("srun") is srun
     assert getlauncher("galley")().command(SimpleNamespace()) == ["galley", "row"]
 
@@ -151,7 +151,7 @@ def test_a_launcher_that_neither_reframe_nor_the_record_can_start_is_named(folde
     text = GALLEY.replace("galley", "bireme").replace('    program=("bireme", "row"),\n', "")
     (folder / "launchers" / "galley.py").write_text(text)
     with pytest.raises(BadInput, match=r"^launcher bireme: ReFrame has no launcher 'bireme'; give the record its 'program'"):
-        backends.register()
+        registry.register()
 
 
 def test_each_launcher_of_the_project_says_where_its_words_are_from() -> None:

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from galley import SYSTEM
+from reframe_tests.harness import records
 from reframe_tests.harness.cases.job import condition
-from reframe_tests.harness.launchers import backends, registry
+from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.launchers.binding import bind
-from reframe_tests.harness.launchers.jsrun import RESOURCES
 from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.vocabulary import NotMeasured
+from reframe_tests.harness.vocabulary import ROOT, NotMeasured
 from synthetic_evidence import STACK
 
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
@@ -31,6 +31,13 @@ UNEQUAL = RankPlacement("scatter", 2, ((0, 2), (1,)), WESTMERE)
 #: Launchers whose whole command line is looked at, for two nodes.
 SITES = ("flux", "pals", "alps", "jsrun", "lrun")
 [PARTITION] = SYSTEM["partitions"]
+RESOURCES = "resources.erf"
+
+
+@pytest.fixture(autouse=True)
+def extensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of retired machines are examples of extensions."""
+    monkeypatch.setenv(records.EXTENSIONS, str(ROOT / "site_configs" / "template" / "extensions"))
 
 
 def line(name: str, placement: RankPlacement, pmi: str, nodes: int = 2) -> str:
@@ -173,7 +180,7 @@ def test_a_sites_launcher_may_be_a_stacks_own() -> None:
 def test_reframe_has_them_or_is_given_them(launcher: str) -> None:
     from reframe.core.backends import getlauncher
 
-    backends.register()
+    registry.register()
     row = registry.known()[launcher]
     for name in row.site:
         assert registry.find(name, "hydra") is row

@@ -23,8 +23,8 @@ from synthetic_stack import describe
 from synthetic_verdicts import write_session
 
 #: Commands that change or write something, or start something else: what they print is progress.
-DOING = {"build", "export", "nightly", "report", "sessions prune", "sessions restore", "sessions withdraw", "site"}
-DOING |= {"stacks add", "stacks remove", "tune", "cluster up", "cluster down", "cluster exec", "cluster fault"}
+DOING = {"export", "nightly", "report", "sessions prune", "sessions restore", "sessions withdraw", "site"}
+DOING |= {"stacks add", "stacks build", "stacks remove", "tune", "cluster up", "cluster down", "cluster exec", "cluster fault"}
 #: Those that answer a question and have other files for it: accept.json, ``--format json``, diffs.
 WITHOUT = {"accept", "parse", "rebaseline"}
 

@@ -67,4 +67,4 @@ def test_what_typer_and_the_program_end_with_counts(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(catalogue_command, "show", end)
     assert [cli.main(words) for words in (["catalogue"], ["--help"], ["catalogue", "--none"])] == [3, 0, 2]
-    assert cli.main(["build", "--jobs", "-1"]) == 2
+    assert cli.main(["stacks", "build", "--jobs", "-1"]) == 2

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.stacks import installed_mpi, mpi_identity, wheels
+from mpibench.stacks import installed_mpi, wheels
 from mpibench.stacks.spack import description
 from reframe_tests.harness import field_types, records
 from reframe_tests.harness import schema as schemas
@@ -51,9 +51,7 @@ def test_its_metadata_are_accepted_and_without_the_folder_they_are_not(
     stack = metadata.read(path)
     assert (stack.mpi, stack.abi, stack.version_tuple) == ("torusmpi", "torus", (2, 1))
     monkeypatch.delenv("MPIBENCH_EXTENSIONS")
-    with pytest.raises(
-        metadata.StackError, match=r"key 'abi' is 'torus', not one of mpich, openmpi, pempi, nor of a folder that MPIBENCH_EXT"
-    ):
+    with pytest.raises(metadata.StackError, match=r"key 'abi': 'torus' is not one of "):
         metadata.read(path)
 
 
@@ -187,7 +185,7 @@ def test_its_lines_before_a_title_are_set_aside(folder: Path) -> None:
 
 
 def test_an_installed_one_is_recognised(folder: Path) -> None:
-    found = mpi_identity.identify("Torus MPI 2.1 (built today)\n", "/opt/libtorus.so.7")
+    found = installed_mpi.identify("Torus MPI 2.1 (built today)\n", "/opt/libtorus.so.7")
     assert (found.mpi, found.version, found.abi, found.families) == ("torusmpi", "2.1", "torus", ("hydra",))
     assert re.search(found.pattern, "Torus MPI 2.1 (built today)")
     assert installed_mpi.is_library_name("libtorus.so.7") and not installed_mpi.is_library_name("libtorus.so.7.1")

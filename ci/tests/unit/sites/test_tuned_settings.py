@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -87,12 +86,12 @@ def test_a_damaged_record_is_bad_input(text: str, sentence: str, tmp_path: Path)
         tuned_settings.read(tmp_path)
 
 
-def test_files_that_say_something_else_than_the_record_are_refused(stack: Stack, tuning: Tuning, tmp_path: Path) -> None:
+def test_a_record_that_says_something_else_than_its_files_is_refused(stack: Stack, tuning: Tuning, tmp_path: Path) -> None:
     folder = install(stack, tuning, tmp_path / "tuned")
     content = json.loads((folder / NAME).read_text())
     content["rules"][0]["word"] = "4"
     (folder / NAME).write_text(json.dumps(content))
-    with pytest.raises(BadInput, match="say something else than their record"):
+    with pytest.raises(BadInput, match="was changed after it was written"):
         tuned_settings.read(folder)
 
 
@@ -113,31 +112,13 @@ ROW = {"collective": "Allreduce", "message_bytes": 8, "word": "3", "outcome": "b
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"env": {"LD_PRELOAD": "/tmp/x.so"}}, "LD_PRELOAD is no variable of openmpi"),
-        ({"env": {"OMPI_MCA_coll_tuned_dynamic_rules_filename": "/tmp/x"}}, "names another file than those beside it"),
-        ({"env": {"OMPI_MCA_coll_tuned_dynamic_rules_filename": "{folder}/../x"}}, "names another file than those beside it"),
-        ({"further": {"../openmpi_rules.json": "0"}}, "is no name of a file beside it"),
-        ({"proof": {"rows": [{}]}}, "a row of its proof has no collective"),
-        ({"proof": {"rows": [{**ROW, "message_bytes": "8"}]}}, "a row of its proof has no message_bytes"),
-        ({"proof": {"rows": [{**ROW, "ratio": None}]}}, "a row of its proof has no ratio"),
-        ({"proof": {"rows": 3}}, "the rows of its proof are not a list of records"),
-        ({"proof": {"weights": {"Alltoallv": {"x": 1}}}}, "the weights of its proof are not calls by message size"),
-        ({"proof": {"weights": [1]}}, "the weights of its proof are not a mapping"),
-        ({"proof": {"evidence": "timing"}}, "the evidence or the weights"),
-        ({"mpi": "lam"}, "'lam' is not known here"),
-    ],
+    "change", [{"env": {"LD_PRELOAD": "/tmp/x.so"}}, {"proof": {"rows": [ROW]}}, {"mpi": "lam"}, {"sha256": ""}]
 )
-def test_an_edited_record_is_refused_in_a_sentence(
-    change: dict[str, object], sentence: str, stack: Stack, tuning: Tuning, tmp_path: Path
-) -> None:
+def test_an_edited_record_is_refused(change: dict[str, object], stack: Stack, tuning: Tuning, tmp_path: Path) -> None:
     folder = install(stack, tuning, tmp_path / "tuned")
     content = json.loads((folder / NAME).read_text())
-    (folder / NAME).write_text(json.dumps({**content, "proof": {"rows": [ROW]}}))
-    assert tuned_settings.read(folder).proof["rows"] == [ROW]
     (folder / NAME).write_text(json.dumps({**content, **change}))
-    with pytest.raises(BadInput, match=re.escape(sentence)):
+    with pytest.raises(BadInput, match="was changed after it was written"):
         tuned_settings.read(folder)
 
 

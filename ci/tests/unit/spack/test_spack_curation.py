@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mpibench.stacks.spack import curation
+from mpibench.stacks.spack import scope
 
 MPIS = ("openmpi", "mpich", "intel-oneapi-mpi")
 
@@ -31,7 +31,7 @@ class Machine:
 
     def curate(self) -> tuple[dict[str, list[str]], dict[str, str]]:
         """Specs that are kept, and the reasons of those that are not."""
-        kept, dropped = curation.curate(self.found, self.checkout, MPIS)
+        kept, dropped = scope.curate(self.found, self.checkout, MPIS)
         self.kept = kept
         specs = {name: [row["spec"] for row in settings["externals"]] for name, settings in kept.items()}
         return specs, {row.entry["spec"]: reason for row, reason in dropped}
@@ -88,7 +88,7 @@ def test_a_compiler_whose_program_lies_in_such_a_place_is_left_out(machine: Mach
     assert "it is a Python environment" in machine.curate()[1]["gcc@13.1.0"]
 
 
-@pytest.mark.parametrize(("package", "header"), [row for row in curation.SITE_SOFTWARE.items() if row[1]])
+@pytest.mark.parametrize(("package", "header"), [row for row in scope.SITE_SOFTWARE.items() if row[1]])
 def test_a_library_without_its_headers_is_left_out(machine: Machine, package: str, header: str) -> None:
     machine.have(f"{package}@1.0", "usr")
     kept, dropped = machine.curate()
@@ -100,7 +100,7 @@ def test_a_library_without_its_headers_is_left_out(machine: Machine, package: st
 def test_a_prefix_that_is_gone_is_left_out(machine: Machine) -> None:
     machine.have("cmake@3.25.1", "usr")
     machine.found["cmake"]["externals"][0]["prefix"] = "/nowhere"
-    assert machine.curate()[1] == {"cmake@3.25.1": curation.GONE}
+    assert machine.curate()[1] == {"cmake@3.25.1": "there is no such folder"}
 
 
 def test_one_mpi_is_kept_and_not_built_as_well(machine: Machine) -> None:
@@ -125,7 +125,7 @@ def test_two_mpis_below_one_prefix_are_a_persons_matter(machine: Machine) -> Non
 
 def test_an_mpi_without_its_compiler_is_left_out(machine: Machine) -> None:
     machine.have("mpich@4.0.2", "usr", "bin/mpirun")
-    assert machine.curate()[1] == {"mpich@4.0.2": curation.ABSENT_MPICC}
+    assert machine.curate()[1] == {"mpich@4.0.2": "it has no bin/mpicc; install its development package"}
 
 
 def test_one_installation_by_two_names_is_one_entry(machine: Machine) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from folders import DATA
 from mpibench.commands.listings import stacks as listing
-from mpibench.stacks.spack import consistency, description, lock
+from mpibench.stacks.spack import consistency, lock
 from mpibench.stacks.spack.lock import LockError
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.vocabulary import BadInput
@@ -99,17 +99,17 @@ def test_a_damaged_lock_is_one_sentence(damage: Callable[[dict[str, Any]], objec
     damage(found)
     with pytest.raises(LockError) as refused:
         parsed(found)
-    assert said in str(refused.value) and "mpibench build openmpi" in str(refused.value)
+    assert said in str(refused.value) and "mpibench stacks build openmpi" in str(refused.value)
     assert "\n" not in str(refused.value) and str(refused.value).endswith(".")
 
 
 def test_a_missing_or_cut_lock_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "mpich" / "spack.lock"
-    with pytest.raises(LockError, match="has not been concretized; concretize it with 'mpibench build mpich'"):
+    with pytest.raises(LockError, match="has not been concretized; concretize it with 'mpibench stacks build mpich'"):
         lock.read(path)
     path.parent.mkdir()
     path.write_text('{"roots": [')
-    with pytest.raises(LockError, match=r"is not JSON .* remove it and concretize it with 'mpibench build mpich'"):
+    with pytest.raises(LockError, match=r"is not JSON .* remove it and concretize it with 'mpibench stacks build mpich'"):
         lock.read(path)
 
 
@@ -278,7 +278,9 @@ def test_an_edited_lock_is_seen_though_its_hashes_were_left(tmp_path: Path, edit
     edit(found)
     path.with_name("spack.lock").write_text(json.dumps(found))
     status, text = check(tmp_path)
-    assert status == 1 and "has been changed since, and its hashes were left; build it with 'mpibench build mpich'." in text
+    assert (
+        status == 1 and "has been changed since, and its hashes were left; build it with 'mpibench stacks build mpich'." in text
+    )
 
 
 def test_what_is_not_as_released_is_noted() -> None:
@@ -299,44 +301,6 @@ def test_a_recipe_is_a_row_of_its_own_only_where_nothing_else_tells_it() -> None
     facts = {"o": consistency.facts(parsed(left)), "m": consistency.facts(parsed(right))}
     assert set(consistency.table(facts)) == {"imb version"}
     assert [row.aspect for row in consistency.compare_facts(facts["o"], facts["m"])] == ["imb version"]
-
-
-def add_library(found: dict[str, Any], version: str, **variants: bool) -> None:
-    """Let the MPI of a lock be built by Spack on a libfabric."""
-    mpi = next(row for row in found["concrete_specs"].values() if "external" in row and row["name"] in NAMES)
-    del mpi["external"]
-    library = copy.deepcopy(node(found, "glibc"))
-    library.pop("external")
-    library |= {"name": "libfabric", "version": version, "hash": "f" * 32}
-    library["parameters"] |= variants
-    found["concrete_specs"]["f" * 32] = library
-    edge = {"name": "libfabric", "hash": "f" * 32, "parameters": {"deptypes": ["build", "link"], "virtuals": []}}
-    mpi["dependencies"] = [edge]
-
-
-def test_libraries_under_two_mpis_are_compared_and_those_under_one_are_not() -> None:
-    plain, left, right = document(), document("mpich"), document("intel-oneapi-mpi")
-    add_library(left, "2.4.0", verbs=True)
-    add_library(right, "2.4.0", verbs=False)
-    facts = {"o": consistency.facts(parsed(plain)), "m": consistency.facts(parsed(left)), "i": consistency.facts(parsed(right))}
-    rows = consistency.table(facts)
-    assert set(rows) == {"libfabric variants"}
-    assert sorted(name for names in rows["libfabric variants"].values() for name in names) == ["i", "m"]
-    assert consistency.notes(parsed(plain)) and not consistency.notes(parsed(left))
-
-
-def test_an_mpi_that_its_recipe_will_not_find_is_refused_before_the_build(tmp_path: Path) -> None:
-    found = parsed(document("intel-oneapi-mpi"))
-    program = tmp_path / "mpi" / "2021.18.1" / "bin" / "mpirun"
-    program.parent.mkdir(parents=True)
-    program.touch(0o755)
-    home = description.find_home(found, tmp_path)
-    with pytest.raises(
-        BadInput, match=r"is in .*/mpi/2021\.18\.1, and Spack's recipe looks for it in .*/mpi/2021\.18; correct"
-    ):
-        description.check_home(found, tmp_path, home)
-    (tmp_path / "mpi" / "2021.18").symlink_to("2021.18.1")
-    description.check_home(found, tmp_path, description.find_home(found, tmp_path))
 
 
 # ---- of stacks as built ----
@@ -408,7 +372,7 @@ def test_check_fails_when_a_lock_was_solved_again(tmp_path: Path) -> None:
     path.write_text(json.dumps(metadata))
     status, text = check(tmp_path)
     assert status == 1
-    assert "has been concretized again since stack 'mpich-spack' was built" in text and "'mpibench build mpich'" in text
+    assert "has been concretized again since stack 'mpich-spack' was built" in text and "'mpibench stacks build mpich'" in text
     path.with_name("spack.lock").unlink()
     status, text = check(tmp_path)
     assert status == 1 and "has not been concretized" in text
@@ -454,4 +418,4 @@ def test_a_stack_deleted_under_its_metadata_names_the_command_that_builds_it(tmp
     (path.parent / "bin" / "IMB-MPI1").unlink()
     stacks, [sentence] = stack_metadata.discover(tmp_path, {})
     assert stacks == []
-    assert "build the stack again ('mpibench build openmpi')" in sentence
+    assert "build the stack again ('mpibench stacks build openmpi')" in sentence

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from folders import DATA
-from mpibench.stacks import installed_mpi, mpi_identity
+from mpibench.stacks import installed_mpi
 from mpibench.stacks.spack import build, consistency, description, lock, project
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
@@ -97,7 +97,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, mpi: str, version: str) -> Callab
     """Let an installation say it is this MPI; what then comes of a package's entry."""
 
     def check(package: str) -> installed_mpi.Installation:
-        identity = mpi_identity.Identity(mpi, version, "", "mpich", "x", ())
+        identity = installed_mpi.Identity(mpi, version, "", "mpich", "x", ())
         path = Path("/opt/mpi")
         found = installed_mpi.Installation(path / "bin" / "mpirun", "x", path, path / "lib" / "libmpi.so", identity, "", True)
         monkeypatch.setattr(description, "find_library", lambda program, environ: found.library)
@@ -132,7 +132,7 @@ def test_an_external_that_the_lock_takes_for_another_netmod_is_refused(device: s
     taken = replace(mpi, external="/opt/mpi", variants={**mpi.variants, "device": "device=ch4", "netmod": "netmod=ofi"})
     solved = replace(recorded, nodes={**recorded.nodes, mpi.hash: taken})
     path = Path("/opt/mpi")
-    identity = mpi_identity.Identity("mpich", mpi.version, device, "mpich", "x", ())
+    identity = installed_mpi.Identity("mpich", mpi.version, device, "mpich", "x", ())
     found = installed_mpi.Installation(path / "bin" / "mpirun", "x", path, path / "lib" / "libmpi.so", identity, "", True)
     if not said:
         description._agree(solved, found)

@@ -33,7 +33,7 @@ def prove(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
     monkeypatch.setattr(benchmark_programs, "list_needs", lambda path, environ: ({"libmpi.so.12": stack.library}, []))
     monkeypatch.setattr(probe, "run_inside", start)
-    return lambda *names: benchmark_programs.prove({name: Path("/opt/osu") / name for name in names}, stack, {}, {})
+    return lambda *names: benchmark_programs.prove({name: Path("/opt/osu") / name for name in names}, stack, {})
 
 
 def test_a_program_that_refuses_one_node_runs(prove):

@@ -72,15 +72,15 @@ def test_the_record_comes_back_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"modules": []}, "key 'modules' is refused"),
-        ({"modules": ["open mpi"]}, "key 'modules.0' is refused"),
-        ({"modules": ["openmpi;reboot"]}, "key 'modules.0' is refused"),
-        ({"modules": ["-openmpi"]}, "key 'modules.0' is refused"),
-        ({"modules": [{"name": "openmpi", "path": "$(reboot)"}]}, "key 'modules.0' is refused"),
-        ({"modules": [{"collection": True}]}, "key 'modules.0' is refused"),
-        ({"modules": ["openmpi"], "build": {"lock_hash": "0123abcd"}}, "lacks the key 'build.modules'"),
-        ({"build": {"lock_hash": "0123abcd", "modules": {**RECORD, "loaded": []}}}, "key 'build.modules.loaded' is refused"),
-        ({"build": {"lock_hash": "0123abcd", "modules": {**RECORD, "x": 1}}}, "has the unknown key 'build.modules.x'"),
+        ({"modules": []}, "key 'modules'"),
+        ({"modules": ["open mpi"]}, "key 'modules.0'"),
+        ({"modules": ["openmpi;reboot"]}, "key 'modules.0'"),
+        ({"modules": ["-openmpi"]}, "key 'modules.0'"),
+        ({"modules": [{"name": "openmpi", "path": "$(reboot)"}]}, "key 'modules.0.path'"),
+        ({"modules": [{"collection": True}]}, "key 'modules.0'"),
+        ({"modules": ["openmpi"], "build": {"lock_hash": "0123abcd"}}, "'modules' is a required property"),
+        ({"build": {"lock_hash": "0123abcd", "modules": {**RECORD, "loaded": []}}}, "key 'build.modules.loaded'"),
+        ({"build": {"lock_hash": "0123abcd", "modules": {**RECORD, "x": 1}}}, "('x' was unexpected)"),
     ],
 )
 def test_modules_that_cannot_be_are_refused_with_the_key(words: dict[str, Any], said: str) -> None:

@@ -68,7 +68,7 @@ def test_checksums_and_addresses_are_those_of_our_recipe(root: Path) -> None:
         ("npb=3.4", r"--build npb=3.4 is not osu=VERSION"),
         ("osu=", r"--build osu= is not"),
         ("osu=9.9", r"no checksum of osu 9.9 is known here \(5.6.1, .*\); name its tarball, --build osu=PATH"),
-        ("osu=/nowhere/x.tar.gz", r"/nowhere/x.tar.gz is not there; name the tarball of a release of osu"),
+        ("osu=/nowhere/x.tar.gz", r"/nowhere/x.tar.gz is not there, or cannot be read; name the tarball of a release of osu"),
         ("osu=~nosuchuser/x.tgz", r"/~nosuchuser/x.tgz is not there"),
         (f"osu=http://[bad/x.tgz#sha256={DIGEST}", r"."),
         (f"osu=http://localhost:9/\u00fc.tgz#sha256={DIGEST}", r"."),

@@ -44,7 +44,7 @@ def test_a_stack_is_registered_when_its_programs_agree(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"origin": "conda"}, "key 'origin' is 'conda'"),
+        ({"origin": "conda"}, "key 'origin': 'conda'"),
         ({"library": "/nowhere/libmpi.so"}, "/nowhere/libmpi.so (key 'library'"),
         ({"name": "taken"}, "already describes a stack 'taken'"),
     ],

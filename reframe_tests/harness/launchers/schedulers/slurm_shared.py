@@ -132,10 +132,7 @@ class SlurmShared(SlurmJobScheduler):
         atexit.register(self._close_all)
 
     def submit(self, job: Any) -> None:
-        """Put a case into an allocation of its nodes and options; one that cannot share is a job of its own, as ever.
-
-        :raises JobSchedulerError: nothing can be written to the stage directory.
-        """
+        """Put a case into an allocation of its nodes and options; one that cannot share is a job of its own, as ever."""
         per_node = job.num_tasks_per_node
         if not (job.exclusive_access and job.num_tasks and per_node and job.num_tasks % per_node == 0):
             super().submit(job)

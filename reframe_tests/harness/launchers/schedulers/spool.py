@@ -72,7 +72,6 @@ class Spool:
         :param script: shell text that runs it.
         :param limit_s: seconds it may take; 0: any.
         :returns: whether it will be looked at: not if the allocation is ending.
-        :raises OSError: it cannot be written.
         """
         self._write(f"{number:06}.limit", f"{limit_s}\n")
         self._write(f"{number:06}.ready", script)
@@ -109,10 +108,7 @@ class Spool:
         return self._path(number, "running").exists()
 
     def read_end(self, number: int) -> CaseEnd | None:
-        """How a case ended; ``None`` as long as it has not, or nothing shows it.
-
-        :raises BadInput: the other side's file is not what it writes.
-        """
+        """How a case ended; ``None`` as long as it has not, or nothing shows it."""
         path = self._path(number, "done")
         try:
             text = path.read_text()

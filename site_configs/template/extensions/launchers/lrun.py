@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..vocabulary import NotMeasured
-from .model import Binding, Identity, Launcher, Request
+from reframe_tests.harness.launchers.model import Binding, Identity, Launcher, Request
+from reframe_tests.harness.vocabulary import NotMeasured
 
 
 def _count(request: Request) -> Binding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model import Binding, Identity, Launcher, Request
+from reframe_tests.harness.launchers.model import Binding, Identity, Launcher, Request
 
 
 def _count(request: Request) -> Binding:
