@@ -14,10 +14,10 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from ...judge.verdicts import policy as verdict_policy
-from ...judge.verdicts.curve_tests import SESSIONS
-from ...judge.watch import nights
-from ...judge.watch.nights import NightJudgement
+from ...judge import nights
+from ...judge import policy as verdict_policy
+from ...judge.curve_tests import SESSIONS
+from ...judge.nights import NightJudgement
 from ...store import confirmations, session_values
 from ...store.sessions import Session
 from .. import supervision

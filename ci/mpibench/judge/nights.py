@@ -1,10 +1,9 @@
 """A night against the nights before it that measured the same, and what measuring again says of what is called slower.
 
-Called is what the prediction interval of the sessions before makes improbable (:mod:`mpibench.judge.verdicts.comparison`).
-Where a
-session measured it again afterwards (label :data:`~mpibench.store.sessions.CONFIRMS`), the first value with proof is held
-against the same sessions by the same decision, with nothing but the called curves; only what is called slower twice is held
-against the night. Error rates: :mod:`mpibench.store.confirmations`.
+Called is what the prediction interval of the sessions before makes improbable (:mod:`.comparison`). Where a session measured it
+again afterwards (label :data:`~mpibench.store.sessions.CONFIRMS`), the first value with proof is held against the same sessions
+by the same decision, with nothing but the called curves; only what is called slower twice is held against the night. Error
+rates: :mod:`mpibench.store.confirmations`.
 """
 
 from __future__ import annotations
@@ -18,20 +17,16 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from ...store import eligibility, session_values
-from ...store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MeasuredOn, named, withdrawn_first
-from ...store.session_values import BAND, CONDITION, CURVE, METRIC, Selection
-from ..history import past as history_past
-from ..history import strata
-from ..history.past import Past
-from ..history.strata import FACTS, MEASURED, SHARED
-from ..statistics.prediction import FEWEST_SESSIONS
-from ..verdicts import comparison, lasting_changes
-from ..verdicts import text as verdict_text
-from ..verdicts.comparison import Judgement
-from ..verdicts.curve_tests import SESSIONS
-from ..verdicts.policy import Policy
-from ..verdicts.words import IMPROVED, MISSING, REGRESSED
+from ..store import eligibility, session_values
+from ..store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MeasuredOn, named, withdrawn_first
+from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection
+from . import comparison
+from . import text as verdict_text
+from .comparison import Judgement
+from .curve_tests import IMPROVED, MISSING, REGRESSED, SESSIONS
+from .history import FACTS, MEASURED, NO_HISTORY, SHARED, Past, describe_facts, find_history
+from .policy import Policy
+from .statistics.prediction import FEWEST_SESSIONS
 
 #: In what a case that was measured again must agree with the first: all but the label of its session.
 _ALIKE = (*MEASURED, "name", *(fact.column for fact in FACTS if fact.column != "run"))
@@ -78,7 +73,7 @@ class NightJudgement:
         called = self.called()
         if not called.height or not cases.height:
             return self
-        again, elsewhere = self._on_the_same(strata.describe(eligibility.split_cases(cases).eligible))
+        again, elsewhere = self._on_the_same(describe_facts(eligibility.split_cases(cases).eligible))
         again = cases.join(again, on="case", how="semi")
         values, damaged = self.tonight.values.clear(), ""
         try:
@@ -103,7 +98,7 @@ class NightJudgement:
         :param again: eligible cases of sessions that measured again, as :func:`.strata.describe` has them.
         """
         groups: dict[tuple[Any, ...], dict[MeasuredOn, dict[str, Any] | None]] = {}
-        for row in strata.describe(self.tonight.cases).to_dicts():
+        for row in describe_facts(self.tonight.cases).to_dicts():
             groups.setdefault(tuple(row[name] for name in _ALIKE), {})[MeasuredOn.of_row(row)] = None
         why: dict[tuple[Any, ...], str] = {}
         for row in again.sort("started", "session", "case").to_dicts():
@@ -231,13 +226,13 @@ def judge(
     """Is this session one more of those before it that measured the same? ``None`` where it is not asked, or nothing can be.
 
     :param cases: of this session.
-    :param selector: as :attr:`~mpibench.judge.verdicts.accept.AcceptanceOptions.history`.
+    :param selector: as :attr:`~mpibench.judge.accept.AcceptanceOptions.history`.
     :raises BadInput: the selector cannot be read or selects nothing, or values of this session are damaged.
     """
     eligible = eligibility.split_cases(cases).eligible
-    if not eligible.height or selector == history_past.NONE:
+    if not eligible.height or selector == NO_HISTORY:
         return None
-    past = lasting_changes.find_history(folder, system, eligible, policy, selector=selector, counted=False)
+    past = find_history(folder, system, eligible, policy, selector=selector, counted=False)
     tonight = session_values.read(folder, system, session)
     # A metric of fewer sessions has no prediction interval, and repeats are none for nights.
     long = past.values.filter(pl.col("session").n_unique().over(CURVE) >= FEWEST_SESSIONS)

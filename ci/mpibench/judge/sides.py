@@ -10,12 +10,12 @@ from typing import Any
 
 import polars as pl
 
-from ...stacks.spack import consistency
-from ...store import eligibility, selection_options, session_values
-from ...store.dataset_layout import read_condition, read_labels
-from ...store.session_values import Selection
-from ..history import strata as history_strata
-from .words import ABSENT, MISSING
+from ..stacks.spack import consistency
+from ..store import eligibility, selection_options, session_values
+from ..store.dataset_layout import read_condition, read_labels
+from ..store.session_values import Selection
+from .curve_tests import ABSENT, MISSING
+from .history import own_programs
 
 #: What the tests report of themselves that makes whole sessions unlike: the level, by its key in the stored condition.
 _LEVEL = "depth"
@@ -200,7 +200,7 @@ def _how(cases: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
     found: dict[tuple[str, str], set[str]] = {}
     for group, text in cases.select("group", "condition").unique().iter_rows():
         suites = read_condition(text).get("suites") or {}
-        for suite in history_strata.own_programs(group):
+        for suite in own_programs(group):
             for what in set(session_values.BUILD_FACTS) & set(suites.get(suite, {})):
                 value = suites[suite][what]
                 found.setdefault((suite, what), set()).add(_name_compiler(value) if what == "compiler" else value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,6 @@ from reframe_tests.harness.sites import folders
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
-from ..history.levels import Level
-
 SMALL, MEDIUM, LARGE = "small", "medium", "large"
 #: Largest message of each band, in bytes: eager messages of one packet, up to where transports change to rendezvous,
 #: and what bandwidth decides.
@@ -27,6 +25,39 @@ BANDS = {SMALL: 1024, MEDIUM: 65535, LARGE: None}
 #: Change for the worse, in percent, below which two sides are called equal.
 MARGINS = {"latency_us": 5.0, "t_avg_us": 5.0, "bandwidth_mb_per_s": 3.0, "message_rate_per_s": 5.0}
 DEFAULT_MARGIN = 5.0
+
+
+@dataclass(frozen=True)
+class Level:
+    """A new level that somebody accepted, in ``levels`` of policy.yaml.
+
+    :param since: first day (UTC) on which it was measured.
+    :param slower_percent: how much slower than before it is at most; 0 where it is faster.
+    :param why: the cause, for whoever reads it a year later.
+    :param partition: ``None``, as for the others: whichever it is.
+    """
+
+    since: date
+    slower_percent: float
+    why: str
+    partition: str | None = None
+    stack: str | None = None
+    fabric: str | None = None
+
+    def covers(self, partition: str, stack: str, fabric: str) -> bool:
+        """Whether it is one of what was measured there."""
+        asked = (self.partition, self.stack, self.fabric)
+        return all(one in (None, there) for one, there in zip(asked, (partition, stack, fabric), strict=True))
+
+    def accepts(self, changed: date, slower: float) -> bool:
+        """Whether a change is that to this level; a step may be seen a night early or late where noise blurs it.
+
+        :param slower: the largest change for the worse, as a fraction.
+        """
+        return abs(changed - self.since) <= timedelta(days=1) and 100 * slower <= self.slower_percent
+
+    def __str__(self) -> str:
+        return f"the level accepted since {self.since:%Y-%m-%d} ({self.why})"
 
 
 @dataclass(frozen=True)

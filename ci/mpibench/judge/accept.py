@@ -22,22 +22,16 @@ from reframe_tests.harness.samples import NO_REFERENCE
 from reframe_tests.harness.samples import PASS as REACHED
 from reframe_tests.harness.vocabulary import BadInput
 
-from ...store import confirmations, session_values
-from ...store.confirmations import MissedReference
-from ...store.session_values import CONDITION, CURVE, METRIC, Selection
-from ..history import node_counts
-from ..history import strata as history_strata
-from ..history.levels import under_both_names
-from ..history.past import Past
-from ..history.strata import SHARED
-from ..protocols import moved_switches
-from ..protocols.moved_switches import MovedSwitch
-from . import comparison, lasting_changes
+from ..store import confirmations, session_values
+from ..store.confirmations import MissedReference
+from ..store.session_values import CONDITION, CURVE, METRIC, Selection
+from . import comparison, curve_tests, switches
 from . import policy as verdict_policy
 from . import sides as verdict_sides
 from . import text as verdict_text
-from . import words as verdict_words
-from .words import IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
+from .curve_tests import IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
+from .history import SHARED, Past, differing_node_counts, find_history, mixed_strata, under_both_names
+from .switches import MovedSwitch
 
 ACCEPTED, REFUSED = "accepted", "refused"
 #: Exit status per decision; 2 is bad input, as for every command.
@@ -56,7 +50,7 @@ class AcceptanceOptions:
     :param rename: names of the baseline to new ones.
     :param allow_unproven: cases of the candidate without proof leave it inconclusive and do not refuse it.
     :param history: sessions that show how much nights differ, a selector; ``None``: those before the baseline that measured
-        the same; :data:`~mpibench.judge.history.past.NONE`: only the baseline's own.
+        the same; :data:`~mpibench.judge.history.NO_HISTORY`: only the baseline's own.
     """
 
     system: str | None = None
@@ -164,7 +158,7 @@ class Acceptance:
         unproven = [f"not proven: {text}" for text in verdict_sides.unproven_sentences(self.candidate)]
         known = verdict_sides.explained(self.absence)
         count = self.judgement.metrics.filter(known).height
-        lost = [f"missing: {count} metrics: {verdict_words.ABSENT}: {self.absence}"] if count else []
+        lost = [f"missing: {count} metrics: {curve_tests.ABSENT}: {self.absence}"] if count else []
         moved = verdict_text.moved_sentences(move for move in self.moves if move.slower > 0)
         others = _without(replace(self.judgement, metrics=self.judgement.metrics.filter(~known)), self.moves)
         again = self.confirmation.sentences if self.confirmation else ()
@@ -188,8 +182,8 @@ class Acceptance:
             for text in (*filter(None, [session_values.busy(side.cases)]), *side.notes)
         ]
         lines += verdict_sides.built_otherwise((self.baseline, self.candidate), "the baseline", "the candidate")
-        lines += node_counts.differing(self.baseline.cases, self.candidate.cases, "the baseline", "the candidate")
-        mixed = history_strata.mixed(self.baseline) if len(self.baseline.sessions) > 1 else {}
+        lines += differing_node_counts(self.baseline.cases, self.candidate.cases, "the baseline", "the candidate")
+        mixed = mixed_strata(self.baseline) if len(self.baseline.sessions) > 1 else {}
         lines += [f"the baseline's sessions are no one history and are compared job by job: {text}" for text in mixed.values()]
         # What was measured again of a night is what that night was called for, against other sessions and by another decision.
         lines += [
@@ -232,7 +226,7 @@ def _moves(judgement: comparison.Judgement, before: Selection, after: Selection)
     beyond = pl.col("verdict").is_in([REGRESSED, IMPROVED]) & ((1 + pl.col("slower")).log().abs() >= margin)
     compared = judgement.metrics.filter(pl.col("slower").is_not_null(), pl.col("margin_percent").is_not_null())
     metrics = compared.select(*METRIC, "slower", called=beyond, margin=margin)
-    return tuple(moved_switches.explain(moved_switches.changed_curves(metrics, before.values, after.values)))
+    return tuple(switches.explain(switches.changed_curves(metrics, before.values, after.values)))
 
 
 def _without(judgement: comparison.Judgement, moves: Sequence[MovedSwitch]) -> comparison.Judgement:
@@ -267,7 +261,7 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
             "became slower would be called an improvement; exchange the two selectors."
         )
     policy = verdict_policy.load(name)
-    past = lasting_changes.find_history(
+    past = find_history(
         folder,
         name,
         before.cases,

@@ -18,24 +18,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from reframe_tests.harness.printable import plain_data
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
-from ...store import dataset_layout, eligibility, selectors, session_values, unreadable
-from ...store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
-from ..completeness import expected_file
-from ..history import node_counts
-from ..history.levels import Level
-from ..history.strata import SHARED
-from ..plan.record import LABEL
-from ..protocols import moved_switches
-from ..protocols.moved_switches import MovedSwitch
-from ..statistics import level_changes, two_sides
-from ..statistics.level_changes import FEWEST as FEWEST_CHANGED
-from ..statistics.level_changes import FEWEST_NIGHTS
-from ..statistics.two_sides import Array
-from ..verdicts import policy as verdict_policy
-from ..verdicts import text as verdict_text
-from ..verdicts.policy import Policy
+from ..store import dataset_layout, eligibility, selectors, session_values, unreadable
+from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
+from . import expected, switches
+from . import policy as verdict_policy
+from . import text as verdict_text
+from .history import SHARED, missing_metrics
+from .plan.record import LABEL
+from .policy import Level, Policy
+from .statistics import level_changes, two_sides
+from .statistics.level_changes import FEWEST as FEWEST_CHANGED
+from .statistics.level_changes import FEWEST_NIGHTS
+from .statistics.two_sides import Array
+from .switches import MovedSwitch
 
 #: Sessions read together.
 NIGHTS_AT_ONCE = 16
@@ -154,7 +152,7 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     first = cases.select(pl.min("started")).item()
     if first is not None and first < OLDEST:
         raise BadInput(f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong.")
-    file = expected_file.load(name)
+    file = expected.load_file(name)
     runs = selectors.runs_of(sessions)
     options = {one: file.narrowing(line, runs[one]) for one, line in cases.select("session", "cmdline").unique().iter_rows()}
     nights, second = _nights(cases, options)
@@ -302,7 +300,7 @@ def events(folder: Path, history: History, points: pl.DataFrame, levels: Sequenc
                 part["fabric"][0],
                 part,
                 float(np.expm1(part.select(pl.median("slower")).item())),
-                _changed(known.filter(pl.col("stack") == part["stack"][0]), before, session),
+                _changed_facts(known.filter(pl.col("stack") == part["stack"][0]), before, session),
                 accepted=_accepting(levels, part, started.date(), history.nights["started"][-1].date()),
             )
         )
@@ -341,7 +339,7 @@ def name_moves(history: History, policy: Policy, found: Sequence[Event]) -> list
         changed = (_changed_curve(history, policy, part, near["row"], (start, at, end)) for part in parts)
         # Of sizes that became better and worse each is reported once, where its own change is.
         moves = []
-        for move in moved_switches.explain(changed):
+        for move in switches.explain(changed):
             own = move.metrics.join(event.metrics, on=METRIC, how="semi", nulls_equal=True)
             moves += [replace(move, metrics=own)] if own.height else []
         named.append(replace(event, moves=tuple(moves)))
@@ -350,7 +348,7 @@ def name_moves(history: History, policy: Policy, found: Sequence[Event]) -> list
 
 def _changed_curve(
     history: History, policy: Policy, rows: pl.DataFrame, called: pl.Series, nights: tuple[int, int, int]
-) -> moved_switches.ChangedCurve:
+) -> switches.ChangedCurve:
     """A curve before and after a night.
 
     :param called: rows of the history that changed that night.
@@ -364,7 +362,7 @@ def _changed_curve(
     metrics = rows.with_columns(
         slower=pl.Series(np.expm1(shift)), called=rows["row"].is_in(called.to_list()), margin=pl.Series(np.log1p(margins))
     )
-    return moved_switches.ChangedCurve(metrics, baseline, candidate)
+    return switches.ChangedCurve(metrics, baseline, candidate)
 
 
 def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -377,7 +375,7 @@ def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
             yield int(one["night"].mode().sort()[0]), one
 
 
-def _changed(cases: pl.DataFrame, before: str | None, session: str) -> tuple[tuple[str, str, str], ...]:
+def _changed_facts(cases: pl.DataFrame, before: str | None, session: str) -> tuple[tuple[str, str, str], ...]:
     if before is None:
         return ()
     sides: list[Mapping[str, Any]] = [session_values.facts(cases.filter(pl.col("session") == one)) for one in (before, session)]
@@ -395,7 +393,7 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
         return []
     there = ~np.isnan(history.logs[:, -1 - FEWEST_CHANGED :])
     measured = history.metrics.filter(pl.Series(there[:, -1]))
-    gone = node_counts.missing(history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1])), measured)
+    gone = missing_metrics(history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1])), measured)
     if not whole or history.planned:
         gone = gone.join(measured, on=[*CONDITION, "benchmark"], how="semi")
     lines = []
@@ -422,3 +420,76 @@ def watch(
         raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
     points = change_points(history, policy, recent)
     return history, name_moves(history, policy, events(folder, history, points, policy.levels))
+
+
+#: Exit status where no change could have been found.
+TOO_FEW_NIGHTS = 3
+_SHOWN = (*CONDITION, "suite", "benchmark", "variant", "ranks", "groups", "quantity", "message_bytes")
+
+
+@dataclass(frozen=True)
+class DriftAnswer:
+    """Changes of the last nights.
+
+    :param absent: a sentence for each group of metrics that the last night lacks.
+    """
+
+    history: History
+    events: Sequence[Event]
+    absent: Sequence[str]
+
+    @property
+    def status(self) -> int:
+        """Exit status: 0 no change, or only better or accepted ones; 1 something is worse or missing; or too few nights."""
+        if self.absent or any(event.worse for event in self.events):
+            return 1
+        return TOO_FEW_NIGHTS if self.history.too_few else 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What could not be looked for."""
+        options = " ".join(self.history.partial)
+        partial = options and f"the last session is partial (started with {options}): what it lacks is not looked for"
+        return [*filter(None, [partial, self.history.too_few, self.history.young])]
+
+    @property
+    def lines(self) -> list[str]:
+        """The answer for a terminal; empty if nothing changed."""
+        return [*map(str, self.events), *self.absent, *self.notes]
+
+    def as_data(self) -> dict[str, Any]:
+        """The answer as plain data, as :class:`..answers.Drift` lists it."""
+        nights = self.history.nights
+        data: dict[str, Any] = plain_data(
+            {
+                "decision": {0: "unchanged", 1: "worse", TOO_FEW_NIGHTS: "too few nights"}[self.status],
+                "system": self.history.system,
+                "session": nights["session"][-1],
+                "started": nights["started"][-1].isoformat(),
+                "first_night": nights["started"][0].date().isoformat(),
+                "nights": nights.height,
+                "metrics": self.history.metrics.height,
+                "options": self.history.partial,
+                "events": [event_data(event) for event in self.events],
+                "absent": self.absent,
+                "notes": [*self.notes, *self.history.notes],
+            }
+        )
+        return data
+
+
+def event_data(event: Event) -> dict[str, Any]:
+    """One change as plain data."""
+    metrics = event.metrics.select(*_SHOWN, slower=pl.Series(np.expm1(event.metrics["slower"].to_numpy())))
+    return {
+        "text": str(event),
+        "since": event.since.isoformat(),
+        "session": event.session,
+        "stack": event.stack,
+        "fabric": event.fabric,
+        "slower": event.slower,
+        "worse": event.worse,
+        "accepted": None if event.accepted is None else str(event.accepted),
+        "changed": [{"what": name, "before": before, "after": after} for name, before, after in event.changed],
+        "metrics": metrics.to_dicts(),
+    }

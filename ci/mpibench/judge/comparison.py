@@ -15,6 +15,10 @@ missing
 
 What is tested, and how, is in :mod:`curve_tests`. Where a window, a band or a curve is regressed, its sizes that are not shown
 to be equal are regressed with it.
+
+Where a bandwidth or rate is zero there is no ratio, and nothing is worse. Benchmarks print two decimals, so that a zero is less
+than 0.005 MB/s. On the candidate's side it is a regression; on the baseline's side it is no ground to compare with, since
+anything would be better.
 """
 
 from __future__ import annotations
@@ -27,19 +31,51 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import LOWER
 
-from ...store import eligibility
-from ...store.session_values import CURVE, METRIC, Selection, slowness
-from ...store.sessions import PAIRED
-from ..history import node_counts
-from ..history import strata as history_strata
-from ..history.past import Spread, spread_of
-from ..history.strata import SHARED
-from ..statistics.two_sides import Array
+from ..store import eligibility
+from ..store.session_values import CURVE, METRIC, Selection, slowness
+from ..store.sessions import PAIRED
 from . import curve_tests
-from . import zeros as verdict_zeros
-from .curve_tests import ENOUGH_JOBS, ORDER, PAIRS, REPEATS, SESSIONS, CurveTest, Results
+from .curve_tests import (
+    ABSENT,
+    ENOUGH_JOBS,
+    IMPROVED,
+    INCONCLUSIVE,
+    MISSING,
+    ORDER,
+    PAIRS,
+    REGRESSED,
+    REPEATS,
+    SESSIONS,
+    CurveTest,
+    Results,
+)
+from .history import SHARED, Spread, missing_metrics, mixed_strata, name_place, spread_of
 from .policy import Policy
-from .words import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
+from .statistics.two_sides import Array
+
+
+def judge_zeros(metrics: pl.DataFrame, measured: Sequence[pl.DataFrame], policy: Policy) -> pl.DataFrame:
+    """Verdicts of those metrics of which a value is zero.
+
+    :param metrics: columns :data:`METRIC`.
+    :param measured: values of baseline and candidate, zeros among them.
+    :returns: columns :data:`METRIC`, ``band``, ``verdict``, ``why``; no row where there is no zero.
+    """
+    counted = metrics
+    for side, values in zip(("baseline", "candidate"), measured, strict=True):
+        counts = values.group_by(METRIC).agg((pl.col("value") == 0).sum().alias(f"{side}_zeros"), pl.len().alias(f"{side}_all"))
+        counted = counted.join(counts, on=METRIC, how="left", nulls_equal=True)
+    on_baseline = pl.col("baseline_zeros") > 0
+    found = counted.filter(on_baseline | (pl.col("candidate_zeros") > 0)).sort(METRIC)
+    bands = pl.Series([policy.band(size) for size in found["message_bytes"]], dtype=pl.String)
+    on_candidate = pl.format("{} of {} values of the candidate are zero", "candidate_zeros", "candidate_all")
+    no_ground = "{} of {} values of the baseline are zero: no ground to compare with, measure it again"
+    return found.select(
+        *METRIC,
+        band=bands,
+        verdict=pl.when(on_baseline).then(pl.lit(INCONCLUSIVE)).otherwise(pl.lit(REGRESSED)),
+        why=pl.when(on_baseline).then(pl.format(no_ground, "baseline_zeros", "baseline_all")).otherwise(on_candidate),
+    )
 
 
 @dataclass(frozen=True)
@@ -51,8 +87,7 @@ class Judgement:
     :param bands: the same per curve and band, without values.
     :param new: metrics only the candidate has.
     :param unjudged: metrics both have that the policy gives no margin.
-    :param unlike_past: by :data:`~mpibench.judge.history.strata.SHARED`, in what the baseline is unlike the sessions before
-    it, so
+    :param unlike_past: by :data:`~mpibench.judge.history.SHARED`, in what the baseline is unlike the sessions before it, so
         that these are not its history.
     :param spreads: how much nights differ where repeats are the units, as far as it was measured; likewise.
     """
@@ -120,7 +155,7 @@ def judge(
     :param paired: where both were interleaved in the same jobs, repeats are compared pair by pair.
     :param history: if nothing has changed the candidate is one more of what the baseline's sessions are; not so where two
         stacks are compared, whose spreads may differ.
-    :param past: values of sessions before the baseline that measured the same (:mod:`mpibench.judge.history.past`). They
+    :param past: values of sessions before the baseline that measured the same (:mod:`mpibench.judge.history`). They
     count as
         the baseline's own where these are one more of them, and where both together are a history.
     """
@@ -130,7 +165,7 @@ def judge(
     metrics = [side.select(METRIC).unique().sort(METRIC) for side in measured]
     common = metrics[0].join(metrics[1], on=METRIC, how="semi", nulls_equal=True)
     margined = common.filter(_judged(common, policy))
-    zeros = verdict_zeros.judge(margined, measured, policy)
+    zeros = judge_zeros(margined, measured, policy)
     both = margined.join(zeros, on=METRIC, how="anti", nulls_equal=True)
     curves = both.select(CURVE).unique(maintain_order=True).sort(CURVE)
     directions = sides[0].select(*CURVE, "direction", "unit").unique(subset=list(CURVE))
@@ -139,7 +174,7 @@ def judge(
     sides.append(_sized(past_values))
     parts = [_by_curve(side.join(both, on=METRIC, how="semi", nulls_equal=True)) for side in sides]
     shared = {name: place for place, name in enumerate(curves.select(SHARED).unique(maintain_order=True).iter_rows())}
-    mixed = history_strata.mixed(baseline)
+    mixed = mixed_strata(baseline)
     unlike = _unlike_past(curves, parts[2], parts[0], shared, policy)
     # Where these are too few, or not the baseline's history, they still show how much nights differ.
     apart = pl.DataFrame(list(unlike), schema=dict.fromkeys(SHARED, pl.String), orient="row")
@@ -160,7 +195,7 @@ def judge(
             used.append(before.drop("slowness"))
     results = curve_tests.evaluate(tests, policy)
     rows, bands = _rows(curves, points, tests, results, policy)
-    absent = node_counts.missing(metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True), metrics[1])
+    absent = missing_metrics(metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True), metrics[1])
     new = metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True)
     table = _with_values(pl.concat([rows, zeros], how="diagonal_relaxed"), [pl.concat(used), measured[1]])
     return Judgement(
@@ -224,7 +259,7 @@ def _most_unlike(places: list[int], tests: list[CurveTest], results: Results, cu
     worst = max(places, key=lambda place: abs(results.effect[place]))
     curve, percent = curves[tests[worst].curve], 100 * float(np.expm1(results.effect[worst]))
     way = "slower" if percent > 0 else "faster"
-    where = history_strata.name_place(*(curve[name] for name in SHARED))
+    where = name_place(*(curve[name] for name in SHARED))
     return (
         f"{where}: {curve['benchmark']} was up to {abs(percent):.1f} % {way} in the baseline than in "
         f"the {int(results.count[worst])} sessions before it: since then something is different, and they are not its history"
