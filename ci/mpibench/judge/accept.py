@@ -340,7 +340,7 @@ def _references(before: pl.DataFrame, after: pl.DataFrame, rename: Mapping[str, 
         reached[key(row)] = reached.get(key(row), 0) + {REACHED: 1, NO_REFERENCE: 0}.get(row["outcome"], -1)
     missed = confirmations.missed_references(after, after.clear())
     kept = [one for one in missed if reached.get(key(one.check), 0) > 0]
-    return sorted(kept, key=lambda one: -confirmations.distance(*(one.check[name] for name in ("value", "lower", "upper"))))
+    return sorted(kept, key=lambda one: -verdict_sides.beyond(one))
 
 
 def _system(folder: Path, candidate: str, system: str | None) -> str:

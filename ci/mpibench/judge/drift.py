@@ -11,7 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timezone
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
 from . import expected, switches
 from . import policy as verdict_policy
 from . import text as verdict_text
-from .history import SHARED, missing_metrics
+from .history import OLDEST, SHARED, missing_metrics
 from .plan.record import LABEL
 from .policy import Level, Policy
 from .statistics import level_changes, two_sides
@@ -37,9 +37,6 @@ from .switches import MovedSwitch
 
 #: Sessions read together.
 NIGHTS_AT_ONCE = 16
-#: No clock of a machine that runs this was ever right before.
-OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
-
 #: Columns of ``samples`` that name a metric beside its condition.
 _POINT = (*BENCHMARK, "message_bytes", "direction")
 #: Columns of ``cases``: what is used of each, what the series are made of, and what :func:`session_values.facts` reads.
@@ -112,16 +109,29 @@ class Event:
         """Whether it is a change for the worse that nobody accepted."""
         return self.slower > 0 and self.accepted is None
 
+    @property
+    def what(self) -> str:
+        """The benchmarks it is of."""
+        return ", ".join(sorted(set(self.metrics["benchmark"])))
+
+    @property
+    def sizes(self) -> str:
+        """The message sizes it is of."""
+        return verdict_text.sizes_text(self.metrics["message_bytes"])
+
+    @property
+    def finding(self) -> str:
+        """The change in short."""
+        change = f"{verdict_text.change_text(self.slower)} since {self.since:%d %b %Y}"
+        return f"{self.stack} on {self.fabric}: {change} ({self.what}, {self.sizes})"
+
     def __str__(self) -> str:
         count = self.metrics.height
-        what = ", ".join(sorted(set(self.metrics["benchmark"])))
-        sizes = verdict_text.sizes_text(self.metrics["message_bytes"])
         text = f"since {self.since:%d %b %Y}, {self.stack} on {self.fabric}"
         if len(self.moves) == 1 and self.moves[0].metrics.height == count:
-            text += f": {verdict_text.moved_text(self.moves[0])}; {verdict_text.because_text(self.moves[0])} ({what})"
+            text += f": {verdict_text.moved_text(self.moves[0])}; {verdict_text.because_text(self.moves[0])} ({self.what})"
         else:
-            plural = "s" if count > 1 else ""
-            text += f", {sizes}: {verdict_text.change_text(self.slower)}, {count} metric{plural} ({what})"
+            text += f", {self.sizes}: {verdict_text.change_text(self.slower)}, {count} metric{'s'[: count != 1]} ({self.what})"
             for move in self.moves:
                 text += f"; {move.metrics.height} of them because {verdict_text.moved_text(move)}"
         changed = ", ".join(f"{name} {old} -> {new}" for name, old, new in self.changed[:4])
@@ -244,13 +254,11 @@ def change_points(history: History, policy: Policy, recent: int | None = None) -
     :param recent: only changes of the last so many nights that are still there in the last of them, and only as many nights as
         they need are searched; else all changes.
     """
-    points = list(zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True))
-    bands = [policy.band(size) for _, size in points]
-    margins = np.array([np.log1p(policy.margin(quantity, band)) for (quantity, _), band in zip(points, bands, strict=True)])
+    margins = np.log1p(policy.margins(history.metrics))
     start = 0 if recent is None else max(0, history.logs.shape[1] - recent - policy.drift_window_nights)
     logs = history.logs[:, start:]
     searched = np.flatnonzero(np.isfinite(margins) & ((~np.isnan(logs)).sum(axis=1) >= FEWEST_NIGHTS))
-    groups = _groups(history.metrics.with_columns(band=pl.Series(bands, dtype=pl.String))[searched])
+    groups = _groups(history.metrics.with_columns(policy.bands(history.metrics["message_bytes"]))[searched])
     seed = zlib.crc32(history.nights["session"][-1].encode()) if history.nights.height else 0
     found = level_changes.search(
         logs[searched], margins[searched], groups, policy.drift_window_nights, seed, lasting=recent is not None
@@ -358,9 +366,9 @@ def _changed_curve(
     logs = history.logs[rows["row"].to_numpy()]
     baseline, candidate = logs[:, start:at], logs[:, at:end]
     shift = two_sides.describe(candidate).location - two_sides.describe(baseline).location
-    margins = [policy.margin(quantity, policy.band(size)) for quantity, size in rows.select("quantity", "message_bytes").rows()]
+    margins = np.log1p(policy.margins(rows))
     metrics = rows.with_columns(
-        slower=pl.Series(np.expm1(shift)), called=rows["row"].is_in(called.to_list()), margin=pl.Series(np.log1p(margins))
+        slower=pl.Series(np.expm1(shift)), called=rows["row"].is_in(called.to_list()), margin=pl.Series(margins)
     )
     return switches.ChangedCurve(metrics, baseline, candidate)
 
@@ -415,8 +423,7 @@ def watch(
     """
     history = read(folder, system, selector, where)
     policy = verdict_policy.load(history.system)
-    metrics = zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True)
-    if not any(policy.judges(quantity, policy.band(size)) for quantity, size in metrics):
+    if not np.isfinite(policy.margins(history.metrics)).any():
         raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
     points = change_points(history, policy, recent)
     return history, name_moves(history, policy, events(folder, history, points, policy.levels))

@@ -28,17 +28,18 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness.printable import first_line, plain_data
+from reframe_tests.harness.samples import NO_REFERENCE
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
 from ..store import confirmations, eligibility, selectors, session_values, unreadable, withdrawals
 from ..store.unreadable import Unreadable
+from ..store.withdrawals import Withdrawal
 from . import drift, expected, nights
 from . import policy as verdict_policy
-from . import text as verdict_text
-from .expected import Completeness
 from .history import SHARED, node_count_notes
 from .policy import Policy
+from .sides import beyond
 
 #: Lines at most: three of a head, the worst problem of each of :data:`KINDS`, and one that says what is left out.
 MOST_LINES = 10
@@ -48,17 +49,15 @@ LONGEST_FINDING = 160
 AGE, EVIDENCE, MISSING, REFERENCE, HISTORY, DRIFT = KINDS = ("age", "evidence", "missing", "reference", "history", "drift")
 #: Those that ask of curves, which a slow node may explain.
 OF_CURVES = (REFERENCE, HISTORY, DRIFT)
+#: Nights back to which a change for the worse that lasts is held against a night, until its level is accepted.
+REMEMBERED_NIGHTS = 90
+#: How much the clocks of who measured and who judges may differ; a session of tomorrow would be young for longer.
+CLOCK_TOLERANCE = timedelta(minutes=15)
 
 
 @dataclass(frozen=True)
 class GateProblem:
-    """One thing that is not as it must be.
-
-    :param kind: of :data:`KINDS`.
-    :param text: one line.
-    :param finding: the same in short, for the first line of the answer.
-    :param facts: the same in numbers and names, for programs.
-    """
+    """One thing that is not as it must be: in a line, in short for the first line, in numbers and names for programs."""
 
     kind: str
     text: str
@@ -68,10 +67,9 @@ class GateProblem:
 
 @dataclass(frozen=True)
 class GateCheck:
-    """One question the gate asks of a session.
+    """The answer to one question of :data:`KINDS`.
 
-    :param kind: of :data:`KINDS`.
-    :param counts: the answer in counts, for the head; ``numbers``: for programs, empty where nothing could be counted.
+    :param counts: for the head; ``numbers``: for programs, empty where nothing could be counted.
     :param problems: the worst first.
     :param notes: what is to be known besides.
     """
@@ -79,8 +77,8 @@ class GateCheck:
     kind: str
     counts: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    problems: tuple[GateProblem, ...] = ()
-    notes: tuple[str, ...] = ()
+    problems: Sequence[GateProblem] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -118,11 +116,11 @@ class GateAnswer:
     @property
     def finding(self) -> str:
         """The first problem in short and how many others there are of which kind; empty for a session that passed."""
-        problems = self.problems
-        if not problems:
+        if self.passed:
             return ""
-        rest = f" and {len(problems) - 1} more ({_kinds(problems[1:])})" if problems[1:] else ""
-        return f"{first_line(problems[0].finding, LONGEST_FINDING)}{rest}"
+        first, *others = self.problems
+        rest = f" and {len(others)} more ({_kinds(others)})" if others else ""
+        return f"{first_line(first.finding, LONGEST_FINDING)}{rest}"
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -132,11 +130,13 @@ class GateAnswer:
         room = MOST_LINES - len(head)
         if len(problems) + len(others) <= room:
             return (*head, *(problem.text for problem in problems), *others)
-        shown = _worst_of_each(problems, room - 1)
+        # The first of each kind, then the others in their order.
+        first = {problem.kind: place for place, problem in reversed(list(enumerate(problems)))}.values()
+        shown = sorted([*sorted(first), *(place for place in range(len(problems)) if place not in first)][: room - 1])
         hidden = [problem for place, problem in enumerate(problems) if place not in shown]
         kept = others[: room - 1 - len(shown)]
         notes = len(others) - len(kept)
-        said = ", ".join(filter(None, [_kinds(hidden), f"{notes} note{'' if notes == 1 else 's'}" if notes else ""]))
+        said = ", ".join(filter(None, [_kinds(hidden), f"{notes} note{'s'[: notes != 1]}" if notes else ""]))
         rest = f"... and {len(hidden) + notes} more ({said}): see `mpibench gate --json` and `mpibench report`"
         return (*head, *(problems[place].text for place in shown), *kept, rest)
 
@@ -144,17 +144,15 @@ class GateAnswer:
         counts = {check.kind: check.counts for check in self.checks}
         label = f"run={self.label}" if self.label is not None else "no label"
         refused = f"{len(self.lost)} ({self.lost[-1].why})" if self.lost else "none"
-        who = f"{self.system}, session {self.session[:8]}"
+        who, when = f"{self.system}, session {self.session[:8]}", f"{label}, {counts[AGE]}"
         held = f"{counts[EVIDENCE]}; {counts[MISSING]}"
         rest = f"{counts[REFERENCE]}; {counts[DRIFT]}; {counts[HISTORY]}; sessions that could not be read: {refused}"
-        when = f"{label}, {counts[AGE]}"
-        if self.passed:
-            numbers = {check.kind: check.numbers for check in self.checks}
-            held_to = sum(numbers[REFERENCE].get(name, 0) for name in ("held", "missed", "not_seen_again"))
-            judged = held_to + numbers[HISTORY].get("judged", 0)
-            nothing = "" if judged else "no value was judged: there is no reference, and no history that is long enough; "
-            return [f"PASS: {who} ({when}): {nothing}{held}", rest]
-        return [f"FAIL: {who}: {self.finding}", f"{when}: {held}", rest]
+        if not self.passed:
+            return [f"FAIL: {who}: {self.finding}", f"{when}: {held}", rest]
+        numbers = {check.kind: check.numbers for check in self.checks}
+        judged = [numbers[REFERENCE].get(name) for name in ("held", "missed", "not_seen_again")]
+        nothing = "no value was judged: there is no reference, and no history that is long enough; "
+        return [f"PASS: {who} ({when}): {'' if any([*judged, numbers[HISTORY].get('judged')]) else nothing}{held}", rest]
 
     def as_data(self) -> dict[str, Any]:
         """The answer as plain data, as :class:`..answers.Gate` lists it."""
@@ -180,22 +178,9 @@ class GateAnswer:
         return data
 
 
-def _worst_of_each(problems: Sequence[GateProblem], room: int) -> list[int]:
-    """Places of at most so many problems, ascending: the first of each kind, then the others in their order."""
-    first = {problem.kind: place for place, problem in reversed(list(enumerate(problems)))}
-    others = [place for place in range(len(problems)) if place not in first.values()]
-    return sorted([*sorted(first.values()), *others][:room])
-
-
 def _kinds(problems: Iterable[GateProblem]) -> str:
     """How many problems of which kind: ``22 evidence, 1 drift``."""
     return ", ".join(f"{count} {kind}" for kind, count in Counter(problem.kind for problem in problems).items())
-
-
-#: Nights back to which a change for the worse that lasts is held against a night, until its level is accepted.
-REMEMBERED_NIGHTS = 90
-#: How much the clocks of who measured and who judges may differ; a session of tomorrow would be young for longer.
-CLOCK_TOLERANCE = timedelta(minutes=15)
 
 
 def decide(
@@ -230,103 +215,76 @@ def decide(
     every, gone = session_values.cases_of(folder, name, withdrawn_too=True), withdrawals.find(folder)
     again, doubtful = confirmations.certainly_first(confirmations.confirming(every, chosen, gone), whole.started, lost)
     sessions = selectors.sessions_table(table)
-    watched, better = _drift(folder, name, sessions, chosen, recent)
+    series = [*selectors.alike(sessions, chosen).earlier, chosen]
+    watched, better = _drift(folder, name, series, recent)
     judged = nights.judge(folder, name, chosen, cases, policy, history)
     held, unknown = _nights(judged and judged.measured_again(folder, again))
     references = _references(cases, again)
-    checks = {
-        check.kind: check
-        for check in (
-            _age(whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc)),
-            _evidence(cases),
-            _completeness(whole),
-            references,
-            held,
-            watched,
-        )
-    }
-    late = confirmations.too_late(table, chosen)
+    age = _age(whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc))
+    missing = GateCheck(
+        MISSING,
+        whole.summary,
+        {"expected": whole.expected, "there": whole.there, "not_asked": whole.not_asked},
+        [GateProblem(MISSING, line, line.removeprefix("missing: ")) for line in whole.missing],
+    )
     notes = (
         *references.notes,
         *filter(None, [session_values.busy(cases)]),
-        *late,
-        *_withdrawn(folder, name),
+        *confirmations.too_late(table, chosen),
+        *_withdrawn(folder, name, gone.values()),
         *doubtful,
-        *_dropped(table, sessions, cases, chosen),
+        *_dropped(table, series[-2:-1], cases),
         *node_count_notes(table, sessions, chosen),
         *whole.notes,
         *unknown,
         *_unmatched(policy, table),
     )
-    return GateAnswer(
-        name,
-        chosen,
-        whole.run,
-        whole.started,
-        whole.options,
-        tuple(checks[kind] for kind in KINDS),
-        notes,
-        tuple(better),
-        lost,
-    )
+    checks = (age, _evidence(cases), missing, references, held, watched)
+    return GateAnswer(name, chosen, whole.run, whole.started, whole.options, checks, notes, tuple(better), lost)
 
 
-def _withdrawn(folder: Path, system: str) -> list[str]:
+def _withdrawn(folder: Path, system: str, withdrawn: Iterable[Withdrawal]) -> list[str]:
     """Says which sessions of the system take no part because somebody withdrew them, the newest withdrawal in full."""
     there = {path.stem for path in folder.glob(f"cases/system={system}/date=*/*.parquet")}
-    found = sorted((one for one in withdrawals.find(folder).values() if one.session in there), key=lambda one: one.when)
+    found = sorted((one for one in withdrawn if one.session in there), key=lambda one: one.when)
     more = f"; {len(found) - 1} more sessions were withdrawn before" if len(found) > 1 else ""
     return [f"{found[-1]}{more}"] if found else []
 
 
 def _age(started: datetime, limit_hours: float, now: datetime) -> GateCheck:
-    """How long ago the session started, as far as the clock can be right."""
+    """How long ago did the session start, as far as the clock can be right?"""
     hours = (now - started) / timedelta(hours=1)
-    numbers = {"hours": round(hours, 2), "most_hours": limit_hours}
+    text = f"{max(hours, 0.0):.0f} h" if hours < 72 else f"{(now - started).days} days"
+    counts, finding = f"{started:%Y-%m-%d %H:%M} UTC, {text} old", ""
     if started > now + CLOCK_TOLERANCE:
         counts = f"{started:%Y-%m-%d %H:%M} UTC, {-hours:.1f} h to come"
         finding = f"the session says it starts {-hours:.1f} h from now: correct the clock and measure again"
-        return GateCheck(AGE, counts, numbers, (GateProblem(AGE, f"age: {finding}", finding, numbers),))
-    age = max(now - started, timedelta(0))
-    text = f"{age / timedelta(hours=1):.0f} h" if hours < 72 else f"{age.days} days"
-    counts = f"{started:%Y-%m-%d %H:%M} UTC, {text} old"
-    if hours <= limit_hours:
-        return GateCheck(AGE, counts, numbers)
-    finding = f"the session is {text} old, more than {limit_hours:g} h (max_age_hours of the policy): measure"
-    return GateCheck(AGE, counts, numbers, (GateProblem(AGE, f"age: {finding}", finding, numbers),))
-
-
-def _completeness(whole: Completeness) -> GateCheck:
-    """Is everything there that is expected of the session?"""
-    problems = (GateProblem(MISSING, line, line.removeprefix("missing: ")) for line in whole.missing)
-    numbers = {"expected": whole.expected, "there": whole.there, "not_asked": whole.not_asked}
-    return GateCheck(MISSING, whole.summary, numbers, tuple(problems))
+    elif hours > limit_hours:
+        finding = f"the session is {text} old, more than {limit_hours:g} h (max_age_hours of the policy): measure"
+    numbers = {"hours": round(hours, 2), "most_hours": limit_hours}
+    return GateCheck(AGE, counts, numbers, [GateProblem(AGE, f"age: {finding}", finding, numbers)] if finding else ())
 
 
 def _evidence(cases: pl.DataFrame) -> GateCheck:
     """Is every case that ran proven?"""
     ran = eligibility.owed_proof(cases)
     split = eligibility.split_cases(ran)
-    proven = split.proven
-    problems = (
-        [] if proven.height else [GateProblem(EVIDENCE, "evidence: no case of this session is proven", "no case is proven")]
-    )
+    proven, measured = split.proven, split.eligible.height
+    nothing = GateProblem(EVIDENCE, "evidence: no case of this session is proven", "no case is proven")
+    problems = [] if proven.height else [nothing]
     unproven = ran.join(proven.select("case"), on="case", how="anti", maintain_order="left")
-    stopped = unproven.filter(pl.col("result") == eligibility.INTERRUPTED)
-    lost = eligibility.interruption(stopped["reason"], ran.height)
-    if lost:
+    stopped, failed = (unproven.filter((pl.col("result") == eligibility.INTERRUPTED) == is_so) for is_so in (True, False))
+    if lost := eligibility.interruption(stopped["reason"], ran.height):
         problems.append(GateProblem(EVIDENCE, lost, lost, {"interrupted": stopped.height}))
-    failed = unproven.filter(pl.col("result") != eligibility.INTERRUPTED)
     # The worst first: what went over another fabric, say, and looks like a measurement.
     contradicted = failed["evidence"] == "contradicted"
     problems += map(_unproven, [*failed.filter(contradicted).to_dicts(), *failed.filter(~contradicted).to_dicts()])
     again = cases.filter(pl.col("superseded").fill_null(False)).height
     retried = f" ({again} failures were run again)" if again else ""
-    measured = split.eligible.height
     untimed = f", {proven.height - measured} of tests that time nothing" if proven.height > measured else ""
     counts = f"{proven.height} of {ran.height} cases proven, {measured} measured{untimed}{retried}"
     numbers = {"cases": ran.height, "proven": proven.height, "measured": measured, "run_again": again}
-    return GateCheck(EVIDENCE, counts, numbers, tuple(problems))
+    return GateCheck(EVIDENCE, counts, numbers, problems)
 
 
 #: Columns of a case that say what it measured.
@@ -338,10 +296,9 @@ def _unproven(row: Mapping[str, Any]) -> GateProblem:
     reason = "passed, but no proof of its condition was stored"
     if row["result"] != "pass":
         reason = first_line(row["reason"]) or "failed without a reason"
-    where = f"{row['stack']} on {row['fabric'] or row['partition']}"
     facts = {**{name: row[name] for name in _CASE}, "evidence": row["evidence"], "reason": reason}
     text = f"evidence: {row['name']} @{row['partition']}+{row['stack']}: {reason}"
-    return GateProblem(EVIDENCE, text, f"{where}: {reason}", facts)
+    return GateProblem(EVIDENCE, text, f"{row['stack']} on {row['fabric'] or row['partition']}: {reason}", facts)
 
 
 def _references(cases: pl.DataFrame, again: pl.DataFrame) -> GateCheck:
@@ -349,96 +306,76 @@ def _references(cases: pl.DataFrame, again: pl.DataFrame) -> GateCheck:
 
     :param again: cases of the sessions that did so.
     """
-    rows = confirmations.reference_checks(cases)
+    checks = confirmations.reference_checks(cases)
     missed = confirmations.missed_references(cases, again)
-    without = sum(row["outcome"] == "no reference" for row in rows)
+    without = sum(row["outcome"] == NO_REFERENCE for row in checks)
+    held = len(checks) - without - len(missed)
     # The worst first, and what may be a disturbance after what two jobs missed.
-    ordered = sorted(missed, key=lambda one: (one.outcome == confirmations.NOT_MEASURED_AGAIN, -_beyond(one)))
-    stays = [one for one in ordered if one.outcome != confirmations.NOT_SEEN_AGAIN]
-    gone = [one for one in ordered if one.outcome == confirmations.NOT_SEEN_AGAIN]
+    missed.sort(key=lambda one: (one.outcome == confirmations.NOT_MEASURED_AGAIN, -beyond(one)))
+    gone = [one for one in missed if one.outcome == confirmations.NOT_SEEN_AGAIN]
     outcomes = confirmations.summary(missed)
-    held = len(rows) - without - len(missed)
+    problems = []
+    for one in missed:
+        if one.outcome != confirmations.NOT_SEEN_AGAIN:
+            facts = {name: one.check[name] for name in (*_CASE, "metric", "layer", "value", "lower", "upper", "unit")}
+            facts |= {"outcome": one.outcome, "value_again": one.again}
+            problems.append(GateProblem(REFERENCE, f"reference: {one.text}", one.text, facts))
     return GateCheck(
         REFERENCE,
         f"{held} references held, {len(missed)} missed" + (f" ({outcomes})" if outcomes else "") + f", {without} without",
         {"held": held, "missed": len(missed), "not_seen_again": len(gone), "without": without},
-        tuple(_missed(one) for one in stays),
-        tuple(f"reference not seen again: {_missed(one).finding}" for one in gone),
+        problems,
+        [f"reference not seen again: {one.text}" for one in gone],
     )
-
-
-def _beyond(one: confirmations.MissedReference) -> float:
-    return confirmations.distance(*(one.check[name] for name in ("value", "lower", "upper")))
-
-
-def _missed(one: confirmations.MissedReference) -> GateProblem:
-    """A missed reference, with what was measured again."""
-    row, text = one.check, one.text
-    facts = {name: row[name] for name in (*_CASE, "metric", "layer", "value", "lower", "upper", "unit")}
-    return GateProblem(REFERENCE, f"reference: {text}", text, {**facts, "outcome": one.outcome, "value_again": one.again})
 
 
 #: What makes two references those of the same metric.
 _REFERENCE = ("partition", "stack", "fabric", "nodes", "ppn", "pinning", "group", "metric", "layer")
 
 
-def _dropped(table: pl.LazyFrame, sessions: pl.DataFrame, cases: pl.DataFrame, session: str) -> list[str]:
+def _dropped(table: pl.LazyFrame, before: Sequence[str], cases: pl.DataFrame) -> list[str]:
     """Says how many metrics had a reference in the session before and were measured without one in this; empty if none."""
-    before = selectors.alike(sessions, session).earlier[-1:]
-    known = _outcomes(table.filter(pl.col("session").is_in(before)).collect()).filter(pl.col("outcome") != "no reference")
-    there = _outcomes(cases).filter(pl.col("outcome") != "no reference")
-    measured = eligibility.split_cases(cases).eligible.select(_REFERENCE[:7])
-    lost = known.join(there, on=_REFERENCE, how="anti", nulls_equal=True).join(
-        measured, on=_REFERENCE[:7], how="semi", nulls_equal=True
-    )
+    eligible = eligibility.split_cases(cases).eligible
+    known = _with_reference(eligibility.split_cases(table.filter(pl.col("session").is_in(before)).collect()).eligible)
+    gone = known.join(_with_reference(eligible), on=_REFERENCE, how="anti", nulls_equal=True)
+    lost = gone.join(eligible, on=_REFERENCE[:7], how="semi", nulls_equal=True)
     if not lost.height:
         return []
-    layers = ", ".join(sorted(set(lost["layer"])))
     return [
-        f"{lost.height} references ({layers}) of session {before[0][:8]} no longer exist, and their metrics are not judged: "
-        f"see references.yaml and {SITE_FILES}"
+        f"{lost.height} references ({', '.join(sorted(set(lost['layer'])))}) of session {before[0][:8]} no longer exist, and "
+        f"their metrics are not judged: see references.yaml and {SITE_FILES}"
     ]
 
 
-def _outcomes(cases: pl.DataFrame) -> pl.DataFrame:
-    """One row for each reference check of eligible cases: :data:`_REFERENCE` and ``outcome``."""
-    rows = eligibility.split_cases(cases).eligible.explode("gates", empty_as_null=True).drop_nulls("gates")
-    return rows.select(*_REFERENCE[:7], pl.col("gates").struct.field("metric", "layer", "outcome")).unique(_REFERENCE)
+def _with_reference(eligible: pl.DataFrame) -> pl.DataFrame:
+    """One row for each metric of eligible cases that has a reference: :data:`_REFERENCE`."""
+    checks = eligible.explode("gates", empty_as_null=True).drop_nulls("gates")
+    rows = checks.select(*_REFERENCE[:7], pl.col("gates").struct.field("metric", "layer", "outcome")).unique(_REFERENCE)
+    return rows.filter(pl.col("outcome") != NO_REFERENCE)
 
 
-def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, recent: int) -> tuple[GateCheck, list[str]]:
-    """Has anything changed in the nights of its label up to this session? And what became better, or was accepted."""
-    series = ",".join([*selectors.alike(sessions, session).earlier, session])
+def _drift(folder: Path, system: str, series: Sequence[str], recent: int) -> tuple[GateCheck, list[str]]:
+    """Has anything changed in the nights of a series up to the last? And what became better, or was accepted."""
     try:
-        history, found = drift.watch(folder, system, selector=series, recent=max(recent, REMEMBERED_NIGHTS))
+        history, found = drift.watch(folder, system, selector=",".join(series), recent=max(recent, REMEMBERED_NIGHTS))
     except drift.NothingJudged as nothing:
         return GateCheck(DRIFT, f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
-    found = [event for event in found if event.worse or _is_recent(history, event, recent)]
+    nights = history.nights.height
+    recent = min(recent, nights)
+    first = history.nights["started"][-recent].date()
     worse = sorted((event for event in found if event.worse), key=lambda event: -event.slower)
-    lasting = sum(not _is_recent(history, event, recent) for event in worse)
+    lasting = sum(event.since < first for event in worse)
     # What is missing as a whole is reported by what was expected, and may be retired.
     absent = drift.absent(history, whole=False)
-    nights = history.nights.height
-    counts = f"{len(worse) - lasting} changes for the worse in {min(recent, nights)} nights of {nights}"
+    counts = f"{len(worse) - lasting} changes for the worse in {recent} nights of {nights}"
     counts += f", {lasting} before that lasts and nobody accepted" if lasting else ""
     short = history.too_few or history.young
-    problems = [GateProblem(DRIFT, f"drift: {event}", _changed(event), drift.event_data(event)) for event in worse]
+    problems = [GateProblem(DRIFT, f"drift: {event}", event.finding, drift.event_data(event)) for event in worse]
     problems += [GateProblem(DRIFT, line, line.removeprefix("missing: ")) for line in absent]
-    better = [f"{'accepted' if one.slower > 0 else 'better'}: {one}" for one in found if not one.worse]
-    numbers = {"worse": len(worse), "lasting": lasting, "absent": len(absent), "nights": nights, "recent": min(recent, nights)}
-    return GateCheck(DRIFT, f"{counts} ({short})" if short else counts, numbers, tuple(problems)), better
-
-
-def _changed(event: drift.Event) -> str:
-    """A change in short."""
-    what, sizes = ", ".join(sorted(set(event.metrics["benchmark"]))), verdict_text.sizes_text(event.metrics["message_bytes"])
-    change = verdict_text.change_text(event.slower)
-    return f"{event.stack} on {event.fabric}: {change} since {event.since:%d %b %Y} ({what}, {sizes})"
-
-
-def _is_recent(history: drift.History, event: drift.Event, recent: int) -> bool:
-    """Whether a change is one of the last so many nights."""
-    return event.since >= history.nights["started"][-min(recent, history.nights.height)].date()
+    other = (event for event in found if not event.worse and event.since >= first)
+    better = [f"{'accepted' if event.slower > 0 else 'better'}: {event}" for event in other]
+    numbers = {"worse": len(worse), "lasting": lasting, "absent": len(absent), "nights": nights, "recent": recent}
+    return GateCheck(DRIFT, f"{counts} ({short})" if short else counts, numbers, problems), better
 
 
 def _nights(judged: nights.NightJudgement | None) -> tuple[GateCheck, list[str]]:
@@ -446,9 +383,9 @@ def _nights(judged: nights.NightJudgement | None) -> tuple[GateCheck, list[str]]
     if judged is None:
         return GateCheck(HISTORY, "not held against sessions before"), []
     found = nights.findings(judged)
-    problems = (GateProblem(HISTORY, f"history: {one.text}", one.short, one.facts) for one in found if one.held)
+    problems = [GateProblem(HISTORY, f"history: {one.text}", one.short, one.facts) for one in found if one.held]
     notes = [f"history: {one.text}" for one in found if not one.held]
-    return GateCheck(HISTORY, judged.counts, judged.numbers(), tuple(problems)), [*notes, *judged.unknown()]
+    return GateCheck(HISTORY, judged.counts, judged.numbers(), problems), [*notes, *judged.unknown()]
 
 
 def _unmatched(policy: Policy, table: pl.LazyFrame) -> list[str]:

@@ -13,6 +13,9 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
+
 from reframe_tests.harness import optional_file, schema, yaml_file
 from reframe_tests.harness.sites import folders
 from reframe_tests.harness.sites.site import ROOT
@@ -103,23 +106,26 @@ class Policy:
 
     def band(self, message_bytes: int | None) -> str:
         """Band of a message size; benchmarks without a size (Barrier) are in the first."""
-        for name, largest in self.bands_bytes.items():
-            if largest is None or (message_bytes or 0) <= largest:
-                return name
-        raise AssertionError("the last band has no end")
+        return next(name for name, last in self.bands_bytes.items() if last is None or (message_bytes or 0) <= last)
 
-    def _percent(self, quantity: str, band: str) -> float | None:
-        given = self.margins_percent.get(quantity, DEFAULT_MARGIN)
-        return given.get(band, DEFAULT_MARGIN) if isinstance(given, Mapping) else given
-
-    def judges(self, quantity: str, band: str) -> bool:
-        """Whether there is a margin."""
-        return self._percent(quantity, band) is not None
+    def bands(self, sizes: pl.Series) -> pl.Series:
+        """Band of each message size."""
+        return pl.Series("band", [self.band(size) for size in sizes], dtype=pl.String)
 
     def margin(self, quantity: str, band: str) -> float:
         """Margin as a fraction: the change for the worse that still counts as equal; infinite where nothing is judged."""
-        percent = self._percent(quantity, band)
+        given = self.margins_percent.get(quantity, DEFAULT_MARGIN)
+        percent = given.get(band, DEFAULT_MARGIN) if isinstance(given, Mapping) else given
         return math.inf if percent is None else float(percent) / 100
+
+    def margins(self, metrics: pl.DataFrame) -> np.ndarray:
+        """Margin of each metric, by its ``quantity`` and ``message_bytes``."""
+        points = metrics.select("quantity", "message_bytes").iter_rows()
+        return np.array([self.margin(quantity, self.band(size)) for quantity, size in points], dtype=float)
+
+    def judges(self, quantity: str, band: str) -> bool:
+        """Whether there is a margin."""
+        return math.isfinite(self.margin(quantity, band))
 
     def with_spread(self, percent: float) -> Policy:
         """The same where it was measured how much jobs differ."""

@@ -11,7 +11,8 @@ from typing import Any
 import polars as pl
 
 from ..stacks.spack import consistency
-from ..store import eligibility, selection_options, session_values
+from ..store import confirmations, eligibility, selection_options, session_values
+from ..store.confirmations import MissedReference
 from ..store.dataset_layout import read_condition, read_labels
 from ..store.session_values import Selection
 from .curve_tests import ABSENT, MISSING
@@ -98,6 +99,11 @@ def count_unproven(name: str, selection: Selection) -> str:
     count = selection.unproven.height
     planned = count + selection.cases.height
     return f"{count} of {planned} cases of {name} are not proven" if count else ""
+
+
+def beyond(missed: MissedReference) -> float:
+    """How far a missed reference lies beyond its bounds, as a fraction."""
+    return confirmations.distance(*(missed.check[name] for name in ("value", "lower", "upper")))
 
 
 def _levels(selection: Selection) -> set[str]:
