@@ -79,8 +79,7 @@ def confirm(
     answer.notes += [one.sentence for one in found if one.excused]
     held = [one.measured_again(place.dataset, _again(session, one, place.dataset)) for one in slower]
     for one in held:
-        problems, notes = nights.sentences(one)
-        answer.notes += [*(f"for the gate, {line}" for line in problems), *notes]
+        answer.notes += [f"{'for the gate, ' if row.held else ''}history: {row.text}" for row in nights.findings(one)]
     if answer.slower is not None:
         answer.slower = [case for one in held for case in called.of_night(one)]
     answer.problems += [one.sentence for one in found if not one.excused]
