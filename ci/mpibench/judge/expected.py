@@ -71,6 +71,9 @@ class CoverageKey(NamedTuple):
         """The same without the benchmark: what one test stands for."""
         return self._replace(benchmark=None)
 
+    def __str__(self) -> str:
+        return ", ".join(f"{kind} {value}" for kind, value in self._asdict().items() if value)
+
 
 @dataclass(frozen=True)
 class Retired:
@@ -269,10 +272,10 @@ def missing_planned(
         row = found.get(case)
         if row is not None and row["result"] == "skip" and case not in known:
             skipped.append(f"{case.name}: {first_line(row['reason'])}")
-        elif not any(one.covers(_job(case), run, None) for one in file.retired):
+        elif not is_retired(file, run, case, None):
             why = "did not run" if row is None else f"{row['result']}: {first_line(row['reason']) or 'without proof'}"
             jobs.setdefault(_job(case), []).append(f"{case.name} ({why})")
-    lines = [f"missing: planned and not proven: {_place(job)}: {_few(names)}" for job, names in jobs.items()]
+    lines = [f"missing: planned and not proven: {job}: {_few(names)}" for job, names in jobs.items()]
     lines += _owed(planned, proven, file, run, wholly) + _elsewhere(planned, proven, file, run)
     return lines, [f"planned and skipped, never proven here: {_few(skipped)}"] if skipped else []
 
@@ -286,7 +289,7 @@ def _owed(planned: SessionPlan, proven: Collection[ListedCase], file: ExpectedFi
             continue
         gone = "" if there else f"; it no longer exists: bring it back, or retire it in {file.source or 'expected.yaml'}"
         jobs.setdefault(_job(case), []).append(f"{case.name} ({owed}{gone})")
-    return [f"missing: not right when last tried and not planned: {_place(job)}: {_few(names)}" for job, names in jobs.items()]
+    return [f"missing: not right when last tried and not planned: {job}: {_few(names)}" for job, names in jobs.items()]
 
 
 def _elsewhere(planned: SessionPlan, proven: Collection[ListedCase], file: ExpectedFile, run: str | None) -> list[str]:
@@ -297,7 +300,7 @@ def _elsewhere(planned: SessionPlan, proven: Collection[ListedCase], file: Expec
             jobs.setdefault(_job(case), []).append(f"{case.name} ({owed}; tonight {owed.lacks or 'not right either'})")
     remedy = f"measure it as on that day, or retire it in {file.source or 'expected.yaml'}"
     return [
-        f"missing: not measured again as it was when it was not right: {_place(job)}: {_few(names)}: {remedy}"
+        f"missing: not measured again as it was when it was not right: {job}: {_few(names)}: {remedy}"
         for job, names in jobs.items()
     ]
 
@@ -310,19 +313,9 @@ def is_retired(file: ExpectedFile, run: str | None, case: ListedCase, proven: da
     return any(one.covers(_job(case), run, proven) for one in file.retired)
 
 
-def _place(job: CoverageKey) -> str:
-    return ", ".join(f"{kind} {value}" for kind, value in job._asdict().items() if value)
-
-
 def _few(names: Sequence[str]) -> str:
     more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
     return f"{', '.join(names[:FEW])}{more}"
-
-
-def describe_plan(planned: SessionPlan) -> str:
-    """What was planned, as part of a sentence."""
-    plan = planned.plan
-    return f"plan {plan.id} of {plan.day}: {len(plan.planned)} of {len(plan.known)} cases"
 
 
 #: Fields of a place that is one test: what a job measures.
@@ -404,36 +397,39 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     """
     table = session_values.cases_of(folder, system)
     alike = selectors.alike(selectors.sessions_table(table), session)
+    run = alike.run
     cases = table.filter(pl.col("session").is_in([*alike.earlier, session])).collect()
-    tonight = cases.filter(pl.col("session") == session)
+    here = pl.col("session") == session
+    tonight = cases.filter(here)
     proofs = everything = _proofs(folder, system, eligibility.split_cases(cases).proven)
-    plan, fault = _plan(folder, system, cases, session)
+    plan, fault = None, []
+    try:
+        plan = find_plan(folder, system, cases, session)
+    except BadInput as error:
+        fault = [f"plan: {str(error).rstrip('.')}: what was planned is not known, so everything is expected"]
     proofs = plan.expected(everything, session) if plan else everything
-    now = _places(proofs.filter(pl.col("session") == session))
-    past = _places(proofs.filter(pl.col("session") != session))
+    now, past = _places(proofs.filter(here)), _places(proofs.filter(~here))
     file = load_file(system, root)
     registered, problems, described = _registered(system, root)
-    wanted, retired = _wanted(file, alike.run, past if file.history else {}, registered)
-    left_out = [one for one in wanted if plan and one not in past and not plan.is_asked(one, everything)]
-    wanted = [one for one in wanted if one not in set(left_out)]
-    planned = _planned(tonight)
-    options = file.narrowing(next(iter(tonight["cmdline"].drop_nulls()), None), alike.run)
+    wanted, retired = _wanted(file, run, past if file.history else {}, registered)
+    wanted = [one for one in wanted if not plan or one in past or plan.is_asked(one, everything)]
+    became = _not_proven(tonight)
+    options = file.narrowing(next(iter(tonight["cmdline"].drop_nulls()), None), run)
     wholly = not (partial and options)
-    asked = wanted if wholly else _asked(wanted, proofs, options, planned)
-    covered = _covered(asked, now, past)
-    holes = [one for one, there in zip(asked, covered, strict=True) if not there]
+    asked = wanted if wholly else _asked(wanted, proofs, options, became)
+    # Expected places of the history are names, the others may be patterns.
+    holes = [one for one in asked if one not in now and (one in past or not any(one.covers(other) for other in now))]
     remedy = f"never proven here: if it cannot be, retire it in {folders.shown(path_of(system, root), root)}"
-    missing = _sentences(holes, asked, past, now, planned, dict.fromkeys(registered, remedy))
+    missing = _sentences(holes, asked, past, now, became, dict.fromkeys(registered, remedy))
     if file.history:
-        missing += _lost(proofs if wholly else _selected(proofs, session, options), session, alike.run, file, set(now), wholly)
+        missing += _lost(proofs if wholly else _selected(proofs, session, options), session, run, file, set(now), wholly)
     missing += fault
     unready: list[str] = []
     if plan:
-        before = everything.filter(pl.col("session") != session).select(CASE).unique().iter_rows()
-        known = (ListedCase(*key) for key in before)
-        lines, unready = missing_planned(plan, tonight, known, file, alike.run, wholly=wholly)
+        before = {ListedCase(*key) for key in everything.filter(~here).select(CASE).iter_rows()}
+        lines, unready = missing_planned(plan, tonight, before, file, run, wholly=wholly)
         missing += [f"plan: {line}" for line in plan.plan.broken] + lines
-    missing += _moved(folder, system, session, alike.run, file, root)
+    missing += _moved(folder, system, session, run, file, root)
     if not asked and not (plan and plan.plan.planned):
         missing.append(f"missing: nothing says what this session must hold: no earlier session, expected.yaml, {SITE_FILES}")
     elif not now:
@@ -449,38 +445,33 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     (notes if options and partial else missing).extend(problems)
     if tonight["cmdline"].null_count():
         notes.append("the command line of this session is not stored: whether it was partial is not known")
-    rests_on = [str(alike)]
-    rests_on = rests_on if file.history else [f"{file.source}, without history"]
-    rests_on.append(described)
-    rests_on += [f"{file.source}"] if file.expected.get(alike.run or "") and file.history else []
-    rests_on += [f"{retired} retired"] if retired else []
-    rests_on += [describe_plan(plan)] if plan else []
-    wanted_there = len(asked), len(asked) - len(holes)
-    if plan and not asked:  # nothing is known of earlier nights, and the plan says what was to be measured
-        here = everything.filter(pl.col("session") == session).select(CASE).unique().iter_rows()
-        wanted_there = len(plan.plan.planned), len(plan.plan.planned & {ListedCase(*key) for key in here})
+    rests_on = [
+        str(alike) if file.history else f"{file.source}, without history",
+        described,
+        file.source if file.expected.get(run or "") and file.history else "",
+        f"{retired} retired" if retired else "",
+    ]
+    expected, there = len(asked), len(asked) - len(holes)
+    if plan:
+        known, planned = plan.plan.known, plan.plan.planned
+        rests_on.append(f"plan {plan.plan.id} of {plan.plan.day}: {len(planned)} of {len(known)} cases")
+        if not asked:  # nothing is known of earlier nights, and the plan says what was to be measured
+            proven = {ListedCase(*key) for key in everything.filter(here).select(CASE).iter_rows()}
+            expected, there = len(planned), len(planned & proven)
     return Completeness(
         system=system,
         session=session,
-        run=alike.run,
+        run=run,
         started=tonight["started"][0],
-        expected=wanted_there[0],
-        there=wanted_there[1],
+        expected=expected,
+        there=there,
         missing=tuple(missing),
         not_asked=len(wanted) - len(asked),
         options=options,
-        rests_on=", ".join(rests_on),
+        rests_on=", ".join(filter(None, rests_on)),
         notes=tuple(notes),
         partial=partial,
     )
-
-
-def _plan(folder: Path, system: str, cases: pl.DataFrame, session: str) -> tuple[SessionPlan | None, list[str]]:
-    """The plan of a session, and a hole where it names one that cannot be used."""
-    try:
-        return find_plan(folder, system, cases, session), []
-    except BadInput as error:
-        return None, [f"plan: {str(error).rstrip('.')}: what was planned is not known, so everything is expected"]
 
 
 def _moved(folder: Path, system: str, session: str, run: str | None, file: ExpectedFile, root: Path) -> list[str]:
@@ -540,19 +531,17 @@ def _places(proofs: pl.DataFrame) -> dict[CoverageKey, LastProven]:
     return {CoverageKey(*values): LastProven(session, started) for *values, session, started in rows}
 
 
-def _planned(tonight: pl.DataFrame) -> dict[CoverageKey, str]:
+def _not_proven(tonight: pl.DataFrame) -> dict[CoverageKey, str]:
     """Each job of the session with what became of it where it was not proven."""
     found: dict[CoverageKey, str] = {}
     for row in tonight.filter(~pl.col("superseded").fill_null(False)).to_dicts():
-        place = CoverageKey(*(row[name] for name in JOB))
-        first = first_line(row["reason"])
-        skipped = row["result"] == "skip"
-        word = "skipped" if skipped else "failed" if row["result"] != "pass" else "passed without proof"
+        place, first = CoverageKey(*(row[name] for name in JOB)), first_line(row["reason"])
+        word = {"skip": "skipped", "pass": "passed without proof"}.get(row["result"], "failed")
         text = f"{word}: {first}" if first else word
         if row["result"] == eligibility.INTERRUPTED:
             text = f"interrupted ({eligibility.cause_of(row['reason'])})"
         # A failure says more than a skip beside it.
-        if place not in found or (found[place].startswith("skipped") and not skipped):
+        if place not in found or (found[place].startswith("skipped") and row["result"] != "skip"):
             found[place] = text
     return found
 
@@ -610,13 +599,6 @@ def _selected(proofs: pl.DataFrame, session: str, options: Sequence[str]) -> pl.
     return pl.concat([chosen.filter(pl.col("session") != session), proofs.filter(pl.col("session") == session)])
 
 
-def _covered(
-    wanted: Sequence[CoverageKey], now: Mapping[CoverageKey, LastProven], past: Mapping[CoverageKey, LastProven]
-) -> list[bool]:
-    """Which expected places are proven; those of the history are names, the others may be patterns."""
-    return [one in now or (one not in past and any(one.covers(other) for other in now)) for one in wanted]
-
-
 def _sentences(
     holes: Sequence[CoverageKey],
     wanted: Sequence[CoverageKey],
@@ -641,7 +623,7 @@ def _sentences(
     jobs = {other.job() for other in now}
     for job in dict.fromkeys(one.job() for one in left):
         names = sorted(one.benchmark for one in left if one.job() == job and one.benchmark)
-        text = ", ".join(f"{kind} {value}" for kind, value in zip(JOB, job[:-1], strict=True) if value)
+        text = str(job)
         if names and any(job.covers(other) for other in jobs):
             text += f": benchmark{'' if len(names) == 1 else 's'} {', '.join(names)}"
         lines.append(
@@ -696,10 +678,9 @@ def _lost_sentence(job: CoverageKey, rows: Sequence[Mapping[str, Any]]) -> str:
     names = sorted({f"{row['benchmark']}{_part(row)}" for row in rows if row["benchmark"]})
     under = sorted({f"{row['nodes']} x {row['ppn']} {row['pinning']}" for row in rows})
     last = max(rows, key=lambda row: row["started"])
-    where = ", ".join(f"{kind} {value}" for kind, value in zip(JOB, job[:-1], strict=True) if value)
     more = f" and {len(under) - MOST_CONDITIONS} more" if len(under) > MOST_CONDITIONS else ""
     return (
-        f"missing: {where}: not proven at {', '.join(under[:MOST_CONDITIONS])}{more} (nodes x processes per node, pinning)"
+        f"missing: {job}: not proven at {', '.join(under[:MOST_CONDITIONS])}{more} (nodes x processes per node, pinning)"
         f"{': ' + ', '.join(names) if names else ''}; last proven {last['started']:%Y-%m-%d} in session {last['session'][:8]}"
     )
 

@@ -114,12 +114,11 @@ def make(request: Request, listing: Listing | None = None, smoke: Collection[Lis
     core, broken = _core(request, listing, set(smoke), known.machine, shares, before)
     pairs = PairTable(listing.cases, before.skipped(request.nights - 1))
     candidates = Candidates(listing.cases, shares, core, request.budget.amount, request.nights, pairs)
-    plans = _Plans(request.dataset, before)
     state = choice.state_of(
         candidates,
         before.nights,
         before.ran,
-        plans.existed,
+        lambda day: _existed(request.dataset, before, day),
         {case: one.tried for case, one in before.cases.items()},
         [case for case, one in before.owed.items() if not request.retired(listing.system, case, one.proven)],
     )
@@ -143,22 +142,16 @@ def past_night(
     return EarlierNight(session, started, plan, seconds, sum(took for took, _ in jobs), whole, len(jobs))
 
 
-class _Plans:
-    """Plans of earlier nights, each read once."""
-
-    def __init__(self, dataset: Path, before: PastNights) -> None:
-        self._dataset, self._before = dataset, before
-
-    def existed(self, day: date) -> frozenset[ListedCase]:
-        """The cases that a night knew of; those it ran, where it had no plan that can be read."""
-        found = set(self._before.ran.get(day, ()))
-        for night in self._before.sessions:
-            if night.plan and night.started.date() == day:
-                try:
-                    found |= record.find(self._dataset, night.plan).known
-                except BadInput:
-                    continue  # the gate says so of that night
-        return frozenset(found)
+def _existed(dataset: Path, before: PastNights, day: date) -> set[ListedCase]:
+    """The cases that a night knew of; those it ran, where it had no plan that can be read."""
+    found = set(before.ran.get(day, ()))
+    for night in before.sessions:
+        if night.plan and night.started.date() == day:
+            try:
+                found |= record.find(dataset, night.plan).known
+            except BadInput:
+                continue  # the gate says so of that night
+    return found
 
 
 def _core(
@@ -229,35 +222,32 @@ def has_reference(case: ListedCase, system: str, learned: Mapping[str, Any], mac
 
 def _misfit(candidates: Candidates, tonight: Chosen, budget: Budget) -> str:
     """Why the core does not fit; empty where it does."""
-    left = [number for number in candidates.core if number not in tonight.reasons]
+    left = [str(candidates.cases[number]) for number in candidates.core if number not in tonight.reasons]
     if not left:
         return ""
-    names = ", ".join(str(candidates.cases[number]) for number in left[:3])
-    more = f" and {len(left) - 3} more" if len(left) > 3 else ""
     return (
         f"a budget of {budget.text} is too small for what is measured every night: {len(candidates.core)} cases take "
-        f"{budget.format(tonight.core)}; left out would be {len(left)} of them: {names}{more}"
+        f"{budget.format(tonight.core)}; left out would be {len(left)} of them: {_few(left)}"
     )
 
 
 def left_out(candidates: Candidates, state: CoverState, tonight: Chosen) -> list[str]:
     """Says so where cases that were not right when they were last tried do not fit into the night."""
-    left = sorted(candidates.cases[number] for number in state.failed if number not in tonight.reasons)
-    if not left:
-        return []
-    more = f" and {len(left) - 3} more" if len(left) > 3 else ""
-    names = ", ".join(map(str, left[:3]))
-    return [f"{len(left)} cases that were not right when they were last tried do not fit into the budget: {names}{more}"]
+    left = [str(case) for case in sorted(candidates.cases[at] for at in state.failed if at not in tonight.reasons)]
+    said = f"{len(left)} cases that were not right when they were last tried do not fit into the budget: {_few(left)}"
+    return [said] if left else []
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _overdue(candidates: Candidates, ahead: Sequence[Chosen], budget: Budget) -> list[str]:
     """Says so where pairs come later than promised, tonight or in a night ahead."""
-    late = next(((number, chosen) for number, chosen in enumerate(ahead) if chosen.overdue), None)
-    if late is None:
+    number, chosen = next(((number, chosen) for number, chosen in enumerate(ahead) if chosen.overdue), (0, None))
+    if chosen is None:
         return []
-    number, chosen = late
-    names = {value: pair for pair, value in candidates.pairs.numbers.items()}
-    first, second = names[min(chosen.overdue)]
+    first, second = next(pair for pair, value in candidates.pairs.numbers.items() if value == min(chosen.overdue))
     when = "tonight" if not number else f"in {number} night{'s' if number > 1 else ''}"
     return [
         f"{len(chosen.overdue)} of {len(candidates.pairs)} pairs of values, such as {first[0]}={first[1]} with "
@@ -301,14 +291,9 @@ def _record(
     )
     rows = []
     for number, case in enumerate(listing.cases):
-        history = before.cases.get(case)
-        why = tonight.reasons.get(number, choice.NO_ROOM)
-        rows.append(
-            PlannedCase(
-                *(case, number in tonight.reasons, why, history.proven if history else None, cost[number].seconds),
-                asked.get(number, ()),
-            )
-        )
+        history, why = before.cases.get(case), tonight.reasons.get(number)
+        proven = history.proven if history else None
+        rows.append(PlannedCase(case, bool(why), why or choice.NO_ROOM, proven, cost[number].seconds, asked.get(number, ())))
     covered = {pair for number in tonight.reasons for pair in candidates.pairs.of[number]}
     return PlanRecord(
         system=listing.system,
@@ -325,7 +310,7 @@ def _record(
     )
 
 
-#: Cases that one candidates may be about.
+#: Cases that one explanation may be about.
 MOST_EXPLAINED = 12
 #: Days that are looked ahead for the next time a case comes.
 MOST_AHEAD = 60
@@ -410,18 +395,13 @@ def as_data(plan: NightPlan) -> dict[str, Any]:
         **{"pairs": record.pairs, "pairs_tonight": record.pairs_tonight, "broken": list(record.broken), "last": last},
         "cases": [
             {
-                **vars_of(one.case),
+                **{"partition": one.case.partition, "stack": one.case.stack, "name": one.case.name},
                 **{"planned": one.planned, "why": one.why, "proven": one.proven and one.proven.isoformat()},
                 **{"seconds": one.seconds, "nodes": cost.nodes, "launches": cost.launches, "measured_cost": cost.measured},
             }
             for one, cost in zip(record.cases, plan.cost, strict=True)
         ],
     }
-
-
-def vars_of(case: ListedCase) -> dict[str, str]:
-    """What names a case."""
-    return {"partition": case.partition, "stack": case.stack, "name": case.name}
 
 
 def explain(plan: NightPlan, pattern: str) -> list[str]:

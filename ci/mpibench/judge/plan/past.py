@@ -162,10 +162,6 @@ class PastNights:
         days = set(self.nights[:nights])
         return frozenset(case for case, one in self.cases.items() if one.skipped and one.tried in days)
 
-    def since(self, day: date | None) -> int | None:
-        """Nights from a day to the night that is planned: 1 for the last one; ``None`` where that night is not known."""
-        return self.nights.index(day) + 1 if day in self.nights else None
-
 
 def read(folder: Path, system: str, label: str, before: date) -> PastNights:
     """Earlier nights as the dataset has them; none where there is no dataset yet, or nothing of that system in it.

@@ -23,6 +23,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites import planned_cases, reference_keys
 from reframe_tests.harness.vocabulary import ROOT, BadInput
@@ -83,11 +85,7 @@ class ListedCase:
 
 @dataclass(frozen=True)
 class Listing:
-    """What ReFrame lists.
-
-    :param system: the selected one; empty where nothing is listed.
-    :param cases: each once, sorted.
-    """
+    """What ReFrame lists: the selected system (empty where nothing is listed), and the cases, each once, sorted."""
 
     system: str
     cases: tuple[ListedCase, ...]
@@ -110,26 +108,17 @@ def parse(text: str) -> Listing:
 
 
 def ask(words: Sequence[str], environ: Mapping[str, str] = os.environ, root: Path = ROOT) -> Listing:
-    """List what ReFrame selects.
+    """List what ReFrame selects by some options, those of a mode among them.
 
-    :param words: options of selection, those of a mode among them.
     :raises BadInput: with ReFrame's own sentence where it ends with an error.
     """
     program = shutil.which("reframe") or str(Path(sys.executable).with_name("reframe"))
     command = [program, "--nocolor", "-c", "reframe_tests", "-lC", *words]
-    settings = str(root / "site_configs" / "settings.py")
-    wanted = {"RFM_CONFIG_FILES": settings, **{key: text for key, text in environ.items() if key != planned_cases.VARIABLE}}
+    wanted = {"RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py"), **environ}
+    wanted.pop(planned_cases.VARIABLE, None)
+    options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
     try:
-        done = subprocess.run(
-            command,
-            cwd=root,
-            env=wanted,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        done = subprocess.run(command, cwd=root, env=wanted, check=False, **options)
     except OSError as error:
         raise BadInput(f"ReFrame cannot be started ({error.strerror}): run ci/setup and activate .venv.") from None
     if done.returncode:
@@ -224,13 +213,12 @@ class PlanRecord:
     @cached_property
     def text(self) -> str:
         """The file: one line a case, so that two plans can be compared."""
-        head = {
-            **{"layout": LAYOUT, "system": self.system, "date": self.day.isoformat(), "label": self.label, "mode": self.mode},
-            **{"budget": self.budget, "nights": self.nights, "predicted": asdict(self.predicted), "pairs": self.pairs},
-            **{"pairs_tonight": self.pairs_tonight, "broken": list(self.broken)},
-        }
-        rows = ",\n".join(json.dumps(_row(one), sort_keys=True) for one in self.cases)
-        return f'{json.dumps(head, sort_keys=True)[:-1]}, "cases": [\n{rows}\n]}}\n'
+        head = asdict(self)
+        head |= {"layout": LAYOUT, "date": head.pop("day")}
+        rows = [{**row.pop("case"), **row, "seconds": round(float(row["seconds"]), 1)} for row in head.pop("cases")]
+        kept = ({key: value for key, value in row.items() if key != "nodes" or value} for row in rows)
+        lines = ",\n".join(json.dumps(row, sort_keys=True, default=str) for row in kept)
+        return f'{json.dumps(head, sort_keys=True, default=str)[:-1]}, "cases": [\n{lines}\n]}}\n'
 
     @property
     def id(self) -> str:
@@ -243,18 +231,6 @@ class PlanRecord:
         :raises BadInput: it cannot be written.
         """
         return records.write(folder, FOLDER, f"{self.day.isoformat()}-{self.system}-{self.id}", self.text)
-
-
-def _row(one: PlannedCase) -> dict[str, Any]:
-    proven = one.proven.isoformat() if one.proven else None
-    return {
-        **asdict(one.case),
-        "planned": one.planned,
-        "why": one.why,
-        "proven": proven,
-        "seconds": round(float(one.seconds), 1),
-        **({"nodes": list(one.nodes)} if one.nodes else {}),
-    }
 
 
 def checksum(text: str) -> str:
@@ -278,29 +254,10 @@ def read(path: Path) -> PlanRecord:
         content = json.loads(text)
         if content["layout"] != LAYOUT:
             raise BadInput(f"the plan {path} has layout {content['layout']}, this program reads {LAYOUT}.")
-        cases = tuple(_planned_case(row) for row in content["cases"])
-        return PlanRecord(
-            content["system"],
-            date.fromisoformat(content["date"]),
-            content["label"],
-            content["mode"],
-            content["budget"],
-            content["nights"],
-            Prediction(**content["predicted"]),
-            content["pairs"],
-            content["pairs_tonight"],
-            tuple(content["broken"]),
-            cases,
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        rows = [{**row, "case": row} for row in content["cases"]]
+        return msgspec.convert({**content, "day": content["date"], "cases": rows}, PlanRecord)
+    except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
         raise BadInput(f"the plan {path} is damaged ({type(error).__name__}: {error}).") from None
-
-
-def _planned_case(row: Mapping[str, Any]) -> PlannedCase:
-    proven = date.fromisoformat(row["proven"]) if row["proven"] else None
-    case = ListedCase(row["partition"], row["stack"], row["name"])
-    nodes = tuple(map(str, row.get("nodes", ())))
-    return PlannedCase(case, row["planned"], row["why"], proven, float(row["seconds"]), nodes)
 
 
 def find(folder: Path, wanted: str) -> PlanRecord:

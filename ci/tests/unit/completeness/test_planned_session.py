@@ -43,7 +43,7 @@ def plan(
     chosen = set(planned)
     day = (FIRST + timedelta(days=number)).date()
     rows = tuple(PlannedCase(case, case in chosen, "smoke" if case in chosen else "no room tonight", None, 1) for case in known)
-    made = PlanRecord(system, day, "nightly", "nightly", "30m", 7, Prediction(1, 1, 1, 1), 9, 9, (), rows)
+    made = PlanRecord(system, day, "nightly", "nightly", "30m", 7, Prediction(1, 1, 1.0, 1.0), 9, 9, (), rows)
     made.write(folder / "set")
     return made
 
