@@ -19,7 +19,7 @@ from pathlib import Path
 
 import scipy
 
-from mpibench.judge.verdicts import policy as policies
+from mpibench.judge import policy as policies
 from mpibench.stacks import probe
 from mpibench.store import session_values
 from mpibench.tune import advice as advising

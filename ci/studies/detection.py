@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from mpibench.judge import drift
+from mpibench.judge.policy import Policy
 from mpibench.judge.statistics.two_sides import Array
-from mpibench.judge.verdicts.policy import Policy
-from mpibench.judge.watch import drift
 from reframe_tests.harness.sites.site import ROOT
 from studies.error_rates import answer, noise
 from studies.error_rates.draws import job_medians, patterns

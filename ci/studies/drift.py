@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from mpibench.judge.verdicts import policy as verdict_policy
-from mpibench.judge.watch import drift
+from mpibench.judge import drift
+from mpibench.judge import policy as verdict_policy
 from mpibench.store.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, write_file
 
 NIGHTS, METRICS, SIZES = 365, 5000, 25

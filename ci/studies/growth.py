@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import polars as pl
 
-from mpibench.judge.watch import drift
+from mpibench.judge import drift
 
 from .drift import NIGHTS, write_year
 

@@ -1,7 +1,7 @@
 """How many nights a lasting loss is called, and what that costs where nothing is lost: ``python -m studies.lasting_changes``.
 
 Of a trace of recorded noise whole jobs are drawn without replacement, each for a night. The nights are judged one after the
-other by :func:`mpibench.judge.verdicts.lasting_changes.judge_nights`, with what was called kept out of the history, and once
+other by :func:`mpibench.judge.history.judge_nights`, with what was called kept out of the history, and once
 more as
 if each night became part of it. Prints the percentage of draws in which the first, second, third... night after the loss is
 called, and for nights without a loss how many of those that can be judged are called, and how many of all are kept out.
@@ -14,10 +14,10 @@ import argparse
 import numpy as np
 from numpy.typing import NDArray
 
+from mpibench.judge.history import MeasuredCurve, Rows, called_things, judge_nights, tabulate
+from mpibench.judge.policy import Policy
 from mpibench.judge.statistics.prediction import FEWEST_SESSIONS
 from mpibench.judge.statistics.two_sides import Array
-from mpibench.judge.verdicts import lasting_changes
-from mpibench.judge.verdicts.policy import Policy
 from reframe_tests.harness.sites.site import ROOT
 from studies.error_rates import answer, noise
 from studies.error_rates.draws import job_medians
@@ -30,27 +30,27 @@ QUIET, SLOW = 15, 25
 SHOWN = (1, 2, 3, 5, 7, 10, 15, 20, 25)
 
 
-def rows_of(trace: Trace, logs: Array, policy: Policy) -> lasting_changes.Rows:
+def rows_of(trace: Trace, logs: Array, policy: Policy) -> Rows:
     """The tests of a trace over its nights; all curves are one thing, as those of one test."""
     nights = [f"{night:03}" for night in range(logs.shape[1])]
     curves, start = [], 0
     for one in trace.curves:
         own = logs[start : start + len(one.sizes)]
-        curves.append(lasting_changes.MeasuredCurve(one.quantity, one.direction, one.sizes, own, nights, one.stratum, 0))
+        curves.append(MeasuredCurve(one.quantity, one.direction, one.sizes, own, nights, one.stratum, 0))
         start += len(one.sizes)
-    return lasting_changes.tabulate(curves, nights, policy)
+    return tabulate(curves, nights, policy)
 
 
-def called(rows: lasting_changes.Rows, count: int, policy: Policy, *, joined: bool) -> tuple[NDArray[np.bool_], int]:
+def called(rows: Rows, count: int, policy: Policy, *, joined: bool) -> tuple[NDArray[np.bool_], int]:
     """Which nights are called, and how many are kept out.
 
     :param joined: each night becomes part of the history.
     """
     if not joined:
-        judged = lasting_changes.judge_nights(rows, np.ones((1, count), dtype=bool), policy)
+        judged = judge_nights(rows, np.ones((1, count), dtype=bool), policy)
         return judged.called[0], int((~judged.counts[0]).sum())
     before = [np.arange(count)[None, :] < night for night in range(count)]
-    return np.array([bool(lasting_changes.called_things(rows, before[night], [night], policy)) for night in range(count)]), 0
+    return np.array([bool(called_things(rows, before[night], [night], policy)) for night in range(count)]), 0
 
 
 def main() -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from mpibench.judge.gate import REMEMBERED_NIGHTS
+from mpibench.judge.policy import Policy
 from mpibench.judge.statistics.two_sides import Array
-from mpibench.judge.verdicts.policy import Policy
-from mpibench.judge.watch.gate import REMEMBERED_NIGHTS
 from studies.error_rates import answer, noise
 from studies.error_rates.draws import SLOWDOWNS_PERCENT, job_medians, measure, patterns
 from studies.error_rates.nights import YEAR, change_points, nights_called

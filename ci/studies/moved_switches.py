@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mpibench.judge.statistics import switches
+from mpibench.judge import switches
 from mpibench.judge.statistics.two_sides import Array
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import HIGHER

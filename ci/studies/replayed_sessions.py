@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from mpibench.judge.verdicts import accept
+from mpibench.judge import accept
 from mpibench.night.confirmation import acceptance as confirmed
 from mpibench.night.confirmation import inconclusive
 from mpibench.night.confirmation.called import CalledCase, place_of

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpibench.judge.verdicts import accept
+from mpibench.judge import accept
 from mpibench.pages import acceptance as acceptance_record
 from mpibench.store import sessions
 from reframe_tests.harness.sites.site import ROOT

@@ -33,8 +33,8 @@ def guidelines(
     Exit status: 0 judged (violations are advice), 1 violated and the policy refuses that, 2 bad input, also a session without
     such measurements, 3 nothing could be decided.
     """
-    from mpibench.judge.guidelines import judgement, sentences
-    from mpibench.judge.verdicts import policy as verdict_policy
+    from mpibench.judge import guidelines
+    from mpibench.judge import policy as verdict_policy
     from mpibench.store import withdrawals
     from mpibench.store.sessions import read_session
 
@@ -43,16 +43,16 @@ def guidelines(
     if len(read.systems) != 1:
         raise BadInput(f"session {read.uuid} has cases on {len(read.systems)} systems, and one policy judges: give another.")
     policy = verdict_policy.load(read.systems[0])
-    found = judgement.judge(read, policy)
+    found = guidelines.judge(read, policy)
     if as_json:
-        typer.echo(json.dumps(sentences.as_data(read.uuid, read.systems[0], found, policy), indent=2))
+        typer.echo(json.dumps(guidelines.as_data(read.uuid, read.systems[0], found, policy), indent=2))
     else:
-        lines = [f"{read.systems[0]}, session {read.uuid[:8]}: {sentences.headline(found, policy)}"]
-        lines += [f"  {line}" for line in sentences.violations(found)]
+        lines = [f"{read.systems[0]}, session {read.uuid[:8]}: {guidelines.headline(found, policy)}"]
+        lines += [f"  {line}" for line in guidelines.violations(found)]
         lines += [f"  note: {line}" for line in found.notes]
         for line in lines:
             typer.echo(one_line(line))
-    decided = len(found.rows) - found.counts[judgement.INCONCLUSIVE]
+    decided = len(found.rows) - found.counts[guidelines.INCONCLUSIVE]
     refused = policy.guidelines_refuse and found.violations
     raise typer.Exit(REFUSED if refused else 0 if decided else INCONCLUSIVE)
 
@@ -87,7 +87,7 @@ def advise(
     choice. Exit status: 0 one is the fastest, or so little time is in MPI that none matters; 2 bad input, also a damaged
     profile; 3 nothing could be decided (within noise, too little covered, or one choice only).
     """
-    from mpibench.judge.verdicts import policy as verdict_policy
+    from mpibench.judge import policy as verdict_policy
     from mpibench.store import session_values
     from mpibench.tune import advice
     from mpibench.tune.profiles import read

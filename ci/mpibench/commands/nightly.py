@@ -37,7 +37,7 @@ try:
     from reframe_tests.harness.sites import centre, site
     from reframe_tests.harness.sites.session import session_folder
 
-    from ..judge.plan import text
+    from ..judge.plan import making
     from ..night import monitoring, planned_night, preflight, progress
     from ..night import options as night_options
     from ..night.confirmation import measuring
@@ -152,7 +152,7 @@ def make_plan(night: Night) -> None:
         night.notes += session_values.bring_up_to_date(DATABASE, RESULTS / "dataset")
     night.plan = planned_night.begin(os.environ, night.mode, night.label, night.options, RESULTS / "dataset")
     if night.plan:
-        for line in (*planned_night.usual_budget(os.environ), *text.lines(night.plan.plan)):
+        for line in (*planned_night.usual_budget(os.environ), *making.lines(night.plan.plan)):
             night.say(line)
         night.problems += night.plan.plan.record.broken
 

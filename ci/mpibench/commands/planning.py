@@ -44,12 +44,12 @@ def plan(
     label, else from a model. The plan of a day is the same whenever it is made. Options for ReFrame may follow after `--`.
     Exit status: 0 the plan keeps all this, 1 the budget is too small for it, 2 bad input.
     """
-    from mpibench.judge.plan import making, text
+    from mpibench.judge.plan import making
     from mpibench.night import planned_night
 
     try:
         day = datetime.strptime(date, "%Y-%m-%d").date() if date else datetime.now(timezone.utc).date()
-        day + timedelta(days=making.MOST_NIGHTS + text.MOST_AHEAD)  # to which it is looked ahead
+        day + timedelta(days=making.MOST_NIGHTS + making.MOST_AHEAD)  # to which it is looked ahead
     except (ValueError, OverflowError):
         raise BadInput(f"--date {date} is no day: write YYYY-MM-DD.") from None
     request = planned_night.request(
@@ -59,9 +59,9 @@ def plan(
     if out:
         _write(out, made.record.text)
     if explain:
-        said = text.explain(made, explain)
+        said = making.explain(made, explain)
     else:
-        said = [json.dumps(text.as_data(made), indent=2)] if as_json else [one_line(line) for line in text.lines(made)]
+        said = [json.dumps(making.as_data(made), indent=2)] if as_json else [one_line(line) for line in making.lines(made)]
     for line in said:
         typer.echo(line)
     raise typer.Exit(1 if made.record.broken else 0)

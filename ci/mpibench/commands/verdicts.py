@@ -19,7 +19,7 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 if TYPE_CHECKING:  # what a command needs is loaded when it runs
-    from mpibench.judge.verdicts.accept import Acceptance
+    from mpibench.judge.accept import Acceptance
 
 RESULTS = ROOT / "results"
 
@@ -125,8 +125,8 @@ def accept(
     3 inconclusive (with the number of repeats that would decide), 70 a defect of this program and no decision; 128 + N after
     signal N, which ends --confirm with a record of what was measured.
     """
-    from mpibench.judge.verdicts import accept as acceptance
-    from mpibench.judge.verdicts import sides as verdict_sides
+    from mpibench.judge import accept as acceptance
+    from mpibench.judge import sides as verdict_sides
     from mpibench.pages import acceptance as acceptance_record
 
     if confirm and dataset_only:
@@ -209,8 +209,8 @@ def drift(
     site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better or accepted ones, 1 something is worse or
     missing, 2 bad input, 3 too few nights for any change to be found.
     """
-    from mpibench.judge.watch import drift as watch
-    from mpibench.judge.watch.drift_answer import DriftAnswer
+    from mpibench.judge import drift as watch
+    from mpibench.judge.drift import DriftAnswer
 
     _prepare(db, dataset, dataset_only, reported=as_json)
     history, found = watch.watch(dataset, system, selector=sessions, where=where, recent=recent)
@@ -245,12 +245,11 @@ def gate(
     `mpibench gate --session "$(cat results/session-id)"`. `mpibench expected --help` says what a
     complete session holds. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot be read.
     """
-    from mpibench.judge.watch import gate as gates
-    from mpibench.judge.watch import gate_answer
+    from mpibench.judge import gate as gates
 
     _prepare(db, dataset, dataset_only, reported=True)
     answer = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
-    if {problem.kind for problem in answer.problems} & set(gate_answer.OF_CURVES):
+    if {problem.kind for problem in answer.problems} & set(gates.OF_CURVES):
         from mpibench.locate import nights
 
         said = nights.suspects(dataset, answer.system, [answer.session], answer.started)
@@ -278,7 +277,7 @@ def expected(
     with selection options (-n, -p, ...) is partial and not complete; --partial judges it by what these selected.
     Exit status: 0 complete, 1 something is missing, 2 bad input.
     """
-    from mpibench.judge.completeness import expected as expectation
+    from mpibench.judge import expected as expectation
     from mpibench.store import session_values, unreadable
 
     _prepare(db, dataset, dataset_only, reported=True)
@@ -312,12 +311,11 @@ def rebaseline(
     what is no longer proven; such a line is refused until it has a reason. No file is changed: review, then
     `patch -p1 <FILE`.
     """
-    from mpibench.judge.completeness import expected_proposal
-    from mpibench.judge.verdicts import rebaseline as references
+    from mpibench.judge import rebaseline as references
 
     _prepare(db, dataset, dataset_only)
     if not where:
-        change = expected_proposal.propose(dataset, sessions, system=system)
+        change = references.propose_expected(dataset, sessions, system=system)
         typer.echo(
             f"{change.added} expected things to name, {change.retired} lines to retire, each with a reason to be written"
         )
@@ -372,8 +370,8 @@ def compare(
     from rich.console import Console
     from rich.text import Text
 
-    from mpibench.judge.verdicts import pairing
-    from mpibench.judge.verdicts import sides as verdict_sides
+    from mpibench.judge import pairing
+    from mpibench.judge import sides as verdict_sides
     from mpibench.pages import comparison
     from mpibench.store import session_values
 
@@ -425,9 +423,9 @@ def review(
 
     As Markdown for a comment on a merge request. Exit status: 0 said, 2 bad input.
     """
-    from mpibench.judge.verdicts import change
+    from mpibench.judge.review import review as review_change
 
-    found = change.review(base, dataset, sessions)
+    found = review_change(base, dataset, sessions)
     if out:
         _write(out, found.markdown(), err=as_json)
     if as_json:

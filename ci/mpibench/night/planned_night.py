@@ -13,12 +13,12 @@ from pathlib import Path
 from reframe_tests.harness.sites import named_tests, planned_cases, site, systems
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
-from ..judge.completeness import expected_file
-from ..judge.completeness.planned import is_retired
-from ..judge.plan import making, record, text
-from ..judge.plan.budget import Budget
-from ..judge.plan.cases import ListedCase
+from ..judge import expected
+from ..judge.expected import is_retired
+from ..judge.plan import making, record
+from ..judge.plan.costs import Budget
 from ..judge.plan.making import NightPlan, Request, Wanted
+from ..judge.plan.record import ListedCase
 from ..store import job_times, selection_options
 from ..store.sessions import PAIRED, Session
 from . import options as night_options
@@ -66,14 +66,14 @@ def request(
         nights=int(nights or making.NIGHTS),
         max_jobs=site.most_jobs({site.MOST_JOBS: max_jobs}),
         wanted=lambda system: _wanted(system, label, root),
-        retired=lambda system, case, proven: is_retired(expected_file.load(system, root), label, case, proven),
+        retired=lambda system, case, proven: is_retired(expected.load_file(system, root), label, case, proven),
         root=root,
     )
 
 
 def _wanted(system: str, label: str, root: Path) -> Iterable[Wanted]:
     """What ``expected.yaml`` names for each session of a label."""
-    places = expected_file.load(system, root).expected.get(label, ()) if system else ()
+    places = expected.load_file(system, root).expected.get(label, ()) if system else ()
     return dict.fromkeys((one.partition, one.stack, one.fabric, one.group) for one in places)
 
 
@@ -122,7 +122,7 @@ class PlannedNight:
             session.seconds,
             [(took, nodes[uuid]) for uuid, took in seconds.items()],
         )
-        return f"plan: {text.difference(self.plan.record, night)}"
+        return f"plan: {making.difference(self.plan.record, night)}"
 
 
 def seconds_of(night: PlannedNight | None) -> dict[ListedCase, float] | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..judge.plan import costs, past
-from ..judge.plan.cases import ListedCase
+from ..judge.plan.record import ListedCase
 
 #: Seconds between two sentences, at least.
 EVERY_S = 60.0

@@ -22,11 +22,11 @@ from reframe_tests.harness.printable import plain_data, printable
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
-from ..judge.verdicts import sides as verdict_sides
-from ..judge.verdicts import text as verdict_text
-from ..judge.verdicts.accept import ACCEPTED, Acceptance
-from ..judge.verdicts.policy import Policy
-from ..judge.verdicts.words import INCONCLUSIVE, MISSING, REGRESSED
+from ..judge import sides as verdict_sides
+from ..judge import text as verdict_text
+from ..judge.accept import ACCEPTED, Acceptance
+from ..judge.curve_tests import INCONCLUSIVE, MISSING, REGRESSED
+from ..judge.policy import Policy
 from ..store import session_values
 from ..store.quantity_text import size_text
 from ..store.session_values import METRIC, UNIT, Selection, describe_condition

@@ -20,9 +20,9 @@ from rich.text import Text
 
 from reframe_tests.harness.printable import one_line
 
-from ..judge.verdicts import sides as verdict_sides
-from ..judge.verdicts import text as verdict_text
-from ..judge.verdicts.pairing import TIE, UNKNOWN, Comparison
+from ..judge import sides as verdict_sides
+from ..judge import text as verdict_text
+from ..judge.pairing import TIE, UNKNOWN, Comparison
 from ..store.quantity_text import nodes_text, size_text
 from ..store.session_values import CONDITION, METRIC, describe_condition
 from . import figures

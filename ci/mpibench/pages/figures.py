@@ -14,7 +14,7 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
-from ..judge.verdicts import text as verdict_text
+from ..judge import text as verdict_text
 from ..locate.cascade import LEVELS, Cascade, CascadeAnswer, value_text
 from ..locate.judgement import Answer, Part
 from ..locate.maps import BOTH, LINK, NODE, UPLINK, Floats, numbered

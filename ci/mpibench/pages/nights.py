@@ -30,10 +30,10 @@ from reframe_tests.harness.suites.benchmark import metric_name
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, MB_PER_GBIT, NONE, QUANTITIES, BadInput
 
 from .. import whole_file
+from ..judge import drift
+from ..judge import policy as verdict_policy
+from ..judge.drift import Event
 from ..judge.statistics.two_sides import Array
-from ..judge.verdicts import policy as verdict_policy
-from ..judge.watch import drift
-from ..judge.watch.drift import Event
 from ..store import confirmations, dataset, dataset_layout, eligibility, selection_options, session_values, withdrawals
 from ..store.answers import NO_SESSION, StoredAnswer
 from ..store.dataset_layout import read_condition, read_labels

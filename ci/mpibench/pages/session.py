@@ -28,13 +28,11 @@ from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
 from .. import whole_file
-from ..judge.guidelines import judgement as guideline_judgement
-from ..judge.guidelines import sentences as guidelines
-from ..judge.guidelines.judgement import Ratio
+from ..judge import guidelines
+from ..judge import policy as verdict_policy
+from ..judge.guidelines import Ratio
 from ..judge.plan import record
-from ..judge.plan.cases import ListedCase
-from ..judge.plan.record import PlanRecord
-from ..judge.verdicts import policy as verdict_policy
+from ..judge.plan.record import ListedCase, PlanRecord
 from ..locate import cascade
 from ..night.confirmation import references
 from ..night.confirmation.references import StoredAnswers
@@ -705,14 +703,14 @@ def _gates(view: View) -> Content:
 
 def _guidelines(view: View) -> Content:
     """Violated guidelines of each condition, and what could not be decided; nothing where none was measured."""
-    if not guideline_judgement.has_guidelines(view.session):
+    if not guidelines.has_guidelines(view.session):
         return None
     systems = view.session.systems
     if len(systems) != 1:
         return {"refusal": f"Not judged: the session has cases on {len(systems)} systems, and one policy judges."}
     try:
         policy = verdict_policy.load(systems[0])
-        found = guideline_judgement.judge(view.session, policy)
+        found = guidelines.judge(view.session, policy)
     except BadInput as error:
         return {"refusal": f"Not judged: {error}"}
 
@@ -737,7 +735,7 @@ def _guidelines(view: View) -> Content:
                 "counts": of_condition.counts,
                 "violations": [guidelines.sentence(rows) for rows in guidelines.by_guideline(of_condition.violations)],
                 "violated": cells(row for rows in guidelines.by_guideline(of_condition.violations) for row in rows),
-                "inconclusive": cells(row for row in of_condition.rows if row.outcome == guideline_judgement.INCONCLUSIVE),
+                "inconclusive": cells(row for row in of_condition.rows if row.outcome == guidelines.INCONCLUSIVE),
             }
             for condition, of_condition in found.by_condition().items()
         ],

@@ -33,10 +33,10 @@ from reframe_tests.harness.suites.model import KeyFigure
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, ROOT, BadInput
 
 from .. import whole_file
+from ..judge import gate
+from ..judge import policy as verdict_policy
+from ..judge.drift import Event
 from ..judge.statistics.two_sides import Array
-from ..judge.verdicts import policy as verdict_policy
-from ..judge.watch import gate
-from ..judge.watch.drift import Event
 from ..store import answers, dataset_layout, eligibility, unreadable
 from ..store.answers import StoredAnswer
 from ..store.dataset_layout import read_condition

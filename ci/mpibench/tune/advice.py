@@ -18,9 +18,9 @@ import scipy
 
 from reframe_tests.harness.vocabulary import BadInput
 
+from ..judge.policy import Policy
 from ..judge.statistics import two_sides
 from ..judge.statistics.two_sides import Array
-from ..judge.verdicts.policy import Policy
 from ..store import dataset, session_values
 from ..store.dataset_layout import read_condition
 from ..store.quantity_text import size_text

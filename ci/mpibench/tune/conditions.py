@@ -9,7 +9,7 @@ from reframe_tests.harness.mpis.tuning.model import Tuning
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..judge.plan.budget import Budget
+from ..judge.plan.costs import Budget
 from ..night import supervision
 from ..only_one import only_one
 from . import answer, tuning, workload

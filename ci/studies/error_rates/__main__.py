@@ -65,7 +65,7 @@ def error_rates(
     is a false alarm) and slowed down (a reported change is found). As nights they are given to the search that the gate fails
     by. --noise FILE takes noise recorded elsewhere. Exit status: 0 answered, 2 bad input.
     """
-    from mpibench.judge.verdicts import policy as verdict_policy
+    from mpibench.judge import policy as verdict_policy
     from mpibench.store import session_values
     from studies.error_rates import answer, page, summary
     from studies.error_rates import history as own_history

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from mpibench.judge.verdicts.policy import Policy
+from mpibench.judge.policy import Policy
 from reframe_tests.harness.vocabulary import JUDGED, BadInput
 
 from .draws import MOST_SLOWER_PERCENT, judged, measure, settings

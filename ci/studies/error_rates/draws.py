@@ -2,7 +2,7 @@
 
 Of a trace's jobs some are drawn without replacement, some as the history and some as the candidate, whole: all curves of a job
 with all its disturbances. Nothing has changed between them, so whatever is called is a false alarm. Then the candidate is
-slowed down, and what is called is found. The decision is :func:`mpibench.judge.verdicts.curve_tests.evaluate`, as in
+slowed down, and what is called is found. The decision is :func:`mpibench.judge.curve_tests.evaluate`, as in
 ``accept``.
 
 ``accept --confirm`` measures again what was called or left inconclusive: for that other jobs of the trace are drawn besides
@@ -18,11 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mpibench.judge import curve_tests
+from mpibench.judge.curve_tests import (
+    BAND,
+    IMPROVED,
+    INCONCLUSIVE,
+    JOBS,
+    MISSING,
+    REGRESSED,
+    REPEATS,
+    SESSIONS,
+    SIZE,
+    CurveTest,
+    Results,
+)
+from mpibench.judge.policy import Policy
 from mpibench.judge.statistics.two_sides import Array
-from mpibench.judge.verdicts import curve_tests
-from mpibench.judge.verdicts.curve_tests import BAND, JOBS, REPEATS, SESSIONS, SIZE, CurveTest, Results
-from mpibench.judge.verdicts.policy import Policy
-from mpibench.judge.verdicts.words import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
 from mpibench.night.confirmation.inconclusive import sessions_wanted
 from reframe_tests.harness.vocabulary import BadInput
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from mpibench.judge.history import strata
-from mpibench.judge.history.strata import MEASURED, SHARED
+from mpibench.judge.history import FACTS, MEASURED, SHARED, describe_facts
 from mpibench.store import session_values
 from mpibench.store.session_values import CURVE
 from reframe_tests.harness.vocabulary import BadInput
@@ -18,8 +17,8 @@ from .noise import FEWEST_JOBS, Trace, traces
 #: Facts that cases of one condition share with those of the other conditions of a history.
 OF_ALL = ("mpi_version", "lock_hash", "depth", "run")
 #: Those that each condition has for itself.
-OF_EACH = tuple(fact.column for fact in strata.FACTS if fact.column not in OF_ALL)
-#: What makes a history one of the same thing, beside the curve itself. Within :data:`~mpibench.judge.history.strata.SHARED`
+OF_EACH = tuple(fact.column for fact in FACTS if fact.column not in OF_ALL)
+#: What makes a history one of the same thing, beside the curve itself. Within :data:`~mpibench.judge.history.SHARED`
 #: verdicts moderate the spreads of metrics, and a newer version takes the place of an older one.
 STRATUM = (*SHARED, *OF_ALL)
 #: Name of the trace of all conditions together, which an acceptance and the gate judge at once.
@@ -37,7 +36,7 @@ def read(folder: Path, system: str | None, selector: str, where: str | None = No
     """
     name = session_values.system_of(folder, system)
     selection = session_values.read(folder, name, selector, where=where)
-    cases, other = _alike(strata.describe(selection.cases))
+    cases, other = _alike(describe_facts(selection.cases))
     # A ratio to nothing has no logarithm; accept judges zeros by themselves.
     values = selection.values.filter(pl.col("value") > 0).sort("started").join(cases.select("case", *OF_ALL), on="case")
     where_from, left = f"the history of {name}", list(selection.notes)
@@ -67,7 +66,7 @@ def read(folder: Path, system: str | None, selector: str, where: str | None = No
 def _alike(cases: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Of each condition of a stratum those cases that were measured like its newest, and how many were not.
 
-    :param cases: of :func:`mpibench.judge.history.strata.describe`.
+    :param cases: of :func:`mpibench.judge.history.describe_facts`.
     """
     key = list(dict.fromkeys([*MEASURED, *STRATUM]))
     newest = cases.sort("started", "session", "case").unique(key, keep="last", maintain_order=True)

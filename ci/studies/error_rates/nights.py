@@ -1,7 +1,7 @@
 """Years of nights drawn from recorded noise, and what the nightly watch says of them when it is asked every night.
 
 Whole jobs are drawn, each for a night: all curves with the disturbances they share. At random nothing lasts, so that whatever
-:func:`mpibench.judge.watch.drift.change_points` reports is a false alarm: it makes the gate fail.
+:func:`mpibench.judge.drift.change_points` reports is a false alarm: it makes the gate fail.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from mpibench.judge import drift
+from mpibench.judge.gate import REMEMBERED_NIGHTS
+from mpibench.judge.policy import Policy
 from mpibench.judge.statistics.two_sides import Array
-from mpibench.judge.verdicts.policy import Policy
-from mpibench.judge.watch import drift
-from mpibench.judge.watch.gate import REMEMBERED_NIGHTS
 from mpibench.store.session_values import METRIC
 
 from .draws import draw, job_medians
@@ -64,7 +64,7 @@ def _is_red(trace: Trace, logs: Array, policy: Policy) -> bool:
 
 
 def change_points(trace: Trace, logs: Array, policy: Policy, recent: int | None = None) -> pl.DataFrame:
-    """What the watch finds in nights of a trace's metrics, as :func:`mpibench.judge.watch.drift.change_points`.
+    """What the watch finds in nights of a trace's metrics, as :func:`mpibench.judge.drift.change_points`.
 
     :param logs: slowness in log, shape (metrics, nights).
     """

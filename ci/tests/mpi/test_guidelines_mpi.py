@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from folders import SUPPORT
-from mpibench.judge.guidelines import judgement
-from mpibench.judge.verdicts.policy import Policy
+from mpibench.judge import guidelines
+from mpibench.judge.policy import Policy
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from synthetic_guidelines import samples, session_of
@@ -54,7 +54,7 @@ def test_a_slow_call_is_found(require_stack, run_on) -> None:
                 assert record.values["call_us"] >= 1e6 * DELAY_S
     assert {len(values) for values in ratios.values()} == {3}
     assert min(ratios["Reduce-vs-Allreduce", 16]) < 1
-    found = judgement.judge(session_of(samples(ratios)), Policy())
+    found = guidelines.judge(session_of(samples(ratios)), Policy())
     assert len(found.rows) == 3
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import synthetic_session as synthetic
-from mpibench.judge.verdicts import accept, pairing
+from mpibench.judge import accept, pairing
 from mpibench.pages import acceptance, comparison
 from mpibench.pages import session as report
 from mpibench.pages.published.curves import Curve

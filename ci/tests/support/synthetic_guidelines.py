@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpibench.judge.guidelines import judgement
+from mpibench.judge import guidelines
 from mpibench.store.sessions import Case, Session
 from reframe_tests.harness.samples import Sample, read_evidence
 
@@ -17,10 +17,10 @@ def samples(ratios: dict[tuple[str, int], list[float]]) -> tuple[Sample, ...]:
             name,
             size,
             quantity,
-            [factor * value for value in values] if quantity != judgement.MOCKUP else [factor] * len(values),
+            [factor * value for value in values] if quantity != guidelines.MOCKUP else [factor] * len(values),
         )
         for (name, size), values in ratios.items()
-        for quantity, factor in ((judgement.CALL, 20.0), (judgement.MOCKUP, 20.0), (judgement.RATIO, 1.0))
+        for quantity, factor in ((guidelines.CALL, 20.0), (guidelines.MOCKUP, 20.0), (guidelines.RATIO, 1.0))
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mpibench.judge.verdicts.policy import Policy
+from mpibench.judge.policy import Policy
 from mpibench.tune import advice
 from mpibench.tune.advice import Advice, Terms
 from mpibench.tune.profiles import Calls, Profile

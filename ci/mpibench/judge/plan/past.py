@@ -24,8 +24,7 @@ from ...store import answers, confirmations, eligibility, selectors, session_val
 from ...store.dataset_layout import read_condition, read_labels
 from ...store.sessions import PAIRED
 from . import record
-from .cases import ListedCase
-from .record import LABEL
+from .record import LABEL, ListedCase
 
 #: Newest nights that are looked at: what is older counts as never measured.
 MOST_NIGHTS = 100
@@ -163,10 +162,6 @@ class PastNights:
         days = set(self.nights[:nights])
         return frozenset(case for case, one in self.cases.items() if one.skipped and one.tried in days)
 
-    def since(self, day: date | None) -> int | None:
-        """Nights from a day to the night that is planned: 1 for the last one; ``None`` where that night is not known."""
-        return self.nights.index(day) + 1 if day in self.nights else None
-
 
 def read(folder: Path, system: str, label: str, before: date) -> PastNights:
     """Earlier nights as the dataset has them; none where there is no dataset yet, or nothing of that system in it.
@@ -200,11 +195,11 @@ def read(folder: Path, system: str, label: str, before: date) -> PastNights:
 def owed(folder: Path, system: str, cases: pl.DataFrame, tonight: str = "") -> dict[ListedCase, Owed]:
     """Cases that were not right in the last session that was to measure them, and so are expected until they are.
 
-    Right is what is proven, missed no reference, or none that was missed again (:mod:`..results.confirmations`), and was not
-    slower than the nights before, or not when it was measured again (:mod:`..results.answers`). What was skipped is not where
-    it was proven before. Of what an interruption kept from running nothing is known. A fault of some nodes is none of others,
-    and a shorter measurement does not see it: what was not right is owed until it is right on the same nodes, under the same
-    condition, with all references that were missed, and held against the nights before where it was slower than these.
+    Right is what is proven, missed no reference, or none that was missed again (:mod:`mpibench.store.confirmations`), and was
+    not slower than the nights before, or not when it was measured again (:mod:`mpibench.store.answers`). What was skipped is
+    not where it was proven before. Of what an interruption kept from running nothing is known. A fault of some nodes is none of
+    others, and a shorter measurement does not see it: what was not right is owed until it is right on the same nodes, under the
+    same condition, with all references that were missed, and held against the nights before where it was slower than these.
 
     :param cases: rows of the table ``cases`` of the sessions of one label.
     :param tonight: the session among them that is about to be held against the nights before.

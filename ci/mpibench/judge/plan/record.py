@@ -2,23 +2,132 @@
 
 A session names its plan by a checksum of the file (label :data:`LABEL`), and the file lies in the dataset. So a file that is
 gone, was edited, or is of another day or system is noticed by whoever needs it.
+
+Which cases exist ReFrame is asked (``-lC``), because only it knows what its options, the system and the stacks make of the
+tests.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta, timezone
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reframe_tests.harness.vocabulary import BadInput
+import msgspec
+
+from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.sites import planned_cases, reference_keys
+from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ...store import records
-from .cases import ListedCase
+
+#: A line of ReFrame 4.10's ``-lC`` (``frontend/cli.py``, ``list_checks``): name, parameters, hash, place.
+_LINE = re.compile(r"- (?P<name>.+) /[0-9a-f]+ @(?P<system>[^\s:]+):(?P<partition>[^\s+]+)\+(?P<stack>\S+)", re.ASCII)
+_COUNT = re.compile(r"^Concretized (\d+) test case\(s\)", re.MULTILINE)
+#: What ReFrame says before a sentence of ours.
+_STOPPED = re.compile(r"^(?:run session stopped: )?(?:command line error: )?")
+_SAID = re.compile(r"^(?:ERROR: |reframe: )(.*)", re.MULTILINE)
+_PARAMETER = re.compile(r" %(\w+)=(\S+)")
+
+
+@dataclass(frozen=True, order=True)
+class ListedCase:
+    """One case, as ReFrame shows it.
+
+    :param partition: without its system.
+    :param stack: ReFrame's environment.
+    :param name: of the test, with its parameters.
+    """
+
+    partition: str
+    stack: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} @{self.partition}+{self.stack}"
+
+    @cached_property
+    def parameters(self) -> dict[str, str]:
+        """Parameters of the test and their values: fabric, nodes, ppn, pinning, ..."""
+        return dict(_PARAMETER.findall(self.name))
+
+    @property
+    def test(self) -> str:
+        """Name of the test without its parameters."""
+        return self.name.partition(" ")[0]
+
+    @property
+    def group(self) -> str:
+        """Group of the catalogue; of a test that is not among the project's own, its name."""
+        return reference_keys.tests().get(self.test, self.test)
+
+    @property
+    def values(self) -> tuple[tuple[str, str], ...]:
+        """All that distinguishes it from others, pairs of which are to be measured: partition, stack, group and parameters."""
+        return (("partition", self.partition), ("stack", self.stack), ("group", self.group), *self.parameters.items())
+
+    @property
+    def nodes(self) -> int | None:
+        """Nodes of its job; ``None`` for all that are idle, 1 where it has no such parameter."""
+        text = self.parameters.get("nodes", "1")
+        return int(text) if text.isdecimal() else None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What ReFrame lists: the selected system (empty where nothing is listed), and the cases, each once, sorted."""
+
+    system: str
+    cases: tuple[ListedCase, ...]
+
+
+def parse(text: str) -> Listing:
+    """Read ReFrame's list.
+
+    :raises BadInput: it is cut off, or not such a list.
+    """
+    lines = [found for line in text.splitlines() if (found := _LINE.fullmatch(line.rstrip()))]
+    count = _COUNT.search(text)
+    if count is None or int(count[1]) < len(lines) or (int(count[1]) and not lines):
+        raise BadInput("what ReFrame lists (-lC) is no whole list of cases: use the release named in pyproject.toml.")
+    systems = {found["system"] for found in lines}
+    if len(systems) > 1:
+        raise BadInput(f"ReFrame lists cases of {len(systems)} systems ({', '.join(sorted(systems))}), and a plan is for one.")
+    cases = {ListedCase(found["partition"], found["stack"], found["name"]) for found in lines}
+    return Listing(next(iter(systems), ""), tuple(sorted(cases)))
+
+
+def ask(words: Sequence[str], environ: Mapping[str, str] = os.environ, root: Path = ROOT) -> Listing:
+    """List what ReFrame selects by some options, those of a mode among them.
+
+    :raises BadInput: with ReFrame's own sentence where it ends with an error.
+    """
+    program = shutil.which("reframe") or str(Path(sys.executable).with_name("reframe"))
+    command = [program, "--nocolor", "-c", "reframe_tests", "-lC", *words]
+    wanted = {"RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py"), **environ}
+    wanted.pop(planned_cases.VARIABLE, None)
+    options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
+    try:
+        done = subprocess.run(command, cwd=root, env=wanted, check=False, **options)
+    except OSError as error:
+        raise BadInput(f"ReFrame cannot be started ({error.strerror}): run ci/setup and activate .venv.") from None
+    if done.returncode:
+        said = _SAID.findall(done.stdout + done.stderr)
+        sentence = _STOPPED.sub("", said[0]) if said else ""
+        reason = first_line(sentence, 400).rstrip(" .,") or f"exit status {done.returncode}"
+        raise BadInput(f"ReFrame cannot list the cases: {reason}.")
+    return parse(done.stdout)
+
 
 #: Label of a session that was planned; its value is the id of the plan.
 LABEL = "plan"
@@ -104,13 +213,12 @@ class PlanRecord:
     @cached_property
     def text(self) -> str:
         """The file: one line a case, so that two plans can be compared."""
-        head = {
-            **{"layout": LAYOUT, "system": self.system, "date": self.day.isoformat(), "label": self.label, "mode": self.mode},
-            **{"budget": self.budget, "nights": self.nights, "predicted": asdict(self.predicted), "pairs": self.pairs},
-            **{"pairs_tonight": self.pairs_tonight, "broken": list(self.broken)},
-        }
-        rows = ",\n".join(json.dumps(_row(one), sort_keys=True) for one in self.cases)
-        return f'{json.dumps(head, sort_keys=True)[:-1]}, "cases": [\n{rows}\n]}}\n'
+        head = asdict(self)
+        head |= {"layout": LAYOUT, "date": head.pop("day")}
+        rows = [{**row.pop("case"), **row, "seconds": round(float(row["seconds"]), 1)} for row in head.pop("cases")]
+        kept = ({key: value for key, value in row.items() if key != "nodes" or value} for row in rows)
+        lines = ",\n".join(json.dumps(row, sort_keys=True, default=str) for row in kept)
+        return f'{json.dumps(head, sort_keys=True, default=str)[:-1]}, "cases": [\n{lines}\n]}}\n'
 
     @property
     def id(self) -> str:
@@ -123,18 +231,6 @@ class PlanRecord:
         :raises BadInput: it cannot be written.
         """
         return records.write(folder, FOLDER, f"{self.day.isoformat()}-{self.system}-{self.id}", self.text)
-
-
-def _row(one: PlannedCase) -> dict[str, Any]:
-    proven = one.proven.isoformat() if one.proven else None
-    return {
-        **asdict(one.case),
-        "planned": one.planned,
-        "why": one.why,
-        "proven": proven,
-        "seconds": round(float(one.seconds), 1),
-        **({"nodes": list(one.nodes)} if one.nodes else {}),
-    }
 
 
 def checksum(text: str) -> str:
@@ -158,29 +254,10 @@ def read(path: Path) -> PlanRecord:
         content = json.loads(text)
         if content["layout"] != LAYOUT:
             raise BadInput(f"the plan {path} has layout {content['layout']}, this program reads {LAYOUT}.")
-        cases = tuple(_case(row) for row in content["cases"])
-        return PlanRecord(
-            content["system"],
-            date.fromisoformat(content["date"]),
-            content["label"],
-            content["mode"],
-            content["budget"],
-            content["nights"],
-            Prediction(**content["predicted"]),
-            content["pairs"],
-            content["pairs_tonight"],
-            tuple(content["broken"]),
-            cases,
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        rows = [{**row, "case": row} for row in content["cases"]]
+        return msgspec.convert({**content, "day": content["date"], "cases": rows}, PlanRecord)
+    except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
         raise BadInput(f"the plan {path} is damaged ({type(error).__name__}: {error}).") from None
-
-
-def _case(row: Mapping[str, Any]) -> PlannedCase:
-    proven = date.fromisoformat(row["proven"]) if row["proven"] else None
-    case = ListedCase(row["partition"], row["stack"], row["name"])
-    nodes = tuple(map(str, row.get("nodes", ())))
-    return PlannedCase(case, row["planned"], row["why"], proven, float(row["seconds"]), nodes)
 
 
 def find(folder: Path, wanted: str) -> PlanRecord:

@@ -36,11 +36,11 @@ from typing import Any
 
 import polars as pl
 
-from ...judge.verdicts import comparison
-from ...judge.verdicts import text as verdict_text
-from ...judge.verdicts.accept import Acceptance, Confirmation
-from ...judge.verdicts.comparison import Judgement
-from ...judge.verdicts.words import MISSING, REGRESSED
+from ...judge import comparison
+from ...judge import text as verdict_text
+from ...judge.accept import Acceptance, Confirmation
+from ...judge.comparison import Judgement
+from ...judge.curve_tests import MISSING, REGRESSED
 from ...store import confirmations, session_values
 from ...store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MeasuredOn, MissedReference
 from ...store.session_values import BAND, CONDITION, CURVE, METRIC, Selection, describe_condition

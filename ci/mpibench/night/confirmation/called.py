@@ -11,7 +11,7 @@ import polars as pl
 
 from reframe_tests.harness.samples import NO_REFERENCE, PASS, ReferenceCheck
 
-from ...judge.watch.nights import NightJudgement
+from ...judge.nights import NightJudgement
 from ...store import confirmations, eligibility
 from ...store.confirmations import NOT_SEEN_AGAIN, MeasuredOn, MissedReference
 from ...store.session_values import CURVE, METRIC, Selection

@@ -38,14 +38,13 @@ from typing import Any
 
 import polars as pl
 
-from ...judge.history.strata import SHARED
+from ...judge import text as verdict_text
+from ...judge.accept import Acceptance
+from ...judge.curve_tests import BAND as BAND_LEVEL
+from ...judge.curve_tests import INCONCLUSIVE, SESSIONS, SIZE
+from ...judge.history import SHARED
+from ...judge.policy import Policy
 from ...judge.statistics.prediction import FEWEST_SESSIONS
-from ...judge.verdicts import text as verdict_text
-from ...judge.verdicts.accept import Acceptance
-from ...judge.verdicts.curve_tests import BAND as BAND_LEVEL
-from ...judge.verdicts.curve_tests import SESSIONS, SIZE
-from ...judge.verdicts.policy import Policy
-from ...judge.verdicts.words import INCONCLUSIVE
 from ...store.session_values import BAND, CURVE, METRIC, describe_condition, slowness
 from .called import CalledCase, of_metrics
 

@@ -14,10 +14,10 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from ...judge.verdicts import policy as verdict_policy
-from ...judge.verdicts.curve_tests import SESSIONS
-from ...judge.watch import nights
-from ...judge.watch.nights import NightJudgement
+from ...judge import nights
+from ...judge import policy as verdict_policy
+from ...judge.curve_tests import SESSIONS
+from ...judge.nights import NightJudgement
 from ...store import confirmations, session_values
 from ...store.sessions import Session
 from .. import supervision
@@ -79,8 +79,7 @@ def confirm(
     answer.notes += [one.sentence for one in found if one.excused]
     held = [one.measured_again(place.dataset, _again(session, one, place.dataset)) for one in slower]
     for one in held:
-        problems, notes = nights.sentences(one)
-        answer.notes += [*(f"for the gate, {line}" for line in problems), *notes]
+        answer.notes += [f"{'for the gate, ' if row.held else ''}history: {row.text}" for row in nights.findings(one)]
     if answer.slower is not None:
         answer.slower = [case for one in held for case in called.of_night(one)]
     answer.problems += [one.sentence for one in found if not one.excused]

@@ -3,7 +3,7 @@
 Each benchmark, quantity and message size that both have counts alike: the mean of the differences of logarithms. A unit is one
 repeat of one job: how much it lies above or below the others over all sizes of a benchmark says how much repeats differ, so
 that noise of single sizes averages out and what disturbs a whole repeat does not. Benchmarks are taken to err together. With
-few jobs a side the policy's spread between jobs is added (:mod:`mpibench.judge.verdicts.policy`), at least
+few jobs a side the policy's spread between jobs is added (:mod:`mpibench.judge.policy`), at least
 ``between_jobs_times_repeats`` times what repeats differ by.
 """
 
@@ -17,9 +17,9 @@ import numpy as np
 import polars as pl
 import scipy
 
+from ...judge.policy import Policy
 from ...judge.statistics import two_sides
 from ...judge.statistics.two_sides import Array
-from ...judge.verdicts.policy import Policy
 from ...store.session_values import METRIC, slowness
 
 FASTER, SLOWER, SAME = "faster", "slower", "not distinguishable"

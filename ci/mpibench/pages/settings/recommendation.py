@@ -28,8 +28,8 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput, NotMeasured
 
-from ...judge.verdicts import policy as policies
-from ...judge.verdicts.policy import Policy
+from ...judge import policy as policies
+from ...judge.policy import Policy
 from ...store import session_values
 from ...store.dataset_layout import read_condition
 from ...store.session_values import Selection

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import planned_sites
-from mpibench.judge.plan import making, text
-from mpibench.judge.plan.cases import ListedCase, Listing, ask
+from mpibench.judge.plan import making
 from mpibench.judge.plan.making import NightPlan
+from mpibench.judge.plan.record import ListedCase, Listing, ask
 from mpibench.night import planned_night
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -93,7 +93,7 @@ def test_with_room_for_all_a_night_is_the_whole_matrix(listed: Listed) -> None:
 
 def test_a_planned_night_keeps_its_budget_and_what_it_promises(listed: Listed) -> None:
     plan = listed.plan(budget_of(listed, 0.1))
-    assert plan.record.broken == (), text.lines(plan)
+    assert plan.record.broken == (), making.lines(plan)
     assert plan.tonight.spent <= plan.candidates.room + 1e-6
     smoke = {one for one in listed.smoke if one.nodes in (1, 2)}
     assert smoke <= plan.record.planned < set(listed.listing.cases) and len(smoke) > 50
@@ -104,7 +104,7 @@ def test_a_planned_night_keeps_its_budget_and_what_it_promises(listed: Listed) -
     assert re.fullmatch(
         r"\d+ jobs, \d+ launches, [\d.]+ node-hours, [\d.]+ min \(budget [\d.]+nodeh\); no planned night before: "
         r"0 of \d+ costs are measured, the others are those of a model",
-        text.headline(plan),
+        making.headline(plan),
     )
 
 
@@ -132,10 +132,10 @@ def test_a_budget_that_is_too_small_says_what_it_would_take(newcomer: Listed) ->
 def test_a_case_is_explained(newcomer: Listed) -> None:
     plan = newcomer.plan(budget_of(newcomer, 0.1))
     smoke = newcomer.smoke[0]
-    lines = text.explain(plan, f"^{re.escape(str(smoke).replace(' ', ''))}$")
+    lines = making.explain(plan, f"^{re.escape(str(smoke).replace(' ', ''))}$")
     assert lines[0] == f"{smoke}: in: smoke" and "by the model" in lines[1] and lines[2].startswith("  never measured")
     out = next(one.case for one in plan.record.cases if not one.planned)
-    lines = text.explain(plan, f"^{re.escape(str(out))}$")
+    lines = making.explain(plan, f"^{re.escape(str(out))}$")
     assert lines[0] == f"{out}: out: no room tonight" and re.search(r"comes next on 20\d\d-\d\d-\d\d", lines[-1])
 
 
@@ -145,7 +145,7 @@ def test_a_case_is_explained(newcomer: Listed) -> None:
 def test_a_question_that_means_no_case_is_refused(newcomer: Listed, pattern: str, said: str) -> None:
     plan = newcomer.plan(budget_of(newcomer, 0.1))
     with pytest.raises(BadInput, match=said):
-        text.explain(plan, pattern)
+        making.explain(plan, pattern)
 
 
 def test_reframe_makes_the_planned_cases_and_no_others(newcomer: Listed, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 import metrics_gateway
-from mpibench.judge.verdicts import change
+from mpibench.judge import review
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
@@ -69,7 +69,7 @@ def project(tmp_path: Path) -> Path:
 
 def test_nothing_of_it_alters_what_is_measured(project: Path, tmp_path: Path) -> None:
     commit(project, **{"README.md": "y"})
-    found = change.review("main", tmp_path / "dataset", "now-14d:now", project)
+    found = review.review("main", tmp_path / "dataset", "now-14d:now", project)
     assert found.is_empty and found.finding().startswith("No references")
 
 
@@ -86,7 +86,7 @@ def test_nothing_of_it_alters_what_is_measured(project: Path, tmp_path: Path) ->
 )
 def test_stacks_that_are_built_otherwise_are_named(project: Path, tmp_path: Path, name: str, stacks: dict[str, str]) -> None:
     commit(project, **{name: (project / name).read_text() + "\n"})
-    found = change.review("main", tmp_path / "dataset", "now-14d:now", project)
+    found = review.review("main", tmp_path / "dataset", "now-14d:now", project)
     assert found.stacks == stacks
     assert "1 stacks are built otherwise" in found.markdown()
 
@@ -108,15 +108,15 @@ def test_a_reference_that_hides_a_slow_night_is_seen(project: Path, tmp_path: Pa
     commit(project, **{name: reference(level, -0.05, row)})
     git(project, "switch", "--quiet", "--create", "looser")
     commit(project, **{name: reference(level, -0.5, row)})
-    found = change.review("main", tmp_path / "dataset", "20000101:20991231", project)
+    found = review.review("main", tmp_path / "dataset", "20000101:20991231", project)
     [system] = found.systems
     assert system.why == "" and system.effect is not None, system
     assert (system.hides, system.finds) == (1, 0)
-    assert [len(names) for names in system.entries.values()] == [1] and change.LOOSER in system.entries
+    assert [len(names) for names in system.entries.values()] == [1] and review.LOOSER in system.entries
     assert "1 values of stored nights that missed a reference would pass" in found.markdown()
     git(project, "switch", "--quiet", "--create", "tighter", "main")
     commit(project, **{name: reference(level, -0.0001, row)})
-    assert change.TIGHTER in change.review("main", tmp_path / "dataset", "20000101:20991231", project).systems[0].entries
+    assert review.TIGHTER in review.review("main", tmp_path / "dataset", "20000101:20991231", project).systems[0].entries
 
 
 def _only_case(dataset: Path) -> tuple[Any, ...]:
@@ -136,19 +136,19 @@ def _level(dataset: Path) -> float:
 
 def test_without_stored_nights_it_says_so(project: Path, tmp_path: Path) -> None:
     commit(project, **{"site_configs/sys/references.yaml": reference(90.0, None)})
-    text = change.review("main", tmp_path / "nowhere", "now-14d:now", project).markdown()
+    text = review.review("main", tmp_path / "nowhere", "now-14d:now", project).markdown()
     assert "References: 1 looser." in text and re.search(r"Stored nights: \S", text)
 
 
 @pytest.mark.parametrize("base", ["no-such-branch", "--output=x"])
 def test_a_base_that_is_none_is_bad_input(project: Path, tmp_path: Path, base: str) -> None:
     with pytest.raises(BadInput):
-        change.review(base, tmp_path, "latest", project)
+        review.review(base, tmp_path, "latest", project)
 
 
 def test_hostile_names_are_text(project: Path, tmp_path: Path) -> None:
     commit(project, **{"site_configs/a<b>[c](d)/policy.yaml": "x: 1\n", "environments/e|f`g/spack.yaml": "spack: {}\n"})
-    text = change.review("main", tmp_path, "latest", project).markdown()
+    text = review.review("main", tmp_path, "latest", project).markdown()
     assert "a&lt;b&gt;\\[c\\](d)" in text and "e\\|f\\`g" in text and "<b>" not in text
 
 
@@ -229,10 +229,10 @@ def test_a_comment_is_written_and_then_written_over(kind: str, server: Comments,
     comments, one, method, token = WAYS[kind]
     path = tmp_path / "change.md"
     for text in ("first", "second"):
-        path.write_text(f"{change.MARK}\n{text}")
+        path.write_text(f"{review.MARK}\n{text}")
         done = write(path, environ_of(kind, server))
         assert done.returncode == 0, done.stderr
-    assert [row["body"] for row in server.rows if row["id"] == 1000] == [f"{change.MARK}\nsecond"]
+    assert [row["body"] for row in server.rows if row["id"] == 1000] == [f"{review.MARK}\nsecond"]
     assert len(server.rows) == 131
     assert [row for row in server.asked if row[0] != "GET"] == [("POST", comments, token), (method, one, token)]
 
@@ -256,7 +256,7 @@ def test_a_long_comment_is_cut_and_marked(server: Comments, tmp_path: Path) -> N
     (tmp_path / "a").write_text("x" * 100_000)
     assert write(tmp_path / "a", environ_of("github", server)).returncode == 0
     body = server.rows[-1]["body"]
-    assert len(body) < 65_536 and body.startswith(change.MARK) and "... cut" in body
+    assert len(body) < 65_536 and body.startswith(review.MARK) and "... cut" in body
 
 
 def test_a_redirect_gets_no_token_and_is_no_comment(tmp_path: Path) -> None:

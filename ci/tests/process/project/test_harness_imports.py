@@ -22,9 +22,7 @@ def test_the_harness_starts_without_heavy_libraries() -> None:
     assert not {"numpy", "polars", "yaml", "jsonschema", "plotly"} & loaded
 
 
-@pytest.mark.parametrize(
-    "module", ["commands.nightly", "night.confirmation.night", "judge.verdicts.accept", "judge.watch.gate"]
-)
+@pytest.mark.parametrize("module", ["commands.nightly", "night.confirmation.night", "judge.accept", "judge.gate"])
 def test_distributions_are_loaded_where_one_is_asked_for(module: str) -> None:
     """They take longer to load than all else; a night without nights before it asks for none."""
     loaded = loaded_by(f"import mpibench.{module}")

@@ -12,7 +12,7 @@ import pytest
 from reframe.frontend import cli as reframe_cli
 
 from mpibench import cli
-from mpibench.judge.completeness import expected, expected_file
+from mpibench.judge import expected
 from mpibench.store import selection_options
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
@@ -36,7 +36,7 @@ def groups(folder: Path, number: int, places: Mapping[str, str]) -> str:
 
 
 def write_file(folder: Path, text: str) -> None:
-    path = expected_file.path_of("testbed", folder)
+    path = expected.path_of("testbed", folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
@@ -128,16 +128,16 @@ def test_a_partial_session_is_not_complete_unless_that_is_asked_for(tmp_path: Pa
 def test_a_modes_own_options_make_no_session_of_its_label_partial() -> None:
     """ReFrame forgets ``-p`` beside ``--mode``, so that the mode's options are given one by one."""
     line = "reframe -c reframe_tests -r -t smoke -S level=smoke -p a-spack"
-    file = expected_file.parse("runs: {smoke: {options: [-p a-spack]}}", "expected.yaml")
+    file = expected.parse_file("runs: {smoke: {options: [-p a-spack]}}", "expected.yaml")
     assert file.narrowing(line, "smoke") == ()
-    assert expected_file.ExpectedFile().narrowing(line, "smoke") == ("--prgenv=a-spack",)
+    assert expected.ExpectedFile().narrowing(line, "smoke") == ("--prgenv=a-spack",)
     assert file.narrowing(line, "nightly") == ("--tag=smoke", "--prgenv=a-spack")
     assert file.narrowing(None, "smoke") == ()
 
 
 def test_what_a_night_has_time_for_is_a_whole_night_and_no_whole_acceptance() -> None:
     line = "reframe -c reframe_tests -r -t production -S level=acceptance"
-    file = expected_file.ExpectedFile()
+    file = expected.ExpectedFile()
     assert (file.narrowing(line, "nightly"), file.narrowing(line, "acceptance")) == ((), ("--tag=production",))
 
 
@@ -176,7 +176,7 @@ def test_the_file_names_what_must_be_there(tmp_path: Path) -> None:
 def test_a_bad_file_is_one_sentence(tmp_path: Path, text: str, part: str) -> None:
     write_file(tmp_path, text)
     with pytest.raises(BadInput) as caught:
-        expected_file.load("testbed", tmp_path)
+        expected.load_file("testbed", tmp_path)
     assert part in str(caught.value) and "\n" not in str(caught.value)
 
 

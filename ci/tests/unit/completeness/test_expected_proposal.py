@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from mpibench import cli
-from mpibench.judge.completeness import expected, expected_file, expected_proposal
+from mpibench.judge import expected, rebaseline
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
@@ -22,12 +22,12 @@ def night(folder: Path, number: int, stacks: tuple[str, ...] = STACKS, run: str 
     return write_session(folder / "set", number, labels={"run": run}, stacks=stacks, sizes=(8,), where=PLACES, **more)
 
 
-def propose(folder: Path, selector: str = ALL) -> expected_proposal.ExpectedProposal:
-    return expected_proposal.propose(folder / "set", selector, root=folder)
+def propose(folder: Path, selector: str = ALL) -> rebaseline.ExpectedProposal:
+    return rebaseline.propose_expected(folder / "set", selector, root=folder)
 
 
 def apply(folder: Path, text: str) -> None:
-    path = expected_file.path_of("testbed", folder)
+    path = expected.path_of("testbed", folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
@@ -57,7 +57,7 @@ def test_what_is_gone_is_a_line_that_waits_for_its_reason(tmp_path: Path) -> Non
     assert (line["run"], line["stack"], str(line["date"]), line["reason"]) == ("nightly", "b-spack", "2026-01-05", "")
     apply(tmp_path, proposal.after)
     with pytest.raises(BadInput, match=r"retired\.0"):
-        expected_file.load("testbed", tmp_path)
+        expected.load_file("testbed", tmp_path)
     apply(tmp_path, proposal.after.replace("reason: ''", "reason: replaced by c"))
     assert expected.judge(tmp_path / "set", "testbed", last, root=tmp_path).complete
     assert propose(tmp_path, last).retired == 0

@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.judge.completeness import expected, expected_file
+from mpibench.judge import drift, expected, gate
+from mpibench.judge.gate import MISSING
 from mpibench.judge.plan import past, record
-from mpibench.judge.plan.cases import ListedCase
-from mpibench.judge.plan.record import PlannedCase, PlanRecord, Prediction
-from mpibench.judge.watch import drift, gate
-from mpibench.judge.watch.gate_answer import MISSING
+from mpibench.judge.plan.record import ListedCase, PlannedCase, PlanRecord, Prediction
 from mpibench.store import answers, withdrawals
 from mpibench.store.sessions import CONFIRMS
 from synthetic_session import gate as gate_of
@@ -45,7 +43,7 @@ def plan(
     chosen = set(planned)
     day = (FIRST + timedelta(days=number)).date()
     rows = tuple(PlannedCase(case, case in chosen, "smoke" if case in chosen else "no room tonight", None, 1) for case in known)
-    made = PlanRecord(system, day, "nightly", "nightly", "30m", 7, Prediction(1, 1, 1, 1), 9, 9, (), rows)
+    made = PlanRecord(system, day, "nightly", "nightly", "30m", 7, Prediction(1, 1, 1.0, 1.0), 9, 9, (), rows)
     made.write(folder / "set")
     return made
 
@@ -116,7 +114,7 @@ def test_a_case_that_no_longer_exists_is_a_hole_as_ever(tmp_path: Path) -> None:
     made = plan(tmp_path, 1, FIRST_ONES, known=[case for case in ALL if case.stack == "a-spack"])
     answer = judge(tmp_path, night(tmp_path, 1, FIRST_ONES, made))
     assert any("missing: stack b-spack: none of the " in line for line in answer.missing), answer.lines()
-    path = expected_file.path_of("testbed", tmp_path)
+    path = expected.path_of("testbed", tmp_path)
     path.parent.mkdir(parents=True)
     path.write_text("retired: [{stack: b-spack, date: 2026-01-05, reason: gone}]")
     made = plan(tmp_path, 2, FIRST_ONES, known=[case for case in ALL if case.stack == "a-spack"])
@@ -285,7 +283,7 @@ def test_what_failed_and_was_never_proven_is_not_forgotten_when_its_stack_goes(t
     known = [case for case in ALL if case.stack == "a-spack"]
     session = night(tmp_path, 2, FIRST_ONES, plan(tmp_path, 2, FIRST_ONES, known=known))
     assert any("it no longer exists" in line for line in judge(tmp_path, session).missing)
-    path = expected_file.path_of("testbed", tmp_path)
+    path = expected.path_of("testbed", tmp_path)
     path.parent.mkdir(parents=True)
     path.write_text("retired: [{stack: b-spack, date: 2026-01-07, reason: gone}]")
     assert judge(tmp_path, session).complete

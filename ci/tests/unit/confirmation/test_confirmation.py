@@ -19,9 +19,9 @@ from reframe.frontend import filters
 import synthetic_session
 from mpibench import answers, cli
 from mpibench.commands import nightly
-from mpibench.judge.verdicts import accept
-from mpibench.judge.verdicts.accept import ACCEPTED, REFUSED
-from mpibench.judge.verdicts.words import INCONCLUSIVE, PASS, REGRESSED
+from mpibench.judge import accept
+from mpibench.judge.accept import ACCEPTED, REFUSED
+from mpibench.judge.curve_tests import INCONCLUSIVE, PASS, REGRESSED
 from mpibench.night.confirmation import acceptance as confirmed
 from mpibench.night.confirmation import called, measuring, rerun
 from mpibench.night.confirmation import night as confirmed_night

@@ -16,9 +16,9 @@ import polars as pl
 import pytest
 
 from mpibench import answers
-from mpibench.judge.verdicts import accept
-from mpibench.judge.verdicts.accept import REFUSED
-from mpibench.judge.verdicts.words import INCONCLUSIVE, REGRESSED
+from mpibench.judge import accept
+from mpibench.judge.accept import REFUSED
+from mpibench.judge.curve_tests import INCONCLUSIVE, REGRESSED
 from mpibench.night.confirmation import acceptance as confirmed
 from mpibench.night.confirmation import inconclusive, measuring, rerun
 from mpibench.night.confirmation.inconclusive import JUDGED_TOGETHER, SLOWER_IN_ALL, TOO_FEW, sessions_wanted

@@ -8,8 +8,8 @@ import pytest
 
 import synthetic_session
 from mpibench import cli
-from mpibench.judge.verdicts import accept
-from mpibench.judge.verdicts.accept import REFUSED
+from mpibench.judge import accept
+from mpibench.judge.accept import REFUSED
 from mpibench.night.confirmation import acceptance as confirmed
 from mpibench.night.confirmation import measuring, rerun
 from mpibench.night.confirmation.called import CalledCase

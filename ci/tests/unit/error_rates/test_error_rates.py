@@ -13,10 +13,9 @@ import pytest
 from scipy import stats
 
 from mpibench import cli
-from mpibench.judge.verdicts import curve_tests
-from mpibench.judge.verdicts.policy import Policy
-from mpibench.judge.watch import drift
-from mpibench.judge.watch.gate import REMEMBERED_NIGHTS
+from mpibench.judge import curve_tests, drift
+from mpibench.judge.gate import REMEMBERED_NIGHTS
+from mpibench.judge.policy import Policy
 from page_reader import Reader
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput

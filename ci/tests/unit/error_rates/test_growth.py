@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.judge.verdicts import policy as verdict_policy
-from mpibench.judge.watch import drift
+from mpibench.judge import drift
+from mpibench.judge import policy as verdict_policy
 from mpibench.pages import session as report
 from mpibench.store import session_values
 from reframe_tests.harness.vocabulary import BadInput

@@ -10,9 +10,9 @@ import pytest
 
 from mpibench import cli
 from mpibench.commands import advice as command
-from mpibench.judge.guidelines import judgement, sentences
-from mpibench.judge.verdicts import policy as verdict_policy
-from mpibench.judge.verdicts.policy import Policy
+from mpibench.judge import guidelines
+from mpibench.judge import policy as verdict_policy
+from mpibench.judge.policy import Policy
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_guidelines import sample, samples, session_of
@@ -28,8 +28,8 @@ def noise(seed: int = 1, repeats: int = 6, spread: float = 0.05, centre: float =
     return {(name, size): list(centre * np.exp(spread * rng.standard_t(3, repeats))) for name in NAMES for size in SIZES}
 
 
-def judge(ratios: dict[tuple[str, int], list[float]], policy: Policy | None = None) -> judgement.Findings:
-    return judgement.judge(session_of(samples(ratios)), policy or Policy())
+def judge(ratios: dict[tuple[str, int], list[float]], policy: Policy | None = None) -> guidelines.Findings:
+    return guidelines.judge(session_of(samples(ratios)), policy or Policy())
 
 
 def test_a_violation_is_found_with_its_size() -> None:
@@ -39,24 +39,24 @@ def test_a_violation_is_found_with_its_size() -> None:
     assert (row.guideline, row.message_bytes) == WORST
     assert 1.1 < row.low < row.ratio < row.high and row.low < 1.8 < row.high
     assert (row.call_us, row.mockup_us, row.repeats) == (pytest.approx(36, rel=0.05), 20.0, 6)
-    (sentence,) = sentences.violations(found)
+    (sentence,) = guidelines.violations(found)
     assert sentence.startswith("mpich-wheels on node, shm, 1 x 4, bunch: MPI_Allreduce at 64 KiB takes 1.8 (1.")
     assert sentence.endswith(") times MPI_Reduce + MPI_Bcast: tune it")
-    assert found.counts[judgement.HELD] > 200
+    assert found.counts[guidelines.HELD] > 200
 
 
 def test_neighbouring_sizes_are_one_sentence() -> None:
     slow = {("Bcast-vs-larger", size): [2.0, 2.02, 1.98, 2.01, 1.99, 2.0] for size in (1024, 4096)}
-    (sentence,) = sentences.violations(judge({**noise(), **slow}))
+    (sentence,) = guidelines.violations(judge({**noise(), **slow}))
     assert "MPI_Bcast at" in sentence and "; also at" in sentence
-    assert sentences.mockup_of("Bcast-vs-larger", 4096) == "what it takes with 16 KiB"
-    assert sentences.mockup_of("Scan-vs-parts", 4096) == "4 times MPI_Scan with 1 KiB"
+    assert guidelines.mockup_of("Bcast-vs-larger", 4096) == "what it takes with 16 KiB"
+    assert guidelines.mockup_of("Scan-vs-parts", 4096) == "4 times MPI_Scan with 1 KiB"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_guideline_has_words(name: str) -> None:
-    assert sentences.call_of(name).startswith("MPI_")
-    assert "-" not in sentences.mockup_of(name, 1024)
+    assert guidelines.call_of(name).startswith("MPI_")
+    assert "-" not in guidelines.mockup_of(name, 1024)
 
 
 def test_noise_is_not_called() -> None:
@@ -69,10 +69,10 @@ def test_intervals_agree_with_what_is_said_of_them() -> None:
     rng = np.random.default_rng(3)
     truths = {key: np.exp(rng.uniform(-0.5, 0.5)) for key in noise()}
     found = judge({key: [truths[key] * value for value in values] for key, values in noise(spread=0.03, centre=1.1).items()})
-    assert {row.outcome for row in found.rows} == set(judgement.OUTCOMES)
+    assert {row.outcome for row in found.rows} == set(guidelines.OUTCOMES)
     for row in found.rows:
-        assert row.outcome != judgement.VIOLATED or row.low > 1.1
-        assert row.outcome != judgement.HELD or row.high <= 1.1
+        assert row.outcome != guidelines.VIOLATED or row.low > 1.1
+        assert row.outcome != guidelines.HELD or row.high <= 1.1
 
 
 def test_a_wider_margin_calls_less() -> None:
@@ -84,19 +84,19 @@ def test_a_wider_margin_calls_less() -> None:
 def test_too_few_repeats_are_inconclusive() -> None:
     found = judge(noise(repeats=2, spread=0.001, centre=3.0))
     assert set(found.counts.values()) == {0, len(NAMES) * len(SIZES)}
-    assert found.counts[judgement.INCONCLUSIVE] == len(found.rows)
+    assert found.counts[guidelines.INCONCLUSIVE] == len(found.rows)
 
 
 def test_jobs_of_one_condition_are_one_sample() -> None:
-    found = judgement.judge(session_of(samples(noise(repeats=3)), samples(noise(seed=2, repeats=3))), Policy())
+    found = guidelines.judge(session_of(samples(noise(repeats=3)), samples(noise(seed=2, repeats=3))), Policy())
     assert {row.repeats for row in found.rows} == {6}
 
 
 def test_what_cannot_be_judged_is_said() -> None:
     with pytest.raises(BadInput, match=r"holds no measurement of guidelines; measure them with: reframe .* -n Guidelines\."):
-        judgement.judge(session_of((sample("PingPong", 8, "latency_us", [1.0]),)), Policy())
+        guidelines.judge(session_of((sample("PingPong", 8, "latency_us", [1.0]),)), Policy())
     with pytest.raises(BadInput, match=r"no case of guidelines that may be used \(1 case not used: has no proof"):
-        judgement.judge(session_of(samples(noise()), status="contradicted"), Policy())
+        guidelines.judge(session_of(samples(noise()), status="contradicted"), Policy())
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_exit_statuses(
         *("session", "system", "margin_percent", "false_discovery_rate", "confidence", "violated", "held", "inconclusive"),
         *("notes", "guidelines"),
     ]
-    assert sum(data[outcome] for outcome in judgement.OUTCOMES) == len(data["guidelines"])
+    assert sum(data[outcome] for outcome in guidelines.OUTCOMES) == len(data["guidelines"])
     assert list(data["guidelines"][0]) == [
         *("partition", "stack", "fabric", "nodes", "ppn", "pinning", "guideline", "message_bytes", "ratio", "low", "high"),
         *("call_us", "mockup_us", "repeats", "outcome", "call", "mockup"),

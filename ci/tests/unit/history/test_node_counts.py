@@ -9,9 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mpibench.judge.history import node_counts
-from mpibench.judge.verdicts import comparison, policy
-from mpibench.judge.watch import drift
+from mpibench.judge import comparison, drift, policy
+from mpibench.judge.history import differing_node_counts, missing_metrics, node_count_notes
 from mpibench.store import selectors, session_values
 from mpibench.store.session_values import METRIC
 from synthetic_verdicts import write_session
@@ -110,22 +109,22 @@ def test_given_numbers_of_nodes_are_missing_all_the_same() -> None:
         asked = {"nodes": [nodes] * len(counts), "benchmark": ["Barrier"] * len(counts)}
         return pl.DataFrame({**named, **asked, "variant": [f"nodes={count}" for count in counts]})
 
-    assert node_counts.missing(rows(64, 64), rows(64, 2)).height == 1
-    assert node_counts.missing(rows(0, 64), rows(0, 2)).height == 0
-    assert node_counts.missing(rows(0, 64), rows(64, 2)).height == 1
+    assert missing_metrics(rows(64, 64), rows(64, 2)).height == 1
+    assert missing_metrics(rows(0, 64), rows(0, 2)).height == 0
+    assert missing_metrics(rows(0, 64), rows(64, 2)).height == 1
 
 
 def test_another_number_than_the_night_before_is_said(tmp_path: Path) -> None:
     names = [write_night(tmp_path, number, nodes) for number, nodes in enumerate((64, 64, 62))]
     table = session_values.cases_of(tmp_path, SYSTEM)
     sessions = selectors.sessions_table(table)
-    assert node_counts.notes(table, sessions, names[0]) == node_counts.notes(table, sessions, names[1]) == []
-    assert node_counts.notes(table, sessions, names[2]) == [
+    assert node_count_notes(table, sessions, names[0]) == node_count_notes(table, sessions, names[1]) == []
+    assert node_count_notes(table, sessions, names[2]) == [
         f"nodes=all of WholeMachine on node, eth1g: 62 nodes in this session, 64 in session {names[1][:8]} before: compared at "
         "the node counts that both have"
     ]
     selections = [session_values.read(tmp_path, SYSTEM, one) for one in names[1:]]
-    [said] = node_counts.differing(selections[0].cases, selections[1].cases, "the baseline", "the candidate")
+    [said] = differing_node_counts(selections[0].cases, selections[1].cases, "the baseline", "the candidate")
     assert "62 nodes in the candidate, 64 in the baseline" in said
 
 

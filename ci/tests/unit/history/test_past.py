@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from mpibench import cli
-from mpibench.judge.history import past
-from mpibench.judge.verdicts import accept, curve_tests, pairing
-from mpibench.judge.verdicts.accept import ACCEPTED, REFUSED, AcceptanceOptions
+from mpibench.judge import accept, curve_tests, pairing
+from mpibench.judge.accept import ACCEPTED, REFUSED, AcceptanceOptions
+from mpibench.judge.history import MOST_SESSIONS, NO_HISTORY, Past, find_history
+from mpibench.judge.policy import Policy
 from mpibench.store import session_values
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import FIRST, SIZES, write_session
@@ -30,10 +31,10 @@ def write_nights(folder: Path, first: int = 0, count: int = NIGHTS, **options: A
         write_session(folder, number, **{"noise": 0.004, **options})
 
 
-def find(folder: Path, **options: Any) -> past.Past:
+def find(folder: Path, **options: Any) -> Past:
     """The history of the newest session."""
     newest = session_values.read(folder, "testbed", "latest")
-    return past.find(folder, "testbed", newest.cases, **options)
+    return find_history(folder, "testbed", newest.cases, Policy(), **options)
 
 
 def sentence(folder: Path, **options: Any) -> str:
@@ -57,7 +58,7 @@ def test_a_baseline_of_one_session_has_the_sessions_before_it(tmp_path: Path) ->
         "history of openmpi-spack 5.0.10 on node, eth1g: 8 sessions, 1 of them named on 8 days, 2026-01-05 to 2026-01-12"
     ) in found.notes
     assert found.baseline.sessions == found.baseline.sessions[:1], "the side is what was named"
-    alone = accept.decide(tmp_path, "latest~1", "latest", AcceptanceOptions(history=past.NONE))
+    alone = accept.decide(tmp_path, "latest~1", "latest", AcceptanceOptions(history=NO_HISTORY))
     assert units(alone) == {curve_tests.REPEATS}
     assert not [one for one in alone.notes if one.startswith("history of")]
 
@@ -95,7 +96,7 @@ def test_what_was_measured_otherwise_is_another_history(tmp_path: Path, other: d
         write_session(tmp_path, number, **{"night": number - 39, **other, "change": factor(3.0)})
     last = write_session(tmp_path, NIGHTS)
     cases = session_values.read(tmp_path, "testbed", last).cases
-    found = past.find(tmp_path, "testbed", cases)
+    found = find_history(tmp_path, "testbed", cases, Policy())
     assert found.sentences() == [
         "history of openmpi-spack 5.0.10 on node, eth1g: 9 sessions, 1 of them named on 9 days, 2026-01-05 to 2026-01-13; "
         f"not used: 2 sessions {why}"
@@ -124,11 +125,11 @@ def test_one_night_is_no_history_and_nothing_is_called_one(tmp_path: Path) -> No
 
 
 def test_a_long_history_ends_with_the_newest_unless_a_selector_says_so(tmp_path: Path) -> None:
-    write_nights(tmp_path, count=past.MOST_SESSIONS + 5, sizes=SIZES[:2])
+    write_nights(tmp_path, count=MOST_SESSIONS + 5, sizes=SIZES[:2])
     found = find(tmp_path)
-    assert found.strata[0].count == past.MOST_SESSIONS
-    assert found.strata[0].left_out == ((f"older than the newest {past.MOST_SESSIONS}", 5),)
-    assert find(tmp_path, selector="20260101:now").strata[0].count == past.MOST_SESSIONS + 5
+    assert found.strata[0].count == MOST_SESSIONS
+    assert found.strata[0].left_out == ((f"older than the newest {MOST_SESSIONS}", 5),)
+    assert find(tmp_path, selector="20260101:now").strata[0].count == MOST_SESSIONS + 5
     assert find(tmp_path, selector="20260201:now").strata[0].count == 8
     with pytest.raises(BadInput, match="selects none"):
         find(tmp_path, selector="20200101:20200102")
@@ -169,7 +170,7 @@ def test_few_nights_show_how_much_nights_differ(tmp_path: Path) -> None:
     (spread,) = found.judgement.spreads.values()
     assert spread.sessions == 4
     assert 4 < spread.percent < 12, "4.5 %, and what so few leave open"
-    alone = accept.decide(tmp_path, "latest~1", "latest", AcceptanceOptions(history=past.NONE))
+    alone = accept.decide(tmp_path, "latest~1", "latest", AcceptanceOptions(history=NO_HISTORY))
     assert alone.decision == REFUSED, "what one night alone cannot know"
     assert any("was not measured and is taken as 1 % (defaults: between_jobs_percent)" in one for one in alone.notes)
 

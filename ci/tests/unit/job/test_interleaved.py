@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpibench.judge.verdicts import curve_tests, pairing
+from mpibench.judge import curve_tests, pairing
 from mpibench.store import sessions
 from mpibench.store.dataset_layout import write_file
 from reframe_tests.harness.cases.job import interleaved

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from mpibench import cli
 from mpibench.cluster.state import Process
 from mpibench.commands.listings import doctor, orphans
-from mpibench.judge.verdicts import change
+from mpibench.judge import review
 from mpibench.store import withdrawals
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue
@@ -139,14 +139,14 @@ def test_whose_reframe_is_gone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 def test_what_a_change_alters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     counts = {"session": ["s1"], "values": [9], "failed_before": [2], "failed_after": [0]}
     effect = pl.DataFrame({"started": [datetime(2026, 1, 5, 2, tzinfo=timezone.utc)], **counts})
-    system = change.SystemChange("testbed", ["references.yaml"], {change.LOOSER: ["a"]}, effect)
-    found = change.ReviewedChange("main", [system], {"openmpi": "its recipe changed"}, ["openmpi"])
-    monkeypatch.setattr(change, "review", lambda *_: found)
+    system = review.SystemChange("testbed", ["references.yaml"], {review.LOOSER: ["a"]}, effect)
+    found = review.ReviewedChange("main", [system], {"openmpi": "its recipe changed"}, ["openmpi"])
+    monkeypatch.setattr(review, "review", lambda *_: found)
     status, said = answer(capsys, "review", "--base", "main", "--json", "--out", str(tmp_path / "comment.md"))
     assert status == 0 and (tmp_path / "comment.md").read_text() == found.markdown()
     assert said["finding"] == found.finding() and said["stacks"] == {"openmpi": "its recipe changed"}
     [one] = said["systems"]
-    assert (one["hides"], one["finds"], one["references"][change.LOOSER]) == (2, 0, ["a"])
+    assert (one["hides"], one["finds"], one["references"][review.LOOSER]) == (2, 0, ["a"])
     assert one["nights"] == [
         {"started": "2026-01-05T02:00:00+00:00", "session": "s1", "values": 9, "failed_before": 2, "failed_after": 0}
     ]

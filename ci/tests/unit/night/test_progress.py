@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.judge.plan.cases import ListedCase
+from mpibench.judge.plan.record import ListedCase
 from mpibench.night import progress
 from synthetic_verdicts import write_session
 

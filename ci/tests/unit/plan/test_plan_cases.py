@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mpibench.judge.plan import cases
-from mpibench.judge.plan.budget import Budget
-from mpibench.judge.plan.costs import Cost
+from mpibench.judge.plan import record
+from mpibench.judge.plan.costs import Budget, Cost
 from reframe_tests.harness.vocabulary import BadInput
 
 LISTED = """[ReFrame Setup]
@@ -22,7 +21,7 @@ Concretized 3 test case(s)
 
 
 def test_cases_are_read_with_their_values() -> None:
-    listing = cases.parse(LISTED)
+    listing = record.parse(LISTED)
     assert listing.system == "generic" and len(listing.cases) == 3
     first, own = listing.cases[0], listing.cases[1]
     assert str(first) == "ImbPointToPoint %fabric=lo %nodes=1 %ppn=2 %pinning=bunch @default+mpich-wheels"
@@ -45,11 +44,11 @@ def test_cases_are_read_with_their_values() -> None:
 )
 def test_a_list_that_is_not_whole_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
-        cases.parse(text)
+        record.parse(text)
 
 
 def test_an_empty_list_is_one() -> None:
-    assert cases.parse("[List of matched checks]\nConcretized 0 test case(s)\n").cases == ()
+    assert record.parse("[List of matched checks]\nConcretized 0 test case(s)\n").cases == ()
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mpibench.judge.plan import choice, making
-from mpibench.judge.plan.cases import ListedCase
-from mpibench.judge.plan.choice import Candidates, Chosen
-from mpibench.judge.plan.cover import PairTable, greedy, pairs_of
+from mpibench.judge.plan.choice import Candidates, Chosen, PairTable, greedy, pairs_of
+from mpibench.judge.plan.record import ListedCase
 
 MONDAY = date(2026, 11, 23)
 

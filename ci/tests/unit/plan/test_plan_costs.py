@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mpibench.judge.plan import costs, past, record
-from mpibench.judge.plan.cases import ListedCase
 from mpibench.judge.plan.costs import Costs, Machine
 from mpibench.judge.plan.past import CaseHistory, EarlierNight, PastNights
+from mpibench.judge.plan.record import ListedCase
 from mpibench.store import job_times
 from planned_sites import NODE, large, newcomer
 from reframe_tests.harness.vocabulary import BadInput

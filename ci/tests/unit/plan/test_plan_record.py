@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from mpibench.judge.plan import record
-from mpibench.judge.plan.cases import ListedCase
-from mpibench.judge.plan.record import PlannedCase, PlanRecord, Prediction
+from mpibench.judge.plan.record import ListedCase, PlannedCase, PlanRecord, Prediction
 from reframe_tests.harness.sites import planned_cases
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 

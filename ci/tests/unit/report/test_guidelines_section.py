@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.judge.verdicts import policy as verdict_policy
-from mpibench.judge.verdicts.policy import Policy
+from mpibench.judge import policy as verdict_policy
+from mpibench.judge.policy import Policy
 from mpibench.pages import session as report
 from mpibench.store.sessions import Session
 from page_reader import Reader

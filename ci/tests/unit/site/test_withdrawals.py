@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import synthetic_session as synthetic
 from mpibench.commands.sessions import sessions_app
-from mpibench.judge.watch import gate
+from mpibench.judge import gate
 from mpibench.pages import session as report
 from mpibench.store import session_values, withdrawals
 from page_reader import Reader

@@ -14,7 +14,7 @@ import yaml
 from reframe.core import backends
 
 from centre_styles import FABRICS, PROCESSOR, STYLES, CentreSite
-from mpibench.judge.completeness import expected
+from mpibench.judge import expected
 from mpibench.pages.published import curves
 from mpibench.stacks.spack import scope
 from reframe_tests.harness.machine.topology import describe

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.judge.completeness import expected_file
-from mpibench.judge.verdicts import policy
+from mpibench.judge import expected, policy
 from reframe_tests.harness import optional_file
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks import metadata
@@ -18,7 +17,7 @@ from synthetic_site import GOOD, write_system
 READERS: dict[str, Callable[[Path], object]] = {
     "system.py": site.configuration,
     "references.yaml": lambda root: site.read_references("mysystem", root),
-    "expected.yaml": lambda root: expected_file.load("mysystem", root),
+    "expected.yaml": lambda root: expected.load_file("mysystem", root),
     "policy.yaml": lambda root: policy.load("mysystem", root),
 }
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mpibench.judge.completeness import expected_file
-from mpibench.judge.verdicts import policy
+from mpibench.judge import expected, policy
 from reframe_tests.harness.cases.preflight import rules
 from reframe_tests.harness.sites import fabrics_file, folders, site, systems
 from reframe_tests.harness.vocabulary import BadInput
@@ -32,7 +31,7 @@ def test_a_system_outside_the_checkout_is_one_like_any(outside: Path, tmp_path: 
     found = systems.find("tiny", root)
     assert found is not None and found["partitions"][0]["name"] == "node"
     assert site.references_file("tiny", root) == outside / "tiny" / "references.yaml"
-    assert expected_file.path_of("tiny", root) == outside / "tiny" / "expected.yaml"
+    assert expected.path_of("tiny", root) == outside / "tiny" / "expected.yaml"
     assert fabrics_file.path_of("new", root) == outside / "new" / "fabrics.yaml", "what is written first is written outside"
 
 
@@ -42,7 +41,7 @@ def test_each_of_its_files_is_read(outside: Path, tmp_path: Path) -> None:
     (outside / "tiny" / "expected.yaml").write_text("runs: 3\n")
     assert policy.load("tiny", root).source == str(outside / "tiny" / "policy.yaml")
     with pytest.raises(BadInput, match=r"expected\.yaml"):
-        expected_file.load("tiny", root)
+        expected.load_file("tiny", root)
     (root / "site_configs" / "preflight.yaml").write_text((site.ROOT / "site_configs" / "preflight.yaml").read_text())
     before = {rule.fact for rule in rules.load("tiny", root)}
     some = sorted(yaml.safe_load((root / "site_configs" / "preflight.yaml").read_text()))[0]

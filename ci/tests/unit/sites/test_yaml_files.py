@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.judge.completeness import expected_file
-from mpibench.judge.verdicts import policy
+from mpibench.judge import expected, policy
 from mpibench.stacks import wheels
 from mpibench.stacks.spack import scope
 from reframe_tests.harness import schema, yaml_file
@@ -22,7 +21,7 @@ Reader = Callable[[Path], object]
 READERS: dict[Path, Reader] = {
     FOLDER / "fabrics.yaml": lambda root: fabrics_file.read(fabrics_file.path_of("mysystem", root)),
     FOLDER / "policy.yaml": lambda root: policy.load("mysystem", root),
-    FOLDER / "expected.yaml": lambda root: expected_file.load("mysystem", root),
+    FOLDER / "expected.yaml": lambda root: expected.load_file("mysystem", root),
     FOLDER / "references.yaml": lambda root: site.read_references("mysystem", root),
     Path("stacks.yaml"): wheels.read_table,
     Path("packages.yaml"): lambda root: scope.read(root / "packages.yaml"),

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from mpibench import cli
-from mpibench.judge.statistics import switches
-from mpibench.judge.statistics.switches import Move
+from mpibench.judge import switches
 from mpibench.judge.statistics.two_sides import Array
+from mpibench.judge.switches import Move
 from studies import moved_switches
 from studies.error_rates import noise
 from synthetic_verdicts import FIRST, Change, write_session

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.judge.plan.budget import Budget
+from mpibench.judge.plan.costs import Budget
 from mpibench.tune import answer, conditions, tuning, workload
 from mpibench.tune.tuning import TuneRequest
 from mpibench.tune.workload import LEAST_S, UsedCondition, Workload

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from mpibench import answers, cli
-from mpibench.judge.verdicts import accept
-from mpibench.judge.verdicts import policy as verdict_policy
+from mpibench.judge import accept
+from mpibench.judge import policy as verdict_policy
 from mpibench.pages import acceptance as acceptance_record
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import SIZES, write_session

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mpibench.judge.verdicts import accept
-from mpibench.judge.verdicts import text as verdict_text
+from mpibench.judge import accept
+from mpibench.judge import text as verdict_text
 from mpibench.night.confirmation import acceptance as confirmed
 from mpibench.night.confirmation.measuring import Remeasured
 from mpibench.store.sessions import Session

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from mpibench import cli
-from mpibench.judge.verdicts import pairing
+from mpibench.judge import pairing
 from mpibench.pages import comparison, figures
 from mpibench.store import session_values
 from mpibench.store.dataset_layout import write_file

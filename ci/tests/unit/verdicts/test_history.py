@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpibench.judge.verdicts import accept, comparison, curve_tests
-from mpibench.judge.verdicts.policy import Policy
-from mpibench.judge.verdicts.words import REGRESSED
+from mpibench.judge import accept, comparison, curve_tests
+from mpibench.judge.curve_tests import REGRESSED
+from mpibench.judge.policy import Policy
 from mpibench.store import session_values
 from synthetic_verdicts import write_session
 

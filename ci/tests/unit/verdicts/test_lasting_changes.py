@@ -11,15 +11,24 @@ import numpy as np
 import polars as pl
 import pytest
 
-from mpibench.judge.history import past
-from mpibench.judge.history.levels import Level
+from mpibench.judge import accept, comparison, drift, gate, history, pairing
+from mpibench.judge import policy as verdict_policy
+from mpibench.judge.history import (
+    MOST_SESSIONS,
+    NO_HISTORY,
+    RETURNED,
+    Mask,
+    MeasuredCurve,
+    Rows,
+    called_things,
+    find_history,
+    judge_nights,
+    measured_curves,
+    tabulate,
+)
+from mpibench.judge.policy import Level, Policy
 from mpibench.judge.statistics import prediction
 from mpibench.judge.statistics.prediction import Units
-from mpibench.judge.verdicts import accept, comparison, lasting_changes, pairing
-from mpibench.judge.verdicts import policy as verdict_policy
-from mpibench.judge.verdicts.lasting_changes import Mask, MeasuredCurve, Rows
-from mpibench.judge.verdicts.policy import Policy
-from mpibench.judge.watch import drift, gate, gate_answer
 from mpibench.store import session_values
 from mpibench.store.session_values import CURVE
 from reframe_tests.harness.vocabulary import BadInput
@@ -52,14 +61,14 @@ def accept_level(monkeypatch: pytest.MonkeyPatch, *levels: Level) -> None:
     monkeypatch.setattr(verdict_policy, "load", lambda *_: Policy(levels=levels))
 
 
-def judged(folder: Path) -> gate_answer.GateAnswer:
+def judged(folder: Path) -> gate.GateAnswer:
     """The gate's answer on the newest session, without the search for changes, which forgets after some nights by design."""
     return gate.decide(folder, "testbed", recent=1, max_age_hours=OLD)
 
 
 def left_out(folder: Path) -> dict[str, int]:
     newest = session_values.read(folder, "testbed", "latest")
-    found = lasting_changes.find_history(folder, "testbed", newest.cases, Policy(), counted=False)
+    found = find_history(folder, "testbed", newest.cases, Policy(), counted=False)
     return dict(found.strata[0].left_out)
 
 
@@ -80,14 +89,14 @@ def test_one_disturbance_does_not_count_and_hides_nothing(tmp_path: Path) -> Non
 
 
 def test_nights_wait_until_some_in_a_row_are_as_before(tmp_path: Path) -> None:
-    write_nights(tmp_path, [1.0] * QUIET + [1.1] + [1.0] * lasting_changes.RETURNED)
+    write_nights(tmp_path, [1.0] * QUIET + [1.1] + [1.0] * RETURNED)
     waiting = "called slower than those before, on 2026-01-17, and those since, until 4 in a row are as before"
-    assert left_out(tmp_path) == {waiting: lasting_changes.RETURNED}, "the newest is judged and does not count"
+    assert left_out(tmp_path) == {waiting: RETURNED}, "the newest is judged and does not count"
     assert judged(tmp_path).passed
 
 
 def test_many_disturbances_hide_nothing_either(tmp_path: Path) -> None:
-    disturbed = [1.1, *[1.0] * lasting_changes.RETURNED]
+    disturbed = [1.1, *[1.0] * RETURNED]
     write_nights(tmp_path, [1.0] * QUIET + disturbed * 3 + [1.0, 1.1])
     assert sum(left_out(tmp_path).values()) == 3
     assert not judged(tmp_path).passed
@@ -105,9 +114,9 @@ def test_nights_that_each_just_miss_a_loss_show_it_together() -> None:
     """Of four nights the mean is judged, too: it differs by less from night to night."""
     logs = np.array([[*[0.03, -0.03] * 6, 0.6, *[0.09] * 6]])
     nights = [f"{night:02}" for night in range(logs.shape[1])]
-    curve = lasting_changes.MeasuredCurve("latency_us", "lower", [8], logs, nights, 0, 0)
-    rows = lasting_changes.tabulate([curve], nights, Policy())
-    found = lasting_changes.judge_nights(rows, np.ones((1, len(nights)), dtype=bool), Policy())
+    curve = MeasuredCurve("latency_us", "lower", [8], logs, nights, 0, 0)
+    rows = tabulate([curve], nights, Policy())
+    found = judge_nights(rows, np.ones((1, len(nights)), dtype=bool), Policy())
     assert np.flatnonzero(found.called[0]).tolist() == [12]
     assert found.counts[0].tolist() == [True] * 12 + [False] * 7
 
@@ -131,7 +140,7 @@ def test_what_was_not_measured_did_not_return(tmp_path: Path) -> None:
 @pytest.mark.parametrize("after", [0, 12], ids=["lasting", "over"])
 def test_a_search_begins_before_what_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Or what is older than the sessions searched would be all there is, and the usual would be the change."""
-    monkeypatch.setattr(past, "SEARCHED_SESSIONS", 40)
+    monkeypatch.setattr(history, "SEARCHED_SESSIONS", 40)
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 33 + [1.0] * after + [1.05], sizes=(8, 4096, 1 << 20))
     assert not judged(tmp_path).passed
     assert [count for why, count in left_out(tmp_path).items() if why.startswith("called slower")] == [33]
@@ -153,9 +162,7 @@ def test_one_condition_waits_and_the_others_learn_on(tmp_path: Path) -> None:
                 change=same(1.1 if slow else 1.0),
             )  # fmt: skip
     table = session_values.cases_of(tmp_path, "testbed").collect()
-    found = lasting_changes.find_history(
-        tmp_path, "testbed", table.filter(table["session"].is_in(list(table["session"][-2:]))), Policy()
-    )
+    found = find_history(tmp_path, "testbed", table.filter(table["session"].is_in(list(table["session"][-2:]))), Policy())
     used = found.cases.group_by("pinning").len().sort("pinning")
     assert dict(used.iter_rows()) == {"bunch": QUIET + 3, "scatter": QUIET}
 
@@ -163,7 +170,7 @@ def test_one_condition_waits_and_the_others_learn_on(tmp_path: Path) -> None:
 def test_a_selector_means_what_it_selects(tmp_path: Path) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 4)
     newest = session_values.read(tmp_path, "testbed", "latest")
-    found = lasting_changes.find_history(tmp_path, "testbed", newest.cases, Policy(), selector="20260101:now")
+    found = find_history(tmp_path, "testbed", newest.cases, Policy(), selector="20260101:now")
     assert found.values["session"].n_unique() == QUIET + 3
 
 
@@ -251,7 +258,7 @@ def test_a_level_that_fits_nothing_is_said(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_loss_is_not_forgotten_by_the_search_for_changes_while_it_lasts(tmp_path: Path) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 30)
-    (lines,) = [gate.decide(tmp_path, "testbed", max_age_hours=OLD, history=past.NONE).lines]
+    (lines,) = [gate.decide(tmp_path, "testbed", max_age_hours=OLD, history=NO_HISTORY).lines]
     assert "0 changes for the worse in 14 nights of 42, 1 before that lasts and nobody accepted" in lines[2]
     assert any(line.startswith("drift: since 17 Jan 2026, openmpi-spack on eth1g") for line in lines)
 
@@ -277,13 +284,13 @@ def plain_calls(rows: Rows, counts: Mask, nights: list[int], policy: Policy) -> 
     """What is called, without looking first whether anything differs by its margin."""
     values = rows.units.values.copy()
     for thing, line in enumerate(counts):
-        old = np.setdiff1d(np.arange(counts.shape[1]), np.flatnonzero(line)[-past.MOST_SESSIONS :])
+        old = np.setdiff1d(np.arange(counts.shape[1]), np.flatnonzero(line)[-MOST_SESSIONS:])
         values[np.ix_(rows.things == thing, old)] = np.nan
     chosen = (~np.isnan(values)).sum(axis=1) >= prediction.FEWEST_SESSIONS
     chosen &= ~np.isnan(rows.units.values[:, nights]).all(axis=1)
     if not chosen.any():
         return {}
-    newest = [np.flatnonzero(line)[-past.MOST_SESSIONS :] for line in counts]
+    newest = [np.flatnonzero(line)[-MOST_SESSIONS:] for line in counts]
     used = np.unique(np.concatenate(newest))
     history = Units(values[chosen][:, used], rows.units.jobs[chosen][:, used], rows.units.within[chosen])
     baseline = prediction.learn(history, rows.kinds[chosen])
@@ -315,12 +322,12 @@ def test_what_is_called_does_not_depend_on_what_is_computed_first(seed: int) -> 
         jobs = [str(night) for night in range(50)]
         curves.append(MeasuredCurve("latency_us", "lower", sizes, logs, jobs, number % 2, number % 3))
     policy = Policy()
-    rows = lasting_changes.tabulate(curves, [str(night) for night in range(50)], policy)
+    rows = tabulate(curves, [str(night) for night in range(50)], policy)
     counts = rng.random((3, 50)) < 0.8
     called = []
     for night in range(3, 50):
         known = counts & (np.arange(50) < night)
-        found = lasting_changes.called_things(rows, known, [night], policy)
+        found = called_things(rows, known, [night], policy)
         assert {one: (row.slower, row.rows.tolist()) for one, row in found.items()} == plain_calls(rows, known, [night], policy)
         called.append(len(found))
     assert 0 < np.count_nonzero(called) < len(called), "nights of both kinds"
@@ -333,10 +340,10 @@ def test_what_differs_by_little_more_than_its_margin_is_looked_at(seed: int) -> 
     nights = [str(night) for night in range(60)]
     logs = rng.normal(0, 0.0005, (1, 60))
     logs[0, 20:] += rng.uniform(0, 0.1, 40)
-    rows = lasting_changes.tabulate([MeasuredCurve("latency_us", "lower", [8], logs, nights, 0, 0)], nights, policy)
+    rows = tabulate([MeasuredCurve("latency_us", "lower", [8], logs, nights, 0, 0)], nights, policy)
     counts, beyond = np.arange(60)[None, :] < 20, []
     for night in range(20, 60):
-        found = lasting_changes.called_things(rows, counts, [night], policy)
+        found = called_things(rows, counts, [night], policy)
         assert {one: (row.slower, row.rows.tolist()) for one, row in found.items()} == plain_calls(
             rows, counts, [night], policy
         )
@@ -362,7 +369,7 @@ def test_curves_are_those_of_each_curve_by_itself(tmp_path: Path) -> None:
         thing=pl.lit(4),
     )
     policy, found = Policy(), 0
-    for one in lasting_changes.measured_curves(values, policy):
+    for one in measured_curves(values, policy):
         key, found = list(values.partition_by(CURVE, as_dict=True, maintain_order=True).items())[found], found + 1
         part = key[1].with_columns(slowness=session_values.slowness(key[1]))
         assert (one.quantity, one.direction) == part.select("quantity", "direction").row(0)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.judge.history import past, strata
-from mpibench.judge.verdicts import comparison, pairing, rebaseline
-from mpibench.judge.verdicts import policy as verdict_policy
-from mpibench.judge.watch import drift
+from mpibench.judge import comparison, drift, pairing, rebaseline
+from mpibench.judge import policy as verdict_policy
+from mpibench.judge.history import describe_facts, find_history
+from mpibench.judge.policy import Policy
 from mpibench.night.confirmation import measuring
 from mpibench.store import confirmations, session_values
 from reframe_tests.harness.vocabulary import BadInput
@@ -57,11 +57,11 @@ def test_one_is_no_history_of_the_other(tmp_path: Path) -> None:
     for number in range(3):
         write_session(tmp_path, number, condition=SHARED if number else None)
     newest = read(tmp_path, write_session(tmp_path, 3, condition=SHARED))
-    found = past.find(tmp_path, SYSTEM, newest.cases)
+    found = find_history(tmp_path, SYSTEM, newest.cases, Policy())
     [stratum] = found.strata
     assert len(stratum.sessions) == 2 and stratum.left_out == (("with oversubscription none", 1),)
     assert set(found.values["variant"]) == {"oversubscribed"}
-    assert strata.describe(newest.cases)["oversubscribed"].to_list() == ["64 ranks on 2 cores"]
+    assert describe_facts(newest.cases)["oversubscribed"].to_list() == ["64 ranks on 2 cores"]
     assert "oversubscribed" in confirmations.SAME_CHECK and "oversubscribed" in measuring.ALIKE
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mpibench.judge.verdicts import rebaseline
+from mpibench.judge import rebaseline
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session

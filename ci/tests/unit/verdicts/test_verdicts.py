@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mpibench.judge.verdicts import comparison, words
-from mpibench.judge.verdicts import policy as verdict_policy
-from mpibench.judge.verdicts import text as verdict_text
+from mpibench.judge import comparison, curve_tests
+from mpibench.judge import policy as verdict_policy
+from mpibench.judge import text as verdict_text
 from mpibench.store import eligibility, session_values
 from mpibench.store.dataset_layout import write_file
 from reframe_tests.harness.vocabulary import BadInput
@@ -36,7 +36,7 @@ def test_the_same_machine_twice_passes(tmp_path: Path) -> None:
     for number in range(2):
         write_session(tmp_path, number)
     judgement = judge(tmp_path)
-    assert judgement.verdict == words.PASS
+    assert judgement.verdict == curve_tests.PASS
     assert judgement.counts() == {"regressed": 0, "missing": 0, "inconclusive": 0, "improved": 0, "pass": 21}
     assert judgement.metrics["ratio"].to_numpy() == pytest.approx(1, abs=0.02)
     assert judgement.metrics["baseline_repeats"].to_list() == [5] * 21
@@ -46,7 +46,7 @@ def test_a_slower_link_is_found_in_both_directions_of_better(tmp_path: Path) -> 
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, change=lambda benchmark, size, stack: 1.08)
     judgement = judge(tmp_path)
-    assert judgement.verdict == words.REGRESSED
+    assert judgement.verdict == curve_tests.REGRESSED
     assert judgement.counts()["regressed"] == 21
     rows = {row["benchmark"]: row for row in judgement.bands.to_dicts() if row["band"] == "large"}
     assert rows["PingPong"]["ratio"] == pytest.approx(1.08, abs=0.01)
@@ -58,11 +58,11 @@ def test_a_slower_link_is_found_in_both_directions_of_better(tmp_path: Path) -> 
 def test_one_size_and_one_band_are_named(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, change=lambda benchmark, size, stack: 1.2 if (benchmark, size) == ("PingPong", 16384) else 1.0)
-    assert sizes_of(judge(tmp_path), words.REGRESSED) == [16384]
+    assert sizes_of(judge(tmp_path), curve_tests.REGRESSED) == [16384]
     write_session(tmp_path, 2, change=lambda benchmark, size, stack: 0.8 if size >= 65536 else 1.0)
     judgement = judge(tmp_path)
-    assert sizes_of(judgement, words.IMPROVED)[-3:] == [262144, 1048576, 4194304]
-    assert judgement.verdict == words.PASS
+    assert sizes_of(judgement, curve_tests.IMPROVED)[-3:] == [262144, 1048576, 4194304]
+    assert judgement.verdict == curve_tests.PASS
 
 
 def test_what_is_called_is_listed_by_metric_to_be_measured_again(tmp_path: Path) -> None:
@@ -78,8 +78,8 @@ def test_what_is_called_is_listed_by_metric_to_be_measured_again(tmp_path: Path)
         ("ImbPointToPoint", "Uniband", "bandwidth_mb_per_s", SIZES[-1], "large", "missing"),
     ]
     assert found["slower"].to_list() == [pytest.approx(0.2, abs=0.02), None, None]
-    only = judgement.bands.with_columns(verdict=pl.lit(words.REGRESSED)).filter(pl.col("band") == "medium")
-    lone = replace(judgement, bands=only, metrics=judgement.metrics.with_columns(verdict=pl.lit(words.INCONCLUSIVE)))
+    only = judgement.bands.with_columns(verdict=pl.lit(curve_tests.REGRESSED)).filter(pl.col("band") == "medium")
+    lone = replace(judgement, bands=only, metrics=judgement.metrics.with_columns(verdict=pl.lit(curve_tests.INCONCLUSIVE)))
     assert set(comparison.called(lone, *sides)["message_bytes"]) == {4096, 16384}
     assert not comparison.called(comparison.judge(sides[0], sides[0], POLICY), *sides).height
 
@@ -91,7 +91,7 @@ def test_neighbours_tell_what_a_single_size_cannot(tmp_path: Path) -> None:
             tmp_path, number, noise=0.03, change=lambda *_, factor=factor: factor, benchmarks={"PingPong": "latency_us"}
         )
     judgement = judge(tmp_path)
-    assert judgement.verdict == words.REGRESSED
+    assert judgement.verdict == curve_tests.REGRESSED
     together = judgement.metrics.filter(pl.col("why").str.starts_with("with its"))
     assert together.height >= 2
 
@@ -100,8 +100,8 @@ def test_noise_is_inconclusive_with_the_repeats_that_would_decide(tmp_path: Path
     for number in range(2):
         write_session(tmp_path, number, noise=0.15, repeats=3)
     judgement = judge(tmp_path)
-    assert judgement.verdict == words.INCONCLUSIVE
-    rows = judgement.metrics.filter(pl.col("verdict") == words.INCONCLUSIVE)
+    assert judgement.verdict == curve_tests.INCONCLUSIVE
+    rows = judgement.metrics.filter(pl.col("verdict") == curve_tests.INCONCLUSIVE)
     assert (rows["needed"] > 3).all()
     few = rows["needed"].median()
     for number in range(2, 4):
@@ -122,7 +122,7 @@ def test_jobs_are_the_units_where_there_are_enough(tmp_path: Path) -> None:
     write_session(tmp_path, 1, jobs=3)
     judgement = judge(tmp_path)
     assert set(judgement.metrics["units"]) == {"jobs"}
-    assert judgement.verdict == words.PASS
+    assert judgement.verdict == curve_tests.PASS
     row = judgement.metrics.row(0, named=True)
     assert (row["baseline_jobs"], row["candidate_jobs"], row["baseline_repeats"]) == (4, 3, 20)
 
@@ -130,8 +130,8 @@ def test_jobs_are_the_units_where_there_are_enough(tmp_path: Path) -> None:
 def test_jobs_that_differ_as_the_policy_says_are_no_regression(tmp_path: Path) -> None:
     write_session(tmp_path, 0, noise=0.001)
     write_session(tmp_path, 1, noise=0.001, change=lambda *_: 1.06)
-    assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=5)).verdict == words.INCONCLUSIVE
-    assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=0.2)).verdict == words.REGRESSED
+    assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=5)).verdict == curve_tests.INCONCLUSIVE
+    assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=0.2)).verdict == curve_tests.REGRESSED
 
 
 def test_what_has_no_margin_is_not_judged_and_counted(tmp_path: Path) -> None:
@@ -143,21 +143,21 @@ def test_what_has_no_margin_is_not_judged_and_counted(tmp_path: Path) -> None:
     policy = replace(POLICY, margins_percent={one: {"small": None} for one in ("latency_us", "bandwidth_mb_per_s")})
     sides = [session_values.read(tmp_path, "testbed", one) for one in ("latest~1", "latest")]
     judgement = comparison.judge(*sides, policy)
-    assert judgement.verdict == words.PASS
+    assert judgement.verdict == curve_tests.PASS
     assert judgement.unjudged == 9  # five sizes of PingPong, four of Uniband
     assert set(judgement.bands["band"]) == {"medium", "large"}
-    assert comparison.judge(*sides, policy.judging_all()).verdict == words.REGRESSED
+    assert comparison.judge(*sides, policy.judging_all()).verdict == curve_tests.REGRESSED
     write_session(tmp_path, 2, sizes=SIZES[2:])  # what is gone is missing all the same
     sides[1] = session_values.read(tmp_path, "testbed", "latest")
-    assert comparison.judge(*sides, policy).verdict == words.MISSING
+    assert comparison.judge(*sides, policy).verdict == curve_tests.MISSING
 
 
 def test_what_the_candidate_lacks_is_missing(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, sizes=SIZES[:-2])
     judgement = judge(tmp_path)
-    assert judgement.verdict == words.MISSING
-    assert sizes_of(judgement, words.MISSING, "Uniband") == [1048576, 4194304]
+    assert judgement.verdict == curve_tests.MISSING
+    assert sizes_of(judgement, curve_tests.MISSING, "Uniband") == [1048576, 4194304]
     assert set(judgement.bands.filter(pl.col("verdict") == "missing")["band"]) == {"large"}
     write_session(tmp_path, 2)
     assert judge(tmp_path).new.height == 4
@@ -167,11 +167,11 @@ def test_a_renamed_benchmark_is_missing_until_it_is_named(tmp_path: Path) -> Non
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, benchmarks={"PingPong": "latency_us", "Unidirectional": "bandwidth_mb_per_s"})
     judgement = judge(tmp_path)
-    assert sizes_of(judgement, words.MISSING, "Uniband") == list(SIZES[1:])
+    assert sizes_of(judgement, curve_tests.MISSING, "Uniband") == list(SIZES[1:])
     assert set(judgement.new["benchmark"]) == {"Unidirectional"}
     baseline = session_values.read(tmp_path, "testbed", "latest~1", rename={"Uniband": "Unidirectional"})
     candidate = session_values.read(tmp_path, "testbed", "latest")
-    assert comparison.judge(baseline, candidate, POLICY).verdict == words.PASS
+    assert comparison.judge(baseline, candidate, POLICY).verdict == curve_tests.PASS
     with pytest.raises(BadInput, match="--rename Nonsuch=X"):
         session_values.read(tmp_path, "testbed", "latest", rename={"Nonsuch": "X"})
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mpibench import cli
-from mpibench.judge.verdicts import policy as verdict_policy
-from mpibench.judge.watch import drift
+from mpibench.judge import drift
+from mpibench.judge import policy as verdict_policy
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import FIRST, write_session
 

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from mpibench import cli
-from mpibench.judge.watch import gate
+from mpibench.judge import gate
 from mpibench.store import sessions
 from mpibench.store.dataset_layout import write_file
 from reframe_tests.harness.vocabulary import BadInput

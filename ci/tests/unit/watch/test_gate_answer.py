@@ -13,7 +13,7 @@ import pytest
 
 import documentation
 from mpibench import answers, cli
-from mpibench.judge.watch import gate_answer
+from mpibench.judge import gate
 from mpibench.store.dataset_layout import write_file
 from synthetic_verdicts import FIRST, SIZES, write_session
 
@@ -100,15 +100,15 @@ def test_many_problems_of_one_kind_hide_none_of_another(tmp_path: Path, capsys: 
 
 
 def test_the_answer_shows_the_worst_of_each_kind_before_a_second_of_any() -> None:
-    kinds = [kind for kind in gate_answer.KINDS for _ in range(5)]
+    kinds = [kind for kind in gate.KINDS for _ in range(5)]
     problems = {
-        kind: tuple(gate_answer.GateProblem(kind, f"{kind} {number}", f"{kind} {number}") for number in range(5))
-        for kind in gate_answer.KINDS
+        kind: tuple(gate.GateProblem(kind, f"{kind} {number}", f"{kind} {number}") for number in range(5))
+        for kind in gate.KINDS
     }
-    checks = tuple(gate_answer.GateCheck(kind, "", problems=problems[kind]) for kind in gate_answer.KINDS)
-    answer = gate_answer.GateAnswer("s", "0" * 36, None, FIRST, (), checks, notes=("known",))
-    assert list(answer.lines[3:9]) == [f"{kind} 0" for kind in gate_answer.KINDS]
-    rest = ", ".join(f"4 {kind}" for kind in gate_answer.KINDS)
+    checks = tuple(gate.GateCheck(kind, "", problems=problems[kind]) for kind in gate.KINDS)
+    answer = gate.GateAnswer("s", "0" * 36, None, FIRST, (), checks, notes=("known",))
+    assert list(answer.lines[3:9]) == [f"{kind} 0" for kind in gate.KINDS]
+    rest = ", ".join(f"4 {kind}" for kind in gate.KINDS)
     assert answer.lines[9].startswith(f"... and {len(kinds) - 6 + 1} more ({rest}, 1 note): see ")
     assert answer.lines[0].startswith("FAIL: s, session 00000000: age 0 and 29 more (4 age, 5 evidence, ")
 
@@ -127,7 +127,7 @@ def test_the_answer_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[s
     answer = as_json(tmp_path, capsys, 0, *OLD)
     assert (answer["decision"], answer["finding"], answer["session"]) == ("PASS", "", name)
     assert (answer["system"], answer["label"], answer["options"]) == ("testbed", "nightly", [])
-    assert answer["problems"] == {kind: [] for kind in gate_answer.KINDS}
+    assert answer["problems"] == {kind: [] for kind in gate.KINDS}
     assert answer["counts"]["history"] | {"text": ""} == {
         **{"text": "", "judged": 21, "metrics": 21, "sessions": [7, 7], "slower": 0, "faster": 0, "again": {}}
     }

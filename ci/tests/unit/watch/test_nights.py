@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mpibench.judge.verdicts.policy import Policy
-from mpibench.judge.watch import gate, gate_answer, nights
+from mpibench.judge import gate, nights
+from mpibench.judge.policy import Policy
 from mpibench.store import confirmations, session_values, withdrawals
 from mpibench.store.sessions import CONFIRMS
 from synthetic_verdicts import FIRST, write_session
@@ -41,7 +41,7 @@ def again(folder: Path, session: str, factor: float, number: int = BEFORE + 50, 
     write_session(folder, number, night=BEFORE, noise=0.004, labels=labels, **{"change": same(factor), **options})
 
 
-def judged(folder: Path, session: str) -> gate_answer.GateAnswer:
+def judged(folder: Path, session: str) -> gate.GateAnswer:
     return gate.decide(folder, "testbed", session, max_age_hours=1e6)
 
 

@@ -4,7 +4,7 @@ Expected of a session is, by partition, stack, fabric, group and benchmark,
 
 - everything that was ever proven in an earlier session of the same label (``run``; without one: of the same kind,
   :class:`.selectors.Alike`) on the same system, however long ago and whatever became of it since, until ``expected.yaml``
-  retires it (:mod:`.expected_file`), and under each number of nodes, of processes per node, and pinning under which it was, at
+  retires it, and under each number of nodes, of processes per node, and pinning under which it was, at
   as many sizes and in as many repeats as usual (:func:`_lost`): half of the cores or of a curve gone is a hole, not a new
   normal, and with one repeat nothing would be held against the nights before;
 - what ``expected.yaml`` names for that label;
@@ -18,31 +18,305 @@ case that is left out when the tests are loaded is a hole like any other. Only w
 stored (a tag, an expression) do its own cases say what it was asked for.
 
 Of a session that was measured by a plan (:mod:`mpibench.judge.plan`) what was not planned is not expected, and every planned
-case is (:mod:`.planned`); a plan that is gone, was edited or is of another day or system excuses nothing and is a hole itself.
+case is (:class:`SessionPlan`); a plan that is gone, was edited or is of another day or system excuses nothing and is a hole
+itself.
+
+A case is excused where the plan knew it, left it out, and it was right when it was last tried (or never tried). So what failed,
+missed a reference, or was skipped after it had been proven (:func:`mpibench.judge.plan.past.owed`) stays expected until it
+is right again or retired, planned or not; and so does a case that no longer exists, which no plan knows.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import date, datetime
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime, timedelta, timezone
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
+from reframe_tests.harness import optional_file, schema, yaml_file
 from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites import folders, site, systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
-from ...store import dataset_layout, eligibility, selection_options, selectors, session_values, withdrawals
-from ..plan.cases import ListedCase
-from . import expected_file
-from . import planned as planned_cases
-from .expected_file import CoverageKey, ExpectedFile
-from .planned import SessionPlan
+from ..store import dataset_layout, eligibility, selection_options, selectors, session_values, withdrawals
+from ..store.dataset_layout import read_labels
+from ..store.sessions import PAIRED
+from .plan import past, record
+from .plan.past import Owed
+from .plan.record import ListedCase, PlanRecord
+
+
+class CoverageKey(NamedTuple):
+    """Something that can be proven; a field of ``None`` stands for any."""
+
+    partition: str | None = None
+    stack: str | None = None
+    fabric: str | None = None
+    group: str | None = None
+    benchmark: str | None = None
+
+    def covers(self, other: CoverageKey) -> bool:
+        """Whether ``other`` is what this one, read as patterns, stands for."""
+        pairs = zip(self, other, strict=True)
+        return all(mine is None or (theirs is not None and fnmatchcase(theirs, mine)) for mine, theirs in pairs)
+
+    def job(self) -> CoverageKey:
+        """The same without the benchmark: what one test stands for."""
+        return self._replace(benchmark=None)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{kind} {value}" for kind, value in self._asdict().items() if value)
+
+
+@dataclass(frozen=True)
+class Retired:
+    """A reviewed line: what matches and was last proven on ``proven_until`` or before is no longer expected.
+
+    :param runs: labels it is for; empty: all.
+    """
+
+    places: tuple[CoverageKey, ...]
+    runs: tuple[str, ...]
+    proven_until: date
+    reason: str
+
+    def covers(self, place: CoverageKey, run: str | None, last: date | None) -> bool:
+        """Whether a place is retired; ``last``: the day it was last proven, ``None`` if it never was."""
+        if self.runs and not any(fnmatchcase(run or "", pattern) for pattern in self.runs):
+            return False
+        return (last is None or last <= self.proven_until) and any(one.covers(place) for one in self.places)
+
+
+@dataclass(frozen=True)
+class ExpectedFile:
+    """What a system's file says; the empty one where there is none.
+
+    :param expected: label to places.
+    :param options: label to the selection options of its whole sessions, as :func:`.selection_options.narrowing` gives them.
+    :param history: whether what was proven before is expected, too.
+    """
+
+    source: str = ""
+    expected: Mapping[str, tuple[CoverageKey, ...]] = field(default_factory=dict)
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    retired: tuple[Retired, ...] = ()
+    history: bool = True
+
+    def narrowing(self, command_line: str | None, run: str | None) -> tuple[str, ...]:
+        """Selection options of a session, unless its label is always measured with just these.
+
+        Those of the mode the label is named after are what makes it that mode, also where they are given one by one.
+        """
+        mode = " ".join(option for row in site.MODES if row["name"] == run for option in row["options"])
+        own = selection_options.narrowing(f"reframe {mode}")
+        found = tuple(one for one in selection_options.narrowing(command_line or "reframe") if one not in own)
+        return () if sorted(found) == sorted(self.options.get(run or "", ())) else found
+
+
+def path_of(system: str, root: Path = ROOT) -> Path:
+    """Where a system's file is."""
+    return folders.of(system, root) / "expected.yaml"
+
+
+def load_file(system: str, root: Path = ROOT) -> ExpectedFile:
+    """Read a system's file.
+
+    :raises BadInput: it cannot be read, is not YAML or breaks the schema.
+    """
+    path = path_of(system, root)
+    if not optional_file.is_there(path):
+        return ExpectedFile()
+    return parse_file(yaml_file.read_text(path), folders.shown(path, root))
+
+
+def parse_file(text: str, source: str) -> ExpectedFile:
+    """Check the text of a file.
+
+    :raises BadInput: naming the key.
+    """
+    content = yaml_file.parse_mapping(text, source)
+    fault = schema.find_fault(ROOT / "site_configs" / "expected.schema.json", content)
+    if fault:
+        raise BadInput(f"{source}: {fault.key}: {fault.message}; see site_configs/expected.schema.json.")
+    runs = content.get("runs", {})
+    given = {label: " ".join(row["options"]) for label, row in runs.items() if "options" in row}
+    options = {label: selection_options.narrowing(f"reframe {words}") for label, words in given.items()}
+    for label, narrowed in options.items():
+        if not narrowed:
+            raise BadInput(f"{source}: runs.{label}.options: {given[label]!r} selects nothing; remove it.")
+    return ExpectedFile(
+        source,
+        {label: tuple(place for row in runs[label].get("expected", ()) for place in _keys_of(row)) for label in runs},
+        options,
+        tuple(_retired(row, f"{source}: retired.{number}") for number, row in enumerate(content.get("retired", ()))),
+        content.get("history", True),
+    )
+
+
+def _as_list(value: str | list[str] | None) -> list[str | None]:
+    return [*value] if isinstance(value, list) else [value]
+
+
+def _keys_of(row: Mapping[str, Any]) -> list[CoverageKey]:
+    """An entry with lists as one place for each combination."""
+    return [CoverageKey(*values) for values in itertools.product(*(_as_list(row.get(name)) for name in CoverageKey._fields))]
+
+
+def _retired(row: Mapping[str, Any], where: str) -> Retired:
+    day = row["date"]
+    try:
+        day = day if type(day) is date else date.fromisoformat(str(day))
+    except ValueError:
+        raise BadInput(f"{where}.date is {row['date']!r}, expected YYYY-MM-DD.") from None
+    if day > datetime.now(timezone.utc).date() + timedelta(days=1):
+        raise BadInput(f"{where}.date is {day}, which is to come: it would retire what is still measured, too.")
+    if not set(row) & set(CoverageKey._fields):
+        raise BadInput(f"{where} names nothing that is retired: give one of {', '.join(CoverageKey._fields)}.")
+    runs = tuple(name for name in _as_list(row.get("run")) if name)
+    return Retired(tuple(_keys_of(row)), runs, day, row["reason"])
+
+
+#: What names a case in the table ``cases``.
+CASE = ("partition", "stack", "name")
+#: Cases named in one sentence.
+FEW = 3
+
+
+@dataclass(frozen=True)
+class SessionPlan:
+    """The plan of a session, with what earlier sessions say.
+
+    :param excused: cases that are not to be expected tonight.
+    :param owed: cases that were not right before.
+    :param still: what is owed with tonight's measurements, from earlier sessions.
+    """
+
+    plan: PlanRecord
+    excused: frozenset[ListedCase]
+    owed: Mapping[ListedCase, Owed] = field(default_factory=dict)
+    still: Mapping[ListedCase, Owed] = field(default_factory=dict)
+
+    def is_asked(self, place: CoverageKey, proofs: pl.DataFrame) -> bool:
+        """Whether what is expected of whole sessions is to be expected of this one: not if only excused cases could prove it.
+
+        :param proofs: of all sessions: ``partition``, ``stack``, ``name``, ``benchmark``, ...
+        """
+        fitting = [case for case in self.plan.known if place.job().covers(_job(case))]
+        if place.benchmark is not None:
+            wanted = CoverageKey(benchmark=place.benchmark)
+            known = proofs.select(*CASE, "benchmark").unique().iter_rows()
+            under = {ListedCase(*key) for *key, name in known if wanted.covers(CoverageKey(benchmark=name))}
+            fitting = [case for case in fitting if case in under] or fitting
+        return not fitting or any(case not in self.excused for case in fitting)
+
+    def expected(self, proofs: pl.DataFrame, session: str) -> pl.DataFrame:
+        """Proofs without those of earlier sessions that are excused."""
+        excused = pl.DataFrame(
+            [(case.partition, case.stack, case.name) for case in self.excused],
+            schema=dict.fromkeys(CASE, pl.String),
+            orient="row",
+        )
+        kept = proofs.filter(pl.col("session") != session).join(excused, on=CASE, how="anti", maintain_order="left")
+        return pl.concat([kept, proofs.filter(pl.col("session") == session)])
+
+
+def _job(case: ListedCase) -> CoverageKey:
+    return CoverageKey(case.partition, case.stack, case.parameters.get("fabric") or None, case.group)
+
+
+def find_plan(folder: Path, system: str, cases: pl.DataFrame, session: str) -> SessionPlan | None:
+    """The plan of a session; ``None`` where it names none.
+
+    :param cases: rows of ``cases`` of this session and of the earlier ones of its series.
+    :raises BadInput: it names one that is not there, was edited, or is of another system, label or day.
+    """
+    tonight = cases.filter(pl.col("session") == session)
+    plan = record.of_session(folder, read_labels(tonight["labels"][0]), system, tonight["started"][0])
+    if plan is None:
+        return None
+    owed = past.owed(folder, system, cases.filter(pl.col("session") != session))
+    still = {case: one for case, one in past.owed(folder, system, cases, session).items() if one.session != session}
+    return SessionPlan(plan, plan.known - plan.planned - set(owed), owed, still)
+
+
+def missing_planned(
+    planned: SessionPlan,
+    tonight: pl.DataFrame,
+    before: Iterable[ListedCase],
+    file: ExpectedFile,
+    run: str | None,
+    *,
+    wholly: bool = True,
+) -> tuple[list[str], list[str]]:
+    """Sentences on planned cases that are not proven, and on owed ones that were not planned, one for each job; and notes on
+    those that nobody could measure yet.
+
+    :param tonight: rows of ``cases`` of the session.
+    :param before: cases that were proven before.
+    :param wholly: also what was owed and no longer exists.
+    """
+    rows = tonight.filter(~pl.col("superseded").fill_null(False), ~pl.col("case").str.ends_with(PAIRED))
+    proven = {ListedCase(*key) for key in eligibility.split_cases(rows).proven.select(CASE).drop_nulls().iter_rows()}
+    found = {ListedCase(row["partition"], row["stack"], row["name"]): row for row in rows.to_dicts() if row["name"]}
+    known = set(before)
+    jobs: dict[CoverageKey, list[str]] = {}
+    skipped = []
+    for case in sorted(planned.plan.planned - proven):
+        row = found.get(case)
+        if row is not None and row["result"] == "skip" and case not in known:
+            skipped.append(f"{case.name}: {first_line(row['reason'])}")
+        elif not is_retired(file, run, case, None):
+            why = "did not run" if row is None else f"{row['result']}: {first_line(row['reason']) or 'without proof'}"
+            jobs.setdefault(_job(case), []).append(f"{case.name} ({why})")
+    lines = [f"missing: planned and not proven: {job}: {_few(names)}" for job, names in jobs.items()]
+    lines += _owed(planned, proven, file, run, wholly) + _elsewhere(planned, proven, file, run)
+    return lines, [f"planned and skipped, never proven here: {_few(skipped)}"] if skipped else []
+
+
+def _owed(planned: SessionPlan, proven: Collection[ListedCase], file: ExpectedFile, run: str | None, wholly: bool) -> list[str]:
+    """One sentence for each job of which cases were not right when they were last tried, and were not planned."""
+    jobs: dict[CoverageKey, list[str]] = {}
+    for case, owed in sorted(planned.owed.items()):
+        there = case in planned.plan.known
+        if case in planned.plan.planned or case in proven or not (there or wholly) or is_retired(file, run, case, owed.proven):
+            continue
+        gone = "" if there else f"; it no longer exists: bring it back, or retire it in {file.source or 'expected.yaml'}"
+        jobs.setdefault(_job(case), []).append(f"{case.name} ({owed}{gone})")
+    return [f"missing: not right when last tried and not planned: {job}: {_few(names)}" for job, names in jobs.items()]
+
+
+def _elsewhere(planned: SessionPlan, proven: Collection[ListedCase], file: ExpectedFile, run: str | None) -> list[str]:
+    """One sentence for each job of which cases were measured tonight in another way than where they were not right."""
+    jobs: dict[CoverageKey, list[str]] = {}
+    for case, owed in sorted(planned.still.items()):
+        if case in proven and not is_retired(file, run, case, owed.proven):
+            jobs.setdefault(_job(case), []).append(f"{case.name} ({owed}; tonight {owed.lacks or 'not right either'})")
+    remedy = f"measure it as on that day, or retire it in {file.source or 'expected.yaml'}"
+    return [
+        f"missing: not measured again as it was when it was not right: {job}: {_few(names)}: {remedy}"
+        for job, names in jobs.items()
+    ]
+
+
+def is_retired(file: ExpectedFile, run: str | None, case: ListedCase, proven: date | None) -> bool:
+    """Whether a system's file retires a case.
+
+    :param proven: the last day on which it was proven; ``None``: never.
+    """
+    return any(one.covers(_job(case), run, proven) for one in file.retired)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    return f"{', '.join(names[:FEW])}{more}"
+
 
 #: Fields of a place that is one test: what a job measures.
 JOB = ("partition", "stack", "fabric", "group")
@@ -123,36 +397,39 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     """
     table = session_values.cases_of(folder, system)
     alike = selectors.alike(selectors.sessions_table(table), session)
+    run = alike.run
     cases = table.filter(pl.col("session").is_in([*alike.earlier, session])).collect()
-    tonight = cases.filter(pl.col("session") == session)
+    here = pl.col("session") == session
+    tonight = cases.filter(here)
     proofs = everything = _proofs(folder, system, eligibility.split_cases(cases).proven)
-    plan, fault = _plan(folder, system, cases, session)
+    plan, fault = None, []
+    try:
+        plan = find_plan(folder, system, cases, session)
+    except BadInput as error:
+        fault = [f"plan: {str(error).rstrip('.')}: what was planned is not known, so everything is expected"]
     proofs = plan.expected(everything, session) if plan else everything
-    now = _places(proofs.filter(pl.col("session") == session))
-    past = _places(proofs.filter(pl.col("session") != session))
-    file = expected_file.load(system, root)
+    now, past = _places(proofs.filter(here)), _places(proofs.filter(~here))
+    file = load_file(system, root)
     registered, problems, described = _registered(system, root)
-    wanted, retired = _wanted(file, alike.run, past if file.history else {}, registered)
-    left_out = [one for one in wanted if plan and one not in past and not plan.is_asked(one, everything)]
-    wanted = [one for one in wanted if one not in set(left_out)]
-    planned = _planned(tonight)
-    options = file.narrowing(next(iter(tonight["cmdline"].drop_nulls()), None), alike.run)
+    wanted, retired = _wanted(file, run, past if file.history else {}, registered)
+    wanted = [one for one in wanted if not plan or one in past or plan.is_asked(one, everything)]
+    became = _not_proven(tonight)
+    options = file.narrowing(next(iter(tonight["cmdline"].drop_nulls()), None), run)
     wholly = not (partial and options)
-    asked = wanted if wholly else _asked(wanted, proofs, options, planned)
-    covered = _covered(asked, now, past)
-    holes = [one for one, there in zip(asked, covered, strict=True) if not there]
-    remedy = f"never proven here: if it cannot be, retire it in {folders.shown(expected_file.path_of(system, root), root)}"
-    missing = _sentences(holes, asked, past, now, planned, dict.fromkeys(registered, remedy))
+    asked = wanted if wholly else _asked(wanted, proofs, options, became)
+    # Expected places of the history are names, the others may be patterns.
+    holes = [one for one in asked if one not in now and (one in past or not any(one.covers(other) for other in now))]
+    remedy = f"never proven here: if it cannot be, retire it in {folders.shown(path_of(system, root), root)}"
+    missing = _sentences(holes, asked, past, now, became, dict.fromkeys(registered, remedy))
     if file.history:
-        missing += _lost(proofs if wholly else _selected(proofs, session, options), session, alike.run, file, set(now), wholly)
+        missing += _lost(proofs if wholly else _selected(proofs, session, options), session, run, file, set(now), wholly)
     missing += fault
     unready: list[str] = []
     if plan:
-        before = everything.filter(pl.col("session") != session).select(planned_cases.CASE).unique().iter_rows()
-        known = (ListedCase(*key) for key in before)
-        lines, unready = planned_cases.missing(plan, tonight, known, file, alike.run, wholly=wholly)
+        before = {ListedCase(*key) for key in everything.filter(~here).select(CASE).iter_rows()}
+        lines, unready = missing_planned(plan, tonight, before, file, run, wholly=wholly)
         missing += [f"plan: {line}" for line in plan.plan.broken] + lines
-    missing += _moved(folder, system, session, alike.run, file, root)
+    missing += _moved(folder, system, session, run, file, root)
     if not asked and not (plan and plan.plan.planned):
         missing.append(f"missing: nothing says what this session must hold: no earlier session, expected.yaml, {SITE_FILES}")
     elif not now:
@@ -168,38 +445,33 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     (notes if options and partial else missing).extend(problems)
     if tonight["cmdline"].null_count():
         notes.append("the command line of this session is not stored: whether it was partial is not known")
-    rests_on = [str(alike)]
-    rests_on = rests_on if file.history else [f"{file.source}, without history"]
-    rests_on.append(described)
-    rests_on += [f"{file.source}"] if file.expected.get(alike.run or "") and file.history else []
-    rests_on += [f"{retired} retired"] if retired else []
-    rests_on += [planned_cases.describe(plan)] if plan else []
-    wanted_there = len(asked), len(asked) - len(holes)
-    if plan and not asked:  # nothing is known of earlier nights, and the plan says what was to be measured
-        here = everything.filter(pl.col("session") == session).select(planned_cases.CASE).unique().iter_rows()
-        wanted_there = len(plan.plan.planned), len(plan.plan.planned & {ListedCase(*key) for key in here})
+    rests_on = [
+        str(alike) if file.history else f"{file.source}, without history",
+        described,
+        file.source if file.expected.get(run or "") and file.history else "",
+        f"{retired} retired" if retired else "",
+    ]
+    expected, there = len(asked), len(asked) - len(holes)
+    if plan:
+        known, planned = plan.plan.known, plan.plan.planned
+        rests_on.append(f"plan {plan.plan.id} of {plan.plan.day}: {len(planned)} of {len(known)} cases")
+        if not asked:  # nothing is known of earlier nights, and the plan says what was to be measured
+            proven = {ListedCase(*key) for key in everything.filter(here).select(CASE).iter_rows()}
+            expected, there = len(planned), len(planned & proven)
     return Completeness(
         system=system,
         session=session,
-        run=alike.run,
+        run=run,
         started=tonight["started"][0],
-        expected=wanted_there[0],
-        there=wanted_there[1],
+        expected=expected,
+        there=there,
         missing=tuple(missing),
         not_asked=len(wanted) - len(asked),
         options=options,
-        rests_on=", ".join(rests_on),
+        rests_on=", ".join(filter(None, rests_on)),
         notes=tuple(notes),
         partial=partial,
     )
-
-
-def _plan(folder: Path, system: str, cases: pl.DataFrame, session: str) -> tuple[SessionPlan | None, list[str]]:
-    """The plan of a session, and a hole where it names one that cannot be used."""
-    try:
-        return planned_cases.find(folder, system, cases, session), []
-    except BadInput as error:
-        return None, [f"plan: {str(error).rstrip('.')}: what was planned is not known, so everything is expected"]
 
 
 def _moved(folder: Path, system: str, session: str, run: str | None, file: ExpectedFile, root: Path) -> list[str]:
@@ -224,7 +496,7 @@ def _moved(folder: Path, system: str, session: str, run: str | None, file: Expec
     return [
         f"system: sessions of run={run} are of {', '.join(first)} (last {last['started']:%Y-%m-%d}, session "
         f"{last['session'][:8]}) and this one is of {system}: correct site_configs, or if it is meant to be, give it a label "
-        f"of its own or name {run} under runs in {folders.shown(expected_file.path_of(system, root), root)}"
+        f"of its own or name {run} under runs in {folders.shown(path_of(system, root), root)}"
     ]
 
 
@@ -259,19 +531,17 @@ def _places(proofs: pl.DataFrame) -> dict[CoverageKey, LastProven]:
     return {CoverageKey(*values): LastProven(session, started) for *values, session, started in rows}
 
 
-def _planned(tonight: pl.DataFrame) -> dict[CoverageKey, str]:
+def _not_proven(tonight: pl.DataFrame) -> dict[CoverageKey, str]:
     """Each job of the session with what became of it where it was not proven."""
     found: dict[CoverageKey, str] = {}
     for row in tonight.filter(~pl.col("superseded").fill_null(False)).to_dicts():
-        place = CoverageKey(*(row[name] for name in JOB))
-        first = first_line(row["reason"])
-        skipped = row["result"] == "skip"
-        word = "skipped" if skipped else "failed" if row["result"] != "pass" else "passed without proof"
+        place, first = CoverageKey(*(row[name] for name in JOB)), first_line(row["reason"])
+        word = {"skip": "skipped", "pass": "passed without proof"}.get(row["result"], "failed")
         text = f"{word}: {first}" if first else word
         if row["result"] == eligibility.INTERRUPTED:
             text = f"interrupted ({eligibility.cause_of(row['reason'])})"
         # A failure says more than a skip beside it.
-        if place not in found or (found[place].startswith("skipped") and not skipped):
+        if place not in found or (found[place].startswith("skipped") and row["result"] != "skip"):
             found[place] = text
     return found
 
@@ -329,13 +599,6 @@ def _selected(proofs: pl.DataFrame, session: str, options: Sequence[str]) -> pl.
     return pl.concat([chosen.filter(pl.col("session") != session), proofs.filter(pl.col("session") == session)])
 
 
-def _covered(
-    wanted: Sequence[CoverageKey], now: Mapping[CoverageKey, LastProven], past: Mapping[CoverageKey, LastProven]
-) -> list[bool]:
-    """Which expected places are proven; those of the history are names, the others may be patterns."""
-    return [one in now or (one not in past and any(one.covers(other) for other in now)) for one in wanted]
-
-
 def _sentences(
     holes: Sequence[CoverageKey],
     wanted: Sequence[CoverageKey],
@@ -360,7 +623,7 @@ def _sentences(
     jobs = {other.job() for other in now}
     for job in dict.fromkeys(one.job() for one in left):
         names = sorted(one.benchmark for one in left if one.job() == job and one.benchmark)
-        text = ", ".join(f"{kind} {value}" for kind, value in zip(JOB, job[:-1], strict=True) if value)
+        text = str(job)
         if names and any(job.covers(other) for other in jobs):
             text += f": benchmark{'' if len(names) == 1 else 's'} {', '.join(names)}"
         lines.append(
@@ -415,10 +678,9 @@ def _lost_sentence(job: CoverageKey, rows: Sequence[Mapping[str, Any]]) -> str:
     names = sorted({f"{row['benchmark']}{_part(row)}" for row in rows if row["benchmark"]})
     under = sorted({f"{row['nodes']} x {row['ppn']} {row['pinning']}" for row in rows})
     last = max(rows, key=lambda row: row["started"])
-    where = ", ".join(f"{kind} {value}" for kind, value in zip(JOB, job[:-1], strict=True) if value)
     more = f" and {len(under) - MOST_CONDITIONS} more" if len(under) > MOST_CONDITIONS else ""
     return (
-        f"missing: {where}: not proven at {', '.join(under[:MOST_CONDITIONS])}{more} (nodes x processes per node, pinning)"
+        f"missing: {job}: not proven at {', '.join(under[:MOST_CONDITIONS])}{more} (nodes x processes per node, pinning)"
         f"{': ' + ', '.join(names) if names else ''}; last proven {last['started']:%Y-%m-%d} in session {last['session'][:8]}"
     )
 

@@ -1,10 +1,9 @@
 """A night against the nights before it that measured the same, and what measuring again says of what is called slower.
 
-Called is what the prediction interval of the sessions before makes improbable (:mod:`mpibench.judge.verdicts.comparison`).
-Where a
-session measured it again afterwards (label :data:`~mpibench.store.sessions.CONFIRMS`), the first value with proof is held
-against the same sessions by the same decision, with nothing but the called curves; only what is called slower twice is held
-against the night. Error rates: :mod:`mpibench.store.confirmations`.
+Called is what the prediction interval of the sessions before makes improbable (:mod:`.comparison`). Where a session measured it
+again afterwards (label :data:`~mpibench.store.sessions.CONFIRMS`), the first value with proof is held against the same sessions
+by the same decision, with nothing but the called curves; only what is called slower twice is held against the night. Error
+rates: :mod:`mpibench.store.confirmations`.
 """
 
 from __future__ import annotations
@@ -18,20 +17,16 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from ...store import eligibility, session_values
-from ...store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MeasuredOn, named, withdrawn_first
-from ...store.session_values import BAND, CONDITION, CURVE, METRIC, Selection
-from ..history import past as history_past
-from ..history import strata
-from ..history.past import Past
-from ..history.strata import FACTS, MEASURED, SHARED
-from ..statistics.prediction import FEWEST_SESSIONS
-from ..verdicts import comparison, lasting_changes
-from ..verdicts import text as verdict_text
-from ..verdicts.comparison import Judgement
-from ..verdicts.curve_tests import SESSIONS
-from ..verdicts.policy import Policy
-from ..verdicts.words import IMPROVED, MISSING, REGRESSED
+from ..store import eligibility, session_values
+from ..store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MeasuredOn, named, withdrawn_first
+from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection
+from . import comparison
+from . import text as verdict_text
+from .comparison import Judgement
+from .curve_tests import IMPROVED, MISSING, REGRESSED, SESSIONS
+from .history import FACTS, MEASURED, NO_HISTORY, SHARED, Past, describe_facts, find_history
+from .policy import Policy
+from .statistics.prediction import FEWEST_SESSIONS
 
 #: In what a case that was measured again must agree with the first: all but the label of its session.
 _ALIKE = (*MEASURED, "name", *(fact.column for fact in FACTS if fact.column != "run"))
@@ -62,13 +57,11 @@ class NightJudgement:
 
     def called(self) -> pl.DataFrame:
         """Metrics that are called slower, or stand for a band that is: :data:`METRIC` and ``slower``."""
-        before = self._side()
-        return (
-            comparison.called(self.first, before, self.tonight).filter(pl.col("verdict") == REGRESSED).select(*METRIC, "slower")
-        )
+        rows = comparison.called(self.first, self._side(self.values), self.tonight)
+        return rows.filter(pl.col("verdict") == REGRESSED).select(*METRIC, "slower")
 
-    def _side(self) -> Selection:
-        return replace(self.past, values=self.values).as_side(self.tonight.system)
+    def _side(self, values: pl.DataFrame) -> Selection:
+        return replace(self.past, values=values).as_side(self.tonight.system)
 
     def measured_again(self, folder: Path, cases: pl.DataFrame) -> NightJudgement:
         """The same with what sessions that measured again say.
@@ -78,7 +71,7 @@ class NightJudgement:
         called = self.called()
         if not called.height or not cases.height:
             return self
-        again, elsewhere = self._on_the_same(strata.describe(eligibility.split_cases(cases).eligible))
+        again, elsewhere = self._on_the_same(describe_facts(eligibility.split_cases(cases).eligible))
         again = cases.join(again, on="case", how="semi")
         values, damaged = self.tonight.values.clear(), ""
         try:
@@ -87,13 +80,10 @@ class NightJudgement:
             damaged = f"what was measured again is not used: {error}"
         # A zero is a repeat that failed, and its metric was not measured again.
         zeros = values.filter(pl.col("value") <= 0).select(METRIC).unique()
-        values = values.join(zeros, on=METRIC, how="anti", nulls_equal=True).join(
-            called, on=CURVE, how="semi", nulls_equal=True
-        )
+        values = _of_curves(values.join(zeros, on=METRIC, how="anti", nulls_equal=True), called)
         side = replace(self.tonight, values=values, zeros=values.clear(), cases=again, planned=again)
-        before = self._side()
-        before = replace(before, values=before.values.join(called, on=CURVE, how="semi", nulls_equal=True))
-        return replace(self, again=comparison.judge(before, side, self.policy), elsewhere=elsewhere, damaged=damaged)
+        second = comparison.judge(self._side(_of_curves(self.values, called)), side, self.policy)
+        return replace(self, again=second, elsewhere=elsewhere, damaged=damaged)
 
     def _on_the_same(self, again: pl.DataFrame) -> tuple[pl.DataFrame, dict[tuple[Any, ...], str]]:
         """The first measurement of each case on each of the nodes that measured it tonight; and why others are none.
@@ -103,7 +93,7 @@ class NightJudgement:
         :param again: eligible cases of sessions that measured again, as :func:`.strata.describe` has them.
         """
         groups: dict[tuple[Any, ...], dict[MeasuredOn, dict[str, Any] | None]] = {}
-        for row in strata.describe(self.tonight.cases).to_dicts():
+        for row in describe_facts(self.tonight.cases).to_dicts():
             groups.setdefault(tuple(row[name] for name in _ALIKE), {})[MeasuredOn.of_row(row)] = None
         why: dict[tuple[Any, ...], str] = {}
         for row in again.sort("started", "session", "case").to_dicts():
@@ -131,8 +121,8 @@ class NightJudgement:
     def outcomes(self) -> dict[str, Judgement]:
         """What is called slower, by what came of measuring it again; by an empty word where nothing was measured again."""
         parts = {}
-        for name, table, keys in (("metrics", self.first.metrics, METRIC), ("bands", self.first.bands, BAND)):
-            called = table.filter(pl.col("verdict") == REGRESSED)
+        for name, keys in (("metrics", METRIC), ("bands", BAND)):
+            called = getattr(self.first, name).filter(pl.col("verdict") == REGRESSED)
             if self.again is None:
                 parts[name] = called.with_columns(outcome=pl.lit(""))
                 continue
@@ -185,7 +175,7 @@ class NightJudgement:
         count = self.numbers()
         known = ", ".join(f"{number} {name}" for name, number in count["again"].items())
         slower = f"{count['slower']} slower" + (f" ({known})" if known else "")
-        held = f"{count['judged']} of {count['metrics']} metrics held against {self.sessions()} before"
+        held = f"{count['judged']} of {count['metrics']} metrics held against {_sessions_text(count['sessions'])} before"
         return f"{held}: {slower}, {count['faster']} faster"
 
     def session_counts(self, metrics: pl.DataFrame | None = None) -> tuple[int, int]:
@@ -193,15 +183,9 @@ class NightJudgement:
 
         :param metrics: only of the curves of these.
         """
-        values = self.values if metrics is None else self.values.join(metrics, on=CURVE, how="semi", nulls_equal=True)
-        found = values.group_by(CURVE).agg(pl.col("session").n_unique())["session"]
-        counts = sorted(found.to_list()) or [0]
-        return counts[0], counts[-1]
-
-    def sessions(self, metrics: pl.DataFrame | None = None) -> str:
-        """:meth:`session_counts` in words."""
-        least, most = self.session_counts(metrics)
-        return f"{least} to {most} sessions" if least != most else f"{least} session{'' if least == 1 else 's'}"
+        values = self.values if metrics is None else _of_curves(self.values, metrics)
+        counts = values.group_by(CURVE).agg(pl.col("session").n_unique())["session"].to_list() or [0]
+        return min(counts), max(counts)
 
     def unknown(self) -> list[str]:
         """How many sessions of which stratum there are, why others are not used, what these cannot tell; empty: all are."""
@@ -211,18 +195,22 @@ class NightJudgement:
         keys = pl.DataFrame([(one.partition, one.stack, one.fabric) for one in short], schema=list(SHARED), orient="row")
         values = past.values.join(keys, on=SHARED, how="semi") if short else past.values.clear()
         reach = verdict_text.reach_sentence(values, self.policy)
-        rest = [reach, self._too_few(), self.damaged]
-        return [*replace(past, strata=short + apart).sentences(), *filter(None, rest)]
-
-    def _too_few(self) -> str:
-        """How many metrics that have a history were measured too seldom tonight to be held against it."""
-        rows = self.first.metrics.filter(pl.col("units") != SESSIONS).height
-        if not rows:
-            return ""
-        return (
-            f"{rows} metrics were not held against the sessions before: a night needs {self.policy.minimum_repeats} repeats "
-            f"(minimum_repeats of {self.policy.source}); measure with -S repeats={max(self.policy.minimum_repeats, 5)}"
+        few, minimum = self.first.metrics.filter(pl.col("units") != SESSIONS).height, self.policy.minimum_repeats
+        seldom = (
+            f"{few} metrics were not held against the sessions before: a night needs {minimum} repeats (minimum_repeats of "
+            f"{self.policy.source}); measure with -S repeats={max(minimum, 5)}"
         )
+        said = [reach, seldom if few else "", self.damaged]
+        return [*replace(past, strata=short + apart).sentences(), *filter(None, said)]
+
+
+def _of_curves(values: pl.DataFrame, metrics: pl.DataFrame) -> pl.DataFrame:
+    return values.join(metrics, on=CURVE, how="semi", nulls_equal=True)
+
+
+def _sessions_text(counts: tuple[int, int]) -> str:
+    least, most = counts
+    return f"{least} to {most} sessions" if least != most else f"{least} session{'s'[: least != 1]}"
 
 
 def judge(
@@ -231,13 +219,13 @@ def judge(
     """Is this session one more of those before it that measured the same? ``None`` where it is not asked, or nothing can be.
 
     :param cases: of this session.
-    :param selector: as :attr:`~mpibench.judge.verdicts.accept.AcceptanceOptions.history`.
+    :param selector: as :attr:`~mpibench.judge.accept.AcceptanceOptions.history`.
     :raises BadInput: the selector cannot be read or selects nothing, or values of this session are damaged.
     """
     eligible = eligibility.split_cases(cases).eligible
-    if not eligible.height or selector == history_past.NONE:
+    if not eligible.height or selector == NO_HISTORY:
         return None
-    past = lasting_changes.find_history(folder, system, eligible, policy, selector=selector, counted=False)
+    past = find_history(folder, system, eligible, policy, selector=selector, counted=False)
     tonight = session_values.read(folder, system, session)
     # A metric of fewer sessions has no prediction interval, and repeats are none for nights.
     long = past.values.filter(pl.col("session").n_unique().over(CURVE) >= FEWEST_SESSIONS)
@@ -273,9 +261,9 @@ def findings(judged: NightJudgement) -> list[NightFinding]:
 def _finding(judged: NightJudgement, outcome: str, part: Judgement) -> NightFinding:
     rows = part.metrics if part.metrics.height else part.bands
     first, middle = rows.row(0, named=True), rows.select(pl.median("slower")).item()
-    curves = pl.concat([part.metrics.select(CURVE), part.bands.select(CURVE)])
     second = judged.second(part) if outcome != NOT_MEASURED_AGAIN else None
-    sessions = judged.sessions(curves)
+    counts = judged.session_counts(pl.concat([part.metrics.select(CURVE), part.bands.select(CURVE)]))
+    sessions = _sessions_text(counts)
     said = "; ".join(line.removeprefix(f"{REGRESSED}: ") for line in verdict_text.sentences(part))
     elsewhere = judged.elsewhere.get(tuple(first[name] for name in CONDITION), "") if outcome == NOT_MEASURED_AGAIN else ""
     known = "" if second is None else f"measured again {verdict_text.change_text(second)}"
@@ -293,18 +281,11 @@ def _finding(judged: NightJudgement, outcome: str, part: Judgement) -> NightFind
             "outcome": outcome,
             "slower": middle,
             "slower_again": second,
-            "sessions": judged.session_counts(curves),
+            "sessions": counts,
             "metrics": part.metrics.select(_SHOWN_METRIC).to_dicts(),
             "bands": part.bands.select(_SHOWN_BAND).to_dicts(),
         },
     )
-
-
-def sentences(judged: NightJudgement) -> tuple[list[str], list[str]]:
-    """What is held against the night, and what was called and is not, because it was not seen again."""
-    found = findings(judged)
-    held, gone = ([f"history: {one.text}" for one in found if one.held is word] for word in (True, False))
-    return held, gone
 
 
 def _by_benchmark(called: Judgement) -> list[Judgement]:
@@ -312,11 +293,8 @@ def _by_benchmark(called: Judgement) -> list[Judgement]:
     keys = [*CONDITION, "benchmark", "quantity"]
     worst = pl.concat([called.metrics.select(*keys, "slower"), called.bands.select(*keys, "slower")])
     order = worst.group_by(keys).agg(pl.max("slower")).sort("slower", *keys, descending=True, nulls_last=False).select(keys)
-    return [
-        replace(
-            called,
-            metrics=called.metrics.join(one, on=keys, how="semi", nulls_equal=True),
-            bands=called.bands.join(one, on=keys, how="semi", nulls_equal=True),
-        )
-        for one in order.iter_slices(1)
-    ]
+    parts = []
+    for one in order.iter_slices(1):
+        metrics, bands = (rows.join(one, on=keys, how="semi", nulls_equal=True) for rows in (called.metrics, called.bands))
+        parts.append(replace(called, metrics=metrics, bands=bands))
+    return parts

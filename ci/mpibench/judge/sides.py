@@ -10,12 +10,13 @@ from typing import Any
 
 import polars as pl
 
-from ...stacks.spack import consistency
-from ...store import eligibility, selection_options, session_values
-from ...store.dataset_layout import read_condition, read_labels
-from ...store.session_values import Selection
-from ..history import strata as history_strata
-from .words import ABSENT, MISSING
+from ..stacks.spack import consistency
+from ..store import confirmations, eligibility, selection_options, session_values
+from ..store.confirmations import MissedReference
+from ..store.dataset_layout import read_condition, read_labels
+from ..store.session_values import Selection
+from .curve_tests import ABSENT, MISSING
+from .history import own_programs
 
 #: What the tests report of themselves that makes whole sessions unlike: the level, by its key in the stored condition.
 _LEVEL = "depth"
@@ -98,6 +99,11 @@ def count_unproven(name: str, selection: Selection) -> str:
     count = selection.unproven.height
     planned = count + selection.cases.height
     return f"{count} of {planned} cases of {name} are not proven" if count else ""
+
+
+def beyond(missed: MissedReference) -> float:
+    """How far a missed reference lies beyond its bounds, as a fraction."""
+    return confirmations.distance(*(missed.check[name] for name in ("value", "lower", "upper")))
 
 
 def _levels(selection: Selection) -> set[str]:
@@ -200,7 +206,7 @@ def _how(cases: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
     found: dict[tuple[str, str], set[str]] = {}
     for group, text in cases.select("group", "condition").unique().iter_rows():
         suites = read_condition(text).get("suites") or {}
-        for suite in history_strata.own_programs(group):
+        for suite in own_programs(group):
             for what in set(session_values.BUILD_FACTS) & set(suites.get(suite, {})):
                 value = suites[suite][what]
                 found.setdefault((suite, what), set()).add(_name_compiler(value) if what == "compiler" else value)

@@ -12,17 +12,15 @@ import scipy
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
-from ...store.quantity_text import size_text
-from ...store.session_values import CONDITION, describe_condition
-from ..history.past import Spread, units_of
-from ..history.strata import SHARED
-from ..protocols.moved_switches import MovedSwitch
-from ..statistics import prediction
-from ..statistics.prediction import FEWEST_SESSIONS
+from ..store.quantity_text import size_text
+from ..store.session_values import CONDITION, describe_condition
 from .comparison import Judgement
-from .curve_tests import REPEATS, SESSIONS
+from .curve_tests import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED, REPEATS, SESSIONS
+from .history import SHARED, Spread, units_of
 from .policy import Policy
-from .words import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
+from .statistics import prediction
+from .statistics.prediction import FEWEST_SESSIONS
+from .switches import MovedSwitch
 
 #: Units a side beyond which nobody measures: that so many would decide is no advice.
 MOST_NEEDED = 100

@@ -15,31 +15,44 @@ missing
 
 What is tested, and how, is in :mod:`curve_tests`. Where a window, a band or a curve is regressed, its sizes that are not shown
 to be equal are regressed with it.
+
+Where a bandwidth or rate is zero there is no ratio, and nothing is worse. Benchmarks print two decimals, so that a zero is less
+than 0.005 MB/s. On the candidate's side it is a regression; on the baseline's side it is no ground to compare with, since
+anything would be better.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from reframe_tests.harness.vocabulary import LOWER
 
-from ...store import eligibility
-from ...store.session_values import CURVE, METRIC, Selection, slowness
-from ...store.sessions import PAIRED
-from ..history import node_counts
-from ..history import strata as history_strata
-from ..history.past import Spread, spread_of
-from ..history.strata import SHARED
-from ..statistics.two_sides import Array
+from ..store import eligibility
+from ..store.session_values import CURVE, METRIC, Selection, slowness
+from ..store.sessions import PAIRED
 from . import curve_tests
-from . import zeros as verdict_zeros
-from .curve_tests import ENOUGH_JOBS, ORDER, PAIRS, REPEATS, SESSIONS, CurveTest, Results
+from .curve_tests import (
+    ABSENT,
+    ENOUGH_JOBS,
+    IMPROVED,
+    INCONCLUSIVE,
+    MISSING,
+    ORDER,
+    PAIRS,
+    REGRESSED,
+    REPEATS,
+    SESSIONS,
+    CurveTest,
+    Results,
+)
+from .history import SHARED, Spread, missing_metrics, mixed_strata, name_place, spread_of
 from .policy import Policy
-from .words import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
+from .statistics.two_sides import Array
 
 
 @dataclass(frozen=True)
@@ -51,8 +64,7 @@ class Judgement:
     :param bands: the same per curve and band, without values.
     :param new: metrics only the candidate has.
     :param unjudged: metrics both have that the policy gives no margin.
-    :param unlike_past: by :data:`~mpibench.judge.history.strata.SHARED`, in what the baseline is unlike the sessions before
-    it, so
+    :param unlike_past: by :data:`~mpibench.judge.history.SHARED`, in what the baseline is unlike the sessions before it, so
         that these are not its history.
     :param spreads: how much nights differ where repeats are the units, as far as it was measured; likewise.
     """
@@ -120,56 +132,106 @@ def judge(
     :param paired: where both were interleaved in the same jobs, repeats are compared pair by pair.
     :param history: if nothing has changed the candidate is one more of what the baseline's sessions are; not so where two
         stacks are compared, whose spreads may differ.
-    :param past: values of sessions before the baseline that measured the same (:mod:`mpibench.judge.history.past`). They
-    count as
-        the baseline's own where these are one more of them, and where both together are a history.
+    :param past: values of sessions before the baseline that measured the same (:mod:`.history`). They count as the baseline's
+        own where these are one more of them, and where both together are a history.
     """
-    sides = [_sized(side.values) for side in (baseline, candidate)]
     measured = [side.measured for side in (baseline, candidate)]
     # In one order, so that the same sessions give the same record to the letter.
     metrics = [side.select(METRIC).unique().sort(METRIC) for side in measured]
     common = metrics[0].join(metrics[1], on=METRIC, how="semi", nulls_equal=True)
-    margined = common.filter(_judged(common, policy))
-    zeros = verdict_zeros.judge(margined, measured, policy)
+    margined = common.filter(pl.Series(np.isfinite(policy.margins(common))))
+    zeros = _zeros(margined, measured, policy)
     both = margined.join(zeros, on=METRIC, how="anti", nulls_equal=True)
     curves = both.select(CURVE).unique(maintain_order=True).sort(CURVE)
-    directions = sides[0].select(*CURVE, "direction", "unit").unique(subset=list(CURVE))
+    directions = baseline.values.select(*CURVE, "direction", "unit").unique(subset=list(CURVE))
     curves = curves.join(directions, on=CURVE, how="left", nulls_equal=True, maintain_order="left")
     past_values = baseline.values.clear() if past is None else past.select(baseline.values.columns)
-    sides.append(_sized(past_values))
-    parts = [_by_curve(side.join(both, on=METRIC, how="semi", nulls_equal=True)) for side in sides]
+    old, new, before = (
+        side.with_columns(slowness(side)).join(both, on=METRIC, how="semi", nulls_equal=True).partition_by(CURVE, as_dict=True)
+        for side in (baseline.values, candidate.values, past_values)
+    )
     shared = {name: place for place, name in enumerate(curves.select(SHARED).unique(maintain_order=True).iter_rows())}
-    mixed = history_strata.mixed(baseline)
-    unlike = _unlike_past(curves, parts[2], parts[0], shared, policy)
+    mixed = mixed_strata(baseline)
+    keys = [(key, _shared_of(key)) for key in curves.select(CURVE).iter_rows()]
+    # Is the baseline one more session of those before it? What changed before it is no fault of the candidate.
+    nothing: tuple[list[int | None], list[CurveTest]] = ([], [])
+    found = [
+        _tests(number, shared[stratum], before[key], old[key], policy, history=True) if key in before else nothing
+        for number, (key, stratum) in enumerate(keys)
+    ]
+    against = [(sizes, [test for test in tests if test.units == SESSIONS]) for sizes, tests in found]
+    unlike = _unlike_past(_Tested.of(curves, against, policy))
     # Where these are too few, or not the baseline's history, they still show how much nights differ.
     apart = pl.DataFrame(list(unlike), schema=dict.fromkeys(SHARED, pl.String), orient="row")
     nights = [past_values, baseline.values.join(apart, on=SHARED, how="anti", nulls_equal=True)]
     spreads = _spreads(pl.concat(nights), mixed, policy) if history else {}
-    tests: list[CurveTest] = []
-    points: list[list[int | None]] = []
-    used = [measured[0]]
     policies = {key: policy.with_spread(spreads[key].percent) if key in spreads else policy for key in shared}
-    for number, key in enumerate(curves.select(CURVE).iter_rows()):
-        stratum = _shared_of(key)
+    used, found = [measured[0]], []
+    for number, (key, stratum) in enumerate(keys):
         one = history and stratum not in mixed
-        before = parts[2].pop(key, None) if one and stratum not in unlike else None
-        sizes, found = _tests(number, shared[stratum], (parts[0][key], parts[1][key]), policies[stratum], paired, one, before)
-        points.append(sizes)
-        tests += found
-        if before is not None and found[0].units == SESSIONS:
-            used.append(before.drop("slowness"))
-    results = curve_tests.evaluate(tests, policy)
-    rows, bands = _rows(curves, points, tests, results, policy)
-    absent = node_counts.missing(metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True), metrics[1])
-    new = metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True)
+        earlier = before.get(key) if one and stratum not in unlike else None
+        sides = (old[key], new[key])
+        sizes, tests = _tests(number, shared[stratum], *sides, policies[stratum], paired=paired, history=one, past=earlier)
+        found.append((sizes, tests))
+        if earlier is not None and tests[0].units == SESSIONS:
+            used.append(earlier.drop("slowness"))
+    rows, bands = _rows(_Tested.of(curves, found, policy), policy)
+    absent = missing_metrics(metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True), metrics[1])
+    absent = absent.with_columns(policy.bands(absent["message_bytes"]))
     table = _with_values(pl.concat([rows, zeros], how="diagonal_relaxed"), [pl.concat(used), measured[1]])
     return Judgement(
-        _with_missing(table, absent, candidate, policy),
-        _bands_with_missing(bands, absent, policy),
-        new,
+        _with_missing(table, absent, candidate),
+        _bands_with_missing(bands, absent),
+        metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True),
         common.height - margined.height,
         unlike,
         spreads,
+    )
+
+
+class _Tested(NamedTuple):
+    """All tests of some curves, and what came of them.
+
+    :param curves: described.
+    :param points: sizes of each curve.
+    """
+
+    curves: list[dict[str, Any]]
+    points: list[list[int | None]]
+    tests: list[CurveTest]
+    results: Results
+    margins: Array
+    verdicts: list[tuple[str, str]]
+
+    @classmethod
+    def of(cls, curves: pl.DataFrame, found: Sequence[tuple[list[int | None], list[CurveTest]]], policy: Policy) -> _Tested:
+        described, points = curves.to_dicts(), [sizes for sizes, _ in found]
+        tests = [test for _, parts in found for test in parts]
+        results = curve_tests.evaluate(tests, policy)
+        names = [(curve["quantity"], curve["direction"], sizes) for curve, sizes in zip(described, points, strict=True)]
+        margins = curve_tests.margins(tests, names, policy)
+        verdicts = curve_tests.combine_verdicts(tests, results, margins, policy)
+        return cls(described, points, tests, results, margins, verdicts)
+
+
+def _zeros(metrics: pl.DataFrame, measured: Sequence[pl.DataFrame], policy: Policy) -> pl.DataFrame:
+    """Verdicts of those metrics of which a value is zero: :data:`METRIC`, ``band``, ``verdict``, ``why``.
+
+    :param measured: values of baseline and candidate, zeros among them.
+    """
+    counted = metrics
+    for side, values in zip(("baseline", "candidate"), measured, strict=True):
+        counts = values.group_by(METRIC).agg((pl.col("value") == 0).sum().alias(f"{side}_zeros"), pl.len().alias(f"{side}_all"))
+        counted = counted.join(counts, on=METRIC, how="left", nulls_equal=True)
+    on_baseline = pl.col("baseline_zeros") > 0
+    found = counted.filter(on_baseline | (pl.col("candidate_zeros") > 0)).sort(METRIC)
+    on_candidate = pl.format("{} of {} values of the candidate are zero", "candidate_zeros", "candidate_all")
+    no_ground = "{} of {} values of the baseline are zero: no ground to compare with, measure it again"
+    return found.select(
+        *METRIC,
+        policy.bands(found["message_bytes"]),
+        verdict=pl.when(on_baseline).then(pl.lit(INCONCLUSIVE)).otherwise(pl.lit(REGRESSED)),
+        why=pl.when(on_baseline).then(pl.format(no_ground, "baseline_zeros", "baseline_all")).otherwise(on_candidate),
     )
 
 
@@ -185,73 +247,28 @@ def _shared_of(curve: Sequence[object]) -> tuple[object, ...]:
     return tuple(curve[CURVE.index(name)] for name in SHARED)
 
 
-def _unlike_past(
-    curves: pl.DataFrame,
-    past: Mapping[tuple[object, ...], pl.DataFrame],
-    named: Mapping[tuple[object, ...], pl.DataFrame],
-    shared: Mapping[tuple[object, ...], int],
-    policy: Policy,
-) -> dict[tuple[object, ...], str]:
-    """Where the baseline is no further session of those before it: what changed before it is no fault of the candidate.
-
-    Judged as a candidate would be, by the same prediction interval and at the same rate.
-    """
-    tests: list[CurveTest] = []
-    points: list[list[int | None]] = []
-    described = curves.to_dicts()
-    for number, key in enumerate(curves.select(CURVE).iter_rows()):
-        before = past.get(key)
-        sizes: list[int | None] = []
-        found: list[CurveTest] = []
-        if before is not None:
-            sizes, found = _tests(number, shared[_shared_of(key)], (before, named[key]), policy, False, True)
-        points.append(sizes)
-        tests += [test for test in found if test.units == SESSIONS]
-    if not tests:
-        return {}
-    results = curve_tests.evaluate(tests, policy)
-    names = [(curve["quantity"], curve["direction"], sizes) for curve, sizes in zip(described, points, strict=True)]
-    final = curve_tests.combine_verdicts(tests, results, curve_tests.margins(tests, names, policy), policy)
+def _unlike_past(tested: _Tested) -> dict[tuple[object, ...], str]:
+    """Where the baseline is no further session of those before it, judged as a candidate would be and at the same rate."""
     called: dict[tuple[object, ...], list[int]] = {}
-    for place, (verdict, _) in enumerate(final):
+    for place, (verdict, _) in enumerate(tested.verdicts):
         if verdict in (REGRESSED, IMPROVED):
-            curve = described[tests[place].curve]
+            curve = tested.curves[tested.tests[place].curve]
             called.setdefault(tuple(curve[name] for name in SHARED), []).append(place)
-    return {key: _most_unlike(places, tests, results, described) for key, places in called.items()}
-
-
-def _most_unlike(places: list[int], tests: list[CurveTest], results: Results, curves: list[dict[str, object]]) -> str:
-    worst = max(places, key=lambda place: abs(results.effect[place]))
-    curve, percent = curves[tests[worst].curve], 100 * float(np.expm1(results.effect[worst]))
-    way = "slower" if percent > 0 else "faster"
-    where = history_strata.name_place(*(curve[name] for name in SHARED))
-    return (
-        f"{where}: {curve['benchmark']} was up to {abs(percent):.1f} % {way} in the baseline than in "
-        f"the {int(results.count[worst])} sessions before it: since then something is different, and they are not its history"
-    )
-
-
-def _judged(metrics: pl.DataFrame, policy: Policy) -> pl.Series:
-    """Which metrics have a margin."""
-    points = zip(metrics["quantity"], metrics["message_bytes"], strict=True)
-    return pl.Series([policy.judges(quantity, policy.band(size)) for quantity, size in points], dtype=pl.Boolean)
-
-
-def _sized(values: pl.DataFrame) -> pl.DataFrame:
-    return values.with_columns(slowness(values))
-
-
-def _by_curve(values: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
-    return dict(values.partition_by(CURVE, as_dict=True))
+    sentences: dict[tuple[object, ...], str] = {}
+    for key, places in called.items():
+        worst = max(places, key=lambda place: abs(tested.results.effect[place]))
+        curve, percent = tested.curves[tested.tests[worst].curve], 100 * float(np.expm1(tested.results.effect[worst]))
+        sentences[key] = (
+            f"{name_place(*key)}: {curve['benchmark']} was up to {abs(percent):.1f} % {'slower' if percent > 0 else 'faster'} "
+            f"in the baseline than in the {int(tested.results.count[worst])} sessions before it: since then something is "
+            "different, and they are not its history"
+        )
+    return sentences
 
 
 def matrix(values: pl.DataFrame, sizes: list[int | None], unit: pl.Expr) -> Array:
     """Slowness, shape (sizes, units): median of what belongs to one unit, in the order in which they come."""
-    table = values.select(
-        place=pl.col("message_bytes").fill_null(-1),
-        unit=unit,
-        slowness="slowness",
-    )
+    table = values.select("slowness", place=pl.col("message_bytes").fill_null(-1), unit=unit)
     wide = table.pivot(on="unit", index="place", values="slowness", aggregate_function="median")
     order = pl.DataFrame({"place": [-1 if size is None else size for size in sizes]}, schema={"place": pl.Int64})
     return order.join(wide, on="place", how="left", maintain_order="left").drop("place").to_numpy().astype(float)
@@ -270,17 +287,18 @@ def _sessions_of_jobs(values: pl.DataFrame) -> tuple[str, ...]:
 def _tests(
     number: int,
     stratum: int,
-    sides: tuple[pl.DataFrame, pl.DataFrame],
+    one: pl.DataFrame,
+    two: pl.DataFrame,
     policy: Policy,
-    paired: bool,
-    history: bool,
+    *,
+    paired: bool = False,
+    history: bool = True,
     past: pl.DataFrame | None = None,
 ) -> tuple[list[int | None], list[CurveTest]]:
-    """All comparisons of one curve.
+    """Sizes of a curve and all comparisons of its two sides.
 
     :param past: its values in the sessions before the baseline; used if they make it a history.
     """
-    one, two = sides
     sizes = sorted(one["message_bytes"].unique().to_list(), key=lambda size: -1 if size is None else size)
     if paired:
         jobs_of_both = set(one["case"].str.strip_suffix(PAIRED)) & set(two["case"].str.strip_suffix(PAIRED))
@@ -305,34 +323,26 @@ def _tests(
     )
 
 
-def _rows(
-    curves: pl.DataFrame, points: list[list[int | None]], tests: list[CurveTest], results: Results, policy: Policy
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _rows(tested: _Tested, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Verdicts per metric and per band."""
-    described = curves.to_dicts()
-    names = [(curve["quantity"], curve["direction"], sizes) for curve, sizes in zip(described, points, strict=True)]
-    margins = curve_tests.margins(tests, names, policy)
-    final = curve_tests.combine_verdicts(tests, results, margins, policy)
     rows, bands = [], []
-    for place, test in enumerate(tests):
+    for place, test in enumerate(tested.tests):
         if test.level not in (curve_tests.SIZE, curve_tests.BAND):
             continue
-        curve, sizes = described[test.curve], points[test.curve]
-        verdict, why = final[place]
-        needed = curve_tests.units_to_decide(results, margins[place], place, policy) if verdict == INCONCLUSIVE else None
+        curve, size, margin = tested.curves[test.curve], tested.points[test.curve][test.places[0]], tested.margins[place]
+        verdict, why = tested.verdicts[place]
         row = {
             **{name: curve[name] for name in CURVE},
-            "band": policy.band(sizes[test.places[0]]),
-            **_shown(results, place, curve["direction"]),
-            "margin_percent": 100
-            * float(np.expm1(margins[place]) if curve["direction"] == LOWER else -np.expm1(-margins[place])),
+            "band": policy.band(size),
+            **_shown(tested.results, place, curve["direction"]),
+            "margin_percent": 100 * float(np.expm1(margin) if curve["direction"] == LOWER else -np.expm1(-margin)),
             "verdict": verdict,
             "units": test.units,
-            "needed": needed,
+            "needed": curve_tests.units_to_decide(tested.results, margin, place, policy) if verdict == INCONCLUSIVE else None,
             "why": why,
         }
         if test.level == curve_tests.SIZE:
-            rows.append({**row, "message_bytes": sizes[test.places[0]]})
+            rows.append({**row, "message_bytes": size})
         else:
             bands.append({**row, "sizes": len(test.places)})
     return _frame(rows, {"message_bytes": pl.Int64}), _frame(bands, {"sizes": pl.Int64})
@@ -385,19 +395,15 @@ def _with_values(rows: pl.DataFrame, sides: list[pl.DataFrame]) -> pl.DataFrame:
     return rows.rename({"unit_baseline": "unit"}).drop("unit_candidate")
 
 
-def _with_missing(table: pl.DataFrame, absent: pl.DataFrame, candidate: Selection, policy: Policy) -> pl.DataFrame:
+def _with_missing(table: pl.DataFrame, absent: pl.DataFrame, candidate: Selection) -> pl.DataFrame:
     """Metrics the candidate lacks, with what is known about why."""
     if not absent.height:
         return table
-    bands = [policy.band(size) for size in absent["message_bytes"]]
     keys = ("partition", "stack", "fabric", "nodes", "ppn", "pinning")
-    planned = {
-        tuple(row[key] for key in keys): (row["result"], row["reason"])
-        for row in candidate.planned.to_dicts()
-        if row["result"] != "pass"
-    }
+    rows = candidate.planned.filter(pl.col("result") != "pass").select(*keys, "result", "reason").iter_rows()
+    planned = {tuple(key): (result, reason) for *key, result, reason in rows}
     whys = [_why_missing(*planned.get(row, ("", None))) for row in absent.select(keys).iter_rows()]
-    more = absent.with_columns(band=pl.Series(bands), verdict=pl.lit(MISSING), why=pl.Series(whys))
+    more = absent.with_columns(verdict=pl.lit(MISSING), why=pl.Series(whys))
     return pl.concat([table, more], how="diagonal_relaxed").sort(METRIC)
 
 
@@ -407,16 +413,15 @@ def _why_missing(result: str, reason: str | None) -> str:
     return ABSENT if reason is None else f"the candidate's case failed: {reason.splitlines()[0] if reason else ''}"
 
 
-def _bands_with_missing(bands: pl.DataFrame, absent: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+def _bands_with_missing(bands: pl.DataFrame, absent: pl.DataFrame) -> pl.DataFrame:
     """A band any metric of which is missing is missing."""
     if not absent.height:
         return bands
-    lacking = absent.with_columns(band=pl.Series([policy.band(size) for size in absent["message_bytes"]]))
-    lacking = lacking.group_by(*CURVE, "band", maintain_order=True).agg(lacks=pl.len())
-    joined = bands.join(lacking, on=[*CURVE, "band"], how="full", coalesce=True, nulls_equal=True, maintain_order="left_right")
+    keys = [*CURVE, "band"]
+    lacking = absent.group_by(keys, maintain_order=True).agg(lacks=pl.len())
+    joined = bands.join(lacking, on=keys, how="full", coalesce=True, nulls_equal=True, maintain_order="left_right")
     short = pl.col("lacks").is_not_null() & (pl.col("verdict").fill_null("") != REGRESSED)
-    why = pl.format("{} sizes missing", pl.col("lacks"))
     return joined.with_columns(
         verdict=pl.when(short).then(pl.lit(MISSING)).otherwise(pl.col("verdict")),
-        why=pl.when(short).then(why).otherwise(pl.col("why")),
+        why=pl.when(short).then(pl.format("{} sizes missing", pl.col("lacks"))).otherwise(pl.col("why")),
     ).drop("lacks")

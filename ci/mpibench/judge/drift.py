@@ -11,37 +11,32 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timezone
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from reframe_tests.harness.printable import plain_data
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
-from ...store import dataset_layout, eligibility, selectors, session_values, unreadable
-from ...store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
-from ..completeness import expected_file
-from ..history import node_counts
-from ..history.levels import Level
-from ..history.strata import SHARED
-from ..plan.record import LABEL
-from ..protocols import moved_switches
-from ..protocols.moved_switches import MovedSwitch
-from ..statistics import level_changes, two_sides
-from ..statistics.level_changes import FEWEST as FEWEST_CHANGED
-from ..statistics.level_changes import FEWEST_NIGHTS
-from ..statistics.two_sides import Array
-from ..verdicts import policy as verdict_policy
-from ..verdicts import text as verdict_text
-from ..verdicts.policy import Policy
+from ..store import dataset_layout, eligibility, selectors, session_values, unreadable
+from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
+from . import expected, switches
+from . import policy as verdict_policy
+from . import text as verdict_text
+from .history import OLDEST, SHARED, missing_metrics
+from .plan.record import LABEL
+from .policy import Level, Policy
+from .statistics import level_changes, two_sides
+from .statistics.level_changes import FEWEST as FEWEST_CHANGED
+from .statistics.level_changes import FEWEST_NIGHTS
+from .statistics.two_sides import Array
+from .switches import MovedSwitch
 
 #: Sessions read together.
 NIGHTS_AT_ONCE = 16
-#: No clock of a machine that runs this was ever right before.
-OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
-
 #: Columns of ``samples`` that name a metric beside its condition.
 _POINT = (*BENCHMARK, "message_bytes", "direction")
 #: Columns of ``cases``: what is used of each, what the series are made of, and what :func:`session_values.facts` reads.
@@ -114,16 +109,29 @@ class Event:
         """Whether it is a change for the worse that nobody accepted."""
         return self.slower > 0 and self.accepted is None
 
+    @property
+    def what(self) -> str:
+        """The benchmarks it is of."""
+        return ", ".join(sorted(set(self.metrics["benchmark"])))
+
+    @property
+    def sizes(self) -> str:
+        """The message sizes it is of."""
+        return verdict_text.sizes_text(self.metrics["message_bytes"])
+
+    @property
+    def finding(self) -> str:
+        """The change in short."""
+        change = f"{verdict_text.change_text(self.slower)} since {self.since:%d %b %Y}"
+        return f"{self.stack} on {self.fabric}: {change} ({self.what}, {self.sizes})"
+
     def __str__(self) -> str:
         count = self.metrics.height
-        what = ", ".join(sorted(set(self.metrics["benchmark"])))
-        sizes = verdict_text.sizes_text(self.metrics["message_bytes"])
         text = f"since {self.since:%d %b %Y}, {self.stack} on {self.fabric}"
         if len(self.moves) == 1 and self.moves[0].metrics.height == count:
-            text += f": {verdict_text.moved_text(self.moves[0])}; {verdict_text.because_text(self.moves[0])} ({what})"
+            text += f": {verdict_text.moved_text(self.moves[0])}; {verdict_text.because_text(self.moves[0])} ({self.what})"
         else:
-            plural = "s" if count > 1 else ""
-            text += f", {sizes}: {verdict_text.change_text(self.slower)}, {count} metric{plural} ({what})"
+            text += f", {self.sizes}: {verdict_text.change_text(self.slower)}, {count} metric{'s'[: count != 1]} ({self.what})"
             for move in self.moves:
                 text += f"; {move.metrics.height} of them because {verdict_text.moved_text(move)}"
         changed = ", ".join(f"{name} {old} -> {new}" for name, old, new in self.changed[:4])
@@ -154,7 +162,7 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     first = cases.select(pl.min("started")).item()
     if first is not None and first < OLDEST:
         raise BadInput(f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong.")
-    file = expected_file.load(name)
+    file = expected.load_file(name)
     runs = selectors.runs_of(sessions)
     options = {one: file.narrowing(line, runs[one]) for one, line in cases.select("session", "cmdline").unique().iter_rows()}
     nights, second = _nights(cases, options)
@@ -246,13 +254,11 @@ def change_points(history: History, policy: Policy, recent: int | None = None) -
     :param recent: only changes of the last so many nights that are still there in the last of them, and only as many nights as
         they need are searched; else all changes.
     """
-    points = list(zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True))
-    bands = [policy.band(size) for _, size in points]
-    margins = np.array([np.log1p(policy.margin(quantity, band)) for (quantity, _), band in zip(points, bands, strict=True)])
+    margins = np.log1p(policy.margins(history.metrics))
     start = 0 if recent is None else max(0, history.logs.shape[1] - recent - policy.drift_window_nights)
     logs = history.logs[:, start:]
     searched = np.flatnonzero(np.isfinite(margins) & ((~np.isnan(logs)).sum(axis=1) >= FEWEST_NIGHTS))
-    groups = _groups(history.metrics.with_columns(band=pl.Series(bands, dtype=pl.String))[searched])
+    groups = _groups(history.metrics.with_columns(policy.bands(history.metrics["message_bytes"]))[searched])
     seed = zlib.crc32(history.nights["session"][-1].encode()) if history.nights.height else 0
     found = level_changes.search(
         logs[searched], margins[searched], groups, policy.drift_window_nights, seed, lasting=recent is not None
@@ -302,7 +308,7 @@ def events(folder: Path, history: History, points: pl.DataFrame, levels: Sequenc
                 part["fabric"][0],
                 part,
                 float(np.expm1(part.select(pl.median("slower")).item())),
-                _changed(known.filter(pl.col("stack") == part["stack"][0]), before, session),
+                _changed_facts(known.filter(pl.col("stack") == part["stack"][0]), before, session),
                 accepted=_accepting(levels, part, started.date(), history.nights["started"][-1].date()),
             )
         )
@@ -341,7 +347,7 @@ def name_moves(history: History, policy: Policy, found: Sequence[Event]) -> list
         changed = (_changed_curve(history, policy, part, near["row"], (start, at, end)) for part in parts)
         # Of sizes that became better and worse each is reported once, where its own change is.
         moves = []
-        for move in moved_switches.explain(changed):
+        for move in switches.explain(changed):
             own = move.metrics.join(event.metrics, on=METRIC, how="semi", nulls_equal=True)
             moves += [replace(move, metrics=own)] if own.height else []
         named.append(replace(event, moves=tuple(moves)))
@@ -350,7 +356,7 @@ def name_moves(history: History, policy: Policy, found: Sequence[Event]) -> list
 
 def _changed_curve(
     history: History, policy: Policy, rows: pl.DataFrame, called: pl.Series, nights: tuple[int, int, int]
-) -> moved_switches.ChangedCurve:
+) -> switches.ChangedCurve:
     """A curve before and after a night.
 
     :param called: rows of the history that changed that night.
@@ -360,11 +366,11 @@ def _changed_curve(
     logs = history.logs[rows["row"].to_numpy()]
     baseline, candidate = logs[:, start:at], logs[:, at:end]
     shift = two_sides.describe(candidate).location - two_sides.describe(baseline).location
-    margins = [policy.margin(quantity, policy.band(size)) for quantity, size in rows.select("quantity", "message_bytes").rows()]
+    margins = np.log1p(policy.margins(rows))
     metrics = rows.with_columns(
-        slower=pl.Series(np.expm1(shift)), called=rows["row"].is_in(called.to_list()), margin=pl.Series(np.log1p(margins))
+        slower=pl.Series(np.expm1(shift)), called=rows["row"].is_in(called.to_list()), margin=pl.Series(margins)
     )
-    return moved_switches.ChangedCurve(metrics, baseline, candidate)
+    return switches.ChangedCurve(metrics, baseline, candidate)
 
 
 def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -377,7 +383,7 @@ def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
             yield int(one["night"].mode().sort()[0]), one
 
 
-def _changed(cases: pl.DataFrame, before: str | None, session: str) -> tuple[tuple[str, str, str], ...]:
+def _changed_facts(cases: pl.DataFrame, before: str | None, session: str) -> tuple[tuple[str, str, str], ...]:
     if before is None:
         return ()
     sides: list[Mapping[str, Any]] = [session_values.facts(cases.filter(pl.col("session") == one)) for one in (before, session)]
@@ -395,7 +401,7 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
         return []
     there = ~np.isnan(history.logs[:, -1 - FEWEST_CHANGED :])
     measured = history.metrics.filter(pl.Series(there[:, -1]))
-    gone = node_counts.missing(history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1])), measured)
+    gone = missing_metrics(history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1])), measured)
     if not whole or history.planned:
         gone = gone.join(measured, on=[*CONDITION, "benchmark"], how="semi")
     lines = []
@@ -417,8 +423,80 @@ def watch(
     """
     history = read(folder, system, selector, where)
     policy = verdict_policy.load(history.system)
-    metrics = zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True)
-    if not any(policy.judges(quantity, policy.band(size)) for quantity, size in metrics):
+    if not np.isfinite(policy.margins(history.metrics)).any():
         raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
     points = change_points(history, policy, recent)
     return history, name_moves(history, policy, events(folder, history, points, policy.levels))
+
+
+#: Exit status where no change could have been found.
+TOO_FEW_NIGHTS = 3
+_SHOWN = (*CONDITION, "suite", "benchmark", "variant", "ranks", "groups", "quantity", "message_bytes")
+
+
+@dataclass(frozen=True)
+class DriftAnswer:
+    """Changes of the last nights.
+
+    :param absent: a sentence for each group of metrics that the last night lacks.
+    """
+
+    history: History
+    events: Sequence[Event]
+    absent: Sequence[str]
+
+    @property
+    def status(self) -> int:
+        """Exit status: 0 no change, or only better or accepted ones; 1 something is worse or missing; or too few nights."""
+        if self.absent or any(event.worse for event in self.events):
+            return 1
+        return TOO_FEW_NIGHTS if self.history.too_few else 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What could not be looked for."""
+        options = " ".join(self.history.partial)
+        partial = options and f"the last session is partial (started with {options}): what it lacks is not looked for"
+        return [*filter(None, [partial, self.history.too_few, self.history.young])]
+
+    @property
+    def lines(self) -> list[str]:
+        """The answer for a terminal; empty if nothing changed."""
+        return [*map(str, self.events), *self.absent, *self.notes]
+
+    def as_data(self) -> dict[str, Any]:
+        """The answer as plain data, as :class:`..answers.Drift` lists it."""
+        nights = self.history.nights
+        data: dict[str, Any] = plain_data(
+            {
+                "decision": {0: "unchanged", 1: "worse", TOO_FEW_NIGHTS: "too few nights"}[self.status],
+                "system": self.history.system,
+                "session": nights["session"][-1],
+                "started": nights["started"][-1].isoformat(),
+                "first_night": nights["started"][0].date().isoformat(),
+                "nights": nights.height,
+                "metrics": self.history.metrics.height,
+                "options": self.history.partial,
+                "events": [event_data(event) for event in self.events],
+                "absent": self.absent,
+                "notes": [*self.notes, *self.history.notes],
+            }
+        )
+        return data
+
+
+def event_data(event: Event) -> dict[str, Any]:
+    """One change as plain data."""
+    metrics = event.metrics.select(*_SHOWN, slower=pl.Series(np.expm1(event.metrics["slower"].to_numpy())))
+    return {
+        "text": str(event),
+        "since": event.since.isoformat(),
+        "session": event.session,
+        "stack": event.stack,
+        "fabric": event.fabric,
+        "slower": event.slower,
+        "worse": event.worse,
+        "accepted": None if event.accepted is None else str(event.accepted),
+        "changed": [{"what": name, "before": before, "after": after} for name, before, after in event.changed],
+        "metrics": metrics.to_dicts(),
+    }

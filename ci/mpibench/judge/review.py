@@ -19,7 +19,7 @@ from reframe_tests.harness import yaml_file
 from reframe_tests.harness.printable import first_line, one_line
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
-from ...store import session_values
+from ..store import session_values
 from . import rebaseline
 
 #: The comment's first line: a later run of the pipeline writes over the comment that has it.

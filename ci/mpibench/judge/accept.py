@@ -4,7 +4,7 @@ Exit status: 0 accepted; 1 refused (something regressed or is missing, or a case
 (more repeats are needed, or unproven cases were allowed for); 2 bad input. What the baseline could not prove the candidate is
 not held to; that is reported and is never a point in its favour.
 
-The record is three files with the same content (:mod:`acceptance_record`).
+The record is three files with the same content (:mod:`mpibench.pages.acceptance`).
 """
 
 from __future__ import annotations
@@ -22,22 +22,16 @@ from reframe_tests.harness.samples import NO_REFERENCE
 from reframe_tests.harness.samples import PASS as REACHED
 from reframe_tests.harness.vocabulary import BadInput
 
-from ...store import confirmations, session_values
-from ...store.confirmations import MissedReference
-from ...store.session_values import CONDITION, CURVE, METRIC, Selection
-from ..history import node_counts
-from ..history import strata as history_strata
-from ..history.levels import under_both_names
-from ..history.past import Past
-from ..history.strata import SHARED
-from ..protocols import moved_switches
-from ..protocols.moved_switches import MovedSwitch
-from . import comparison, lasting_changes
+from ..store import confirmations, session_values
+from ..store.confirmations import MissedReference
+from ..store.session_values import CONDITION, CURVE, METRIC, Selection
+from . import comparison, switches
 from . import policy as verdict_policy
 from . import sides as verdict_sides
 from . import text as verdict_text
-from . import words as verdict_words
-from .words import IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
+from .curve_tests import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
+from .history import SHARED, Past, differing_node_counts, find_history, mixed_strata, under_both_names
+from .switches import MovedSwitch
 
 ACCEPTED, REFUSED = "accepted", "refused"
 #: Exit status per decision; 2 is bad input, as for every command.
@@ -56,7 +50,7 @@ class AcceptanceOptions:
     :param rename: names of the baseline to new ones.
     :param allow_unproven: cases of the candidate without proof leave it inconclusive and do not refuse it.
     :param history: sessions that show how much nights differ, a selector; ``None``: those before the baseline that measured
-        the same; :data:`~mpibench.judge.history.past.NONE`: only the baseline's own.
+        the same; :data:`~mpibench.judge.history.NO_HISTORY`: only the baseline's own.
     """
 
     system: str | None = None
@@ -161,54 +155,64 @@ class Acceptance:
     def sentences(self) -> list[str]:
         """Why, the weightiest first: what is unlike, unproven, what refuses, then too few repeats and what else is open."""
         few = verdict_text.repeats_sentence(self.judgement, self.policy.minimum_repeats)
-        unproven = [f"not proven: {text}" for text in verdict_sides.unproven_sentences(self.candidate)]
         known = verdict_sides.explained(self.absence)
         count = self.judgement.metrics.filter(known).height
-        lost = [f"missing: {count} metrics: {verdict_words.ABSENT}: {self.absence}"] if count else []
-        moved = verdict_text.moved_sentences(move for move in self.moves if move.slower > 0)
         others = _without(replace(self.judgement, metrics=self.judgement.metrics.filter(~known)), self.moves)
-        again = self.confirmation.sentences if self.confirmation else ()
         verdicts = verdict_text.sentences(others, self.policy.false_discovery_rate)
-        inconclusive = [line for line in verdicts if line.startswith(f"{INCONCLUSIVE}: ")]
-        refusing = [*again, *moved, *verdicts[: len(verdicts) - len(inconclusive)], *lost]
-        references = self._references(held=True)
-        return [*self.suspects, *self.unlike, *unproven, *references, *refusing, *filter(None, [few]), *inconclusive]
+        is_open = [line.startswith(f"{INCONCLUSIVE}: ") for line in verdicts]
+        return [
+            *self.suspects,
+            *self.unlike,
+            *(f"not proven: {text}" for text in verdict_sides.unproven_sentences(self.candidate)),
+            *self._references(held=True),
+            *(self.confirmation.sentences if self.confirmation else ()),
+            *verdict_text.moved_sentences(move for move in self.moves if move.slower > 0),
+            *(line for line, left in zip(verdicts, is_open, strict=True) if not left),
+            *([f"missing: {count} metrics: {ABSENT}: {self.absence}"] if count else ()),
+            *filter(None, [few]),
+            *(line for line, left in zip(verdicts, is_open, strict=True) if left),
+        ]
 
     @property
     def notes(self) -> list[str]:
         """What was not used on either side, and what is new."""
-        lines = [*self.map_notes, *self._references(held=False), *(self.confirmation.notes if self.confirmation else ())]
-        lines += [
-            f"baseline, not proven, so that the candidate is not held to it: {text}"
-            for text in verdict_sides.unproven_sentences(self.baseline)
+        sides = (self.baseline, self.candidate)
+        mixed = mixed_strata(self.baseline) if len(self.baseline.sessions) > 1 else {}
+        unjudged, new = self.judgement.unjudged, self.judgement.new
+        lines = [
+            *self.map_notes,
+            *self._references(held=False),
+            *(self.confirmation.notes if self.confirmation else ()),
+            *(
+                f"baseline, not proven, so that the candidate is not held to it: {text}"
+                for text in verdict_sides.unproven_sentences(self.baseline)
+            ),
+            *(
+                f"{name}: {text}"
+                for name, side in reversed(self._sides)
+                for text in (*filter(None, [session_values.busy(side.cases)]), *side.notes)
+            ),
+            *verdict_sides.built_otherwise(sides, "the baseline", "the candidate"),
+            *differing_node_counts(self.baseline.cases, self.candidate.cases, "the baseline", "the candidate"),
+            *(f"the baseline's sessions are no one history and are compared job by job: {text}" for text in mixed.values()),
+            # What was measured again of a night is what it was called for, against other sessions and by another decision.
+            *(
+                f"candidate: session {first[:8]} was measured again by session {again[:8]}, in part, which decides nothing "
+                "here: see `mpibench gate`; --confirm measures again what accept itself calls slower"
+                for first, again in self.measured_again
+            ),
+            *self.past.sentences(),
+            *self._between(),
+            *(f"the baseline is unlike its history: {text}" for text in self.judgement.unlike_past.values()),
+            *verdict_text.moved_sentences(move for move in self.moves if move.slower <= 0),
+            *verdict_text.unknown_sentences(self.judgement, self.policy),
         ]
-        lines += [
-            f"{name}: {text}"
-            for name, side in reversed(self._sides)
-            for text in (*filter(None, [session_values.busy(side.cases)]), *side.notes)
-        ]
-        lines += verdict_sides.built_otherwise((self.baseline, self.candidate), "the baseline", "the candidate")
-        lines += node_counts.differing(self.baseline.cases, self.candidate.cases, "the baseline", "the candidate")
-        mixed = history_strata.mixed(self.baseline) if len(self.baseline.sessions) > 1 else {}
-        lines += [f"the baseline's sessions are no one history and are compared job by job: {text}" for text in mixed.values()]
-        # What was measured again of a night is what that night was called for, against other sessions and by another decision.
-        lines += [
-            f"candidate: session {first[:8]} was measured again by session {again[:8]}, in part, which decides nothing here: "
-            "see `mpibench gate`; --confirm measures again what accept itself calls slower"
-            for first, again in self.measured_again
-        ]
-        lines += self.past.sentences()
-        lines += self._between()
-        lines += [f"the baseline is unlike its history: {text}" for text in self.judgement.unlike_past.values()]
-        lines += verdict_text.moved_sentences(move for move in self.moves if move.slower <= 0)
-        lines += verdict_text.unknown_sentences(self.judgement, self.policy)
-        if self.judgement.unjudged:
-            lines.append(f"{self.judgement.unjudged} metrics are not judged: {self.policy.source} gives them no margin")
-        if self.judgement.new.height:
-            names = ", ".join(sorted(set(self.judgement.new["benchmark"])))
+        if unjudged:
+            lines.append(f"{unjudged} metrics are not judged: {self.policy.source} gives them no margin")
+        if new.height:
             lines.append(
-                f"{self.judgement.new.height} metrics only the candidate has are not judged ({names}); "
-                "if one is an old one renamed, say --rename OLD=NEW"
+                f"{new.height} metrics only the candidate has are not judged ({', '.join(sorted(set(new['benchmark'])))}); if "
+                "one is an old one renamed, say --rename OLD=NEW"
             )
         return lines
 
@@ -232,7 +236,7 @@ def _moves(judgement: comparison.Judgement, before: Selection, after: Selection)
     beyond = pl.col("verdict").is_in([REGRESSED, IMPROVED]) & ((1 + pl.col("slower")).log().abs() >= margin)
     compared = judgement.metrics.filter(pl.col("slower").is_not_null(), pl.col("margin_percent").is_not_null())
     metrics = compared.select(*METRIC, "slower", called=beyond, margin=margin)
-    return tuple(moved_switches.explain(moved_switches.changed_curves(metrics, before.values, after.values)))
+    return tuple(switches.explain(switches.changed_curves(metrics, before.values, after.values)))
 
 
 def _without(judgement: comparison.Judgement, moves: Sequence[MovedSwitch]) -> comparison.Judgement:
@@ -267,7 +271,7 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
             "became slower would be called an improvement; exchange the two selectors."
         )
     policy = verdict_policy.load(name)
-    past = lasting_changes.find_history(
+    past = find_history(
         folder,
         name,
         before.cases,
@@ -299,10 +303,9 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
     facts = verdict_sides.facts(before), verdict_sides.facts(after)
     # Of what both measured: a case that one side lacks is missing there, and nothing of the machine has changed with it.
     keys = [*CONDITION, "group"]
-    there = [side.cases.select(keys).unique() for side in (after, before)]
     both = [
-        replace(side, cases=side.cases.join(rows, on=keys, how="semi", nulls_equal=True))
-        for side, rows in zip((before, after), there, strict=True)
+        replace(side, cases=side.cases.join(other.cases, on=keys, how="semi", nulls_equal=True))
+        for side, other in ((before, after), (after, before))
     ]
     changed = session_values.changes(*map(verdict_sides.facts, both))
     moves = _moves(judgement, before, after)
@@ -346,7 +349,7 @@ def _references(before: pl.DataFrame, after: pl.DataFrame, rename: Mapping[str, 
         reached[key(row)] = reached.get(key(row), 0) + {REACHED: 1, NO_REFERENCE: 0}.get(row["outcome"], -1)
     missed = confirmations.missed_references(after, after.clear())
     kept = [one for one in missed if reached.get(key(one.check), 0) > 0]
-    return sorted(kept, key=lambda one: -confirmations.distance(*(one.check[name] for name in ("value", "lower", "upper"))))
+    return sorted(kept, key=lambda one: -verdict_sides.beyond(one))
 
 
 def _system(folder: Path, candidate: str, system: str | None) -> str:

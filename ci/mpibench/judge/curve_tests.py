@@ -4,11 +4,10 @@ A curve is tested at each size, in each window of three neighbours, in each band
 that disturbances the sizes of one unit share count once. What a unit is depends on what there is (:func:`choose_units`):
 
 sessions
-    the baseline is a history (at least :data:`~mpibench.judge.statistics.prediction.FEWEST_SESSIONS` sessions): the
-    candidate is held
-    against what one more session of it would be (:mod:`mpibench.judge.statistics.prediction`), all tests with one calibration;
+    the baseline is a history (at least :data:`~.prediction.FEWEST_SESSIONS` sessions): the candidate is held against what one
+    more session of it would be (:mod:`.statistics.prediction`), all tests with one calibration;
 jobs
-    no such history, but at least :data:`ENOUGH_JOBS` jobs a side (:mod:`mpibench.judge.statistics.two_sides`);
+    no such history, but at least :data:`ENOUGH_JOBS` jobs a side (:mod:`.statistics.two_sides`);
 repeats
     neither: what jobs add is taken from the policy (``between_jobs_percent``), the last resort; and for what is called, as at
     least ``between_jobs_times_repeats`` times what repeats of one job differ, or small messages would be refused for nothing;
@@ -28,10 +27,14 @@ from numpy.typing import NDArray
 
 from reframe_tests.harness.vocabulary import LOWER
 
-from ..statistics import prediction, two_sides
-from ..statistics.two_sides import Array
 from .policy import Policy
-from .words import IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
+from .statistics import prediction, two_sides
+from .statistics.two_sides import Array
+
+PASS, REGRESSED, IMPROVED, INCONCLUSIVE, MISSING = "pass", "regressed", "improved", "inconclusive", "missing"
+#: Why a metric is missing where nothing else is known.
+ABSENT = "the candidate does not have it"
+
 
 #: The weightiest first.
 ORDER = (REGRESSED, MISSING, INCONCLUSIVE, IMPROVED, PASS)

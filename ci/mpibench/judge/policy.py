@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import polars as pl
 
 from reframe_tests.harness import optional_file, schema, yaml_file
 from reframe_tests.harness.sites import folders
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
-
-from ..history.levels import Level
 
 SMALL, MEDIUM, LARGE = "small", "medium", "large"
 #: Largest message of each band, in bytes: eager messages of one packet, up to where transports change to rendezvous,
@@ -27,6 +28,39 @@ BANDS = {SMALL: 1024, MEDIUM: 65535, LARGE: None}
 #: Change for the worse, in percent, below which two sides are called equal.
 MARGINS = {"latency_us": 5.0, "t_avg_us": 5.0, "bandwidth_mb_per_s": 3.0, "message_rate_per_s": 5.0}
 DEFAULT_MARGIN = 5.0
+
+
+@dataclass(frozen=True)
+class Level:
+    """A new level that somebody accepted, in ``levels`` of policy.yaml.
+
+    :param since: first day (UTC) on which it was measured.
+    :param slower_percent: how much slower than before it is at most; 0 where it is faster.
+    :param why: the cause, for whoever reads it a year later.
+    :param partition: ``None``, as for the others: whichever it is.
+    """
+
+    since: date
+    slower_percent: float
+    why: str
+    partition: str | None = None
+    stack: str | None = None
+    fabric: str | None = None
+
+    def covers(self, partition: str, stack: str, fabric: str) -> bool:
+        """Whether it is one of what was measured there."""
+        asked = (self.partition, self.stack, self.fabric)
+        return all(one in (None, there) for one, there in zip(asked, (partition, stack, fabric), strict=True))
+
+    def accepts(self, changed: date, slower: float) -> bool:
+        """Whether a change is that to this level; a step may be seen a night early or late where noise blurs it.
+
+        :param slower: the largest change for the worse, as a fraction.
+        """
+        return abs(changed - self.since) <= timedelta(days=1) and 100 * slower <= self.slower_percent
+
+    def __str__(self) -> str:
+        return f"the level accepted since {self.since:%Y-%m-%d} ({self.why})"
 
 
 @dataclass(frozen=True)
@@ -72,23 +106,26 @@ class Policy:
 
     def band(self, message_bytes: int | None) -> str:
         """Band of a message size; benchmarks without a size (Barrier) are in the first."""
-        for name, largest in self.bands_bytes.items():
-            if largest is None or (message_bytes or 0) <= largest:
-                return name
-        raise AssertionError("the last band has no end")
+        return next(name for name, last in self.bands_bytes.items() if last is None or (message_bytes or 0) <= last)
 
-    def _percent(self, quantity: str, band: str) -> float | None:
-        given = self.margins_percent.get(quantity, DEFAULT_MARGIN)
-        return given.get(band, DEFAULT_MARGIN) if isinstance(given, Mapping) else given
-
-    def judges(self, quantity: str, band: str) -> bool:
-        """Whether there is a margin."""
-        return self._percent(quantity, band) is not None
+    def bands(self, sizes: pl.Series) -> pl.Series:
+        """Band of each message size."""
+        return pl.Series("band", [self.band(size) for size in sizes], dtype=pl.String)
 
     def margin(self, quantity: str, band: str) -> float:
         """Margin as a fraction: the change for the worse that still counts as equal; infinite where nothing is judged."""
-        percent = self._percent(quantity, band)
+        given = self.margins_percent.get(quantity, DEFAULT_MARGIN)
+        percent = given.get(band, DEFAULT_MARGIN) if isinstance(given, Mapping) else given
         return math.inf if percent is None else float(percent) / 100
+
+    def margins(self, metrics: pl.DataFrame) -> np.ndarray:
+        """Margin of each metric, by its ``quantity`` and ``message_bytes``."""
+        points = metrics.select("quantity", "message_bytes").iter_rows()
+        return np.array([self.margin(quantity, self.band(size)) for quantity, size in points], dtype=float)
+
+    def judges(self, quantity: str, band: str) -> bool:
+        """Whether there is a margin."""
+        return math.isfinite(self.margin(quantity, band))
 
     def with_spread(self, percent: float) -> Policy:
         """The same where it was measured how much jobs differ."""

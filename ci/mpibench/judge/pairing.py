@@ -18,14 +18,13 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 
-from ...store import session_values
-from ...store.dataset_layout import read_condition
-from ...store.session_values import CONDITION, Selection
-from ..history import strata as history_strata
-from ..history.past import Past
-from . import comparison, lasting_changes
+from ..store import session_values
+from ..store.dataset_layout import read_condition
+from ..store.session_values import CONDITION, Selection
+from . import comparison
 from . import policy as policies
 from . import sides as verdict_sides
+from .history import FACTS, NODES, Past, find_history, own_programs
 
 #: What can be compared.
 SUBJECTS = ("stack", "fabric", "ppn", "pinning", "session")
@@ -81,7 +80,7 @@ def pair(
     """Compare two values of one subject.
 
     :param subject: one of :data:`SUBJECTS`; for ``session`` the values are selectors and ``selector`` is not used.
-    :param history: for ``session``, of the first side, as :attr:`~mpibench.judge.verdicts.accept.AcceptanceOptions.history`.
+    :param history: for ``session``, of the first side, as :attr:`~mpibench.judge.accept.AcceptanceOptions.history`.
     :raises BadInput: a side has no case that may be used, or the sides differ in something that is not compared.
     """
     if subject not in SUBJECTS:
@@ -109,11 +108,9 @@ def pair(
     policy = policies.load(name).judging_all()
     past, by_session = Past(), subject == "session"
     if by_session:
-        facts = (*history_strata.FACTS, *(() if "nodelist" in allow else (history_strata.NODES,)))
+        facts = (*FACTS, *(() if "nodelist" in allow else (NODES,)))
         others = sides[1].sessions
-        past = lasting_changes.find_history(
-            folder, name, sides[0].cases, policy, without=others, selector=history, where=where, facts=facts
-        )
+        past = find_history(folder, name, sides[0].cases, policy, without=others, selector=history, where=where, facts=facts)
     judgement = comparison.judge(
         sides[0], sides[1], policy, paired=subject == "stack", history=by_session, past=past.values if by_session else None
     )
@@ -212,9 +209,7 @@ def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ..
         stored = read_condition(row["condition"])
         if what == "suites":
             there = stored.get("suites") or {}
-            value: Any = {
-                name: there[name].get("version") for name in history_strata.own_programs(row["group"]) if name in there
-            }
+            value: Any = {name: there[name].get("version") for name in own_programs(row["group"]) if name in there}
         elif what == session_values.OVERSUBSCRIBED:
             value = bool(stored.get(what))
         else:

@@ -1,1 +1,0 @@
-"""What a session must hold, and what of it is missing."""

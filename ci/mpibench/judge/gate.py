@@ -1,0 +1,398 @@
+"""What nightly CI calls: is one session whole, proven, young enough, within its references, like the nights before, undrifted?
+
+A night is held against the prediction interval of the sessions before it that measured the same (:mod:`.history`), beside fixed
+references. Where these are too few the answer says so, and what cannot be known without them; no other yardstick takes their
+place: a night against a night, with the spread of repeats, is refused without reason far too often.
+
+At most ten lines and one exit status: 0 all is well; 1 something is not; 2 bad input. Each answer says how old the session is,
+what was expected of it, and which sessions could not be read. A missed reference that a session measured again
+(:mod:`mpibench.store.confirmations`) is held against it only if it was missed twice, and so is what is slower than the nights
+before (:mod:`.nights`); a change in the drift of nights lasted three nights, and needs no confirmation. It is held against each
+night while it lasts, until its level is accepted; one that is over, or never was one, is not. "No reference" is said and is no
+failure: `acceptance` mode and ``accept`` insist.
+
+The first line of a refusal is its finding, so that a mail's subject or the first line of a log says what is wrong; counts
+follow. Where the lines do not suffice, each kind of question that failed shows its worst problem before any shows a second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.printable import first_line, plain_data
+from reframe_tests.harness.samples import NO_REFERENCE
+from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
+
+from ..store import confirmations, eligibility, selectors, session_values, unreadable, withdrawals
+from ..store.unreadable import Unreadable
+from ..store.withdrawals import Withdrawal
+from . import drift, expected, nights
+from . import policy as verdict_policy
+from .history import SHARED, node_count_notes
+from .policy import Policy
+from .sides import beyond
+
+#: Lines at most: three of a head, the worst problem of each of :data:`KINDS`, and one that says what is left out.
+MOST_LINES = 10
+#: Characters of the finding in the first line.
+LONGEST_FINDING = 160
+#: The questions the gate asks, in the order in which their problems are shown: first what leaves least of the others.
+AGE, EVIDENCE, MISSING, REFERENCE, HISTORY, DRIFT = KINDS = ("age", "evidence", "missing", "reference", "history", "drift")
+#: Those that ask of curves, which a slow node may explain.
+OF_CURVES = (REFERENCE, HISTORY, DRIFT)
+#: Nights back to which a change for the worse that lasts is held against a night, until its level is accepted.
+REMEMBERED_NIGHTS = 90
+#: How much the clocks of who measured and who judges may differ; a session of tomorrow would be young for longer.
+CLOCK_TOLERANCE = timedelta(minutes=15)
+
+
+@dataclass(frozen=True)
+class GateProblem:
+    """One thing that is not as it must be: in a line, in short for the first line, in numbers and names for programs."""
+
+    kind: str
+    text: str
+    finding: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class GateCheck:
+    """The answer to one question of :data:`KINDS`.
+
+    :param counts: for the head; ``numbers``: for programs, empty where nothing could be counted.
+    :param problems: the worst first.
+    :param notes: what is to be known besides.
+    """
+
+    kind: str
+    counts: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    problems: Sequence[GateProblem] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class GateAnswer:
+    """The gate's answer on one session.
+
+    :param label: its label ``run``; ``None`` without one.
+    :param options: selection options of a partial session; empty for a whole one.
+    :param checks: one of each of :data:`KINDS`, in their order.
+    :param notes: what is no problem and is to be known.
+    :param better: changes for the better, and accepted ones.
+    :param lost: sessions of the system that could not be read.
+    """
+
+    system: str
+    session: str
+    label: str | None
+    started: datetime
+    options: tuple[str, ...]
+    checks: tuple[GateCheck, ...]
+    notes: tuple[str, ...] = ()
+    better: tuple[str, ...] = ()
+    lost: tuple[Unreadable, ...] = ()
+
+    @property
+    def problems(self) -> list[GateProblem]:
+        """All of them, in the order of :data:`KINDS`, the worst of each first."""
+        return [problem for check in self.checks for problem in check.problems]
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is no problem."""
+        return not self.problems
+
+    @property
+    def finding(self) -> str:
+        """The first problem in short and how many others there are of which kind; empty for a session that passed."""
+        if self.passed:
+            return ""
+        first, *others = self.problems
+        rest = f" and {len(others)} more ({_kinds(others)})" if others else ""
+        return f"{first_line(first.finding, LONGEST_FINDING)}{rest}"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """At most :data:`MOST_LINES`; the first is the decision, of a refusal with its finding."""
+        problems, head = self.problems, self._head()
+        others = [*(f"note: {line}" for line in self.notes), *self.better]
+        room = MOST_LINES - len(head)
+        if len(problems) + len(others) <= room:
+            return (*head, *(problem.text for problem in problems), *others)
+        # The first of each kind, then the others in their order.
+        first = {problem.kind: place for place, problem in reversed(list(enumerate(problems)))}.values()
+        shown = sorted([*sorted(first), *(place for place in range(len(problems)) if place not in first)][: room - 1])
+        hidden = [problem for place, problem in enumerate(problems) if place not in shown]
+        kept = others[: room - 1 - len(shown)]
+        notes = len(others) - len(kept)
+        said = ", ".join(filter(None, [_kinds(hidden), f"{notes} note{'s'[: notes != 1]}" if notes else ""]))
+        rest = f"... and {len(hidden) + notes} more ({said}): see `mpibench gate --json` and `mpibench report`"
+        return (*head, *(problems[place].text for place in shown), *kept, rest)
+
+    def _head(self) -> list[str]:
+        counts = {check.kind: check.counts for check in self.checks}
+        label = f"run={self.label}" if self.label is not None else "no label"
+        refused = f"{len(self.lost)} ({self.lost[-1].why})" if self.lost else "none"
+        who, when = f"{self.system}, session {self.session[:8]}", f"{label}, {counts[AGE]}"
+        held = f"{counts[EVIDENCE]}; {counts[MISSING]}"
+        rest = f"{counts[REFERENCE]}; {counts[DRIFT]}; {counts[HISTORY]}; sessions that could not be read: {refused}"
+        if not self.passed:
+            return [f"FAIL: {who}: {self.finding}", f"{when}: {held}", rest]
+        numbers = {check.kind: check.numbers for check in self.checks}
+        judged = [numbers[REFERENCE].get(name) for name in ("held", "missed", "not_seen_again")]
+        nothing = "no value was judged: there is no reference, and no history that is long enough; "
+        return [f"PASS: {who} ({when}): {'' if any([*judged, numbers[HISTORY].get('judged')]) else nothing}{held}", rest]
+
+    def as_data(self) -> dict[str, Any]:
+        """The answer as plain data, as :class:`..answers.Gate` lists it."""
+        data: dict[str, Any] = plain_data(
+            {
+                "decision": "PASS" if self.passed else "FAIL",
+                "finding": self.finding,
+                "system": self.system,
+                "session": self.session,
+                "label": self.label,
+                "started": self.started.isoformat(),
+                "options": self.options,
+                "counts": {check.kind: {"text": check.counts, **check.numbers} for check in self.checks},
+                "problems": {
+                    check.kind: [{**one.facts, "text": one.text, "finding": one.finding} for one in check.problems]
+                    for check in self.checks
+                },
+                "notes": self.notes,
+                "better": self.better,
+                "unreadable": [{"session": one.session, "why": one.why} for one in self.lost],
+            }
+        )
+        return data
+
+
+def _kinds(problems: Iterable[GateProblem]) -> str:
+    """How many problems of which kind: ``22 evidence, 1 drift``."""
+    return ", ".join(f"{count} {kind}" for kind, count in Counter(problem.kind for problem in problems).items())
+
+
+def decide(
+    folder: Path,
+    system: str | None = None,
+    session: str = "latest",
+    recent: int = 14,
+    *,
+    max_age_hours: float | None = None,
+    partial: bool = False,
+    history: str | None = None,
+    root: Path = ROOT,
+    now: datetime | None = None,
+) -> GateAnswer:
+    """Judge one session.
+
+    :param system: needed only if the session has cases on several.
+    :param recent: nights back to which a change counts as new.
+    :param max_age_hours: in place of the policy's.
+    :param partial: a partial session is judged by what it was asked for.
+    :param history: as :attr:`~mpibench.judge.accept.AcceptanceOptions.history`.
+    :raises BadInput: no dataset, a damaged one, or a selector that does not mean one session that can be read.
+    """
+    if max_age_hours is not None and not 0 < max_age_hours < math.inf:
+        raise BadInput(f"--max-age is {max_age_hours}, expected a number of hours above 0.")
+    name, chosen = session_values.find_session(folder, session, system)
+    table = session_values.cases_of(folder, name)
+    cases = table.filter(pl.col("session") == chosen).collect()
+    whole = expected.judge(folder, name, chosen, partial=partial, root=root)
+    policy = verdict_policy.load(name, root)
+    lost = unreadable.find(folder, [name])
+    every, gone = session_values.cases_of(folder, name, withdrawn_too=True), withdrawals.find(folder)
+    again, doubtful = confirmations.certainly_first(confirmations.confirming(every, chosen, gone), whole.started, lost)
+    sessions = selectors.sessions_table(table)
+    series = [*selectors.alike(sessions, chosen).earlier, chosen]
+    watched, better = _drift(folder, name, series, recent)
+    judged = nights.judge(folder, name, chosen, cases, policy, history)
+    held, unknown = _nights(judged and judged.measured_again(folder, again))
+    references = _references(cases, again)
+    age = _age(whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc))
+    missing = GateCheck(
+        MISSING,
+        whole.summary,
+        {"expected": whole.expected, "there": whole.there, "not_asked": whole.not_asked},
+        [GateProblem(MISSING, line, line.removeprefix("missing: ")) for line in whole.missing],
+    )
+    notes = (
+        *references.notes,
+        *filter(None, [session_values.busy(cases)]),
+        *confirmations.too_late(table, chosen),
+        *_withdrawn(folder, name, gone.values()),
+        *doubtful,
+        *_dropped(table, series[-2:-1], cases),
+        *node_count_notes(table, sessions, chosen),
+        *whole.notes,
+        *unknown,
+        *_unmatched(policy, table),
+    )
+    checks = (age, _evidence(cases), missing, references, held, watched)
+    return GateAnswer(name, chosen, whole.run, whole.started, whole.options, checks, notes, tuple(better), lost)
+
+
+def _withdrawn(folder: Path, system: str, withdrawn: Iterable[Withdrawal]) -> list[str]:
+    """Says which sessions of the system take no part because somebody withdrew them, the newest withdrawal in full."""
+    there = {path.stem for path in folder.glob(f"cases/system={system}/date=*/*.parquet")}
+    found = sorted((one for one in withdrawn if one.session in there), key=lambda one: one.when)
+    more = f"; {len(found) - 1} more sessions were withdrawn before" if len(found) > 1 else ""
+    return [f"{found[-1]}{more}"] if found else []
+
+
+def _age(started: datetime, limit_hours: float, now: datetime) -> GateCheck:
+    """How long ago did the session start, as far as the clock can be right?"""
+    hours = (now - started) / timedelta(hours=1)
+    text = f"{max(hours, 0.0):.0f} h" if hours < 72 else f"{(now - started).days} days"
+    counts, finding = f"{started:%Y-%m-%d %H:%M} UTC, {text} old", ""
+    if started > now + CLOCK_TOLERANCE:
+        counts = f"{started:%Y-%m-%d %H:%M} UTC, {-hours:.1f} h to come"
+        finding = f"the session says it starts {-hours:.1f} h from now: correct the clock and measure again"
+    elif hours > limit_hours:
+        finding = f"the session is {text} old, more than {limit_hours:g} h (max_age_hours of the policy): measure"
+    numbers = {"hours": round(hours, 2), "most_hours": limit_hours}
+    return GateCheck(AGE, counts, numbers, [GateProblem(AGE, f"age: {finding}", finding, numbers)] if finding else ())
+
+
+def _evidence(cases: pl.DataFrame) -> GateCheck:
+    """Is every case that ran proven?"""
+    ran = eligibility.owed_proof(cases)
+    split = eligibility.split_cases(ran)
+    proven, measured = split.proven, split.eligible.height
+    nothing = GateProblem(EVIDENCE, "evidence: no case of this session is proven", "no case is proven")
+    problems = [] if proven.height else [nothing]
+    unproven = ran.join(proven.select("case"), on="case", how="anti", maintain_order="left")
+    stopped, failed = (unproven.filter((pl.col("result") == eligibility.INTERRUPTED) == is_so) for is_so in (True, False))
+    if lost := eligibility.interruption(stopped["reason"], ran.height):
+        problems.append(GateProblem(EVIDENCE, lost, lost, {"interrupted": stopped.height}))
+    # The worst first: what went over another fabric, say, and looks like a measurement.
+    contradicted = failed["evidence"] == "contradicted"
+    problems += map(_unproven, [*failed.filter(contradicted).to_dicts(), *failed.filter(~contradicted).to_dicts()])
+    again = cases.filter(pl.col("superseded").fill_null(False)).height
+    retried = f" ({again} failures were run again)" if again else ""
+    untimed = f", {proven.height - measured} of tests that time nothing" if proven.height > measured else ""
+    counts = f"{proven.height} of {ran.height} cases proven, {measured} measured{untimed}{retried}"
+    numbers = {"cases": ran.height, "proven": proven.height, "measured": measured, "run_again": again}
+    return GateCheck(EVIDENCE, counts, numbers, problems)
+
+
+#: Columns of a case that say what it measured.
+_CASE = ("name", "partition", "stack", "fabric", "nodes", "ppn", "pinning")
+
+
+def _unproven(row: Mapping[str, Any]) -> GateProblem:
+    """A case that ran and is not proven."""
+    reason = "passed, but no proof of its condition was stored"
+    if row["result"] != "pass":
+        reason = first_line(row["reason"]) or "failed without a reason"
+    facts = {**{name: row[name] for name in _CASE}, "evidence": row["evidence"], "reason": reason}
+    text = f"evidence: {row['name']} @{row['partition']}+{row['stack']}: {reason}"
+    return GateProblem(EVIDENCE, text, f"{row['stack']} on {row['fabric'] or row['partition']}: {reason}", facts)
+
+
+def _references(cases: pl.DataFrame, again: pl.DataFrame) -> GateCheck:
+    """Do eligible cases reach their references, or did they when what was missed was measured again?
+
+    :param again: cases of the sessions that did so.
+    """
+    checks = confirmations.reference_checks(cases)
+    missed = confirmations.missed_references(cases, again)
+    without = sum(row["outcome"] == NO_REFERENCE for row in checks)
+    held = len(checks) - without - len(missed)
+    # The worst first, and what may be a disturbance after what two jobs missed.
+    missed.sort(key=lambda one: (one.outcome == confirmations.NOT_MEASURED_AGAIN, -beyond(one)))
+    gone = [one for one in missed if one.outcome == confirmations.NOT_SEEN_AGAIN]
+    outcomes = confirmations.summary(missed)
+    problems = []
+    for one in missed:
+        if one.outcome != confirmations.NOT_SEEN_AGAIN:
+            facts = {name: one.check[name] for name in (*_CASE, "metric", "layer", "value", "lower", "upper", "unit")}
+            facts |= {"outcome": one.outcome, "value_again": one.again}
+            problems.append(GateProblem(REFERENCE, f"reference: {one.text}", one.text, facts))
+    return GateCheck(
+        REFERENCE,
+        f"{held} references held, {len(missed)} missed" + (f" ({outcomes})" if outcomes else "") + f", {without} without",
+        {"held": held, "missed": len(missed), "not_seen_again": len(gone), "without": without},
+        problems,
+        [f"reference not seen again: {one.text}" for one in gone],
+    )
+
+
+#: What makes two references those of the same metric.
+_REFERENCE = ("partition", "stack", "fabric", "nodes", "ppn", "pinning", "group", "metric", "layer")
+
+
+def _dropped(table: pl.LazyFrame, before: Sequence[str], cases: pl.DataFrame) -> list[str]:
+    """Says how many metrics had a reference in the session before and were measured without one in this; empty if none."""
+    eligible = eligibility.split_cases(cases).eligible
+    known = _with_reference(eligibility.split_cases(table.filter(pl.col("session").is_in(before)).collect()).eligible)
+    gone = known.join(_with_reference(eligible), on=_REFERENCE, how="anti", nulls_equal=True)
+    lost = gone.join(eligible, on=_REFERENCE[:7], how="semi", nulls_equal=True)
+    if not lost.height:
+        return []
+    return [
+        f"{lost.height} references ({', '.join(sorted(set(lost['layer'])))}) of session {before[0][:8]} no longer exist, and "
+        f"their metrics are not judged: see references.yaml and {SITE_FILES}"
+    ]
+
+
+def _with_reference(eligible: pl.DataFrame) -> pl.DataFrame:
+    """One row for each metric of eligible cases that has a reference: :data:`_REFERENCE`."""
+    checks = eligible.explode("gates", empty_as_null=True).drop_nulls("gates")
+    rows = checks.select(*_REFERENCE[:7], pl.col("gates").struct.field("metric", "layer", "outcome")).unique(_REFERENCE)
+    return rows.filter(pl.col("outcome") != NO_REFERENCE)
+
+
+def _drift(folder: Path, system: str, series: Sequence[str], recent: int) -> tuple[GateCheck, list[str]]:
+    """Has anything changed in the nights of a series up to the last? And what became better, or was accepted."""
+    try:
+        history, found = drift.watch(folder, system, selector=",".join(series), recent=max(recent, REMEMBERED_NIGHTS))
+    except drift.NothingJudged as nothing:
+        return GateCheck(DRIFT, f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
+    nights = history.nights.height
+    recent = min(recent, nights)
+    first = history.nights["started"][-recent].date()
+    worse = sorted((event for event in found if event.worse), key=lambda event: -event.slower)
+    lasting = sum(event.since < first for event in worse)
+    # What is missing as a whole is reported by what was expected, and may be retired.
+    absent = drift.absent(history, whole=False)
+    counts = f"{len(worse) - lasting} changes for the worse in {recent} nights of {nights}"
+    counts += f", {lasting} before that lasts and nobody accepted" if lasting else ""
+    short = history.too_few or history.young
+    problems = [GateProblem(DRIFT, f"drift: {event}", event.finding, drift.event_data(event)) for event in worse]
+    problems += [GateProblem(DRIFT, line, line.removeprefix("missing: ")) for line in absent]
+    other = (event for event in found if not event.worse and event.since >= first)
+    better = [f"{'accepted' if event.slower > 0 else 'better'}: {event}" for event in other]
+    numbers = {"worse": len(worse), "lasting": lasting, "absent": len(absent), "nights": nights, "recent": recent}
+    return GateCheck(DRIFT, f"{counts} ({short})" if short else counts, numbers, problems), better
+
+
+def _nights(judged: nights.NightJudgement | None) -> tuple[GateCheck, list[str]]:
+    """Is this session one more of those before it that measured the same? And what cannot be known of it."""
+    if judged is None:
+        return GateCheck(HISTORY, "not held against sessions before"), []
+    found = nights.findings(judged)
+    problems = [GateProblem(HISTORY, f"history: {one.text}", one.short, one.facts) for one in found if one.held]
+    notes = [f"history: {one.text}" for one in found if not one.held]
+    return GateCheck(HISTORY, judged.counts, judged.numbers(), problems), [*notes, *judged.unknown()]
+
+
+def _unmatched(policy: Policy, table: pl.LazyFrame) -> list[str]:
+    """Accepted levels of what was never measured here: a name is misspelt, or of another time."""
+    there = table.select(SHARED).unique().collect().rows()
+    return [
+        f"levels.{number} of {policy.source} matches nothing that was measured here: correct its partition, stack or fabric"
+        for number, level in enumerate(policy.levels)
+        if not any(level.covers(*shared) for shared in there)
+    ]

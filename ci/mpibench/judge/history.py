@@ -1,0 +1,832 @@
+"""The sessions before a session that measured the same and still count: what accept, the gate and compare hold a night against.
+
+**Strata.** Cases are one history where they measured one group under one condition and agree in :data:`FACTS`: the MPI as
+built, the level, the placement, the transport, the benchmarks' versions, and the label of the session's series. Strata are
+never pooled: what differs in one of these is another measurement, however alike the numbers look. The nodes of a job are no
+such fact: which ones a job gets is part of what changes from night to night. Sessions are found in the dataset, nobody has to
+name them; each sentence says how many there were, and why others are not among them.
+
+**Lasting changes.** Nights that were called are no history of the nights after them: a loss that lasts stays a loss until
+somebody accepts it. Each night of a history is judged by the prediction interval of the nights before it that count, as the
+gate does, and one that is called, slower or faster, never counts. Nights after it wait, until :data:`RETURNED` in a row are as
+before, each and together (their mean is held against the prediction interval of as many sessions, which finds what one night
+just misses), with values of everything that was called; these then count, and what came and went between did not. One night
+that counted would hide all losses of its size for a month, as nothing is unusual that happens in one of 30 nights; so how often
+a machine has such nights is seen in what the gate calls, and measuring again (:mod:`mpibench.night.confirmation`) says which
+were nothing else.
+
+The first :data:`~.statistics.prediction.FEWEST_SESSIONS` nights of a history are taken as they are, what creeps by less than
+nights differ is learned, and so is what lasts longer than the :data:`SEARCHED_SESSIONS`; references are for that. A level that
+is meant to stay is accepted with ``levels`` of policy.yaml, and the history begins with it.
+
+This is the usual handling of control charts: points outside the limits are taken out of what the limits are computed from until
+their cause is known (Montgomery, Introduction to Statistical Quality Control, section 6.2, "trial control limits").
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import scipy
+from numpy.typing import NDArray
+
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.vocabulary import ALL_NODES, BadInput
+
+from ..store import eligibility, selectors, session_values, unreadable
+from ..store.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, read_condition
+from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC, RENAMED, VALUES, Selection, slowness
+from ..store.sessions import CONFIRMS
+from . import curve_tests
+from .policy import Level, Policy
+from .statistics import prediction
+from .statistics.prediction import FEWEST_SESSIONS, Units
+from .statistics.two_sides import Array
+
+#: What a history is reported for, and within which spreads between sessions are shared.
+SHARED = ("partition", "stack", "fabric")
+#: What is measured.
+MEASURED = (*CONDITION, "group")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something in which cases of one history agree: column of :func:`describe_facts`, and what one and several are called."""
+
+    column: str
+    title: str
+    titles: str
+
+
+#: Where the ranks run: a list of cores for each.
+PLACEMENT = Fact("placement", "placement", "placements")
+#: In the order in which they explain why a session is not of a history; ``depth`` is the stored name of the level.
+FACTS = (
+    Fact("mpi_version", "MPI version", "MPI versions"),
+    Fact("lock_hash", "lock hash", "lock hashes"),
+    Fact("depth", "level", "levels"),
+    Fact("run", "label run", "labels run"),
+    Fact("transport", "transport", "transports"),
+    PLACEMENT,
+    Fact("suites", "benchmark version", "benchmark versions"),
+    Fact("suite_options", "suite options", "suite options"),
+    Fact("striped", "striping", "striping"),
+    Fact("tuned", "tuned settings", "tuned settings"),
+    # Ranks that wait for each other's cores.
+    Fact("oversubscribed", "oversubscription", "oversubscription"),
+    # Of what ran as shipped.
+    Fact("network", "network", "networks"),
+)
+#: Those of them that the condition holds as they are.
+_STORED = ("depth", "transport", "placement", "suite_options", "striped", "tuned", "oversubscribed", "network")
+#: Its nodes, where sides are compared that must have the same.
+NODES = Fact("nodelist", "node list", "node lists")
+
+
+def own_programs(group: str | None) -> list[str]:
+    """Suites a group runs as programs that stacks bring, each in a version of its own."""
+    wanted = catalogue.suites(group) if group and group in catalogue.GROUPS else tuple(catalogue.SUITES)
+    return [name for name in wanted if catalogue.SUITES[name].programs]
+
+
+def describe_facts(cases: pl.DataFrame) -> pl.DataFrame:
+    """The cases with a column for each of :data:`FACTS`: text, empty where nothing was stored.
+
+    :param cases: rows of the table ``cases``.
+    """
+    stored = {name: pl.col("condition").str.json_path_match(f"$.{name}") for name in _STORED}
+    found = cases.with_columns(
+        **stored,
+        run=pl.col("labels").str.json_path_match("$.run"),
+        suites=pl.col("condition").str.json_path_match("$.suites"),
+    )
+    distinct = found.select("group", "suites").unique()
+    versions = [_versions(group, text) for group, text in distinct.iter_rows()]
+    distinct = distinct.with_columns(versions=pl.Series(versions, dtype=pl.String))
+    found = found.join(distinct, on=["group", "suites"], how="left", nulls_equal=True, maintain_order="left")
+    return (
+        found.with_columns(suites="versions")
+        .drop("versions")
+        .with_columns(pl.col([fact.column for fact in FACTS]).fill_null(""))
+    )
+
+
+def _versions(group: str | None, text: str | None) -> str:
+    stored = read_condition(text and f'{{"suites": {text}}}').get("suites")
+    if not isinstance(stored, dict):
+        return ""
+    there = [(name, stored[name]) for name in own_programs(group) if name in stored]
+    return ", ".join(f"{name} {row.get('version')}" for name, row in there if isinstance(row, dict))
+
+
+def name_place(partition: object, stack: object, fabric: object) -> str:
+    """What values of :data:`SHARED` are called; what measures nodes alone is on no fabric (``None`` or empty)."""
+    return f"{stack} on {partition}" + (f", {fabric}" if fabric else "")
+
+
+def mixed_strata(selection: Selection) -> dict[tuple[str, ...], str]:
+    """What makes the sessions of a selection unlike one another, by :data:`SHARED`: such sessions are no history of one thing.
+
+    :returns: sentences; no entry where all facts are the same in all sessions.
+    """
+    # By the values, which have the names that were changed with --rename.
+    named = selection.values.select(*SHARED, "case").unique(maintain_order=True)
+    cases = named.join(describe_facts(selection.cases).drop(SHARED), on="case", how="left", maintain_order="left")
+    sentences: dict[tuple[str, ...], str] = {}
+    for key, part in cases.group_by(SHARED, maintain_order=True):
+        differ = [sentence for fact in FACTS if (sentence := _differing(fact, part))]
+        if differ:
+            partition, stack, fabric = key
+            sentences[partition, stack, fabric] = f"{name_place(partition, stack, fabric)}: {', '.join(differ)}"
+    return sentences
+
+
+def _differing(fact: Fact, cases: pl.DataFrame) -> str:
+    """The several values of a fact under one condition; empty where each condition has one."""
+    counted = cases.group_by("nodes", "ppn", "pinning", "group").agg(pl.col(fact.column).unique())
+    values = sorted({value for found in counted[fact.column] if len(found) > 1 for value in found})
+    shown = [value or "none" for value in values] if fact is not PLACEMENT else [f"{len(values)} of them"] * bool(values)
+    return f"{fact.titles} {' and '.join(shown)}" if shown else ""
+
+
+def why_not(fact: Fact) -> pl.Expr:
+    """What is said of cases that differ in a fact from those whose history is wanted."""
+    if fact in (PLACEMENT, NODES):
+        return pl.lit(f"with another {fact.title}")
+    value = pl.when(pl.col(fact.column) == "").then(pl.lit("none")).otherwise(pl.col(fact.column))
+    return pl.format(f"with {fact.title} {{}}", value)
+
+
+#: What names a metric of ``nodes=all`` beside its node count, which is its variant and makes its ranks.
+_AT_ANY_COUNT = (*CONDITION, *(name for name in BENCHMARK if name not in ("variant", "ranks")), "message_bytes")
+#: What makes two cases the same test under the same condition.
+_COUNTED = ("test", *CONDITION)
+
+
+def missing_metrics(absent: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
+    """The metrics that are missing: all but those of ``nodes=all`` that are there at other node counts.
+
+    Such cases are one history, whose metrics are named with node counts: those that a job grew over, 2, 4, 8, ... up to all, or
+    its own. Nights of 62 and of 64 idle nodes have the counts up to 32 in common, and the last ones are never held against one
+    another.
+
+    :param absent: metrics that a side lacks, with the columns of :data:`~.session_values.METRIC`.
+    :param there: those it has.
+    """
+    at_other_counts = there.filter(pl.col("nodes") == ALL_NODES)
+    return absent.join(at_other_counts, on=_AT_ANY_COUNT, how="anti", nulls_equal=True, maintain_order="left")
+
+
+def _node_counts(cases: pl.DataFrame) -> dict[tuple[object, ...], list[int]]:
+    """Numbers of nodes of proven cases of ``nodes=all``, by :data:`_CASE`."""
+    found: dict[tuple[object, ...], set[int]] = {}
+    chosen = (pl.col("nodes") == ALL_NODES) & (pl.col("evidence") == "proven")
+    named = cases.filter(chosen).with_columns(test=pl.col("name").str.split(" ").list.first())
+    for *key, text in named.select(*_COUNTED, "condition").iter_rows():
+        count = read_condition(text).get("nodes")
+        if isinstance(count, int):
+            found.setdefault(tuple(key), set()).add(count)
+    return {key: sorted(counts) for key, counts in found.items()}
+
+
+def differing_node_counts(before: pl.DataFrame, after: pl.DataFrame, older: str, newer: str) -> list[str]:
+    """A sentence for each test and fabric that had another number of nodes on one side than on the other.
+
+    :param before: rows of the table ``cases``, and likewise ``after``.
+    :param older: what the first side is called, and ``newer`` the second.
+    """
+    then, now = _node_counts(before), _node_counts(after)
+    sentences: dict[str, None] = {}
+    for key, counts in now.items():
+        if then.get(key, counts) != counts:
+            test, partition, _, fabric = key[:4]
+            had, has = (" and ".join(map(str, each)) for each in (then[key], counts))
+            sentences[
+                f"nodes=all of {test} on {partition}, {fabric}: {has} nodes in {newer}, {had} in {older}: compared at the node "
+                "counts that both have"
+            ] = None
+    return list(sentences)
+
+
+def node_count_notes(table: pl.LazyFrame, sessions: pl.DataFrame, session: str) -> list[str]:
+    """What is said of a session that had another number of nodes than the one of its series before.
+
+    :param table: rows of ``cases``.
+    :param sessions: of :func:`.selectors.sessions_table`.
+    """
+    before = selectors.alike(sessions, session).earlier[-1:]
+    if not before:
+        return []
+    older, newer = (table.filter(pl.col("session") == one).collect() for one in (before[0], session))
+    return differing_node_counts(older, newer, f"session {before[0][:8]} before", "this session")
+
+
+def under_both_names(levels: Iterable[Level], rename: Mapping[str, str] | None) -> list[Level]:
+    """The levels, each under every name that what it is about has or had: policy.yaml may use the old ones or today's.
+
+    :param rename: names of stacks, fabrics or partitions to new ones.
+    """
+
+    def names(name: str | None) -> list[str | None]:
+        others = [new if name == old else old for old, new in (rename or {}).items() if name in (old, new)]
+        return [*dict.fromkeys([name, *others])]
+
+    return [
+        replace(level, partition=partition, stack=stack, fabric=fabric)
+        for level in levels
+        for partition, stack, fabric in itertools.product(names(level.partition), names(level.stack), names(level.fabric))
+    ]
+
+
+def _before_level(cases: pl.DataFrame, levels: Sequence[Level], until: date) -> pl.Series:
+    """Of each case why it is of an earlier level than the one that holds on a day; empty where it is not."""
+    there = [level for level in levels if level.since <= until]
+    newest: dict[tuple[str, str, str], Level | None] = {
+        key: max((level for level in there if level.covers(*key)), key=lambda level: level.since, default=None)
+        for key in cases.select(SHARED).unique().iter_rows()
+    }
+    rows = cases.select(*SHARED, "started").iter_rows()
+    found = ((newest[partition, stack, fabric], started.date()) for partition, stack, fabric, started in rows)
+    return pl.Series([f"before {level}" if level and day < level.since else "" for level, day in found], dtype=pl.String)
+
+
+#: Word in place of a selector: do without a history.
+NO_HISTORY = "none"
+#: Newest sessions of a stratum that are its history where no selector says so: a machine of long ago is another one, and more
+#: nights narrow a prediction hardly (1 + 1/30 against 1), while an old level that is past widens it.
+MOST_SESSIONS = 30
+#: Sessions searched for nights that do not count, so that 30 remain; more where something lasts since one of the first.
+SEARCHED_SESSIONS = 90
+#: Fewest sessions whose spread is taken for that between nights: with two, Student's factor for 95 % is 12.7, and nothing that
+#: a site would refuse could be distinguished from it.
+FEWEST_SPREAD = 3
+#: Why a session is no part of a history that is long enough without it.
+OLDER = "older than the newest"
+#: No clock of a machine that runs this was ever right before.
+OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
+#: Names in one sentence.
+MOST_NAMES = 3
+
+
+def units_of(values: pl.DataFrame) -> prediction.Units:
+    """Sessions as units: one row per metric, its median in each session, in log.
+
+    :param values: as :attr:`Selection.values`, of one stack on one fabric.
+    """
+    logs = values.with_columns(slowness=slowness(values)).pivot(
+        on="session", index=METRIC, values="slowness", aggregate_function="median"
+    )
+    matrix = logs.drop(*METRIC).to_numpy().astype(float)
+    return prediction.by_session(matrix, range(matrix.shape[1]))
+
+
+class Spread(NamedTuple):
+    """How much nights differ, from few of them: standard deviation of the typical metric, larger by what these leave open."""
+
+    sessions: int
+    percent: float
+
+
+def spread_of(values: pl.DataFrame, confidence: float) -> Spread | None:
+    """Spread between sessions; ``None`` below :data:`FEWEST_SPREAD` of them.
+
+    The standard deviation with which a normal interval is as wide as the prediction interval of these sessions.
+    """
+    sessions = values["session"].n_unique()
+    if sessions < FEWEST_SPREAD:
+        return None
+    units = units_of(values)
+    known = prediction.reach(units, confidence) / np.sqrt(1 + 1 / np.maximum(units.count, 1))
+    known = known[np.isfinite(known)]
+    if not len(known):
+        return None
+    return Spread(sessions, 100 * float(np.median(known) / scipy.stats.norm.ppf(0.5 + confidence / 2)))
+
+
+def _sessions_text(count: int) -> str:
+    return f"{count} session{'s'[: count != 1]}"
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """The history of one stack on one fabric.
+
+    :param facts: by column of :data:`FACTS`, each with all its values.
+    :param sessions: ids, the oldest first; those that a side names itself are not among them.
+    :param named: sessions that the side names itself and that are of the same history.
+    :param days: calendar days (UTC) of all these, in ISO form.
+    :param left_out: why other sessions are not among them, and how many.
+    """
+
+    partition: str
+    stack: str
+    fabric: str
+    facts: Mapping[str, tuple[str, ...]]
+    sessions: tuple[str, ...]
+    named: int
+    days: tuple[str, ...]
+    left_out: tuple[tuple[str, int], ...]
+
+    @property
+    def count(self) -> int:
+        """Sessions in all."""
+        return len(self.sessions) + self.named
+
+    @property
+    def enough(self) -> bool:
+        """Whether it shows how much nights differ."""
+        return self.count >= FEWEST_SESSIONS
+
+    @property
+    def unlike(self) -> bool:
+        """Whether sessions measured the same thing otherwise, and not only too long ago."""
+        return any(not why.startswith(OLDER) for why, _ in self.left_out)
+
+    @property
+    def name(self) -> str:
+        """What it is the history of."""
+        version = " and ".join(filter(None, self.facts["mpi_version"]))
+        return name_place(self.partition, f"{self.stack} {version}".rstrip(), self.fabric)
+
+    @property
+    def found(self) -> str:
+        """What was found, and what was not used and why."""
+        named = f", {self.named} of them named" if self.named and self.sessions else ""
+        span = f" on {len(self.days)} days, {self.days[0]} to {self.days[-1]}" if len(self.days) > 1 else ""
+        few = "" if self.enough else f"; {FEWEST_SESSIONS} are needed to know how much nights differ"
+        left = ", ".join(f"{_sessions_text(count)} {why}" for why, count in self.left_out)
+        return f"{_sessions_text(self.count)}{named}{span}{few}{left and f'; not used: {left}'}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data with stable keys."""
+        return {
+            **{name: getattr(self, name) for name in (*SHARED, "named", "enough")},
+            "sessions": list(self.sessions),
+            "days": list(self.days),
+            "facts": {name: list(values) for name, values in self.facts.items()},
+            "left_out": [{"why": why, "sessions": count} for why, count in self.left_out],
+        }
+
+
+def _nothing() -> pl.DataFrame:
+    return pl.DataFrame(schema={name: SAMPLES_SCHEMA[name] for name in VALUES})
+
+
+@dataclass(frozen=True)
+class Past:
+    """Sessions before a side that measured the same.
+
+    :param values: as :attr:`Selection.values`, of these sessions only.
+    :param cases: rows of ``cases`` with these values.
+    :param left_out: sessions that could not be read, one sentence each.
+    """
+
+    values: pl.DataFrame = field(default_factory=_nothing)
+    strata: tuple[Stratum, ...] = ()
+    left_out: tuple[str, ...] = ()
+    cases: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=CASES_SCHEMA))
+
+    def as_side(self, system: str) -> Selection:
+        """As one side of a comparison, for a session that is held against nothing but its history."""
+        sessions = tuple(self.cases.select("started", "session").unique().sort("started", "session")["session"])
+        values, zeros, nothing = self.values, self.values.clear(), self.cases.clear()
+        return Selection(system, sessions, values, self.cases, self.cases, self.left_out, zeros, nothing, "history")
+
+    def sentences(self) -> list[str]:
+        """How many sessions of which stratum there are, and why others are not used; strata with one answer share a line."""
+        names: dict[str, list[str]] = {}
+        for stratum in self.strata:
+            names.setdefault(stratum.found, []).append(stratum.name)
+        lines = []
+        for found, of in names.items():
+            more = f" and {len(of) - MOST_NAMES} more" if len(of) > MOST_NAMES else ""
+            lines.append(f"history of {'; '.join(of[:MOST_NAMES])}{more}: {found}")
+        return [*lines, *self.left_out]
+
+
+def find_history(
+    folder: Path,
+    system: str,
+    like: pl.DataFrame,
+    policy: Policy,
+    *,
+    without: Collection[str] = (),
+    selector: str | None = None,
+    where: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    facts: Sequence[Fact] = FACTS,
+    counted: bool = True,
+) -> Past:
+    """Sessions up to the newest of some cases that measured the same as these, without nights that were called.
+
+    What was measured before the level that was accepted last is no history. Where a selector says which sessions are meant, all
+    of these are used that belong to that level.
+
+    :param like: eligible rows of the table ``cases``: the side whose history is wanted.
+    :param without: further sessions that are not its history, such as those of the other side.
+    :param selector: only these sessions, however many; default: the :data:`MOST_SESSIONS` newest of each stratum;
+        :data:`NO_HISTORY`: none.
+    :param where: only cases that fulfil it.
+    :param rename: names of stacks, benchmarks, fabrics or partitions to new ones.
+    :param facts: in what cases of one history agree.
+    :param counted: the cases' own sessions are part of the history.
+    :raises BadInput: the selector cannot be read or selects nothing.
+    """
+    if not like.height or selector == NO_HISTORY:
+        return Past()
+    wanted = describe_facts(like).unique([*MEASURED, *(fact.column for fact in facts)], maintain_order=True)
+    # Cases of one condition that differ in a fact are no one thing, and have no history.
+    single = wanted.filter(pl.len().over(MEASURED) == 1)
+    own = like["session"].unique().to_list()
+    until = like.select(pl.max("started")).item()
+    table = session_values.cases_of(folder, system)
+    # What measured another session again is a part of no series, whatever its other labels say.
+    table = table.filter(pl.col("labels").str.json_path_match(f"$.{CONFIRMS}").is_null())
+    known = selectors.sessions_table(table)
+    chosen = known["session"].unique().to_list()
+    if selector is not None:
+        chosen = selectors.select(selector, known, unreadable=unreadable.find(folder, [system]))
+    others = [session for session in chosen if session not in {*own, *without}]
+    split = eligibility.split_cases(_filtered(table.filter(pl.col("session").is_in(others)).collect(), where))
+    unused = split.left_out.filter(pl.col("why").is_in([eligibility.NO_PROOF, eligibility.FAILED]))
+    every = pl.concat([split.eligible.with_columns(why=pl.lit(None, dtype=pl.String)), unused])
+    judged = _reasons(describe_facts(every), single, facts, until, under_both_names(policy.levels, rename))
+    most = None if selector else MOST_SESSIONS - len(own) * counted
+    searched = None if most is None else max(most, SEARCHED_SESSIONS)
+    while True:
+        window = _without_old(judged, searched)
+        part = split.eligible.join(window.filter(pl.col("why") == "").select("case"), on="case")
+        used, values, lost = _read(folder, system, part)
+        if searched is None:
+            break
+        whys, begin_early = uncounted(values.filter(pl.col("value") > 0), part.filter(pl.col("case").is_in(used)), policy)
+        if not begin_early or not window["why"].str.starts_with(OLDER).any():
+            window = window.with_columns(why=pl.col("case").replace_strict(whys, default=pl.col("why")))
+            window = _without_old(window, most)
+            used = window.filter((pl.col("why") == "") & pl.col("case").is_in(used))["case"].to_list()
+            values = values.filter(pl.col("case").is_in(used))
+            break
+        searched *= 2
+    judged = window.filter((pl.col("why") != "") | pl.col("case").is_in(used))
+    for old, new in (rename or {}).items():
+        values = values.with_columns(pl.col(list(RENAMED)).replace(old, new))
+        judged, like = (rows.with_columns(pl.col(list(SHARED)).replace(old, new)) for rows in (judged, like))
+    cases = split.eligible.filter(pl.col("case").is_in(used))
+    several = wanted.join(single, on=MEASURED, how="anti", nulls_equal=True).select(MEASURED).unique().height
+    if several:
+        lost.append(
+            f"{several} condition{'s' if several > 1 else ''} measured in more than one way (several placements, versions or "
+            "levels in one session) are held against no history"
+        )
+    strata = _strata(describe_facts(like), judged, counted=counted)
+    return Past(values.filter(pl.col("value") > 0), tuple(strata), tuple(lost), cases)
+
+
+def _filtered(cases: pl.DataFrame, where: str | None) -> pl.DataFrame:
+    """Cases that fulfil an expression; none is an answer here."""
+    try:
+        return selectors.filter_cases(cases, where) if cases.height else cases
+    except BadInput:
+        return cases.clear()
+
+
+def _reasons(
+    cases: pl.DataFrame, like: pl.DataFrame, facts: Sequence[Fact], until: datetime, levels: Sequence[Level]
+) -> pl.DataFrame:
+    """Cases of the wanted conditions with ``why`` they are not of their history; empty where they are.
+
+    :param cases: described, with ``why`` they are not eligible.
+    :param like: one described case of each condition.
+    """
+    columns = [fact.column for fact in facts]
+    wanted = like.select(*MEASURED, *(pl.col(name).alias(f"{name}_wanted") for name in columns))
+    found = cases.join(wanted, on=MEASURED, how="inner", nulls_equal=True)
+    found = found.with_columns(level=_before_level(found, levels, until.date()))
+    reasons = [
+        (pl.col("started") > until, pl.lit("that started later")),
+        (pl.col("started") < OLDEST, pl.lit("whose clock was wrong")),
+        (pl.col("why").is_not_null(), pl.lit("without proof of this")),
+        *((pl.col(fact.column).ne_missing(pl.col(f"{fact.column}_wanted")), why_not(fact)) for fact in facts),
+        (pl.col("level") != "", pl.col("level")),
+    ]
+    why = pl.coalesce(*(pl.when(condition).then(text) for condition, text in reasons), pl.lit(""))
+    return found.with_columns(why=why).drop("level")
+
+
+def _without_old(judged: pl.DataFrame, most: int | None) -> pl.DataFrame:
+    """The same, with ``why`` also for what is older than so many sessions of a history; ``None``: however many.
+
+    :param judged: of :func:`_reasons`.
+    """
+    if most is None:
+        return judged
+    # Sessions by age within each condition; those of another stratum do not count.
+    place = pl.struct("started", "session").rank("dense", descending=True).over([*MEASURED, "why"])
+    old = (pl.col("why") == "") & (place > most)
+    return judged.with_columns(why=pl.when(old).then(pl.lit(f"{OLDER} {MOST_SESSIONS}")).otherwise(pl.col("why")))
+
+
+def _read(folder: Path, system: str, cases: pl.DataFrame) -> tuple[list[str], pl.DataFrame, list[str]]:
+    """Values of cases, and what cannot be used: a damaged session of long ago stops no verdict of today.
+
+    :returns: ids of the cases that were read, their values, and a sentence for each session that was not.
+    """
+    used: list[str] = []
+    parts, lost = [_nothing()], []
+    try:
+        return cases["case"].to_list(), session_values.values_of(folder, system, cases)[0] if cases.height else _nothing(), []
+    except BadInput:  # one of them: which?
+        pass
+    for (session,), part in cases.group_by("session", maintain_order=True):
+        try:
+            parts.append(session_values.values_of(folder, system, part)[0])
+            used += part["case"].to_list()
+        except BadInput as damaged:
+            lost.append(f"session {str(session)[:8]} is not used as history: {damaged}")
+    return used, pl.concat(parts), lost
+
+
+def _strata(like: pl.DataFrame, judged: pl.DataFrame, *, counted: bool) -> list[Stratum]:
+    """One answer for each stack on each fabric of the side whose history is wanted.
+
+    :param judged: of :func:`_reasons`.
+    :param counted: the side's own sessions are part of it.
+    """
+    before = judged.partition_by(SHARED, as_dict=True)
+    found = []
+    for key, part in sorted(like.partition_by(SHARED, as_dict=True).items(), key=str):
+        others = before.get(key, judged.clear())
+        used, left = others.filter(pl.col("why") == ""), others.filter(pl.col("why") != "")
+        sessions = used.select("started", "session").unique().sort("started", "session")
+        named = part.select("started", "session").unique() if counted else sessions.clear()
+        days = sorted({f"{started:%Y-%m-%d}" for started in (*sessions["started"], *named["started"])})
+        counts = left.group_by("why").agg(pl.col("session").n_unique()).sort("session", "why", descending=[True, False])
+        facts = {fact.column: tuple(sorted(part[fact.column].unique())) for fact in FACTS if fact is not PLACEMENT}
+        partition, stack, fabric = (str(value or "") for value in key)
+        not_used = tuple((why, count) for why, count in counts.iter_rows())
+        found.append(Stratum(partition, stack, fabric, facts, tuple(sessions["session"]), named.height, tuple(days), not_used))
+    return found
+
+
+#: Nights in a row that must be as before until nights count again. On recorded noise (studies.lasting_changes) a loss that one
+#: night in two shows is then hardly ever taken for the usual; nights after a disturbance count so much later.
+RETURNED = 4
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Everything that is tested of a history, over all its sessions.
+
+    :param units: one row per test, one column per session.
+    :param kinds: of each row, for :func:`.prediction.learn`.
+    :param margins: of each row, in log.
+    :param things: of each row, number of what was measured.
+    """
+
+    units: Units
+    kinds: NDArray[np.int_]
+    margins: Array
+    things: NDArray[np.int_]
+
+
+def uncounted(values: pl.DataFrame, cases: pl.DataFrame, policy: Policy) -> tuple[dict[str, str], bool]:
+    """Which cases do not count as history, and why; and whether the search should begin with older sessions.
+
+    :param values: as :attr:`~mpibench.store.session_values.Selection.values`.
+    :param cases: the cases with these values.
+    """
+    nights = cases.select("session", "started").unique("session").sort("started", "session")
+    if nights.height <= FEWEST_SESSIONS:
+        return {}, False
+    things = cases.select(MEASURED).unique(maintain_order=True).with_row_index("thing")
+    numbered = cases.join(things, on=MEASURED, nulls_equal=True)
+    numbered = numbered.join(nights.select("session").with_row_index("night"), on="session").select("case", "thing", "night")
+    curves = list(measured_curves(values.join(numbered.select("case", "thing"), on="case"), policy))
+    if not curves:
+        return {}, False
+    rows = tabulate(curves, nights["session"].to_list(), policy)
+    measured = np.zeros((things.height, nights.height), dtype=bool)
+    measured[numbered["thing"].to_numpy(), numbered["night"].to_numpy()] = True
+    judged = judge_nights(rows, measured, policy)
+    whys = _why_nights(judged, nights["started"].to_list())
+    reasons = ((case, whys.get((thing, night), "")) for case, thing, night in numbered.iter_rows())
+    return {case: why for case, why in reasons if why}, judged.begin_early
+
+
+class MeasuredCurve(NamedTuple):
+    """Jobs of one curve.
+
+    :param logs: slowness, shape (sizes, jobs).
+    :param sessions: of each job.
+    :param stratum: number of what shares its spreads between sessions.
+    :param thing: number of what was measured, and waits or counts as one.
+    """
+
+    quantity: str
+    direction: str
+    sizes: list[int | None]
+    logs: Array
+    sessions: list[str]
+    stratum: int
+    thing: int
+
+
+def tabulate(curves: Sequence[MeasuredCurve], nights: Sequence[str], policy: Policy) -> Rows:
+    """All tests of some curves, as ``accept`` and the gate make them.
+
+    :param nights: all sessions, the oldest first.
+    """
+    parts: list[Units] = []
+    tests: list[curve_tests.CurveTest] = []
+    for number, one in enumerate(curves):
+        own = curve_tests.tests_of_curve(number, one.sizes, one.logs, one.logs[:, :0], policy, stratum=one.stratum)
+        parts.append(prediction.by_session(np.stack([test.baseline for test in own]), one.sessions, nights))
+        tests += own
+    kinds = {name: place for place, name in enumerate(dict.fromkeys((test.stratum, test.level) for test in tests))}
+    return Rows(
+        prediction.stack(parts),
+        np.array([kinds[test.stratum, test.level] for test in tests]),
+        curve_tests.margins(tests, [(one.quantity, one.direction, one.sizes) for one in curves], policy),
+        np.array([curves[test.curve].thing for test in tests]),
+    )
+
+
+def measured_curves(values: pl.DataFrame, policy: Policy) -> Iterator[MeasuredCurve]:
+    """What the policy judges.
+
+    :param values: with ``thing``.
+    """
+    keys = [*CURVE, "thing"]
+    curves = values.unique(keys, keep="first", maintain_order=True).select(*keys, "direction").with_row_index("curve")
+    sized = values.with_columns(slowness=slowness(values)).join(curves, on=keys, nulls_equal=True, maintain_order="left")
+    # A job's value at a size is the median of its repeats; jobs of a curve in the order in which they come.
+    groups = sized.group_by("curve", "case", "message_bytes", maintain_order=True)
+    medians = groups.agg(pl.col("session").first(), pl.col("slowness").median())
+    strata: dict[tuple[object, ...], int] = {}
+    described = curves.to_dicts()
+    for (number,), part in medians.partition_by("curve", as_dict=True, maintain_order=True).items():
+        curve = described[number]
+        sizes = [size for size in part["message_bytes"].unique().sort() if policy.judges(curve["quantity"], policy.band(size))]
+        if sizes:
+            jobs = dict(zip(part["case"], part["session"], strict=True))
+            place, job = ({one: at for at, one in enumerate(names)} for names in (sizes, jobs))
+            logs = np.full((len(sizes), len(jobs)), np.nan)
+            for size, case, value in part.select("message_bytes", "case", "slowness").iter_rows():
+                if size in place:
+                    logs[place[size], job[case]] = value
+            stratum = strata.setdefault(tuple(curve[name] for name in SHARED), len(strata))
+            sessions = list(jobs.values())
+            yield MeasuredCurve(curve["quantity"], curve["direction"], sizes, logs, sessions, stratum, curve["thing"])
+
+
+class Called(NamedTuple):
+    """What is called of one thing.
+
+    :param slower: whether the typical test is slower.
+    :param rows: tests that are called, by their places.
+    """
+
+    slower: bool
+    rows: NDArray[np.int_]
+
+
+class Run(NamedTuple):
+    """Nights of one thing that waited or wait.
+
+    :param called: of each that was called, what.
+    :param nights: these, and those in between and after.
+    :param lasts: whether they wait still.
+    """
+
+    thing: int
+    called: dict[int, Called]
+    nights: list[int]
+    lasts: bool
+
+    def returned(self, night: int) -> list[int]:
+        """The last :data:`RETURNED` nights, where none of them was called and the newest is this; else none."""
+        last = self.nights[-RETURNED:]
+        return last if night == last[-1] and len(self.nights) > RETURNED and max(self.called) < last[0] else []
+
+    def rows(self) -> NDArray[np.int_]:
+        """Everything that was called in any of them."""
+        return np.unique(np.concatenate([called.rows for called in self.called.values()]))
+
+
+@dataclass
+class Nights:
+    """What came of judging the nights of a history, one after the other.
+
+    :param counts: which of them count as history, shape (things, nights).
+    :param called: which were called.
+    :param runs: what is over or waits still, and does not count.
+    """
+
+    counts: Mask
+    called: Mask
+    runs: list[Run]
+
+    @property
+    def begin_early(self) -> bool:
+        """Whether something lasts that has fewer nights before it than a history has: older ones would be of use."""
+        return any(run.lasts and self.counts[run.thing, : run.nights[0]].sum() < MOST_SESSIONS for run in self.runs)
+
+    def end(self, run: Run) -> None:
+        """A run is over: nights since the last that was called count."""
+        last = max(run.called)
+        self.counts[run.thing, [night for night in run.nights if night > last]] = True
+        self.runs.append(run._replace(nights=[night for night in run.nights if night <= last], lasts=False))
+
+
+def judge_nights(rows: Rows, measured: Mask, policy: Policy) -> Nights:
+    """Judge each night by those before it that count.
+
+    :param measured: shape (things, nights).
+    """
+    judged = Nights(np.zeros(measured.shape, dtype=bool), np.zeros(measured.shape, dtype=bool), [])
+    waiting: dict[int, Run] = {}
+    for night in range(measured.shape[1]):
+        called = called_things(rows, judged.counts, [night], policy)
+        judged.called[list(called), night] = True
+        for thing in map(int, np.flatnonzero(measured[:, night])):
+            if thing in called:
+                waiting.setdefault(thing, Run(thing, {}, [], lasts=True)).called[night] = called[thing]
+            elif thing not in waiting:
+                judged.counts[thing, night] = True
+                continue
+            waiting[thing].nights.append(night)
+        for thing, run in list(waiting.items()):
+            last = run.returned(night)
+            # What was not measured did not return.
+            if not last or np.isnan(rows.units.values[run.rows()][:, last]).any():
+                continue
+            if not called_things(rows, judged.counts, last, policy, only=thing):
+                judged.end(waiting.pop(thing))
+    judged.runs += waiting.values()
+    return judged
+
+
+def _why_nights(judged: Nights, started: Sequence[datetime]) -> dict[tuple[int, int], str]:
+    """Why nights of what was measured do not count, by number of thing and night."""
+    whys: dict[tuple[int, int], str] = {}
+    for run in judged.runs:
+        ways = {True: "slower", False: "faster"}
+        way = " or ".join(ways[slower] for slower in sorted({called.slower for called in run.called.values()}, reverse=True))
+        first, last = (f"{started[night]:%Y-%m-%d}" for night in (min(run.called), max(run.called)))
+        days = f"on {first}" if first == last else f"from {first} to {last}"
+        if run.lasts and run.nights[-1] in run.called:
+            days = f"from {first} on, and not accepted (levels of policy.yaml)"
+        elif run.lasts:
+            days += f", and those since, until {RETURNED} in a row are as before"
+        whys |= {(run.thing, night): f"called {way} than those before, {days}" for night in run.nights}
+    return {(thing, night): why for (thing, night), why in whys.items() if not judged.counts[thing, night]}
+
+
+def called_things(
+    rows: Rows, counts: Mask, nights: Sequence[int], policy: Policy, *, only: int | None = None
+) -> dict[int, Called]:
+    """What is called in some nights together, held against the nights before them that count, by thing.
+
+    :param counts: shape (things, nights).
+    :param only: one thing alone.
+    """
+    newest = np.zeros_like(counts)
+    for thing, line in enumerate(counts):
+        newest[thing, np.flatnonzero(line)[-MOST_SESSIONS:]] = True
+    used = newest.any(axis=0)
+    values = np.where(newest[rows.things][:, used], rows.units.values[:, used], np.nan)
+    new = rows.units.values[:, nights]
+    chosen = ~np.isnan(new).all(axis=1) & ((~np.isnan(values)).sum(axis=1) >= FEWEST_SESSIONS)
+    if only is not None:
+        chosen &= rows.things == only
+    # What differs by less than its margin is not called, however little the nights before differ.
+    with np.errstate(invalid="ignore"):
+        differs = np.abs(np.nanmean(new[chosen], axis=1) - np.nanmean(values[chosen], axis=1)) > rows.margins[chosen] / 2
+    if not differs.any():
+        return {}
+    history = Units(values[chosen], rows.units.jobs[chosen][:, used], rows.units.within[chosen])
+    together = Units(new[chosen], rows.units.jobs[chosen][:, nights], rows.units.within[chosen])
+    baseline = prediction.learn(history, rows.kinds[chosen])
+    effects = prediction.predict(baseline, together)
+    sessions, beyond = int(history.count.max()), np.abs(effects.effect) > rows.margins[chosen]
+
+    def called(factor: float) -> Mask:
+        p = prediction.p_values(effects, factor)
+        return beyond & prediction.called(p, policy.false_discovery_rate, sessions)
+
+    found = called(1.0)
+    if found.any():  # errors are only ever widened: what is not called without that is not called
+        found = called(prediction.widening(baseline, policy.false_discovery_rate))
+    places, worse = np.flatnonzero(chosen)[found], effects.effect[found]
+    things = rows.things[places]
+    return {
+        int(thing): Called(bool(np.median(worse[things == thing]) > 0), places[things == thing]) for thing in np.unique(things)
+    }

@@ -1,1 +1,0 @@
-"""Where an MPI switches from one protocol to another, as its curves show it."""
