@@ -7,7 +7,6 @@ measured, was measured in part, or was held against nothing is never green.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import re
@@ -34,13 +33,12 @@ from ..judge.statistics.two_sides import Array
 from ..judge.verdicts import policy as verdict_policy
 from ..judge.watch import drift
 from ..judge.watch.drift import Event
-from ..store import confirmations, dataset, dataset_layout, eligibility, selection_options, session_values, withdrawals
-from ..store.answers import NO_SESSION, StoredAnswer
+from ..store import confirmations, eligibility, selection_options, session_values
 from ..store.dataset_layout import read_condition, read_labels
+from ..store.records import NO_SESSION, StoredAnswer, Unreadable, Withdrawal
 from ..store.session_values import CONDITION, METRIC, changes
 from ..store.sessions import CONFIRMS
-from ..store.unreadable import Unreadable
-from ..store.withdrawals import Withdrawal
+from ..store.store import Store
 from .outcomes import OUTCOMES, gate_sentence
 
 #: Characters of a name that are for people; the rest tells names apart that read alike.
@@ -160,11 +158,10 @@ def outcome_of(row: Mapping[str, Any]) -> str:
     return "passed" if row["held"] else "recorded" if facts.measured else "proven"
 
 
-def light_cases(folder: Path, system: str, lost: Sequence[Unreadable]) -> pl.DataFrame:
+def light_cases(store: Store, system: str) -> pl.DataFrame:
     """All cases of a system that can be read, withdrawn ones among them, with ``outcome``, counts of reference checks, and
     the first that missed as ``check``.
 
-    :param lost: sessions that cannot be read.
     :raises BadInput: a damaged dataset, or a session that is there twice.
     """
     outcome = pl.element().struct.field("outcome")
@@ -172,15 +169,9 @@ def light_cases(folder: Path, system: str, lost: Sequence[Unreadable]) -> pl.Dat
     reason = pl.col("reason").fill_null("").str.slice(0, LONGEST_REASON)
     first = pl.col("sentences").list.first().fill_null("").str.slice(0, LONGEST_REASON)
     check = pl.col("gates").list.eval(pl.element().filter(outcome == FAIL)).list.first()
-    table = dataset.load_cases(folder, [system]).filter(~pl.col("session").is_in([one.session for one in lost]))
-    found = (
-        table.select(*LIGHT, reason=reason, sentence=first, check=check, busy=session_values.LOST_CORES, **counts)
-        .collect()
-        .sort("started", "session", "case")
-    )
-    if found["case"].is_duplicated().any():
-        session_values.cases_of(folder, system)  # which says what is there twice
-    return _with_outcomes(found)
+    columns = (*LIGHT, session_values.LOST_CORES.alias("busy"), reason.alias("reason"), first.alias("sentence"))
+    cases = store.scan("cases", system).select(*columns, check=check, **counts).collect()
+    return _with_outcomes(cases.sort("started", "session", "case"))
 
 
 def _with_outcomes(cases: pl.DataFrame) -> pl.DataFrame:
@@ -195,10 +186,10 @@ def _with_outcomes(cases: pl.DataFrame) -> pl.DataFrame:
     return cases.with_columns(joined["outcome"])
 
 
-def identities(folder: Path, system: str) -> dict[str, str]:
+def identities(store: Store, system: str) -> dict[str, str]:
     found: dict[str, list[object]] = {}
     for table in ("cases", "samples"):
-        for path in sorted(folder.glob(f"{table}/system={system}/date=*/*.parquet")):
+        for path in store.files(table, system):
             status = path.stat()
             found.setdefault(path.stem, []).append((table, status.st_mtime_ns, status.st_size))
     return {session: digest(*parts) for session, parts in found.items()}
@@ -214,7 +205,7 @@ class Judging(NamedTuple):
     :param lost: sessions that cannot be read.
     """
 
-    folder: Path
+    store: Store
     system: str
     cases: pl.DataFrame
     ids: Mapping[str, str]
@@ -224,7 +215,7 @@ class Judging(NamedTuple):
 
 
 def judge(by: Judging) -> list[SiteNight]:
-    gone = withdrawals.find(by.folder)
+    gone = by.store.withdrawn
     counted = by.cases.filter(pl.col("measurement").fill_null(True) | (pl.col("result") != "pass"))
     failed: dict[str, list[dict[str, Any]]] = {}
     for row in counted.filter(pl.col("outcome").is_in(["failed", "interrupted"])).to_dicts():
@@ -256,21 +247,14 @@ def _confirming(sessions: pl.DataFrame) -> dict[str, list[str]]:
     return found
 
 
-def cases_of(folder: Path, system: str, sessions: Sequence[str]) -> pl.LazyFrame:
-    paths = [
-        path for one in sessions for path in sorted(folder.glob(f"cases/system={system}/date=*/{glob.escape(one)}.parquet"))
-    ]
-    return dataset_layout.scan_files(paths, "cases")
-
-
 def _missed(by: Judging, session: str, again: Sequence[str]) -> tuple[list[str], list[str]]:
     """References that a session missed, and those that were not missed again when they were measured again.
 
     :param again: sessions that say they measured it again.
     """
-    own = cases_of(by.folder, by.system, [session]).collect()
-    withdrawn = withdrawals.find(by.folder)
-    second = confirmations.confirming(cases_of(by.folder, by.system, [session, *again]), session, withdrawn)
+    own = by.store.scan("cases", by.system, [session]).collect()
+    both = by.store.scan("cases", by.system, [session, *again])
+    second = confirmations.confirming(both, session, by.store.withdrawn)
     held: list[str] = []
     gone: list[str] = []
     for one in confirmations.missed_references(own, second):
@@ -487,8 +471,8 @@ class NightMedians:
 class Kept:
     """Medians in a folder, a night in three files; what changed since is computed again."""
 
-    def __init__(self, folder: Path, dataset: Path, system: str) -> None:
-        self._folder, self._dataset, self._system = folder, dataset, system
+    def __init__(self, folder: Path, store: Store, system: str) -> None:
+        self._folder, self._store, self._system = folder, store, system
         self._there = {path.name for path in folder.glob("*")} if folder.is_dir() else set()
         self._used: set[str] = set()
         self._about: dict[str, dict[str, Any]] = {}
@@ -500,7 +484,7 @@ class Kept:
         stem = self.stem(session, identity)
         self._used.add(stem)
         if f"{stem}.json" not in self._there:
-            self._keep(stem, compute(self._dataset, self._system, session))
+            self._keep(stem, compute(self._store, self._system, session))
         return stem
 
     def _keep(self, stem: str, night: NightMedians) -> None:
@@ -601,17 +585,16 @@ def _no_metrics() -> pl.DataFrame:
     return pl.DataFrame(schema={name: pl.UInt64() if name == "id" else integers.get(name, pl.String()) for name in columns})
 
 
-def compute(folder: Path, system: str, session: str) -> NightMedians:
+def compute(store: Store, system: str, session: str) -> NightMedians:
     """Medians of the eligible cases of one session.
 
     :raises BadInput: the dataset cannot be read.
     """
-    files = {table: _files(folder, table, system, session) for table in ("cases", "samples")}
-    cases = dataset_layout.scan_files(files["cases"], "cases").collect()
+    cases = store.scan("cases", system, [session]).collect()
     try:
         facts = session_values.facts(cases.filter(pl.col("result") != "skip"))
         eligible = eligibility.split_cases(cases).eligible
-        samples = dataset_layout.scan_files(files["samples"], "samples").filter(
+        samples = store.scan("samples", system, [session]).filter(
             pl.col("case").is_in(eligible["case"].to_list()), pl.col("direction") != NONE, pl.col("value").is_not_null()
         )
         columns = ("case", *(name for name in IDENTITY if name not in CONDITION), "unit", "direction", "value")
@@ -633,10 +616,6 @@ def compute(folder: Path, system: str, session: str) -> NightMedians:
         table.select("id", *IDENTITY, "name", "group", "direction").cast(_no_metrics().schema),
         facts,
     )
-
-
-def _files(folder: Path, table: str, system: str, session: str) -> list[Path]:
-    return sorted(folder.glob(f"{table}/system={system}/date=*/{session}.parquet"))
 
 
 def _line_rates(cases: pl.DataFrame) -> pl.Series:
@@ -849,7 +828,7 @@ def _node_changes(before: Sequence[str], after: Sequence[str]) -> list[FactChang
     return [FactChange("nodes", ", ".join(gone) or "none less", ", ".join(new) or "none more")]
 
 
-def change_points(folder: Path, system: str, over: OverTime) -> list[Event]:
+def change_points(store: Store, system: str, over: OverTime) -> list[Event]:
     """Changes of all nights that are drawn, those for the worse that nobody accepted first: as ``mpibench drift`` finds them.
 
     One session stands for each day (UTC), the last whole one. None are found where the policy gives nothing a margin.
@@ -876,7 +855,7 @@ def change_points(folder: Path, system: str, over: OverTime) -> list[Event]:
         }
     )
     history = drift.History(system, nights, chosen.select(*_WATCHED, "direction"), logs, ())
-    found = drift.events(folder, history, drift.change_points(history, policy, None), policy.levels)
+    found = drift.events(store, history, drift.change_points(history, policy, None), policy.levels)
     return drift.name_moves(history, policy, found)
 
 

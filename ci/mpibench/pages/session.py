@@ -40,7 +40,7 @@ from ..night.confirmation import references
 from ..night.confirmation.references import StoredAnswers
 from ..night.preflight import LIMIT_MINUTES, RUN
 from ..stacks.spack import consistency
-from ..store import eligibility, withdrawals
+from ..store import eligibility, records
 from ..store.quantity_text import size_text, unit_text
 from ..store.sessions import PAIRED, Case, Session, label_of, read_session, session_starts
 from . import figures
@@ -933,7 +933,7 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
     curves = published_curves.choose(read, published)
     again, looked = references.stored(read, Path(db)), find_preflight(read, Path(db))
     plan = find_plan(read, Path(db))
-    gone = withdrawals.find(folder / "dataset").get(read.uuid)
+    gone = records.withdrawals(folder / "dataset").get(read.uuid)
     withdrawn = f"WITHDRAWN: {gone}" if gone else ""
     for path in pages:
         write_report(read, path, stacks, curves, again, looked, plan, withdrawn)

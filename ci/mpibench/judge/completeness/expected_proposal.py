@@ -19,7 +19,8 @@ import yaml
 from reframe_tests.harness import yaml_file
 from reframe_tests.harness.sites.site import ROOT
 
-from ...store import selectors, session_values, unreadable
+from ...store import selectors
+from ...store.store import Store
 from . import expected, expected_file
 from .expected_file import CoverageKey
 
@@ -47,24 +48,24 @@ class ExpectedProposal:
         return "".join(difflib.unified_diff(old, new, f"a/{name}" if self.before else "/dev/null", f"b/{name}"))
 
 
-def propose(folder: Path, selector: str, *, system: str | None = None, root: Path = ROOT) -> ExpectedProposal:
+def propose(store: Store, selector: str, *, system: str | None = None, root: Path = ROOT) -> ExpectedProposal:
     """Propose what the sessions of a selector show.
 
     Each label among them is looked at by itself.
 
     :raises BadInput: nothing is selected, or the present file is damaged.
     """
-    name = session_values.system_of(folder, system)
+    name = store.system_of(system)
     path = expected_file.path_of(name, root)
     file = expected_file.load(name, root)  # refuses what is there and cannot be read
     before = yaml_file.read_text(path) if path.exists() else ""
-    sessions = selectors.sessions_table(session_values.cases_of(folder, name))
-    chosen = selectors.select(selector, sessions, unreadable=unreadable.find(folder, [name]))
+    sessions = selectors.sessions_table(store.cases(name))
+    chosen = selectors.select(selector, sessions, unreadable=store.lost(name))
     content: dict[str, Any] = yaml_file.parse_mapping(before, str(path)) if before else {}
     added, retired = 0, []
     for run, newest, ids in _series(sessions, chosen):
-        past = expected.proven_places(folder, name, [*selectors.alike(sessions, newest).earlier, newest])
-        seen = {place for place, proof in expected.proven_places(folder, name, ids).items()}
+        past = expected.proven_places(store, name, [*selectors.alike(sessions, newest).earlier, newest])
+        seen = {place for place, proof in expected.proven_places(store, name, ids).items()}
         new = [place for place in seen if not any(one.covers(place) for one in file.expected.get(run, ()))]
         if new:
             row = content.setdefault("runs", {}).setdefault(run, {})

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from pathlib import Path
 
 import polars as pl
 
@@ -19,6 +18,7 @@ from reframe_tests.harness.printable import first_line
 from ...store import eligibility
 from ...store.dataset_layout import read_labels
 from ...store.sessions import PAIRED
+from ...store.store import Store
 from ..plan import past, record
 from ..plan.cases import ListedCase
 from ..plan.past import Owed
@@ -73,18 +73,18 @@ def _job(case: ListedCase) -> CoverageKey:
     return CoverageKey(case.partition, case.stack, case.parameters.get("fabric") or None, case.group)
 
 
-def find(folder: Path, system: str, cases: pl.DataFrame, session: str) -> SessionPlan | None:
+def find(store: Store, system: str, cases: pl.DataFrame, session: str) -> SessionPlan | None:
     """The plan of a session; ``None`` where it names none.
 
     :param cases: rows of ``cases`` of this session and of the earlier ones of its series.
     :raises BadInput: it names one that is not there, was edited, or is of another system, label or day.
     """
     tonight = cases.filter(pl.col("session") == session)
-    plan = record.of_session(folder, read_labels(tonight["labels"][0]), system, tonight["started"][0])
+    plan = record.of_session(store.folder, read_labels(tonight["labels"][0]), system, tonight["started"][0])
     if plan is None:
         return None
-    owed = past.owed(folder, system, cases.filter(pl.col("session") != session))
-    still = {case: one for case, one in past.owed(folder, system, cases, session).items() if one.session != session}
+    owed = past.owed(store, system, cases.filter(pl.col("session") != session))
+    still = {case: one for case, one in past.owed(store, system, cases, session).items() if one.session != session}
     return SessionPlan(plan, plan.known - plan.planned - set(owed), owed, still)
 
 

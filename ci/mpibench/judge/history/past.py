@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +16,11 @@ import scipy
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from ...store import eligibility, selectors, session_values, unreadable
+from ...store import eligibility, selectors
 from ...store.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA
 from ...store.session_values import METRIC, RENAMED, VALUES, Selection, slowness
 from ...store.sessions import CONFIRMS
+from ...store.store import Store
 from ..statistics import prediction
 from ..statistics.prediction import FEWEST_SESSIONS
 from . import strata
@@ -197,7 +197,7 @@ class Past:
 
 
 def find(
-    folder: Path,
+    store: Store,
     system: str,
     like: pl.DataFrame,
     *,
@@ -231,13 +231,13 @@ def find(
     if not like.height or selector == NONE:
         return Past()
     until = like.select(pl.max("started")).item()
-    table = session_values.cases_of(folder, system)
+    table = store.cases(system)
     # What measured another session again is a part of no series, whatever its other labels say.
     table = table.filter(pl.col("labels").str.json_path_match(f"$.{CONFIRMS}").is_null())
     known = selectors.sessions_table(table)
     chosen = known["session"].unique().to_list()
     if selector is not None:
-        chosen = selectors.select(selector, known, unreadable=unreadable.find(folder, [system]))
+        chosen = selectors.select(selector, known, unreadable=store.lost(system))
     others = [one for one in chosen if one not in {*own, *without}]
     cases = _filtered(table.filter(pl.col("session").is_in(others)).collect(), where)
     split = eligibility.split_cases(cases)
@@ -249,7 +249,7 @@ def find(
     def read(searched: int | None) -> tuple[pl.DataFrame, list[str], pl.DataFrame, list[str]]:
         window = _without_old(judged, searched)
         part = split.eligible.join(window.filter(pl.col("why") == "").select("case"), on="case")
-        return window, *_read(folder, system, part)
+        return window, *_read(store, system, part)
 
     searched = most if most is None or unlike is None else max(most, SEARCHED_SESSIONS)
     window, used, values, lost = read(searched)
@@ -326,7 +326,7 @@ def _without_old(judged: pl.DataFrame, most: int | None) -> pl.DataFrame:
     return judged.with_columns(why=pl.when(old).then(pl.lit(f"{OLDER} {MOST_SESSIONS}")).otherwise(pl.col("why")))
 
 
-def _read(folder: Path, system: str, cases: pl.DataFrame) -> tuple[list[str], pl.DataFrame, list[str]]:
+def _read(store: Store, system: str, cases: pl.DataFrame) -> tuple[list[str], pl.DataFrame, list[str]]:
     """Values of cases, and what cannot be used: a damaged session of long ago stops no verdict of today.
 
     :returns: ids of the cases that were read, their values, and a sentence for each session that was not.
@@ -334,14 +334,14 @@ def _read(folder: Path, system: str, cases: pl.DataFrame) -> tuple[list[str], pl
     if not cases.height:
         return [], _nothing(), []
     try:
-        return cases["case"].to_list(), session_values.values_of(folder, system, cases)[0], []
+        return cases["case"].to_list(), store.values_of(system, cases)[0], []
     except BadInput:
         pass
     used: list[str] = []
     parts, lost = [], []
     for (session,), part in cases.group_by("session", maintain_order=True):
         try:
-            parts.append(session_values.values_of(folder, system, part)[0])
+            parts.append(store.values_of(system, part)[0])
             used += part["case"].to_list()
         except BadInput as damaged:
             lost.append(f"session {str(session)[:8]} is not used as history: {damaged}")

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ...store.session_values import CURVE, slowness
+from ...store.store import Store
 from ..history import past
 from ..history.past import MOST_SESSIONS, Past
 from ..history.strata import MEASURED, SHARED
@@ -45,7 +45,7 @@ RETURNED = 4
 Mask = NDArray[np.bool_]
 
 
-def find_history(folder: Path, system: str, like: pl.DataFrame, policy: Policy, **options: Any) -> Past:
+def find_history(store: Store, system: str, like: pl.DataFrame, policy: Policy, **options: Any) -> Past:
     """The sessions before a session that measured the same, without nights that were called and not accepted.
 
     Where a selector says which sessions are meant, all of these are used that belong to the level that was accepted last.
@@ -56,7 +56,7 @@ def find_history(folder: Path, system: str, like: pl.DataFrame, policy: Policy, 
     def judge(values: pl.DataFrame, cases: pl.DataFrame) -> past.Unlike:
         return unlike(values, cases, policy)
 
-    return past.find(folder, system, like, levels=policy.levels, unlike=judge, **options)
+    return past.find(store, system, like, levels=policy.levels, unlike=judge, **options)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES, BadInput
 
 from ...store import session_values
 from ...store.session_values import CONDITION
+from ...store.store import Store
 from . import policy as verdict_policy
 
 #: Share of past jobs that may be worse than the bound.
@@ -67,15 +68,15 @@ class ReferenceProposal:
 
 
 def propose(
-    folder: Path, selector: str, *, system: str | None = None, where: str | None = None, root: Path = ROOT
+    store: Store, selector: str, *, system: str | None = None, where: str | None = None, root: Path = ROOT
 ) -> ReferenceProposal:
     """Learn references from a selection of sessions.
 
     :raises BadInput: no eligible case is selected, no metric has enough jobs, or the present file is damaged.
     """
-    name = session_values.system_of(folder, system)
+    name = store.system_of(system)
     policy = verdict_policy.load(name, root)
-    selection = session_values.read(folder, name, selector, where=where, for_learning=True)
+    selection = store.select(name, selector, where=where, for_learning=True)
     jobs = _jobs(selection)
     path = site.references_file(name, root)
     there = optional_file.is_there(path)
@@ -121,7 +122,7 @@ def propose(
     return ReferenceProposal(path, before, text, effect, learned, kept, refused, unjudged)
 
 
-def effect_of(folder: Path, selector: str, system: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> pl.DataFrame:
+def effect_of(store: Store, selector: str, system: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> pl.DataFrame:
     """How many values of each stored session miss their learned reference by one file and by another.
 
     All proven values are held against both, those too that missed a reference when they were measured.
@@ -130,7 +131,7 @@ def effect_of(folder: Path, selector: str, system: str, before: Mapping[str, Any
     :returns: ``session``, ``started``, ``values``, ``failed_before``, ``failed_after``; oldest first.
     :raises BadInput: nothing is selected.
     """
-    return _effect(_jobs(session_values.read(folder, system, selector)), system, before, after)
+    return _effect(_jobs(store.select(system, selector)), system, before, after)
 
 
 #: Columns that stand for the test and ``references.INDEX``.

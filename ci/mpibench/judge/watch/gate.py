@@ -27,7 +27,8 @@ from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
-from ...store import confirmations, eligibility, selectors, session_values, unreadable, withdrawals
+from ...store import confirmations, eligibility, selectors, session_values
+from ...store.store import Store
 from ..completeness import expected
 from ..completeness.expected import Completeness
 from ..history import node_counts
@@ -45,7 +46,7 @@ CLOCK_TOLERANCE = timedelta(minutes=15)
 
 
 def decide(
-    folder: Path,
+    store: Store,
     system: str | None = None,
     session: str = "latest",
     recent: int = 14,
@@ -67,18 +68,18 @@ def decide(
     """
     if max_age_hours is not None and not 0 < max_age_hours < math.inf:
         raise BadInput(f"--max-age is {max_age_hours}, expected a number of hours above 0.")
-    name, chosen = session_values.find_session(folder, session, system)
-    table = session_values.cases_of(folder, name)
+    name, chosen = store.find_session(session, system)
+    table = store.cases(name)
     cases = table.filter(pl.col("session") == chosen).collect()
-    whole = expected.judge(folder, name, chosen, partial=partial, root=root)
+    whole = expected.judge(store, name, chosen, partial=partial, root=root)
     policy = verdict_policy.load(name, root)
-    lost = unreadable.find(folder, [name])
-    every, gone = session_values.cases_of(folder, name, withdrawn_too=True), withdrawals.find(folder)
+    lost = store.lost(name)
+    every, gone = store.cases(name, withdrawn_too=True), store.withdrawn
     again, doubtful = confirmations.certainly_first(confirmations.confirming(every, chosen, gone), whole.started, lost)
     sessions = selectors.sessions_table(table)
-    watched, better = _drift(folder, name, sessions, chosen, recent)
-    judged = nights.judge(folder, name, chosen, cases, policy, history)
-    held, unknown = _nights(judged and judged.measured_again(folder, again))
+    watched, better = _drift(store, name, sessions, chosen, recent)
+    judged = nights.judge(store, name, chosen, cases, policy, history)
+    held, unknown = _nights(judged and judged.measured_again(store, again))
     references = _references(cases, again)
     checks = {
         check.kind: check
@@ -96,7 +97,7 @@ def decide(
         *references.notes,
         *filter(None, [session_values.busy(cases)]),
         *late,
-        *_withdrawn(folder, name),
+        *_withdrawn(store, name),
         *doubtful,
         *_dropped(table, sessions, cases, chosen),
         *node_counts.notes(table, sessions, chosen),
@@ -117,10 +118,10 @@ def decide(
     )
 
 
-def _withdrawn(folder: Path, system: str) -> list[str]:
+def _withdrawn(store: Store, system: str) -> list[str]:
     """Says which sessions of the system take no part because somebody withdrew them, the newest withdrawal in full."""
-    there = {path.stem for path in folder.glob(f"cases/system={system}/date=*/*.parquet")}
-    found = sorted((one for one in withdrawals.find(folder).values() if one.session in there), key=lambda one: one.when)
+    there = store.sessions_of(system)
+    found = sorted((one for one in store.withdrawn.values() if one.session in there), key=lambda one: one.when)
     more = f"; {len(found) - 1} more sessions were withdrawn before" if len(found) > 1 else ""
     return [f"{found[-1]}{more}"] if found else []
 
@@ -252,11 +253,11 @@ def _outcomes(cases: pl.DataFrame) -> pl.DataFrame:
     return rows.select(*_REFERENCE[:7], pl.col("gates").struct.field("metric", "layer", "outcome")).unique(_REFERENCE)
 
 
-def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, recent: int) -> tuple[GateCheck, list[str]]:
+def _drift(store: Store, system: str, sessions: pl.DataFrame, session: str, recent: int) -> tuple[GateCheck, list[str]]:
     """Has anything changed in the nights of its label up to this session? And what became better, or was accepted."""
     series = ",".join([*selectors.alike(sessions, session).earlier, session])
     try:
-        history, found = drift.watch(folder, system, selector=series, recent=max(recent, REMEMBERED_NIGHTS))
+        history, found = drift.watch(store, system, selector=series, recent=max(recent, REMEMBERED_NIGHTS))
     except drift.NothingJudged as nothing:
         return GateCheck(DRIFT, f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
     found = [event for event in found if event.worse or _is_recent(history, event, recent)]

@@ -14,7 +14,7 @@ from typing import Any
 
 from reframe_tests.harness.printable import first_line, plain_data
 
-from ...store.unreadable import Unreadable
+from ...store.records import Unreadable
 
 #: Lines at most: three of a head, the worst problem of each of :data:`KINDS`, and one that says what is left out.
 MOST_LINES = 10

@@ -8,7 +8,8 @@ import pytest
 
 from mpibench.pages import nights as medians
 from mpibench.pages.nights import Kept
-from mpibench.store import dataset_layout
+from mpibench.store.store import Store
+from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
 SYSTEM = "testbed"
@@ -33,7 +34,7 @@ def test_one_file_and_many_have_the_same_values(
     place = tmp_path / "kept"
 
     def kept(brought: list[str] = sessions) -> Kept:
-        made = Kept(place, folder, SYSTEM)
+        made = Kept(place, Store(folder), SYSTEM)
         for one in brought:
             made.bring(one, "x")
         return made
@@ -61,16 +62,11 @@ def test_one_file_and_many_have_the_same_values(
     assert not list(place.glob(f"{medians.PACK}*"))
 
 
-def test_a_file_that_is_written_again_is_looked_at_again(dataset: tuple[Path, list[str]], tmp_path: Path) -> None:
+def test_a_file_that_is_written_again_is_looked_at_again(dataset: tuple[Path, list[str]]) -> None:
     folder, sessions = dataset
-    note = tmp_path / "readable.json"
-    assert dataset_layout.find_files(folder, "cases").refused == {}
-    dataset_layout.keep_readable(note, folder)
-    dataset_layout.recall_readable(note)
+    assert len(Store(folder).files("cases")) == len(sessions)
     [path] = folder.glob(f"cases/*/*/{sessions[0]}.parquet")
     path.write_bytes(path.read_bytes()[:-100])
-    assert list(dataset_layout.find_files(folder, "cases").refused) == [path]
-    for text in ("", "{}", '{"layout": 1, "files": [[1]]}'):
-        note.write_text(text)
-        dataset_layout.recall_readable(note)
-    assert list(dataset_layout.find_files(folder, "cases").refused) == [path]
+    assert path not in Store(folder).files("cases", unreadable_too=True)
+    with pytest.raises(BadInput, match=str(path)):
+        Store(folder).files("cases")
