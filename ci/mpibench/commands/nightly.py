@@ -42,7 +42,7 @@ try:
     from ..night.preconditions import asked_in_vain, bad_references, check_database
     from ..only_one import only_one
     from ..pages import junit
-    from ..pages.outcomes import interrupted, outcome_of
+    from ..pages.outcomes import interrupted
     from ..store import records, selection_options, session_files
     from ..store.sessions import PAIRED, Session, label_of, list_sessions, read_report, read_session, systems_of
     from ..store.store import Store
@@ -211,7 +211,7 @@ def shortfall(session: Session, selected: int) -> list[str]:
         problems.append(f"ReFrame stored {len(cases)} cases of {selected} it had selected")
     if all(case.result == "skip" for case in cases):
         problems.append("no case was measured: every one was skipped")
-    if unproven := sum(case.result == "pass" and outcome_of(session, case) == "failed" for case in session.cases):
+    if unproven := sum(case.result == "pass" and session.outcome(case) == "failed" for case in session.cases):
         problems.append(f"{unproven} cases passed in ReFrame, but no proof of their condition was stored")
     return problems
 

@@ -23,7 +23,7 @@ import polars as pl
 from scipy import special
 
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, ReferenceCheck
+from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, ReferenceCheck
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import metric_name
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, MB_PER_GBIT, NONE, QUANTITIES, BadInput
@@ -39,7 +39,7 @@ from ..store.records import NO_SESSION, StoredAnswer, Unreadable, Withdrawal
 from ..store.session_values import CONDITION, METRIC, changes
 from ..store.sessions import CONFIRMS
 from ..store.store import Store
-from .outcomes import OUTCOMES, gate_sentence
+from .outcomes import OUTCOMES, gate_sentence, plain_reason
 
 #: Characters of a name that are for people; the rest tells names apart that read alike.
 READABLE = 56
@@ -141,49 +141,19 @@ class SiteNight:
         return self.started.date()
 
 
-def outcome_of(row: Mapping[str, Any]) -> str:
-    """Key of :data:`OUTCOMES` for a row of :func:`light_cases`; as the report calls it."""
-    result, phase, evidence = (str(row[name] or "") for name in ("result", "fail_phase", "evidence"))
-    facts = eligibility.Facts(result, phase, evidence, bool(row["superseded"]), bool(row["samples"]))
-    if facts.superseded:
-        return "retried"
-    short = {eligibility.INTERRUPTED: "interrupted", "skip": "skipped", "fail_deps": "failed", "xfail": "known"}
-    if facts.result in short:
-        return short[facts.result]
-    owes = row["measurement"] if row["measurement"] is not None else row["group"] is not None
-    if facts.evidence == DRY_RUN and facts.result == "pass":
-        return "dry"
-    if facts.result != "pass" or (owes and not eligibility.is_proven(facts)) or row["missed"]:
-        return "failed"
-    return "passed" if row["held"] else "recorded" if facts.measured else "proven"
-
-
 def light_cases(store: Store, system: str) -> pl.DataFrame:
     """All cases of a system that can be read, withdrawn ones among them, with ``outcome``, counts of reference checks, and
     the first that missed as ``check``.
 
     :raises BadInput: a damaged dataset, or a session that is there twice.
     """
-    outcome = pl.element().struct.field("outcome")
-    counts = {name: pl.col("gates").list.eval(outcome == word).list.sum().fill_null(0) for name, word in _GATES.items()}
+    counts = {name: eligibility.checks(word).alias(name) for name, word in _GATES.items()}
     reason = pl.col("reason").fill_null("").str.slice(0, LONGEST_REASON)
     first = pl.col("sentences").list.first().fill_null("").str.slice(0, LONGEST_REASON)
-    check = pl.col("gates").list.eval(pl.element().filter(outcome == FAIL)).list.first()
+    check = pl.col("gates").list.eval(pl.element().filter(pl.element().struct.field("outcome") == FAIL)).list.first()
     columns = (*LIGHT, session_values.LOST_CORES.alias("busy"), reason.alias("reason"), first.alias("sentence"))
-    cases = store.scan("cases", system).select(*columns, check=check, **counts).collect()
-    return _with_outcomes(cases.sort("started", "session", "case"))
-
-
-def _with_outcomes(cases: pl.DataFrame) -> pl.DataFrame:
-    counts = [(pl.col(name) > 0).cast(pl.Int64).alias(name) for name in ("held", "missed")]
-    owes = pl.col("measurement").fill_null(pl.col("group").is_not_null()).alias("measurement")
-    measured = (pl.col("samples") > 0).fill_null(False).cast(pl.Int64).alias("samples")
-    facts = cases.select("result", "fail_phase", "evidence", "superseded", measured, owes, *counts)
-    distinct = facts.unique()
-    outcomes = [outcome_of({**row, "group": None}) for row in distinct.to_dicts()]
-    distinct = distinct.with_columns(outcome=pl.Series(outcomes, dtype=pl.String))
-    joined = facts.join(distinct, on=facts.columns, how="left", nulls_equal=True, maintain_order="left")
-    return cases.with_columns(joined["outcome"])
+    cases = store.scan("cases", system).select(*columns, check=check, outcome=eligibility.OUTCOME, **counts)
+    return cases.sort("started", "session", "case").collect()
 
 
 def identities(store: Store, system: str) -> dict[str, str]:
@@ -368,15 +338,6 @@ def _missed_reference(row: Mapping[str, Any]) -> str:
         return ""
     more = f" {row['missed']} references missed." if row["missed"] > 1 else ""
     return f"{gate_sentence(ReferenceCheck(**row['check']))}{more}"
-
-
-def plain_reason(text: str | None) -> str:
-    """A reason without the name of the exception and the excerpt of the source below it."""
-    lines = (line.strip() for line in (text or "").splitlines())
-    kept = " ".join(line for line in lines if line and not line.startswith("|"))
-    for word in ("sanity error: ", "performance error: ", "reframe error: "):
-        kept = kept.removeprefix(word)
-    return kept.strip().rstrip(":")
 
 
 def _without_reason(row: Mapping[str, Any]) -> str:

@@ -40,7 +40,7 @@ from ..night.confirmation import references
 from ..night.confirmation.references import StoredAnswers
 from ..night.preflight import LIMIT_MINUTES, RUN
 from ..stacks.spack import consistency
-from ..store import eligibility, records
+from ..store import records
 from ..store.quantity_text import size_text, unit_text
 from ..store.sessions import PAIRED, Case, Session, label_of, read_session, session_starts
 from . import figures
@@ -56,7 +56,6 @@ from .outcomes import (
     gate_counts,
     interrupted,
     key_figures,
-    outcome_of,
     reference_checks,
     sentences,
     skip_reasons,
@@ -385,7 +384,7 @@ def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]], publi
             "symbol": case.ppn_symbol,
             "pinning": case.pinning,
             "group": case.group,
-            "outcome": outcome_of(session, case),
+            "outcome": session.outcome(case),
             "proven": case.evidence == PROVEN and case.uuid not in session.superseded,
             "oversubscribed": bool(case.condition.get("oversubscribed")),
         }
@@ -458,7 +457,7 @@ def plan_cells(plan: PlanRecord, session: Session) -> dict[tuple[str, str, str],
     proven = {
         ListedCase(case.partition, str(case.entry.get("environ") or case.stack), case.name)
         for case in own
-        if eligibility.is_proven(eligibility.facts_of(session, case))
+        if session.is_proven(case)
     }
     found: dict[tuple[str, str, str], list[record.PlannedCase]] = {}
     for one in plan.cases:
@@ -562,7 +561,7 @@ class View:
         return self.places[self.number(case)]
 
     def outcome(self, case: Case) -> Outcome:
-        return OUTCOMES[outcome_of(self.session, case)]
+        return OUTCOMES[self.session.outcome(case)]
 
     def style(self, stack: str) -> int:
         return self.stacks.index(stack) % len(SYMBOLS) if stack in self.stacks else len(SYMBOLS) - 1

@@ -19,7 +19,7 @@ from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
-from ...store import confirmations, eligibility
+from ...store import confirmations
 from ...store.confirmations import MeasuredOn
 from ...store.sessions import CONFIRMS, Case, Session, list_sessions, read_session
 from ...store.store import Store
@@ -241,7 +241,7 @@ def why_not(first: Case | None, session: Session, again: Case | None, end: str) 
     """
     if again is None:
         return f"no longer among the tests here, or left out when they were loaded: see the log of session {session.uuid}"
-    why = eligibility.why_not(eligibility.facts_of(session, again))
+    why = session.why_not(again)
     if why:
         said = end or first_line(again.reason)
         return f"session {session.uuid[:8]}: it {why}" + (f": {said}" if said else "")
