@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
@@ -401,13 +402,11 @@ def without_session(answers: Mapping[str, Sequence[StoredAnswer]]) -> list[Store
 
 
 #: Changes when what is kept does: what an earlier program kept is computed again.
-KEPT = f"1,{pl.__version__}"
+KEPT = f"2,{pl.__version__}"
 #: What names a metric on the site: its condition, its benchmark, and the case that measures it.
 IDENTITY = (*CONDITION, "suite", "benchmark", "variant", "ranks", "groups", "quantity", "message_bytes")
 #: Columns of the kept values beside ``id``.
 VALUES = ("n", "median", "low", "high", "lower", "upper", "line_rate", "missed", "judged")
-#: Name of the file that has the values of many nights; it is written again when as many nights are new, or gone.
-PACK, PACKED_AT = "many", 32
 _BANDWIDTH = "bandwidth_mb_per_s"
 CONFIDENCE = 0.95
 
@@ -430,108 +429,55 @@ class NightMedians:
 
 
 class Kept:
-    """Medians in a folder, a night in three files; what changed since is computed again."""
+    """Medians of the nights of a system in a file, its metrics in another; what changed since is computed again."""
 
-    def __init__(self, folder: Path, store: Store, system: str) -> None:
-        self._folder, self._store, self._system = folder, store, system
-        self._there = {path.name for path in folder.glob("*")} if folder.is_dir() else set()
-        self._used: set[str] = set()
-        self._about: dict[str, dict[str, Any]] = {}
+    def __init__(self, folder: Path, store: Store, system: str, ids: Mapping[str, str]) -> None:
+        """:param ids: of :func:`identities`, of the sessions that are kept.
 
-    def stem(self, session: str, identity: str) -> str:
-        return digest(session, identity, KEPT)
-
-    def bring(self, session: str, identity: str) -> str:
-        stem = self.stem(session, identity)
-        self._used.add(stem)
-        if f"{stem}.json" not in self._there:
-            self._keep(stem, compute(self._store, self._system, session))
-        return stem
-
-    def _keep(self, stem: str, night: NightMedians) -> None:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            for kind, table in (("values", night.values), ("metrics", night.metrics)):
-                with whole_file.replacing(self._folder / f"{stem}.{kind}.parquet") as partial:
-                    whole_file.write_parquet(partial, table, compression="lz4", statistics=False)
-            # The last one: without it the others do not count.
-            with whole_file.replacing(self._folder / f"{stem}.json") as partial:
-                partial.write_text(json.dumps({"facts": night.facts, "spoiled": night.spoiled}), encoding="utf-8")
-        except OSError as error:
-            raise BadInput(f"cannot write {self._folder}: {error.strerror}.") from None
-
-    def about(self, stem: str) -> dict[str, Any]:
-        if stem not in self._about:
-            self._about[stem] = json.loads((self._folder / f"{stem}.json").read_text(encoding="utf-8"))
-        return self._about[stem]
-
-    def values(self, stems: Sequence[str], series: str = "") -> pl.DataFrame:
-        """Values of some nights with ``night``, the place of each among them.
-
-        Of many nights most are in one file, as hundreds of files take longer to open than to read.
-
-        :param series: whose nights they are; each series has such a file of its own.
+        :raises BadInput: the dataset cannot be read, or nothing can be written.
         """
-        places = {stem: place for place, stem in enumerate(stems)}
-        name = f"{PACK}-{digest(series)}"
-        pack, packed = self._pack(name)
-        there = [stem for stem in packed if stem in places]
-        new = [stem for stem in stems if stem not in set(there)]
-        parts = [
-            pl.read_parquet(self._folder / f"{stem}.values.parquet").with_columns(night=pl.lit(places[stem], pl.Int32))
-            for stem in new
-        ]
-        if there:
-            at = pl.DataFrame(
-                {"packed": range(len(packed)), "night": [places.get(stem) for stem in packed]},
-                schema={"packed": pl.Int32, "night": pl.Int32},
-            )
-            old = pl.read_parquet(pack).join(at.drop_nulls(), on="packed").select("id", *VALUES, "night")
-            parts.insert(0, old)
-        found = pl.concat(parts) if parts else _no_values().with_columns(night=pl.lit(0, pl.Int32)).clear()
-        if len(new) >= PACKED_AT or len(packed) - len(there) >= PACKED_AT:
-            self._write_pack(name, found, stems)
-        elif packed:
-            self._used.add(name)
-        return found
-
-    def _pack(self, name: str) -> tuple[Path, list[str]]:
-        path = self._folder / f"{name}.parquet"
+        self._values, self._metrics, about = self._read(folder)
+        same = {session: about[session] for session, identity in ids.items() if about.get(session, {}).get("is") == identity}
+        new = {session: compute(store, system, session) for session in ids if session not in same}
+        said = {name: {"is": ids[name], "facts": night.facts, "spoiled": night.spoiled} for name, night in new.items()}
+        self.about: dict[str, dict[str, Any]] = {**same, **said}
+        if not new and len(same) == len(about):
+            return
+        old = self._values.filter(pl.col("session").is_in(list(same)))
+        parts = (night.values.with_columns(session=pl.lit(name)) for name, night in new.items())
+        self._values = pl.concat([old, *parts])
+        # Those of nights that are gone stay: who is killed between the two files has all that the older one names.
+        every = pl.concat([self._metrics, *(night.metrics for night in new.values())])
+        self._metrics = every.unique("id", keep="last", maintain_order=True)
+        metadata = {"kept": KEPT, "about": json.dumps(self.about)}
         try:
-            stored = json.loads((self._folder / f"{name}.json").read_text(encoding="utf-8"))
-            stems = [str(one) for one in stored["stems"]]
-            same = stored["kept"] == KEPT and stored["size"] == path.stat().st_size
-        except (OSError, ValueError, KeyError, TypeError):
-            return path, []
-        return path, stems if same else []
-
-    def _write_pack(self, name: str, values: pl.DataFrame, stems: Sequence[str]) -> None:
-        """Put the values of some nights into one file; what says which is written last, and names its size."""
-        path = self._folder / f"{name}.parquet"
-        try:
-            with whole_file.replacing(path) as partial:
-                whole_file.write_parquet(partial, values.rename({"night": "packed"}), compression="lz4", statistics=False)
-            with whole_file.replacing(self._folder / f"{name}.json") as partial:
-                text = json.dumps({"kept": KEPT, "stems": list(stems), "size": path.stat().st_size})
-                partial.write_text(text, encoding="utf-8")
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, table in (("metrics", self._metrics), ("values", self._values)):
+                with whole_file.replacing(folder / f"{name}.parquet") as partial:
+                    whole_file.write_parquet(partial, table, compression="lz4", statistics=False, metadata=metadata)
         except OSError as error:
-            raise BadInput(f"cannot write {self._folder}: {error.strerror}.") from None
-        self._used.add(name)
+            raise BadInput(f"cannot write {folder}: {error.strerror}.") from None
 
-    def metrics(self, stems: Sequence[str], values: pl.DataFrame) -> pl.DataFrame:
-        """Names of all metrics of some nights, each once; few files are read, as nights are alike.
+    @staticmethod
+    def _read(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, dict[str, dict[str, Any]]]:
+        """What an earlier build kept; nothing of what another program or a damaged file has."""
+        with suppress(OSError, ValueError, pl.exceptions.PolarsError):
+            metadata = pl.read_parquet_metadata(folder / "values.parquet")
+            if metadata.get("kept") == KEPT:
+                values, metrics = (pl.read_parquet(folder / f"{name}.parquet") for name in ("values", "metrics"))
+                return values, metrics, json.loads(metadata["about"])
+        return _no_values().with_columns(session=pl.lit("")), _no_metrics(), {}
 
-        :param values: of :meth:`values`.
-        """
-        newest = values.group_by("id").agg(pl.max("night"))
-        wanted = newest["night"].unique().sort(descending=True).to_list()
-        parts = [pl.read_parquet(self._folder / f"{stems[place]}.metrics.parquet") for place in wanted]
-        return pl.concat(parts).unique("id", keep="first", maintain_order=True) if parts else _no_metrics()
+    def values(self, sessions: Sequence[str]) -> pl.DataFrame:
+        """Values of some nights with ``night``, the place of each among them."""
+        places = pl.DataFrame(
+            {"session": sessions, "night": range(len(sessions))}, schema={"session": pl.String, "night": pl.Int32}
+        )
+        return self._values.join(places, on="session").select("id", *VALUES, "night")
 
-    def forget_unused(self) -> None:
-        for name in self._there:
-            if name.partition(".")[0] not in self._used:
-                (self._folder / name).unlink(missing_ok=True)
+    def metrics(self, values: pl.DataFrame) -> pl.DataFrame:
+        """Names of the metrics of some values, each once."""
+        return self._metrics.join(values.select("id"), on="id", how="semi")
 
 
 def _no_values() -> pl.DataFrame:
@@ -738,17 +684,11 @@ class OverTime:
         return sorted(parts.items(), key=lambda item: tuple(str(word) for word in item[0]))
 
 
-def read_over_time(nights: Sequence[SiteNight], kept: Kept, stems: Mapping[str, str]) -> OverTime:
-    """Values of some nights, the oldest first.
-
-    :param stems: names of the kept files by session.
-    """
-    chosen = [night for night in nights if night.session in stems][-MOST_NIGHTS:]
-    files = [stems[night.session] for night in chosen]
-    values = kept.values(files, nights[0].run if nights else "")
-    metrics = kept.metrics(files, values).sort(
-        ["fabric", "suite", "benchmark", "quantity", "stack", "pinning", "message_bytes"]
-    )
+def read_over_time(nights: Sequence[SiteNight], kept: Kept) -> OverTime:
+    """Values of some nights, the oldest first."""
+    chosen = [night for night in nights if night.session in kept.about][-MOST_NIGHTS:]
+    values = kept.values([night.session for night in chosen])
+    metrics = kept.metrics(values).sort(["fabric", "suite", "benchmark", "quantity", "stack", "pinning", "message_bytes"])
     rows = metrics.select("id").with_row_index("row")
     placed = values.join(rows, on="id")
     row, night = placed["row"].to_numpy(), placed["night"].to_numpy()
@@ -761,7 +701,7 @@ def read_over_time(nights: Sequence[SiteNight], kept: Kept, stems: Mapping[str, 
     flags = {name: np.zeros(shape, dtype=bool) for name in ("judged", "missed")}
     for name, table in flags.items():
         table[row, night] = placed[name].fill_null(False).to_numpy()
-    facts = [kept.about(stem).get("facts", {}) for stem in files]
+    facts = [kept.about[night.session]["facts"] for night in chosen]
     return OverTime(chosen, metrics, drawn, flags["judged"], flags["missed"], facts)
 
 

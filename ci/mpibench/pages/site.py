@@ -1234,18 +1234,16 @@ class _Build:
 
     def series_of(self, system: str) -> list[Series]:
         cases = nights.light_cases(self.store, system)
-        kept = Kept(self.kept / "medians" / file_name((system,)), self.store, system)
         ids = nights.identities(self.store, system)
         measured = set(eligibility.split_cases(cases).eligible["session"])
-        stems = {session: kept.bring(session, identity) for session, identity in ids.items() if session in measured}
-        spoiled = {session: why for session, stem in stems.items() if (why := kept.about(stem)["spoiled"])}
+        place = self.kept / "medians" / file_name((system,))
+        kept = Kept(place, self.store, system, {session: ids[session] for session in ids if session in measured})
+        spoiled = {session: about["spoiled"] for session, about in kept.about.items() if about["spoiled"]}
         by = nights.Judging(self.store, system, cases, ids, self.answers, spoiled, self.store.lost(system))
         every = nights.judge(by)
-        if self._ask_the_gate(system, every, set(stems)):
+        if self._ask_the_gate(system, every, measured):
             every = nights.judge(by)
-        found = [self._series(system, run, every, cases, kept, stems) for run in labels_of(every)]
-        kept.forget_unused()
-        return found
+        return [self._series(system, run, every, cases, kept) for run in labels_of(every)]
 
     def _ask_the_gate(self, system: str, every: Sequence[SiteNight], measured: Set[str]) -> bool:
         """Hold the newest nights with values against those before, and keep the answers; whether there is a new one."""
@@ -1279,13 +1277,11 @@ class _Build:
             now=self.now,
         )
 
-    def _series(
-        self, system: str, run: str, every: Sequence[SiteNight], cases: pl.DataFrame, kept: Kept, stems: Mapping[str, str]
-    ) -> Series:
+    def _series(self, system: str, run: str, every: Sequence[SiteNight], cases: pl.DataFrame, kept: Kept) -> Series:
         own = [night for night in every if night.run == run and not is_confirming(night)]
         ids = [night.session for night in own]
         table = cases.filter(pl.col("session").is_in(ids))
-        over = read_over_time([night for night in own if night.withdrawn is None], kept, stems)
+        over = read_over_time([night for night in own if night.withdrawn is None], kept)
         nodes = {session: _nodes(part["nodelist"]) for (session,), part in table.group_by("session")}
         confirming: dict[str, list[SiteNight]] = {}
         for night in filter(is_confirming, every):
