@@ -21,7 +21,7 @@ import scipy
 
 from mpibench.judge import policy as policies
 from mpibench.stacks import probe
-from mpibench.store import session_values
+from mpibench.store.store import Store
 from mpibench.tune import advice as advising
 from mpibench.tune import profiles
 from mpibench.tune.advice import Advice, Choice, Terms
@@ -123,8 +123,8 @@ def main() -> None:
     parser.add_argument("--patterns", nargs="*", default=PATTERNS, choices=PATTERNS)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    session_values.bring_up_to_date(ROOT / "results" / "results.db", given.dataset)
-    measured = advising.read_curves(given.dataset, "generic", given.sessions)
+    Store(given.dataset).bring_up_to_date(ROOT / "results" / "results.db")
+    measured = advising.read_curves(Store(given.dataset), "generic", given.sessions)
     choices = [choice for choice in measured.by_choice if choice.ranks == given.ranks and choice.pinning in PINNING_POLICIES]
     rows = []
     for pattern in given.patterns:

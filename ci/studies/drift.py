@@ -32,6 +32,7 @@ import polars as pl
 from mpibench.judge import drift
 from mpibench.judge import policy as verdict_policy
 from mpibench.store.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, write_file
+from mpibench.store.store import Store
 
 NIGHTS, METRICS, SIZES = 365, 5000, 25
 CHANGED_FROM = 200
@@ -175,10 +176,10 @@ def measure_reframe(folder: Path, nights: int) -> str:
 def measure(folder: Path, recent: int | None) -> str:
     """Load and search; seconds, peak memory, what was found."""
     began, began_cpu = time.perf_counter(), time.process_time()
-    history = drift.read(folder)
+    history = drift.read(Store(folder))
     loaded, loaded_cpu = time.perf_counter(), time.process_time()
     points = drift.change_points(history, verdict_policy.Policy(), recent)
-    found = drift.events(folder, history, points)
+    found = drift.events(Store(folder), history, points)
     done, done_cpu = time.perf_counter(), time.process_time()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     span = "the whole year" if recent is None else f"the last {recent} nights"

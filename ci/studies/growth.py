@@ -17,6 +17,7 @@ from typing import TypeVar
 import polars as pl
 
 from mpibench.judge import drift
+from mpibench.store.store import Store
 
 from .drift import NIGHTS, write_year
 
@@ -74,7 +75,7 @@ def main() -> None:
         print(f"DuckDB, whole year of one system: {len(found)} rows in {seconds:.1f} s")
         table, seconds = _timed(lambda: ask_polars(folder, **asked))
         print(f"Polars, whole year of all systems: {table.height} rows in {seconds:.1f} s")
-        (history, events), seconds = _timed(lambda: drift.watch(folder, "system00"))
+        (history, events), seconds = _timed(lambda: drift.watch(Store(folder), "system00"))
         print(f"drift on one of them: {history.logs.size} values in {seconds:.1f} s, {len(events)} events")
 
 

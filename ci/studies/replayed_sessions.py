@@ -20,6 +20,7 @@ from mpibench.night.confirmation.called import CalledCase, place_of
 from mpibench.night.confirmation.measuring import Remeasured
 from mpibench.store import sessions
 from mpibench.store.sessions import CONFIRMS, Session
+from mpibench.store.store import Store
 from reframe_tests.harness.sites.site import ROOT
 
 from .upgrade import BASELINE, SYSTEM
@@ -40,17 +41,17 @@ def replay(dataset: Path, own: Sequence[Session], number: int) -> tuple[str, int
 
     :param own: sessions of its kind, in order.
     """
-    first = accept.decide(dataset, BASELINE, own[number].uuid, accept.AcceptanceOptions(SYSTEM))
+    first = accept.decide(Store(dataset), BASELINE, own[number].uuid, accept.AcceptanceOptions(SYSTEM))
     cases = confirmed.cases_to_measure(first)
     if not cases:
         return first.decision, 0
     later = [own[(number + step) % len(own)] for step in range(1, len(own))]
     rounds = [stand_in(cases, later[0])]
-    while wanting := [one for one in confirmed.inconclusive_after(first, dataset, rounds) if one.wants_more]:
+    while wanting := [one for one in confirmed.inconclusive_after(first, Store(dataset), rounds) if one.wants_more]:
         if len(rounds) == len(later):
             break
         rounds.append(stand_in(inconclusive.cases(first, wanting), later[len(rounds)]))
-    return confirmed.confirm(first, dataset, rounds).decision, len(rounds)
+    return confirmed.confirm(first, Store(dataset), rounds).decision, len(rounds)
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ import polars as pl
 
 from mpibench.pages import site as building
 from mpibench.store.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, write_file
+from mpibench.store.store import Store
 
 NIGHTS, SIZES, REPEATS = 365, 25, 3
 STACKS, FABRICS, PINNINGS, BENCHMARKS = 5, 2, 2, 10
@@ -99,7 +100,7 @@ def write_night(folder: Path, night: int, system: str = "year") -> None:
 def measure(top: Path, judged: int, nights: int) -> None:
     """Build once and print how long it took."""
     began, began_cpu = time.perf_counter(), time.process_time()
-    built = building.build(top / "dataset", top / "site", judged=judged, now=FIRST + timedelta(days=nights - 1, hours=9))
+    built = building.build(Store(top / "dataset"), top / "site", judged=judged, now=FIRST + timedelta(days=nights - 1, hours=9))
     took, took_cpu = time.perf_counter() - began, time.process_time() - began_cpu
     print(f"  {took:.1f} s ({took_cpu:.1f} s of processors): {built.written} files written, {built.unchanged} unchanged")
 

@@ -35,11 +35,11 @@ def guidelines(
     """
     from mpibench.judge import guidelines
     from mpibench.judge import policy as verdict_policy
-    from mpibench.store import withdrawals
     from mpibench.store.sessions import read_session
+    from mpibench.store.store import Store
 
     read = read_session(db, None if session == "latest" else session)
-    withdrawals.refuse(withdrawals.find(db.parent / "dataset"), read.uuid)
+    Store(db.parent / "dataset").refuse_withdrawn(read.uuid)
     if len(read.systems) != 1:
         raise BadInput(f"session {read.uuid} has cases on {len(read.systems)} systems, and one policy judges: give another.")
     policy = verdict_policy.load(read.systems[0])
@@ -88,7 +88,7 @@ def advise(
     profile; 3 nothing could be decided (within noise, too little covered, or one choice only).
     """
     from mpibench.judge import policy as verdict_policy
-    from mpibench.store import session_values
+    from mpibench.store.store import Store
     from mpibench.tune import advice
     from mpibench.tune.profiles import read
 
@@ -97,9 +97,10 @@ def advise(
     if advice.has_little(found, terms):
         result = advice.stop(found, verdict_policy.Policy(), terms)
     else:
-        _say(session_values.bring_up_to_date(db, dataset, without_db=dataset_only), as_json)
-        name = session_values.system_of(dataset, system)
-        measured = advice.read_curves(dataset, name, sessions, where=where)
+        store = Store(dataset)
+        _say(store.bring_up_to_date(db, without_db=dataset_only), as_json)
+        name = store.system_of(system)
+        measured = advice.read_curves(store, name, sessions, where=where)
         result = advice.advise(found, measured, verdict_policy.load(name), terms)
     if as_json:
         typer.echo(json.dumps(advice.as_data(result), indent=2))
@@ -126,11 +127,12 @@ def settings(
     Exit status: 0 written; 2 bad input; 3 nothing is proven, so that nothing is written.
     """
     from mpibench.pages.settings import documents, recommendation
-    from mpibench.store import session_values
+    from mpibench.store.store import Store
 
-    _say(session_values.bring_up_to_date(db, dataset, without_db=dataset_only), as_json)
+    store = Store(dataset)
+    _say(store.bring_up_to_date(db, without_db=dataset_only), as_json)
     try:
-        found = recommendation.recommend(dataset, system, stack, sessions, where=where)
+        found = recommendation.recommend(store, system, stack, sessions, where=where)
     except NotMeasured as error:
         typer.echo(f"mpibench: {one_line(str(error))}", err=True)
         raise typer.Exit(INCONCLUSIVE) from None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mpibench.locate.answers import Asked
     from mpibench.locate.judgement import Answer
     from mpibench.locate.nights import Trend
+    from mpibench.store.store import Store
 
 RESULTS = ROOT / "results"
 
@@ -60,21 +61,22 @@ def locate(
     a session without a map, 3 nobody is accused, but not all could be decided.
     """
     from mpibench.locate import answers
-    from mpibench.store import session_values
+    from mpibench.store.store import Store
 
+    store = Store(dataset)
     margins = {"bandwidth_mb_per_s": bandwidth_margin, "latency_us": latency_margin, "latency_mean_us": latency_margin}
     if ordinary is not None:
-        identity, name = ordinary, session_values.system_of(dataset, system)
-        selection = session_values.read(dataset, name, ordinary, where=where)
+        identity, name = ordinary, store.system_of(system)
+        selection = store.select(name, ordinary, where=where)
         found = [answers.of_ordinary_sessions(selection, rate, margins)]
     else:
-        identity, name, found = _maps(db, session, dataset, answers.Asked(rate, margins, kind or (), oversubscribed))
+        identity, name, found = _maps(db, session, store, answers.Asked(rate, margins, kind or (), oversubscribed))
     if junit:
         _write(junit, answers.junit(found, name))
     if out:
         from mpibench.pages import map as locate_page
 
-        trends = [] if ordinary else _trends(dataset, name, nights)
+        trends = [] if ordinary else _trends(store, name, nights)
         _write(out, locate_page.page(found, f"{name}, session {identity}", trends))
     if as_json:
         typer.echo(json.dumps([answers.as_data(answer, identity, name) for answer in found], indent=2))
@@ -85,15 +87,14 @@ def locate(
     raise typer.Exit(1 if 1 in statuses else max(statuses))
 
 
-def _maps(db: Path, session: str, dataset: Path, asked: Asked) -> tuple[str, str, list[Answer]]:
+def _maps(db: Path, session: str, store: Store, asked: Asked) -> tuple[str, str, list[Answer]]:
     """Session id, system and the answer of each map of a session that nobody withdrew."""
     from mpibench.locate.answers import answer_of
     from mpibench.pages.session import find_preflight
-    from mpibench.store import withdrawals
     from mpibench.store.sessions import read_session
 
     read = read_session(db, None if session == "latest" else session)
-    withdrawals.refuse(withdrawals.find(dataset), read.uuid)
+    store.refuse_withdrawn(read.uuid)
     cases = [case for case in read.cases if case.pair_map is not None]
     if not cases:
         raise BadInput(
@@ -105,18 +106,15 @@ def _maps(db: Path, session: str, dataset: Path, asked: Asked) -> tuple[str, str
     return read.uuid, cases[0].system, [answer_of(read, case, asked, looked_at) for case in cases]
 
 
-def _trends(folder: Path, system: str, days: int) -> list[Trend]:
+def _trends(store: Store, system: str, days: int) -> list[Trend]:
     """Nodes over the nights, where a dataset has maps of several."""
     from datetime import datetime, timedelta, timezone
 
     from mpibench.locate import nights
-    from mpibench.store.dataset import pair_map_cases
 
-    if not folder.exists():
-        return []
     since = datetime.now(timezone.utc) - timedelta(days=days)
-    sessions = {row["session"] for row in pair_map_cases(folder, [system]).iter_rows(named=True) if row["started"] >= since}
-    return nights.trends(nights.stored(folder, system, sessions)) if sessions else []
+    sessions = {row["session"] for row in store.pair_map_cases(system).iter_rows(named=True) if row["started"] >= since}
+    return nights.trends(nights.stored(store, system, sessions)) if sessions else []
 
 
 def _lines(answer: Answer, session: str, system: str) -> list[str]:

@@ -44,9 +44,10 @@ try:
     from ..night.preconditions import asked_in_vain, bad_references, check_database
     from ..only_one import only_one
     from ..pages import junit
-    from ..pages.outcomes import interrupted, outcome_of
-    from ..store import answers, selection_options, session_files, session_values
+    from ..pages.outcomes import interrupted
+    from ..store import records, selection_options, session_files
     from ..store.sessions import PAIRED, Session, label_of, list_sessions, read_report, read_session, systems_of
+    from ..store.store import Store
 except BadInput as error:  # a further suite, MPI or launcher that cannot be used
     if __name__ != "__main__":
         raise
@@ -82,7 +83,7 @@ class Night:
     :param confirm_minutes: what measuring again may take; 0: nothing is measured again.
     :param problems: one sentence for each reason why this night is not green.
     :param notes: what its answer says besides.
-    :param slower: as :attr:`~mpibench.store.answers.StoredAnswer.slower`.
+    :param slower: as :attr:`~mpibench.store.records.StoredAnswer.slower`.
     :param before: sessions the database held before anything was measured.
     :param junit: the JUnit file, where one is asked for, is completed.
     :param preflight: whether the nodes are looked at before, as :func:`.preflight.choice` says.
@@ -149,7 +150,7 @@ def make_plan(night: Night) -> None:
     """
     if night.before and planned_night.budget_of(os.environ, night.mode, night.options):
         # What a night measured that was killed before it was exported is known to the plan, too.
-        night.notes += session_values.bring_up_to_date(DATABASE, RESULTS / "dataset")
+        night.notes += Store(RESULTS / "dataset").bring_up_to_date(DATABASE)
     night.plan = planned_night.begin(os.environ, night.mode, night.label, night.options, RESULTS / "dataset")
     if night.plan:
         for line in (*planned_night.usual_budget(os.environ), *making.lines(night.plan.plan)):
@@ -212,7 +213,7 @@ def shortfall(session: Session, selected: int) -> list[str]:
         problems.append(f"ReFrame stored {len(cases)} cases of {selected} it had selected")
     if all(case.result == "skip" for case in cases):
         problems.append("no case was measured: every one was skipped")
-    if unproven := sum(case.result == "pass" and outcome_of(session, case) == "failed" for case in session.cases):
+    if unproven := sum(case.result == "pass" and session.outcome(case) == "failed" for case in session.cases):
         problems.append(f"{unproven} cases passed in ReFrame, but no proof of their condition was stored")
     return problems
 
@@ -242,7 +243,7 @@ def confirm(night: Night, session: Session) -> None:
     """
     from ..night.confirmation import night as confirmed_night  # which a night without a session does not need
 
-    place = measuring.Workspace(DATABASE, RESULTS / "dataset", TONIGHT / "again", (night.lock,))
+    place = measuring.Workspace(DATABASE, Store(RESULTS / "dataset"), TONIGHT / "again", (night.lock,))
     try:
         answer = confirmed_night.confirm(session, place, night.confirm_minutes, night.say, lambda line: not _HIDDEN.match(line))
     except Exception as defect:  # the session is measured: without its report it would be lost to whoever reads that
@@ -264,7 +265,7 @@ def store(night: Night, session: Session) -> None:
     """Export the session, and what of earlier ones is not yet in the dataset."""
     _step(night, "tonight's session is not in the dataset", "export", "--session", session.uuid)
     try:
-        night.notes += session_values.bring_up_to_date(DATABASE, RESULTS / "dataset")
+        night.notes += Store(RESULTS / "dataset").bring_up_to_date(DATABASE)
     except BadInput as error:
         night.problems.append(str(error).rstrip("."))
 
@@ -293,9 +294,11 @@ def publish(night: Night, session: Session) -> None:
 def show(night: Night, session: Session | None) -> None:
     """Keep the night's answer and bring the site up to date, whatever became of the night; a site that fails is a problem."""
     uuid = session.uuid if session else None
-    night.problems += answers.keep(
-        RESULTS / "dataset", uuid, answers.NIGHT, night.label, night.problems, night.notes, night.slower
-    )
+    try:
+        said = (night.label, night.problems, night.notes)
+        records.answer(RESULTS / "dataset", uuid, records.NIGHT, *said, slower=night.slower)
+    except BadInput as error:
+        night.problems.append(f"the answer of this night is not kept: {str(error).rstrip('.')}")
     if any((RESULTS / "dataset" / "cases").glob("system=*")):
         _step(night, "the site of results is not that of tonight", "site")
     system = next(iter(session.systems if session else last_systems(night)), "")

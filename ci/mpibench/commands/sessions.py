@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -74,17 +74,17 @@ def withdraw(
     For what was measured during maintenance, say, or with a wrong cable. Who withdrew it, when and why is recorded in the
     dataset (withdrawn/ID.json), and `gate` and the site say so. Exit status: 0 withdrawn, 2 bad input.
     """
-    from mpibench.store import withdrawals
+    from mpibench.store.store import Store
 
-    typer.echo(str(withdrawals.withdraw(dataset, session, why)))
+    typer.echo(str(Store(dataset).withdraw(session, why)))
 
 
 @sessions_app.command()
 def restore(session: SessionId, dataset: Dataset = RESULTS / "dataset") -> None:
     """Take a withdrawal back: the session takes part in verdicts again."""
-    from mpibench.store import withdrawals
+    from mpibench.store.store import Store
 
-    typer.echo(f"session {withdrawals.restore(dataset, session).session} takes part in verdicts again")
+    typer.echo(f"session {Store(dataset).restore(session).session} takes part in verdicts again")
 
 
 @sessions_app.command("list")
@@ -98,14 +98,30 @@ def list_sessions(
 
     What `ci/nightly` and `gate` answered of a session was kept when they did; it is not asked again.
     """
-    from mpibench.store import listing
+    from mpibench.store.store import Store
 
-    rows = listing.sessions(dataset, system, withdrawn_only=withdrawn)
+    rows = Store(dataset).session_rows(system, withdrawn_only=withdrawn)
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    for line in listing.lines(rows) if rows else ["no session is withdrawn" if withdrawn else "no session is in the dataset"]:
+    for line in _lines(rows) if rows else ["no session is withdrawn" if withdrawn else "no session is in the dataset"]:
         typer.echo(one_line(line))
+
+
+def _lines(rows: list[dict[str, Any]]) -> list[str]:
+    widths = [max(len(str(row[name] or "-")) for row in rows) for name in ("system", "label", "cases")]
+    return [
+        f"{row['session'][:8]}  {row['started'][:16].replace('T', ' ')} UTC  {row['system']:{widths[0]}}  "
+        f"{row['label'] or '-':{widths[1]}}  {row['proven']:>{widths[2]}} of {row['cases']:>{widths[2]}} proven  {_state(row)}"
+        for row in rows
+    ]
+
+
+def _state(row: dict[str, Any]) -> str:
+    if gone := row["withdrawn"]:
+        return f"withdrawn {gone['when'][:10]} by {gone['who']}: {gone['why']}"
+    said = [f"{who}: {'pass' if answer['passed'] else answer['finding']}" for who, answer in row["answers"].items()]
+    return "; ".join(said) or "not judged"
 
 
 @sessions_app.command()
@@ -163,8 +179,9 @@ def site(
     Exit status: 0 written, 2 bad input, also a folder that cannot be written.
     """
     from mpibench.pages import site as building
+    from mpibench.store.store import Store
 
-    built = building.build(dataset, out, judged=judge)
+    built = building.build(Store(dataset), out, judged=judge)
     for line in (*built.sentences, str(built)):
         typer.echo(one_line(line))
 

@@ -20,6 +20,7 @@ from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 if TYPE_CHECKING:  # what a command needs is loaded when it runs
     from mpibench.judge.accept import Acceptance
+    from mpibench.store.store import Store
 
 RESULTS = ROOT / "results"
 
@@ -55,15 +56,17 @@ History = Annotated[
 MOST_SENTENCES = 20
 
 
-def _prepare(db: Path, folder: Path, dataset_only: bool, *, reported: bool = False, err: bool = False) -> None:
-    """Export what the dataset lacks.
+def _open(db: Path, folder: Path, dataset_only: bool, *, reported: bool = False, err: bool = False) -> Store:
+    """The dataset, with what it lacked of the database.
 
     :param reported: the command itself says which sessions could not be read.
     """
-    from mpibench.store import session_values
+    from mpibench.store.store import Store
 
-    refused = session_values.bring_up_to_date(db, folder, without_db=dataset_only)
+    store = Store(folder)
+    refused = store.bring_up_to_date(db, without_db=dataset_only)
     _say([] if reported else refused, err=err)
+    return store
 
 
 def _say(lines: Iterable[str], *, err: bool = False) -> None:
@@ -134,11 +137,11 @@ def accept(
     earlier = acceptance_record.move_aside(out)
     if earlier:
         typer.echo(f"mpibench: moved the earlier record to {earlier}", err=True)
-    _prepare(db, dataset, dataset_only)
+    store = _open(db, dataset, dataset_only)
     options = acceptance.AcceptanceOptions(system, where, _renames(rename), allow_unproven, history)
-    result, signal_status = _with_maps(acceptance.decide(dataset, baseline, candidate, options), dataset), 0
+    result, signal_status = _with_maps(acceptance.decide(store, baseline, candidate, options), store), 0
     if confirm:
-        result, signal_status = _confirm(result, db, dataset, confirm_minutes, out)
+        result, signal_status = _confirm(result, db, store, confirm_minutes, out)
     written = acceptance_record.write(result, out)
     _say([result.headline])
     for name, side in (("baseline", result.baseline), ("candidate", result.candidate)):
@@ -152,17 +155,17 @@ def accept(
     raise typer.Exit(signal_status or acceptance.STATUS[result.decision])
 
 
-def _with_maps(result: Acceptance, dataset: Path) -> Acceptance:
+def _with_maps(result: Acceptance, store: Store) -> Acceptance:
     """With what maps of pairs of both sides say, where there are any."""
     from mpibench.locate import nights
 
     sides = (result.baseline, result.candidate)
-    before, after = (nights.stored(dataset, side.system, side.sessions) for side in sides)
+    before, after = (nights.stored(store, side.system, side.sessions) for side in sides)
     new, notes = nights.newly_accused(before, after)
     return replace(result, suspects=tuple(new), map_notes=tuple(notes))
 
 
-def _confirm(first: Acceptance, db: Path, dataset: Path, minutes: float, out: Path) -> tuple[Acceptance, int]:
+def _confirm(first: Acceptance, db: Path, store: Store, minutes: float, out: Path) -> tuple[Acceptance, int]:
     """Measure again what an acceptance calls slower or inconclusive; the acceptance after that, and a signal's status or 0.
 
     :raises BadInput: nothing can be measured here.
@@ -175,16 +178,16 @@ def _confirm(first: Acceptance, db: Path, dataset: Path, minutes: float, out: Pa
 
     cases = confirmed.cases_to_measure(first)
     if not cases:
-        return confirmed.confirm(first, dataset, [measuring.Remeasured((), minutes)]), 0
+        return confirmed.confirm(first, store, [measuring.Remeasured((), minutes)]), 0
     known = measuring.sources(db, cases)
     with only_one(RESULTS, "mpibench accept --confirm") as lock:
         preconditions.check_database(db)
         acceptance_record.write(first, out)  # where we are killed, this decision stands
-        place = measuring.Workspace(db, dataset, out / "again", (lock,))
+        place = measuring.Workspace(db, store, out / "again", (lock,))
         with supervision.heeded():
-            rounds = confirmed.measure(first, dataset, known, place, minutes, lambda text: _say([text]), lambda _: False)
+            rounds = confirmed.measure(first, known, place, minutes, lambda text: _say([text]), lambda _: False)
     stopped = rounds[-1].stopped
-    return confirmed.confirm(first, dataset, rounds), stopped.status if stopped else 0
+    return confirmed.confirm(first, store, rounds), stopped.status if stopped else 0
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]
@@ -212,8 +215,8 @@ def drift(
     from mpibench.judge import drift as watch
     from mpibench.judge.drift import DriftAnswer
 
-    _prepare(db, dataset, dataset_only, reported=as_json)
-    history, found = watch.watch(dataset, system, selector=sessions, where=where, recent=recent)
+    store = _open(db, dataset, dataset_only, reported=as_json)
+    history, found = watch.watch(store, system, selector=sessions, where=where, recent=recent)
     answer = DriftAnswer(history, found, watch.absent(history))
     if as_json:
         typer.echo(json.dumps(answer.as_data(), indent=2))
@@ -247,12 +250,12 @@ def gate(
     """
     from mpibench.judge import gate as gates
 
-    _prepare(db, dataset, dataset_only, reported=True)
-    answer = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
+    store = _open(db, dataset, dataset_only, reported=True)
+    answer = gates.decide(store, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
     if {problem.kind for problem in answer.problems} & set(gates.OF_CURVES):
         from mpibench.locate import nights
 
-        said = nights.suspects(dataset, answer.system, [answer.session], answer.started)
+        said = nights.suspects(store, answer.system, [answer.session], answer.started)
         answer = replace(answer, notes=(*said, *answer.notes))
     if as_json:
         typer.echo(json.dumps(answer.as_data(), indent=2))
@@ -278,12 +281,11 @@ def expected(
     Exit status: 0 complete, 1 something is missing, 2 bad input.
     """
     from mpibench.judge import expected as expectation
-    from mpibench.store import session_values, unreadable
 
-    _prepare(db, dataset, dataset_only, reported=True)
-    name, chosen = session_values.find_session(dataset, session, system)
-    answer = expectation.judge(dataset, name, chosen, partial=partial)
-    uncounted = [f"session {one.session[:8]} is not counted: {one.why}" for one in unreadable.find(dataset, [name])]
+    store = _open(db, dataset, dataset_only, reported=True)
+    name, chosen = store.find_session(session, system)
+    answer = expectation.judge(store, name, chosen, partial=partial)
+    uncounted = [f"session {one.session[:8]} is not counted: {one.why}" for one in store.lost(name)]
     if as_json:
         data = answer.as_data()
         typer.echo(json.dumps({**data, "notes": [*data["notes"], *uncounted]}, indent=2))
@@ -313,14 +315,14 @@ def rebaseline(
     """
     from mpibench.judge import rebaseline as references
 
-    _prepare(db, dataset, dataset_only)
+    store = _open(db, dataset, dataset_only)
     if not where:
-        change = references.propose_expected(dataset, sessions, system=system)
+        change = references.propose_expected(store, sessions, system=system)
         typer.echo(
             f"{change.added} expected things to name, {change.retired} lines to retire, each with a reason to be written"
         )
         _write(expected_out, change.diff())
-    proposal = references.propose(dataset, sessions, system=system, where=where)
+    proposal = references.propose(store, sessions, system=system, where=where)
     typer.echo(
         f"{proposal.learned} references learned, {proposal.kept} set by hand kept, {proposal.refused} metrics with too few jobs"
         + (f", {proposal.unjudged} the policy does not judge" if proposal.unjudged else "")
@@ -373,13 +375,12 @@ def compare(
     from mpibench.judge import pairing
     from mpibench.judge import sides as verdict_sides
     from mpibench.pages import comparison
-    from mpibench.store import session_values
 
-    _prepare(db, dataset, dataset_only, err=as_json)
+    store = _open(db, dataset, dataset_only, err=as_json)
     options = {"system": system, "where": where}
     console = Console(width=None if sys.stdout.isatty() else comparison.WIDTH, highlight=False, markup=False)
     if not first and by == "stack":
-        compared = list(pairing.every_pair(dataset, sessions, allow=allow or (), **options))
+        compared = list(pairing.every_pair(store, sessions, allow=allow or (), **options))
         for part in () if as_json else comparison.every_pair(compared):
             console.print(part, soft_wrap=isinstance(part, Text))
         if as_json:
@@ -388,7 +389,7 @@ def compare(
         return
     if not second:
         raise BadInput(f"compare {first} needs what it is compared with: give a second {by}.".replace("  ", " "))
-    result = pairing.pair(dataset, sessions, by, first, second, allow=allow or (), history=history, **options)
+    result = pairing.pair(store, sessions, by, first, second, allow=allow or (), history=history, **options)
     for part in () if as_json else comparison.terminal(result):
         console.print(part, soft_wrap=isinstance(part, Text))
     now = datetime.now(timezone.utc)
@@ -398,7 +399,7 @@ def compare(
         named = [side.values.with_columns(session=pl.lit(one)) for side, one in zip(result.sides, (first, second), strict=True)]
         values = pl.concat(named)
     else:
-        values = session_values.read(dataset, session_values.system_of(dataset, system), sessions, where=where).values
+        values = store.select(store.system_of(system), sessions, where=where).values
     sizes = kiviat_bytes or comparison.KIVIAT_BYTES
     _write(out, comparison.page(result, values, sizes), err=as_json)
     if pictures:
@@ -424,8 +425,9 @@ def review(
     As Markdown for a comment on a merge request. Exit status: 0 said, 2 bad input.
     """
     from mpibench.judge.review import review as review_change
+    from mpibench.store.store import Store
 
-    found = review_change(base, dataset, sessions)
+    found = review_change(base, Store(dataset), sessions)
     if out:
         _write(out, found.markdown(), err=as_json)
     if as_json:

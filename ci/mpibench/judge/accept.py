@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -25,6 +24,7 @@ from reframe_tests.harness.vocabulary import BadInput
 from ..store import confirmations, session_values
 from ..store.confirmations import MissedReference
 from ..store.session_values import CONDITION, CURVE, METRIC, Selection
+from ..store.store import Store
 from . import comparison, switches
 from . import policy as verdict_policy
 from . import sides as verdict_sides
@@ -252,15 +252,15 @@ def _without(judgement: comparison.Judgement, moves: Sequence[MovedSwitch]) -> c
     return replace(judgement, metrics=metrics, bands=judgement.bands.join(bands, on=on, how="anti", nulls_equal=True))
 
 
-def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptions = AcceptanceOptions()) -> Acceptance:
+def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptions = AcceptanceOptions()) -> Acceptance:
     """Compare two selections of sessions.
 
     :raises BadInput: a side selects nothing that may be used, the sides share a session, the candidate was measured before the
         baseline, or they have nothing in common.
     """
-    name = _system(folder, candidate, options.system)
-    before = session_values.read(folder, name, baseline, where=options.where, rename=options.rename)
-    after = session_values.read(folder, name, candidate, where=options.where, unproven_too=True)
+    name = _system(store, candidate, options.system)
+    before = store.select(name, baseline, where=options.where, rename=options.rename)
+    after = store.select(name, candidate, where=options.where, unproven_too=True)
     shared = sorted(set(before.sessions) & set(after.sessions))
     if shared:
         raise BadInput(f"session {shared[0]} is on both sides: a machine is not accepted against itself.")
@@ -272,7 +272,7 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
         )
     policy = verdict_policy.load(name)
     past = find_history(
-        folder,
+        store,
         name,
         before.cases,
         policy,
@@ -309,7 +309,7 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
     ]
     changed = session_values.changes(*map(verdict_sides.facts, both))
     moves = _moves(judgement, before, after)
-    pairs = confirmations.confirmed(session_values.cases_of(folder, name), after.sessions)
+    pairs = confirmations.confirmed(store.cases(name), after.sessions)
     return Acceptance(
         before,
         after,
@@ -352,11 +352,7 @@ def _references(before: pl.DataFrame, after: pl.DataFrame, rename: Mapping[str, 
     return sorted(kept, key=lambda one: -verdict_sides.beyond(one))
 
 
-def _system(folder: Path, candidate: str, system: str | None) -> str:
+def _system(store: Store, candidate: str, system: str | None) -> str:
     """The system that is meant: the one named, the only one in the dataset, or that of the candidate's session."""
-    several = len({path.name for path in (folder / "cases").glob("system=*")}) > 1
-    return (
-        session_values.find_session(folder, candidate)[0]
-        if several and system is None
-        else session_values.system_of(folder, system)
-    )
+    several = len(store.systems) > 1
+    return store.find_session(candidate)[0] if several and system is None else store.system_of(system)

@@ -21,8 +21,9 @@ import polars as pl
 from reframe_tests.harness.printable import plain_data
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
-from ..store import dataset_layout, eligibility, selectors, session_values, unreadable
+from ..store import dataset_layout, eligibility, selectors, session_values
 from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
+from ..store.store import Store, scan_files
 from . import expected, switches
 from . import policy as verdict_policy
 from . import text as verdict_text
@@ -139,15 +140,15 @@ class Event:
         return f"{text}; part of {self.accepted}" if self.accepted else text
 
 
-def read(folder: Path, system: str | None = None, selector: str | None = None, where: str | None = None) -> History:
+def read(store: Store, system: str | None = None, selector: str | None = None, where: str | None = None) -> History:
     """The nights of a system, from its eligible cases.
 
     :param selector: only these sessions; by default those with the label of the newest one.
     :raises BadInput: no dataset, a damaged one, a newest session that cannot be read, or a clock that was wrong.
     """
-    name = session_values.system_of(folder, system)
-    table = session_values.cases_of(folder, name)
-    lost = unreadable.find(folder, [name])
+    name = store.system_of(system)
+    table = store.cases(name)
+    lost = store.lost(name)
     sessions = selectors.sessions_table(table)
     if selector is None:
         newest = selectors.select("latest", sessions, unreadable=lost)[0]
@@ -167,7 +168,7 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     options = {one: file.narrowing(line, runs[one]) for one, line in cases.select("session", "cmdline").unique().iter_rows()}
     nights, second = _nights(cases, options)
     used = cases.select(_USED).join(nights.select("session").with_row_index("night"), on="session")
-    files = dataset_layout.find_files(folder, "samples", [name]).readable
+    files = store.files("samples", name)
     paths = [path for path in files if path.stem in set(nights["session"])]
     # Some nights at a time, so that a year needs the memory of its medians and not of its repeats.
     points = [_medians(paths[start : start + NIGHTS_AT_ONCE], used) for start in range(0, len(paths), NIGHTS_AT_ONCE)]
@@ -216,7 +217,7 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> _Medians:
     :raises BadInput: a value that is not a number, or in another unit than its quantity's.
     """
     judged = pl.col("quantity").is_in(JUDGED)
-    table = dataset_layout.scan_files(paths, "samples").select(*_POINT, "unit", "case", "value").filter(judged).collect()
+    table = scan_files(paths, "samples").select(*_POINT, "unit", "case", "value").filter(judged).collect()
     _refuse_odd(table)
     rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
     name = ["condition", *BENCHMARK, "message_bytes"]
@@ -283,7 +284,7 @@ def _groups(metrics: pl.DataFrame) -> list[np.ndarray]:
     return [np.array(part) for part in {tuple(part): None for part in parts} if len(part) > 1]
 
 
-def events(folder: Path, history: History, points: pl.DataFrame, levels: Sequence[Level] = ()) -> list[Event]:
+def events(store: Store, history: History, points: pl.DataFrame, levels: Sequence[Level] = ()) -> list[Event]:
     """Change points grouped: same stack, fabric and direction, the same or neighbouring nights; the largest first.
 
     :param levels: accepted ones.
@@ -294,7 +295,7 @@ def events(folder: Path, history: History, points: pl.DataFrame, levels: Sequenc
     clusters = list(_clusters(table))
     nights = history.nights["session"]
     asked = {nights[night - back] for night, _ in clusters for back in (0, 1) if night}
-    cases = session_values.cases_of(folder, history.system)
+    cases = store.cases(history.system)
     known = cases.filter(pl.col("session").is_in(asked), pl.col("result") != "skip").select(_FACTS).collect()
     found = []
     for night, part in clusters:
@@ -415,18 +416,18 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
 
 
 def watch(
-    folder: Path, system: str | None = None, *, selector: str | None = None, where: str | None = None, recent: int | None = 14
+    store: Store, system: str | None = None, *, selector: str | None = None, where: str | None = None, recent: int | None = 14
 ) -> tuple[History, list[Event]]:
     """Events of the last nights.
 
     :raises BadInput: as :func:`read`.
     """
-    history = read(folder, system, selector, where)
+    history = read(store, system, selector, where)
     policy = verdict_policy.load(history.system)
     if not np.isfinite(policy.margins(history.metrics)).any():
         raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
     points = change_points(history, policy, recent)
-    return history, name_moves(history, policy, events(folder, history, points, policy.levels))
+    return history, name_moves(history, policy, events(store, history, points, policy.levels))
 
 
 #: Exit status where no change could have been found.

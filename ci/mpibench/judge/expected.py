@@ -45,9 +45,10 @@ from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
-from ..store import dataset_layout, eligibility, selection_options, selectors, session_values, withdrawals
+from ..store import eligibility, selection_options, selectors
 from ..store.dataset_layout import read_labels
 from ..store.sessions import PAIRED
+from ..store.store import Store, scan_files
 from .plan import past, record
 from .plan.past import Owed
 from .plan.record import ListedCase, PlanRecord
@@ -231,18 +232,18 @@ def _job(case: ListedCase) -> CoverageKey:
     return CoverageKey(case.partition, case.stack, case.parameters.get("fabric") or None, case.group)
 
 
-def find_plan(folder: Path, system: str, cases: pl.DataFrame, session: str) -> SessionPlan | None:
+def find_plan(store: Store, system: str, cases: pl.DataFrame, session: str) -> SessionPlan | None:
     """The plan of a session; ``None`` where it names none.
 
     :param cases: rows of ``cases`` of this session and of the earlier ones of its series.
     :raises BadInput: it names one that is not there, was edited, or is of another system, label or day.
     """
     tonight = cases.filter(pl.col("session") == session)
-    plan = record.of_session(folder, read_labels(tonight["labels"][0]), system, tonight["started"][0])
+    plan = record.of_session(store.folder, read_labels(tonight["labels"][0]), system, tonight["started"][0])
     if plan is None:
         return None
-    owed = past.owed(folder, system, cases.filter(pl.col("session") != session))
-    still = {case: one for case, one in past.owed(folder, system, cases, session).items() if one.session != session}
+    owed = past.owed(store, system, cases.filter(pl.col("session") != session))
+    still = {case: one for case, one in past.owed(store, system, cases, session).items() if one.session != session}
     return SessionPlan(plan, plan.known - plan.planned - set(owed), owed, still)
 
 
@@ -387,7 +388,7 @@ class Completeness:
         return [head, *(f"  {line}" for line in self.missing), *(f"  note: {line}" for line in self.notes)]
 
 
-def judge(folder: Path, system: str, session: str, *, partial: bool = False, root: Path = ROOT) -> Completeness:
+def judge(store: Store, system: str, session: str, *, partial: bool = False, root: Path = ROOT) -> Completeness:
     """Hold a session against what is expected of it.
 
     :param session: its whole id.
@@ -395,16 +396,16 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     :param root: checkout with ``site_configs`` and ``environments``.
     :raises BadInput: a damaged dataset, ``expected.yaml``, ``system.py``, or two stacks of one name.
     """
-    table = session_values.cases_of(folder, system)
+    table = store.cases(system)
     alike = selectors.alike(selectors.sessions_table(table), session)
     run = alike.run
     cases = table.filter(pl.col("session").is_in([*alike.earlier, session])).collect()
     here = pl.col("session") == session
     tonight = cases.filter(here)
-    proofs = everything = _proofs(folder, system, eligibility.split_cases(cases).proven)
+    proofs = everything = _proofs(store, system, eligibility.split_cases(cases).proven)
     plan, fault = None, []
     try:
-        plan = find_plan(folder, system, cases, session)
+        plan = find_plan(store, system, cases, session)
     except BadInput as error:
         fault = [f"plan: {str(error).rstrip('.')}: what was planned is not known, so everything is expected"]
     proofs = plan.expected(everything, session) if plan else everything
@@ -429,7 +430,7 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
         before = {ListedCase(*key) for key in everything.filter(~here).select(CASE).iter_rows()}
         lines, unready = missing_planned(plan, tonight, before, file, run, wholly=wholly)
         missing += [f"plan: {line}" for line in plan.plan.broken] + lines
-    missing += _moved(folder, system, session, run, file, root)
+    missing += _moved(store, system, session, run, file, root)
     if not asked and not (plan and plan.plan.planned):
         missing.append(f"missing: nothing says what this session must hold: no earlier session, expected.yaml, {SITE_FILES}")
     elif not now:
@@ -474,7 +475,7 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     )
 
 
-def _moved(folder: Path, system: str, session: str, run: str | None, file: ExpectedFile, root: Path) -> list[str]:
+def _moved(store: Store, system: str, session: str, run: str | None, file: ExpectedFile, root: Path) -> list[str]:
     """Says so where the series of a label began on another system, whose history this one does not have; empty if it did not.
 
     A system whose ``expected.yaml`` names the label is accepted.
@@ -482,10 +483,8 @@ def _moved(folder: Path, system: str, session: str, run: str | None, file: Expec
     if run is None or run in file.expected:
         return []
     # A damaged file of another system stops no verdict on this one, whose own were looked at before.
-    files = dataset_layout.find_files(folder, "cases")
-    without = withdrawals.find(folder)
-    paths = [path for path in files.paths if path not in files.refused and path.stem not in without]
-    everywhere = selectors.sessions_table(dataset_layout.scan_files(paths, "cases"))
+    paths = [path for path in store.files("cases", unreadable_too=True) if path.stem not in store.withdrawn]
+    everywhere = selectors.sessions_table(scan_files(paths, "cases"))
     labels = selectors.runs_of(everywhere)
     series = everywhere.filter(pl.col("session").is_in([one for one, label in labels.items() if label == run]))
     before = series.filter(pl.col("started") < series.filter(pl.col("session") == session)["started"].max())
@@ -500,25 +499,23 @@ def _moved(folder: Path, system: str, session: str, run: str | None, file: Expec
     ]
 
 
-def proven_places(folder: Path, system: str, sessions: Sequence[str]) -> dict[CoverageKey, LastProven]:
+def proven_places(store: Store, system: str, sessions: Sequence[str]) -> dict[CoverageKey, LastProven]:
     """Everything that is proven in some sessions, each with its newest proof.
 
     :raises BadInput: a damaged dataset.
     """
-    cases = session_values.cases_of(folder, system).filter(pl.col("session").is_in(list(sessions))).collect()
-    return _places(_proofs(folder, system, eligibility.split_cases(cases).proven))
+    cases = store.cases(system).filter(pl.col("session").is_in(list(sessions))).collect()
+    return _places(_proofs(store, system, eligibility.split_cases(cases).proven))
 
 
-def _proofs(folder: Path, system: str, proven: pl.DataFrame) -> pl.DataFrame:
+def _proofs(store: Store, system: str, proven: pl.DataFrame) -> pl.DataFrame:
     """Session, start, name, place, condition of everything proven, and at how many ``sizes`` and in how many ``repeats`` it has
     values.
 
     A case that times nothing has no benchmark. A value of zero says that nothing arrived.
     """
     wanted = proven.select("case", "session", "started", "name", *JOB, *UNDER)
-    samples = dataset_layout.scan(folder, "samples", [system]).filter(
-        pl.col("session").is_in(proven["session"].unique().to_list())
-    )
+    samples = store.scan("samples", system).filter(pl.col("session").is_in(proven["session"].unique().to_list()))
     points = samples.filter(pl.col("value") > 0).group_by("case", "benchmark")
     counts = {"sizes": pl.col("message_bytes"), "repeats": pl.col("repeat")}
     names = points.agg(**{name: column.n_unique().cast(pl.Int64) for name, column in counts.items()}).collect()

@@ -32,9 +32,9 @@ from reframe_tests.harness.samples import NO_REFERENCE
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
-from ..store import confirmations, eligibility, selectors, session_values, unreadable, withdrawals
-from ..store.unreadable import Unreadable
-from ..store.withdrawals import Withdrawal
+from ..store import confirmations, eligibility, selectors, session_values
+from ..store.records import Unreadable, Withdrawal
+from ..store.store import Store
 from . import drift, expected, nights
 from . import policy as verdict_policy
 from .history import SHARED, node_count_notes
@@ -184,7 +184,7 @@ def _kinds(problems: Iterable[GateProblem]) -> str:
 
 
 def decide(
-    folder: Path,
+    store: Store,
     system: str | None = None,
     session: str = "latest",
     recent: int = 14,
@@ -206,19 +206,19 @@ def decide(
     """
     if max_age_hours is not None and not 0 < max_age_hours < math.inf:
         raise BadInput(f"--max-age is {max_age_hours}, expected a number of hours above 0.")
-    name, chosen = session_values.find_session(folder, session, system)
-    table = session_values.cases_of(folder, name)
+    name, chosen = store.find_session(session, system)
+    table = store.cases(name)
     cases = table.filter(pl.col("session") == chosen).collect()
-    whole = expected.judge(folder, name, chosen, partial=partial, root=root)
+    whole = expected.judge(store, name, chosen, partial=partial, root=root)
     policy = verdict_policy.load(name, root)
-    lost = unreadable.find(folder, [name])
-    every, gone = session_values.cases_of(folder, name, withdrawn_too=True), withdrawals.find(folder)
+    lost = store.lost(name)
+    every, gone = store.cases(name, withdrawn_too=True), store.withdrawn
     again, doubtful = confirmations.certainly_first(confirmations.confirming(every, chosen, gone), whole.started, lost)
     sessions = selectors.sessions_table(table)
     series = [*selectors.alike(sessions, chosen).earlier, chosen]
-    watched, better = _drift(folder, name, series, recent)
-    judged = nights.judge(folder, name, chosen, cases, policy, history)
-    held, unknown = _nights(judged and judged.measured_again(folder, again))
+    watched, better = _drift(store, name, series, recent)
+    judged = nights.judge(store, name, chosen, cases, policy, history)
+    held, unknown = _nights(judged and judged.measured_again(store, again))
     references = _references(cases, again)
     age = _age(whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc))
     missing = GateCheck(
@@ -231,7 +231,7 @@ def decide(
         *references.notes,
         *filter(None, [session_values.busy(cases)]),
         *confirmations.too_late(table, chosen),
-        *_withdrawn(folder, name, gone.values()),
+        *_withdrawn(store, name, gone.values()),
         *doubtful,
         *_dropped(table, series[-2:-1], cases),
         *node_count_notes(table, sessions, chosen),
@@ -243,9 +243,9 @@ def decide(
     return GateAnswer(name, chosen, whole.run, whole.started, whole.options, checks, notes, tuple(better), lost)
 
 
-def _withdrawn(folder: Path, system: str, withdrawn: Iterable[Withdrawal]) -> list[str]:
+def _withdrawn(store: Store, system: str, withdrawn: Iterable[Withdrawal]) -> list[str]:
     """Says which sessions of the system take no part because somebody withdrew them, the newest withdrawal in full."""
-    there = {path.stem for path in folder.glob(f"cases/system={system}/date=*/*.parquet")}
+    there = store.sessions_of(system)
     found = sorted((one for one in withdrawn if one.session in there), key=lambda one: one.when)
     more = f"; {len(found) - 1} more sessions were withdrawn before" if len(found) > 1 else ""
     return [f"{found[-1]}{more}"] if found else []
@@ -354,10 +354,10 @@ def _with_reference(eligible: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(pl.col("outcome") != NO_REFERENCE)
 
 
-def _drift(folder: Path, system: str, series: Sequence[str], recent: int) -> tuple[GateCheck, list[str]]:
+def _drift(store: Store, system: str, series: Sequence[str], recent: int) -> tuple[GateCheck, list[str]]:
     """Has anything changed in the nights of a series up to the last? And what became better, or was accepted."""
     try:
-        history, found = drift.watch(folder, system, selector=",".join(series), recent=max(recent, REMEMBERED_NIGHTS))
+        history, found = drift.watch(store, system, selector=",".join(series), recent=max(recent, REMEMBERED_NIGHTS))
     except drift.NothingJudged as nothing:
         return GateCheck(DRIFT, f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
     nights = history.nights.height

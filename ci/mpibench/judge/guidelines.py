@@ -36,7 +36,6 @@ import scipy
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..store import eligibility
 from ..store.quantity_text import size_text
 from ..store.sessions import Case, Session
 from .policy import Policy
@@ -133,7 +132,7 @@ def judge(session: Session, policy: Policy) -> Findings:
     measured = [case for case in session.cases if any(sample.quantity == RATIO for sample in case.samples)]
     if not measured:
         raise BadInput(f"session {session.uuid} holds no measurement of guidelines; {HOW_TO_MEASURE}.")
-    reasons = {case.uuid: eligibility.why_not(eligibility.facts_of(session, case)) for case in measured}
+    reasons = {case.uuid: session.why_not(case) for case in measured}
     counted = Counter(reason for reason in reasons.values() if reason)
     notes = [f"{count} case{'s'[: count != 1]} not used: {why}" for why, count in counted.items()]
     values: dict[Condition, _Values] = {}

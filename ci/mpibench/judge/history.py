@@ -29,7 +29,6 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,10 +39,11 @@ from numpy.typing import NDArray
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import ALL_NODES, BadInput
 
-from ..store import eligibility, selectors, session_values, unreadable
+from ..store import eligibility, selectors
 from ..store.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, read_condition
 from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC, RENAMED, VALUES, Selection, slowness
 from ..store.sessions import CONFIRMS
+from ..store.store import Store
 from . import curve_tests
 from .policy import Level, Policy
 from .statistics import prediction
@@ -412,7 +412,7 @@ class Past:
 
 
 def find_history(
-    folder: Path,
+    store: Store,
     system: str,
     like: pl.DataFrame,
     policy: Policy,
@@ -446,13 +446,13 @@ def find_history(
     single = wanted.filter(pl.len().over(MEASURED) == 1)
     own = like["session"].unique().to_list()
     until = like.select(pl.max("started")).item()
-    table = session_values.cases_of(folder, system)
+    table = store.cases(system)
     # What measured another session again is a part of no series, whatever its other labels say.
     table = table.filter(pl.col("labels").str.json_path_match(f"$.{CONFIRMS}").is_null())
     known = selectors.sessions_table(table)
     chosen = known["session"].unique().to_list()
     if selector is not None:
-        chosen = selectors.select(selector, known, unreadable=unreadable.find(folder, [system]))
+        chosen = selectors.select(selector, known, unreadable=store.lost(system))
     others = [session for session in chosen if session not in {*own, *without}]
     split = eligibility.split_cases(_filtered(table.filter(pl.col("session").is_in(others)).collect(), where))
     unused = split.left_out.filter(pl.col("why").is_in([eligibility.NO_PROOF, eligibility.FAILED]))
@@ -463,7 +463,7 @@ def find_history(
     while True:
         window = _without_old(judged, searched)
         part = split.eligible.join(window.filter(pl.col("why") == "").select("case"), on="case")
-        used, values, lost = _read(folder, system, part)
+        used, values, lost = _read(store, system, part)
         if searched is None:
             break
         whys, begin_early = uncounted(values.filter(pl.col("value") > 0), part.filter(pl.col("case").is_in(used)), policy)
@@ -533,7 +533,7 @@ def _without_old(judged: pl.DataFrame, most: int | None) -> pl.DataFrame:
     return judged.with_columns(why=pl.when(old).then(pl.lit(f"{OLDER} {MOST_SESSIONS}")).otherwise(pl.col("why")))
 
 
-def _read(folder: Path, system: str, cases: pl.DataFrame) -> tuple[list[str], pl.DataFrame, list[str]]:
+def _read(store: Store, system: str, cases: pl.DataFrame) -> tuple[list[str], pl.DataFrame, list[str]]:
     """Values of cases, and what cannot be used: a damaged session of long ago stops no verdict of today.
 
     :returns: ids of the cases that were read, their values, and a sentence for each session that was not.
@@ -541,12 +541,12 @@ def _read(folder: Path, system: str, cases: pl.DataFrame) -> tuple[list[str], pl
     used: list[str] = []
     parts, lost = [_nothing()], []
     try:
-        return cases["case"].to_list(), session_values.values_of(folder, system, cases)[0] if cases.height else _nothing(), []
+        return cases["case"].to_list(), store.values_of(system, cases)[0] if cases.height else _nothing(), []
     except BadInput:  # one of them: which?
         pass
     for (session,), part in cases.group_by("session", maintain_order=True):
         try:
-            parts.append(session_values.values_of(folder, system, part)[0])
+            parts.append(store.values_of(system, part)[0])
             used += part["case"].to_list()
         except BadInput as damaged:
             lost.append(f"session {str(session)[:8]} is not used as history: {damaged}")

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..store import eligibility, session_values
+from ..store import eligibility
 from ..store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MeasuredOn, named, withdrawn_first
 from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection
+from ..store.store import Store
 from . import comparison
 from . import text as verdict_text
 from .comparison import Judgement
@@ -63,7 +63,7 @@ class NightJudgement:
     def _side(self, values: pl.DataFrame) -> Selection:
         return replace(self.past, values=values).as_side(self.tonight.system)
 
-    def measured_again(self, folder: Path, cases: pl.DataFrame) -> NightJudgement:
+    def measured_again(self, store: Store, cases: pl.DataFrame) -> NightJudgement:
         """The same with what sessions that measured again say.
 
         :param cases: of these sessions, oldest first (:func:`.confirmations.confirming`).
@@ -75,7 +75,7 @@ class NightJudgement:
         again = cases.join(again, on="case", how="semi")
         values, damaged = self.tonight.values.clear(), ""
         try:
-            values = session_values.values_of(folder, self.tonight.system, again)[0] if again.height else values
+            values = store.values_of(self.tonight.system, again)[0] if again.height else values
         except BadInput as error:
             damaged = f"what was measured again is not used: {error}"
         # A zero is a repeat that failed, and its metric was not measured again.
@@ -214,7 +214,7 @@ def _sessions_text(counts: tuple[int, int]) -> str:
 
 
 def judge(
-    folder: Path, system: str, session: str, cases: pl.DataFrame, policy: Policy, selector: str | None = None
+    store: Store, system: str, session: str, cases: pl.DataFrame, policy: Policy, selector: str | None = None
 ) -> NightJudgement | None:
     """Is this session one more of those before it that measured the same? ``None`` where it is not asked, or nothing can be.
 
@@ -225,8 +225,8 @@ def judge(
     eligible = eligibility.split_cases(cases).eligible
     if not eligible.height or selector == NO_HISTORY:
         return None
-    past = find_history(folder, system, eligible, policy, selector=selector, counted=False)
-    tonight = session_values.read(folder, system, session)
+    past = find_history(store, system, eligible, policy, selector=selector, counted=False)
+    tonight = store.select(system, session)
     # A metric of fewer sessions has no prediction interval, and repeats are none for nights.
     long = past.values.filter(pl.col("session").n_unique().over(CURVE) >= FEWEST_SESSIONS)
     judgement = comparison.judge(replace(past, values=long).as_side(system), tonight, policy)

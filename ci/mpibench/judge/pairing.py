@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -21,6 +20,7 @@ from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 from ..store import session_values
 from ..store.dataset_layout import read_condition
 from ..store.session_values import CONDITION, Selection
+from ..store.store import Store
 from . import comparison
 from . import policy as policies
 from . import sides as verdict_sides
@@ -66,7 +66,7 @@ class Comparison:
 
 
 def pair(
-    folder: Path,
+    store: Store,
     selector: str,
     subject: str,
     first: str,
@@ -90,11 +90,11 @@ def pair(
         raise BadInput(f"both sides are {subject} {first}, and nothing differs from itself; name another one.")
     if history is not None and subject != "session":
         raise BadInput("--history is for --by session: stacks, fabrics and placements are no history of one another.")
-    name = session_values.system_of(folder, system)
+    name = store.system_of(system)
     if subject == "session":
-        sides = [session_values.read(folder, name, one, where=where) for one in (first, second)]
+        sides = [store.select(name, one, where=where) for one in (first, second)]
     else:
-        whole = session_values.read(folder, name, selector, where=where)
+        whole = store.select(name, selector, where=where)
         sides = [_side(whole, subject, value, other) for value, other in ((first, second), (second, first))]
     differing = _unequal(sides, subject)
     if sharing := [text for what, text in differing if what == session_values.OVERSUBSCRIBED]:
@@ -110,7 +110,7 @@ def pair(
     if by_session:
         facts = (*FACTS, *(() if "nodelist" in allow else (NODES,)))
         others = sides[1].sessions
-        past = find_history(folder, name, sides[0].cases, policy, without=others, selector=history, where=where, facts=facts)
+        past = find_history(store, name, sides[0].cases, policy, without=others, selector=history, where=where, facts=facts)
     judgement = comparison.judge(
         sides[0], sides[1], policy, paired=subject == "stack", history=by_session, past=past.values if by_session else None
     )
@@ -159,13 +159,13 @@ def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
 
 
 def every_pair(
-    folder: Path, selector: str, *, allow: Sequence[str] = (), system: str | None = None, where: str | None = None
+    store: Store, selector: str, *, allow: Sequence[str] = (), system: str | None = None, where: str | None = None
 ) -> Iterator[Comparison | str]:
     """All pairs of stacks with a case in the sessions, those that differ in one thing first; a sentence for one that is none.
 
     :raises BadInput: fewer than two stacks have a case that may be used.
     """
-    whole = session_values.read(folder, session_values.system_of(folder, system), selector, where=where)
+    whole = store.select(store.system_of(system), selector, where=where)
     stacks = sorted(set(whole.cases["stack"]))
     if len(stacks) < 2:
         raise BadInput(f"{selector} holds cases of {len(stacks)} stacks that may be used, and two are needed.")
@@ -173,7 +173,7 @@ def every_pair(
     check_allowed(allow)
     for first, second in combinations(stacks, 2):
         try:
-            found.append(pair(folder, selector, "stack", first, second, allow=allow, system=system, where=where))
+            found.append(pair(store, selector, "stack", first, second, allow=allow, system=system, where=where))
         except BadInput as error:
             found.append(f"{first} and {second} are not compared: {error}")
     yield from sorted(found, key=lambda one: _unlikeness(None if isinstance(one, str) else one.things))

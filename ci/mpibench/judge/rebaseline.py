@@ -31,8 +31,9 @@ from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES, BadInput
 
-from ..store import selectors, session_values, unreadable
+from ..store import selectors, session_values
 from ..store.session_values import CONDITION
+from ..store.store import Store
 from . import expected
 from . import policy as verdict_policy
 from .expected import CoverageKey
@@ -73,15 +74,15 @@ class ReferenceProposal:
 
 
 def propose(
-    folder: Path, selector: str, *, system: str | None = None, where: str | None = None, root: Path = ROOT
+    store: Store, selector: str, *, system: str | None = None, where: str | None = None, root: Path = ROOT
 ) -> ReferenceProposal:
     """Learn references from a selection of sessions.
 
     :raises BadInput: no eligible case is selected, no metric has enough jobs, or the present file is damaged.
     """
-    name = session_values.system_of(folder, system)
+    name = store.system_of(system)
     policy = verdict_policy.load(name, root)
-    selection = session_values.read(folder, name, selector, where=where, for_learning=True)
+    selection = store.select(name, selector, where=where, for_learning=True)
     jobs = _jobs(selection)
     path = site.references_file(name, root)
     there = optional_file.is_there(path)
@@ -127,7 +128,7 @@ def propose(
     return ReferenceProposal(path, before, text, effect, learned, kept, refused, unjudged)
 
 
-def effect_of(folder: Path, selector: str, system: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> pl.DataFrame:
+def effect_of(store: Store, selector: str, system: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> pl.DataFrame:
     """How many values of each stored session miss their learned reference by one file and by another.
 
     All proven values are held against both, those too that missed a reference when they were measured.
@@ -136,7 +137,7 @@ def effect_of(folder: Path, selector: str, system: str, before: Mapping[str, Any
     :returns: ``session``, ``started``, ``values``, ``failed_before``, ``failed_after``; oldest first.
     :raises BadInput: nothing is selected.
     """
-    return _effect(_jobs(session_values.read(folder, system, selector)), system, before, after)
+    return _effect(_jobs(store.select(system, selector)), system, before, after)
 
 
 #: Columns that stand for the test and ``references.INDEX``.
@@ -250,24 +251,24 @@ class ExpectedProposal:
         return "".join(difflib.unified_diff(old, new, f"a/{name}" if self.before else "/dev/null", f"b/{name}"))
 
 
-def propose_expected(folder: Path, selector: str, *, system: str | None = None, root: Path = ROOT) -> ExpectedProposal:
+def propose_expected(store: Store, selector: str, *, system: str | None = None, root: Path = ROOT) -> ExpectedProposal:
     """Propose what the sessions of a selector show.
 
     Each label among them is looked at by itself.
 
     :raises BadInput: nothing is selected, or the present file is damaged.
     """
-    name = session_values.system_of(folder, system)
+    name = store.system_of(system)
     path = expected.path_of(name, root)
     file = expected.load_file(name, root)  # refuses what is there and cannot be read
     before = yaml_file.read_text(path) if path.exists() else ""
-    sessions = selectors.sessions_table(session_values.cases_of(folder, name))
-    chosen = selectors.select(selector, sessions, unreadable=unreadable.find(folder, [name]))
+    sessions = selectors.sessions_table(store.cases(name))
+    chosen = selectors.select(selector, sessions, unreadable=store.lost(name))
     content: dict[str, Any] = yaml_file.parse_mapping(before, str(path)) if before else {}
     added, retired = 0, []
     for run, newest, ids in _series(sessions, chosen):
-        past = expected.proven_places(folder, name, [*selectors.alike(sessions, newest).earlier, newest])
-        seen = {place for place, proof in expected.proven_places(folder, name, ids).items()}
+        past = expected.proven_places(store, name, [*selectors.alike(sessions, newest).earlier, newest])
+        seen = {place for place, proof in expected.proven_places(store, name, ids).items()}
         new = [place for place in seen if not any(one.covers(place) for one in file.expected.get(run, ()))]
         if new:
             row = content.setdefault("runs", {}).setdefault(run, {})

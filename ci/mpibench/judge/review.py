@@ -19,7 +19,7 @@ from reframe_tests.harness import yaml_file
 from reframe_tests.harness.printable import first_line, one_line
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
-from ..store import session_values
+from ..store.store import Store
 from . import rebaseline
 
 #: The comment's first line: a later run of the pipeline writes over the comment that has it.
@@ -170,7 +170,7 @@ def _text(text: object) -> str:
     return re.sub(r"([\\`*_\[\]|#@!~])", r"\\\1", first_line(plain, 300))
 
 
-def review(base: str, dataset: Path, sessions: str, root: Path = ROOT) -> ReviewedChange:
+def review(base: str, store: Store, sessions: str, root: Path = ROOT) -> ReviewedChange:
     """What the commits since another one change.
 
     :param base: commit, branch or tag that the change would be merged into.
@@ -184,7 +184,7 @@ def review(base: str, dataset: Path, sessions: str, root: Path = ROOT) -> Review
     files: dict[str, list[str]] = {}
     for match in filter(None, map(_SITE.fullmatch, names)):
         files.setdefault(match["system"], []).append(match["file"])
-    systems = [_system(root, start, system, changed, dataset, sessions) for system, changed in sorted(files.items())]
+    systems = [_system(root, start, system, changed, store, sessions) for system, changed in sorted(files.items())]
     recipes = sorted({match["name"].replace("_", "-") for match in filter(None, map(_RECIPE.fullmatch, names))})
     return ReviewedChange(base, systems, _stacks(root, names, recipes), recipes)
 
@@ -204,7 +204,7 @@ def _before(root: Path, start: str, name: str) -> str:
     return _git(root, "show", f"{start}:{name}") if _git(root, "ls-tree", "--name-only", start, "--", name) else ""
 
 
-def _system(root: Path, start: str, system: str, files: Sequence[str], dataset: Path, sessions: str) -> SystemChange:
+def _system(root: Path, start: str, system: str, files: Sequence[str], store: Store, sessions: str) -> SystemChange:
     if _REFERENCES not in files:
         return SystemChange(system, files)
     name = f"site_configs/{system}/{_REFERENCES}"
@@ -215,8 +215,8 @@ def _system(root: Path, start: str, system: str, files: Sequence[str], dataset: 
     )
     entries = _compare(dict(_entries(before)), dict(_entries(after)))
     try:
-        session_values.system_of(dataset, system)
-        effect = rebaseline.effect_of(dataset, sessions, system, before, after)
+        store.system_of(system)
+        effect = rebaseline.effect_of(store, sessions, system, before, after)
     except BadInput as error:
         return SystemChange(system, files, entries, why=str(error).rstrip("."))
     return SystemChange(system, files, entries, effect)

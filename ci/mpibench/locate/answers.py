@@ -28,7 +28,6 @@ from reframe_tests.harness.printable import one_line, plain_data
 from reframe_tests.harness.suites.catalogue import PAIRS
 from reframe_tests.harness.vocabulary import LOWER, MB_PER_GBIT, QUANTITIES, BadInput
 
-from ..store import eligibility
 from ..store.session_values import METRIC, Selection, slowness
 from ..store.sessions import Case, Session
 from . import judgement, maps, search
@@ -116,7 +115,7 @@ def answer_of(session: Session, case: Case, asked: Asked = USUAL, looked_at: Seq
     answer = judge_map(case.pair_map, asked)
     seen = (case, *looked_at)
     known = _known(seen)
-    why_not = eligibility.why_not(eligibility.facts_of(session, case))
+    why_not = session.why_not(case)
     unproven = [f"the case {why_not} ({one_line(case.reason) or 'no reason was stored'})"] if why_not else []
     answer = replace(
         answer,

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reframe_tests.harness.samples import PROVEN
 
-from ..store import dataset
+from ..store.store import Store
 from . import sentences
 from .answers import judge_map
 from .judgement import Answer, Part
@@ -32,13 +31,13 @@ MOST_NODES = 8
 BAND = (0.05, 0.95)
 
 
-def stored(folder: Path, system: str, sessions: Collection[str] | None = None) -> list[Answer]:
+def stored(store: Store, system: str, sessions: Collection[str] | None = None) -> list[Answer]:
     """Answers of the proven maps of a dataset, oldest first.
 
     :param sessions: only these session ids.
     :raises BadInput: a damaged file of these sessions.
     """
-    found = dataset.load_pair_maps(folder, sessions=None if sessions is None else list(sessions), systems=[system])
+    found = store.pair_maps(system, sessions)
     return [
         replace(
             judge_map(one.pair_map),
@@ -71,24 +70,24 @@ def _things(answer: Answer) -> dict[tuple[str, ...], str]:
     return found
 
 
-def newest_before(folder: Path, system: str, until: datetime) -> list[Answer]:
+def newest_before(store: Store, system: str, until: datetime) -> list[Answer]:
     """The newest map of each stack and fabric of the last :data:`DAYS` days before a time."""
     wanted: dict[tuple[Any, ...], str] = {}
-    for row in dataset.pair_map_cases(folder, [system]).iter_rows(named=True):
+    for row in store.pair_map_cases(system).iter_rows(named=True):
         if until - timedelta(days=DAYS) <= row["started"] < until and row["evidence"] == PROVEN:
             wanted[row["stack"], row["fabric"]] = row["session"]
-    found = stored(folder, system, set(wanted.values())) if wanted else []
+    found = stored(store, system, set(wanted.values())) if wanted else []
     return [one for one in found if wanted.get(_condition(one)) == one.session]
 
 
-def suspects(folder: Path, system: str, sessions: Sequence[str], began: datetime) -> list[str]:
+def suspects(store: Store, system: str, sessions: Sequence[str], began: datetime) -> list[str]:
     """Sentences beside the curves of sessions that miss; none where no map is younger than :data:`DAYS` days.
 
     :param began: of the first of the sessions.
     """
-    own = stored(folder, system, sessions)
+    own = stored(store, system, sessions)
     there = {_condition(one) for one in own}
-    others = [one for one in newest_before(folder, system, began) if _condition(one) not in there]
+    others = [one for one in newest_before(store, system, began) if _condition(one) not in there]
     said_of = [(one, "of this session") for one in own]
     said_of += [(one, f"of {one.started:%Y-%m-%d}, session {one.session[:8]}") for one in others]
     rows = []

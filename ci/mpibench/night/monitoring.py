@@ -16,7 +16,7 @@ from reframe_tests.harness.sites.session.case_messages import cut, iso_time, pro
 from reframe_tests.harness.sites.session.metrics_push import CASE_LOG, LINE_PROTOCOL, PUSHGATEWAY, MetricsTarget
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..store import answers
+from ..store import records
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -67,10 +67,10 @@ def send(
     to = [target for target in metrics_push.targets(environ) if target.handler in _SENDERS]
     if not to:
         return []
-    said: Sequence[answers.StoredAnswer] = ()
+    said: Sequence[records.StoredAnswer] = ()
     with suppress(BadInput):  # their folder cannot be read, so that tonight's could not be kept, which is a problem of it
-        said = answers.read(dataset).get(session, ()) if session else ()
-    every = [*problems, *(text for answer in said if answer.source == answers.GATE for text in answer.problems)]
+        said = records.answers(dataset).get(session, ()) if session else ()
+    every = [*problems, *(text for answer in said if answer.source == records.GATE for text in answer.problems)]
     message = NightMessage(system, run, session or "", tuple(dict.fromkeys(every)), cases, time())
     return list(filter(None, (_send(message, target) for target in to)))
 

@@ -13,6 +13,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..judge.plan import costs, past
 from ..judge.plan.record import ListedCase
+from ..store.store import Store
 
 #: Seconds between two sentences, at least.
 EVERY_S = 60.0
@@ -104,7 +105,7 @@ def seconds_of_last_night(folder: Path, label: str) -> Callable[[str], Mapping[L
 
     def seconds_of(system: str) -> Mapping[ListedCase, float]:
         try:
-            earlier = past.read(folder, system, label, datetime.now(timezone.utc).date() + timedelta(days=1))
+            earlier = past.read(Store(folder), system, label, datetime.now(timezone.utc).date() + timedelta(days=1))
         except BadInput:  # what is wrong with it, other steps of the night say
             return {}
         ran = earlier.ran[earlier.nights[0]] if earlier.nights else frozenset()

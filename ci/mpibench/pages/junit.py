@@ -20,7 +20,7 @@ from reframe_tests.harness.vocabulary import BadInput
 from .. import whole_file
 from ..night.confirmation.references import Answer
 from ..store.sessions import PAIRED, Case, Session
-from .outcomes import outcome_of, sentences
+from .outcomes import sentences
 
 #: Outcome of a case to its element, as the JUnit readers of GitLab and Jenkins know them; both of the latter are red.
 _ELEMENTS = {"skipped": "skipped", "dry": "skipped", "interrupted": "error", "failed": "failure"}
@@ -44,7 +44,7 @@ def complete(path: Path, session: Session) -> None:
     """
     tree, pairs = _read(path, session)
     for element, case in pairs:
-        outcome = outcome_of(session, case)
+        outcome = session.outcome(case)
         name = _ELEMENTS.get(outcome)
         if name and element.find(name) is None:
             why = one_line(" ".join(sentences(case)) or case.reason) or outcome

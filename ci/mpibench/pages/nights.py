@@ -7,12 +7,12 @@ measured, was measured in part, or was held against nothing is never green.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
@@ -24,7 +24,7 @@ import polars as pl
 from scipy import special
 
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, ReferenceCheck
+from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, ReferenceCheck
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import metric_name
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, MB_PER_GBIT, NONE, QUANTITIES, BadInput
@@ -34,14 +34,13 @@ from ..judge import drift
 from ..judge import policy as verdict_policy
 from ..judge.drift import Event
 from ..judge.statistics.two_sides import Array
-from ..store import confirmations, dataset, dataset_layout, eligibility, selection_options, session_values, withdrawals
-from ..store.answers import NO_SESSION, StoredAnswer
+from ..store import confirmations, eligibility, selection_options, session_values
 from ..store.dataset_layout import read_condition, read_labels
+from ..store.records import NO_SESSION, StoredAnswer, Unreadable, Withdrawal
 from ..store.session_values import CONDITION, METRIC, changes
 from ..store.sessions import CONFIRMS
-from ..store.unreadable import Unreadable
-from ..store.withdrawals import Withdrawal
-from .outcomes import OUTCOMES, gate_sentence
+from ..store.store import Store
+from .outcomes import OUTCOMES, gate_sentence, plain_reason
 
 #: Characters of a name that are for people; the rest tells names apart that read alike.
 READABLE = 56
@@ -143,62 +142,25 @@ class SiteNight:
         return self.started.date()
 
 
-def outcome_of(row: Mapping[str, Any]) -> str:
-    """Key of :data:`OUTCOMES` for a row of :func:`light_cases`; as the report calls it."""
-    result, phase, evidence = (str(row[name] or "") for name in ("result", "fail_phase", "evidence"))
-    facts = eligibility.Facts(result, phase, evidence, bool(row["superseded"]), bool(row["samples"]))
-    if facts.superseded:
-        return "retried"
-    short = {eligibility.INTERRUPTED: "interrupted", "skip": "skipped", "fail_deps": "failed", "xfail": "known"}
-    if facts.result in short:
-        return short[facts.result]
-    owes = row["measurement"] if row["measurement"] is not None else row["group"] is not None
-    if facts.evidence == DRY_RUN and facts.result == "pass":
-        return "dry"
-    if facts.result != "pass" or (owes and not eligibility.is_proven(facts)) or row["missed"]:
-        return "failed"
-    return "passed" if row["held"] else "recorded" if facts.measured else "proven"
-
-
-def light_cases(folder: Path, system: str, lost: Sequence[Unreadable]) -> pl.DataFrame:
+def light_cases(store: Store, system: str) -> pl.DataFrame:
     """All cases of a system that can be read, withdrawn ones among them, with ``outcome``, counts of reference checks, and
     the first that missed as ``check``.
 
-    :param lost: sessions that cannot be read.
     :raises BadInput: a damaged dataset, or a session that is there twice.
     """
-    outcome = pl.element().struct.field("outcome")
-    counts = {name: pl.col("gates").list.eval(outcome == word).list.sum().fill_null(0) for name, word in _GATES.items()}
+    counts = {name: eligibility.checks(word).alias(name) for name, word in _GATES.items()}
     reason = pl.col("reason").fill_null("").str.slice(0, LONGEST_REASON)
     first = pl.col("sentences").list.first().fill_null("").str.slice(0, LONGEST_REASON)
-    check = pl.col("gates").list.eval(pl.element().filter(outcome == FAIL)).list.first()
-    table = dataset.load_cases(folder, [system]).filter(~pl.col("session").is_in([one.session for one in lost]))
-    found = (
-        table.select(*LIGHT, reason=reason, sentence=first, check=check, busy=session_values.LOST_CORES, **counts)
-        .collect()
-        .sort("started", "session", "case")
-    )
-    if found["case"].is_duplicated().any():
-        session_values.cases_of(folder, system)  # which says what is there twice
-    return _with_outcomes(found)
+    check = pl.col("gates").list.eval(pl.element().filter(pl.element().struct.field("outcome") == FAIL)).list.first()
+    columns = (*LIGHT, session_values.LOST_CORES.alias("busy"), reason.alias("reason"), first.alias("sentence"))
+    cases = store.scan("cases", system).select(*columns, check=check, outcome=eligibility.OUTCOME, **counts)
+    return cases.sort("started", "session", "case").collect()
 
 
-def _with_outcomes(cases: pl.DataFrame) -> pl.DataFrame:
-    counts = [(pl.col(name) > 0).cast(pl.Int64).alias(name) for name in ("held", "missed")]
-    owes = pl.col("measurement").fill_null(pl.col("group").is_not_null()).alias("measurement")
-    measured = (pl.col("samples") > 0).fill_null(False).cast(pl.Int64).alias("samples")
-    facts = cases.select("result", "fail_phase", "evidence", "superseded", measured, owes, *counts)
-    distinct = facts.unique()
-    outcomes = [outcome_of({**row, "group": None}) for row in distinct.to_dicts()]
-    distinct = distinct.with_columns(outcome=pl.Series(outcomes, dtype=pl.String))
-    joined = facts.join(distinct, on=facts.columns, how="left", nulls_equal=True, maintain_order="left")
-    return cases.with_columns(joined["outcome"])
-
-
-def identities(folder: Path, system: str) -> dict[str, str]:
+def identities(store: Store, system: str) -> dict[str, str]:
     found: dict[str, list[object]] = {}
     for table in ("cases", "samples"):
-        for path in sorted(folder.glob(f"{table}/system={system}/date=*/*.parquet")):
+        for path in store.files(table, system):
             status = path.stat()
             found.setdefault(path.stem, []).append((table, status.st_mtime_ns, status.st_size))
     return {session: digest(*parts) for session, parts in found.items()}
@@ -214,7 +176,7 @@ class Judging(NamedTuple):
     :param lost: sessions that cannot be read.
     """
 
-    folder: Path
+    store: Store
     system: str
     cases: pl.DataFrame
     ids: Mapping[str, str]
@@ -224,7 +186,7 @@ class Judging(NamedTuple):
 
 
 def judge(by: Judging) -> list[SiteNight]:
-    gone = withdrawals.find(by.folder)
+    gone = by.store.withdrawn
     counted = by.cases.filter(pl.col("measurement").fill_null(True) | (pl.col("result") != "pass"))
     failed: dict[str, list[dict[str, Any]]] = {}
     for row in counted.filter(pl.col("outcome").is_in(["failed", "interrupted"])).to_dicts():
@@ -256,21 +218,14 @@ def _confirming(sessions: pl.DataFrame) -> dict[str, list[str]]:
     return found
 
 
-def cases_of(folder: Path, system: str, sessions: Sequence[str]) -> pl.LazyFrame:
-    paths = [
-        path for one in sessions for path in sorted(folder.glob(f"cases/system={system}/date=*/{glob.escape(one)}.parquet"))
-    ]
-    return dataset_layout.scan_files(paths, "cases")
-
-
 def _missed(by: Judging, session: str, again: Sequence[str]) -> tuple[list[str], list[str]]:
     """References that a session missed, and those that were not missed again when they were measured again.
 
     :param again: sessions that say they measured it again.
     """
-    own = cases_of(by.folder, by.system, [session]).collect()
-    withdrawn = withdrawals.find(by.folder)
-    second = confirmations.confirming(cases_of(by.folder, by.system, [session, *again]), session, withdrawn)
+    own = by.store.scan("cases", by.system, [session]).collect()
+    both = by.store.scan("cases", by.system, [session, *again])
+    second = confirmations.confirming(both, session, by.store.withdrawn)
     held: list[str] = []
     gone: list[str] = []
     for one in confirmations.missed_references(own, second):
@@ -386,15 +341,6 @@ def _missed_reference(row: Mapping[str, Any]) -> str:
     return f"{gate_sentence(ReferenceCheck(**row['check']))}{more}"
 
 
-def plain_reason(text: str | None) -> str:
-    """A reason without the name of the exception and the excerpt of the source below it."""
-    lines = (line.strip() for line in (text or "").splitlines())
-    kept = " ".join(line for line in lines if line and not line.startswith("|"))
-    for word in ("sanity error: ", "performance error: ", "reframe error: "):
-        kept = kept.removeprefix(word)
-    return kept.strip().rstrip(":")
-
-
 def _without_reason(row: Mapping[str, Any]) -> str:
     if row["missed"]:
         return f"{row['missed']} references missed"
@@ -456,13 +402,11 @@ def without_session(answers: Mapping[str, Sequence[StoredAnswer]]) -> list[Store
 
 
 #: Changes when what is kept does: what an earlier program kept is computed again.
-KEPT = f"1,{pl.__version__}"
+KEPT = f"2,{pl.__version__}"
 #: What names a metric on the site: its condition, its benchmark, and the case that measures it.
 IDENTITY = (*CONDITION, "suite", "benchmark", "variant", "ranks", "groups", "quantity", "message_bytes")
 #: Columns of the kept values beside ``id``.
 VALUES = ("n", "median", "low", "high", "lower", "upper", "line_rate", "missed", "judged")
-#: Name of the file that has the values of many nights; it is written again when as many nights are new, or gone.
-PACK, PACKED_AT = "many", 32
 _BANDWIDTH = "bandwidth_mb_per_s"
 CONFIDENCE = 0.95
 
@@ -485,108 +429,55 @@ class NightMedians:
 
 
 class Kept:
-    """Medians in a folder, a night in three files; what changed since is computed again."""
+    """Medians of the nights of a system in a file, its metrics in another; what changed since is computed again."""
 
-    def __init__(self, folder: Path, dataset: Path, system: str) -> None:
-        self._folder, self._dataset, self._system = folder, dataset, system
-        self._there = {path.name for path in folder.glob("*")} if folder.is_dir() else set()
-        self._used: set[str] = set()
-        self._about: dict[str, dict[str, Any]] = {}
+    def __init__(self, folder: Path, store: Store, system: str, ids: Mapping[str, str]) -> None:
+        """:param ids: of :func:`identities`, of the sessions that are kept.
 
-    def stem(self, session: str, identity: str) -> str:
-        return digest(session, identity, KEPT)
-
-    def bring(self, session: str, identity: str) -> str:
-        stem = self.stem(session, identity)
-        self._used.add(stem)
-        if f"{stem}.json" not in self._there:
-            self._keep(stem, compute(self._dataset, self._system, session))
-        return stem
-
-    def _keep(self, stem: str, night: NightMedians) -> None:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            for kind, table in (("values", night.values), ("metrics", night.metrics)):
-                with whole_file.replacing(self._folder / f"{stem}.{kind}.parquet") as partial:
-                    whole_file.write_parquet(partial, table, compression="lz4", statistics=False)
-            # The last one: without it the others do not count.
-            with whole_file.replacing(self._folder / f"{stem}.json") as partial:
-                partial.write_text(json.dumps({"facts": night.facts, "spoiled": night.spoiled}), encoding="utf-8")
-        except OSError as error:
-            raise BadInput(f"cannot write {self._folder}: {error.strerror}.") from None
-
-    def about(self, stem: str) -> dict[str, Any]:
-        if stem not in self._about:
-            self._about[stem] = json.loads((self._folder / f"{stem}.json").read_text(encoding="utf-8"))
-        return self._about[stem]
-
-    def values(self, stems: Sequence[str], series: str = "") -> pl.DataFrame:
-        """Values of some nights with ``night``, the place of each among them.
-
-        Of many nights most are in one file, as hundreds of files take longer to open than to read.
-
-        :param series: whose nights they are; each series has such a file of its own.
+        :raises BadInput: the dataset cannot be read, or nothing can be written.
         """
-        places = {stem: place for place, stem in enumerate(stems)}
-        name = f"{PACK}-{digest(series)}"
-        pack, packed = self._pack(name)
-        there = [stem for stem in packed if stem in places]
-        new = [stem for stem in stems if stem not in set(there)]
-        parts = [
-            pl.read_parquet(self._folder / f"{stem}.values.parquet").with_columns(night=pl.lit(places[stem], pl.Int32))
-            for stem in new
-        ]
-        if there:
-            at = pl.DataFrame(
-                {"packed": range(len(packed)), "night": [places.get(stem) for stem in packed]},
-                schema={"packed": pl.Int32, "night": pl.Int32},
-            )
-            old = pl.read_parquet(pack).join(at.drop_nulls(), on="packed").select("id", *VALUES, "night")
-            parts.insert(0, old)
-        found = pl.concat(parts) if parts else _no_values().with_columns(night=pl.lit(0, pl.Int32)).clear()
-        if len(new) >= PACKED_AT or len(packed) - len(there) >= PACKED_AT:
-            self._write_pack(name, found, stems)
-        elif packed:
-            self._used.add(name)
-        return found
-
-    def _pack(self, name: str) -> tuple[Path, list[str]]:
-        path = self._folder / f"{name}.parquet"
+        self._values, self._metrics, about = self._read(folder)
+        same = {session: about[session] for session, identity in ids.items() if about.get(session, {}).get("is") == identity}
+        new = {session: compute(store, system, session) for session in ids if session not in same}
+        said = {name: {"is": ids[name], "facts": night.facts, "spoiled": night.spoiled} for name, night in new.items()}
+        self.about: dict[str, dict[str, Any]] = {**same, **said}
+        if not new and len(same) == len(about):
+            return
+        old = self._values.filter(pl.col("session").is_in(list(same)))
+        parts = (night.values.with_columns(session=pl.lit(name)) for name, night in new.items())
+        self._values = pl.concat([old, *parts])
+        # Those of nights that are gone stay: who is killed between the two files has all that the older one names.
+        every = pl.concat([self._metrics, *(night.metrics for night in new.values())])
+        self._metrics = every.unique("id", keep="last", maintain_order=True)
+        metadata = {"kept": KEPT, "about": json.dumps(self.about)}
         try:
-            stored = json.loads((self._folder / f"{name}.json").read_text(encoding="utf-8"))
-            stems = [str(one) for one in stored["stems"]]
-            same = stored["kept"] == KEPT and stored["size"] == path.stat().st_size
-        except (OSError, ValueError, KeyError, TypeError):
-            return path, []
-        return path, stems if same else []
-
-    def _write_pack(self, name: str, values: pl.DataFrame, stems: Sequence[str]) -> None:
-        """Put the values of some nights into one file; what says which is written last, and names its size."""
-        path = self._folder / f"{name}.parquet"
-        try:
-            with whole_file.replacing(path) as partial:
-                whole_file.write_parquet(partial, values.rename({"night": "packed"}), compression="lz4", statistics=False)
-            with whole_file.replacing(self._folder / f"{name}.json") as partial:
-                text = json.dumps({"kept": KEPT, "stems": list(stems), "size": path.stat().st_size})
-                partial.write_text(text, encoding="utf-8")
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, table in (("metrics", self._metrics), ("values", self._values)):
+                with whole_file.replacing(folder / f"{name}.parquet") as partial:
+                    whole_file.write_parquet(partial, table, compression="lz4", statistics=False, metadata=metadata)
         except OSError as error:
-            raise BadInput(f"cannot write {self._folder}: {error.strerror}.") from None
-        self._used.add(name)
+            raise BadInput(f"cannot write {folder}: {error.strerror}.") from None
 
-    def metrics(self, stems: Sequence[str], values: pl.DataFrame) -> pl.DataFrame:
-        """Names of all metrics of some nights, each once; few files are read, as nights are alike.
+    @staticmethod
+    def _read(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, dict[str, dict[str, Any]]]:
+        """What an earlier build kept; nothing of what another program or a damaged file has."""
+        with suppress(OSError, ValueError, pl.exceptions.PolarsError):
+            metadata = pl.read_parquet_metadata(folder / "values.parquet")
+            if metadata.get("kept") == KEPT:
+                values, metrics = (pl.read_parquet(folder / f"{name}.parquet") for name in ("values", "metrics"))
+                return values, metrics, json.loads(metadata["about"])
+        return _no_values().with_columns(session=pl.lit("")), _no_metrics(), {}
 
-        :param values: of :meth:`values`.
-        """
-        newest = values.group_by("id").agg(pl.max("night"))
-        wanted = newest["night"].unique().sort(descending=True).to_list()
-        parts = [pl.read_parquet(self._folder / f"{stems[place]}.metrics.parquet") for place in wanted]
-        return pl.concat(parts).unique("id", keep="first", maintain_order=True) if parts else _no_metrics()
+    def values(self, sessions: Sequence[str]) -> pl.DataFrame:
+        """Values of some nights with ``night``, the place of each among them."""
+        places = pl.DataFrame(
+            {"session": sessions, "night": range(len(sessions))}, schema={"session": pl.String, "night": pl.Int32}
+        )
+        return self._values.join(places, on="session").select("id", *VALUES, "night")
 
-    def forget_unused(self) -> None:
-        for name in self._there:
-            if name.partition(".")[0] not in self._used:
-                (self._folder / name).unlink(missing_ok=True)
+    def metrics(self, values: pl.DataFrame) -> pl.DataFrame:
+        """Names of the metrics of some values, each once."""
+        return self._metrics.join(values.select("id"), on="id", how="semi")
 
 
 def _no_values() -> pl.DataFrame:
@@ -601,17 +492,16 @@ def _no_metrics() -> pl.DataFrame:
     return pl.DataFrame(schema={name: pl.UInt64() if name == "id" else integers.get(name, pl.String()) for name in columns})
 
 
-def compute(folder: Path, system: str, session: str) -> NightMedians:
+def compute(store: Store, system: str, session: str) -> NightMedians:
     """Medians of the eligible cases of one session.
 
     :raises BadInput: the dataset cannot be read.
     """
-    files = {table: _files(folder, table, system, session) for table in ("cases", "samples")}
-    cases = dataset_layout.scan_files(files["cases"], "cases").collect()
+    cases = store.scan("cases", system, [session]).collect()
     try:
         facts = session_values.facts(cases.filter(pl.col("result") != "skip"))
         eligible = eligibility.split_cases(cases).eligible
-        samples = dataset_layout.scan_files(files["samples"], "samples").filter(
+        samples = store.scan("samples", system, [session]).filter(
             pl.col("case").is_in(eligible["case"].to_list()), pl.col("direction") != NONE, pl.col("value").is_not_null()
         )
         columns = ("case", *(name for name in IDENTITY if name not in CONDITION), "unit", "direction", "value")
@@ -633,10 +523,6 @@ def compute(folder: Path, system: str, session: str) -> NightMedians:
         table.select("id", *IDENTITY, "name", "group", "direction").cast(_no_metrics().schema),
         facts,
     )
-
-
-def _files(folder: Path, table: str, system: str, session: str) -> list[Path]:
-    return sorted(folder.glob(f"{table}/system={system}/date=*/{session}.parquet"))
 
 
 def _line_rates(cases: pl.DataFrame) -> pl.Series:
@@ -798,17 +684,11 @@ class OverTime:
         return sorted(parts.items(), key=lambda item: tuple(str(word) for word in item[0]))
 
 
-def read_over_time(nights: Sequence[SiteNight], kept: Kept, stems: Mapping[str, str]) -> OverTime:
-    """Values of some nights, the oldest first.
-
-    :param stems: names of the kept files by session.
-    """
-    chosen = [night for night in nights if night.session in stems][-MOST_NIGHTS:]
-    files = [stems[night.session] for night in chosen]
-    values = kept.values(files, nights[0].run if nights else "")
-    metrics = kept.metrics(files, values).sort(
-        ["fabric", "suite", "benchmark", "quantity", "stack", "pinning", "message_bytes"]
-    )
+def read_over_time(nights: Sequence[SiteNight], kept: Kept) -> OverTime:
+    """Values of some nights, the oldest first."""
+    chosen = [night for night in nights if night.session in kept.about][-MOST_NIGHTS:]
+    values = kept.values([night.session for night in chosen])
+    metrics = kept.metrics(values).sort(["fabric", "suite", "benchmark", "quantity", "stack", "pinning", "message_bytes"])
     rows = metrics.select("id").with_row_index("row")
     placed = values.join(rows, on="id")
     row, night = placed["row"].to_numpy(), placed["night"].to_numpy()
@@ -821,7 +701,7 @@ def read_over_time(nights: Sequence[SiteNight], kept: Kept, stems: Mapping[str, 
     flags = {name: np.zeros(shape, dtype=bool) for name in ("judged", "missed")}
     for name, table in flags.items():
         table[row, night] = placed[name].fill_null(False).to_numpy()
-    facts = [kept.about(stem).get("facts", {}) for stem in files]
+    facts = [kept.about[night.session]["facts"] for night in chosen]
     return OverTime(chosen, metrics, drawn, flags["judged"], flags["missed"], facts)
 
 
@@ -849,7 +729,7 @@ def _node_changes(before: Sequence[str], after: Sequence[str]) -> list[FactChang
     return [FactChange("nodes", ", ".join(gone) or "none less", ", ".join(new) or "none more")]
 
 
-def change_points(folder: Path, system: str, over: OverTime) -> list[Event]:
+def change_points(store: Store, system: str, over: OverTime) -> list[Event]:
     """Changes of all nights that are drawn, those for the worse that nobody accepted first: as ``mpibench drift`` finds them.
 
     One session stands for each day (UTC), the last whole one. None are found where the policy gives nothing a margin.
@@ -876,7 +756,7 @@ def change_points(folder: Path, system: str, over: OverTime) -> list[Event]:
         }
     )
     history = drift.History(system, nights, chosen.select(*_WATCHED, "direction"), logs, ())
-    found = drift.events(folder, history, drift.change_points(history, policy, None), policy.levels)
+    found = drift.events(store, history, drift.change_points(history, policy, None), policy.levels)
     return drift.name_moves(history, policy, found)
 
 

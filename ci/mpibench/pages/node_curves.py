@@ -16,7 +16,6 @@ from typing import NamedTuple
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.vocabulary import QUANTITIES
 
-from ..store import eligibility
 from ..store.quantity_text import nodes_text, size_text, unit_text
 from ..store.sessions import Case, Session
 
@@ -120,7 +119,7 @@ def node_charts(session: Session) -> list[NodeChart]:
     """The charts of a session's proven cases, in the order in which they were measured."""
     found: dict[What, tuple[str, dict[tuple[str, str], list[Point]]]] = {}
     for case in session.cases:
-        if not eligibility.is_proven(eligibility.facts_of(session, case)):
+        if not session.is_proven(case):
             continue
         by_name: dict[tuple[object, ...], dict[str, Sample]] = {}
         for sample in filter(is_over_nodes, case.samples):

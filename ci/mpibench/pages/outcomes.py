@@ -54,34 +54,13 @@ OUTCOMES = {
 }
 
 
-def outcome_of(session: Session, case: Case) -> str:
-    if case.uuid in session.superseded:
-        return "retried"
-    if case.result == eligibility.INTERRUPTED:
-        return "interrupted"
-    if case.result in ("skip", "fail_deps"):
-        return "skipped" if case.result == "skip" else "failed"
-    if case.evidence == DRY_RUN and case.result == "pass":
-        return "dry"
-    if case.result == "xfail":
-        return "known"
-    if case.result != "pass" or (case.is_measurement and not eligibility.is_proven(eligibility.facts_of(session, case))):
-        return "failed"
-    outcomes = {gate.outcome for gate in case.gates}
-    if FAIL in outcomes:
-        return "failed"
-    if PASS in outcomes:
-        return "passed"
-    return "recorded" if case.samples else "proven"
-
-
 def counted(session: Session) -> list[Case]:
     """Cases a summary counts: measurements, and anything else only if it did not pass."""
     return [case for case in session.cases if case.is_measurement or case.result != "pass"]
 
 
 def counts(session: Session) -> Counter[str]:
-    return Counter(outcome_of(session, case) for case in counted(session))
+    return Counter(session.outcome(case) for case in counted(session))
 
 
 def gate_counts(session: Session) -> Counter[str]:
@@ -91,7 +70,7 @@ def gate_counts(session: Session) -> Counter[str]:
 def reference_checks(session: Session) -> Iterator[tuple[Case, ReferenceCheck]]:
     """Comparisons with references, of cases that proved their condition: what others measured is compared with nothing."""
     for case in session.cases:
-        if eligibility.is_proven(eligibility.facts_of(session, case)):
+        if session.is_proven(case):
             yield from ((case, gate) for gate in case.gates)
 
 
@@ -136,10 +115,10 @@ def _quantity(gate: ReferenceCheck, value: float | None) -> str:
     return f"{format_number(value)} {gate.unit if gate.unit != '1' else ''}".strip()
 
 
-def plain_reason(case: Case) -> str:
+def plain_reason(reason: str | None) -> str:
     """ReFrame's reason without the name of the exception and the excerpt of the source below it."""
     lines = []
-    for line in case.reason.splitlines():
+    for line in (reason or "").splitlines():
         if line.startswith("|"):
             break
         lines.append(line.strip())
@@ -154,7 +133,7 @@ def sentences(case: Case) -> list[str]:
     found = list(case.proof.sentences) if case.proof and case.evidence != PROVEN else []
     found += [gate_sentence(gate) for gate in case.gates if gate.outcome == FAIL]
     if not found and case.reason:
-        found.append(plain_reason(case))
+        found.append(plain_reason(case.reason))
     if not found and case.result == "pass" and case.is_measurement and case.evidence not in (PROVEN, DRY_RUN):
         found.append("ReFrame passed it, but no proof of its condition was stored: its numbers are not used.")
     if not found and case.result == "fail_deps":
@@ -167,22 +146,22 @@ def sentences(case: Case) -> list[str]:
 def interrupted(session: Session) -> str:
     """How many cases an interruption kept from running, and what it was; empty without any."""
     cases = [case for case in counted(session) if case.uuid not in session.superseded]
-    lost = [case.reason for case in cases if outcome_of(session, case) == "interrupted"]
-    return eligibility.interruption(lost, sum(outcome_of(session, case) != "skipped" for case in cases))
+    lost = [case.reason for case in cases if session.outcome(case) == "interrupted"]
+    return eligibility.interruption(lost, sum(session.outcome(case) != "skipped" for case in cases))
 
 
 def skip_reasons(session: Session) -> list[tuple[str, list[Case]]]:
     reasons: dict[str, list[Case]] = {}
     for case in session.cases:
-        if outcome_of(session, case) == "skipped":
-            reasons.setdefault(plain_reason(case) or "no reason stored", []).append(case)
+        if session.outcome(case) == "skipped":
+            reasons.setdefault(plain_reason(case.reason) or "no reason stored", []).append(case)
     return sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
 def failures(session: Session) -> list[Case]:
     """Failed cases: contradicted conditions first, then missed references, then the rest, in session order."""
     ranks = {"contradicted": 0, PROVEN: 1}
-    failed = [case for case in session.cases if outcome_of(session, case) == "failed"]
+    failed = [case for case in session.cases if session.outcome(case) == "failed"]
     return sorted(failed, key=lambda case: ranks.get(case.evidence, 2))
 
 
@@ -209,7 +188,7 @@ def key_figures(session: Session) -> dict[tuple[str, str, int], dict[KeyFigure, 
 
     The size is the smallest (largest) that any case of the session measured for that figure, so that rows compare.
     """
-    eligible_cases = [case for case in session.cases if eligibility.why_not(eligibility.facts_of(session, case)) is None]
+    eligible_cases = [case for case in session.cases if session.why_not(case) is None]
     table: dict[tuple[str, str, int], dict[KeyFigure, Best]] = {}
     for suite, figure in _figures():
         found = [

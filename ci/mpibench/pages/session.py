@@ -38,7 +38,7 @@ from ..night.confirmation import references
 from ..night.confirmation.references import StoredAnswers
 from ..night.preflight import LIMIT_MINUTES, RUN
 from ..stacks.spack import consistency
-from ..store import eligibility, withdrawals
+from ..store import records
 from ..store.quantity_text import size_text, unit_text
 from ..store.sessions import PAIRED, Case, Session, label_of, read_session, session_starts
 from . import figures
@@ -54,7 +54,6 @@ from .outcomes import (
     gate_counts,
     interrupted,
     key_figures,
-    outcome_of,
     reference_checks,
     sentences,
     skip_reasons,
@@ -383,7 +382,7 @@ def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]], publi
             "symbol": case.ppn_symbol,
             "pinning": case.pinning,
             "group": case.group,
-            "outcome": outcome_of(session, case),
+            "outcome": session.outcome(case),
             "proven": case.evidence == PROVEN and case.uuid not in session.superseded,
             "oversubscribed": bool(case.condition.get("oversubscribed")),
         }
@@ -456,7 +455,7 @@ def plan_cells(plan: PlanRecord, session: Session) -> dict[tuple[str, str, str],
     proven = {
         ListedCase(case.partition, str(case.entry.get("environ") or case.stack), case.name)
         for case in own
-        if eligibility.is_proven(eligibility.facts_of(session, case))
+        if session.is_proven(case)
     }
     found: dict[tuple[str, str, str], list[record.PlannedCase]] = {}
     for one in plan.cases:
@@ -560,7 +559,7 @@ class View:
         return self.places[self.number(case)]
 
     def outcome(self, case: Case) -> Outcome:
-        return OUTCOMES[outcome_of(self.session, case)]
+        return OUTCOMES[self.session.outcome(case)]
 
     def style(self, stack: str) -> int:
         return self.stacks.index(stack) % len(SYMBOLS) if stack in self.stacks else len(SYMBOLS) - 1
@@ -931,7 +930,7 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
     curves = published_curves.choose(read, published)
     again, looked = references.stored(read, Path(db)), find_preflight(read, Path(db))
     plan = find_plan(read, Path(db))
-    gone = withdrawals.find(folder / "dataset").get(read.uuid)
+    gone = records.withdrawals(folder / "dataset").get(read.uuid)
     withdrawn = f"WITHDRAWN: {gone}" if gone else ""
     for path in pages:
         write_report(read, path, stacks, curves, again, looked, plan, withdrawn)

@@ -37,10 +37,11 @@ from ..judge import gate
 from ..judge import policy as verdict_policy
 from ..judge.drift import Event
 from ..judge.statistics.two_sides import Array
-from ..store import answers, dataset_layout, eligibility, unreadable
-from ..store.answers import StoredAnswer
+from ..store import eligibility, records
 from ..store.dataset_layout import read_condition
 from ..store.quantity_text import nodes_text, size_text, unit_text
+from ..store.records import StoredAnswer
+from ..store.store import Store, scan_files
 from . import nights
 from .nights import (
     FAMILY,
@@ -53,7 +54,6 @@ from .nights import (
     SiteCase,
     SiteNight,
     anchor,
-    cases_of,
     change_points,
     condition_text,
     fact_changes,
@@ -485,14 +485,13 @@ def _families(series: Series, rows: Sequence[Mapping[str, Any]]) -> list[tuple[s
     return [(place, [(title, file) for _, title, file in part]) for place, part in groupby(placed, key=lambda one: one[0])]
 
 
-def night_proofs(folder: Path, series: Series, night: SiteNight, page_folder: Path) -> dict[str, Any]:
+def night_proofs(store: Store, series: Series, night: SiteNight, page_folder: Path) -> dict[str, Any]:
     """What the template ``proof.html`` shows: each case that ran, with its job, its proof and its output.
 
-    :param folder: the dataset.
     :param page_folder: where the page will be; links to the jobs' folders are relative to it.
     """
     light = series.cases.filter((pl.col("session") == night.session) & ~pl.col("outcome").is_in(["skipped"])).to_dicts()
-    long = cases_of(folder, series.system, [night.session]).select(_PROOF).collect()
+    long = store.scan("cases", series.system, [night.session]).select(_PROOF).collect()
     by_case = {row["case"]: row for row in long.to_dicts()}
     flat = {row["case"]: _flat_condition(by_case.get(row["case"], {}).get("condition")) for row in light}
     shared = _shared(list(flat.values()))
@@ -1099,9 +1098,9 @@ def keep_names(path: Path, content: str, make: Callable[[], list[str]]) -> list[
     return found
 
 
-def files_of(folder: Path, series: Series) -> dict[str, Path]:
+def files_of(store: Store, series: Series) -> dict[str, Path]:
     """Files with maps of the newest nights of a series that have any, by session, oldest first."""
-    found = {path.stem: path for path in dataset_layout.find_files(folder, "pairs", [series.system]).readable}
+    found = {path.stem: path for path in store.files("pairs", series.system)}
     there = [night.session for night in series.nights if night.withdrawn is None and night.session in found]
     return {session: found[session] for session in there[-MOST_NIGHTS:]}
 
@@ -1115,7 +1114,7 @@ def read_shares(files: Mapping[str, Path], series: Series) -> list[NodeHistory]:
     """Histories of all nodes of proven maps, the one that was last furthest behind the others first."""
     columns = ("session", "stack", "fabric", "source", "target", "quantity", "message_bytes", "value")
     measured = (pl.col("evidence") == PROVEN) & (pl.col("value") > 0)
-    rows = dataset_layout.scan_files(list(files.values()), "pairs").filter(measured).select(columns).collect()
+    rows = scan_files(list(files.values()), "pairs").filter(measured).select(columns).collect()
     found: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
     for share in SHARES:
         for session, stack, fabric, node, percent in _percent(rows, share):
@@ -1192,31 +1191,26 @@ class BuiltSite:
 
 
 def build(
-    folder: Path, out: Path, *, judged: int = JUDGED_NIGHTS, now: datetime | None = None, kept: Path | None = None
+    store: Store, out: Path, *, judged: int = JUDGED_NIGHTS, now: datetime | None = None, kept: Path | None = None
 ) -> BuiltSite:
     """Bring the site of a dataset up to date.
 
-    :param folder: the dataset.
     :param out: the site's folder.
     :param judged: newest nights of each system that are held against those before, where no answer is stored.
     :param kept: folder of what is kept between builds; default: beside the site.
     :raises BadInput: no dataset, a damaged one, or a site that cannot be written.
     """
     moment = now or datetime.now(timezone.utc)
-    systems = sorted(path.name.removeprefix("system=") for path in (folder / "cases").glob("system=*") if any(path.glob("*/*")))
-    if not systems:
-        raise BadInput(f"there is no dataset in {folder}: write one with `mpibench export`.")
+    store.require()
+    systems = sorted({system for there in store.session_systems.values() for system in there})
     beside = kept or out.with_name(f".{out.name}-kept")
     writer = SiteWriter(out, beside, program_digest())
-    readable = beside / "readable.json"
-    dataset_layout.recall_readable(readable)
-    build_of = _Build(folder, out, writer, beside, judged, moment)
+    build_of = _Build(store, out, writer, beside, judged, moment)
     found = [one for system in systems for one in build_of.series_of(system)]
     build_of.assets()
     families = {one.folder: build_of.pages(one) for one in found}
     build_of.index(found, families)
     writer.finish()
-    dataset_layout.keep_readable(readable, folder)
     count = sum(len(one.nights) for one in found)
     return BuiltSite(out / "index.html", len(systems), count, writer.written, writer.unchanged, tuple(build_of.sentences))
 
@@ -1232,34 +1226,31 @@ def program_digest() -> str:
 class _Build:
     """One build; each part of it knows folder, writer and time."""
 
-    def __init__(self, folder: Path, out: Path, writer: SiteWriter, kept: Path, judged: int, now: datetime) -> None:
-        self.folder, self.out, self.writer, self.kept, self.judged, self.now = folder, out, writer, kept, judged, now
+    def __init__(self, store: Store, out: Path, writer: SiteWriter, kept: Path, judged: int, now: datetime) -> None:
+        self.store, self.out, self.writer, self.kept, self.judged, self.now = store, out, writer, kept, judged, now
         self.sentences: list[str] = []
         self._maps: dict[str, Mapping[str, Path]] = {}
-        self.answers = answers.read(folder)
+        self.answers = store.answers
 
     def series_of(self, system: str) -> list[Series]:
-        lost = unreadable.find(self.folder, [system])
-        cases = nights.light_cases(self.folder, system, lost)
-        kept = Kept(self.kept / "medians" / file_name((system,)), self.folder, system)
-        ids = nights.identities(self.folder, system)
+        cases = nights.light_cases(self.store, system)
+        ids = nights.identities(self.store, system)
         measured = set(eligibility.split_cases(cases).eligible["session"])
-        stems = {session: kept.bring(session, identity) for session, identity in ids.items() if session in measured}
-        spoiled = {session: why for session, stem in stems.items() if (why := kept.about(stem)["spoiled"])}
-        by = nights.Judging(self.folder, system, cases, ids, self.answers, spoiled, lost)
+        place = self.kept / "medians" / file_name((system,))
+        kept = Kept(place, self.store, system, {session: ids[session] for session in ids if session in measured})
+        spoiled = {session: about["spoiled"] for session, about in kept.about.items() if about["spoiled"]}
+        by = nights.Judging(self.store, system, cases, ids, self.answers, spoiled, self.store.lost(system))
         every = nights.judge(by)
-        if self._ask_the_gate(system, every, set(stems)):
+        if self._ask_the_gate(system, every, measured):
             every = nights.judge(by)
-        found = [self._series(system, run, every, cases, kept, stems) for run in labels_of(every)]
-        kept.forget_unused()
-        return found
+        return [self._series(system, run, every, cases, kept) for run in labels_of(every)]
 
     def _ask_the_gate(self, system: str, every: Sequence[SiteNight], measured: Set[str]) -> bool:
         """Hold the newest nights with values against those before, and keep the answers; whether there is a new one."""
         counting = [one for one in every if one.withdrawn is None and one.session in measured and not is_confirming(one)]
         asked = False
         for night in counting[-self.judged :] if self.judged else ():
-            if any(one.source == answers.GATE for one in self.answers.get(night.session, ())):
+            if any(one.source == records.GATE for one in self.answers.get(night.session, ())):
                 continue
             self.answers.setdefault(night.session, []).append(self._gate(system, night))
             asked = True
@@ -1267,17 +1258,17 @@ class _Build:
 
     def _gate(self, system: str, night: SiteNight) -> StoredAnswer:
         try:
-            said = gate.decide(self.folder, system, night.session, partial=bool(night.options), now=night.started)
+            said = gate.decide(self.store, system, night.session, partial=bool(night.options), now=night.started)
         except BadInput as error:
             why = f"the gate could not judge: {str(error).rstrip('.')}"
-            return answers.record(self.folder, night.session, answers.GATE, night.run, [why], finding=why, now=self.now)
+            return records.answer(self.store.folder, night.session, records.GATE, night.run, [why], finding=why, now=self.now)
         counts = {check.kind: check.numbers for check in said.checks}
         judged = int(counts.get("history", {}).get("judged", 0))
         problems = [problem.text for problem in said.problems]
-        return answers.record(
-            self.folder,
+        return records.answer(
+            self.store.folder,
             night.session,
-            answers.GATE,
+            records.GATE,
             night.run,
             problems,
             said.notes,
@@ -1286,20 +1277,18 @@ class _Build:
             now=self.now,
         )
 
-    def _series(
-        self, system: str, run: str, every: Sequence[SiteNight], cases: pl.DataFrame, kept: Kept, stems: Mapping[str, str]
-    ) -> Series:
+    def _series(self, system: str, run: str, every: Sequence[SiteNight], cases: pl.DataFrame, kept: Kept) -> Series:
         own = [night for night in every if night.run == run and not is_confirming(night)]
         ids = [night.session for night in own]
         table = cases.filter(pl.col("session").is_in(ids))
-        over = read_over_time([night for night in own if night.withdrawn is None], kept, stems)
+        over = read_over_time([night for night in own if night.withdrawn is None], kept)
         nodes = {session: _nodes(part["nodelist"]) for (session,), part in table.group_by("session")}
         confirming: dict[str, list[SiteNight]] = {}
         for night in filter(is_confirming, every):
             confirming.setdefault(night.run.partition("=")[2], []).append(night)
         lost = {date.fromisoformat(one.day): one.finding for one in nights.without_session(self.answers) if one.label == run}
         try:
-            events = change_points(self.folder, system, over)
+            events = change_points(self.store, system, over)
         except BadInput as error:
             events = []
             self.sentences.append(f"{system}: no change points are shown: {error}")
@@ -1354,7 +1343,7 @@ class _Build:
             return {"series": series, **night_shown(series, night)}
 
         def proofs() -> dict[str, Any]:
-            return {"series": series, **night_proofs(self.folder, series, night, self.out / folder)}
+            return {"series": series, **night_proofs(self.store, series, night, self.out / folder)}
 
         self._put(f"{folder}/{night.page}.html", digest, "night.html", "../../", shown)
         if night.counts:
@@ -1384,7 +1373,7 @@ class _Build:
         self.writer.put(name, content, lambda: month_script(family, month, there))
 
     def _nodes_pages(self, series: Series) -> None:
-        files = self._maps[series.folder] = files_of(self.folder, series)
+        files = self._maps[series.folder] = files_of(self.store, series)
         if not files:
             return
         content, folder = maps_digest(files), f"{series.folder}/nodes"

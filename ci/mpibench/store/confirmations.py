@@ -26,8 +26,8 @@ from reframe_tests.harness.samples import NO_REFERENCE, PASS
 
 from . import eligibility
 from .dataset_layout import read_condition
+from .records import Unreadable
 from .sessions import CONFIRMS, Case
-from .unreadable import Unreadable
 
 SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN = "seen twice", "not seen again", "not measured again"
 #: Of a case that missed several references the first one of these that any of them has counts.

@@ -26,13 +26,12 @@ import polars as pl
 
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.evidence.checks import LOST_CORE
-from reframe_tests.harness.instruments.pairs.pair_values import PairMap, PairValue
-from reframe_tests.harness.machine.switches.tree import Switch, SwitchTree
-from reframe_tests.harness.samples import PROVEN, STATUSES
+from reframe_tests.harness.instruments.pairs.pair_values import PairValue
+from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.vocabulary import ALL_NODES, ALL_NODES_WORD, BadInput
 
 from .. import whole_file
-from . import job_times, unreadable, withdrawals
+from . import job_times, records
 from .confirmations import MeasuredOn
 from .dataset_layout import (
     CASE_COLUMNS,
@@ -40,9 +39,6 @@ from .dataset_layout import (
     PAIR_MAPS_SCHEMA,
     PAIRS_SCHEMA,
     SAMPLES_SCHEMA,
-    find_files,
-    scan,
-    scan_files,
     write_file,
 )
 from .sessions import Case, Session, read_session, session_starts, systems_of
@@ -66,17 +62,6 @@ class Summary:
     def __str__(self) -> str:
         unproven = f", {self.unproven_rows} of them without proof" if self.unproven_rows else ""
         return f"{self.out_dir}: {self.sessions} sessions, {self.cases} cases, {self.rows} values{unproven}"
-
-
-@dataclass(frozen=True)
-class StoredPairMap:
-    """A map of pairs of the dataset.
-
-    :param case: what the dataset says of its case (``dataset_layout.CASE_COLUMNS``), and ``system``.
-    """
-
-    case: Mapping[str, Any]
-    pair_map: PairMap
 
 
 class RefusedSessions(BadInput):
@@ -312,86 +297,16 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
         try:
             session = read_session(db_path, uuid)
             done.append(_export(session, Path(out_dir)))
-            unreadable.forget(Path(out_dir), [session.uuid])
+            records.forget_refusals(Path(out_dir), [session.uuid])
         except OSError as err:  # nothing is the matter with the session
             raise _unwritable(out_dir, err) from None
         except BadInput as err:
             refused.append(str(err))
             for one in [name for name in starts if name == uuid] or [name for name in starts if name.startswith(uuid)]:
                 systems = systems_of(db_path, one)
-                unreadable.record(Path(out_dir), unreadable.Unreadable(one, starts[one], systems, str(err)))
+                records.refuse(Path(out_dir), records.Unreadable(one, starts[one], systems, str(err)))
     cases, rows, unproven = (sum(getattr(one, name) for one in done) for name in ("cases", "rows", "unproven_rows"))
     total = Summary(Path(out_dir), len(done), cases, rows, unproven, tuple(refused))
     if refused:
         raise RefusedSessions(total)
     return total
-
-
-def load(
-    out_dir: str | Path,
-    *,
-    sessions: Sequence[str] | None = None,
-    systems: Sequence[str] | None = None,
-    evidence: Sequence[str] = (PROVEN,),
-) -> pl.LazyFrame:
-    """Values for statistics: rows of ``samples`` that hold a number, by default only those with proof.
-
-    :param sessions: only these session ids.
-    :param systems: only these systems.
-    :param evidence: verdicts to accept, of ``samples.STATUSES``.
-    :raises BadInput: no dataset, a damaged file, or an unknown verdict.
-    """
-    unknown = sorted(set(evidence) - set(STATUSES))
-    if unknown:
-        raise BadInput(f"evidence {unknown[0]!r} is unknown: it is one of {', '.join(STATUSES)}.")
-    frame = scan(out_dir, "samples", systems).filter(pl.col("evidence").is_in(list(evidence)), pl.col("value").is_not_null())
-    return frame if sessions is None else frame.filter(pl.col("session").is_in(list(sessions)))
-
-
-def load_cases(out_dir: str | Path, systems: Sequence[str] | None = None) -> pl.LazyFrame:
-    """All test cases of all sessions, or of those on some systems.
-
-    :raises BadInput: no dataset, or a damaged file.
-    """
-    return scan(out_dir, "cases", systems)
-
-
-def pair_map_cases(out_dir: str | Path, systems: Sequence[str] | None = None) -> pl.DataFrame:
-    """Session, start, stack, fabric and evidence of all maps of pairs, oldest first, without their values.
-
-    Sessions that were withdrawn are left out.
-    """
-    paths = find_files(Path(out_dir), "pair_maps", systems).readable
-    columns = ("session", "case", "started", "stack", "fabric", "evidence")
-    kept = ~pl.col("session").is_in(list(withdrawals.find(Path(out_dir))))
-    return scan_files(paths, "pair_maps").select(columns).filter(kept).sort("started", "case").collect()
-
-
-def load_pair_maps(
-    out_dir: str | Path, *, sessions: Sequence[str] | None = None, systems: Sequence[str] | None = None
-) -> list[StoredPairMap]:
-    """Maps of pairs, oldest first, whatever their evidence; none where nothing of the kind was measured.
-
-    :param sessions: only these session ids; those that were withdrawn are left out.
-    :raises BadInput: a damaged file.
-    """
-    frames = {}
-    gone = withdrawals.find(Path(out_dir))
-    for table in ("pair_maps", "pairs"):
-        paths = find_files(Path(out_dir), table, systems).readable
-        wanted = [path for path in paths if (sessions is None or path.stem in sessions) and path.stem not in gone]
-        frames[table] = scan_files(wanted, table).collect()
-    values = frames["pairs"].select("session", "case", *PairValue._fields).partition_by("session", "case", as_dict=True)
-    maps = []
-    for row in frames["pair_maps"].sort("started", "case").iter_rows(named=True):
-        tree = None
-        if row["origin"]:
-            switches = {one["name"]: Switch(one["parent"], tuple(one["nodes"])) for one in row["switches"]}
-            tree = SwitchTree(row["origin"], switches, tuple(row["notes"]))
-        own = values.get((row["session"], row["case"]))
-        pairs = () if own is None else tuple(PairValue(*one) for one in own.select(PairValue._fields).iter_rows())
-        silent = {one["node"]: one["why"] for one in row["silent"]}
-        about = (row["design"], row["seed"], row["rounds"], tuple(row["hosts"]), silent, pairs, tree)
-        found_map = PairMap(*about, row["oversubscription"], row["shared_cores"] or "")
-        maps.append(StoredPairMap({name: row[name] for name in (*CASE_COLUMNS, "system")}, found_map))
-    return maps

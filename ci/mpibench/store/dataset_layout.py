@@ -1,17 +1,12 @@
-"""Columns of the dataset's tables, the version of that layout, and which files of a dataset can be read.
+"""Columns of the dataset's tables, and the version of that layout.
 
 A file carries the version of its layout in its Parquet metadata (:data:`VERSION_KEY`). A reader takes its own layout and no
-other one: a session of another layout is exported again. A file that cannot be read, or that is gone beside its partner, is
-named, and nothing is judged until it is exported again or removed.
+other one: a session of another layout is exported again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +16,6 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
-from .records import inside
 
 #: Version of the layout; another one for every change of a column.
 LAYOUT = "1.5"
@@ -145,100 +139,6 @@ SCHEMAS = {"samples": SAMPLES_SCHEMA, "cases": CASES_SCHEMA, "pairs": PAIRS_SCHE
 PARTNERS = {"samples": "cases", "cases": "samples", "pairs": "pair_maps", "pair_maps": "pairs"}
 
 
-@dataclass(frozen=True)
-class Files:
-    """Files of one table.
-
-    :param paths: all of them, sorted.
-    :param refused: those that cannot be read, each with the sentence that says why and what to do.
-    """
-
-    paths: tuple[Path, ...]
-    refused: dict[Path, str]
-
-    @property
-    def readable(self) -> tuple[Path, ...]:
-        """The files.
-
-        :raises BadInput: one of them cannot be read: what it holds would be missing without a word.
-        """
-        if self.refused:
-            raise BadInput(next(iter(self.refused.values())))
-        return self.paths
-
-
-def find_files(folder: Path, table: str, systems: Sequence[str] | None = None) -> Files:
-    """Look at the files of a table, those of its partner (:data:`PARTNERS`) and of each session.
-
-    :param systems: only these systems; files of others are not even opened.
-    :raises BadInput: a folder that cannot be read, whose sessions would be missing without a word.
-    """
-    paths, beside = _paths(folder, table, systems), _paths(folder, PARTNERS[table], systems)
-    refused = {path: why for path in paths if (why := _refused(path, table))}
-    names = {path.relative_to(folder / table) for path in paths}
-    for gone in sorted({path.relative_to(folder / PARTNERS[table]) for path in beside} - names):
-        refused[folder / table / gone] = (
-            f"{folder / table / gone} is gone, and {folder / PARTNERS[table] / gone} is there: export that session again, or "
-            "remove it."
-        )
-    first: dict[tuple[str, str], Path] = {}
-    for path in paths:
-        other = first.setdefault((path.parts[-3], path.name), path)
-        if other is not path:
-            refused[path] = f"session {path.stem} is in the dataset twice ({other} and {path}): remove one and export it again."
-    return Files(tuple(paths), refused)
-
-
-def _paths(folder: Path, table: str, systems: Sequence[str] | None) -> list[Path]:
-    wanted = None if not systems else {f"system={system}" for system in systems}
-    of_systems = [path for path in inside(folder / table, "system=*") if wanted is None or path.name in wanted]
-    return sorted(path for system in of_systems for day in inside(system, "date=*") for path in inside(day, "*.parquet"))
-
-
-#: Files that this or an earlier program of this layout could read: table, path, when written (ns), size.
-_READABLE: set[tuple[str, str, int, int]] = set()
-
-
-def recall_readable(path: Path) -> None:
-    """Take a note of files that could be read: what was not written since need not be opened again to know it."""
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        if stored["layout"] == [LAYOUT, pl.__version__]:
-            _READABLE.update((str(table), str(name), int(at), int(size)) for table, name, at, size in stored["files"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-
-
-def keep_readable(path: Path, folder: Path) -> None:
-    """Note which files of a dataset could be read; a note that cannot be written is none."""
-    rows = sorted(row for row in _READABLE if Path(row[1]).is_relative_to(folder.absolute()))
-    with suppress(OSError), whole_file.replacing(path) as partial:
-        partial.write_text(json.dumps({"layout": [LAYOUT, pl.__version__], "files": rows}), encoding="utf-8")
-
-
-def _refused(path: Path, table: str) -> str:
-    """Why a file cannot be read, and what to do; empty if it can."""
-    try:
-        status = path.stat()
-        row = (table, str(path.absolute()), status.st_mtime_ns, status.st_size)
-        if row in _READABLE:
-            return ""
-        datetime.strptime(path.parent.name, "date=%Y-%m-%d")
-        found, version = pl.read_parquet_schema(path), pl.read_parquet_metadata(path).get(VERSION_KEY)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return f"{path} is cut off or no Parquet file ({first}): export that session again, or remove it."
-    except ValueError:
-        return f"{path} lies in a folder that names no day: remove it and export that session again."
-    if version != LAYOUT or dict(found) != dict(SCHEMAS[table]):
-        return (
-            f"{path} has another layout than {LAYOUT}, which this program reads ({version or 'none is named'}): export that "
-            "session again, or remove it."
-        )
-    _READABLE.add(row)
-    return ""
-
-
 def read_labels(text: str | None) -> dict[str, str]:
     """Labels of a session, as ``cases`` has them, each fit for one line of a terminal; none where they are null.
 
@@ -275,24 +175,3 @@ def write_file(path: Path, frame: pl.DataFrame) -> None:
     """
     frame = frame.select(SCHEMAS[path.parts[-4]].names())
     whole_file.write_parquet(path, frame, compression="zstd", statistics=True, metadata={VERSION_KEY: LAYOUT})
-
-
-def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
-    """Rows of readable files, the partition columns included."""
-    whole = pl.Schema({**SCHEMAS[table], **PARTITION_SCHEMA})
-    if not paths:
-        return pl.LazyFrame(schema=whole)
-    return pl.scan_parquet(list(paths), hive_partitioning=True, hive_schema=PARTITION_SCHEMA).select(whole.names())
-
-
-def scan(folder: str | Path, table: str, systems: Sequence[str] | None = None) -> pl.LazyFrame:
-    """All rows of a table, the partition columns included, whatever their evidence.
-
-    :param table: ``samples`` or ``cases``.
-    :param systems: only these systems; files of others are not even looked at.
-    :raises BadInput: no dataset there, or a file of it that cannot be read.
-    """
-    paths = find_files(Path(folder), table, systems).readable
-    if not paths and not (systems and any((Path(folder) / table).glob("system=*"))):
-        raise BadInput(f"there is no dataset in {folder}: write one with `mpibench export`.")
-    return scan_files(paths, table)

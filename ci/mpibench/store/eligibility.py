@@ -1,22 +1,21 @@
-"""Which cases are eligible: the one place where that is decided, for every verdict, the report and the gate.
+"""Which cases are eligible, and what became of each: the one place where that is decided, for every verdict, page and report.
 
 A case is eligible if it measured, on a machine, under a condition it proved. A case that missed a reference is a proven
 measurement and is compared like any other - dropping it would hide what a comparison is for - but nothing is learned
 from it (:data:`LEARNING`). A case that proved its condition and times nothing (placement) is proven and holds no
 measurement.
+
+All of it are expressions over the columns of the table ``cases``, in the dataset or of a session that is not in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import polars as pl
 
-from reframe_tests.harness.samples import PROVEN
-
-from .sessions import Case, Session
+from reframe_tests.harness.samples import DRY_RUN, FAIL, PASS, PROVEN
 
 #: ReFrame's result of a case that was running, or still to run, when its session ended early.
 INTERRUPTED = "abort"
@@ -47,72 +46,64 @@ def interruption(reasons: Iterable[str | None], planned: int) -> str:
     return f"interrupted: {len(causes)} of {planned} case{'' if planned == 1 else 's'} did not run ({named})" if causes else ""
 
 
-class Facts(NamedTuple):
-    """What the decision rests on.
-
-    :param measured: it holds at least one metric.
-    """
-
-    result: str
-    fail_phase: str
-    evidence: str
-    superseded: bool
-    measured: bool
-
-    @property
-    def missed_reference(self) -> bool:
-        """It failed for nothing but a reference."""
-        return self.result == "fail" and self.fail_phase == "performance"
-
-
-#: The facts as expressions over the table ``cases``.
-_FACTS = {
-    "result": pl.col("result").fill_null(""),
-    "fail_phase": pl.col("fail_phase").fill_null(""),
-    "evidence": pl.col("evidence").fill_null(""),
-    "superseded": pl.col("superseded").fill_null(False),
-    "measured": (pl.col("samples") > 0).fill_null(False),
-}
-
-#: Columns of ``cases`` that decide.
+#: Columns of ``cases`` that decide whether one is eligible.
 FACT_COLUMNS = ("result", "fail_phase", "evidence", "superseded", "samples")
-
-
-def facts_of(session: Session, case: Case) -> Facts:
-    """The facts of a case of a session that is not in the dataset."""
-    return Facts(
-        result=case.result,
-        fail_phase=case.fail_phase,
-        evidence=case.evidence,
-        superseded=case.uuid in session.superseded,
-        measured=bool(case.samples),
-    )
-
+_RESULT, _PHASE, _EVIDENCE = (pl.col(name).fill_null("") for name in ("result", "fail_phase", "evidence"))
+_SUPERSEDED = pl.col("superseded").fill_null(False)
+_MEASURED = (pl.col("samples") > 0).fill_null(False)
+#: It owes a proof: no fixture, and no foreign test.
+_OWES = pl.col("measurement").fill_null(pl.col("group").is_not_null())
 
 NO_MEASUREMENT = "holds no measurement"
 NO_PROOF = "has no proof of its condition"
+SKIPPED = "was skipped"
 FAILED = "failed"
 #: Why a case is not eligible; the first that applies, in this order.
-REASONS: tuple[tuple[str, Callable[[Facts], bool]], ...] = (
-    ("was skipped", lambda facts: facts.result == "skip"),
-    ("was run again later in its session", lambda facts: facts.superseded),
-    (NO_PROOF, lambda facts: facts.evidence != PROVEN),
-    (FAILED, lambda facts: facts.result not in ("pass", "xfail", "xpass") and not facts.missed_reference),
-    (NO_MEASUREMENT, lambda facts: not facts.measured),
-)
+REASONS: dict[str, pl.Expr] = {
+    SKIPPED: _RESULT == "skip",
+    "was run again later in its session": _SUPERSEDED,
+    NO_PROOF: _EVIDENCE != PROVEN,
+    FAILED: ~_RESULT.is_in(["pass", "xfail", "xpass"]) & ~((_RESULT == "fail") & (_PHASE == "performance")),
+    NO_MEASUREMENT: ~_MEASURED,
+}
 #: What keeps an eligible case from becoming a reference.
-LEARNING: tuple[tuple[str, Callable[[Facts], bool]], ...] = (("missed a reference", lambda facts: facts.result != "pass"),)
+LEARNING = {"missed a reference": _RESULT != "pass"}
 
 
-def why_not(facts: Facts, *, for_learning: bool = False) -> str | None:
-    """Why a case is not eligible; ``None`` if it is."""
-    reasons = (*REASONS, *(LEARNING if for_learning else ()))
-    return next((sentence for sentence, applies in reasons if applies(facts)), None)
+def _first(conditions: dict[str, pl.Expr]) -> pl.Expr:
+    """The word of the first condition that holds; null where none does."""
+    return pl.coalesce(
+        *(pl.when(condition).then(pl.lit(word)) for word, condition in conditions.items()), pl.lit(None, pl.String)
+    )
 
 
-def is_proven(facts: Facts) -> bool:
-    """Whether a case ran and proved its condition, also if it times nothing."""
-    return why_not(facts) in (None, NO_MEASUREMENT)
+#: Why a case is not eligible; null if it is.
+WHY_NOT = _first(REASONS)
+#: It ran and proved its condition, also if it times nothing.
+_PROVES = WHY_NOT.is_null() | (WHY_NOT == NO_MEASUREMENT)
+
+
+def checks(outcome: str) -> pl.Expr:
+    """How many reference checks of a case ended so."""
+    return pl.col("gates").list.eval(pl.element().struct.field("outcome") == outcome).list.sum().fill_null(0)
+
+
+#: What became of a case, for a reader (:data:`mpibench.pages.outcomes.OUTCOMES`).
+OUTCOME = pl.coalesce(
+    _first(
+        {
+            "retried": _SUPERSEDED,
+            "interrupted": _RESULT == INTERRUPTED,
+            "skipped": _RESULT == "skip",
+            "known": _RESULT == "xfail",
+            "dry": (_EVIDENCE == DRY_RUN) & (_RESULT == "pass"),
+            "failed": (_RESULT != "pass") | (_OWES & ~_PROVES) | (checks(FAIL) > 0),
+            "passed": checks(PASS) > 0,
+            "recorded": _MEASURED,
+        }
+    ),
+    pl.lit("proven"),
+)
 
 
 @dataclass(frozen=True)
@@ -133,7 +124,7 @@ class SplitCases:
 
     def sentences(self) -> list[str]:
         """One line per reason, with the number of cases; those that were not to measure are no loss."""
-        counted = self.left_out.filter(~pl.col("why").is_in([REASONS[0][0], NO_MEASUREMENT]))["why"].value_counts(sort=True)
+        counted = self.left_out.filter(~pl.col("why").is_in([SKIPPED, NO_MEASUREMENT]))["why"].value_counts(sort=True)
         return [f"{row['count']} cases not used: each {row['why']}" for row in counted.to_dicts()]
 
 
@@ -143,18 +134,10 @@ def split_cases(cases: pl.DataFrame, *, for_learning: bool = False) -> SplitCase
     :param cases: rows of the table ``cases`` (:data:`dataset_layout.CASES_SCHEMA`).
     :param for_learning: references are to be made from them.
     """
-    facts = cases.select(**_FACTS)
-    # One look per distinct combination: a year of cases has few.
-    distinct = facts.unique()
-    whys = [why_not(Facts(*row), for_learning=for_learning) for row in distinct.select(Facts._fields).iter_rows()]
-    judged = facts.join(
-        distinct.with_columns(why=pl.Series(whys, dtype=pl.String)), on=list(Facts._fields), how="left", maintain_order="left"
-    )
-    marked = cases.with_columns(judged["why"])
+    marked = cases.with_columns(why=_first(REASONS | LEARNING) if for_learning else WHY_NOT)
     return SplitCases(marked.filter(pl.col("why").is_null()).drop("why"), marked.filter(pl.col("why").is_not_null()))
 
 
 def owed_proof(cases: pl.DataFrame) -> pl.DataFrame:
     """Cases that were to run and prove something: neither skipped nor run again later, and no fixture or foreign test."""
-    known = pl.col("measurement").fill_null(pl.col("group").is_not_null())
-    return cases.filter(pl.col("result") != "skip", ~pl.col("superseded").fill_null(False), known)
+    return cases.filter(pl.col("result") != "skip", ~_SUPERSEDED, _OWES)

@@ -34,8 +34,8 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from . import selection_options
 from .dataset_layout import read_labels
+from .records import Unreadable
 from .sessions import CONFIRMS
-from .unreadable import Unreadable
 
 _LATEST = re.compile(r"latest(?:~(\d{1,6}))?")
 _UUID_START = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{2,35}")

@@ -18,6 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap, read_pair_map
 from reframe_tests.harness.printable import one_line, printable_data
 from reframe_tests.harness.samples import (
@@ -31,6 +33,8 @@ from reframe_tests.harness.samples import (
     read_samples,
 )
 from reframe_tests.harness.vocabulary import BadInput
+
+from . import eligibility
 
 #: ``_SqliteStorage.SCHEMA_VERSION`` of ReFrame 4.10.
 DATABASE_SCHEMA = "1.0"
@@ -198,6 +202,16 @@ class Case:
         return (self.name, self.partition, self._text("environ"))
 
 
+#: Columns that decide what became of a case, by its id.
+_JUDGED = pl.Schema(
+    {
+        **dict.fromkeys(("case", "result", "fail_phase", "evidence", "group"), pl.String()),
+        **{"superseded": pl.Boolean(), "measurement": pl.Boolean(), "samples": pl.Int32()},
+        "gates": pl.List(pl.Struct({"outcome": pl.String()})),
+    }
+)
+
+
 @dataclass(frozen=True)
 class Session:
     """One ReFrame run.
@@ -244,6 +258,32 @@ class Session:
     def systems(self) -> list[str]:
         """Systems of its cases (ReFrame runs one system a session)."""
         return sorted({case.system for case in self.cases})
+
+    @cached_property
+    def _judged(self) -> dict[str, tuple[str, str | None]]:
+        """Of each case what became of it, and why it is not eligible, as the dataset's are judged."""
+        rows = [
+            {
+                **{name: getattr(case, name) for name in ("result", "fail_phase", "evidence", "group")},
+                **{"case": case.uuid, "superseded": case.uuid in self.superseded, "measurement": case.is_measurement},
+                **{"samples": len(case.samples), "gates": [{"outcome": gate.outcome} for gate in case.gates]},
+            }
+            for case in self.cases
+        ]
+        cases = pl.DataFrame(rows, schema=_JUDGED).select("case", eligibility.OUTCOME.alias("outcome"), why=eligibility.WHY_NOT)
+        return {case: (outcome, why) for case, outcome, why in cases.iter_rows()}
+
+    def outcome(self, case: Case) -> str:
+        """What became of a case (:data:`.eligibility.OUTCOME`)."""
+        return self._judged[case.uuid][0]
+
+    def why_not(self, case: Case) -> str | None:
+        """Why a case is not eligible; ``None`` if it is."""
+        return self._judged[case.uuid][1]
+
+    def is_proven(self, case: Case) -> bool:
+        """Whether a case ran and proved its condition, also if it times nothing."""
+        return self.why_not(case) in (None, eligibility.NO_MEASUREMENT)
 
     @cached_property
     def superseded(self) -> frozenset[str]:

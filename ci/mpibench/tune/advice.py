@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,11 @@ from reframe_tests.harness.vocabulary import BadInput
 from ..judge.policy import Policy
 from ..judge.statistics import two_sides
 from ..judge.statistics.two_sides import Array
-from ..store import dataset, session_values
+from ..store import session_values
 from ..store.dataset_layout import read_condition
 from ..store.quantity_text import size_text
 from ..store.session_values import CONDITION
+from ..store.store import Store
 from .profiles import SENDS, START_AND_END, Calls, Profile
 
 # Which measured curve says what a call takes. Of several benchmarks that time it the first counts that all stacks have,
@@ -197,9 +197,9 @@ class Curves:
         return self.by_choice[choice].get((source.suite, source.benchmark, source.quantity, 2 if source.pair else ranks))
 
 
-def read_curves(folder: Path, system: str, selector: str, *, where: str | None = None) -> Curves:
+def read_curves(store: Store, system: str, selector: str, *, where: str | None = None) -> Curves:
     """Curves of the sessions a selector means; ``where``: only these cases."""
-    selection = session_values.read(folder, system, selector, where=where)
+    selection = store.select(system, selector, where=where)
     used = {source for sources in SOURCES.values() for source in sources}
     rows = selection.cases.filter(pl.col("group").is_in(sorted({source.group for source in used}))).to_dicts()
     versions: dict[str, set[str]] = {}
@@ -219,7 +219,7 @@ def read_curves(folder: Path, system: str, selector: str, *, where: str | None =
                 f"stack {stack!r} was measured as {' and as '.join(sorted(there))}: name the sessions of one (--sessions)."
             )
     samples = (
-        dataset.load(folder, systems=[system], sessions=list(selection.sessions))
+        store.values(system, selection.sessions)
         .filter(
             pl.col("case").is_in(list(choices)),
             pl.col("quantity").is_in(sorted({source.quantity for source in used})),

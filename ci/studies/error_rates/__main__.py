@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mpibench import cli, whole_file
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 if TYPE_CHECKING:
@@ -66,7 +67,6 @@ def error_rates(
     by. --noise FILE takes noise recorded elsewhere. Exit status: 0 answered, 2 bad input.
     """
     from mpibench.judge import policy as verdict_policy
-    from mpibench.store import session_values
     from studies.error_rates import answer, page, summary
     from studies.error_rates import history as own_history
     from studies.error_rates import noise as recorded
@@ -82,7 +82,7 @@ def error_rates(
         in_order=in_order,
     )
     if noise is None:
-        name = session_values.system_of(dataset, system)
+        name = Store(dataset).system_of(system)
         traces, left = own_history.read(dataset, system, sessions, where)
         policy = verdict_policy.load(name)
     else:

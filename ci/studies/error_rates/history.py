@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from mpibench.judge.history import FACTS, MEASURED, SHARED, describe_facts
-from mpibench.store import session_values
 from mpibench.store.session_values import CURVE
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 
 from .noise import FEWEST_JOBS, Trace, traces
@@ -34,8 +34,8 @@ def read(folder: Path, system: str | None, selector: str, where: str | None = No
     :returns: traces, and what was left out, one sentence each.
     :raises BadInput: no dataset, nothing selected, or nothing of it is proven.
     """
-    name = session_values.system_of(folder, system)
-    selection = session_values.read(folder, name, selector, where=where)
+    name = Store(folder).system_of(system)
+    selection = Store(folder).select(name, selector, where=where)
     cases, other = _alike(describe_facts(selection.cases))
     # A ratio to nothing has no logarithm; accept judges zeros by themselves.
     values = selection.values.filter(pl.col("value") > 0).sort("started").join(cases.select("case", *OF_ALL), on="case")

@@ -14,7 +14,7 @@ import pytest
 
 import chromium
 from mpibench.pages import site as building
-from mpibench.store import withdrawals
+from mpibench.store.store import Store
 from site_nights import NIGHTS, RED, SLOWER_FROM, write_nights
 from synthetic_pair_map import MAPS_BEGAN, export_map, pair_map, sends_slowly
 from synthetic_report import HOSTILE
@@ -67,8 +67,8 @@ UNNAMED = """
 def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     ids = write_nights(folder / "dataset")
-    withdrawals.withdraw(folder / "dataset", ids[25], "maintenance of the switches")
-    building.build(folder / "dataset", folder / "site", now=NOW)
+    Store(folder / "dataset").withdraw(ids[25], "maintenance of the switches")
+    building.build(Store(folder / "dataset"), folder / "site", now=NOW)
     return folder
 
 
@@ -170,7 +170,7 @@ def test_every_kind_of_page_can_be_read_by_everybody(browser: chromium.Page, top
 def test_pages_of_nodes_can_be_read_by_everybody(browser: chromium.Page, tmp_path: Path) -> None:
     for number, times in enumerate((1.0, 1.0, 2.0)):
         export_map(tmp_path / "dataset", number, pair_map(8, sends_slowly("c5", times), seed=number))
-    building.build(tmp_path / "dataset", tmp_path / "site", now=MAPS_BEGAN + timedelta(days=3))
+    building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=MAPS_BEGAN + timedelta(days=3))
     pages = sorted(tmp_path.glob("site/*/nodes/*.html"))
     assert len(pages) == 9
     for page in (pages[0], next(page for page in pages if page.name == "index.html")):
@@ -251,7 +251,7 @@ def test_hostile_names_run_nothing(browser: chromium.Page, tmp_path: Path) -> No
             condition={HOSTILE: HOSTILE, "machine": {HOSTILE: [f"{HOSTILE}{number}"]}},
             where=[shared, failed],
         )
-    building.build(tmp_path / "dataset", tmp_path / "site", now=NOW)
+    building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=NOW)
     pages = sorted((tmp_path / "site").rglob("*.html"))
     assert len(pages) > 15
     for page in pages:

@@ -11,7 +11,8 @@ from mpibench.judge import accept, pairing
 from mpibench.pages import acceptance, comparison
 from mpibench.pages import session as report
 from mpibench.pages.published.curves import Curve
-from mpibench.store import session_values, sessions
+from mpibench.store import sessions
+from mpibench.store.store import Store
 from reframe_tests.harness.stacks.stack import Stack
 from studies.error_rates import page as error_rates_page
 from synthetic_report import HOSTILE, changed, session_of
@@ -69,14 +70,14 @@ def hostile_dataset(folder: Path) -> Path:
 
 
 def hostile_acceptance(folder: Path) -> str:
-    result = accept.decide(hostile_dataset(folder), "latest~1", "latest")
+    result = accept.decide(Store(hostile_dataset(folder)), "latest~1", "latest")
     return acceptance.page(acceptance.as_dict(result))
 
 
 def hostile_comparison(folder: Path) -> str:
     hostile_dataset(folder)
-    result = pairing.pair(folder, "latest", "stack", HOSTILE, "mpich-spack")
-    return comparison.page(result, session_values.read(folder, "testbed", "latest").values)
+    result = pairing.pair(Store(folder), "latest", "stack", HOSTILE, "mpich-spack")
+    return comparison.page(result, Store(folder).select("testbed", "latest").values)
 
 
 def hostile_error_rates(_: Path) -> str:

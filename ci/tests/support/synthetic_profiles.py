@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mpibench.judge.policy import Policy
+from mpibench.store.store import Store
 from mpibench.tune import advice
 from mpibench.tune.advice import Advice, Terms
 from mpibench.tune.profiles import Calls, Profile
@@ -53,5 +54,5 @@ def slower(stack: str, factor: float, benchmark: str = "") -> Any:
 
 def ask(folder: Path, profile: Profile, terms: Terms | None = None, policy: Policy | None = None) -> Advice:
     """The advice of all sessions of a dataset."""
-    measured = advice.read_curves(folder, "testbed", "20250101:20300101")
+    measured = advice.read_curves(Store(folder), "testbed", "20250101:20300101")
     return advice.advise(profile, measured, policy or Policy(), terms or Terms())

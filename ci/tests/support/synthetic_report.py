@@ -11,7 +11,6 @@ import pytest
 from hypothesis import strategies as st
 
 import synthetic_session as synthetic
-from mpibench.pages import outcomes as report_summary
 from mpibench.store import sessions
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -67,7 +66,7 @@ def changed(case: sessions.Case, **changes: Any) -> sessions.Case:
 
 def only(session: sessions.Session, *outcomes: str) -> sessions.Session:
     """The session with only the cases of these outcomes."""
-    kept = tuple(case for case in session.cases if report_summary.outcome_of(session, case) in outcomes)
+    kept = tuple(case for case in session.cases if session.outcome(case) in outcomes)
     return sessions.Session(session.info, kept)
 
 

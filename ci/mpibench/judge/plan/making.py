@@ -16,6 +16,7 @@ from typing import Any
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
+from ...store.store import Store
 from . import choice, costs, past, record
 from .choice import Candidates, Chosen, CoverState, PairTable
 from .costs import Budget, Cost, Costs, Machine
@@ -106,7 +107,7 @@ def make(request: Request, listing: Listing | None = None, smoke: Collection[Lis
     if smoke is None:
         smoke = ask([*request.words, "-t", CORE_MODE], root=request.root).cases if request.mode != CORE_MODE else ()
     level, repeats = costs.level_and_repeats(request.words)
-    before = past.read(request.dataset, listing.system, request.label, request.day)
+    before = past.read(Store(request.dataset), listing.system, request.label, request.day)
     known = Costs(Machine.read(listing.system, request.root), before, level, repeats)
     cost = [known.of(case) for case in listing.cases]
     wall = known.wall_per_job_second(request.max_jobs)

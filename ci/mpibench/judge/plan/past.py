@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -20,9 +19,10 @@ from reframe_tests.harness.samples import NO_REFERENCE, PASS
 from reframe_tests.harness.sites.planned_cases import NOT_PLANNED
 from reframe_tests.harness.vocabulary import BadInput
 
-from ...store import answers, confirmations, eligibility, selectors, session_values, withdrawals
+from ...store import confirmations, eligibility, selectors
 from ...store.dataset_layout import read_condition, read_labels
 from ...store.sessions import PAIRED
+from ...store.store import Store
 from . import record
 from .record import LABEL, ListedCase
 
@@ -163,14 +163,14 @@ class PastNights:
         return frozenset(case for case, one in self.cases.items() if one.skipped and one.tried in days)
 
 
-def read(folder: Path, system: str, label: str, before: date) -> PastNights:
+def read(store: Store, system: str, label: str, before: date) -> PastNights:
     """Earlier nights as the dataset has them; none where there is no dataset yet, or nothing of that system in it.
 
     :raises BadInput: a damaged dataset.
     """
-    if not any((folder / "cases").glob(f"system={system}/date=*/*.parquet")):
+    if not store.sessions_of(system):
         return PastNights()
-    table = session_values.cases_of(folder, system)
+    table = store.cases(system)
     sessions = selectors.sessions_table(table)
     runs = selectors.runs_of(sessions)
     mine = sessions.filter(
@@ -189,10 +189,10 @@ def read(folder: Path, system: str, label: str, before: date) -> PastNights:
         .sort("started", "run")
     )
     ran = _ran(rows.filter(~pl.col("skipped")))
-    return PastNights(tuple(days), _sessions(frame), _histories(rows), ran, owed(folder, system, frame))
+    return PastNights(tuple(days), _sessions(frame), _histories(rows), ran, owed(store, system, frame))
 
 
-def owed(folder: Path, system: str, cases: pl.DataFrame, tonight: str = "") -> dict[ListedCase, Owed]:
+def owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "") -> dict[ListedCase, Owed]:
     """Cases that were not right in the last session that was to measure them, and so are expected until they are.
 
     Right is what is proven, missed no reference, or none that was missed again (:mod:`mpibench.store.confirmations`), and was
@@ -210,7 +210,9 @@ def owed(folder: Path, system: str, cases: pl.DataFrame, tonight: str = "") -> d
     tried: dict[ListedCase, list[_Try]] = {}
     days: dict[ListedCase, date] = {}
     proven = set(eligibility.split_cases(rows).proven["case"])
-    slower = answers.slower_than_before(folder)
+    slower = {
+        session: set(answer.slower) for session, said in store.answers.items() for answer in said if answer.slower is not None
+    }
     columns = (*_CASE, "started", "session", "case", "result", "reason", "gates", "nodelist", "condition")
     for row in rows.sort("started", "run").select(columns).to_dicts():
         key = tuple(row[name] for name in _CASE)
@@ -223,7 +225,7 @@ def owed(folder: Path, system: str, cases: pl.DataFrame, tonight: str = "") -> d
             state = SLOWER if key in (held or ()) else ""
             one = one._replace(state=state, judged=held is not None or row["session"] == tonight)
         tried.setdefault(case, []).append(one)
-    for case, started, session in _not_run(folder, own):
+    for case, started, session in _not_run(store, own):
         tried.setdefault(case, []).append(_Try(started, session, NOT_RUN))
     left = {case: _debts(tries, case in days) for case, tries in tried.items()}
     missed: dict[str, set[ListedCase]] = {}
@@ -231,7 +233,7 @@ def owed(folder: Path, system: str, cases: pl.DataFrame, tonight: str = "") -> d
         for one in debts:
             if one.state == MISSED and (case.partition, case.stack, case.name) not in slower.get(one.session, ()):
                 missed.setdefault(one.session, set()).add(case)
-    reached = set(_reached_again(folder, system, cases, missed))
+    reached = set(_reached_again(store, system, cases, missed))
     found = {}
     for case, debts in left.items():
         # One of a node is owed where others are none's: what is measured anywhere clears these.
@@ -288,12 +290,12 @@ def _debts(tries: Sequence[_Try], was_proven: bool) -> list[_Try]:
     return list(debts.values())
 
 
-def _not_run(folder: Path, own: pl.DataFrame) -> Iterator[tuple[ListedCase, datetime, str]]:
+def _not_run(store: Store, own: pl.DataFrame) -> Iterator[tuple[ListedCase, datetime, str]]:
     """What the newest plans have and their sessions do not hold, with start and id of the session."""
     sessions = own.select("session", "started", "labels").unique("session").sort("started", "session").tail(MOST_PLANS)
     for session, started, labels in sessions.iter_rows():
         try:
-            plan = record.find(folder, label) if (label := read_labels(labels).get(LABEL)) else None
+            plan = record.find(store.folder, label) if (label := read_labels(labels).get(LABEL)) else None
         except BadInput:  # the gate said so of that session
             continue
         if plan:
@@ -302,7 +304,7 @@ def _not_run(folder: Path, own: pl.DataFrame) -> Iterator[tuple[ListedCase, date
 
 
 def _reached_again(
-    folder: Path, system: str, cases: pl.DataFrame, missed: Mapping[str, Collection[ListedCase]]
+    store: Store, system: str, cases: pl.DataFrame, missed: Mapping[str, Collection[ListedCase]]
 ) -> Iterator[tuple[str, ListedCase]]:
     """Session and name of those of some cases all of whose missed references were reached when they were measured again.
 
@@ -310,7 +312,7 @@ def _reached_again(
     """
     if not missed:
         return
-    every, gone = session_values.cases_of(folder, system, withdrawn_too=True), withdrawals.find(folder)
+    every, gone = store.cases(system, withdrawn_too=True), store.withdrawn
     for session, wanted in missed.items():
         again = confirmations.confirming(every, session, gone)
         stays = {

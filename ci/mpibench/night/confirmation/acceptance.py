@@ -31,7 +31,6 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -41,10 +40,11 @@ from ...judge import text as verdict_text
 from ...judge.accept import Acceptance, Confirmation
 from ...judge.comparison import Judgement
 from ...judge.curve_tests import MISSING, REGRESSED
-from ...store import confirmations, session_values
+from ...store import confirmations
 from ...store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MeasuredOn, MissedReference
 from ...store.session_values import BAND, CONDITION, CURVE, METRIC, Selection, describe_condition
 from ...store.sessions import PAIRED, Session
+from ...store.store import Store
 from . import inconclusive, measuring
 from .called import CalledCase, of_checks, of_metrics, worst_first
 from .inconclusive import Inconclusive
@@ -75,7 +75,6 @@ def cases_to_measure(acceptance: Acceptance) -> list[CalledCase]:
 
 def measure(
     first: Acceptance,
-    dataset: Path,
     known: Mapping[str, Session],
     place: Workspace,
     minutes: float,
@@ -91,7 +90,8 @@ def measure(
     began = time.monotonic()
     rounds = [measuring.measure_again(cases_to_measure(first), known, place, minutes, say, show)]
     while not rounds[-1].stopped:
-        wanting = [one for one in inconclusive_after(first, dataset, rounds) if one.wants_more]
+        place.store.reread()
+        wanting = [one for one in inconclusive_after(first, place.store, rounds) if one.wants_more]
         # A session that lacks what it was measured for brings nobody nearer to a decision.
         wanting = [one for one in wanting if len(rounds) < one.wanted - one.first]
         cases = [case for case in inconclusive.cases(first, wanting) if case in rounds[-1].measured]
@@ -103,10 +103,10 @@ def measure(
     return rounds
 
 
-def inconclusive_after(first: Acceptance, dataset: Path, rounds: Sequence[Remeasured]) -> list[Inconclusive]:
+def inconclusive_after(first: Acceptance, store: Store, rounds: Sequence[Remeasured]) -> list[Inconclusive]:
     """What the first judgement left inconclusive, with what was measured again of it."""
     found = inconclusive.find(first)
-    values = _values_again(first, dataset, rounds, inconclusive.curves(first, found)) if found else None
+    values = _values_again(first, store, rounds, inconclusive.curves(first, found)) if found else None
     if values is not None:
         found = inconclusive.with_sessions(first, found, values.values)
     return [replace(one, why=_left(first, one, rounds)) for one in found]
@@ -145,23 +145,23 @@ class _Called:
         return {**{name: self.row[name] for name in keys}, "outcome": self.outcome, "why": self.why, **shown}
 
 
-def confirm(first: Acceptance, dataset: Path, rounds: Sequence[Remeasured]) -> Acceptance:
+def confirm(first: Acceptance, store: Store, rounds: Sequence[Remeasured]) -> Acceptance:
     """The acceptance after what was measured again.
 
-    :param dataset: holds the new sessions.
+    :param store: holds the new sessions.
     :param rounds: of :func:`measure`; the first decides what was called, all of them what was inconclusive.
     """
-    rounds = [_on_the_same(one, first.candidate.system, dataset) for one in rounds]
+    rounds = [_on_the_same(one, first.candidate.system, store) for one in rounds]
     again = rounds[0]
-    values = _values_again(first, dataset, [again], called_metrics(first))
+    values = _values_again(first, store, [again], called_metrics(first))
     second = _judge_again(first, values) if values else None
     why = _reasons(first, again)
     metrics, called = _merge(first.judgement.metrics, second.metrics if second else None, METRIC, why)
     bands, called_bands = _merge(first.judgement.bands, second.bands if second else None, BAND, why)
     within = {_key(one.row, BAND) for one in called}
     lone = [one for one in called_bands if _key(one.row, BAND) not in within]
-    open_ = inconclusive_after(first, dataset, rounds)
-    together = _judge_together(first, dataset, rounds, open_)
+    open_ = inconclusive_after(first, store, rounds)
+    together = _judge_together(first, store, rounds, open_)
     metrics = _decide(metrics, METRIC, open_, together.metrics if together else None)
     bands = _decide(bands, BAND, open_, together.bands if together else None)
     stopped = next((one.stopped for one in rounds if one.stopped), None)
@@ -193,21 +193,21 @@ def confirm(first: Acceptance, dataset: Path, rounds: Sequence[Remeasured]) -> A
         (*_lines(everything, NOT_MEASURED_AGAIN), *_lines(everything, SEEN_TWICE), *refusing),
         (*_lines(everything, NOT_SEEN_AGAIN), *others, *nothing),
         record,
-        _values_again(first, dataset, rounds, curves),
+        _values_again(first, store, rounds, curves),
     )
     judgement = replace(first.judgement, metrics=metrics, bands=bands)
-    references = _references_again(first, dataset, again)
+    references = _references_again(first, store, again)
     withdrawn = {_key(one.row, METRIC) for one in called if one.outcome == NOT_SEEN_AGAIN}
     # A switch of protocol explains what is called; of one that is not seen again nothing is known.
     moves = tuple(move for move in first.moves if withdrawn.isdisjoint(move.metrics.select(METRIC).iter_rows()))
     return replace(first, judgement=judgement, moves=moves, confirmation=confirmation, references=references)
 
 
-def _references_again(first: Acceptance, dataset: Path, again: Remeasured) -> tuple[MissedReference, ...]:
+def _references_again(first: Acceptance, store: Store, again: Remeasured) -> tuple[MissedReference, ...]:
     """The references that were missed, and what came of measuring them again."""
     if not first.references:
         return ()
-    table = session_values.cases_of(dataset, first.candidate.system)
+    table = store.cases(first.candidate.system)
     rows = table.filter(pl.col("case").is_in(list(again.measured.values()))).sort("started", "session", "case").collect()
     found = confirmations.measured_again([one.check for one in first.references], rows)
     cases = [of_checks(first.candidate.system, [one])[0] for one in first.references]
@@ -217,9 +217,9 @@ def _references_again(first: Acceptance, dataset: Path, again: Remeasured) -> tu
     )
 
 
-def _on_the_same(again: Remeasured, system: str, dataset: Path) -> Remeasured:
+def _on_the_same(again: Remeasured, system: str, store: Store) -> Remeasured:
     """The same, without what other nodes than those of the case measured, which is left."""
-    rows = session_values.cases_of(dataset, system).filter(pl.col("case").is_in(list(again.measured.values()))).collect()
+    rows = store.cases(system).filter(pl.col("case").is_in(list(again.measured.values()))).collect()
     known = {row["case"]: row for row in rows.to_dicts()}
     why = {
         case: case.on.unlike(MeasuredOn.of_row(known[uuid]), known[uuid]["session"])
@@ -230,13 +230,13 @@ def _on_the_same(again: Remeasured, system: str, dataset: Path) -> Remeasured:
     return replace(again, measured=measured, left={**again.left, **{case: text for case, text in why.items() if text}})
 
 
-def _values_again(first: Acceptance, dataset: Path, rounds: Sequence[Remeasured], curves: pl.DataFrame) -> Selection | None:
+def _values_again(first: Acceptance, store: Store, rounds: Sequence[Remeasured], curves: pl.DataFrame) -> Selection | None:
     """Values of some curves in the cases that were measured again as before; ``None`` if there is none."""
     measured = [case for again in rounds for case in again.measured.values()]
     if not measured or not curves.height:
         return None
     sessions = ",".join(session.uuid for again in rounds for session in again.sessions)
-    found = session_values.read(dataset, first.candidate.system, sessions, unproven_too=True)
+    found = store.select(first.candidate.system, sessions, unproven_too=True)
     own = pl.col("case").str.strip_suffix(PAIRED).is_in(measured)
     found = replace(found, values=found.values.filter(own), zeros=found.zeros.filter(own))
     found = _of_curves(found, curves)
@@ -244,11 +244,11 @@ def _values_again(first: Acceptance, dataset: Path, rounds: Sequence[Remeasured]
 
 
 def _judge_together(
-    first: Acceptance, dataset: Path, rounds: Sequence[Remeasured], open_: Sequence[Inconclusive]
+    first: Acceptance, store: Store, rounds: Sequence[Remeasured], open_: Sequence[Inconclusive]
 ) -> Judgement | None:
     """What the decision of ``accept`` says of all the candidate's sessions as one candidate; ``None`` without a fresh one."""
     curves = inconclusive.curves(first, [one for one in open_ if one.measured_again])
-    fresh = _values_again(first, dataset, rounds, curves)
+    fresh = _values_again(first, store, rounds, curves)
     if fresh is None:
         return None
     own = _of_curves(first.candidate, curves)

@@ -12,7 +12,7 @@ import polars as pl
 from reframe_tests.harness.samples import NO_REFERENCE, PASS, ReferenceCheck
 
 from ...judge.nights import NightJudgement
-from ...store import confirmations, eligibility
+from ...store import confirmations
 from ...store.confirmations import NOT_SEEN_AGAIN, MeasuredOn, MissedReference
 from ...store.session_values import CURVE, METRIC, Selection
 from ...store.sessions import PAIRED, Case, Session
@@ -120,7 +120,7 @@ def missing(session: Session) -> list[tuple[CalledCase, Case]]:
     found = []
     for case in session.cases:
         missed = missed_checks(case)
-        if missed and eligibility.why_not(eligibility.facts_of(session, case)) is None:
+        if missed and session.why_not(case) is None:
             worst = max(confirmations.distance(check.value, check.lower, check.upper) for check in missed)
             found.append((CalledCase(session.uuid, case.system, *place_of(case), worst, MeasuredOn.of(case)), case))
     return sorted(found, key=lambda pair: (-pair[0].slower, str(pair[0])))

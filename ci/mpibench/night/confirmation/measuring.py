@@ -19,9 +19,10 @@ from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
-from ...store import confirmations, dataset, eligibility
+from ...store import confirmations
 from ...store.confirmations import MeasuredOn
 from ...store.sessions import CONFIRMS, Case, Session, list_sessions, read_session
+from ...store.store import Store
 from .. import supervision
 from .called import CalledCase, fit, is_own, place_of, seconds
 from .rerun import Rerun, plan, words
@@ -43,13 +44,13 @@ class Workspace:
     """Where it is done.
 
     :param database: ReFrame's, which holds the sessions that are confirmed and gets the new ones.
-    :param dataset: to which the new sessions are exported.
+    :param store: to which the new sessions are exported.
     :param folder: of logs and run reports; emptied first.
     :param lock: descriptors of locks that last as long as ReFrame does.
     """
 
     database: Path
-    dataset: Path
+    store: Store
     folder: Path
     lock: tuple[int, ...] = ()
 
@@ -228,7 +229,7 @@ def _stored(report: Path, rerun: Rerun, before: set[str], place: Workspace) -> S
     session = read_session(place.database, uuid)
     if session.labels.get(CONFIRMS) != rerun.session:
         raise BadInput(f"session {uuid} does not say that it confirms session {rerun.session}")
-    dataset.export(place.database, place.dataset, [uuid])
+    place.store.export(place.database, [uuid])
     return session
 
 
@@ -240,7 +241,7 @@ def why_not(first: Case | None, session: Session, again: Case | None, end: str) 
     """
     if again is None:
         return f"no longer among the tests here, or left out when they were loaded: see the log of session {session.uuid}"
-    why = eligibility.why_not(eligibility.facts_of(session, again))
+    why = session.why_not(again)
     if why:
         said = end or first_line(again.reason)
         return f"session {session.uuid[:8]}: it {why}" + (f": {said}" if said else "")

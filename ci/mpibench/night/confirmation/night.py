@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from pathlib import Path
 
 import polars as pl
 
@@ -18,8 +17,9 @@ from ...judge import nights
 from ...judge import policy as verdict_policy
 from ...judge.curve_tests import SESSIONS
 from ...judge.nights import NightJudgement
-from ...store import confirmations, session_values
+from ...store import confirmations
 from ...store.sessions import Session
+from ...store.store import Store
 from .. import supervision
 from . import called, measuring, references
 from .called import CalledCase
@@ -56,7 +56,7 @@ def confirm(
     :param minutes: 0: nothing is measured again.
     """
     answer = NightAnswer()
-    slower = _slower(session, place.dataset, answer)
+    slower = _slower(session, place.store, answer)
     if not minutes:
         return answer
     cases = called.worst_first([*called.of_references(session), *(case for one in slower for case in called.of_night(one))])
@@ -75,9 +75,10 @@ def confirm(
         sentence = f"{what}, and were not measured again: {str(error).rstrip('.')}"
         (answer.problems if missed else answer.notes).append(sentence)
         return answer
+    place.store.reread()
     answer.references = found = references.answers(session, again)
     answer.notes += [one.sentence for one in found if one.excused]
-    held = [one.measured_again(place.dataset, _again(session, one, place.dataset)) for one in slower]
+    held = [one.measured_again(place.store, _again(session, one, place.store)) for one in slower]
     for one in held:
         answer.notes += [f"{'for the gate, ' if row.held else ''}history: {row.text}" for row in nights.findings(one)]
     if answer.slower is not None:
@@ -88,14 +89,14 @@ def confirm(
     return answer
 
 
-def _slower(session: Session, dataset: Path, answer: NightAnswer) -> list[NightJudgement]:
+def _slower(session: Session, store: Store, answer: NightAnswer) -> list[NightJudgement]:
     """Where the session is slower than the nights before it; a judgement for each of its systems."""
     found = []
     complete = True
     for system in session.systems:
         try:
-            cases = session_values.cases_of(dataset, system).filter(pl.col("session") == session.uuid).collect()
-            judged = nights.judge(dataset, system, session.uuid, cases, verdict_policy.load(system))
+            cases = store.cases(system).filter(pl.col("session") == session.uuid).collect()
+            judged = nights.judge(store, system, session.uuid, cases, verdict_policy.load(system))
         except BadInput as error:
             answer.notes.append(f"not held against the nights before: {str(error).rstrip('.')}")
             complete = False
@@ -109,6 +110,6 @@ def _slower(session: Session, dataset: Path, answer: NightAnswer) -> list[NightJ
     return found
 
 
-def _again(session: Session, judged: NightJudgement, dataset: Path) -> pl.DataFrame:
+def _again(session: Session, judged: NightJudgement, store: Store) -> pl.DataFrame:
     """What measured the session again, of the system of a judgement."""
-    return confirmations.confirming(session_values.cases_of(dataset, judged.tonight.system), session.uuid)
+    return confirmations.confirming(store.cases(judged.tonight.system), session.uuid)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -33,6 +32,7 @@ from ...judge.policy import Policy
 from ...store import session_values
 from ...store.dataset_layout import read_condition
 from ...store.session_values import Selection
+from ...store.store import Store
 from . import gain, tuned_collectives
 from .gain import Gain
 from .tuned_collectives import TunedCollectives
@@ -91,13 +91,13 @@ class Recommended:
     notes: tuple[str, ...] = field(default=())
 
 
-def recommend(folder: Path, system: str, stack: str, selector: str, *, where: str | None = None) -> Recommended:
+def recommend(store: Store, system: str, stack: str, selector: str, *, where: str | None = None) -> Recommended:
     """Recommend settings from the sessions a selector means.
 
     :raises NotMeasured: nothing of the stack is proven there.
     """
-    name = session_values.system_of(folder, system)
-    whole = session_values.read(folder, name, selector, where=where, unproven_too=True)
+    name = store.system_of(system)
+    whole = store.select(name, selector, where=where, unproven_too=True)
     cases = whole.cases.filter(pl.col("stack") == stack, ~session_values.SHARED_CORES)
     if not cases.height:
         known = ", ".join(sorted(set(whole.cases["stack"]))) or "nothing"

@@ -8,7 +8,8 @@ import pytest
 
 import cluster_reframe
 from live_cluster import LiveCluster
-from mpibench.store import dataset, session_values
+from mpibench.store import dataset
+from mpibench.store.store import Store
 
 pytestmark = pytest.mark.usefixtures("mpich")
 OPTIONS = ("-n", "WholeMachine%fabric=eth1g%.*%ppn=1%", "-P", "nodes=all", "-p", "mpich-wheels", "--system=minicluster:eth1g")
@@ -29,7 +30,7 @@ def test_collectives_on_all_idle_nodes(cluster: LiveCluster, visible: Path) -> N
 
     exported = visible / "dataset"
     dataset.export(done.folder / "results.db", exported)
-    assert session_values.cases_of(exported, "minicluster").collect()["nodes"].to_list() == [0], "one history, however many"
+    assert Store(exported).cases("minicluster").collect()["nodes"].to_list() == [0], "one history, however many"
 
 
 def test_where_others_hold_a_node_it_fails_and_says_so(cluster: LiveCluster, visible: Path) -> None:

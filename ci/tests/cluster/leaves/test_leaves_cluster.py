@@ -18,6 +18,7 @@ from live_cluster import LiveCluster
 from mpibench.locate import answers
 from mpibench.store import dataset
 from mpibench.store.sessions import read_session
+from mpibench.store.store import Store
 from reframe_tests.harness.machine.switches.tree import SLURM
 
 pytestmark = pytest.mark.usefixtures("mpich")
@@ -55,7 +56,7 @@ def test_a_healthy_map_is_whole_and_proven(leaves: LiveCluster, folder: Path) ->
         **{"spine": (), "leaf1": ("c1", "c2", "c3"), "leaf2": ("c4", "c5", "c6")},
     }
     dataset.export(folder / "results.db", folder / "dataset")
-    (stored,) = dataset.load_pair_maps(folder / "dataset")
+    (stored,) = Store(folder / "dataset").pair_maps()
     assert stored.pair_map == found
     assert stored.case["evidence"] == "proven"
 

@@ -13,7 +13,7 @@ import yaml
 from metrics_gateway import read
 from monitoring_servers import RULES, fetch, influx_rows, influxdb, program, pushgateway
 from mpibench.night import monitoring
-from mpibench.store import answers
+from mpibench.store import records
 
 ODD = 'a b,c=d"e\n<b>'
 
@@ -52,7 +52,7 @@ def test_a_green_night_follows_a_red_one_on_a_real_gateway(tmp_path: Path) -> No
 
 
 def test_what_the_gate_said_is_part_of_the_answer(tmp_path: Path) -> None:
-    answers.record(tmp_path, "s1", answers.GATE, "nightly", ["Uniband is 9 % slower", "both"], judged=5)
+    records.answer(tmp_path, "s1", records.GATE, "nightly", ["Uniband is 9 % slower", "both"], judged=5)
     log = tmp_path / "log"
     assert send(tmp_path, f"json+file://{log}", ["both"]) == []
     row = json.loads(log.read_text())
@@ -91,7 +91,7 @@ def test_a_server_that_does_not_answer_is_a_sentence_without_its_password(metric
 
 
 def test_answers_that_cannot_be_read_end_no_night(tmp_path: Path) -> None:
-    (tmp_path / answers.FOLDER).symlink_to(tmp_path / answers.FOLDER)
+    (tmp_path / records.ANSWERS).symlink_to(tmp_path / records.ANSWERS)
     assert send(tmp_path, f"json+file://{tmp_path}/log", ["the answer of this night is not kept"]) == []
     assert json.loads((tmp_path / "log").read_text())["problems"] == ["the answer of this night is not kept"]
 

@@ -18,6 +18,7 @@ import yaml
 
 import metrics_gateway
 from mpibench.judge import review
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
@@ -69,7 +70,7 @@ def project(tmp_path: Path) -> Path:
 
 def test_nothing_of_it_alters_what_is_measured(project: Path, tmp_path: Path) -> None:
     commit(project, **{"README.md": "y"})
-    found = review.review("main", tmp_path / "dataset", "now-14d:now", project)
+    found = review.review("main", Store(tmp_path / "dataset"), "now-14d:now", project)
     assert found.is_empty and found.finding().startswith("No references")
 
 
@@ -86,7 +87,7 @@ def test_nothing_of_it_alters_what_is_measured(project: Path, tmp_path: Path) ->
 )
 def test_stacks_that_are_built_otherwise_are_named(project: Path, tmp_path: Path, name: str, stacks: dict[str, str]) -> None:
     commit(project, **{name: (project / name).read_text() + "\n"})
-    found = review.review("main", tmp_path / "dataset", "now-14d:now", project)
+    found = review.review("main", Store(tmp_path / "dataset"), "now-14d:now", project)
     assert found.stacks == stacks
     assert "1 stacks are built otherwise" in found.markdown()
 
@@ -108,7 +109,7 @@ def test_a_reference_that_hides_a_slow_night_is_seen(project: Path, tmp_path: Pa
     commit(project, **{name: reference(level, -0.05, row)})
     git(project, "switch", "--quiet", "--create", "looser")
     commit(project, **{name: reference(level, -0.5, row)})
-    found = review.review("main", tmp_path / "dataset", "20000101:20991231", project)
+    found = review.review("main", Store(tmp_path / "dataset"), "20000101:20991231", project)
     [system] = found.systems
     assert system.why == "" and system.effect is not None, system
     assert (system.hides, system.finds) == (1, 0)
@@ -116,7 +117,7 @@ def test_a_reference_that_hides_a_slow_night_is_seen(project: Path, tmp_path: Pa
     assert "1 values of stored nights that missed a reference would pass" in found.markdown()
     git(project, "switch", "--quiet", "--create", "tighter", "main")
     commit(project, **{name: reference(level, -0.0001, row)})
-    assert review.TIGHTER in review.review("main", tmp_path / "dataset", "20000101:20991231", project).systems[0].entries
+    assert review.TIGHTER in review.review("main", Store(tmp_path / "dataset"), "20000101:20991231", project).systems[0].entries
 
 
 def _only_case(dataset: Path) -> tuple[Any, ...]:
@@ -136,19 +137,19 @@ def _level(dataset: Path) -> float:
 
 def test_without_stored_nights_it_says_so(project: Path, tmp_path: Path) -> None:
     commit(project, **{"site_configs/sys/references.yaml": reference(90.0, None)})
-    text = review.review("main", tmp_path / "nowhere", "now-14d:now", project).markdown()
+    text = review.review("main", Store(tmp_path / "nowhere"), "now-14d:now", project).markdown()
     assert "References: 1 looser." in text and re.search(r"Stored nights: \S", text)
 
 
 @pytest.mark.parametrize("base", ["no-such-branch", "--output=x"])
 def test_a_base_that_is_none_is_bad_input(project: Path, tmp_path: Path, base: str) -> None:
     with pytest.raises(BadInput):
-        review.review(base, tmp_path, "latest", project)
+        review.review(base, Store(tmp_path), "latest", project)
 
 
 def test_hostile_names_are_text(project: Path, tmp_path: Path) -> None:
     commit(project, **{"site_configs/a<b>[c](d)/policy.yaml": "x: 1\n", "environments/e|f`g/spack.yaml": "spack: {}\n"})
-    text = review.review("main", tmp_path, "latest", project).markdown()
+    text = review.review("main", Store(tmp_path), "latest", project).markdown()
     assert "a&lt;b&gt;\\[c\\](d)" in text and "e\\|f\\`g" in text and "<b>" not in text
 
 

@@ -47,7 +47,7 @@ def number_of(session: sessions.Session, name: str) -> int:
 )
 def test_outcome_of_each_kind_of_case(session: sessions.Session, name: str, outcome: str, sentence: str | None) -> None:
     case = session.cases[number_of(session, name)]
-    assert report_summary.outcome_of(session, case) == outcome
+    assert session.outcome(case) == outcome
     if sentence is None:
         assert report_summary.sentences(case) == []
     else:
@@ -60,7 +60,7 @@ def test_outcome_of_each_kind_of_case(session: sessions.Session, name: str, outc
 )
 def test_every_result_of_reframe_has_an_outcome(session: sessions.Session, result: str, outcome: str) -> None:
     case = changed(session.cases[1], result=result)
-    assert report_summary.outcome_of(session, case) == outcome
+    assert sessions.Session(session.info, (case,)).outcome(case) == outcome
     if outcome in ("failed", "interrupted"):
         assert report_summary.sentences(case)
 
@@ -93,7 +93,8 @@ def test_cases_that_an_interruption_kept_from_running_are_no_failures(
 
 
 def test_a_case_that_times_nothing_is_proven_not_recorded(session: sessions.Session) -> None:
-    assert report_summary.outcome_of(session, changed(session.cases[1], samples=())) == "proven"
+    case = changed(session.cases[1], samples=())
+    assert sessions.Session(session.info, (case,)).outcome(case) == "proven"
 
 
 def test_no_reference_is_never_called_a_pass(session: sessions.Session) -> None:
@@ -242,10 +243,10 @@ def test_what_the_report_calls_failed_is_what_no_verdict_uses() -> None:
     good = synthetic.case()
     lacking = {**synthetic.case("mpich-wheels"), "proof": {}}
     session = session_of(good, lacking)
-    assert [report_summary.outcome_of(session, case) for case in session.cases] == ["recorded", "failed"]
+    assert [session.outcome(case) for case in session.cases] == ["recorded", "failed"]
     table = dataset.tables(session, "a")["cases"]
     assert eligibility.split_cases(table).proven["case"].to_list() == [session.cases[0].uuid]
     assert {stack for stack, _, _ in report_summary.key_figures(session)} == {"intelmpi-wheels"}
     for case, row in zip(session.cases, table.to_dicts(), strict=True):
         alone = eligibility.split_cases(table.filter(pl.col("case") == row["case"]))
-        assert (eligibility.why_not(eligibility.facts_of(session, case)) is None) == bool(alone.eligible.height)
+        assert (session.why_not(case) is None) == bool(alone.eligible.height)

@@ -19,7 +19,8 @@ import pytest
 
 import synthetic_session as synthetic
 from mpibench import whole_file
-from mpibench.store import dataset, dataset_layout, sessions, unreadable
+from mpibench.store import dataset, dataset_layout, sessions
+from mpibench.store.store import Store
 from reframe_tests.harness import samples
 from synthetic_report import refused, session_of
 
@@ -49,14 +50,14 @@ def exported(db: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def everything(out: Path) -> pl.DataFrame:
-    return dataset.load(out, evidence=samples.STATUSES).collect()
+    return Store(out).values(evidence=samples.STATUSES).collect()
 
 
 def test_columns_and_types(exported: Path) -> None:
     frame = dataset.scan(exported, "samples").collect()
     assert set(PROMISED) <= set(frame.columns)
     assert frame.schema == pl.Schema({**dataset_layout.SAMPLES_SCHEMA, **dataset_layout.PARTITION_SCHEMA})
-    assert dataset.load_cases(exported).collect().schema == pl.Schema(
+    assert Store(exported).scan("cases").collect().schema == pl.Schema(
         {**dataset_layout.CASES_SCHEMA, **dataset_layout.PARTITION_SCHEMA}
     )
 
@@ -69,7 +70,7 @@ def test_every_value_comes_back(exported: Path, plan: list[dict[str, Any]]) -> N
         for row in case["samples"]
         for repeat, value in enumerate(row["values"], start=1)
     }
-    frame = dataset.scan(exported, "samples").join(dataset.load_cases(exported).select("case", "name"), on="case").collect()
+    frame = dataset.scan(exported, "samples").join(Store(exported).scan("cases").select("case", "name"), on="case").collect()
     got = {
         (row["name"].split("=", 1)[1], row["benchmark"], row["quantity"], row["message_bytes"], row["repeat"]): row["value"]
         for row in frame.iter_rows(named=True)
@@ -136,10 +137,10 @@ def test_benchmarks_without_size_have_none(exported: Path) -> None:
 
 
 def test_statistics_see_only_what_is_proven(exported: Path) -> None:
-    assert set(dataset.load(exported).collect()["evidence"]) == {"proven"}
+    assert set(Store(exported).values().collect()["evidence"]) == {"proven"}
     kept = everything(exported)
     assert set(kept["evidence"]) == {"proven", "contradicted", "missing"}
-    contradicted = dataset.load(exported, evidence=["contradicted"]).collect()
+    contradicted = Store(exported).values(evidence=["contradicted"]).collect()
     assert set(contradicted["fabric"]) == {"lo"}
     assert contradicted.height == 2 * 2 * 24 * 3
 
@@ -153,7 +154,7 @@ def test_a_repeat_without_value_keeps_its_place(exported: Path) -> None:
 
 
 def test_every_case_is_in_the_table_of_cases(exported: Path, plan: list[dict[str, Any]]) -> None:
-    cases = dataset.load_cases(exported).collect()
+    cases = Store(exported).scan("cases").collect()
     assert cases.height == len(plan)
     rows = {row["name"].split("=", 1)[1]: row for row in cases.iter_rows(named=True)}
     skipped = rows["p2p_lo_2_bunch_mpich"]
@@ -211,9 +212,9 @@ def test_summary_counts(db: Path, tmp_path: Path, plan: list[dict[str, Any]]) ->
 def test_only_the_sessions_asked_for(db: Path, tmp_path: Path) -> None:
     uuid = sessions.list_sessions(db)[0]
     assert dataset.export(db, tmp_path, [uuid[:10]]).sessions == 1
-    assert dataset.load(tmp_path, sessions=["another"]).collect().is_empty()
-    assert dataset.load(tmp_path, systems=["another"]).collect().is_empty()
-    assert dataset.load(tmp_path, sessions=[uuid], systems=["testbed"]).collect().height > 0
+    assert Store(tmp_path).values(sessions=["another"]).collect().is_empty()
+    assert Store(tmp_path).values("another").collect().is_empty()
+    assert Store(tmp_path).values("testbed", sessions=[uuid]).collect().height > 0
     refused(lambda: dataset.export(db, tmp_path, ["ffffffff-none"]), "ffffffff-none", str(db))
 
 
@@ -271,16 +272,16 @@ def test_good_sessions_are_exported_beside_a_refused_one(tmp_path: Path) -> None
 
 
 def test_a_damaged_dataset_is_refused(db: Path, tmp_path: Path) -> None:
-    refused(lambda: dataset.load(tmp_path), "mpibench export")
+    refused(lambda: Store(tmp_path).values(), "mpibench export")
     dataset.export(db, tmp_path)
     path = next(tmp_path.glob("samples/**/*.parquet"))
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    refused(lambda: dataset.load(tmp_path), str(path), "export")
-    refused(lambda: dataset.load_cases(tmp_path / "none"), "export")
+    refused(lambda: Store(tmp_path).values(), str(path), "export")
+    refused(lambda: Store(tmp_path / "none").scan("cases"), "export")
     pl.DataFrame({"value": [1.0]}).write_parquet(path)
-    refused(lambda: dataset.load(tmp_path), str(path), "layout")
-    refused(lambda: dataset.load(tmp_path, evidence=["believed"]), "believed", "proven")
+    refused(lambda: Store(tmp_path).values(), str(path), "layout")
+    refused(lambda: Store(tmp_path).values(evidence=["believed"]), "believed", "proven")
 
 
 def test_names_cannot_leave_the_dataset(tmp_path: Path) -> None:
@@ -331,7 +332,7 @@ def test_a_file_that_is_not_as_written_is_named_and_stops(exported: Path, tmp_pa
         shutil.copy(path, copy)
     if change == "gone":
         path.unlink()
-    refused(lambda: dataset.load_cases(tmp_path), str(path if change != "no day" else copy), "export")
+    refused(lambda: Store(tmp_path).scan("cases"), str(path if change != "no day" else copy), "export")
 
 
 def test_a_refused_session_is_kept_in_mind_until_it_is_exported(db: Path, tmp_path: Path) -> None:
@@ -342,10 +343,10 @@ def test_a_refused_session_is_kept_in_mind_until_it_is_exported(db: Path, tmp_pa
         connection.execute("UPDATE sessions SET json_blob = substr(json_blob, 1, 100)")
         connection.commit()
         refused(lambda: dataset.export(mine, tmp_path / "out"), uuid)
-        (lost,) = unreadable.find(tmp_path / "out", ["testbed"])
+        (lost,) = Store(tmp_path / "out").lost("testbed")
         assert (lost.session, lost.systems) == (uuid, ("testbed",))
-        assert unreadable.find(tmp_path / "out", ["elsewhere"]) == ()
+        assert Store(tmp_path / "out").lost("elsewhere") == ()
         connection.execute("UPDATE sessions SET json_blob = ?", [whole])
         connection.commit()
     dataset.export(mine, tmp_path / "out")
-    assert unreadable.find(tmp_path / "out") == ()
+    assert Store(tmp_path / "out").lost() == ()

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 
 import synthetic_session as synthetic
 from mpibench.store import dataset, sessions
+from mpibench.store.store import Store
 from reframe_tests.harness import samples
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import damaged_reports, refused
@@ -38,7 +39,7 @@ def test_retried_cases_are_superseded(tmp_path: Path) -> None:
     assert [case.run for case in failed] == [0, 1]
     assert session.superseded == {failed[0].uuid}
     dataset.export_session(session, tmp_path / "out")
-    table = dataset.load_cases(tmp_path / "out").select("run", "superseded").sort("run", "superseded").collect()
+    table = Store(tmp_path / "out").scan("cases").select("run", "superseded").sort("run", "superseded").collect()
     assert table.rows() == [(0, False), (0, True), (1, False)]
 
 

@@ -13,7 +13,8 @@ import pytest
 
 import synthetic_session as synthetic
 from mpibench import cli
-from mpibench.store import dataset_layout, sessions
+from mpibench.store import sessions
+from mpibench.store.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +114,7 @@ def test_a_damaged_file_is_exported_again(measured: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     assert on_database(measured) == 0
-    assert dataset_layout.scan(measured / "set", "samples").collect()["session"].n_unique() == 3
+    assert Store(measured / "set").scan("samples").collect()["session"].n_unique() == 3
 
 
 def test_values_that_are_gone_are_exported_again_and_missed_without_a_database(

@@ -10,6 +10,7 @@ import yaml
 
 from mpibench import cli
 from mpibench.judge import expected, rebaseline
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
@@ -23,7 +24,7 @@ def night(folder: Path, number: int, stacks: tuple[str, ...] = STACKS, run: str 
 
 
 def propose(folder: Path, selector: str = ALL) -> rebaseline.ExpectedProposal:
-    return rebaseline.propose_expected(folder / "set", selector, root=folder)
+    return rebaseline.propose_expected(Store(folder / "set"), selector, root=folder)
 
 
 def apply(folder: Path, text: str) -> None:
@@ -43,7 +44,7 @@ def test_what_is_proven_is_named_once_and_compactly(tmp_path: Path) -> None:
     assert proposal.diff(tmp_path).startswith("--- /dev/null\n+++ b/site_configs/testbed/expected.yaml\n")
     apply(tmp_path, proposal.after)
     assert propose(tmp_path).diff(tmp_path) == ""
-    answer = expected.judge(tmp_path / "set", "testbed", last, root=tmp_path)
+    answer = expected.judge(Store(tmp_path / "set"), "testbed", last, root=tmp_path)
     assert answer.complete and answer.expected == 8
 
 
@@ -59,7 +60,7 @@ def test_what_is_gone_is_a_line_that_waits_for_its_reason(tmp_path: Path) -> Non
     with pytest.raises(BadInput, match=r"retired\.0"):
         expected.load_file("testbed", tmp_path)
     apply(tmp_path, proposal.after.replace("reason: ''", "reason: replaced by c"))
-    assert expected.judge(tmp_path / "set", "testbed", last, root=tmp_path).complete
+    assert expected.judge(Store(tmp_path / "set"), "testbed", last, root=tmp_path).complete
     assert propose(tmp_path, last).retired == 0
 
 

@@ -13,8 +13,9 @@ from mpibench.judge import drift, expected, gate
 from mpibench.judge.gate import MISSING
 from mpibench.judge.plan import past, record
 from mpibench.judge.plan.record import ListedCase, PlannedCase, PlanRecord, Prediction
-from mpibench.store import answers, withdrawals
+from mpibench.store import records
 from mpibench.store.sessions import CONFIRMS
+from mpibench.store.store import Store
 from synthetic_session import gate as gate_of
 from synthetic_stack import write_stack
 from synthetic_verdicts import FIRST, write_session
@@ -59,7 +60,7 @@ def night(folder: Path, number: int, ran: Iterable[ListedCase], planned: PlanRec
 
 
 def judge(folder: Path, session: str) -> expected.Completeness:
-    return expected.judge(folder / "set", "testbed", session, root=folder)
+    return expected.judge(Store(folder / "set"), "testbed", session, root=folder)
 
 
 def test_what_was_not_planned_is_not_missing(tmp_path: Path) -> None:
@@ -152,7 +153,7 @@ def test_a_plan_that_cannot_be_trusted_is_red_and_excuses_nothing(tmp_path: Path
     answer = judge(tmp_path, session)
     assert any(line.startswith("plan: ") for line in answer.missing), answer.lines()
     assert any("group collectives" in line or "stack b-spack" in line for line in answer.missing), "everything is expected"
-    found = gate.decide(tmp_path / "set", "testbed", session, max_age_hours=24 * 3650, root=tmp_path)
+    found = gate.decide(Store(tmp_path / "set"), "testbed", session, max_age_hours=24 * 3650, root=tmp_path)
     assert not found.passed
 
 
@@ -160,9 +161,9 @@ def test_the_gate_and_drift_know_the_plan(tmp_path: Path) -> None:
     for number in range(4):
         night(tmp_path, number, ALL, plan(tmp_path, number, ALL))
     session = night(tmp_path, 4, FIRST_ONES, plan(tmp_path, 4, FIRST_ONES))
-    found = gate.decide(tmp_path / "set", "testbed", session, max_age_hours=24 * 3650, root=tmp_path)
+    found = gate.decide(Store(tmp_path / "set"), "testbed", session, max_age_hours=24 * 3650, root=tmp_path)
     assert [one for one in found.problems if one.kind == MISSING] == []
-    history = drift.read(tmp_path / "set")
+    history = drift.read(Store(tmp_path / "set"))
     assert drift.absent(history) == [], "what was not planned is not absent"
     assert drift.absent(replace(history, planned=False)) != [], "as it would be of a whole night"
 
@@ -196,7 +197,7 @@ def test_what_was_not_right_is_expected_until_it_is_right_again(tmp_path: Path, 
         answer = judge(tmp_path, night(tmp_path, number, FIRST_ONES, plan(tmp_path, number, FIRST_ONES)))
         [line] = [line for line in answer.missing if "not right when last tried and not planned" in line]
         assert how.partition(" ")[0] in line and "on 2026-01-11" in line and REST[0].name in line
-    before = past.read(tmp_path / "set", "testbed", "nightly", (FIRST + timedelta(days=9)).date())
+    before = past.read(Store(tmp_path / "set"), "testbed", "nightly", (FIRST + timedelta(days=9)).date())
     assert list(before.owed) == REST[:1] and before.owed[REST[0]].proven == (
         (FIRST + timedelta(days=6)).date() if how == "missed a reference" else (FIRST + timedelta(days=5)).date()
     )
@@ -252,12 +253,12 @@ def test_what_was_not_right_is_right_again_on_the_same_nodes_only(
         "with depth smoke and not nightly" if depth == "smoke" else "without bandwidth"
     )
     assert all(f"; tonight {other})" in line for line in lines)
-    before = past.read(tmp_path / "set", "testbed", "nightly", (FIRST + timedelta(days=3)).date())
+    before = past.read(Store(tmp_path / "set"), "testbed", "nightly", (FIRST + timedelta(days=3)).date())
     assert (REST[0] in before.owed) is not settled
     if not settled:
         assert before.owed[REST[0]].nodes == ("n1", "n2") and before.owed[REST[0]].session == wrong
     right_night(tmp_path, 3, "n1,n2", {"depth": "nightly"})
-    assert not past.read(tmp_path / "set", "testbed", "nightly", (FIRST + timedelta(days=4)).date()).owed
+    assert not past.read(Store(tmp_path / "set"), "testbed", "nightly", (FIRST + timedelta(days=4)).date()).owed
 
 
 def test_what_other_nodes_did_wrong_too_is_owed_on_both(tmp_path: Path) -> None:
@@ -266,7 +267,7 @@ def test_what_other_nodes_did_wrong_too_is_owed_on_both(tmp_path: Path) -> None:
         odd_night(tmp_path, number, REST[:1], FIRST_ONES, {**MISSED_REFERENCE, "nodelist": nodes})
     for number, nodes, rest in ((3, "n3,n4", ("n1", "n2")), (4, "n1,n2", None)):
         right_night(tmp_path, number, nodes, {})
-        owed = past.read(tmp_path / "set", "testbed", "nightly", (FIRST + timedelta(days=number + 1)).date()).owed
+        owed = past.read(Store(tmp_path / "set"), "testbed", "nightly", (FIRST + timedelta(days=number + 1)).date()).owed
         assert (owed[REST[0]].nodes if owed else None) == rest
 
 
@@ -291,7 +292,7 @@ def test_what_failed_and_was_never_proven_is_not_forgotten_when_its_stack_goes(t
 
 def test_a_session_that_was_withdrawn_leaves_nothing_owed(tmp_path: Path) -> None:
     night(tmp_path, 0, ALL)
-    withdrawals.withdraw(tmp_path / "set", odd_night(tmp_path, 1, REST[:1], FIRST_ONES, MISSED_REFERENCE), "a wrong cable")
+    Store(tmp_path / "set").withdraw(odd_night(tmp_path, 1, REST[:1], FIRST_ONES, MISSED_REFERENCE), "a wrong cable")
     assert judge(tmp_path, night(tmp_path, 2, FIRST_ONES, plan(tmp_path, 2, FIRST_ONES))).complete
 
 
@@ -315,13 +316,13 @@ def test_what_was_slower_than_the_nights_before_is_owed_until_a_night_held_it_ag
     key = (slow.partition, slow.stack, slow.name)
     night(tmp_path, 0, ALL)
     sessions = [night(tmp_path, 1, ALL, plan(tmp_path, 1, ALL))]
-    answers.record(tmp_path / "set", sessions[0], answers.NIGHT, "nightly", [], slower=[key])
+    records.answer(tmp_path / "set", sessions[0], records.NIGHT, "nightly", [], slower=[key])
     answer = judge(tmp_path, night(tmp_path, 2, FIRST_ONES, plan(tmp_path, 2, FIRST_ONES)))
     [line] = [line for line in answer.missing if "not right when last tried and not planned" in line]
     assert f"{slow.name} (slower than the nights before on 2026-01-06" in line
     sessions.append(night(tmp_path, 3, [slow], plan(tmp_path, 3, [slow])))
     assert judge(tmp_path, sessions[1]).complete, "its own judgement is the gate's"
     for slower, complete in ((None, False), ([key], False), ([], True)):
-        answers.record(tmp_path / "set", sessions[1], answers.NIGHT, "nightly", [], slower=slower)
+        records.answer(tmp_path / "set", sessions[1], records.NIGHT, "nightly", [], slower=slower)
         answer = judge(tmp_path, night(tmp_path, 4, FIRST_ONES, plan(tmp_path, 4, FIRST_ONES)))
         assert answer.complete is complete, answer.lines()

@@ -28,9 +28,10 @@ from mpibench.night.confirmation import night as confirmed_night
 from mpibench.night.confirmation.called import CalledCase
 from mpibench.night.confirmation.measuring import Remeasured
 from mpibench.pages import acceptance as acceptance_record
-from mpibench.store import confirmations, selectors, session_values, unreadable
+from mpibench.store import confirmations, records, selectors
 from mpibench.store.dataset_layout import write_file
 from mpibench.store.sessions import CONFIRMS, PAIRED, Session
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import session_of
 from synthetic_session import gate
@@ -47,7 +48,7 @@ def decided(folder: Path, change: Change, **options: Any) -> accept.Acceptance:
     """A candidate with this change against a baseline of two sessions without it."""
     first = [write_session(folder, number, stacks=STACKS) for number in (0, 1)]
     candidate = write_session(folder, 5, stacks=STACKS, change=change, **options)
-    return accept.decide(folder, ",".join(first), candidate)
+    return accept.decide(Store(folder), ",".join(first), candidate)
 
 
 def again(folder: Path, first: accept.Acceptance, change: Change = unchanged, left: str = "", **options: Any) -> Any:
@@ -60,7 +61,7 @@ def again(folder: Path, first: accept.Acceptance, change: Change = unchanged, le
     found = Remeasured(cases, 30.0, [Session({"uuid": new}, ())])
     found.measured.update({case: f"{new}:0:{kept.index(case.stack)}" for case in cases if case.stack in kept})
     found.left.update({case: left for case in cases if case.stack not in kept})
-    return confirmed.confirm(first, folder, [found])
+    return confirmed.confirm(first, Store(folder), [found])
 
 
 def outcomes(acceptance: accept.Acceptance) -> dict[str, int]:
@@ -159,9 +160,9 @@ def test_nothing_called_is_said_and_nothing_is_run(tmp_path: Path, capsys: pytes
     first = write_session(tmp_path, 0)
     write_session(tmp_path, 1)
     database = tmp_path / "absent.db"
-    result = accept.decide(tmp_path, first, "latest")
+    result = accept.decide(Store(tmp_path), first, "latest")
     assert confirmed.called_cases(result) == [] and not database.exists()
-    second = confirmed.confirm(result, tmp_path, [Remeasured((), 30.0)])
+    second = confirmed.confirm(result, Store(tmp_path), [Remeasured((), 30.0)])
     assert second.decision == ACCEPTED and second.headline == result.headline
     assert second.notes[0] == "nothing was called slower or left inconclusive, so nothing was measured again"
     data = acceptance_record.as_dict(second)
@@ -184,7 +185,7 @@ def test_the_newest_case_of_a_metric_is_measured_again_and_a_second_stack_in_its
         [path] = (tmp_path / table).rglob(f"{newer}.parquet")
         frame = pl.read_parquet(path, hive_partitioning=False)
         write_file(path, frame.with_columns(pl.col("case").replace({f"{newer}:0:1": f"{newer}:0:0{PAIRED}"})))
-    result = accept.decide(tmp_path, first, f"{older},{newer}")
+    result = accept.decide(Store(tmp_path), first, f"{older},{newer}")
     cases, numbers = called.of_metrics(result.candidate, confirmed.called_metrics(result))
     assert [(case.session, case.stack, case.name) for case in cases] == [(newer, "mpich-spack", "ImbPointToPoint %ppn=1")]
     assert str(cases[0]) == "ImbPointToPoint %ppn=1 @testbed:node+mpich-spack"
@@ -271,8 +272,8 @@ def test_what_was_measured_otherwise_confirms_nothing(monkeypatch: pytest.Monkey
     monkeypatch.setattr(measuring.supervision, "run", run)
     monkeypatch.setattr(measuring, "list_sessions", lambda _: list(stored))
     monkeypatch.setattr(measuring, "read_session", lambda _, uuid: stored[uuid])
-    monkeypatch.setattr(measuring.dataset, "export", lambda *_: None)
-    workspace = measuring.Workspace(tmp_path / "results.db", tmp_path / "dataset", tmp_path / "again")
+    monkeypatch.setattr(Store, "export", lambda *_: None)
+    workspace = measuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
     elsewhere = {**plan, "condition": {**plan["condition"], "network": "eth1g"}}
     plans = iter([[plan], [newer], [elsewhere], [{**plan, "name": "Other"}], [{**plan, "proof": {}}]])
     for wanted in (
@@ -294,7 +295,7 @@ def test_measuring_again_does_not_write_the_junit_file_of_the_night(monkeypatch:
     monkeypatch.setattr(measuring, "list_sessions", lambda _: [])
     monkeypatch.setattr(measuring.supervision, "run", lambda words, log, show, environ, *_: environs.append(environ))
     source = session_of(synthetic_session.case("mpich-wheels"), uuid="first", cmdline="reframe -r --report-junit=night.xml")
-    workspace = measuring.Workspace(tmp_path / "results.db", tmp_path / "dataset", tmp_path / "again")
+    workspace = measuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
     measuring.measure_again([case_of("Uniband", session="first")], {"first": source}, workspace, 1.0, lambda _: None)
     [environ] = environs
     assert "RFM_REPORT_JUNIT" not in environ
@@ -303,7 +304,7 @@ def test_measuring_again_does_not_write_the_junit_file_of_the_night(monkeypatch:
 def test_a_confirming_session_is_no_night_and_means_itself_only(tmp_path: Path) -> None:
     nights = [write_session(tmp_path, number, labels={"run": "nightly"}) for number in (0, 1)]
     new = write_session(tmp_path, 2, labels={"run": rerun.RUN, CONFIRMS: nights[1]})
-    table = selectors.sessions_table(session_values.cases_of(tmp_path, "testbed"))
+    table = selectors.sessions_table(Store(tmp_path).cases("testbed"))
     assert selectors.select("latest", table) == nights[1:]
     assert selectors.select("20260101:20260201", table) == nights
     assert selectors.select("?run != 'x'", table) == nights
@@ -372,7 +373,7 @@ def test_a_second_job_that_cannot_be_read_is_not_passed_over(tmp_path: Path, cap
     started = pl.read_parquet(first)["started"][0]
     for path in list(tmp_path.rglob(first.name)):
         path.unlink()
-    unreadable.record(tmp_path, unreadable.Unreadable(first.stem, started, ("testbed",), "it is cut off."))
+    records.refuse(tmp_path, records.Unreadable(first.stem, started, ("testbed",), "it is cut off."))
     assert cli.main(["gate", "--session", night, "--dataset-only", "--dataset", str(tmp_path), "--max-age", "100000"]) == 1
     out = capsys.readouterr().out
     assert "1 missed, 0 without" in out and "note: session 00000003 cannot be read and may have measured this one again" in out
@@ -393,7 +394,7 @@ def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
     missed = synthetic_session.case("mpich-wheels", end="performance", gates=[gate("bandwidth", 50.0, 100.0, "MB/s")])
     start = datetime.now(timezone.utc) - timedelta(hours=hours)
     session = session_of(missed, time_start_unix=start.timestamp())
-    place = measuring.Workspace(tmp_path / "results.db", tmp_path / "dataset", tmp_path / "again")
+    place = measuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
     answer = confirmed_night.confirm(session, place, 30.0, lambda _: None, lambda _: False)
     assert [len(cases) for cases in tried] == [1] * measured
     [problem] = answer.problems
@@ -409,11 +410,11 @@ def test_a_night_keeps_what_was_slower_than_the_nights_before_unless_it_was_not_
     for number in range(15):
         write_session(dataset, number, labels={"run": "nightly"})
     slow = write_session(dataset, 15, labels={"run": "nightly"}, change=lambda *_: 1.5)
-    [name] = set(session_values.cases_of(dataset, "testbed").select("name").collect()["name"])
+    [name] = set(Store(dataset).cases("testbed").select("name").collect()["name"])
     session: Any = SimpleNamespace(uuid=slow, systems=["testbed"], cases=(), started=FIRST)
-    place = measuring.Workspace(tmp_path / "results.db", dataset, tmp_path / "again")
 
     def confirm(minutes: float = 0.0) -> list[str] | None:
+        place = measuring.Workspace(tmp_path / "results.db", Store(dataset), tmp_path / "again")
         slower = confirmed_night.confirm(session, place, minutes, lambda _: None, lambda _: False).slower
         return None if slower is None else [one.name for one in slower]
 
@@ -442,21 +443,21 @@ def test_accept_says_that_a_night_of_the_candidate_was_measured_again(tmp_path: 
     again = write_session(tmp_path, 6, stacks=STACKS, labels=labels, night=5)
     write_session(tmp_path, 7, stacks=STACKS, labels=labels, night=9)
     write_session(tmp_path, 8, stacks=STACKS, labels={**labels, CONFIRMS: first.baseline.sessions[0]}, night=5)
-    second = accept.decide(tmp_path, ",".join(first.baseline.sessions), candidate)
+    second = accept.decide(Store(tmp_path), ",".join(first.baseline.sessions), candidate)
     assert (second.decision, second.measured_again) == (REFUSED, ((candidate, again),))
     said = [note for note in second.notes if "was measured again by session" in note]
     assert [
         note.startswith(f"candidate: session {candidate[:8]} was measured again by session {again[:8]}, ") for note in said
     ] == [True]
     assert acceptance_record.as_dict(second)["measured_again_before"] == [{"session": candidate, "by": again}]
-    both = accept.decide(tmp_path, ",".join(first.baseline.sessions), f"{candidate},{again}")
+    both = accept.decide(Store(tmp_path), ",".join(first.baseline.sessions), f"{candidate},{again}")
     assert both.measured_again == ()
 
 
 def test_what_confirms_another_session_confirms_nothing_here(tmp_path: Path) -> None:
     night_with_references(tmp_path, 50.0, [(99.0, {})])
     other = write_session(tmp_path, 9, where={"gates": [gate("bandwidth", 50.0, 100.0, "MB/s")]})
-    cases = session_values.cases_of(tmp_path, "testbed")
+    cases = Store(tmp_path).cases("testbed")
     assert confirmations.confirming(cases, other).height == 0
     [missed] = confirmations.missed_references(
         cases.filter(pl.col("session") == other).collect(), pl.DataFrame(schema=cases.collect_schema())

@@ -25,6 +25,7 @@ from mpibench.night.confirmation.inconclusive import JUDGED_TOGETHER, SLOWER_IN_
 from mpibench.night.confirmation.measuring import Remeasured, Workspace
 from mpibench.pages import acceptance as acceptance_record
 from mpibench.store.sessions import CONFIRMS, Session
+from mpibench.store.store import Store
 from synthetic_verdicts import SIZES, Change, unchanged, write_session
 
 #: One odd night of these widens the prediction interval so that no single session is called.
@@ -42,7 +43,7 @@ def first_judgement(folder: Path, change: Change, nights: int = NIGHTS) -> accep
         write_session(folder, one, noise=0.001, change=(lambda *_: 1.03) if one == ODD else unchanged) for one in range(nights)
     ]
     candidate = write_session(folder, 20, noise=0.001, change=change)
-    return accept.decide(folder, ",".join(found), candidate)
+    return accept.decide(Store(folder), ",".join(found), candidate)
 
 
 def measured_again(
@@ -59,7 +60,7 @@ def measured_again(
 
 def after(folder: Path, first: accept.Acceptance, *changes: Change) -> accept.Acceptance:
     rounds = [measured_again(folder, first, 21 + number, change) for number, change in enumerate(changes)]
-    return confirmed.confirm(first, folder, rounds)
+    return confirmed.confirm(first, Store(folder), rounds)
 
 
 def outcomes(acceptance: accept.Acceptance) -> set[str]:
@@ -156,8 +157,8 @@ def test_rounds_end_when_it_is_decided(
         return measured_again(tmp_path, first, 30 + len(made), slower(changes[len(made) - 1]))
 
     monkeypatch.setattr(measuring, "measure_again", measure)
-    place = Workspace(tmp_path / "results.db", tmp_path, tmp_path / "again")
-    found = confirmed.measure(first, tmp_path, {}, place, 30.0, print)
+    place = Workspace(tmp_path / "results.db", Store(tmp_path), tmp_path / "again")
+    found = confirmed.measure(first, {}, place, 30.0, print)
     assert len(found) == rounds and len(set(made)) == rounds
 
 
@@ -165,7 +166,7 @@ def test_rounds_end_when_it_is_decided(
 def test_what_was_not_measured_again_stays_inconclusive_with_the_reason(tmp_path: Path, lost: str) -> None:
     first = first_judgement(tmp_path, slower(1.08))
     cases = tuple(confirmed.cases_to_measure(first))
-    second = confirmed.confirm(first, tmp_path, [Remeasured(cases, 30.0, left=dict.fromkeys(cases, lost))])
+    second = confirmed.confirm(first, Store(tmp_path), [Remeasured(cases, 30.0, left=dict.fromkeys(cases, lost))])
     assert second.decision == INCONCLUSIVE and outcomes(second) == {TOO_FEW}
     assert any(lost in note for note in second.notes)
 
@@ -192,9 +193,9 @@ def test_bands_are_held_against_nights_with_the_same_sizes(tmp_path: Path) -> No
     found = [one for one in inconclusive.find(first) if "message_bytes" not in one.row]
     assert found
     rounds = [measured_again(tmp_path, first, 21 + number, slower(1.08), SIZES[:-1]) for number in range(4)]
-    left = {one.key: one for one in confirmed.inconclusive_after(first, tmp_path, rounds)}
+    left = {one.key: one for one in confirmed.inconclusive_after(first, Store(tmp_path), rounds)}
     assert {len(left[one.key].sessions) for one in found if one.row["band"] == "large"} == {1}
-    second = confirmed.confirm(first, tmp_path, rounds)
+    second = confirmed.confirm(first, Store(tmp_path), rounds)
     assert TOO_FEW in outcomes(second)
 
 
@@ -210,13 +211,13 @@ def test_sessions_that_lack_what_they_were_to_decide_are_not_measured_for_ever(
         return measured_again(tmp_path, first, 30 + len(made), slower(1.08), SIZES[:2])
 
     monkeypatch.setattr(measuring, "measure_again", measure)
-    place = Workspace(tmp_path / "results.db", tmp_path, tmp_path / "again")
-    assert len(confirmed.measure(first, tmp_path, {}, place, 30.0, print)) == 5
+    place = Workspace(tmp_path / "results.db", Store(tmp_path), tmp_path / "again")
+    assert len(confirmed.measure(first, {}, place, 30.0, print)) == 5
 
 
 def test_a_metric_of_too_few_nights_is_no_history(tmp_path: Path) -> None:
     nights = [write_session(tmp_path, one, noise=0.001, sizes=SIZES if one < 4 else SIZES[:-1]) for one in range(NIGHTS)]
     candidate = write_session(tmp_path, 20, noise=0.001, change=slower(1.08))
-    first = accept.decide(tmp_path, ",".join(nights), candidate)
+    first = accept.decide(Store(tmp_path), ",".join(nights), candidate)
     assert not [one for one in inconclusive.find(first) if len(one.nights) < 5]
     assert not [one for one in inconclusive.find(first) if one.row.get("message_bytes") == SIZES[-1]]

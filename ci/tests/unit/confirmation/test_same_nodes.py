@@ -14,8 +14,9 @@ from mpibench.night.confirmation import acceptance as confirmed
 from mpibench.night.confirmation import measuring, rerun
 from mpibench.night.confirmation.called import CalledCase
 from mpibench.night.confirmation.measuring import Remeasured
-from mpibench.store import confirmations, dataset, withdrawals
+from mpibench.store import confirmations, dataset
 from mpibench.store.sessions import CONFIRMS, Session
+from mpibench.store.store import Store
 from synthetic_report import session_of
 from synthetic_verdicts import write_session
 from test_confirmation import STACKS, again, decided, night_with_references, outcomes, slower
@@ -50,7 +51,7 @@ def test_a_withdrawn_session_that_measured_again_first_still_decides(
 ) -> None:
     """And what it said for the night is none any more."""
     night = night_with_references(tmp_path, 50.0, [(first, {}), (99.0, {})])
-    withdrawals.withdraw(tmp_path, "00000003", "a wrong cable")
+    Store(tmp_path).withdraw("00000003", "a wrong cable")
     assert cli.main(["gate", "--session", night, "--dataset-only", "--dataset", str(tmp_path), "--max-age", "100000"]) == 1
     out = capsys.readouterr().out
     assert f"1 missed (1 {outcome})" in out and ("was withdrawn, and what others say later" in out) is (first > 90)
@@ -73,7 +74,7 @@ def test_each_of_the_nodes_that_measured_a_metric_measures_it_again(tmp_path: Pa
         write_session(tmp_path, 5 + at, stacks=STACKS[:1], change=change, where={"nodelist": on})
         for at, on in enumerate(("n1,n2", "n3,n4"))
     ]
-    first = accept.decide(tmp_path, ",".join(base), ",".join(parts))
+    first = accept.decide(Store(tmp_path), ",".join(base), ",".join(parts))
     cases = confirmed.called_cases(first)
     assert sorted(case.on.job for case in cases) == [("n1", "n2"), ("n3", "n4")]
     assert sorted(run.nodes for run in rerun.plan(cases)) == [("n1", "n2"), ("n3", "n4")]
@@ -81,7 +82,7 @@ def test_each_of_the_nodes_that_measured_a_metric_measures_it_again(tmp_path: Pa
     [mine] = [case for case in cases if case.on.job == ("n3", "n4")]
     left = {case: "no room in the budget" for case in cases if case is not mine}
     found = Remeasured(tuple(cases), 30.0, [Session({"uuid": new}, ())], {mine: f"{new}:0:0"}, left)
-    second = confirmed.confirm(first, tmp_path, [found])
+    second = confirmed.confirm(first, Store(tmp_path), [found])
     assert second.decision == REFUSED and list(outcomes(second)) == [confirmations.NOT_MEASURED_AGAIN]
 
 

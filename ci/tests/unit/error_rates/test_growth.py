@@ -9,7 +9,7 @@ import pytest
 from mpibench.judge import drift
 from mpibench.judge import policy as verdict_policy
 from mpibench.pages import session as report
-from mpibench.store import session_values
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from studies import detection, growth, report_speed
 from studies import drift as bench_drift
@@ -40,15 +40,15 @@ def test_other_systems_files_are_not_looked_at(tmp_path: Path) -> None:
         write_session(tmp_path, number, system=f"system{number}")
     for path in tmp_path.glob("*/system=system1/*/*.parquet"):
         path.write_bytes(path.read_bytes()[:-40])
-    assert session_values.read(tmp_path, "system0", "latest").values.height
-    assert drift.read(tmp_path, "system0").nights.height == 1
+    assert Store(tmp_path).select("system0", "latest").values.height
+    assert drift.read(Store(tmp_path), "system0").nights.height == 1
     with pytest.raises(BadInput, match="cut off"):
-        session_values.read(tmp_path, "system1", "latest")
+        Store(tmp_path).select("system1", "latest")
 
 
 def test_a_short_year_finds_what_was_changed_and_nothing_else(tmp_path: Path) -> None:
     bench_drift.write_year(tmp_path, nights=215, metrics=250)
-    history = drift.read(tmp_path)
+    history = drift.read(Store(tmp_path))
     assert history.logs.shape == (250, 215)
     points = drift.change_points(history, verdict_policy.Policy(), 30)
     assert set(points["row"]) <= {

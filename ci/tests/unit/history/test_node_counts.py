@@ -11,8 +11,9 @@ import pytest
 
 from mpibench.judge import comparison, drift, policy
 from mpibench.judge.history import differing_node_counts, missing_metrics, node_count_notes
-from mpibench.store import selectors, session_values
+from mpibench.store import selectors
 from mpibench.store.session_values import METRIC
+from mpibench.store.store import Store
 from synthetic_verdicts import write_session
 
 SYSTEM = "testbed"
@@ -51,7 +52,7 @@ def write_night(folder: Path, number: int, nodes: int, slower: Mapping[int, floa
 
 
 def compared(folder: Path, first: str, second: str) -> comparison.Judgement:
-    before, after = (session_values.read(folder, SYSTEM, one) for one in (first, second))
+    before, after = (Store(folder).select(SYSTEM, one) for one in (first, second))
     return comparison.judge(before, after, policy.load(SYSTEM))
 
 
@@ -116,14 +117,14 @@ def test_given_numbers_of_nodes_are_missing_all_the_same() -> None:
 
 def test_another_number_than_the_night_before_is_said(tmp_path: Path) -> None:
     names = [write_night(tmp_path, number, nodes) for number, nodes in enumerate((64, 64, 62))]
-    table = session_values.cases_of(tmp_path, SYSTEM)
+    table = Store(tmp_path).cases(SYSTEM)
     sessions = selectors.sessions_table(table)
     assert node_count_notes(table, sessions, names[0]) == node_count_notes(table, sessions, names[1]) == []
     assert node_count_notes(table, sessions, names[2]) == [
         f"nodes=all of WholeMachine on node, eth1g: 62 nodes in this session, 64 in session {names[1][:8]} before: compared at "
         "the node counts that both have"
     ]
-    selections = [session_values.read(tmp_path, SYSTEM, one) for one in names[1:]]
+    selections = [Store(tmp_path).select(SYSTEM, one) for one in names[1:]]
     [said] = differing_node_counts(selections[0].cases, selections[1].cases, "the baseline", "the candidate")
     assert "62 nodes in the candidate, 64 in the baseline" in said
 
@@ -132,4 +133,4 @@ def test_another_number_than_the_night_before_is_said(tmp_path: Path) -> None:
 def test_the_watch_misses_no_count_that_was_not_idle(tmp_path: Path, last: int, missing: int) -> None:
     for number, nodes in enumerate((64, 64, 64, 64, last)):
         write_night(tmp_path, number, nodes)
-    assert len(drift.absent(drift.read(tmp_path, SYSTEM))) == missing
+    assert len(drift.absent(drift.read(Store(tmp_path), SYSTEM))) == missing

@@ -15,7 +15,7 @@ from mpibench.judge import accept, curve_tests, pairing
 from mpibench.judge.accept import ACCEPTED, REFUSED, AcceptanceOptions
 from mpibench.judge.history import MOST_SESSIONS, NO_HISTORY, Past, find_history
 from mpibench.judge.policy import Policy
-from mpibench.store import session_values
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import FIRST, SIZES, write_session
 
@@ -33,8 +33,8 @@ def write_nights(folder: Path, first: int = 0, count: int = NIGHTS, **options: A
 
 def find(folder: Path, **options: Any) -> Past:
     """The history of the newest session."""
-    newest = session_values.read(folder, "testbed", "latest")
-    return find_history(folder, "testbed", newest.cases, Policy(), **options)
+    newest = Store(folder).select("testbed", "latest")
+    return find_history(Store(folder), "testbed", newest.cases, Policy(), **options)
 
 
 def sentence(folder: Path, **options: Any) -> str:
@@ -49,7 +49,7 @@ def units(found: accept.Acceptance) -> set[str]:
 def test_a_baseline_of_one_session_has_the_sessions_before_it(tmp_path: Path) -> None:
     write_nights(tmp_path)
     write_session(tmp_path, NIGHTS, change=factor(1.04), noise=0.004)
-    found = accept.decide(tmp_path, "latest~1", "latest")
+    found = accept.decide(Store(tmp_path), "latest~1", "latest")
     assert units(found) == {curve_tests.SESSIONS}
     assert found.decision == REFUSED
     row = found.judgement.metrics.row(0, named=True)
@@ -58,7 +58,7 @@ def test_a_baseline_of_one_session_has_the_sessions_before_it(tmp_path: Path) ->
         "history of openmpi-spack 5.0.10 on node, eth1g: 8 sessions, 1 of them named on 8 days, 2026-01-05 to 2026-01-12"
     ) in found.notes
     assert found.baseline.sessions == found.baseline.sessions[:1], "the side is what was named"
-    alone = accept.decide(tmp_path, "latest~1", "latest", AcceptanceOptions(history=NO_HISTORY))
+    alone = accept.decide(Store(tmp_path), "latest~1", "latest", AcceptanceOptions(history=NO_HISTORY))
     assert units(alone) == {curve_tests.REPEATS}
     assert not [one for one in alone.notes if one.startswith("history of")]
 
@@ -68,7 +68,7 @@ def test_no_session_after_the_baseline_is_its_history(tmp_path: Path) -> None:
     write_nights(tmp_path)
     write_nights(tmp_path, NIGHTS, 3, change=factor(1.2))
     write_session(tmp_path, 20, change=factor(1.2))
-    found = accept.decide(tmp_path, "latest~4", "latest")
+    found = accept.decide(Store(tmp_path), "latest~4", "latest")
     assert found.decision == REFUSED
     assert found.judgement.metrics["slower"].to_numpy() == pytest.approx(0.2, abs=0.02)
     (said,) = [one for one in found.notes if one.startswith("history of")]
@@ -95,8 +95,8 @@ def test_what_was_measured_otherwise_is_another_history(tmp_path: Path, other: d
     for number in (40, 41):
         write_session(tmp_path, number, **{"night": number - 39, **other, "change": factor(3.0)})
     last = write_session(tmp_path, NIGHTS)
-    cases = session_values.read(tmp_path, "testbed", last).cases
-    found = find_history(tmp_path, "testbed", cases, Policy())
+    cases = Store(tmp_path).select("testbed", last).cases
+    found = find_history(Store(tmp_path), "testbed", cases, Policy())
     assert found.sentences() == [
         "history of openmpi-spack 5.0.10 on node, eth1g: 9 sessions, 1 of them named on 9 days, 2026-01-05 to 2026-01-13; "
         f"not used: 2 sessions {why}"
@@ -117,7 +117,7 @@ def test_another_fabric_pinning_or_stack_is_not_looked_at(tmp_path: Path) -> Non
 def test_one_night_is_no_history_and_nothing_is_called_one(tmp_path: Path) -> None:
     write_nights(tmp_path, count=1)
     write_session(tmp_path, 1)
-    found = accept.decide(tmp_path, "latest~1", "latest")
+    found = accept.decide(Store(tmp_path), "latest~1", "latest")
     assert units(found) == {curve_tests.REPEATS}
     assert (
         "history of openmpi-spack 5.0.10 on node, eth1g: 1 session; 5 are needed to know how much nights differ" in found.notes
@@ -139,7 +139,7 @@ def test_a_side_of_two_versions_has_no_history(tmp_path: Path) -> None:
     write_nights(tmp_path)
     write_session(tmp_path, NIGHTS, mpi_version="5.0.11")
     write_session(tmp_path, NIGHTS + 1, mpi_version="5.0.11")
-    found = accept.decide(tmp_path, "latest~2,latest~1", "latest")
+    found = accept.decide(Store(tmp_path), "latest~2,latest~1", "latest")
     assert units(found) == {curve_tests.REPEATS}
     assert any("no one history" in one and "MPI versions 5.0.10 and 5.0.11" in one for one in found.notes)
 
@@ -149,7 +149,7 @@ def test_a_baseline_unlike_its_history_is_not_held_against_it(tmp_path: Path) ->
     write_nights(tmp_path)
     for number in (NIGHTS, NIGHTS + 1):
         write_session(tmp_path, number, change=factor(1.1), noise=0.004)
-    found = accept.decide(tmp_path, "latest~1", "latest")
+    found = accept.decide(Store(tmp_path), "latest~1", "latest")
     assert found.decision == ACCEPTED
     assert units(found) == {curve_tests.REPEATS}
     (said,) = [one for one in found.notes if one.startswith("the baseline is unlike its history")]
@@ -162,7 +162,7 @@ def test_few_nights_show_how_much_nights_differ(tmp_path: Path) -> None:
     for number, value in enumerate((1.0, 1.06, 0.95, 1.02)):
         write_session(tmp_path, number, change=factor(value))
     write_session(tmp_path, 4, change=factor(1.09))
-    found = accept.decide(tmp_path, "latest~1", "latest")
+    found = accept.decide(Store(tmp_path), "latest~1", "latest")
     assert units(found) == {curve_tests.REPEATS}
     assert found.decision != REFUSED
     (said,) = [one for one in found.notes if "from night to night" in one]
@@ -170,7 +170,7 @@ def test_few_nights_show_how_much_nights_differ(tmp_path: Path) -> None:
     (spread,) = found.judgement.spreads.values()
     assert spread.sessions == 4
     assert 4 < spread.percent < 12, "4.5 %, and what so few leave open"
-    alone = accept.decide(tmp_path, "latest~1", "latest", AcceptanceOptions(history=NO_HISTORY))
+    alone = accept.decide(Store(tmp_path), "latest~1", "latest", AcceptanceOptions(history=NO_HISTORY))
     assert alone.decision == REFUSED, "what one night alone cannot know"
     assert any("was not measured and is taken as 1 % (defaults: between_jobs_percent)" in one for one in alone.notes)
 
@@ -206,7 +206,7 @@ def test_a_damaged_session_of_long_ago_stops_nobody(tmp_path: Path) -> None:
 def test_renamed_stacks_keep_their_history(tmp_path: Path) -> None:
     write_nights(tmp_path, stacks=("old-name",))
     write_session(tmp_path, 99, stacks=("new-name",))
-    found = accept.decide(tmp_path, "latest~1", "latest", AcceptanceOptions(rename={"old-name": "new-name"}))
+    found = accept.decide(Store(tmp_path), "latest~1", "latest", AcceptanceOptions(rename={"old-name": "new-name"}))
     assert units(found) == {curve_tests.SESSIONS}
     assert any(one.startswith("history of new-name 5.0.10 on node, eth1g: 8 sessions") for one in found.notes)
 
@@ -215,16 +215,16 @@ def test_two_sessions_are_compared_with_the_history_of_the_first_on_the_same_nod
     write_nights(tmp_path)
     write_nights(tmp_path, 20, 2, night=1, where={"nodelist": "n3,n4"})
     write_session(tmp_path, 99)
-    found = pairing.pair(tmp_path, "latest", "session", "latest~1", "latest")
+    found = pairing.pair(Store(tmp_path), "latest", "session", "latest~1", "latest")
     assert set(found.metrics["units"]) == {curve_tests.SESSIONS}
     assert found.past.strata[0].left_out == (("with another node list", 2),)
-    allowed = pairing.pair(tmp_path, "latest", "session", "latest~1", "latest", allow=["nodelist"])
+    allowed = pairing.pair(Store(tmp_path), "latest", "session", "latest~1", "latest", allow=["nodelist"])
     assert allowed.past.strata[0].left_out == ()
-    assert set(pairing.pair(tmp_path, "latest", "session", "latest~1", "latest", history="none").metrics["units"]) == {
+    assert set(pairing.pair(Store(tmp_path), "latest", "session", "latest~1", "latest", history="none").metrics["units"]) == {
         curve_tests.REPEATS
     }
     with pytest.raises(BadInput, match="is for --by session"):
-        pairing.pair(tmp_path, "latest", "stack", "a", "b", history="none")
+        pairing.pair(Store(tmp_path), "latest", "stack", "a", "b", history="none")
 
 
 def test_constant_values_and_zeros_in_a_history_are_no_certainty(tmp_path: Path) -> None:
@@ -234,12 +234,12 @@ def test_constant_values_and_zeros_in_a_history_are_no_certainty(tmp_path: Path)
     for number in range(NIGHTS):
         write_session(tmp_path, number, noise=0.0, edit=zero if number in (2, 3, 4) else lambda row: row)
     write_session(tmp_path, NIGHTS, noise=0.0, change=factor(1.001))
-    found = accept.decide(tmp_path, "latest~1", "latest")
+    found = accept.decide(Store(tmp_path), "latest~1", "latest")
     assert found.decision == ACCEPTED
     rows = {(row["benchmark"], row["message_bytes"]): row for row in found.judgement.metrics.to_dicts()}
     assert (rows["Uniband", 4096]["baseline_jobs"], rows["Uniband", 1024]["baseline_jobs"]) == (NIGHTS - 3, NIGHTS)
     write_session(tmp_path, NIGHTS + 1, noise=0.0, change=factor(1.1))
-    assert accept.decide(tmp_path, "latest~1", "latest").decision == REFUSED
+    assert accept.decide(Store(tmp_path), "latest~1", "latest").decision == REFUSED
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_what_is_measured_on_no_fabric_is_judged_as_what_is(tmp_path: Path, base
             labels = {"run": "a"} if number < NIGHTS + len(baseline) else {"run": "b"}
             write_session(folder, number, noise=0.004, where=where, labels=labels, **options)
         names = [f"latest~{count}" for count in range(len(baseline), 0, -1)]
-        found.append(accept.decide(folder, ",".join(names), "latest"))
+        found.append(accept.decide(Store(folder), ",".join(names), "latest"))
     on, off = found
     assert on.decision == off.decision and on.judgement.metrics.drop("fabric").equals(off.judgement.metrics.drop("fabric"))
     assert [one.replace(", eth1g", "") for one in on.notes] == list(off.notes)

@@ -13,6 +13,7 @@ import pytest
 from mpibench.judge import curve_tests, pairing
 from mpibench.store import sessions
 from mpibench.store.dataset_layout import write_file
+from mpibench.store.store import Store
 from reframe_tests.harness.cases.job import interleaved
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import NotMeasured
@@ -68,7 +69,7 @@ def test_pairs_see_what_the_machines_noise_hides(tmp_path: Path, jobs: int, unit
         write_session(folder, number, edit=interleave(pair), **options)
         if pair:
             name_the_cases(folder, jobs)
-        rows = pairing.pair(folder, "latest", "stack", "a-spack", "b-spack").bands.to_dicts()
+        rows = pairing.pair(Store(folder), "latest", "stack", "a-spack", "b-spack").bands.to_dicts()
         assert {row["winner"] for row in rows} == ({"a-spack"} if pair else {pairing.TIE})
         assert ({row["units"] for row in rows} == {units}) == pair
         if pair:

@@ -16,7 +16,7 @@ from mpibench import cli
 from mpibench.cluster.state import Process
 from mpibench.commands.listings import doctor, orphans
 from mpibench.judge import review
-from mpibench.store import withdrawals
+from mpibench.store.store import Store
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue
 from synthetic_stack import describe
@@ -113,7 +113,7 @@ def test_what_a_paper_prints(capsys: pytest.CaptureFixture[str]) -> None:
 def test_which_sessions_were_withdrawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session, other = write_session(tmp_path, 0), write_session(tmp_path, 1)
     assert answer(capsys, "sessions", "list", "--withdrawn", "--dataset", str(tmp_path), "--json") == (0, [])
-    withdrawals.withdraw(tmp_path, session, "wrong cable")
+    Store(tmp_path).withdraw(session, "wrong cable")
     status, [one] = answer(capsys, "sessions", "list", "--withdrawn", "--dataset", str(tmp_path), "--json")
     assert status == 0 and (one["session"], one["withdrawn"]["why"]) == (session, "wrong cable")
     status, both = answer(capsys, "sessions", "list", "--dataset", str(tmp_path), "--json")

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from mpibench.cli import app
 from mpibench.locate import nights
 from mpibench.pages import session as preflight
-from mpibench.store import dataset, sessions, withdrawals
+from mpibench.store import dataset, sessions
+from mpibench.store.store import Store
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_pair_map import across, names, pair_map, sends_slowly, session_of
@@ -28,7 +29,7 @@ def export(folder: Path, uuid: str, days_ago: float, measured: PairMap, status: 
 
 
 def said(folder: Path, *sessions: str, days_ago: float = 0) -> list[str]:
-    return nights.suspects(folder, "minicluster", sessions, NOW - timedelta(days=days_ago))
+    return nights.suspects(Store(folder), "minicluster", sessions, NOW - timedelta(days=days_ago))
 
 
 def test_the_map_of_the_session_comes_first(tmp_path: Path) -> None:
@@ -54,13 +55,13 @@ def test_a_withdrawn_map_accuses_nobody(tmp_path: Path) -> None:
     """Neither beside curves nor in what nodes did over the nights."""
     export(tmp_path, "bbbb0000-1", 9, pair_map(8, sends_slowly("c2", 3.0)))
     export(tmp_path, "cccc0000-1", 3, pair_map(8, sends_slowly("c3", 3.0)))
-    withdrawals.withdraw(tmp_path, "cccc0000-1", "the cable was out")
+    Store(tmp_path).withdraw("cccc0000-1", "the cable was out")
     (line,) = said(tmp_path, "none")
     assert "session bbbb0000" in line and "c2 sends at" in line
-    assert [one.session for one in nights.stored(tmp_path, "minicluster")] == ["bbbb0000-1"]
-    assert dataset.pair_map_cases(tmp_path)["session"].to_list() == ["bbbb0000-1"]
-    withdrawals.restore(tmp_path, "cccc0000-1")
-    assert len(nights.stored(tmp_path, "minicluster")) == 2
+    assert [one.session for one in nights.stored(Store(tmp_path), "minicluster")] == ["bbbb0000-1"]
+    assert Store(tmp_path).pair_map_cases()["session"].to_list() == ["bbbb0000-1"]
+    Store(tmp_path).restore("cccc0000-1")
+    assert len(nights.stored(Store(tmp_path), "minicluster")) == 2
 
 
 def test_a_withdrawn_session_is_not_located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +71,7 @@ def test_a_withdrawn_session_is_not_located(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(preflight, "find_preflight", lambda read, db: None)
     words = ["locate", "--db", str(tmp_path / "results.db"), "--dataset", str(tmp_path)]
     assert "c2 sends at" in CliRunner().invoke(app, words).output
-    withdrawals.withdraw(tmp_path, measured.uuid, "the cable was out")
+    Store(tmp_path).withdraw(measured.uuid, "the cable was out")
     done = CliRunner().invoke(app, words)
     assert isinstance(done.exception, BadInput) and "the cable was out; it takes part in no verdict" in str(done.exception)
 
@@ -88,7 +89,7 @@ def test_a_map_that_cannot_tell_is_not_said_to_accuse_nobody_and_no_more(tmp_pat
     export(tmp_path, "aaaa0000-1", 0, pair_map(8, across((nodes[::2], nodes[1::2]), 3.0), orders=4))
     clause = "accuses nobody among 8 nodes, and not all could be decided (mpibench locate --session aaaa0000)"
     assert said(tmp_path, "aaaa0000-1") == [f"suspects: the map of this session (mpich-wheels on eth100m) {clause}"]
-    found, notes = nights.newly_accused([], nights.stored(tmp_path, "minicluster", ["aaaa0000-1"]))
+    found, notes = nights.newly_accused([], nights.stored(Store(tmp_path), "minicluster", ["aaaa0000-1"]))
     assert (found, notes) == ([], [f"the map (mpich-wheels on eth100m) {clause}"])
 
 
@@ -111,7 +112,7 @@ def test_what_an_upgrade_brought(tmp_path: Path, before: str | None, new: int, n
     if before:
         export(tmp_path, "aaaa0000-1", 9, pair_map(8) if before == "healthy" else slow)
     export(tmp_path, "bbbb0000-1", 0, slow)
-    sides = [nights.stored(tmp_path, "minicluster", [name]) for name in ("aaaa0000-1", "bbbb0000-1")]
+    sides = [nights.stored(Store(tmp_path), "minicluster", [name]) for name in ("aaaa0000-1", "bbbb0000-1")]
     found, notes = nights.newly_accused(*sides)
     assert len(found) == new and note in "".join(notes)
     assert all("accuses what the baseline's does not: c5 sends at" in line for line in found)

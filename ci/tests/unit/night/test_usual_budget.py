@@ -44,7 +44,7 @@ def test_a_plan_is_made_of_what_a_killed_night_left_unexported_too(budget: str, 
     """ReFrame had stored its session; the dataset, which plans are made of, lacked it."""
     done: list[str] = []
     monkeypatch.setenv("BUDGET", budget)
-    monkeypatch.setattr(nightly.session_values, "bring_up_to_date", lambda *where: done.append("exported") or ["a note"])
+    monkeypatch.setattr(nightly.Store, "bring_up_to_date", lambda *where: done.append("exported") or ["a note"])
     monkeypatch.setattr(nightly.planned_night, "begin", lambda *asked: done.append("planned"))
     night = nightly.Night("nightly", "nightly", [], print, before=frozenset({"an earlier one"}))
     nightly.make_plan(night)

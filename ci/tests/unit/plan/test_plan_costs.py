@@ -15,6 +15,7 @@ from mpibench.judge.plan.costs import Costs, Machine
 from mpibench.judge.plan.past import CaseHistory, EarlierNight, PastNights
 from mpibench.judge.plan.record import ListedCase
 from mpibench.store import job_times
+from mpibench.store.store import Store
 from planned_sites import NODE, large, newcomer
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import FIRST, write_session
@@ -154,13 +155,13 @@ def write(folder: Path, number: int, seconds: float | None, **options: Any) -> s
 
 
 def test_earlier_nights_say_when_a_case_was_measured_and_how_long_it_took(tmp_path: Path) -> None:
-    assert past.read(tmp_path, "testbed", "nightly", BEFORE) == PastNights()
+    assert past.read(Store(tmp_path), "testbed", "nightly", BEFORE) == PastNights()
     for number, seconds in enumerate((10.0, 11.0, 12.0, 13.0)):
         write(tmp_path, number, seconds, labels={"run": "nightly", record.LABEL: f"id{number}"})
     last = write(tmp_path, 4, 14.0, result="fail", evidence="contradicted")
     write(tmp_path, 5, 99.0, labels={"run": "smoke"})
     write(tmp_path, 9, 99.0)
-    found = past.read(tmp_path, "testbed", "nightly", BEFORE)
+    found = past.read(Store(tmp_path), "testbed", "nightly", BEFORE)
     mine = ListedCase("node", "openmpi-spack", NAME)
     day = FIRST.date()
     assert found.nights == tuple(day + timedelta(days=number) for number in (4, 3, 2, 1, 0)), "of that label, before the day"
@@ -176,11 +177,11 @@ def test_what_a_fault_made_of_a_run_is_a_cost_only_where_nothing_else_is_known(t
     """Else a night of time-outs would make the core too large for its budget, and no night would follow that showed better."""
     write(tmp_path, 0, 900.0, result="fail", evidence="missing")
     mine = ListedCase("node", "openmpi-spack", NAME)
-    assert past.read(tmp_path, "testbed", "nightly", BEFORE).cases[mine].seconds == (900.0,)
+    assert past.read(Store(tmp_path), "testbed", "nightly", BEFORE).cases[mine].seconds == (900.0,)
     write(tmp_path, 1, 10.0)
     for number in (2, 3, 4):
         write(tmp_path, number, 900.0, result="fail", evidence="missing")
-    assert past.read(tmp_path, "testbed", "nightly", BEFORE).cases[mine].seconds == (10.0,)
+    assert past.read(Store(tmp_path), "testbed", "nightly", BEFORE).cases[mine].seconds == (10.0,)
 
 
 def test_what_was_skipped_was_tried_and_costs_nothing_known(tmp_path: Path) -> None:
@@ -188,7 +189,7 @@ def test_what_was_skipped_was_tried_and_costs_nothing_known(tmp_path: Path) -> N
     write(tmp_path, 1, None, result="skip", evidence="", where={"reason": "no such rail"})
     write(tmp_path, 2, None, result="skip", evidence="", where={"reason": "not planned tonight"})
     write(tmp_path, 3, None, result="abort", evidence="missing")
-    nights = past.read(tmp_path, "testbed", "nightly", BEFORE)
+    nights = past.read(Store(tmp_path), "testbed", "nightly", BEFORE)
     assert [one.seconds for one in nights.sessions] == [None, 100.0, 100.0, 100.0], "the last was interrupted"
     found = nights.cases[ListedCase("node", "openmpi-spack", NAME)]
     assert (found.tried, found.failed, found.seconds) == (FIRST.date() + timedelta(days=1), False, (10.0,))

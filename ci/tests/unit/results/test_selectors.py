@@ -8,8 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from mpibench.store import dataset, dataset_layout, selectors, session_values
-from mpibench.store.unreadable import Unreadable
+from mpibench.store import dataset_layout, selectors
+from mpibench.store.records import Unreadable
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
@@ -118,7 +119,7 @@ def test_labels_that_are_none_are_refused(labels: str) -> None:
 
 def test_a_session_whose_labels_are_null_has_none(tmp_path: Path) -> None:
     name = write_session(tmp_path, 0, started=NOW - timedelta(days=2), where={"labels": None})
-    assert session_values.read(tmp_path, "testbed", "now-30d:now").sessions == (name,)
+    assert Store(tmp_path).select("testbed", "now-30d:now").sessions == (name,)
     assert selectors.select("?uuid != 'x'", SESSIONS.with_columns(labels=None)) == SESSIONS["session"].to_list()
 
 
@@ -139,7 +140,7 @@ def test_sessions_without_a_label_are_one_series_only_where_they_are_the_same_ki
         write_session(tmp_path, number, labels=labels, condition=condition, command_line=line, sizes=(8,))
         for number, (labels, condition, line) in enumerate(kinds)
     ]
-    table = selectors.sessions_table(dataset.load_cases(tmp_path))
+    table = selectors.sessions_table(Store(tmp_path).scan("cases"))
     earlier = [[ids.index(one) for one in selectors.alike(table, session).earlier] for session in ids]
     assert earlier == [[], [], [], [1], [1], [1, 3, 4], [1, 4], [1, 4], [2]]
     assert selectors.alike(table, ids[7]).other == 4

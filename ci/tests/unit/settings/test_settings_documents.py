@@ -14,6 +14,7 @@ from folders import DATA
 from mpibench import cli
 from mpibench.pages.settings import documents
 from mpibench.pages.settings.recommendation import Recommendation, recommend
+from mpibench.store.store import Store
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
@@ -26,7 +27,7 @@ def one_stack(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def only(folder: Path) -> Recommendation:
-    found = recommend(folder, "testbed", INTEL.name, ALL)
+    found = recommend(Store(folder), "testbed", INTEL.name, ALL)
     (row,) = found.rows
     return row
 
@@ -128,7 +129,7 @@ def test_nothing_proven_is_refused(tmp_path: Path) -> None:
         only(tmp_path)
     measured(tmp_path, 2)
     with pytest.raises(NotMeasured, match=r"nothing of mpich-wheels is proven on testbed.*proven is intelmpi-wheels"):
-        recommend(tmp_path, "testbed", "mpich-wheels", ALL)
+        recommend(Store(tmp_path), "testbed", "mpich-wheels", ALL)
 
 
 def test_measurements_of_another_version_prove_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +185,7 @@ def test_the_fragment_names_the_package_of_the_lock_and_not_the_librarys_version
 
 def test_a_page_shows_text_as_text(tmp_path: Path) -> None:
     measured(tmp_path, 1, environment={**ENVIRONMENT, "FI_TCP_IFACE": "<b>|`x`"})
-    found = recommend(tmp_path, "testbed", INTEL.name, ALL)
+    found = recommend(Store(tmp_path), "testbed", INTEL.name, ALL)
     page = documents.markdown(found, found.rows[0])
     assert "``<b>\\|`x` ``" in page or "`` <b>\\|`x` ``" in page
     (html,) = [path for path in documents.write(found, tmp_path / "out") if path.suffix == ".html"]

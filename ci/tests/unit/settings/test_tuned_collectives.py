@@ -10,6 +10,7 @@ import pytest
 from mpibench import cli
 from mpibench.pages.settings import documents, tuned_collectives
 from mpibench.pages.settings.recommendation import Recommended, recommend
+from mpibench.store.store import Store
 from mpibench.tune import settings
 from mpibench.tune.proof import Proof
 from mpibench.tune.race import Compared
@@ -46,7 +47,7 @@ def install(
 
 def recommended(folder: Path) -> Recommended:
     measured(folder, 1, pinning="default")
-    return recommend(folder, "testbed", INTEL.name, ALL)
+    return recommend(Store(folder), "testbed", INTEL.name, ALL)
 
 
 def test_what_was_proven_is_set_with_how_much_it_brings(tmp_path: Path) -> None:

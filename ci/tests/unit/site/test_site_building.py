@@ -13,7 +13,8 @@ import pytest
 from mpibench.pages import nights as names
 from mpibench.pages import site as building
 from mpibench.pages.site import SiteWriter, references_title
-from mpibench.store import answers, withdrawals
+from mpibench.store import records
+from mpibench.store.store import Store
 from page_reader import Reader
 from reframe_tests.harness.samples import NO_REFERENCE, PASS
 from reframe_tests.harness.vocabulary import BadInput
@@ -28,8 +29,8 @@ NOW = FIRST + timedelta(days=NIGHTS - 1, hours=12)
 def year(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, str]]:
     top = tmp_path_factory.mktemp("year")
     ids = write_nights(top / "dataset")
-    withdrawals.withdraw(top / "dataset", ids[25], "maintenance of the switches")
-    building.build(top / "dataset", top / "site", now=NOW)
+    Store(top / "dataset").withdraw(ids[25], "maintenance of the switches")
+    building.build(Store(top / "dataset"), top / "site", now=NOW)
     return top, ids
 
 
@@ -127,12 +128,12 @@ def test_values_of_a_family_have_bounds_and_line_rate(year: tuple[Path, dict[int
 
 def test_a_further_night_writes_only_what_is_new(tmp_path: Path) -> None:
     write_nights(tmp_path / "dataset", 16)
-    first = building.build(tmp_path / "dataset", tmp_path / "site", now=FIRST + timedelta(days=15, hours=9))
-    again = building.build(tmp_path / "dataset", tmp_path / "site", now=FIRST + timedelta(days=15, hours=9))
+    first = building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=FIRST + timedelta(days=15, hours=9))
+    again = building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=FIRST + timedelta(days=15, hours=9))
     assert again.written == 0 and again.unchanged == first.written
     old = {path: path.stat().st_mtime_ns for path in (tmp_path / "site").rglob("*") if path.is_file()}
     write_night(tmp_path / "dataset", 16)
-    building.build(tmp_path / "dataset", tmp_path / "site", now=FIRST + timedelta(days=16, hours=9))
+    building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=FIRST + timedelta(days=16, hours=9))
     changed = {path.parent.name for path, when in old.items() if path.stat().st_mtime_ns != when}
     assert "nights" not in changed and "assets" not in changed
     assert {"site", "metrics", "data", "cases"} <= changed
@@ -140,9 +141,9 @@ def test_a_further_night_writes_only_what_is_new(tmp_path: Path) -> None:
 
 def test_what_is_withdrawn_later_changes_its_pages(tmp_path: Path) -> None:
     ids = write_nights(tmp_path / "dataset", 9)
-    building.build(tmp_path / "dataset", tmp_path / "site", now=NOW)
-    withdrawals.withdraw(tmp_path / "dataset", ids[3], "wrong cable")
-    building.build(tmp_path / "dataset", tmp_path / "site", now=NOW)
+    building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=NOW)
+    Store(tmp_path / "dataset").withdraw(ids[3], "wrong cable")
+    building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=NOW)
     page = night_page(tmp_path, ids[3])
     assert "wrong cable" in page.read_text()
     assert all(page.stem not in one.read_text() for one in tmp_path.glob("site/*/metrics/data/*.2026-*.js"))
@@ -150,13 +151,13 @@ def test_what_is_withdrawn_later_changes_its_pages(tmp_path: Path) -> None:
 
 def test_pages_of_sessions_that_are_gone_go_and_nothing_else(tmp_path: Path) -> None:
     ids = write_nights(tmp_path / "dataset", 3)
-    building.build(tmp_path / "dataset", tmp_path / "site", now=NOW)
+    building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=NOW)
     page = night_page(tmp_path, ids[1])
     kept = tmp_path / "site" / "CNAME"
     kept.write_text("of the centre")
     for path in (tmp_path / "dataset").rglob(f"{ids[1]}*"):
         path.unlink()
-    building.build(tmp_path / "dataset", tmp_path / "site", now=NOW)
+    building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=NOW)
     assert not page.exists() and kept.read_text() == "of the centre"
 
 
@@ -176,9 +177,9 @@ def test_hostile_names_become_text_and_plain_file_names(tmp_path: Path) -> None:
             where=[{**shared, "name": HOSTILE, "group": HOSTILE}, {**failed, "name": HOSTILE}],
         )
     session = write_session(tmp_path / "dataset", 8, labels={"run": HOSTILE})
-    withdrawals.withdraw(tmp_path / "dataset", session, HOSTILE)
-    answers.record(tmp_path / "dataset", None, answers.NIGHT, HOSTILE, [HOSTILE], [HOSTILE])
-    building.build(tmp_path / "dataset", tmp_path / "site", now=NOW)
+    Store(tmp_path / "dataset").withdraw(session, HOSTILE)
+    records.answer(tmp_path / "dataset", None, records.NIGHT, HOSTILE, [HOSTILE], [HOSTILE])
+    building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=NOW)
     files = [path.relative_to(tmp_path / "site") for path in (tmp_path / "site").rglob("*") if path.is_file()]
     assert all(re.fullmatch(r"[a-z0-9.\-/]+", str(path)) and len(path.name) < 120 for path in files)
     for path in (tmp_path / "site").rglob("*.html"):
@@ -194,7 +195,7 @@ def test_nonces_differ_from_page_to_page_and_stay_with_it(tmp_path: Path) -> Non
     write_nights(tmp_path / "dataset", 2)
     found = []
     for _ in range(2):
-        building.build(tmp_path / "dataset", tmp_path / "site", now=NOW)
+        building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=NOW)
         pages = sorted((tmp_path / "site").rglob("*.html"))
         found.append([re.findall(r"'nonce-(\w+)'", page.read_text())[0] for page in pages])
     assert found[0] == found[1] and len(set(found[0])) == len(found[0])
@@ -208,7 +209,7 @@ def test_two_systems_a_renamed_one_and_other_labels(tmp_path: Path) -> None:
         write_session(tmp_path / "dataset", 200 + number, system="new-name", labels={"run": "nightly"})
     write_session(tmp_path / "dataset", 300, system="new-name", labels={"run": "smoke"})
     now = FIRST + timedelta(days=203)
-    building.build(tmp_path / "dataset", tmp_path / "site", now=now)
+    building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=now)
     text = (tmp_path / "site" / "index.html").read_text()
     assert text.index("new-name") < text.index("former-name"), "the one that is measured comes first"
     assert "new-name, smoke" in text
@@ -221,8 +222,8 @@ def test_two_systems_a_renamed_one_and_other_labels(tmp_path: Path) -> None:
 def test_a_night_without_a_session_is_a_red_day(tmp_path: Path) -> None:
     write_nights(tmp_path / "dataset", 3)
     when = FIRST + timedelta(days=4)
-    answers.record(tmp_path / "dataset", None, answers.NIGHT, "nightly", ["no session: ReFrame selected no case"], now=when)
-    building.build(tmp_path / "dataset", tmp_path / "site", now=when)
+    records.answer(tmp_path / "dataset", None, records.NIGHT, "nightly", ["no session: ReFrame selected no case"], now=when)
+    building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=when)
     (page,) = (tmp_path / "site").glob("testbed-*/index.html")
     assert "A night stored no session: no session: ReFrame selected no case" in page.read_text()
     cells = re.findall(r'<td class="day (\w+)"', page.read_text())
@@ -231,25 +232,25 @@ def test_a_night_without_a_session_is_a_red_day(tmp_path: Path) -> None:
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no dataset in"):
-        building.build(tmp_path / "none", tmp_path / "site")
+        building.build(Store(tmp_path / "none"), tmp_path / "site")
     write_nights(tmp_path / "dataset", 1)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
     with pytest.raises(BadInput, match="holds other things than a site"):
-        building.build(tmp_path / "dataset", tmp_path / "mine")
+        building.build(Store(tmp_path / "dataset"), tmp_path / "mine")
     (tmp_path / "file").write_text("x")
     with pytest.raises(BadInput, match="cannot write"):
-        building.build(tmp_path / "dataset", tmp_path / "file" / "site")
+        building.build(Store(tmp_path / "dataset"), tmp_path / "file" / "site")
 
 
 def test_what_another_program_kept_is_not_trusted(tmp_path: Path) -> None:
     write_nights(tmp_path / "dataset", 2)
-    first = building.build(tmp_path / "dataset", tmp_path / "site", now=NOW)
+    first = building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=NOW)
     for text in ("", "[]", '{"files": 1, "program": 2}'):
         (tmp_path / ".site-kept" / "manifest.json").write_text(text)
-        assert building.build(tmp_path / "dataset", tmp_path / "site", now=NOW).written == first.written
+        assert building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=NOW).written == first.written
     shutil.rmtree(tmp_path / ".site-kept")
-    assert building.build(tmp_path / "dataset", tmp_path / "site", now=NOW).written == first.written
+    assert building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=NOW).written == first.written
 
 
 def test_the_headline_is_the_last_whole_night_and_names_what_was_measured_in_part_since(tmp_path: Path) -> None:
@@ -258,18 +259,18 @@ def test_the_headline_is_the_last_whole_night_and_names_what_was_measured_in_par
         write_night(tmp_path / "dataset", number)
     part = {"started": FIRST + timedelta(days=RED, hours=5), "command_line": "reframe -c reframe_tests -r -n ImbPointToPoint"}
     write_night(tmp_path / "dataset", 2000, **part)
-    building.build(tmp_path / "dataset", tmp_path / "site", now=FIRST + timedelta(days=RED, hours=9))
+    building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=FIRST + timedelta(days=RED, hours=9))
     page = (tmp_path / "site" / "index.html").read_text()
     assert 'class="verdict red"' in page and "went over lo" in page
     assert "In part since, " in page and page.index("went over lo") < page.index("In part since, ")
-    building.build(tmp_path / "dataset", tmp_path / "site", now=FIRST + timedelta(days=RED, hours=40))
+    building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=FIRST + timedelta(days=RED, hours=40))
     assert "Not measured whole since" in (tmp_path / "site" / "index.html").read_text()
 
 
 def test_that_the_machine_was_busy_is_said_where_the_numbers_are(tmp_path: Path) -> None:
     for number in range(3):
         write_night(tmp_path / "dataset", number, condition={"lost_cores": True})
-    building.build(tmp_path / "dataset", tmp_path / "site", now=FIRST + timedelta(days=2, hours=9))
+    building.build(Store(tmp_path / "dataset"), tmp_path / "site", now=FIRST + timedelta(days=2, hours=9))
     assert (
         "In 2 of 2 cases ranks often lost their core to other programs: the machine was busy"
         in (tmp_path / "site" / "index.html").read_text()

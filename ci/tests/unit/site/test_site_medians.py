@@ -1,4 +1,4 @@
-"""What is kept between builds of the site: the same values whether nights lie in one file or in many."""
+"""What is kept between builds of the site, and computed again where it changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 
 from mpibench.pages import nights as medians
 from mpibench.pages.nights import Kept
-from mpibench.store import dataset_layout
+from mpibench.store.store import Store
+from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
 SYSTEM = "testbed"
@@ -21,56 +22,50 @@ def dataset(tmp_path: Path) -> tuple[Path, list[str]]:
     return folder, sessions
 
 
-def values(kept: Kept, stems: list[str], series: str = "nightly") -> list[tuple[object, ...]]:
-    found = kept.values(stems, series)
-    return sorted(found.select("night", "id", "n", "median", "low", "high").iter_rows())
+def values(kept: Kept, sessions: list[str]) -> list[tuple[object, ...]]:
+    return sorted(kept.values(sessions).select("night", "id", "n", "median", "low", "high").iter_rows())
 
 
-def test_one_file_and_many_have_the_same_values(
+def test_what_was_kept_is_what_would_be_computed(
     dataset: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, sessions = dataset
     place = tmp_path / "kept"
+    computed: list[str] = []
+    compute = medians.compute
 
-    def kept(brought: list[str] = sessions) -> Kept:
-        made = Kept(place, folder, SYSTEM)
-        for one in brought:
-            made.bring(one, "x")
-        return made
+    def counted(store: Store, system: str, session: str) -> medians.NightMedians:
+        computed.append(session)
+        return compute(store, system, session)
 
-    first = kept()
-    stems = [first.stem(one, "x") for one in sessions]
-    alone = values(first, stems)
-    assert not list(place.glob(f"{medians.PACK}*")) and len({row[0] for row in alone}) == 7
-    monkeypatch.setattr(medians, "PACKED_AT", 3)
-    assert values(kept(), stems) == alone
-    [pack] = place.glob(f"{medians.PACK}*.parquet")
-    written = pack.stat().st_mtime_ns
-    # From the pack alone: two nights fewer, another order of places, and one night that it has not.
-    again = kept(sessions[1:])
-    part = values(again, stems[1:])
-    assert part == sorted((row[0] - 1, *row[1:]) for row in alone if row[0])  # type: ignore[operator]
-    again.forget_unused()
-    assert pack.exists() and pack.stat().st_mtime_ns == written
-    # Another series has a file of its own, and a night that was written again is read again.
-    values(kept(), stems, "other")
-    assert len(list(place.glob(f"{medians.PACK}*.parquet"))) == 2
-    pack.write_bytes(b"damaged")
-    assert values(kept(), stems) == alone
-    kept(sessions[:1]).forget_unused()
-    assert not list(place.glob(f"{medians.PACK}*"))
+    monkeypatch.setattr(medians, "compute", counted)
+
+    def kept(ids: dict[str, str]) -> Kept:
+        computed.clear()
+        return Kept(place, Store(folder), SYSTEM, ids)
+
+    ids = dict.fromkeys(sessions, "x")
+    first = values(kept(ids), sessions)
+    assert computed == sessions and len({row[0] for row in first}) == 7
+    assert values(kept(ids), sessions) == first and not computed
+    # Another order of places, a night that was written again, and one that is gone.
+    changed = kept({**ids, sessions[3]: "y"})
+    assert computed == [sessions[3]] and values(changed, sessions[1:]) == sorted(
+        (row[0] - 1, *row[1:]) for row in first if row[0]
+    )
+    fewer = kept(dict.fromkeys(sessions[2:], "x") | {sessions[3]: "y"})
+    assert not computed and set(fewer.about) == set(sessions[2:])
+    assert kept(ids).metrics(fewer.values(sessions[2:])).height and computed == [*sessions[:2], sessions[3]]
+    for name in ("values", "metrics"):
+        (place / f"{name}.parquet").write_bytes(b"damaged")
+        assert values(kept(ids), sessions) == first and computed == sessions
 
 
-def test_a_file_that_is_written_again_is_looked_at_again(dataset: tuple[Path, list[str]], tmp_path: Path) -> None:
+def test_a_file_that_is_written_again_is_looked_at_again(dataset: tuple[Path, list[str]]) -> None:
     folder, sessions = dataset
-    note = tmp_path / "readable.json"
-    assert dataset_layout.find_files(folder, "cases").refused == {}
-    dataset_layout.keep_readable(note, folder)
-    dataset_layout.recall_readable(note)
+    assert len(Store(folder).files("cases")) == len(sessions)
     [path] = folder.glob(f"cases/*/*/{sessions[0]}.parquet")
     path.write_bytes(path.read_bytes()[:-100])
-    assert list(dataset_layout.find_files(folder, "cases").refused) == [path]
-    for text in ("", "{}", '{"layout": 1, "files": [[1]]}'):
-        note.write_text(text)
-        dataset_layout.recall_readable(note)
-    assert list(dataset_layout.find_files(folder, "cases").refused) == [path]
+    assert path not in Store(folder).files("cases", unreadable_too=True)
+    with pytest.raises(BadInput, match=str(path)):
+        Store(folder).files("cases")

@@ -11,7 +11,8 @@ import pytest
 
 from mpibench.pages import nights, site
 from mpibench.pages.nights import SiteNight
-from mpibench.store import answers, unreadable, withdrawals
+from mpibench.store import records
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from site_nights import gate
 from synthetic_verdicts import FIRST, write_session
@@ -21,9 +22,9 @@ MISSED = {"gates": [gate("Uniband.bandwidth.0004194304", 90.0, 100.0, "fail")]}
 
 
 def judged(folder: Path, **spoiled: str) -> list[SiteNight]:
-    lost = unreadable.find(folder, ["testbed"])
-    cases, ids = nights.light_cases(folder, "testbed", lost), nights.identities(folder, "testbed")
-    return nights.judge(nights.Judging(folder, "testbed", cases, ids, answers.read(folder), spoiled, lost))
+    store = Store(folder)
+    cases, ids = nights.light_cases(store, "testbed"), nights.identities(store, "testbed")
+    return nights.judge(nights.Judging(store, "testbed", cases, ids, store.answers, spoiled, store.lost("testbed")))
 
 
 def only(folder: Path) -> SiteNight:
@@ -65,37 +66,37 @@ def test_what_a_night_is(tmp_path: Path, changes: dict[str, Any], state: str, sa
 
 def test_an_answer_of_that_night_makes_it_red_and_never_an_empty_one_green(tmp_path: Path) -> None:
     session = write_session(tmp_path, 0, where=HELD)
-    answers.record(tmp_path, session, answers.NIGHT, "nightly", ["a stack could not be installed"])
+    records.answer(tmp_path, session, records.NIGHT, "nightly", ["a stack could not be installed"])
     assert only(tmp_path).state.name == "red" and "a stack could not be installed" in only(tmp_path).finding
-    answers.record(tmp_path, session, answers.NIGHT, "nightly", [])
+    records.answer(tmp_path, session, records.NIGHT, "nightly", [])
     assert only(tmp_path).state.name == "green"
-    (tmp_path / answers.FOLDER / f"{session}.gate.json").write_text("{}")
+    (tmp_path / records.ANSWERS / f"{session}.gate.json").write_text("{}")
     with pytest.raises(BadInput, match=r"gate\.json is not a readable record"):
         only(tmp_path)
-    (tmp_path / answers.FOLDER).rename(tmp_path / "away")
-    (tmp_path / answers.FOLDER).symlink_to(tmp_path / answers.FOLDER)
+    (tmp_path / records.ANSWERS).rename(tmp_path / "away")
+    (tmp_path / records.ANSWERS).symlink_to(tmp_path / records.ANSWERS)
     with pytest.raises(BadInput, match="answers cannot be read"):
         only(tmp_path)
 
 
 def test_a_night_that_the_gate_passed_for_its_history_is_green(tmp_path: Path) -> None:
     session = write_session(tmp_path, 0)
-    answers.record(tmp_path, session, answers.GATE, "nightly", [], judged=0)
+    records.answer(tmp_path, session, records.GATE, "nightly", [], judged=0)
     assert only(tmp_path).state.name == "unjudged"
-    answers.record(tmp_path, session, answers.GATE, "nightly", [], judged=21)
+    records.answer(tmp_path, session, records.GATE, "nightly", [], judged=21)
     assert only(tmp_path).state.name == "green" and "21 metrics as in the nights before" in only(tmp_path).finding
 
 
 def test_a_withdrawn_night_is_neither_green_nor_red(tmp_path: Path) -> None:
     session = write_session(tmp_path, 0, where=MISSED)
-    withdrawals.withdraw(tmp_path, session, "wrong cable")
+    Store(tmp_path).withdraw(session, "wrong cable")
     night = only(tmp_path)
     assert night.state.name == "withdrawn" and "wrong cable" in night.finding
 
 
 def test_a_session_that_cannot_be_read_is_a_red_night_of_its_series(tmp_path: Path) -> None:
     write_session(tmp_path, 0, where=HELD, labels={"run": "nightly"})
-    unreadable.record(tmp_path, unreadable.Unreadable("lost", FIRST + timedelta(1), ("testbed",), "it cannot be read."))
+    records.refuse(tmp_path, records.Unreadable("lost", FIRST + timedelta(1), ("testbed",), "it cannot be read."))
     green, red = judged(tmp_path)
     assert (green.state.name, red.state.name, red.run) == ("green", "red", "nightly")
     assert "cannot be read" in red.finding
@@ -116,7 +117,7 @@ def test_values_that_are_none_make_a_night_red(tmp_path: Path) -> None:
         return {**row, "value": float("inf")} if row["repeat"] == 2 else row
 
     session = write_session(tmp_path, 0, where=HELD, edit=spoil)
-    kept = nights.compute(tmp_path, "testbed", session)
+    kept = nights.compute(Store(tmp_path), "testbed", session)
     assert "is inf" in kept.spoiled and not kept.values.height
     assert judged(tmp_path, **{session: kept.spoiled})[0].state.name == "red"
 
@@ -126,7 +127,7 @@ def test_medians_with_their_intervals_bounds_and_line_rate(tmp_path: Path) -> No
     session = write_session(
         tmp_path, 0, where={"gates": [*HELD["gates"], fraction]}, condition={"line_rate_gbit_per_s": 10.0}, repeats=7
     )
-    found = nights.compute(tmp_path, "testbed", session)
+    found = nights.compute(Store(tmp_path), "testbed", session)
     table = found.values.join(found.metrics, on="id")
     large = table.filter(benchmark="Uniband", message_bytes=4194304).row(0, named=True)
     assert large["n"] == 7 and large["low"] < large["median"] < large["high"]
@@ -148,13 +149,13 @@ def test_the_interval_of_a_median_holds_it_with_95_percent_from_six_repeats_on(
         return {**row, "value": float(row["repeat"])}
 
     session = write_session(tmp_path, 0, repeats=repeats, edit=number, sizes=(8,))
-    values = nights.compute(tmp_path, "testbed", session).values
+    values = nights.compute(Store(tmp_path), "testbed", session).values
     assert set(values["low"]) == {float(place)} and set(values["high"]) == {float(repeats + 1 - place)}
 
 
 def test_ranks_that_share_cores_are_another_metric_and_not_watched(tmp_path: Path) -> None:
     session = write_session(tmp_path, 0, condition={"oversubscribed": "2 ranks on 1 core"})
-    found = nights.compute(tmp_path, "testbed", session)
+    found = nights.compute(Store(tmp_path), "testbed", session)
     assert set(found.metrics["variant"]) == {"oversubscribed"} and not found.values["judged"].any()
 
 
@@ -164,15 +165,13 @@ def test_what_is_kept_of_a_night_is_computed_again_when_its_files_change(tmp_pat
     for changed in (False, True):
         if changed:
             write_session(folder, 0, sizes=(8,), change=lambda *_: 2.0)
-        identity = nights.identities(folder, "testbed")[session]
-        kept = nights.Kept(tmp_path / "kept", folder, "testbed")
-        stem = kept.bring(session, identity)
-        kept.forget_unused()
-        values = kept.values([stem])
-        names = kept.metrics([stem], values)
+        store = Store(folder)
+        kept = nights.Kept(tmp_path / "kept", store, "testbed", nights.identities(store, "testbed"))
+        values = kept.values([session])
+        names = kept.metrics(values)
         latency = values.join(names.filter(benchmark="PingPong"), on="id")["median"][0]
         assert latency == pytest.approx(5 * (2 if changed else 1), rel=0.05)
-    assert len(list((tmp_path / "kept").glob("*.json"))) == 1
+    assert len(list((tmp_path / "kept").glob("*"))) == 2
 
 
 def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path: Path) -> None:
@@ -191,6 +190,6 @@ def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path: Path) -> None:
 
 def test_outcomes_are_those_of_the_report(tmp_path: Path) -> None:
     write_session(tmp_path, 0, where=[HELD, MISSED, {"result": "skip", "evidence": None}, {"samples": 0}, {"superseded": True}])
-    cases = nights.light_cases(tmp_path, "testbed", ())
+    cases = nights.light_cases(Store(tmp_path), "testbed")
     assert cases["outcome"].to_list() == ["passed", "failed", "skipped", "proven", "retried"]
     assert cases.filter(pl.col("outcome").is_null()).height == 0

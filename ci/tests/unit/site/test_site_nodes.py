@@ -12,7 +12,7 @@ import pytest
 
 from mpibench.pages import site as building
 from mpibench.pages import site as shares
-from mpibench.store import withdrawals
+from mpibench.store.store import Store
 from synthetic_pair_map import MAPS_BEGAN, export_map, late, pair_map, sends_slowly
 from synthetic_report import HOSTILE
 from synthetic_verdicts import write_session
@@ -21,7 +21,7 @@ NOW = MAPS_BEGAN + timedelta(days=9)
 
 
 def build(folder: Path) -> building.BuiltSite:
-    return building.build(folder / "dataset", folder / "site", now=NOW, judged=0)
+    return building.build(Store(folder / "dataset"), folder / "site", now=NOW, judged=0)
 
 
 def rows(page: Path) -> list[list[str]]:
@@ -70,7 +70,7 @@ def test_only_proven_maps_that_nobody_withdrew_count(tmp_path: Path) -> None:
     export_map(tmp_path / "dataset", 0, pair_map(8))
     export_map(tmp_path / "dataset", 1, pair_map(8, sends_slowly("c5", 3.0)), status="contradicted")
     gone = export_map(tmp_path / "dataset", 2, pair_map(8, sends_slowly("c6", 3.0)))
-    withdrawals.withdraw(tmp_path / "dataset", gone, "wrong cable")
+    Store(tmp_path / "dataset").withdraw(gone, "wrong cable")
     build(tmp_path)
     own = nodes_of(tmp_path).parent / f"{shares.node_file('c6')}.html"
     assert "2026-11-01 02:00" in own.read_text() and "2026-11-03 02:00" not in own.read_text()

@@ -14,7 +14,8 @@ import synthetic_session as synthetic
 from mpibench.commands.sessions import sessions_app
 from mpibench.judge import gate
 from mpibench.pages import session as report
-from mpibench.store import session_values, withdrawals
+from mpibench.store import records
+from mpibench.store.store import Store
 from page_reader import Reader
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import session_of
@@ -32,34 +33,34 @@ def folder(tmp_path: Path) -> Path:
 
 
 def newest(folder: Path) -> str:
-    return session_values.find_session(folder, "latest")[1]
+    return Store(folder).find_session("latest")[1]
 
 
 def test_a_withdrawn_session_is_no_part_of_verdicts_until_it_is_restored(folder: Path) -> None:
     last = newest(folder)
-    one = withdrawals.withdraw(folder, last[:12], "maintenance\nof the switches")
+    one = Store(folder).withdraw(last[:12], "maintenance\nof the switches")
     assert one.session == last and one.why == "maintenance of the switches" and one.who
     assert newest(folder) != last
-    assert session_values.cases_of(folder, "testbed").collect()["session"].n_unique() == 2
-    assert withdrawals.restore(folder, last) == one
+    assert Store(folder).cases("testbed").collect()["session"].n_unique() == 2
+    assert Store(folder).restore(last) == one
     assert newest(folder) == last
 
 
 def test_who_names_a_withdrawn_session_is_told_why_it_is_none(folder: Path) -> None:
     last = newest(folder)
-    withdrawals.withdraw(folder, last, "wrong cable")
+    Store(folder).withdraw(last, "wrong cable")
     with pytest.raises(BadInput, match=r"was withdrawn by .* wrong cable; it takes part in no verdict"):
-        session_values.find_session(folder, last[:13])
+        Store(folder).find_session(last[:13])
     with pytest.raises(BadInput, match="wrong cable"):
-        session_values.read(folder, "testbed", last)
+        Store(folder).select("testbed", last)
     with pytest.raises(BadInput, match="wrong cable"):
-        gate.decide(folder, "testbed", last)
+        gate.decide(Store(folder), "testbed", last)
 
 
 def test_the_gate_says_which_session_it_passed_over(folder: Path) -> None:
     last = newest(folder)
-    withdrawals.withdraw(folder, last, "wrong cable")
-    answer = gate.decide(folder, "testbed")
+    Store(folder).withdraw(last, "wrong cable")
+    answer = gate.decide(Store(folder), "testbed")
     assert answer.session != last
     assert any(last[:8] in note and "wrong cable" in note for note in answer.notes)
 
@@ -77,17 +78,17 @@ def test_the_gate_says_which_session_it_passed_over(folder: Path) -> None:
 )
 def test_bad_input_is_one_sentence(folder: Path, session: str, why: str, said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        withdrawals.withdraw(folder, session, why)
-    assert withdrawals.find(folder) == {}
+        Store(folder).withdraw(session, why)
+    assert Store(folder).withdrawn == {}
 
 
 def test_a_session_is_withdrawn_once_and_restored_once(folder: Path) -> None:
     last = newest(folder)
     with pytest.raises(BadInput, match="is not withdrawn"):
-        withdrawals.restore(folder, last)
-    withdrawals.withdraw(folder, last, "first reason")
+        Store(folder).restore(last)
+    Store(folder).withdraw(last, "first reason")
     with pytest.raises(BadInput, match="first reason; it is withdrawn already"):
-        withdrawals.withdraw(folder, last, "second reason")
+        Store(folder).withdraw(last, "second reason")
 
 
 @pytest.mark.parametrize(
@@ -107,13 +108,13 @@ def test_a_session_is_withdrawn_once_and_restored_once(folder: Path) -> None:
 )
 def test_a_damaged_record_stops_every_verdict(folder: Path, text: str) -> None:
     """Which session takes no part is not known then: no answer may rest on a guess."""
-    path = folder / withdrawals.FOLDER / "session.0.json"
+    path = folder / records.WITHDRAWN / "session.0.json"
     path.parent.mkdir()
     path.write_text(text)
     with pytest.raises(BadInput, match=r"session\.0\.json"):
-        gate.decide(folder, "testbed")
+        gate.decide(Store(folder), "testbed")
     path.write_text(RECORD)
-    assert [one.why for one in withdrawals.find(folder).values()] == ["wrong cable"]
+    assert [one.why for one in Store(folder).withdrawn.values()] == ["wrong cable"]
 
 
 @pytest.mark.parametrize("kind", ["file", "dead link", "unreadable"])
@@ -121,13 +122,13 @@ def test_a_folder_that_cannot_be_read_is_not_one_without_records(
     folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise what was withdrawn would count again, and nobody would know."""
-    records = folder / withdrawals.FOLDER
+    place = folder / records.WITHDRAWN
     if kind == "file":
-        records.write_text("")
+        place.write_text("")
     elif kind == "dead link":
-        records.symlink_to(folder / "gone")
+        place.symlink_to(folder / "gone")
     else:
-        records.mkdir()
+        place.mkdir()
 
         def refuse(path: Path) -> None:
             """As for who has no right to; the administrator always has."""
@@ -135,17 +136,17 @@ def test_a_folder_that_cannot_be_read_is_not_one_without_records(
 
         monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(BadInput, match=r"withdrawn cannot be read \(.*\), so what it says of sessions is not known"):
-        withdrawals.find(folder)
+        assert Store(folder).withdrawn
 
 
 def test_where_all_were_withdrawn_that_is_said(folder: Path) -> None:
     for path in sorted(folder.glob("cases/*/*/*.parquet")):
-        withdrawals.withdraw(folder, path.stem, f"maintenance {path.stem[:8]}")
+        Store(folder).withdraw(path.stem, f"maintenance {path.stem[:8]}")
     with pytest.raises(
         BadInput,
         match=r"all 3 sessions that could be meant were withdrawn; the newest: session 0000000\d .* maintenance 0000000\d",
     ):
-        gate.decide(folder, "testbed")
+        gate.decide(Store(folder), "testbed")
 
 
 def test_a_report_says_first_that_its_session_is_withdrawn(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from mpibench import answers, cli
 from mpibench.judge import accept
 from mpibench.judge import policy as verdict_policy
 from mpibench.pages import acceptance as acceptance_record
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import SIZES, write_session
 
@@ -139,7 +140,7 @@ def test_a_policy_that_judges_nothing_decides_nothing(tmp_path: Path, monkeypatc
     for number in range(2):
         write_session(tmp_path, number)
     with pytest.raises(BadInput, match="gives none of the 21 metrics that both sides have a margin"):
-        accept.decide(tmp_path, "latest~1", "latest")
+        accept.decide(Store(tmp_path), "latest~1", "latest")
 
 
 def test_junit_has_a_failure_per_regressed_or_missing_metric(tmp_path: Path) -> None:
@@ -200,12 +201,12 @@ def test_bad_selections_are_one_sentence(
 
 def test_nothing_in_common_and_no_data_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no dataset"):
-        accept.decide(tmp_path, "latest~1", "latest")
+        accept.decide(Store(tmp_path), "latest~1", "latest")
     assert run(tmp_path / "nowhere") == 2
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, stacks=("mpich-spack",))
     with pytest.raises(BadInput, match=r"no metric in common: openmpi-spack .* against mpich-spack"):
-        accept.decide(tmp_path, "latest~1", "latest")
+        accept.decide(Store(tmp_path), "latest~1", "latest")
 
 
 def contradicted(number: int, **changes: Any) -> dict[str, Any]:
@@ -478,7 +479,7 @@ def test_a_condition_that_is_none_is_one_sentence(tmp_path: Path, damaged: str) 
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, where={"condition": damaged})
     with pytest.raises(BadInput, match=r"^the condition of a case '.*' is not a JSON object: export its session again\.$"):
-        accept.decide(tmp_path, "latest~1", "latest")
+        accept.decide(Store(tmp_path), "latest~1", "latest")
 
 
 def test_a_candidate_that_was_built_otherwise_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from mpibench.judge import text as verdict_text
 from mpibench.night.confirmation import acceptance as confirmed
 from mpibench.night.confirmation.measuring import Remeasured
 from mpibench.store.sessions import Session
+from mpibench.store.store import Store
 from synthetic_session import gate
 from synthetic_verdicts import write_session
 from test_accept import record, run
@@ -40,12 +41,12 @@ def test_a_missed_reference_is_measured_again_on_its_nodes_before_it_refuses(tmp
     for number, (value, nodes, decision) in enumerate(
         [(0.3, "n1,n2", accept.REFUSED), (0.9, "n3,n4", accept.REFUSED), (0.9, "n2,n1", accept.ACCEPTED)], start=6
     ):
-        first = accept.decide(tmp_path, first_of_all, candidate)
+        first = accept.decide(Store(tmp_path), first_of_all, candidate)
         [case] = confirmed.cases_to_measure(first)
         labels = {"run": "confirmation", "confirms": candidate}
         new = write_session(tmp_path, number, where={**of_reference(value), "nodelist": nodes}, labels=labels)
         again = Remeasured((case,), 30.0, [Session({"uuid": new}, ())], {case: f"{new}:0:0"})
-        second = confirmed.confirm(first, tmp_path, [again])
+        second = confirmed.confirm(first, Store(tmp_path), [again])
         assert second.decision == decision, second.headline
         assert any("measured it on n3, n4, and not on n1, n2" in line for line in second.sentences) is (nodes == "n3,n4")
 

@@ -11,8 +11,8 @@ import pytest
 from mpibench import cli
 from mpibench.judge import pairing
 from mpibench.pages import comparison, figures
-from mpibench.store import session_values
 from mpibench.store.dataset_layout import write_file
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
@@ -33,7 +33,7 @@ def show(folder: Path, *words: str, capsys: pytest.CaptureFixture[str]) -> list[
 
 def test_winner_and_tie(tmp_path: Path) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large)
-    result = pairing.pair(tmp_path, "latest", "stack", "openmpi-spack", "mpich-spack")
+    result = pairing.pair(Store(tmp_path), "latest", "stack", "openmpi-spack", "mpich-spack")
     winners = {(row["benchmark"], row["band"]): row["winner"] for row in result.bands.to_dicts()}
     assert winners[("PingPong", "large")] == winners[("Uniband", "large")] == "mpich-spack"
     large = {row["benchmark"]: row["ratio"] for row in result.bands.to_dicts() if row["band"] == "large"}
@@ -45,7 +45,7 @@ def test_winner_and_tie(tmp_path: Path) -> None:
     (large,) = [dict(zip(head, row, strict=True)) for row in rows if row[0] == "large"]
     assert (large["mpich-spack wins"], large["openmpi-spack wins"], large["tie"]) == ("2 of 2", "0 of 2", "0")
     assert large["geometric mean"] in ("mpich-spack 1.24 times faster", "mpich-spack 1.25 times faster")
-    back = pairing.pair(tmp_path, "latest", "stack", "mpich-spack", "openmpi-spack")
+    back = pairing.pair(Store(tmp_path), "latest", "stack", "mpich-spack", "openmpi-spack")
     assert {row["winner"] for row in back.bands.to_dicts() if row["band"] == "large"} == {"mpich-spack"}
     for row, other in zip(result.bands.to_dicts(), back.bands.to_dicts(), strict=True):
         assert (row["winner"], row["ahead"]) == (other["winner"], other["ahead"])
@@ -110,7 +110,7 @@ def test_how_programs_were_built_otherwise_is_said_first(
         for stack, built in (("a", first), ("b", second))
     ]
     write_session(tmp_path, 0, where=conditions)
-    result = pairing.pair(tmp_path, "latest", "stack", "a", "b")
+    result = pairing.pair(Store(tmp_path), "latest", "stack", "a", "b")
     assert len(result.built) == len(said)
     for sentence, words in zip(result.built, said, strict=True):
         assert sentence.startswith(f"built otherwise: {words}")
@@ -137,7 +137,9 @@ def test_each_pair_of_stacks_says_what_their_locks_differ_in(tmp_path: Path, cap
     write_session(tmp_path, 0, where=built)
     lines = show(tmp_path, capsys=capsys)
     assert "Pairs of stacks, those that differ in one thing first" in " ".join(lines)
-    found = {one.first + " " + one.second: one for one in pairing.every_pair(tmp_path, "latest") if not isinstance(one, str)}
+    found = {
+        one.first + " " + one.second: one for one in pairing.every_pair(Store(tmp_path), "latest") if not isinstance(one, str)
+    }
     assert len(found) == 15 and next(iter(found)) == "again ofi" and list(found)[-1].endswith("wheel")
     assert {pair: len(one.things or {}) for pair, one in found.items() if "wheel" not in pair} == {
         **{"again ofi": 0, "again clang": 1, "again ucx": 1, "clang ofi": 1, "ofi ucx": 1},
@@ -185,7 +187,7 @@ def test_what_is_not_compared_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_one_repeat_a_side_wins_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, repeats=1)
-    result = pairing.pair(tmp_path, "latest", "stack", *STACKS)
+    result = pairing.pair(Store(tmp_path), "latest", "stack", *STACKS)
     assert set(result.bands["winner"]) == {pairing.UNKNOWN}
     assert "nan" not in "\n".join(show(tmp_path, *STACKS, capsys=capsys))
 
@@ -193,7 +195,7 @@ def test_one_repeat_a_side_wins_nothing(tmp_path: Path, capsys: pytest.CaptureFi
 def test_two_sessions_are_compared(tmp_path: Path) -> None:
     for number in range(2):
         write_session(tmp_path, number)
-    result = pairing.pair(tmp_path, "", "session", "latest~1", "latest")
+    result = pairing.pair(Store(tmp_path), "", "session", "latest~1", "latest")
     assert {row["winner"] for row in result.bands.to_dicts()} <= {pairing.TIE, "latest", "latest~1"}
 
 
@@ -208,8 +210,8 @@ def test_unequal_conditions_are_refused_by_name(tmp_path: Path, first: dict, sec
     write_session(tmp_path, 0, **first)
     write_session(tmp_path, 1, **second)
     with pytest.raises(BadInput, match=f"not measured under equal conditions: {what}"):
-        pairing.pair(tmp_path, "", "session", "latest~1", "latest")
-    allowed = pairing.pair(tmp_path, "", "session", "latest~1", "latest", allow=[what.split()[0]])
+        pairing.pair(Store(tmp_path), "", "session", "latest~1", "latest")
+    allowed = pairing.pair(Store(tmp_path), "", "session", "latest~1", "latest", allow=[what.split()[0]])
     assert allowed.unequal and allowed.unequal[0].startswith(what)
 
 
@@ -230,7 +232,7 @@ def test_programs_of_what_one_side_did_not_run_are_not_compared(tmp_path: Path) 
     rows = [("a", "p2p", with_imb), ("a", "p2p_mpi4py", with_imb), ("b", "p2p_mpi4py", {"mpi4py": {"version": "4.1.2"}})]
     where = [{"stack": stack, "group": group, "condition": json.dumps({"suites": suites})} for stack, group, suites in rows]
     write_session(tmp_path, 0, where=where)
-    assert pairing.pair(tmp_path, "latest", "stack", "a", "b").unequal == ()
+    assert pairing.pair(Store(tmp_path), "latest", "stack", "a", "b").unequal == ()
 
 
 def test_the_command_writes_a_page_with_charts_and_the_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -254,7 +256,7 @@ def test_the_command_writes_a_page_with_charts_and_the_map(tmp_path: Path, capsy
 def test_pinning_and_ppn_are_mapped(tmp_path: Path) -> None:
     """Conditions of which there are several are a map; those compared here are made of one session's cases."""
     write_session(tmp_path, 0)
-    values = session_values.read(tmp_path, "testbed", "latest").values
+    values = Store(tmp_path).select("testbed", "latest").values
     assert list(figures.pinning_maps(values, 1048576)) == []
     more = [values.with_columns(pinning=pl.lit("scatter"), value=2 * pl.col("value")), values]
     found = list(figures.pinning_maps(pl.concat(more), 1048576))
@@ -268,13 +270,13 @@ def test_pinning_and_ppn_are_mapped(tmp_path: Path) -> None:
 def test_sessions_have_lines_of_their_own(tmp_path: Path) -> None:
     for number in range(2):
         write_session(tmp_path, number)
-    values = session_values.read(tmp_path, "testbed", "latest,latest~1").values
+    values = Store(tmp_path).select("testbed", "latest,latest~1").values
     assert [len(figure.data) for figure in figures.curves(values, "session")] == [2, 2]
 
 
 def test_the_heat_map_of_best_stacks(tmp_path: Path) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, noise=0.0001)
-    values = session_values.read(tmp_path, "testbed", "latest").values
+    values = Store(tmp_path).select("testbed", "latest").values
     table = figures.best_of_all(values, "stack")
     row = next(row for row in table.to_dicts() if row["message_bytes"] == 1048576 and row["stack"] == "openmpi-spack")
     assert row["behind"] == pytest.approx(0.25, abs=0.005)

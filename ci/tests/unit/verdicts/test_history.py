@@ -11,7 +11,7 @@ import pytest
 from mpibench.judge import accept, comparison, curve_tests
 from mpibench.judge.curve_tests import REGRESSED
 from mpibench.judge.policy import Policy
-from mpibench.store import session_values
+from mpibench.store.store import Store
 from synthetic_verdicts import write_session
 
 NIGHTS = 8
@@ -31,7 +31,7 @@ def write_nights(folder: Path, spread: float, slower: float = 0.0, **options: ob
 
 
 def judge(folder: Path, baseline: str, **options: bool) -> comparison.Judgement:
-    sides = [session_values.read(folder, "testbed", name) for name in (baseline, "latest")]
+    sides = [Store(folder).select("testbed", name) for name in (baseline, "latest")]
     return comparison.judge(sides[0], sides[1], POLICY, **options)
 
 
@@ -60,7 +60,7 @@ def test_a_slower_night_is_found_against_a_quiet_history(tmp_path: Path) -> None
 
 def test_a_history_that_is_too_wild_says_how_many_sessions_would_decide(tmp_path: Path) -> None:
     write_nights(tmp_path, spread=0.03)
-    found = accept.decide(tmp_path, HISTORY, "latest")
+    found = accept.decide(Store(tmp_path), HISTORY, "latest")
     text = " ".join(found.sentences)
     assert "sessions of the candidate would decide" in text or "a longer history may decide" in text
 
@@ -76,7 +76,7 @@ def test_sessions_of_several_versions_or_depths_are_no_history(tmp_path: Path) -
     write_nights(tmp_path / "depths", spread=0.002, condition={"depth": "nightly"})
     write_session(tmp_path / "depths", 2, condition={"depth": "smoke"})
     for name, said in (("versions", "MPI versions 4.1.6 and 5.0.10"), ("depths", "levels nightly and smoke")):
-        found = accept.decide(tmp_path / name, HISTORY, "latest")
+        found = accept.decide(Store(tmp_path / name), HISTORY, "latest")
         assert set(found.judgement.metrics["units"]) == {curve_tests.REPEATS}
         assert any("are no one history and are compared job by job" in one and said in one for one in found.notes)
 
@@ -84,7 +84,7 @@ def test_sessions_of_several_versions_or_depths_are_no_history(tmp_path: Path) -
 def test_one_night_each_says_what_it_cannot_know(tmp_path: Path) -> None:
     for number in range(2):
         write_session(tmp_path, number)
-    found = accept.decide(tmp_path, "latest~1", "latest")
+    found = accept.decide(Store(tmp_path), "latest~1", "latest")
     (said,) = [one for one in found.notes if "from night to night" in one]
     assert said.startswith("21 metrics rest on 1 job and 1 job: ")
     assert "taken as 1 % (defaults: between_jobs_percent), where something is called at least as 2 times what" in said

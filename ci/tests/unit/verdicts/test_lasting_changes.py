@@ -31,6 +31,7 @@ from mpibench.judge.statistics import prediction
 from mpibench.judge.statistics.prediction import Units
 from mpibench.store import session_values
 from mpibench.store.session_values import CURVE
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
@@ -63,12 +64,12 @@ def accept_level(monkeypatch: pytest.MonkeyPatch, *levels: Level) -> None:
 
 def judged(folder: Path) -> gate.GateAnswer:
     """The gate's answer on the newest session, without the search for changes, which forgets after some nights by design."""
-    return gate.decide(folder, "testbed", recent=1, max_age_hours=OLD)
+    return gate.decide(Store(folder), "testbed", recent=1, max_age_hours=OLD)
 
 
 def left_out(folder: Path) -> dict[str, int]:
-    newest = session_values.read(folder, "testbed", "latest")
-    found = find_history(folder, "testbed", newest.cases, Policy(), counted=False)
+    newest = Store(folder).select("testbed", "latest")
+    found = find_history(Store(folder), "testbed", newest.cases, Policy(), counted=False)
     return dict(found.strata[0].left_out)
 
 
@@ -161,24 +162,26 @@ def test_one_condition_waits_and_the_others_learn_on(tmp_path: Path) -> None:
                 tmp_path, 100 * (pinning == "scatter") + number, night=number, noise=0.004, where={"pinning": pinning},
                 change=same(1.1 if slow else 1.0),
             )  # fmt: skip
-    table = session_values.cases_of(tmp_path, "testbed").collect()
-    found = find_history(tmp_path, "testbed", table.filter(table["session"].is_in(list(table["session"][-2:]))), Policy())
+    table = Store(tmp_path).cases("testbed").collect()
+    found = find_history(
+        Store(tmp_path), "testbed", table.filter(table["session"].is_in(list(table["session"][-2:]))), Policy()
+    )
     used = found.cases.group_by("pinning").len().sort("pinning")
     assert dict(used.iter_rows()) == {"bunch": QUIET + 3, "scatter": QUIET}
 
 
 def test_a_selector_means_what_it_selects(tmp_path: Path) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 4)
-    newest = session_values.read(tmp_path, "testbed", "latest")
-    found = find_history(tmp_path, "testbed", newest.cases, Policy(), selector="20260101:now")
+    newest = Store(tmp_path).select("testbed", "latest")
+    found = find_history(Store(tmp_path), "testbed", newest.cases, Policy(), selector="20260101:now")
     assert found.values["session"].n_unique() == QUIET + 3
 
 
 def test_an_accepted_level_begins_a_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 8)
-    assert not gate.decide(tmp_path, "testbed", max_age_hours=OLD).passed
+    assert not gate.decide(Store(tmp_path), "testbed", max_age_hours=OLD).passed
     accept_level(monkeypatch, Level(date(2026, 1, 17), 6, "switch firmware 9.2, ticket 4711", fabric="eth1g"))
-    result = gate.decide(tmp_path, "testbed", max_age_hours=OLD)
+    result = gate.decide(Store(tmp_path), "testbed", max_age_hours=OLD)
     assert result.passed, result.lines
     assert "metrics held against 7 sessions before: 0 slower, 0 faster" in result.lines[1]
     assert any(
@@ -191,29 +194,29 @@ def test_an_accepted_level_begins_a_history(tmp_path: Path, monkeypatch: pytest.
 def test_a_level_of_another_fabric_accepts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 8)
     accept_level(monkeypatch, Level(date(2026, 1, 17), 6, "bios", fabric="shm"))
-    assert not gate.decide(tmp_path, "testbed", max_age_hours=OLD).passed
-    assert [event.worse for event in drift.watch(tmp_path, "testbed")[1]] == [True]
+    assert not gate.decide(Store(tmp_path), "testbed", max_age_hours=OLD).passed
+    assert [event.worse for event in drift.watch(Store(tmp_path), "testbed")[1]] == [True]
 
 
 def test_a_level_accepts_no_more_than_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.02, *[1.4] * 7])
     accept_level(monkeypatch, Level(date(2026, 1, 17), 6, "switch firmware 9.2"))
-    assert not gate.decide(tmp_path, "testbed", max_age_hours=OLD).passed
-    assert [event.worse for event in drift.watch(tmp_path, "testbed")[1]] == [True]
+    assert not gate.decide(Store(tmp_path), "testbed", max_age_hours=OLD).passed
+    assert [event.worse for event in drift.watch(Store(tmp_path), "testbed")[1]] == [True]
 
 
 @pytest.mark.parametrize("since", [date(2026, 1, 21), date(2027, 3, 1), date.max])
 def test_a_level_of_another_day_accepts_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, since: date) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 8)
     accept_level(monkeypatch, Level(since, 50, "another change"))
-    assert [event.worse for event in drift.watch(tmp_path, "testbed")[1]] == [True]
+    assert [event.worse for event in drift.watch(Store(tmp_path), "testbed")[1]] == [True]
 
 
 def test_accept_says_that_a_level_lies_between_the_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_nights(tmp_path, [1.0] * QUIET)
     levels = [Level(date(2026, 1, day), 5, "x", fabric=fabric) for day, fabric in ((12, "eth1g"), (12, "shm"), (7, "eth1g"))]
     accept_level(monkeypatch, *levels)
-    found = accept.decide(tmp_path, "latest~6", "latest")
+    found = accept.decide(Store(tmp_path), "latest~6", "latest")
     said = [
         note for note in found.notes if note.startswith("the baseline is from before the level accepted since 2026-01-12 (x);")
     ]
@@ -229,11 +232,15 @@ def test_a_level_holds_under_the_old_name_and_the_new_one(
     write_session(tmp_path, 60, night=QUIET + 7, change=same(1.05), stacks=("new-name",), labels={"run": "nightly"})
     accept_level(monkeypatch, Level(date(2026, 1, 17), 6, "ticket 4711", stack=name))
     renamed = accept.AcceptanceOptions(rename={"old-name": "new-name"})
-    found = accept.decide(tmp_path, "latest~1", "latest", renamed)
+    found = accept.decide(Store(tmp_path), "latest~1", "latest", renamed)
     (line,) = [line for line in found.notes if line.startswith("history of new-name")]
     assert "7 sessions" in line and "12 sessions before the level accepted since 2026-01-17 (ticket 4711)" in line
     assert found.decision == accept.ACCEPTED
-    said = [line for line in accept.decide(tmp_path, "latest~9", "latest", renamed).notes if "choose a baseline since" in line]
+    said = [
+        line
+        for line in accept.decide(Store(tmp_path), "latest~9", "latest", renamed).notes
+        if "choose a baseline since" in line
+    ]
     assert len(said) == 1 and "the baseline is from before the level accepted since 2026-01-17 (ticket 4711);" in said[0]
 
 
@@ -241,7 +248,7 @@ def test_a_level_of_a_third_stack_holds_for_no_renamed_one(tmp_path: Path, monke
     write_nights(tmp_path, [1.0] * 7, stacks=("old-name",))
     write_session(tmp_path, 60, night=7, stacks=("new-name",), labels={"run": "nightly"})
     accept_level(monkeypatch, Level(date(2026, 1, 9), 6, "ticket 4711", stack="other-name"))
-    found = accept.decide(tmp_path, "latest~1", "latest", accept.AcceptanceOptions(rename={"old-name": "new-name"}))
+    found = accept.decide(Store(tmp_path), "latest~1", "latest", accept.AcceptanceOptions(rename={"old-name": "new-name"}))
     assert not [line for line in found.notes if "ticket 4711" in line]
 
 
@@ -258,14 +265,14 @@ def test_a_level_that_fits_nothing_is_said(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_loss_is_not_forgotten_by_the_search_for_changes_while_it_lasts(tmp_path: Path) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 30)
-    (lines,) = [gate.decide(tmp_path, "testbed", max_age_hours=OLD, history=NO_HISTORY).lines]
+    (lines,) = [gate.decide(Store(tmp_path), "testbed", max_age_hours=OLD, history=NO_HISTORY).lines]
     assert "0 changes for the worse in 14 nights of 42, 1 before that lasts and nobody accepted" in lines[2]
     assert any(line.startswith("drift: since 17 Jan 2026, openmpi-spack on eth1g") for line in lines)
 
 
 def test_a_loss_that_is_over_is_forgotten_after_some_nights(tmp_path: Path) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 8 + [1.0] * 20)
-    assert gate.decide(tmp_path, "testbed", max_age_hours=OLD).passed
+    assert gate.decide(Store(tmp_path), "testbed", max_age_hours=OLD).passed
 
 
 def test_a_level_to_come_does_not_hold_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +283,7 @@ def test_a_level_to_come_does_not_hold_yet(tmp_path: Path, monkeypatch: pytest.M
 
 def test_compare_leaves_out_what_was_called(tmp_path: Path) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 5 + [1.0])
-    found = pairing.pair(tmp_path, "latest", "session", "latest", "latest~1", system="testbed")
+    found = pairing.pair(Store(tmp_path), "latest", "session", "latest", "latest~1", system="testbed")
     assert [count for stratum in found.past.strata for why, count in stratum.left_out if why.startswith("called")] == [4]
 
 
@@ -361,7 +368,7 @@ def test_curves_are_those_of_each_curve_by_itself(tmp_path: Path) -> None:
     """With several jobs, repeats, gaps and a metric that has no size."""
     for number in range(4):
         write_session(tmp_path, number, jobs=3, edit=with_gaps)
-    chosen = session_values.read(tmp_path, "testbed", "20260101:20270101")
+    chosen = Store(tmp_path).select("testbed", "20260101:20270101")
     values = chosen.values.with_columns(
         message_bytes=pl.when(pl.col("message_bytes") == pl.col("message_bytes").min().over(CURVE))
         .then(None)

@@ -12,6 +12,7 @@ from mpibench.judge.history import describe_facts, find_history
 from mpibench.judge.policy import Policy
 from mpibench.night.confirmation import measuring
 from mpibench.store import confirmations, session_values
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
@@ -20,7 +21,7 @@ SHARED = {"oversubscribed": "64 ranks on 2 cores"}
 
 
 def read(folder: Path, session: str) -> session_values.Selection:
-    return session_values.read(folder, SYSTEM, session)
+    return Store(folder).select(SYSTEM, session)
 
 
 def test_their_metrics_are_other_metrics(tmp_path: Path) -> None:
@@ -50,14 +51,14 @@ def test_two_oversubscribed_sessions_are_compared(tmp_path: Path) -> None:
 def test_compare_refuses_them_by_name_whatever_is_allowed(tmp_path: Path, allow: tuple[str, ...]) -> None:
     plain, shared = write_session(tmp_path, 0), write_session(tmp_path, 1, condition=SHARED)
     with pytest.raises(BadInput, match="never compared: ranks that share cores and ranks that do not"):
-        pairing.pair(tmp_path, "", "session", plain, shared, allow=allow)
+        pairing.pair(Store(tmp_path), "", "session", plain, shared, allow=allow)
 
 
 def test_one_is_no_history_of_the_other(tmp_path: Path) -> None:
     for number in range(3):
         write_session(tmp_path, number, condition=SHARED if number else None)
     newest = read(tmp_path, write_session(tmp_path, 3, condition=SHARED))
-    found = find_history(tmp_path, SYSTEM, newest.cases, Policy())
+    found = find_history(Store(tmp_path), SYSTEM, newest.cases, Policy())
     [stratum] = found.strata
     assert len(stratum.sessions) == 2 and stratum.left_out == (("with oversubscription none", 1),)
     assert set(found.values["variant"]) == {"oversubscribed"}
@@ -69,11 +70,11 @@ def test_nothing_is_learned_from_them(tmp_path: Path) -> None:
     for number in range(8):
         write_session(tmp_path / "data", number, condition=SHARED, benchmarks={"PingPong": "latency_us"})
     with pytest.raises(BadInput, match="8 cases not used: each was oversubscribed, and nothing is learned from that"):
-        rebaseline.propose(tmp_path / "data", "20260101:now", root=tmp_path / "root")
+        rebaseline.propose(Store(tmp_path / "data"), "20260101:now", root=tmp_path / "root")
 
 
 def test_the_watch_looks_at_none_of_them(tmp_path: Path) -> None:
     for number in range(8):
         write_session(tmp_path, number, repeats=3, condition=SHARED if number % 2 else None)
-    watched = drift.read(tmp_path, SYSTEM)
+    watched = drift.read(Store(tmp_path), SYSTEM)
     assert set(watched.metrics["variant"]) == {""} and watched.nights.height == 4

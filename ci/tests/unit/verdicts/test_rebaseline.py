@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from mpibench.judge import rebaseline
+from mpibench.store.store import Store
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
@@ -30,7 +31,7 @@ def test_references_are_medians_with_bounds_and_origin(tmp_path: Path) -> None:
     for number in range(8):
         write(tmp_path / "data", number, noise=0.01)
     root = root_with(tmp_path)
-    proposal = rebaseline.propose(tmp_path / "data", ALL, root=root)
+    proposal = rebaseline.propose(Store(tmp_path / "data"), ALL, root=root)
     assert (proposal.learned, proposal.kept, proposal.refused) == (21, 0, 0)
     tree = yaml.safe_load(proposal.after)
     references.check_file("x", tree)
@@ -70,13 +71,13 @@ def test_the_diff_applies_and_says_what_past_sessions_would_have_done(tmp_path: 
     for number in range(6):
         write(tmp_path / "data", number, noise=0.01)
     root = root_with(tmp_path)
-    proposal = rebaseline.propose(tmp_path / "data", ALL, root=root)
+    proposal = rebaseline.propose(Store(tmp_path / "data"), ALL, root=root)
     path = root / "site_configs" / "testbed" / "references.yaml"
     path.write_text(apply_diff(path.read_text(), proposal.diff()))
     assert path.read_text() == proposal.after
     for number in range(6, 9):
         write(tmp_path / "data", number, noise=0.01, change=lambda *_: 1.3)
-    again = rebaseline.propose(tmp_path / "data", ALL, root=root)
+    again = rebaseline.propose(Store(tmp_path / "data"), ALL, root=root)
     assert again.effect["failed_before"].to_list() == [0] * 6 + [21] * 3
     assert again.effect["failed_after"].sum() < 21  # the slow sessions are part of the history now
 
@@ -85,7 +86,7 @@ def test_hand_set_entries_stay(tmp_path: Path) -> None:
     for number in range(6):
         write(tmp_path / "data", number, noise=0.01)
     root = root_with(tmp_path)
-    tree = yaml.safe_load(rebaseline.propose(tmp_path / "data", ALL, root=root).after)
+    tree = yaml.safe_load(rebaseline.propose(Store(tmp_path / "data"), ALL, root=root).after)
     place = ["ImbPointToPoint", "testbed:node", "openmpi-spack", "eth1g", 2, 1, "bunch"]
     entries, origins = tree, tree["provenance"]
     for key in place:
@@ -93,7 +94,7 @@ def test_hand_set_entries_stay(tmp_path: Path) -> None:
     entries["PingPong.latency.0000000008"] = [1.0, None, 0.1, "us"]
     origins["PingPong.latency.0000000008"]["session"] = "hand"
     root_with(tmp_path, yaml.safe_dump(tree))
-    proposal = rebaseline.propose(tmp_path / "data", ALL, root=root)
+    proposal = rebaseline.propose(Store(tmp_path / "data"), ALL, root=root)
     assert proposal.kept == 1
     found = yaml.safe_load(proposal.after)
     for key in place:
@@ -106,18 +107,18 @@ def test_nothing_is_learned_from_too_few_or_failed_jobs(tmp_path: Path) -> None:
     for number in range(4):
         write(tmp_path / "data", number)
     with pytest.raises(BadInput, match=r"no metric has 5 jobs .*21 metrics have fewer"):
-        rebaseline.propose(tmp_path / "data", ALL, root=root)
+        rebaseline.propose(Store(tmp_path / "data"), ALL, root=root)
     for number in range(4, 7):
         write(tmp_path / "data", number, evidence="contradicted")
         write(tmp_path / "data", number + 10, result="fail")
     with pytest.raises(BadInput, match="no metric has 5 jobs"):
-        rebaseline.propose(tmp_path / "data", ALL, root=root)
+        rebaseline.propose(Store(tmp_path / "data"), ALL, root=root)
     with pytest.raises(BadInput, match="no case that may be used"):
-        rebaseline.propose(tmp_path / "data", "latest", root=root)
+        rebaseline.propose(Store(tmp_path / "data"), "latest", root=root)
     write(tmp_path / "data", 40)
     root_with(tmp_path, "ImbPointToPoint: {x: [")
     with pytest.raises(BadInput, match="not YAML"):
-        rebaseline.propose(tmp_path / "data", ALL, root=root)
+        rebaseline.propose(Store(tmp_path / "data"), ALL, root=root)
 
 
 def test_what_often_takes_twice_as_long_gets_no_reference(tmp_path: Path) -> None:
@@ -126,7 +127,7 @@ def test_what_often_takes_twice_as_long_gets_no_reference(tmp_path: Path) -> Non
         write(
             tmp_path / "data", number, noise=0.01, change=lambda b, size, stack, n=number: 2.5 if size == 8 and n < 2 else 1.0
         )
-    proposal = rebaseline.propose(tmp_path / "data", ALL, root=root_with(tmp_path))
+    proposal = rebaseline.propose(Store(tmp_path / "data"), ALL, root=root_with(tmp_path))
     metrics = yaml.safe_load(proposal.after)["ImbPointToPoint"]["testbed:node"]["openmpi-spack"]["eth1g"][2][1]["bunch"]
     assert "PingPong.latency.0000000008" not in metrics
     assert "PingPing.bandwidth.0000000008" in metrics
@@ -140,4 +141,4 @@ def test_references_that_cannot_be_read_are_not_proposed_anew(tmp_path: Path) ->
     path.parent.mkdir(parents=True)
     path.symlink_to("/not/mounted/here")
     with pytest.raises(BadInput, match=r"references\.yaml cannot be read \(No such file or directory\): correct the link"):
-        rebaseline.propose(tmp_path, "latest", root=tmp_path)
+        rebaseline.propose(Store(tmp_path), "latest", root=tmp_path)

@@ -13,8 +13,9 @@ import pytest
 from mpibench.judge import comparison, curve_tests
 from mpibench.judge import policy as verdict_policy
 from mpibench.judge import text as verdict_text
-from mpibench.store import eligibility, session_values
+from mpibench.store import eligibility
 from mpibench.store.dataset_layout import write_file
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import SIZES, write_session
 
@@ -23,7 +24,7 @@ POLICY = verdict_policy.Policy(between_jobs_percent=0.2, between_jobs_times_repe
 
 def judge(folder: Path, policy: verdict_policy.Policy = POLICY, **options: Any) -> comparison.Judgement:
     """The first session against the last."""
-    sides = [session_values.read(folder, "testbed", name, **options) for name in ("latest~1", "latest")]
+    sides = [Store(folder).select("testbed", name, **options) for name in ("latest~1", "latest")]
     return comparison.judge(sides[0], sides[1], policy)
 
 
@@ -68,7 +69,7 @@ def test_one_size_and_one_band_are_named(tmp_path: Path) -> None:
 def test_what_is_called_is_listed_by_metric_to_be_measured_again(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, sizes=SIZES[:-1], change=lambda name, size, _: 1.2 if (name, size) == ("PingPong", 512) else 1)
-    sides = [session_values.read(tmp_path, "testbed", name) for name in ("latest~1", "latest")]
+    sides = [Store(tmp_path).select("testbed", name) for name in ("latest~1", "latest")]
     judgement = comparison.judge(*sides, POLICY)
     found = comparison.called(judgement, *sides)
     assert tuple(found.columns) == comparison.CALLED
@@ -141,14 +142,14 @@ def test_what_has_no_margin_is_not_judged_and_counted(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, change=small)
     policy = replace(POLICY, margins_percent={one: {"small": None} for one in ("latency_us", "bandwidth_mb_per_s")})
-    sides = [session_values.read(tmp_path, "testbed", one) for one in ("latest~1", "latest")]
+    sides = [Store(tmp_path).select("testbed", one) for one in ("latest~1", "latest")]
     judgement = comparison.judge(*sides, policy)
     assert judgement.verdict == curve_tests.PASS
     assert judgement.unjudged == 9  # five sizes of PingPong, four of Uniband
     assert set(judgement.bands["band"]) == {"medium", "large"}
     assert comparison.judge(*sides, policy.judging_all()).verdict == curve_tests.REGRESSED
     write_session(tmp_path, 2, sizes=SIZES[2:])  # what is gone is missing all the same
-    sides[1] = session_values.read(tmp_path, "testbed", "latest")
+    sides[1] = Store(tmp_path).select("testbed", "latest")
     assert comparison.judge(*sides, policy).verdict == curve_tests.MISSING
 
 
@@ -169,11 +170,11 @@ def test_a_renamed_benchmark_is_missing_until_it_is_named(tmp_path: Path) -> Non
     judgement = judge(tmp_path)
     assert sizes_of(judgement, curve_tests.MISSING, "Uniband") == list(SIZES[1:])
     assert set(judgement.new["benchmark"]) == {"Unidirectional"}
-    baseline = session_values.read(tmp_path, "testbed", "latest~1", rename={"Uniband": "Unidirectional"})
-    candidate = session_values.read(tmp_path, "testbed", "latest")
+    baseline = Store(tmp_path).select("testbed", "latest~1", rename={"Uniband": "Unidirectional"})
+    candidate = Store(tmp_path).select("testbed", "latest")
     assert comparison.judge(baseline, candidate, POLICY).verdict == curve_tests.PASS
     with pytest.raises(BadInput, match="--rename Nonsuch=X"):
-        session_values.read(tmp_path, "testbed", "latest", rename={"Nonsuch": "X"})
+        Store(tmp_path).select("testbed", "latest", rename={"Nonsuch": "X"})
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_a_renamed_benchmark_is_missing_until_it_is_named(tmp_path: Path) -> Non
 )
 def test_cases_that_are_never_used(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
     write_session(tmp_path, 0)
-    cases = session_values.cases_of(tmp_path, "testbed").collect()
+    cases = Store(tmp_path).cases("testbed").collect()
     assert eligibility.split_cases(cases).eligible.height == 1
     found = eligibility.split_cases(cases.with_columns(**{name: pl.lit(value) for name, value in changes.items()}))
     assert found.eligible.height == 0
@@ -199,48 +200,48 @@ def test_cases_that_are_never_used(tmp_path: Path, changes: dict[str, Any], why:
 @pytest.mark.parametrize("text", ['{"recorded": "by hand"}', '{"replay": "of the outage"}', '{"synthetic": true}'])
 def test_a_label_takes_no_session_out_of_the_verdicts(tmp_path: Path, text: str) -> None:
     write_session(tmp_path, 0)
-    cases = session_values.cases_of(tmp_path, "testbed").collect().with_columns(labels=pl.lit(text))
+    cases = Store(tmp_path).cases("testbed").collect().with_columns(labels=pl.lit(text))
     assert eligibility.split_cases(cases).eligible.height == 1
 
 
 def test_a_missed_reference_is_compared_but_not_learned_from(tmp_path: Path) -> None:
     write_session(tmp_path, 0, result="fail")
-    assert session_values.read(tmp_path, "testbed", "latest").values.height == 105
+    assert Store(tmp_path).select("testbed", "latest").values.height == 105
     with pytest.raises(BadInput, match="missed a reference"):
-        session_values.read(tmp_path, "testbed", "latest", for_learning=True)
+        Store(tmp_path).select("testbed", "latest", for_learning=True)
 
 
 def test_a_value_that_is_no_number_is_refused(tmp_path: Path) -> None:
     write_session(tmp_path, 0, edit=lambda row: {**row, "value": float("nan")} if row["message_bytes"] == 8 else row)
     with pytest.raises(BadInput, match="is nan, which nothing can take"):
-        session_values.read(tmp_path, "testbed", "latest")
+        Store(tmp_path).select("testbed", "latest")
 
 
 def test_duplicate_damaged_future_and_foreign_sessions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no dataset"):
-        session_values.system_of(tmp_path, None)
+        Store(tmp_path).system_of(None)
     name = write_session(tmp_path, 0)
     write_session(tmp_path, 1, system="elsewhere")
     with pytest.raises(BadInput, match=r"2 systems.*--system"):
-        session_values.system_of(tmp_path, None)
+        Store(tmp_path).system_of(None)
     with pytest.raises(BadInput, match="no system 'mars'"):
-        session_values.system_of(tmp_path, "mars")
+        Store(tmp_path).system_of("mars")
     with pytest.raises(BadInput, match="selects none"):  # a session of another system is not there
-        session_values.read(tmp_path, "testbed", "latest~1")
+        Store(tmp_path).select("testbed", "latest~1")
     write_session(tmp_path, 0, started=datetime(2026, 2, 1, tzinfo=timezone.utc))
     with pytest.raises(BadInput, match=f"session {name} is in the dataset.*twice"):
-        session_values.read(tmp_path, "testbed", "latest")
+        Store(tmp_path).select("testbed", "latest")
     for path in list(tmp_path.glob("*/system=testbed/date=2026-02-01/*.parquet")):
         path.unlink()
     early = write_session(tmp_path, 7, started=datetime.now(timezone.utc) + timedelta(days=30))
     for selector in ("latest", early, f"{early},{name}"):
         with pytest.raises(BadInput, match=f"session {early}.*correct the clock.*mpibench sessions withdraw {early}"):
-            session_values.read(tmp_path, "testbed", selector)
+            Store(tmp_path).select("testbed", selector)
 
 
 def test_zero_is_no_ratio_and_is_said(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
-    notes = session_values.read(tmp_path, "testbed", "latest").notes
+    notes = Store(tmp_path).select("testbed", "latest").notes
     assert any("5 values of zero" in note for note in notes)  # Uniband at 0 bytes
 
 

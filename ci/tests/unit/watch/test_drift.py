@@ -11,6 +11,7 @@ import pytest
 from mpibench import cli
 from mpibench.judge import drift
 from mpibench.judge import policy as verdict_policy
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import FIRST, write_session
 
@@ -56,7 +57,7 @@ def test_too_few_nights_are_reported_and_an_empty_choice_is_refused(tmp_path: Pa
     assert run(tmp_path, "drift") == 3
     assert capsys.readouterr().out == "too few nights: 3 of 13\n"
     with pytest.raises(BadInput, match="selects none"):
-        drift.watch(tmp_path, selector="now-1h:now")
+        drift.watch(Store(tmp_path), selector="now-1h:now")
 
 
 def test_a_night_without_a_metric_is_bridged_and_bad_cases_are_left_out(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_a_night_without_a_metric_is_bridged_and_bad_cases_are_left_out(tmp_path
         write_session(tmp_path, number, stacks=STACKS if number % 3 else STACKS[:1], noise=0.01)
     write_session(tmp_path, 20, evidence="contradicted", change=lambda *_: 5.0)
     write_session(tmp_path, 21, result="abort", change=lambda *_: 5.0)
-    history, found = drift.watch(tmp_path)
+    history, found = drift.watch(Store(tmp_path))
     assert found == []
     assert history.nights.height == 20
     assert np.isnan(history.logs).any()
@@ -123,7 +124,7 @@ def test_a_night_is_a_calendar_day_and_its_last_whole_session(tmp_path: Path) ->
         write_session(tmp_path, 10 + number, started=started)
         partial = {"started": started + timedelta(hours=1), "command_line": "reframe -c reframe_tests -r -n ImbPointToPoint"}
         write_session(tmp_path, 20 + number, change=lambda *_: 5.0, **partial)
-    history = drift.read(tmp_path)
+    history = drift.read(Store(tmp_path))
     assert history.nights.height == 4 and history.too_few == "too few nights: 4 of 13"
     assert [session[:8] for session in history.nights["session"]] == ["0000000b", "0000000c", "0000000d", "00000018"]
     assert any("8 sessions not used: another session of the same day" in line for line in history.notes)
@@ -134,7 +135,7 @@ def test_drift_watches_the_sessions_with_the_label_of_the_newest(tmp_path: Path)
         write_session(tmp_path, number, labels={"run": "nightly"})
         write_session(tmp_path, 20 + number, labels={"run": "smoke"}, night=number, sizes=(8,), change=lambda *_: 2.0)
     write_session(tmp_path, 40, labels={"run": "nightly"}, night=13)
-    assert drift.read(tmp_path).nights.height == 14
+    assert drift.read(Store(tmp_path)).nights.height == 14
     assert run(tmp_path, "drift") == 0
 
 
@@ -148,14 +149,14 @@ def test_values_that_are_no_numbers_or_in_another_unit_are_refused(tmp_path: Pat
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, edit=edit)
     with pytest.raises(BadInput, match=said):
-        drift.read(tmp_path)
+        drift.read(Store(tmp_path))
 
 
 def test_a_clock_that_was_wrong_is_refused(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, started=datetime(1970, 1, 2, tzinfo=timezone.utc))
     with pytest.raises(BadInput, match="clock was wrong"):
-        drift.read(tmp_path)
+        drift.read(Store(tmp_path))
 
 
 def test_a_policy_that_judges_nothing_is_no_quiet_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,16 +165,16 @@ def test_a_policy_that_judges_nothing_is_no_quiet_watch(tmp_path: Path, monkeypa
     nothing = verdict_policy.Policy(margins_percent=dict.fromkeys(verdict_policy.MARGINS), source="policy.yaml")
     monkeypatch.setattr(verdict_policy, "load", lambda *_: nothing)
     with pytest.raises(drift.NothingJudged, match=r"policy\.yaml gives none of the 21 metrics of testbed a margin"):
-        drift.watch(tmp_path)
+        drift.watch(Store(tmp_path))
 
 
 def test_what_is_over_is_no_change_and_what_lasts_is_one_until_then(tmp_path: Path) -> None:
     """Six slow nights, then three as before: while they last, and afterwards."""
     for number in range(36):
         write_session(tmp_path, number, noise=0.01, change=lambda *_, late=number >= 30: 1.09 if late else 1.0)
-    _, found = drift.watch(tmp_path)
+    _, found = drift.watch(Store(tmp_path))
     assert [(event.worse, event.metrics.height) for event in found] == [(True, 21)]
     for number in range(36, 39):
         write_session(tmp_path, number, noise=0.01)
-    assert drift.watch(tmp_path)[1] == []
-    assert drift.watch(tmp_path, recent=None)[1][0].worse, "it is told of"
+    assert drift.watch(Store(tmp_path))[1] == []
+    assert drift.watch(Store(tmp_path), recent=None)[1][0].worse, "it is told of"

@@ -15,6 +15,7 @@ from mpibench import cli
 from mpibench.judge import gate
 from mpibench.store import sessions
 from mpibench.store.dataset_layout import write_file
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import SMALL_REPORT
 from synthetic_verdicts import FIRST, write_session
@@ -272,9 +273,9 @@ def test_the_policy_says_how_old_a_session_may_be(tmp_path: Path) -> None:
     path = tmp_path / "site_configs" / "testbed" / "policy.yaml"
     path.parent.mkdir(parents=True)
     path.write_text("max_age_hours: 30\n")
-    assert not gate.decide(tmp_path / "set", root=tmp_path).passed
+    assert not gate.decide(Store(tmp_path / "set"), root=tmp_path).passed
     path.write_text("max_age_hours: 40\n")
-    assert gate.decide(tmp_path / "set", root=tmp_path).passed
+    assert gate.decide(Store(tmp_path / "set"), root=tmp_path).passed
 
 
 def test_a_session_of_tomorrow_is_not_young(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -358,7 +359,7 @@ def test_the_system_is_that_of_the_session(tmp_path: Path, capsys: pytest.Captur
     assert run(tmp_path, *OLD) == 2
     assert "cut off" in capsys.readouterr().err
     with pytest.raises(BadInput, match="means 2 sessions"):
-        gate.decide(tmp_path, "mine", f"{mine},{write_session(tmp_path, 2, system='mine')}")
+        gate.decide(Store(tmp_path), "mine", f"{mine},{write_session(tmp_path, 2, system='mine')}")
 
 
 def test_a_damaged_older_session_is_named_and_stops_until_it_is_removed(

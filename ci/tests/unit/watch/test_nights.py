@@ -12,8 +12,9 @@ import pytest
 
 from mpibench.judge import gate, nights
 from mpibench.judge.policy import Policy
-from mpibench.store import confirmations, session_values, withdrawals
+from mpibench.store import confirmations
 from mpibench.store.sessions import CONFIRMS
+from mpibench.store.store import Store
 from synthetic_verdicts import FIRST, write_session
 
 BEFORE = 10
@@ -42,7 +43,7 @@ def again(folder: Path, session: str, factor: float, number: int = BEFORE + 50, 
 
 
 def judged(folder: Path, session: str) -> gate.GateAnswer:
-    return gate.decide(folder, "testbed", session, max_age_hours=1e6)
+    return gate.decide(Store(folder), "testbed", session, max_age_hours=1e6)
 
 
 def test_a_night_without_a_second_measurement_fails(tmp_path: Path, slow_night: str) -> None:
@@ -133,7 +134,7 @@ def test_what_measured_again_is_no_history(tmp_path: Path) -> None:
 def test_a_night_of_too_few_repeats_is_said(tmp_path: Path) -> None:
     for number in range(BEFORE + 1):
         write_session(tmp_path, number, noise=0.004, repeats=2 if number == BEFORE else 5)
-    lines = gate.decide(tmp_path, "testbed", max_age_hours=1e6).lines
+    lines = gate.decide(Store(tmp_path), "testbed", max_age_hours=1e6).lines
     assert any("21 metrics were not held against the sessions before: a night needs 3 repeats" in line for line in lines)
 
 
@@ -143,9 +144,9 @@ def test_a_session_that_confirms_another_night_says_nothing_of_this_one(tmp_path
 
 
 def test_what_is_called_names_the_metrics(tmp_path: Path, slow_night: str) -> None:
-    table = session_values.cases_of(tmp_path, "testbed")
+    table = Store(tmp_path).cases("testbed")
     cases = table.filter(pl.col("session") == slow_night).collect()
-    found = nights.judge(tmp_path, "testbed", slow_night, cases, Policy())
+    found = nights.judge(Store(tmp_path), "testbed", slow_night, cases, Policy())
     assert found is not None and found.called().height == 21
     assert found.measured_again(tmp_path, confirmations.confirming(table, slow_night)).again is None
 
@@ -187,7 +188,7 @@ def test_a_withdrawn_session_that_measured_again_first_lets_no_later_one_count(t
     again(tmp_path, slow_night, SLOW)
     again(tmp_path, slow_night, 1.0, number=BEFORE + 51)
     first = next(path.stem for path in tmp_path.glob("cases/*/*/*.parquet") if path.stem.startswith(f"{BEFORE + 51:08x}"))
-    withdrawals.withdraw(tmp_path, first, "a wrong cable")
+    Store(tmp_path).withdraw(first, "a wrong cable")
     result = judged(tmp_path, slow_night)
     assert not result.passed and any("measured it again first and was withdrawn" in line for line in result.lines)
 

@@ -1,0 +1,553 @@
+"""A dataset, opened once by a command and passed on: which files it holds, and what they say of sessions, cases and values.
+
+Each file is looked at once. One that is cut off, of another layout, twice there, or gone beside its partner is named, and
+nothing is judged until it is exported again or removed: what it holds would be missing without a word.
+"""
+
+from __future__ import annotations
+
+import getpass
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.instruments.pairs.pair_values import PairMap, PairValue
+from reframe_tests.harness.machine.switches.tree import Switch, SwitchTree
+from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.samples import PROVEN, STATUSES
+from reframe_tests.harness.vocabulary import HIGHER, JUDGED, POSITIVE_TIMES, BadInput
+
+from . import dataset, eligibility, records, selectors
+from .dataset_layout import (
+    CASE_COLUMNS,
+    LAYOUT,
+    PARTITION_SCHEMA,
+    PARTNERS,
+    SCHEMAS,
+    VERSION_KEY,
+    read_labels,
+)
+from .records import StoredAnswer, Unreadable, Withdrawal, inside
+from .session_values import METRIC, OVERSUBSCRIBED, RENAMED, SHARED_CORES, VALUES, Selection
+from .sessions import session_starts
+
+#: A clock that is wrong puts nights in a wrong order; sessions may be this much in the future.
+CLOCK_TOLERANCE = timedelta(days=1)
+_BEGINNING = re.compile(r"[A-Za-z0-9_.-]{4,100}")
+
+
+@dataclass(frozen=True)
+class StoredPairMap:
+    """A map of pairs of the dataset.
+
+    :param case: what the dataset says of its case (``dataset_layout.CASE_COLUMNS``), and ``system``.
+    """
+
+    case: Mapping[str, Any]
+    pair_map: PairMap
+
+
+class Store:
+    """A dataset. What it has read of the folder it keeps until something is written (:meth:`reread`)."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._looked: dict[tuple[str, str | None], dict[Path, str]] = {}
+
+    def reread(self) -> None:
+        """Forget what was read: something was written."""
+        self._looked.clear()
+        for name in ("systems", "session_systems", "withdrawn", "refused", "answers"):
+            self.__dict__.pop(name, None)
+
+    # Files ------------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def systems(self) -> list[str]:
+        """Systems it has cases of."""
+        return sorted(path.name.removeprefix("system=") for path in inside(self.folder / "cases", "system=*"))
+
+    @cached_property
+    def session_systems(self) -> dict[str, list[str]]:
+        """The sessions it holds, whether they can be read or not, with their systems."""
+        found: dict[str, list[str]] = {}
+        for path in sorted(self.folder.glob("cases/system=*/date=*/*.parquet")):
+            found.setdefault(path.stem, []).append(path.parts[-3].removeprefix("system="))
+        return found
+
+    def sessions_of(self, system: str) -> list[str]:
+        """The sessions it holds of a system."""
+        return [session for session, systems in self.session_systems.items() if system in systems]
+
+    def require(self) -> None:
+        """:raises BadInput: there is no dataset."""
+        if not self.systems:
+            raise BadInput(f"there is no dataset in {self.folder}: write one with `mpibench export`.")
+
+    def _look(self, table: str, system: str | None) -> dict[Path, str]:
+        """Files of a table with the sentence that says why they cannot be read, which is empty where they can.
+
+        :param system: only this one; files of others are not even opened.
+        :raises BadInput: a folder that cannot be read, whose sessions would be missing without a word.
+        """
+        if (table, system) in self._looked:
+            return self._looked[table, system]
+        paths, beside = _paths(self.folder, table, system), _paths(self.folder, PARTNERS[table], system)
+        found = {path: _unreadable(path, table) for path in paths}
+        names = {path.relative_to(self.folder / table) for path in paths}
+        for gone in sorted({path.relative_to(self.folder / PARTNERS[table]) for path in beside} - names):
+            found[self.folder / table / gone] = (
+                f"{self.folder / table / gone} is gone, and {self.folder / PARTNERS[table] / gone} is there: export that "
+                "session again, or remove it."
+            )
+        first: dict[tuple[str, str], Path] = {}
+        for path in paths:
+            other = first.setdefault((path.parts[-3], path.name), path)
+            if other is not path:
+                found[path] = (
+                    f"session {path.stem} is in the dataset twice ({other} and {path}): remove one and export it again."
+                )
+        return self._looked.setdefault((table, system), found)
+
+    def files(self, table: str, system: str | None = None, *, unreadable_too: bool = False) -> list[Path]:
+        """Files of a table, sorted.
+
+        :param unreadable_too: those that cannot be read are left out and not refused.
+        :raises BadInput: one of them cannot be read.
+        """
+        looked = self._look(table, system)
+        why = next(filter(None, looked.values()), "")
+        if why and not unreadable_too:
+            raise BadInput(why)
+        return sorted(path for path, why in looked.items() if not why)
+
+    def scan(self, table: str, system: str | None = None, sessions: Collection[str] | None = None) -> pl.LazyFrame:
+        """Rows of a table, the partition columns included, whatever their evidence.
+
+        :param table: of :data:`dataset_layout.SCHEMAS`.
+        :param sessions: only these; files of others are not opened.
+        :raises BadInput: no dataset, or a file of it that cannot be read.
+        """
+        paths = self.files(table, system)
+        if not paths and table in ("cases", "samples") and not (system and system in self.systems):
+            raise BadInput(f"there is no dataset in {self.folder}: write one with `mpibench export`.")
+        return scan_files(paths if sessions is None else [path for path in paths if path.stem in sessions], table)
+
+    # Records beside the tables ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def withdrawn(self) -> dict[str, Withdrawal]:
+        """The withdrawn sessions by their ids."""
+        return records.withdrawals(self.folder)
+
+    @cached_property
+    def refused(self) -> list[Unreadable]:
+        """Sessions that the export refused and that are not there in an older form, the oldest first."""
+        return [lost for lost in records.refusals(self.folder) if lost.session not in self.session_systems]
+
+    @cached_property
+    def answers(self) -> dict[str, list[StoredAnswer]]:
+        """What was answered of each session."""
+        return records.answers(self.folder)
+
+    def lost(self, *systems: str) -> tuple[Unreadable, ...]:
+        """Of :attr:`refused` what ran, or may have run, on some systems."""
+        return tuple(lost for lost in self.refused if not lost.systems or not systems or set(lost.systems) & set(systems))
+
+    def _whole_id(self, session: str) -> str:
+        """The one session with this id or beginning of one.
+
+        :raises BadInput: there is none, or there are several.
+        """
+        if not _BEGINNING.fullmatch(session):
+            raise BadInput(f"{session!r} is not a session: give its id, or four characters and more of its beginning.")
+        known = {*self.session_systems, *self.withdrawn}
+        chosen = [session] if session in known else sorted(name for name in known if name.startswith(session))
+        if not chosen:
+            raise BadInput(f"the dataset {self.folder} holds no session {session}: export it first (`mpibench export`).")
+        if len(chosen) > 1:
+            raise BadInput(f"{session} is the beginning of {len(chosen)} sessions: give more of the id.")
+        return chosen[0]
+
+    def withdraw(self, session: str, why: str) -> Withdrawal:
+        """Record that a session takes no part in verdicts.
+
+        :param session: its id or a unique beginning.
+        :raises BadInput: no such session, no reason, one that was withdrawn before, or a dataset that cannot be written.
+        """
+        reason = one_line(why).strip()
+        if not reason:
+            raise BadInput("--why is empty: say why the session is withdrawn, for whoever asks a year later.")
+        if len(reason) > records.LONGEST_WHY:
+            raise BadInput(
+                f"--why has {len(reason)} characters, at most {records.LONGEST_WHY} are kept: say it in fewer words."
+            )
+        uuid = self._whole_id(session)
+        if before := self.withdrawn.get(uuid):
+            raise BadInput(f"{before}; it is withdrawn already. `mpibench sessions restore {uuid}` takes that back.")
+        withdrawal = Withdrawal(uuid, reason, _user(), datetime.now(timezone.utc).strftime(records.WHEN))
+        records.write(self.folder, records.WITHDRAWN, uuid, asdict(withdrawal))
+        self.reread()
+        return withdrawal
+
+    def restore(self, session: str) -> Withdrawal:
+        """Take a withdrawal back.
+
+        :raises BadInput: the session was not withdrawn, or its record cannot be removed.
+        """
+        uuid = self._whole_id(session)
+        withdrawal = self.withdrawn.get(uuid)
+        if withdrawal is None:
+            raise BadInput(f"session {uuid} is not withdrawn.")
+        records.remove(self.folder, records.WITHDRAWN, uuid)
+        self.reread()
+        return withdrawal
+
+    def refuse_withdrawn(self, session: str) -> None:
+        """:raises BadInput: a session that is named by its id or a beginning was withdrawn: by whom and why."""
+        meant = [withdrawal for uuid, withdrawal in self.withdrawn.items() if len(session) >= 4 and uuid.startswith(session)]
+        if len(meant) == 1:
+            raise BadInput(
+                f"{meant[0]}; it takes part in no verdict. `mpibench sessions restore {meant[0].session}` takes that back."
+            )
+
+    # Sessions and cases -------------------------------------------------------------------------------------------------------
+
+    def cases(self, system: str, *, withdrawn_too: bool = False) -> pl.LazyFrame:
+        """Table ``cases`` of one system, without the sessions that were withdrawn.
+
+        :raises BadInput: no dataset, a damaged file, a session that is there twice or is to come.
+        """
+        limit = f"{datetime.now(timezone.utc) + CLOCK_TOLERANCE:%Y-%m-%d}"
+        for path in self.files("cases", system):
+            if path.parent.name.removeprefix("date=") > limit and path.stem not in self.withdrawn:
+                raise BadInput(
+                    f"session {path.stem} says it started on {path.parent.name[5:]} UTC, which is to come: correct the clock "
+                    f"of this machine, or, where that is right, `mpibench sessions withdraw {path.stem} --why ...`."
+                )
+        cases = self.scan("cases", system)
+        return cases if withdrawn_too else cases.filter(~pl.col("session").is_in(list(self.withdrawn)))
+
+    def system_of(self, system: str | None) -> str:
+        """The system that is meant: the one named, or the only one.
+
+        :raises BadInput: there are several, or the one named is not there.
+        """
+        self.require()
+        if system is None and len(self.systems) > 1:
+            raise BadInput(
+                f"the dataset holds {len(self.systems)} systems ({', '.join(self.systems)}): name one with --system."
+            )
+        if system is not None and system not in self.systems:
+            raise BadInput(f"the dataset holds no system {system!r}; it holds {', '.join(self.systems)}.")
+        return system or self.systems[0]
+
+    def find_session(self, selector: str, system: str | None = None) -> tuple[str, str]:
+        """The one session a selector means, and its system.
+
+        The system is derived from the session; it must be named only where the session has cases on several.
+
+        :returns: system and session id.
+        :raises BadInput: no such session, several, or one that cannot be read.
+        """
+        if not self.systems and self.refused:
+            raise BadInput(self.refused[-1].why)
+        self.require()
+        named = sorted(
+            {on for session, systems in self.session_systems.items() if session.startswith(selector) for on in systems}
+        )
+        systems = [self.system_of(system)] if system else named or self.systems
+        lost = self.lost(*systems)
+        self.refuse_withdrawn(selector)
+        sessions = selectors.sessions_table(pl.concat([self.cases(name) for name in systems]))
+        if self.withdrawn and not sessions.height and not lost:
+            newest = max(self.withdrawn.values(), key=lambda withdrawal: withdrawal.when)
+            raise BadInput(
+                f"all {len(self.withdrawn)} sessions that could be meant were withdrawn; the newest: {newest}: measure, or "
+                "take one back with `mpibench sessions restore ID`."
+            )
+        chosen = selectors.select(selector, sessions, unreadable=lost)
+        if len(chosen) > 1:
+            raise BadInput(f"{selector!r} means {len(chosen)} sessions and one is judged at a time: give its id.")
+        on = sorted(set(sessions.filter(pl.col("session") == chosen[0])["system"]))
+        if len(on) > 1:
+            raise BadInput(f"session {chosen[0]} has cases on {len(on)} systems ({', '.join(on)}): name one with --system.")
+        return on[0], chosen[0]
+
+    def session_rows(self, system: str | None = None, *, withdrawn_only: bool = False) -> list[dict[str, Any]]:
+        """Sessions, the newest last, withdrawn ones too: ``mpibench sessions list``.
+
+        :returns: of each session id, system, start (UTC, ISO 8601), label ``run``, cases that owe a proof and those that have
+            one, what was answered of it by whom, and its withdrawal; ``None`` where there is none.
+        :raises BadInput: no dataset, or a file that cannot be read.
+        """
+        cases = self.scan("cases", system).filter(pl.col("measurement"), ~pl.col("superseded"))
+        facts = {"cases": pl.len(), "proven": (pl.col("evidence") == PROVEN).sum()}
+        rows = cases.group_by("session", "system").agg(pl.min("started"), pl.first("labels"), **facts)
+        return [
+            {
+                "session": row["session"],
+                "system": row["system"],
+                "started": row["started"].isoformat(timespec="seconds"),
+                "label": read_labels(row["labels"]).get("run"),
+                "cases": row["cases"],
+                "proven": row["proven"],
+                "answers": {
+                    answer.source: {"passed": answer.passed, "finding": answer.finding}
+                    for answer in self.answers.get(row["session"], [])
+                },
+                "withdrawn": asdict(self.withdrawn[row["session"]]) if row["session"] in self.withdrawn else None,
+            }
+            for row in rows.sort("started", "session", "system").collect().to_dicts()
+            if row["session"] in self.withdrawn or not withdrawn_only
+        ]
+
+    # Values -------------------------------------------------------------------------------------------------------------------
+
+    def values(
+        self, system: str | None = None, sessions: Collection[str] | None = None, evidence: Sequence[str] = (PROVEN,)
+    ) -> pl.LazyFrame:
+        """Values for statistics: rows of ``samples`` that hold a number, by default only those with proof.
+
+        :param evidence: verdicts to accept, of ``samples.STATUSES``.
+        :raises BadInput: no dataset, a damaged file, or an unknown verdict.
+        """
+        unknown = sorted(set(evidence) - set(STATUSES))
+        if unknown:
+            raise BadInput(f"evidence {unknown[0]!r} is unknown: it is one of {', '.join(STATUSES)}.")
+        rows = self.scan("samples", system, sessions)
+        return rows.filter(pl.col("evidence").is_in(list(evidence)), pl.col("value").is_not_null())
+
+    def select(
+        self,
+        system: str,
+        selector: str,
+        *,
+        where: str | None = None,
+        rename: Mapping[str, str] | None = None,
+        for_learning: bool = False,
+        unproven_too: bool = False,
+    ) -> Selection:
+        """Eligible values of the sessions a selector means.
+
+        :param where: expression over the columns of ``cases``.
+        :param rename: names of stacks, benchmarks, fabrics or partitions to new ones.
+        :param unproven_too: sessions that measured and proved nothing are an answer, and not bad input.
+        :raises BadInput: nothing is selected, nothing of it may be used, or it cannot be used together.
+        """
+        table, lost = self.cases(system), self.lost(system)
+        known = selectors.sessions_table(table)
+        self._refuse_other_systems(system, selector, known)
+        for part in selectors.split(selector):
+            self.refuse_withdrawn(part)
+        sessions = selectors.select(selector, known, unreadable=lost)
+        cases = selectors.filter_cases(table.filter(pl.col("session").is_in(sessions)).collect(), where)
+        shared = cases.filter(SHARED_CORES).height if for_learning else 0
+        cases = cases.filter(~SHARED_CORES) if shared else cases
+        split = eligibility.split_cases(cases, for_learning=for_learning)
+        unlearned = [f"{shared} cases not used: each was oversubscribed, and nothing is learned from that"] if shared else []
+        notes = [*split.sentences(), *unlearned, *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
+        tried = split.left_out["why"].is_in([eligibility.NO_PROOF, eligibility.FAILED]).any()
+        if not split.eligible.height and not (unproven_too and tried):
+            why = "; ".join(notes) or "every case was skipped"
+            raise BadInput(f"selector {selector!r} gives no case that may be used ({why}).")
+        measured, more = self.values_of(system, split.eligible)
+        unproven = eligibility.owed_proof(cases).join(split.proven, on="case", how="anti")
+        planned = cases.filter(pl.col("result") != "skip", ~pl.col("superseded").fill_null(False))
+        for old, new in (rename or {}).items():
+            if not any(measured[name].eq(old).any() for name in RENAMED):
+                raise BadInput(f"--rename {old}={new}: {selector!r} has no stack, benchmark, fabric or partition {old!r}.")
+            measured = measured.with_columns(pl.col(list(RENAMED)).replace(old, new))
+            planned = planned.with_columns(pl.col("stack", "fabric", "partition").replace(old, new))
+        return Selection(
+            system=system,
+            sessions=tuple(sessions),
+            values=measured.filter(pl.col("value") > 0),
+            cases=split.eligible,
+            planned=planned,
+            notes=(*notes, *more),
+            zeros=measured.filter(pl.col("value") == 0),
+            unproven=unproven,
+            selector=selector,
+        )
+
+    def _refuse_other_systems(self, system: str, selector: str, known: pl.DataFrame) -> None:
+        """Say so where an id is that of a session of another system, which no selection of this one can hold."""
+        here = set(known["session"])
+        for part in selectors.split(selector):
+            if len(part) < 4 or any(session.startswith(part) for session in here):
+                continue
+            for session, systems in self.session_systems.items():
+                if session.startswith(part) and systems != [system]:
+                    other = next(name for name in systems if name != system)
+                    raise BadInput(
+                        f"session {session} was measured on {other} and not on {system}: two machines are not compared; "
+                        "give sessions of one system."
+                    )
+
+    def values_of(self, system: str, cases: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+        """Judged values of some cases, zeros among them, and what was left out.
+
+        Variants of cases whose ranks shared cores end in :data:`OVERSUBSCRIBED`.
+
+        :param cases: eligible rows of the table ``cases``.
+        :raises BadInput: a value that cannot be one.
+        """
+        wanted = cases["case"].to_list()
+        samples = (
+            self.values(system, set(cases["session"]))
+            .filter(pl.col("case").is_in(wanted), pl.col("quantity").is_in(JUDGED))
+            .select(VALUES)
+            .collect()
+        )
+        variant = pl.col("variant").fill_null("")
+        named = pl.concat_str(variant, pl.lit(f",{OVERSUBSCRIBED}")).str.strip_chars_start(",")
+        shared = pl.col("case").is_in(cases.filter(SHARED_CORES)["case"].to_list())
+        samples = samples.with_columns(variant=pl.when(shared).then(named).otherwise(pl.col("variant")))
+        impossible = samples.filter(
+            ~pl.col("value").is_finite()
+            | (pl.col("value") < 0)
+            | ((pl.col("value") == 0) & pl.col("quantity").is_in(POSITIVE_TIMES)),
+        )
+        if impossible.height:
+            row = impossible.row(0, named=True)
+            raise BadInput(
+                f"{row['benchmark']} {row['quantity']} of case {row['case']} is {row['value']:g}, which nothing can take: its "
+                f"output was damaged; leave the case out with --where 'case != \"{row['case']}\"' and measure it again."
+            )
+        # A message of no bytes has no bandwidth; a larger one that has none is the worst there is.
+        zero = (pl.col("direction") == HIGHER) & (pl.col("value") == 0) & (pl.col("message_bytes") > 0).fill_null(False)
+        kept = samples.filter((pl.col("value") > 0) | zero)
+        point = [name for name in METRIC if name != "quantity"]
+        rank = pl.col("quantity").replace_strict(
+            {quantity: rank for rank, quantity in enumerate(JUDGED)}, return_dtype=pl.Int32
+        )
+        judged = kept.filter(rank == rank.min().over(*point))
+        left = samples.filter(pl.col("value") == 0).join(judged.select(point).unique(), on=point, how="anti", nulls_equal=True)
+        notes = [f"{left.height} values of zero not used: a ratio to nothing says nothing"] if left.height else []
+        zeros = judged.filter(pl.col("value") == 0)
+        if zeros.height:
+            names = ", ".join(sorted(set(zeros["benchmark"])))
+            notes.append(f"{zeros.height} values are zero where bytes were sent ({names}): the worst value there is")
+        return judged, notes
+
+    # Maps of pairs ------------------------------------------------------------------------------------------------------------
+
+    def pair_map_cases(self, system: str | None = None) -> pl.DataFrame:
+        """Session, start, stack, fabric and evidence of all maps of pairs, oldest first, without their values.
+
+        Sessions that were withdrawn are left out.
+        """
+        columns = ("session", "case", "started", "stack", "fabric", "evidence")
+        kept = ~pl.col("session").is_in(list(self.withdrawn))
+        return self.scan("pair_maps", system).select(columns).filter(kept).sort("started", "case").collect()
+
+    def pair_maps(self, system: str | None = None, sessions: Collection[str] | None = None) -> list[StoredPairMap]:
+        """Maps of pairs, oldest first, whatever their evidence; none where nothing of the kind was measured.
+
+        :param sessions: only these session ids; those that were withdrawn are left out.
+        :raises BadInput: a damaged file.
+        """
+        there = {path.stem for path in self.files("pair_maps", system)} - set(self.withdrawn)
+        wanted = there if sessions is None else there & set(sessions)
+        values = self.scan("pairs", system, wanted).select("session", "case", *PairValue._fields).collect()
+        by_case = values.partition_by("session", "case", as_dict=True)
+        maps = []
+        for row in self.scan("pair_maps", system, wanted).sort("started", "case").collect().iter_rows(named=True):
+            tree = None
+            if row["origin"]:
+                switches = {one["name"]: Switch(one["parent"], tuple(one["nodes"])) for one in row["switches"]}
+                tree = SwitchTree(row["origin"], switches, tuple(row["notes"]))
+            own = by_case.get((row["session"], row["case"]))
+            pairs = () if own is None else tuple(PairValue(*value) for value in own.select(PairValue._fields).iter_rows())
+            silent = {one["node"]: one["why"] for one in row["silent"]}
+            about = (row["design"], row["seed"], row["rounds"], tuple(row["hosts"]), silent, pairs, tree)
+            found = PairMap(*about, row["oversubscription"], row["shared_cores"] or "")
+            maps.append(StoredPairMap({name: row[name] for name in (*CASE_COLUMNS, "system")}, found))
+        return maps
+
+    # Export -------------------------------------------------------------------------------------------------------------------
+
+    def export(self, db: Path, sessions: Sequence[str] | None = None) -> dataset.Summary:
+        """As :func:`dataset.export`, into this one."""
+        self.reread()
+        return dataset.export(db, self.folder, sessions)
+
+    def bring_up_to_date(self, db: Path, *, without_db: bool = False) -> list[str]:
+        """Export the sessions of a results database that are lacking or cannot be read; says which it had to leave out.
+
+        :param without_db: the dataset is all there is; nothing newer is expected.
+        :raises BadInput: no database, or a damaged one.
+        """
+        if without_db:
+            self.require()
+            return []
+        if not db.is_file():
+            raise BadInput(
+                f"there is no results database {db}, so the newest session is not known: name it with --db, or say "
+                f"--dataset-only to judge what {self.folder} holds."
+            )
+        self.reread()
+        known = session_starts(db)
+        if not known and self.session_systems:
+            raise BadInput(
+                f"the results database {db} holds no session, but the dataset {self.folder} does: restore it from a copy, name "
+                "another one with --db, or say --dataset-only to judge what the dataset holds."
+            )
+        kept = {refused.session for refused in records.refusals(self.folder)}
+        records.forget_refusals(self.folder, kept - set(known))
+        unreadable = {path.stem for table in SCHEMAS for path, why in self._look(table, None).items() if why}
+        lacking = [uuid for uuid in known if uuid not in self.session_systems or uuid in unreadable]
+        try:
+            if lacking:
+                self.export(db, lacking)
+        except dataset.RefusedSessions as refused:
+            return [f"not in the dataset: {sentence}" for sentence in refused.summary.refused]
+        finally:
+            self.reread()
+        return []
+
+
+def _paths(folder: Path, table: str, system: str | None) -> list[Path]:
+    of_systems = inside(folder / table, "system=*")
+    wanted = [path for path in of_systems if system is None or path.name == f"system={system}"]
+    return sorted(path for on in wanted for day in inside(on, "date=*") for path in inside(day, "*.parquet"))
+
+
+def _unreadable(path: Path, table: str) -> str:
+    """Why a file cannot be read, and what to do; empty if it can."""
+    try:
+        datetime.strptime(path.parent.name, "date=%Y-%m-%d")
+        schema, version = pl.read_parquet_schema(path), pl.read_parquet_metadata(path).get(VERSION_KEY)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return f"{path} is cut off or no Parquet file ({first}): export that session again, or remove it."
+    except ValueError:
+        return f"{path} lies in a folder that names no day: remove it and export that session again."
+    if version != LAYOUT or dict(schema) != dict(SCHEMAS[table]):
+        return (
+            f"{path} has another layout than {LAYOUT}, which this program reads ({version or 'none is named'}): export that "
+            "session again, or remove it."
+        )
+    return ""
+
+
+def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
+    """Rows of readable files, the partition columns included."""
+    whole = pl.Schema({**SCHEMAS[table], **PARTITION_SCHEMA})
+    if not paths:
+        return pl.LazyFrame(schema=whole)
+    return pl.scan_parquet([*paths], hive_partitioning=True, hive_schema=PARTITION_SCHEMA).select(whole.names())
+
+
+def _user() -> str:
+    try:
+        return one_line(getpass.getuser())
+    except (KeyError, OSError):  # a user id without a name, as in containers
+        return "an unnamed user"
