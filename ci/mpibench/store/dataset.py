@@ -27,7 +27,7 @@ import polars as pl
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.evidence.checks import LOST_CORE
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap, PairValue
-from reframe_tests.harness.machine.switches.tree import Switch, SwitchTree
+from reframe_tests.harness.machine.switches import Switch, SwitchTree
 from reframe_tests.harness.samples import PROVEN, STATUSES
 from reframe_tests.harness.vocabulary import ALL_NODES, ALL_NODES_WORD, BadInput
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...instruments.pairs.output import MapOutput
 from ...instruments.pairs.pair_values import BANDWIDTH
-from ...machine.switches.paths import name_of
+from ...machine.switch_paths import name_of
 from ...printable import format_bytes
 from ...samples import DeviceTraffic
 
