@@ -12,9 +12,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from ..field_types import find_fault
+import msgspec
+
 from ..mpis import registry as mpis
 from ..mpis.tuning.model import FOLDER, AlgorithmRule, Compilation, TunedFiles, Tuning
 from ..stacks.stack import Stack
@@ -22,7 +23,6 @@ from ..vocabulary import BadInput, NotMeasured
 from . import site
 
 NAME = "tuned.json"
-LAYOUT = 1
 #: How to get, or renew, one.
 REMEDY = "mpibench tune"
 _DIGITS = 12
@@ -69,6 +69,33 @@ class Place:
 
 
 @dataclass(frozen=True)
+class _ProofRow:
+    """One comparison of a proof, as ``mpibench tune`` writes it."""
+
+    collective: str
+    message_bytes: int
+    word: str
+    outcome: str
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        """:raises ValueError: it is better, and nobody knows how much."""
+        if self.outcome == "better" and not (self.ratio and self.low and self.high):
+            raise ValueError("a better row has no ratio")
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """What of a proof is read by others."""
+
+    rows: tuple[_ProofRow, ...] = ()
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    weights: Mapping[str, Mapping[Annotated[str, msgspec.Meta(pattern="^[0-9]+$")], float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class TunedSettings:
     """One record.
 
@@ -90,6 +117,7 @@ class TunedSettings:
     proof: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
     compiled: Mapping[str, str] = field(default_factory=dict)
+    layout: Literal[1] = 1
 
     @property
     def id(self) -> str:
@@ -114,7 +142,7 @@ class TunedSettings:
 
         :raises BadInput: they cannot be written.
         """
-        record = json.dumps({"layout": LAYOUT, **asdict(self)}, indent=1) + "\n"
+        record = json.dumps(asdict(self), indent=1) + "\n"
         whole = {**{name: text.encode() for name, text in texts.items()}, **(compiled or {}), NAME: record.encode()}
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -151,45 +179,16 @@ def read(folder: Path) -> TunedSettings:
     """
     path = folder / NAME
     try:
-        content = json.loads(path.read_text())
+        found = msgspec.convert(json.loads(path.read_text()), TunedSettings)
+        msgspec.convert(found.proof, _Proof)
     except OSError as error:
         raise BadInput(f"{path} cannot be read ({error.strerror}): make it with {REMEDY}.") from None
     except ValueError as error:
-        raise BadInput(f"{path} is not JSON ({error}): make it again with {REMEDY}.") from None
-    try:
-        if content.pop("layout") != LAYOUT:
-            raise BadInput(f"{path} has another layout than {LAYOUT}: make it again with {REMEDY}.")
-        place, rules = Place(**content.pop("place")), tuple(AlgorithmRule(**row) for row in content.pop("rules"))
-        found = TunedSettings(place=place, rules=rules, **content)
-    except (AttributeError, KeyError, TypeError) as error:
         raise BadInput(f"{path} is not a record of tuned settings ({error}): make it again with {REMEDY}.") from None
-    if fault := find_fault(found) or _find_fault_of_proof(found.proof) or _find_foreign(found):
+    if fault := _find_foreign(found):
         raise BadInput(f"{path}: {fault}; make it again with {REMEDY}.")
     _check_files(found, folder)
     return found
-
-
-def _find_fault_of_proof(proof: Mapping[str, Any]) -> str:
-    """What of a proof nobody can read; empty where it is as ``mpibench tune`` writes it, or there is none."""
-    rows, number = proof.get("rows", []), (int, float)
-    kinds = {"collective": str, "message_bytes": int, "word": str, "outcome": str}
-    kinds_or_none = dict.fromkeys(("ratio", "low", "high"), number)
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        return "the rows of its proof are not a list of records"
-    for row in rows:
-        wrong = [name for name, kind in kinds.items() if not isinstance(row.get(name), kind)]
-        wrong += [name for name, kind in kinds_or_none.items() if row.get(name) is not None and not isinstance(row[name], kind)]
-        if wrong or (row["outcome"] == "better" and not all(row.get(name) for name in kinds_or_none)):
-            return f"a row of its proof has no {(wrong or ['ratio'])[0]}"
-    parts = proof.get("weights", {})
-    if not isinstance(proof.get("evidence", {}), dict) or not isinstance(parts, dict):
-        return "the evidence or the weights of its proof are not a mapping"
-    weights = [
-        (size, calls) for each in parts.values() for size, calls in (each.items() if isinstance(each, dict) else [("", 0)])
-    ]
-    if not all(str(size).isdecimal() and isinstance(calls, number) for size, calls in weights):
-        return "the weights of its proof are not calls by message size"
-    return ""
 
 
 def _find_foreign(found: TunedSettings) -> str:
@@ -205,25 +204,18 @@ def _find_foreign(found: TunedSettings) -> str:
 
 
 def _check_files(found: TunedSettings, folder: Path) -> None:
-    for name, wanted in found.compiled.items():
+    content: dict[str, bytes] = {}
+    for name, wanted in {**found.files, **found.further, **found.compiled}.items():
         try:
-            changed = checksum((folder / name).read_bytes()) != wanted
+            content[name] = (folder / name).read_bytes()
         except OSError:
             raise BadInput(f"{folder / name} is gone: make it again with {REMEDY}.") from None
-        if changed:
+        if checksum(content[name]) != wanted:
             raise BadInput(f"{folder / name} was changed after it was written: make it again with {REMEDY}.")
-    texts: dict[str, str] = {}
-    for name, wanted in {**found.files, **found.further}.items():
-        try:
-            texts[name] = (folder / name).read_text()
-        except (OSError, ValueError):
-            raise BadInput(f"{folder / name} is gone or no text: make it again with {REMEDY}.") from None
-        if checksum(texts[name]) != wanted:
-            raise BadInput(f"{folder / name} was changed after it was proven: make it again with {REMEDY}.")
     tuning = mpis.find(found.mpi).tuning
     if tuning is None:
         raise BadInput(f"{folder / NAME} is for {found.mpi}, of which no control is known here.")
-    files = TunedFiles(found.env, *({name: texts[name] for name in part} for part in (found.files, found.further)))
+    files = TunedFiles(found.env, *({name: content[name].decode() for name in part} for part in (found.files, found.further)))
     said = tuning.read(tuning, files, found.place.ranks)
     if _as_said(tuning, said) != _as_said(tuning, found.rules):
         raise BadInput(f"the files in {folder} say something else than their record: make them again with {REMEDY}.")

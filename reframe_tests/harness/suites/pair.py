@@ -7,15 +7,15 @@ port, and with which command is in it, since some programs print neither test no
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Annotated
 
-from ..field_types import find_fault
+import msgspec
+
 from ..printable import one_line
 from .plans import Level, Limits
 from .records import OutputError
@@ -24,8 +24,10 @@ from .records import OutputError
 MOST = 1 << 20
 #: How the two programs may have ended; the server is ended where it would wait for another client.
 ENDS = {"server": ("by itself", "after the client"), "client": ("by itself",)}
-_COUNTERS = ("rx_bytes", "tx_bytes")
-_LINK = ("carrier_changes", "mtu", "operstate", "speed")
+_LINK = {"carrier_changes", "mtu", "operstate", "speed"}
+#: Bytes received and sent since an interface exists.
+Counters = Mapping[str, Annotated[int, msgspec.Meta(ge=0)]]
+Named = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,20 @@ class Look:
     """An interface at one moment.
 
     :param link: ``operstate``, ``mtu``, ``speed`` and ``carrier_changes`` as the kernel has them; empty where it says nothing.
-    :param counters: bytes received and sent since it exists.
+    :param counters: its own (``rx_bytes``, ``tx_bytes``).
     :param others: those of the node's other interfaces and RDMA ports (``mlx5_0/1``); empty in older records.
     """
 
     link: Mapping[str, str]
-    counters: Mapping[str, int]
-    others: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    counters: Counters
+    others: Mapping[str, Counters] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """:raises ValueError: a fact or counter is missing, or is another."""
+        if set(self.link) != _LINK:
+            raise ValueError("its link cannot be so")
+        if any(set(row) != {"rx_bytes", "tx_bytes"} for row in (self.counters, *self.others.values())):
+            raise ValueError("its counters cannot be so")
 
 
 @dataclass(frozen=True)
@@ -57,17 +66,17 @@ class End:
     """
 
     end: str
-    host: str
-    interface: str
-    meeting: str
-    address: str
-    port: int
-    words: tuple[str, ...]
+    host: Named
+    interface: Named
+    meeting: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
+    address: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$")]
+    port: Annotated[int, msgspec.Meta(gt=0, lt=1 << 16)]
+    words: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     variables: Mapping[str, str]
-    cores: str
+    cores: Annotated[str, msgspec.Meta(pattern="^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
     status: int
     ended: str
-    seconds: float
+    seconds: Annotated[float, msgspec.Meta(ge=0, lt=1 << 31)]
     output: str
     errors: str
     before: Look
@@ -276,45 +285,16 @@ def expect_carried(pair: Pair, sent: int, returned: int, program: str, source: s
 
 def _end(line: str, which: str, program: str, source: str) -> End:
     try:
-        content = json.loads(line, object_pairs_hook=_once, parse_constant=_refuse)
-        failed = content.pop("failed")
-        if isinstance(failed, str) and failed:
-            raise OutputError(f"{source}: {program}'s {which} could not measure: {one_line(failed)[:200]}.")
-        before, after = (Look(**content.pop(name)) for name in ("before", "after"))
-        end = End(**{**content, "words": tuple(content["words"])}, before=before, after=after)
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        if isinstance(error, OutputError):
-            raise
-        fault = str(error)
-    else:
-        fault = find_fault(end) or _find_nonsense(end, which, program)
-        if not fault:
-            return end
-    raise OutputError(f"{source}: the record of {program}'s {which} is not of this format: {one_line(fault)[:100]}.")
-
-
-def _find_nonsense(end: End, which: str, program: str) -> str:
-    """The first thing that cannot be so; empty where there is none."""
-    facts = {
-        "end": end.end == which,
-        "host": bool(end.host),
-        "interface": bool(end.interface),
-        "meeting": bool(re.fullmatch("[0-9a-f]{16}", end.meeting)),
-        "address": bool(re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){3}", end.address)),
-        "port": 0 < end.port < 1 << 16,
-        "words": bool(end.words) and PurePosixPath(end.words[0]).name == program,
-        "cores": bool(re.fullmatch(r"[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*", end.cores)),
-        "seconds": 0 <= end.seconds < 1 << 31,
-        "link": all(tuple(sorted(look.link)) == _LINK for look in (end.before, end.after)),
-        "counters": all(tuple(sorted(look.counters)) == _COUNTERS for look in (end.before, end.after)),
-        "bytes": all(
-            row.get(name, -1) >= 0
-            for look in (end.before, end.after)
-            for row in (look.counters, *look.others.values())
-            for name in _COUNTERS
-        ),
-    }
-    return next((f"its {name} cannot be so" for name, right in facts.items() if not right), "")
+        content = msgspec.json.decode(line, type=dict)
+        if failed := content.get("failed"):
+            raise OutputError(f"{source}: {program}'s {which} could not measure: {one_line(str(failed))[:200]}.")
+        end = msgspec.convert(content, End)
+        if end.end != which or PurePosixPath(end.words[0]).name != program:
+            raise msgspec.ValidationError("its words cannot be so")
+    except msgspec.DecodeError as error:
+        fault = one_line(str(error))[:100]
+        raise OutputError(f"{source}: the record of {program}'s {which} is not of this format: {fault}.") from None
+    return end
 
 
 def _judge(pair: Pair, program: str, source: str) -> None:
@@ -332,14 +312,3 @@ def _judge(pair: Pair, program: str, source: str) -> None:
             raise OutputError(f"{source}: {program}'s {end.end} ended with exit status {end.status}: {said}.")
         if max(len(end.output), len(end.errors)) > MOST:
             raise OutputError(f"{source}: {program}'s {end.end} printed more than {MOST} characters; run it again.")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """:raises ValueError: a key is there twice, or a value is true or false, which Python takes for numbers."""
-    if len(dict(pairs)) < len(pairs) or any(isinstance(value, bool) for _, value in pairs):
-        raise ValueError("a key is there twice, or a value is true or false")
-    return dict(pairs)
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no number")

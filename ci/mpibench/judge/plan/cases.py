@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.sites import planned_cases, reference_keys
+from reframe_tests.harness.sites import planned_cases, references
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 #: A line of ReFrame 4.10's ``-lC`` (``frontend/cli.py``, ``list_checks``): name, parameters, hash, place.
@@ -57,7 +57,7 @@ class ListedCase:
     @property
     def group(self) -> str:
         """Group of the catalogue; of a test that is not among the project's own, its name."""
-        return reference_keys.tests().get(self.test, self.test)
+        return references.tests().get(self.test, self.test)
 
     @property
     def values(self) -> tuple[tuple[str, str], ...]:
