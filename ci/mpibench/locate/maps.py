@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, PairValue
-from reframe_tests.harness.machine.switches.tree import GUESSED, SwitchTree
+from reframe_tests.harness.machine.switches import GUESSED, SwitchTree
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 
 from ..store.quantity_text import size_text

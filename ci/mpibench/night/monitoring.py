@@ -12,8 +12,15 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from reframe_tests.harness.sites.session import metrics_push
-from reframe_tests.harness.sites.session.case_messages import cut, iso_time, protocol_line
-from reframe_tests.harness.sites.session.metrics_push import CASE_LOG, LINE_PROTOCOL, PUSHGATEWAY, MetricsTarget
+from reframe_tests.harness.sites.session.metrics_push import (
+    CASE_LOG,
+    LINE_PROTOCOL,
+    PUSHGATEWAY,
+    MetricsTarget,
+    cut,
+    iso_time,
+    protocol_line,
+)
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..store import records

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 
 from reframe_tests.harness.sites import named_tests, site
-from reframe_tests.harness.sites.session import session_labels
+from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..judge.plan import record
@@ -74,8 +74,8 @@ def check(options: Sequence[str]) -> None:
         own = next((option for option in _OWN if name.startswith("--") and len(name) > 2 and option.startswith(name)), None)
         if own:
             raise BadInput(f"ci/nightly does not take {own}: {_OWN[own]}.")
-    session_labels.check(options)
-    if record.LABEL in session_labels.names(options):
+    session_folder.check_labels(options)
+    if record.LABEL in session_folder.label_names(options):
         raise BadInput(
             f"the label '{record.LABEL}' is not for anybody to give: with it a session would be excused by a plan that it was "
             "not measured by; set BUDGET= for a planned night."

@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap, PairValue
-from reframe_tests.harness.machine.switches.tree import Switch, SwitchTree
+from reframe_tests.harness.machine.switches import Switch, SwitchTree
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import PROVEN, STATUSES
 from reframe_tests.harness.vocabulary import HIGHER, JUDGED, POSITIVE_TIMES, BadInput

@@ -14,7 +14,7 @@ from mpibench.store import dataset
 from mpibench.store.sessions import Case, Session
 from reframe_tests.harness.instruments import schedule
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, PairValue
-from reframe_tests.harness.machine.switches.tree import SLURM, Switch, SwitchTree
+from reframe_tests.harness.machine.switches import SLURM, Switch, SwitchTree
 from reframe_tests.harness.samples import read_evidence
 
 MB_PER_S, US = 11.0, 50.0

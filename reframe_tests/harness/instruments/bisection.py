@@ -23,7 +23,7 @@ from mpi4py import MPI
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from reframe_tests.harness.instruments import common
-from reframe_tests.harness.machine.switches.paths import described_switches, name_of, switches_of
+from reframe_tests.harness.machine.switch_paths import described_switches, name_of, switches_of
 
 WINDOW = 64
 #: Benchmark to whether both halves send.

@@ -28,7 +28,7 @@ from mpi4py import MPI
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from reframe_tests.harness.instruments import common, schedule
 from reframe_tests.harness.instruments.common import give_up, known
-from reframe_tests.harness.machine.switches import paths
+from reframe_tests.harness.machine import switch_paths as paths
 
 WINDOW = 64
 #: Seconds between two looks of an idle rank, at first and at most: the longer it has waited, the fewer it needs. All wait for

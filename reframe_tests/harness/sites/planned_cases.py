@@ -8,12 +8,14 @@ that is loaded is narrowed to its planned partitions and stacks, and where these
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from ..vocabulary import BadInput, NotMeasured
 
@@ -23,59 +25,53 @@ VARIABLE = "MPIBENCH_PLAN"
 NOT_PLANNED = "not planned tonight"
 
 
-class PlannedCases(NamedTuple):
-    """What a plan's file says to ReFrame.
+@dataclass(frozen=True)
+class _Case:
+    """What is read of a case here.
 
-    :param places: name of a test as ReFrame shows it, to its partitions (without their system) and stacks.
-    :param seconds: name, partition and stack of cases that were proven before, to how long their jobs take.
-    :param nodes: the same of cases that are to be measured on certain nodes, to these.
+    :param name: of the test, as ReFrame shows it.
+    :param partition: without its system.
+    :param proven: day of its last proof; without one, ``seconds`` are only an estimate.
+    :param nodes: where it is to be measured again; empty: anywhere.
     """
 
-    file: Path
+    name: str
+    partition: str
+    stack: str
+    planned: bool
+    seconds: float
+    proven: str | None = None
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a plan's file says to ReFrame."""
+
     system: str
-    places: Mapping[str, frozenset[tuple[str, str]]]
-    seconds: Mapping[tuple[str, str, str], float]
-    nodes: Mapping[tuple[str, str, str], tuple[str, ...]]
-
-
-def find(environ: Mapping[str, str] = os.environ) -> PlannedCases | None:
-    """The plan that is in force; ``None`` without one.
-
-    :raises BadInput: the file cannot be read, or is no plan.
-    """
-    name = environ.get(VARIABLE)
-    if not name:
-        return None
-    path = Path(name)
-    try:
-        found = path.stat()
-    except OSError as error:
-        raise BadInput(f"{VARIABLE} names {path}, which cannot be read ({error.strerror}): write the plan again.") from None
-    return _read(path, found.st_mtime_ns, found.st_size)
+    cases: tuple[_Case, ...]
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, changed_ns: int, size: int) -> PlannedCases:
+def _read(path: Path, changed_ns: int, size: int) -> tuple[str, Mapping[tuple[str, str, str], _Case]]:
     """The last two say which writing of the file is meant."""
-    places: dict[str, set[tuple[str, str]]] = {}
-    seconds: dict[tuple[str, str, str], float] = {}
-    nodes: dict[tuple[str, str, str], tuple[str, ...]] = {}
+    plan = msgspec.json.decode(path.read_bytes(), type=_Plan)
+    return plan.system, {(case.name, case.partition, case.stack): case for case in plan.cases if case.planned}
+
+
+def find(environ: Mapping[str, str] = os.environ) -> tuple[str, Mapping[tuple[str, str, str], _Case]] | None:
+    """System and planned cases (by test, partition and stack) of the plan that is in force; ``None`` without one.
+
+    :raises BadInput: the file cannot be read, or is no plan.
+    """
+    if not environ.get(VARIABLE):
+        return None
+    path = Path(environ[VARIABLE])
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        system = content["system"]
-        for case in content["cases"]:
-            if case["planned"] is True:
-                name, partition, stack = (str(case[key]) for key in ("name", "partition", "stack"))
-                places.setdefault(name, set()).add((partition, stack))
-                if case.get("proven"):
-                    seconds[name, partition, stack] = float(case["seconds"])
-                if case.get("nodes"):
-                    nodes[name, partition, stack] = tuple(map(str, case["nodes"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(
-            f"{path}, which {VARIABLE} names, is no plan ({type(error).__name__}: {error}): write it again."
-        ) from None
-    return PlannedCases(path, str(system), {name: frozenset(found) for name, found in places.items()}, seconds, nodes)
+        about = path.stat()
+        return _read(path, about.st_mtime_ns, about.st_size)
+    except (OSError, msgspec.DecodeError) as error:
+        raise BadInput(f"{VARIABLE} names {path}, which is no plan ({error}): write it again.") from None
 
 
 def narrow(tests: Iterable[Any], system: str) -> None:
@@ -87,41 +83,38 @@ def narrow(tests: Iterable[Any], system: str) -> None:
     plan = find()
     if plan is None:
         return
-    if plan.system != system:
-        raise BadInput(f"{plan.file} is a plan for system {plan.system!r}, and {system!r} is selected: make one for it.")
+    if plan[0] != system:
+        raise BadInput(f"{os.environ[VARIABLE]} is a plan for system {plan[0]!r}, and {system!r} is selected: make one for it.")
+    places: dict[str, list[tuple[str, str]]] = {}
+    for name, partition, stack in plan[1]:
+        places.setdefault(name, []).append((f"{system}:{partition}", stack))
     for test in tests:
-        places = plan.places.get(test.display_name, frozenset())
-        test.valid_systems = sorted({f"{system}:{partition}" for partition, _ in places})
-        test.valid_prog_environs = sorted({stack for _, stack in places})
+        planned = places.get(test.display_name, [])
+        test.valid_systems = sorted({partition for partition, _ in planned})
+        test.valid_prog_environs = sorted({stack for _, stack in planned})
+
+
+def _case(name: str, partition: str, stack: str) -> _Case | None:
+    plan = find()
+    return plan[1].get((name, partition, stack)) if plan else None
 
 
 def check(name: str, partition: str, stack: str) -> None:
     """Make sure that a case which ReFrame made is one of the plan that is in force, if any is.
 
-    :param name: of the test, as ReFrame shows it.
-    :param partition: without its system.
     :raises NotMeasured: it is not; ReFrame had to make it beside planned ones of the same test.
     """
-    plan = find()
-    if plan is not None and (partition, stack) not in plan.places.get(name, frozenset()):
+    if find() and not _case(name, partition, stack):
         raise NotMeasured(NOT_PLANNED)
 
 
 def seconds_of(name: str, partition: str, stack: str) -> float | None:
-    """How long the job of a case takes, as earlier nights measured it; ``None`` without a plan, or where it was never proven.
-
-    :param name: of the test, as ReFrame shows it.
-    :param partition: without its system.
-    """
-    plan = find()
-    return plan.seconds.get((name, partition, stack)) if plan else None
+    """How long the job of a case takes, as earlier nights measured it; ``None`` without a plan, or a proof of it."""
+    case = _case(name, partition, stack)
+    return case.seconds if case and case.proven else None
 
 
 def nodes_of(name: str, partition: str, stack: str) -> tuple[str, ...]:
-    """The nodes that a case is to be measured on, where it was not right; none without a plan, and where any will do.
-
-    :param name: of the test, as ReFrame shows it.
-    :param partition: without its system.
-    """
-    plan = find()
-    return plan.nodes.get((name, partition, stack), ()) if plan else ()
+    """The nodes that a case is to be measured on, where it was not right; none without a plan, and where any will do."""
+    case = _case(name, partition, stack)
+    return case.nodes if case else ()

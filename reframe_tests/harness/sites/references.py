@@ -6,21 +6,29 @@ learned
     ``site_configs/<system>/references.yaml``, read by ReFrame through ``$ref``/``$index``, each entry with its
     provenance (session, date, n, spread).
 
-A metric that no layer knows is recorded; that is never called a pass of a gate.
+A metric that no layer knows is recorded; that is never called a pass of a gate. A learned one that nobody ever looks up is a
+mistake: tests are the leaves of ``reframe_tests/``; partitions, fabrics, node counts and stack patterns are the system's, and
+metrics are those the test's group can give at some level (:func:`catalogue.planned_metrics`).
 """
 
 from __future__ import annotations
 
+import ast
+import difflib
+import fnmatch
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from ..machine.fabric import ANY_PINNING, Fabric
 from ..mpis import registry as mpis
 from ..samples import FAIL, NO_REFERENCE, PASS, ReferenceCheck
-from ..vocabulary import HIGHER, LOWER, BadInput, Quantity
-from . import reference_keys
+from ..suites import benchmark, catalogue, node_memory
+from ..vocabulary import ALL_NODES, HIGHER, LOWER, PINNING_POLICIES, SCOPE_NODE, BadInput, Quantity
 
 #: Attributes of a test that index its learned references, outermost first (``$index`` of references.yaml).
 INDEX = ("$partition", "$environ", "fabric", "nodes", "ranks_per_node", "pinning")
@@ -131,6 +139,66 @@ class ReferenceFault:
         return all(mine == theirs for mine, theirs in zip(self.keys, index, strict=False))
 
 
+#: Folder of the test files.
+TESTS = Path(__file__).resolve().parents[2]
+#: What stands for stack, node count and pinning of a group that is measured without MPI, and for its fabric where it has none.
+WITHOUT_MPI: Mapping[str, Mapping[str, Any]] = {
+    catalogue.MEMORY: {"stack": "builtin", "fabric": node_memory.FABRIC, "nodes": 1, "pinning": "bunch"},
+    **{group: {"stack": "builtin", "nodes": 2, "pinning": "default"} for group in catalogue.PAIRS},
+}
+#: Base class of the tests below MPI that are for three nodes or more.
+WIRE_MAP = "WireMapTest"
+_METRIC = re.compile(rf"(?P<name>.+?)(?:\.(?P<size>[0-9]{{{catalogue.SIZE_DIGITS}}}))?")
+
+
+@lru_cache(maxsize=4)
+def _classes(folder: Path) -> tuple[ast.ClassDef, ...]:
+    """Classes of the test files; nothing is imported."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.py")))
+    return tuple(node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+
+
+@lru_cache(maxsize=4)
+def tests(folder: Path = TESTS) -> Mapping[str, str]:
+    """Test to its group, as its class body assigns it."""
+    assigned = ((node.name, row) for node in _classes(folder) for row in node.body if isinstance(row, ast.Assign))
+    return {
+        test: str(row.value.value)
+        for test, row in assigned
+        if [to.id for to in row.targets if isinstance(to, ast.Name)] == ["group"]
+        and isinstance(row.value, ast.Constant)
+        and row.value.value in catalogue.GROUPS
+    }
+
+
+@lru_cache(maxsize=4)
+def maps_of_the_wire(folder: Path = TESTS) -> frozenset[str]:
+    """Tests below MPI that measure on as many nodes as there are, by the name of their base class."""
+    named = ((node.name, base) for node in _classes(folder) for base in node.bases)
+    return frozenset(test for test, base in named if isinstance(base, ast.Name) and base.id == WIRE_MAP)
+
+
+@lru_cache(maxsize=64)
+def _metrics(group: str) -> Mapping[str, tuple[Quantity, frozenset[int | None]]]:
+    return catalogue.planned_metrics(group)
+
+
+def quantity_of(test: str, metric: str) -> Quantity | None:
+    """Quantity of a metric; ``None`` if the test never gives one of that name and size."""
+    found = _METRIC.fullmatch(metric)
+    if not found or test not in tests():
+        return None
+    size = int(found["size"]) if found["size"] else None
+    planned, start = _metrics(tests()[test]), found["name"].partition(".")[0] + "."
+    exact, sizes = planned.get(found["name"], (None, frozenset()))
+    if exact and size in sizes:
+        return exact
+    for pattern, (quantity, sizes) in planned.items():  # only those of the benchmark: there are thousands under all options
+        if pattern.startswith(start) and fnmatch.fnmatchcase(found["name"], pattern) and size in sizes:
+            return quantity
+    return None
+
+
 def check_file(path: str, content: Any, system: Mapping[str, Any] | None = None) -> None:
     """Refuse a parsed references.yaml for its first fault.
 
@@ -164,12 +232,8 @@ def find_faults(path: str, content: Any, system: Mapping[str, Any] | None = None
             yield ReferenceFault((test,), sentence)
             continue
         for keys, value in _leaves(entries, (test,)):
-            if keys[1:] and keys[1] == "$index":
-                continue
-            try:
-                _check_entry(path, keys, value, provenance, system)
-            except ReferenceError as error:
-                yield ReferenceFault(keys, str(error))
+            if keys[1:2] != ("$index",) and (fault := _fault_of_entry(keys, value, provenance, system)):
+                yield ReferenceFault(keys, f"{path}: {fault}.")
 
 
 def stacks_of(content: Any) -> dict[str, int]:
@@ -188,37 +252,94 @@ def _leaves(node: Any, keys: tuple[Any, ...]) -> list[tuple[tuple[Any, ...], Any
     return [leaf for key, value in node.items() for leaf in _leaves(value, (*keys, key))]
 
 
-def _check_entry(path: str, keys: tuple[Any, ...], value: Any, provenance: Any, system: Mapping[str, Any] | None) -> None:
+def _fault_of_entry(keys: tuple[Any, ...], value: Any, provenance: Any, system: Mapping[str, Any] | None) -> str:
     name = ".".join(str(key) for key in keys)
     if len(keys) != LEVELS:
-        raise ReferenceError(
-            f"{path}: '{name}' is {len(keys)} levels deep, expected {LEVELS}: test, {', '.join(INDEX)}, metric."
-        )
-    for problem in reference_keys.problems(keys, system):
-        raise ReferenceError(f"{path}: '{name}' would never be looked up: {problem}; correct the key or remove the entry.")
+        return f"'{name}' is {len(keys)} levels deep, expected {LEVELS}: test, {', '.join(INDEX)}, metric"
+    if fault := fault_of_keys(keys, system):
+        return f"'{name}' would never be looked up: {fault}; correct the key or remove the entry"
     if isinstance(value, list) and value and value[0] == "$xfail":
         value = value[-1]
     if not (isinstance(value, list) and len(value) == 4 and _is_number(value[0]) and isinstance(value[3], str)):
-        raise ReferenceError(f"{path}: '{name}' must be [value, lower fraction or null, upper fraction or null, unit].")
-    quantity = reference_keys.quantity_of(keys[0], keys[-1])
-    assert quantity is not None  # or the key would have been a problem
-    if problem := _wrong_value(value, quantity):
-        raise ReferenceError(f"{path}: '{name}': {problem}.")
+        return f"'{name}' must be [value, lower fraction or null, upper fraction or null, unit]"
+    quantity = quantity_of(keys[0], keys[-1])
+    assert quantity is not None  # or the key would have been a fault
+    if fault := _fault_of_value(value, quantity):
+        return f"'{name}': {fault}"
     source = provenance
     for key in keys:
         source = source.get(key) if isinstance(source, Mapping) else None
     wanted = {"session", "date", "n", "spread"}
     if not (isinstance(source, Mapping) and wanted <= set(source)):
-        raise ReferenceError(
-            f"{path}: 'provenance.{name}' must say {', '.join(sorted(wanted))}: a reference without its origin is not used."
-        )
+        return f"'provenance.{name}' must say {', '.join(sorted(wanted))}: a reference without its origin is not used"
+    return ""
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _wrong_value(value: list[Any], quantity: Quantity) -> str:
+def fault_of_keys(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> str:
+    """What is wrong with the keys of an entry, the outermost first, with what could have been meant; empty where nothing is.
+
+    :param system: the system's description; ``None`` where there is none, and then only test, pinning and metric are asked.
+    """
+    test, partition, stack, fabric, nodes, ppn, pinning, metric = keys
+    if test not in tests():
+        return f"there is no test '{test}'{_meant(test, tests())}"
+    if pinning not in PINNING_POLICIES:
+        return f"there is no pinning policy '{pinning}'{_meant(pinning, PINNING_POLICIES)}"
+    group = tests()[test]
+    growing = nodes == ALL_NODES and type(nodes) is int and benchmark.grow(catalogue.rows(group))
+    for what, number in (("nodes", 1 if growing else nodes), ("processes per node", ppn)):
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            return f"'{number}' is not a number of {what}; symbolic names are resolved before references are looked up"
+    if quantity_of(test, str(metric)) is None:
+        return f"{test} never gives a metric '{metric}'{_meant_metric(test, str(metric))}"
+    if system is None:
+        return ""
+    described = {f"{system['name']}:{row['name']}": row["extras"] for row in system["partitions"]}
+    if partition not in described:
+        return f"there is no partition '{partition}'{_meant(str(partition), described)}"
+    extras = described[partition]
+    fabrics, patterns = extras.get("fabrics", {}), extras.get("stacks", ["*"])
+    alone, given = WITHOUT_MPI.get(group, {}), {"stack": stack, "fabric": fabric, "nodes": nodes, "pinning": pinning}
+    for name, wanted in alone.items():
+        if given[name] != wanted and not (name == "nodes" and test in maps_of_the_wire()):
+            return f"{test} is measured without MPI: its {name} is {wanted}, not {given[name]}"
+    if not alone and not any(fnmatch.fnmatchcase(str(stack), pattern) for pattern in patterns):
+        return f"partition '{partition}' enters no stack '{stack}' (its stacks: {', '.join(patterns)})"
+    if "fabric" not in alone and fabric not in fabrics:
+        return f"partition '{partition}' has no fabric '{fabric}'{_meant(str(fabric), fabrics)}"
+    if not alone:
+        counts = [1] if fabrics[fabric]["scope"] == SCOPE_NODE else list(extras.get("node_counts", [2]))
+        if nodes not in counts and not (growing and max(counts) > 1):
+            return f"'{fabric}' of partition '{partition}' is measured on {', '.join(map(str, counts))} nodes, not on {nodes}"
+    return ""
+
+
+def _meant_metric(test: str, metric: str) -> str:
+    """The nearest name among those of the nearest benchmark: under all options a test has a hundred thousand names."""
+    planned = _metrics(tests()[test])
+    starts = {name.partition(".")[0] for name in planned}
+    start = next(iter(difflib.get_close_matches(metric.partition(".")[0], sorted(starts), n=1)), None)
+    named = {name: sizes for name, (_, sizes) in planned.items() if name.partition(".")[0] == start}
+    bare = metric.rpartition(".")[0] if metric.rpartition(".")[2].isdecimal() else metric
+    close = {name: named[name] for name in difflib.get_close_matches(bare, sorted(named), n=3)}
+    names = [
+        name if size is None else f"{name}.{size:0{catalogue.SIZE_DIGITS}d}"
+        for name, sizes in close.items()
+        for size in sorted(sizes, key=lambda size: size or 0)
+    ]
+    return _meant(metric, names)
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def _fault_of_value(value: list[Any], quantity: Quantity) -> str:
     """What makes a reference no gate of its quantity; empty if it is one, or has no bounds and is none on purpose."""
     number, lower, upper, unit = value
     if unit != quantity.unit:

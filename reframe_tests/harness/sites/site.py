@@ -245,7 +245,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from ..launchers.schedulers import blocked_jobs, slurm_shared
     from ..stacks import selection
     from . import selected_tests
-    from .session import session_folder, session_labels
+    from .session import session_folder
 
     LOADED.append(root)
     # ReFrame opens its database there before it would make the folder.
@@ -260,7 +260,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         blocked_jobs.register()
         upstream.search_not(selected_tests.SHARED)
         selected_tests.watch()
-        session_labels.check(sys.argv[1:])
+        session_folder.check_labels(sys.argv[1:])
         named_tests.check(sys.argv[1:])
         centres.take(sys.argv[1:], root)
         site_configuration, problems = configuration(root, str(log))

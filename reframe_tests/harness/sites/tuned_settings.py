@@ -1,8 +1,8 @@
 """Tuned settings of a stack under a condition: a folder with what the library reads, and a record of what shows that it helps.
 
 ``site_configs/<system>/tuning/<stack>/<fabric>_nn_<N>_np_<N>_ppn_<N>_<pinning>/tuned.json``, written by ``mpibench tune``
-beside the library's own files. Tests load it with ``-S tuned=yes``. A record of another release of the MPI, of a file that was
-edited since, or that was edited itself, is refused.
+beside the library's own files. Tests load it with ``-S tuned=yes``. A record of another release of the MPI, or one that was
+edited since, or whose files were, is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from ..mpis import registry as mpis
 from ..mpis.tuning.model import FOLDER, AlgorithmRule, Compilation, Tuning
@@ -21,7 +23,8 @@ from ..vocabulary import BadInput, NotMeasured
 from . import site
 
 NAME = "tuned.json"
-LAYOUT, SUM = 2, "sha256"
+#: Key of the checksum of all others.
+SUM = "sha256"
 #: How to get, or renew, one.
 REMEDY = "mpibench tune"
 _DIGITS = 12
@@ -89,6 +92,7 @@ class TunedSettings:
     proof: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
     compiled: Mapping[str, str] = field(default_factory=dict)
+    layout: Literal[2] = 2
 
     @property
     def id(self) -> str:
@@ -113,13 +117,13 @@ class TunedSettings:
 
         :raises BadInput: they cannot be written.
         """
-        content = {"layout": LAYOUT, **asdict(self)}
-        record = json.dumps({**content, SUM: checksum(json.dumps(content, sort_keys=True))}, indent=1) + "\n"
+        own = asdict(self)
+        record = json.dumps({**own, SUM: checksum(json.dumps(own, sort_keys=True))}, indent=1) + "\n"
         whole = {**{name: text.encode() for name, text in texts.items()}, **(compiled or {}), NAME: record.encode()}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for name, data in whole.items():
-                (folder / f".{name}").write_bytes(data)
+            for name, content in whole.items():
+                (folder / f".{name}").write_bytes(content)
             for name in whole:
                 (folder / f".{name}").replace(folder / name)
             if self.compilation and self.compilation.name not in whole:
@@ -147,48 +151,29 @@ def tuning_of(stack: Stack) -> Tuning:
 def read(folder: Path) -> TunedSettings:
     """A record, its files compared with it.
 
-    :raises BadInput: it cannot be read, or is not of this form; a file is gone, was edited or says something else.
+    :raises BadInput: it cannot be read, or is not of this form; it or a file was edited, or is gone.
     """
     path = folder / NAME
     try:
         content = json.loads(path.read_text())
+        found = msgspec.convert(content, TunedSettings)
+        said = content.pop(SUM, "")
     except OSError as error:
         raise BadInput(f"{path} cannot be read ({error.strerror}): make it with {REMEDY}.") from None
     except ValueError as error:
-        raise BadInput(f"{path} is not JSON ({error}): make it again with {REMEDY}.") from None
-    try:
-        said = content.pop(SUM, "")
-        edited = said != checksum(json.dumps(content, sort_keys=True))
-        if content.pop("layout") != LAYOUT:
-            raise BadInput(f"{path} has another layout than {LAYOUT}: make it again with {REMEDY}.")
-        place, rules = Place(**content.pop("place")), tuple(AlgorithmRule(**row) for row in content.pop("rules"))
-        found = TunedSettings(place=place, rules=rules, **content)
-    except (AttributeError, KeyError, TypeError) as error:
         raise BadInput(f"{path} is not a record of tuned settings ({error}): make it again with {REMEDY}.") from None
-    if edited:
+    if said != checksum(json.dumps(content, sort_keys=True)):
         raise BadInput(f"{path} was changed after it was written: make it again with {REMEDY}.")
-    _check_files(found, folder)
-    return found
-
-
-def _check_files(found: TunedSettings, folder: Path) -> None:
-    for name, wanted in found.compiled.items():
+    for name, wanted in {**found.files, **found.further, **found.compiled}.items():
         try:
             changed = checksum((folder / name).read_bytes()) != wanted
         except OSError:
             raise BadInput(f"{folder / name} is gone: make it again with {REMEDY}.") from None
         if changed:
             raise BadInput(f"{folder / name} was changed after it was written: make it again with {REMEDY}.")
-    texts: dict[str, str] = {}
-    for name, wanted in {**found.files, **found.further}.items():
-        try:
-            texts[name] = (folder / name).read_text()
-        except (OSError, ValueError):
-            raise BadInput(f"{folder / name} is gone or no text: make it again with {REMEDY}.") from None
-        if checksum(texts[name]) != wanted:
-            raise BadInput(f"{folder / name} was changed after it was proven: make it again with {REMEDY}.")
     if mpis.find(found.mpi).tuning is None:
-        raise BadInput(f"{folder / NAME} is for {found.mpi}, of which no control is known here.")
+        raise BadInput(f"{path} is for {found.mpi}, of which no control is known here.")
+    return found
 
 
 def find(place: Place, stack: Stack) -> TunedSettings:

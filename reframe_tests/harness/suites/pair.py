@@ -7,7 +7,6 @@ port, and with which command is in it, since some programs print neither test no
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
@@ -25,8 +24,10 @@ from .records import OutputError
 MOST = 1 << 20
 #: How the two programs may have ended; the server is ended where it would wait for another client.
 ENDS = {"server": ("by itself", "after the client"), "client": ("by itself",)}
-#: A number of bytes that a column of the dataset holds.
-_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_LINK = {"carrier_changes", "mtu", "operstate", "speed"}
+#: Bytes received and sent since an interface exists.
+Counters = Mapping[str, Annotated[int, msgspec.Meta(ge=0)]]
+Named = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,20 @@ class Look:
     """An interface at one moment.
 
     :param link: ``operstate``, ``mtu``, ``speed`` and ``carrier_changes`` as the kernel has them; empty where it says nothing.
-    :param counters: bytes received and sent since it exists.
+    :param counters: its own (``rx_bytes``, ``tx_bytes``).
     :param others: those of the node's other interfaces and RDMA ports (``mlx5_0/1``); empty in older records.
     """
 
     link: Mapping[str, str]
-    counters: Mapping[str, _Count]
-    others: Mapping[str, Mapping[str, _Count]] = field(default_factory=dict)
+    counters: Counters
+    others: Mapping[str, Counters] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """:raises ValueError: a fact or counter is missing, or is another."""
+        if set(self.link) != _LINK:
+            raise ValueError("its link cannot be so")
+        if any(set(row) != {"rx_bytes", "tx_bytes"} for row in (self.counters, *self.others.values())):
+            raise ValueError("its counters cannot be so")
 
 
 @dataclass(frozen=True)
@@ -58,17 +66,17 @@ class End:
     """
 
     end: str
-    host: str
-    interface: str
-    meeting: str
-    address: str
-    port: int
+    host: Named
+    interface: Named
+    meeting: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
+    address: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$")]
+    port: Annotated[int, msgspec.Meta(gt=0, lt=1 << 16)]
     words: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     variables: Mapping[str, str]
-    cores: str
+    cores: Annotated[str, msgspec.Meta(pattern="^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
     status: int
     ended: str
-    seconds: float
+    seconds: Annotated[float, msgspec.Meta(ge=0, lt=1 << 31)]
     output: str
     errors: str
     before: Look
@@ -277,19 +285,15 @@ def expect_carried(pair: Pair, sent: int, returned: int, program: str, source: s
 
 def _end(line: str, which: str, program: str, source: str) -> End:
     try:
-        content = json.loads(line)
-        if failed := content["failed"]:
-            raise OutputError(f"{source}: {program}'s {which} could not measure: {one_line(failed)[:200]}.")
-        end: End = msgspec.convert(content, End)
-    except OutputError:
-        raise
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        content = msgspec.json.decode(line, type=dict)
+        if failed := content.get("failed"):
+            raise OutputError(f"{source}: {program}'s {which} could not measure: {one_line(str(failed))[:200]}.")
+        end = msgspec.convert(content, End)
+        if end.end != which or PurePosixPath(end.words[0]).name != program:
+            raise msgspec.ValidationError("its words cannot be so")
+    except msgspec.DecodeError as error:
         fault = one_line(str(error))[:100]
         raise OutputError(f"{source}: the record of {program}'s {which} is not of this format: {fault}.") from None
-    if end.end != which or PurePosixPath(end.words[0]).name != program:
-        raise OutputError(
-            f"{source}: the record of {program}'s {which} is of {end.end} {one_line(end.words[0])}; run it again."
-        )
     return end
 
 

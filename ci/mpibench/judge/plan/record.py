@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.sites import planned_cases, reference_keys
+from reframe_tests.harness.sites import planned_cases, references
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ...store import records
@@ -69,7 +69,7 @@ class ListedCase:
     @property
     def group(self) -> str:
         """Group of the catalogue; of a test that is not among the project's own, its name."""
-        return reference_keys.tests().get(self.test, self.test)
+        return references.tests().get(self.test, self.test)
 
     @property
     def values(self) -> tuple[tuple[str, str], ...]:

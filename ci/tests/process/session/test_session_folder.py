@@ -14,7 +14,7 @@ import pytest
 from mpibench.pages import session as report_cases
 from mpibench.store import sessions
 from reframe_tests.harness.sites import site
-from reframe_tests.harness.sites.session import session_folder, session_labels
+from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
 from tiny_site import TinySite
 
@@ -147,8 +147,8 @@ def test_stored_sessions_are_plain_sqlite(tiny: TinySite) -> None:
 )
 def test_labels_reframe_would_stumble_over_are_refused(words: list[str], wanted: str) -> None:
     with pytest.raises(BadInput, match=re.escape(wanted)):
-        session_labels.check(words)
-    session_labels.check(["-r", "--session-extras", "run=nightly,why=new firmware", "--session-extras=x=a=b", "-n", "y"])
+        session_folder.check_labels(words)
+    session_folder.check_labels(["-r", "--session-extras", "run=nightly,why=new firmware", "--session-extras=x=a=b", "-n", "y"])
 
 
 def test_a_bad_label_is_refused_before_anything_is_measured(tiny: TinySite) -> None:

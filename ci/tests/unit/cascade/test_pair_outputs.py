@@ -201,7 +201,8 @@ def test_no_byte_can_be_changed(name: str) -> None:
         (IPERF3, "client", put(output="x" * ((1 << 20) + 1)), "printed more than 1048576 characters"),
         (IPERF3, "client", put(output="NaN"), "NaN is no number"),
         (IPERF3, "client", put(output="[]"), "run it again"),
-        (IPERF3, "client", put(status=True), "not of this format"),
+        (IPERF3, "client", put(status=True), "status"),
+        (IPERF3, "client", put(cores=""), "cores"),
         (IPERF3, "server", put(address="127.0.0.2"), "was started with another address or port"),
         (LATENCY, "server", replace("from 127.0.0.1", "from 10.0.0.9"), "was asked by 10.0.0.9 and not by 127.0.0.1"),
         (LATENCY, "server", replace("size: 8 ", "size: 16"), "says 'Message size: 16' where 'Message size: 8' belongs"),
@@ -222,7 +223,7 @@ def test_no_byte_can_be_changed(name: str) -> None:
         (PINGPONG, "client", replace("2779.41", "1779.41"), "columns of fi_pingpong's client do not fit together"),
         (PINGPONG, "client", replace("=200", "=199"), "printed"),
         (PINGPONG, "server", word("rdm", "msg"), "two ends were started with different options"),
-        (PINGPONG, "client", put(words=["other"]), "fi_pingpong's client is of client other"),
+        (PINGPONG, "client", put(words=["other"]), "its words cannot be so"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(name: str, which: str, change: Callable[[dict[str, Any]], None], wanted: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from mpibench import cli
 from mpibench.cluster import faults, lifecycle, plan, slurm
 from mpibench.cluster.lifecycle import ClusterStatus
-from reframe_tests.harness.machine.switches import slurm as slurm_switches
+from reframe_tests.harness.machine import switches
 from reframe_tests.harness.machine.topology import Topology
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import BadInput
@@ -182,7 +182,7 @@ def test_uplinks_carry_what_oversubscription_leaves(oversubscription: float, rat
 
 def test_slurm_is_told_the_same_tree(tmp_path: Path) -> None:
     made = leafy()
-    tree = slurm_switches.read(slurm.topology_conf(made), "topology.conf")
+    tree = switches.read_slurm(slurm.topology_conf(made), "topology.conf")
     assert {leaf.name: tuple(node.name for node in leaf.nodes) for leaf in made.leaves} == {
         name: switch.nodes for name, switch in tree.switches.items() if switch.parent == plan.SPINE
     }

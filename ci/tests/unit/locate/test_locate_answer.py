@@ -19,7 +19,7 @@ from mpibench.locate.judgement import Answer
 from mpibench.locate.maps import Places
 from reframe_tests.harness.cases.pair_map import map_judgement
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap
-from reframe_tests.harness.machine.switches.tree import YAML, Switch, SwitchTree
+from reframe_tests.harness.machine.switches import YAML, Switch, SwitchTree
 from reframe_tests.harness.vocabulary import ROOT
 from synthetic_pair_map import across, late, names, pair_map, sends_slowly, session_of
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.sites import reference_keys
+from reframe_tests.harness.sites import references
 from reframe_tests.harness.suites.node_memory import KERNELS, PAGE_CACHES, PLACEMENTS
 
 SYSTEM = {"name": "big", "partitions": [{"name": "cpu", "extras": {"fabrics": {}, "stacks": ["mpich-*"]}}]}
@@ -17,7 +17,7 @@ RIGHT = ("Stream", "big:cpu", "builtin", "memory", 1, 64, "bunch", METRIC)
 def faults(**changed: Any) -> list[str]:
     names = ("test", "partition", "stack", "fabric", "nodes", "ppn", "pinning", "metric")
     keys = tuple(changed.get(name, value) for name, value in zip(names, RIGHT, strict=True))
-    return list(reference_keys.problems(keys, SYSTEM))
+    return [fault] if (fault := references.fault_of_keys(keys, SYSTEM)) else []
 
 
 def test_every_variant_may_have_a_reference() -> None:

@@ -14,7 +14,7 @@ from instrument_output import SO_FAR, sealed
 from reframe_tests.harness.instruments import FOLDER, schedule
 from reframe_tests.harness.instruments.pairs import output
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
-from reframe_tests.harness.machine.switches.tree import SLURM, YAML, Switch
+from reframe_tests.harness.machine.switches import SLURM, YAML, Switch
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.records import OutputError
 from reframe_tests.harness.vocabulary import BadInput

@@ -13,7 +13,7 @@ import typer
 
 import documentation
 from mpibench.cli import app
-from reframe_tests.harness.sites import reference_keys
+from reframe_tests.harness.sites import references
 from reframe_tests.harness.vocabulary import ROOT
 
 COMMAND = typer.main.get_command(app)
@@ -109,7 +109,7 @@ def test_a_command_that_does_not_exist_is_seen(words: list[str], fault: str) -> 
 
 def test_each_shown_test_exists() -> None:
     """``-n`` of ReFrame: some test has a name in which the part in front of the parameters is to be found."""
-    names = {*reference_keys.tests(), "NodePreflight", "MysuiteRing"}
+    names = {*references.tests(), "NodePreflight", "MysuiteRing"}
     wrong = []
     for path in documentation.PAGES:
         for words in commands(path.read_text(), "reframe"):

@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 import documentation
-from reframe_tests.harness.sites import reference_keys
+from reframe_tests.harness.sites import references
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.suites.catalogue import OPTIONS
 from reframe_tests.harness.vocabulary import PINNING_POLICIES
@@ -34,7 +34,7 @@ def test_each_command_names_a_test_parameters_and_options_that_exist(command: st
     assert words[:4] == ["reframe", "-c", "reframe_tests", "-r"]
     given = list(zip(words[4::2], words[5::2], strict=True))
     [test] = [value for option, value in given if option == "-n"]
-    assert test in {*reference_keys.tests(), "NodePreflight"}  # which measures nothing that could have a reference
+    assert test in {*references.tests(), "NodePreflight"}  # which measures nothing that could have a reference
     for option, value in given:
         name, _, values = value.partition("=")
         if option == "-P":
@@ -44,7 +44,7 @@ def test_each_command_names_a_test_parameters_and_options_that_exist(command: st
             assert name == "suite_options"
             for pair in values.split(","):
                 key, _, chosen = pair.partition(":")
-                assert chosen in OPTIONS[key].values and reference_keys.tests()[test] in OPTIONS[key].groups
+                assert chosen in OPTIONS[key].values and references.tests()[test] in OPTIONS[key].groups
         else:
             assert option == "-n"
 

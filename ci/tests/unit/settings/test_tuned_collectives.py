@@ -96,7 +96,7 @@ def test_of_another_release_or_changed_it_is_named_and_not_set(tmp_path: Path) -
     assert row.tuned is None and "prove them again with 'mpibench tune --check'" in "\n".join(row.reasons)
     path.write_text("{")
     [row] = recommended(tmp_path / "more").rows
-    assert row.tuned is None and "is not JSON" in "\n".join(row.reasons)
+    assert row.tuned is None and "is not a record" in "\n".join(row.reasons)
 
 
 def test_of_several_the_one_of_most_ranks_is_set_and_the_others_are_named(tmp_path: Path) -> None:

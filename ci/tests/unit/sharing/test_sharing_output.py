@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.harness.cases.sharing.shared_node import launches_of
-from reframe_tests.harness.sites import reference_keys
+from reframe_tests.harness.sites import references
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader, side_by_side
 from reframe_tests.harness.suites.records import OutputError
@@ -62,7 +62,7 @@ def test_each_program_has_metrics_of_its_own() -> None:
 def test_every_metric_may_have_a_reference(metric: str) -> None:
     keys = ("NodeSharing", "big:cpu", "mpich-wheels", "shm", 1, 12, "bunch", metric)
     extras = {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}}
-    assert list(reference_keys.problems(keys, {"name": "big", "partitions": [{"name": "cpu", "extras": extras}]})) == []
+    assert references.fault_of_keys(keys, {"name": "big", "partitions": [{"name": "cpu", "extras": extras}]}) == ""
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_every_metric_may_have_a_reference(metric: str) -> None:
     ],
 )
 def test_a_metric_that_no_case_gives_is_refused(metric: str) -> None:
-    assert reference_keys.quantity_of("NodeSharing", metric) is None
+    assert references.quantity_of("NodeSharing", metric) is None
 
 
 @pytest.mark.parametrize("name", RECORDED)

@@ -13,7 +13,7 @@ import yaml
 from mpibench.commands.listings import doctor
 from mpibench.night import preconditions
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.sites import reference_keys, references, site, systems
+from reframe_tests.harness.sites import references, site, systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import NotMeasured
@@ -286,13 +286,13 @@ def test_a_value_that_holds_something_or_nothing_on_purpose_is_none(metric: str,
 
 
 def test_the_tests_of_the_project_are_known_with_their_groups() -> None:
-    known = reference_keys.tests()
+    known = references.tests()
     assert {"ImbPointToPoint": "p2p", "OsuCollectives": "collectives_osu", "Placement": "placement"}.items() <= known.items()
     for test, group in known.items():
         for metric, (quantity, sizes) in catalogue.planned_metrics(group).items():
             size = next(iter(sizes))
             name = metric.replace("*", "2x2") + ("" if size is None else f".{size:010d}")
-            assert reference_keys.quantity_of(test, name) == quantity
+            assert references.quantity_of(test, name) == quantity
 
 
 @pytest.mark.parametrize(

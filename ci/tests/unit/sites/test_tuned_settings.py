@@ -69,16 +69,16 @@ def test_a_file_that_was_changed_or_is_gone_is_refused(stack: Stack, tuning: Tun
     folder = install(stack, tuning, tmp_path / "tuned")
     rules = folder / "openmpi_rules.conf"
     rules.write_text(rules.read_text().replace("8 3 0 0", "8 4 0 0"))
-    with pytest.raises(BadInput, match="was changed after it was proven"):
+    with pytest.raises(BadInput, match="was changed after it was written"):
         tuned_settings.read(folder)
     rules.unlink()
-    with pytest.raises(BadInput, match="is gone or no text"):
+    with pytest.raises(BadInput, match="is gone"):
         tuned_settings.read(folder)
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [("{", "is not JSON"), ("{}", "is not a record"), ("[]", "is not a record"), ('{"layout": 9}', "another layout")],
+    [("{", "is not a record"), ("{}", "is not a record"), ("[]", "is not a record"), ('{"layout": 9}', "is not a record")],
 )
 def test_a_damaged_record_is_bad_input(text: str, sentence: str, tmp_path: Path) -> None:
     (tmp_path / NAME).write_text(text)

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from reframe_tests.harness.machine.switches import files, hostlist, paths
-from reframe_tests.harness.machine.switches.tree import IBNETDISCOVER, OPA, SLURM, YAML, SwitchTree
+from reframe_tests.harness.machine import switch_paths as paths
+from reframe_tests.harness.machine import switches
+from reframe_tests.harness.machine.switches import IBNETDISCOVER, OPA, SLURM, YAML, SwitchTree
 from reframe_tests.harness.vocabulary import BadInput
 
 SHOWN = """SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=c[1-2]
@@ -66,7 +67,7 @@ REPORTED = (
 def written(tmp_path: Path, text: str) -> SwitchTree:
     path = tmp_path / "switches"
     path.write_text(text)
-    return files.read(path)
+    return switches.read(path)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +89,8 @@ def test_the_same_fabric_in_every_kind_of_file(
     assert tree.origin == origin
     assert [tree.leaf_of[f"c{node}"] for node in (1, 2, 3, 4)] == [leaves[0], leaves[0], leaves[1], leaves[1]]
     assert [tree.switches[leaf].parent for leaf in leaves] == [top, top]
-    assert files.contradiction(tree, ["c1", "c4"]) == ""
-    assert files.contradiction(tree, ["c1", "n7"]) == (
+    assert switches.contradiction(tree, ["c1", "c4"]) == ""
+    assert switches.contradiction(tree, ["c1", "n7"]) == (
         f"the switches as {origin} has them lack n7: the description is of another time or of another machine."
     )
 
@@ -151,7 +152,7 @@ def test_what_ranks_are_told_is_a_line_for_each_host_whatever_switches_are_calle
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be read"):
-        files.read(tmp_path / "none")
+        switches.read(tmp_path / "none")
 
 
 @pytest.mark.parametrize(
@@ -166,16 +167,16 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     ],
 )
 def test_lists_of_hosts(text: str, names: list[str]) -> None:
-    assert hostlist.expand(text) == names
+    assert switches.expand(text) == names
 
 
 @pytest.mark.parametrize("text", ["c[", "c]", "c[1-2", "c[2-1]", "c[a]", ",", "a,,b", "c[1-999999999]"])
 def test_what_is_no_list_of_hosts(text: str) -> None:
     with pytest.raises(BadInput):
-        hostlist.expand(text)
+        switches.expand(text)
 
 
 @given(some.text(alphabet="c1-2[],a", max_size=12))
 def test_any_text_is_a_list_or_refused(text: str) -> None:
     with suppress(BadInput):
-        assert all(hostlist.expand(text)) or not text
+        assert all(switches.expand(text)) or not text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reframe_tests.harness.machine.switches.tree import SLURM, Switch, SwitchTree, read_tree
+from reframe_tests.harness.machine.switches import SLURM, Switch, SwitchTree
 from reframe_tests.harness.vocabulary import BadInput
 
 TREE = SwitchTree(
@@ -41,11 +41,6 @@ def test_a_part_has_only_what_is_above_it() -> None:
         "leaf1": Switch("s1", ("c1",)),
         "leaf3": Switch("top", ("c4",)),
     }
-
-
-def test_it_is_stored_and_read() -> None:
-    assert read_tree(TREE.as_dict(), "case") == TREE
-    assert read_tree(None, "case") is None
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from reframe.core.builtins import parameter
 from ...machine.fabric import Fabric
 from ...mpis import registry as mpis
 from ...samples import CONTRADICTED, MISSING, DeviceTraffic, Evidence, Sample
-from ...sites import reference_keys, references, site
+from ...sites import references, site
 from ...suites import catalogue, pair, reader
 from ...suites.plans import Limits
 from ...suites.records import OutputError, Record
@@ -99,7 +99,7 @@ class PairTest(WithoutMpiTest):
         extras = self.current_partition.extras
         described = site.fabrics_of(extras)[self.fabric]
         self._fabric = replace(described, rails=described.rails[:1])
-        self.pinning = reference_keys.WITHOUT_MPI[self.group]["pinning"]
+        self.pinning = references.WITHOUT_MPI[self.group]["pinning"]
         return Limits(self._fabric.line_rate_gbit_per_s, extras.get("most_repetitions"))
 
     def commands(self) -> None:

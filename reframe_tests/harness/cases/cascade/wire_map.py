@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...instruments.pairs.pair_values import BANDWIDTH, PairValue
 from ...machine.fabric import Fabric
-from ...machine.switches.paths import name_of
+from ...machine.switch_paths import name_of
 from ...samples import CONTRADICTED, MISSING
 from ...suites import pair, reader
 from ...suites.records import OutputError

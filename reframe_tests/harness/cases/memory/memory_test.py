@@ -16,7 +16,7 @@ from reframe.core.builtins import parameter, variable
 
 from ...evidence import recorder
 from ...samples import CONTRADICTED, MISSING, PROVEN, Evidence, Sample
-from ...sites import reference_keys
+from ...sites import references
 from ...suites import catalogue, node_memory
 from ...vocabulary import QUANTITIES, ROOT, BadInput, NotMeasured
 from ..job import condition, ending, parameters, script
@@ -30,7 +30,7 @@ DIRECTORY = ROOT / "results" / "stream"
 REPETITIONS: Mapping[str, int] = {"smoke": 5, "nightly": 10, "acceptance": 20}
 ONE_NODE = "its nodes have one NUMA node, so none of their memory is"
 NO_COMPILER = f"no C compiler to build STREAM with; {recorder.REMEDY}"
-_ALONE = reference_keys.WITHOUT_MPI[catalogue.MEMORY]
+_ALONE = references.WITHOUT_MPI[catalogue.MEMORY]
 
 parameters.warn_once()
 

@@ -10,7 +10,7 @@ from ...evidence.checks import format_cpus
 from ...evidence.rank_records import Cpus, parse_cpus
 from ...instruments.pairs.output import MapOutput
 from ...instruments.pairs.pair_values import BANDWIDTH
-from ...machine.switches.paths import name_of
+from ...machine.switch_paths import name_of
 from ...printable import format_bytes
 from ...samples import DeviceTraffic
 

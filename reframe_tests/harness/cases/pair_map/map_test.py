@@ -17,9 +17,8 @@ from ...evidence.counters import counter_names
 from ...instruments import schedule
 from ...instruments.pairs import output
 from ...instruments.pairs.pair_values import PairMap
-from ...machine.switches import hostlist
-from ...machine.switches.paths import name_of, rows_of
-from ...machine.switches.tree import SwitchTree
+from ...machine.switch_paths import name_of, rows_of
+from ...machine.switches import SwitchTree, expand
 from ...samples import CONTRADICTED, MISSING
 from ...suites import catalogue
 from ...vocabulary import BadInput
@@ -259,7 +258,7 @@ def _failed_nodes(error: str, nodes: Collection[str]) -> list[str]:
     found: list[str] = []
     for listed in _NODE_FAILURE.findall(error):
         try:
-            found += [name for name in map(name_of, hostlist.expand(listed)) if name in nodes]
+            found += [name for name in map(name_of, expand(listed)) if name in nodes]
         except BadInput:
             continue
     return found

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ... import optional_file
-from ...machine.switches import files, slurm
-from ...machine.switches.tree import SwitchTree
+from ...machine import switches
+from ...machine.switches import SwitchTree
 from ...sites import site
 from ...vocabulary import BadInput
 from ..job import script
@@ -29,7 +29,7 @@ def describe(named: str, extras: Mapping[str, Any]) -> SwitchTree | None:
     if not named:
         return None
     path = optional_file.named(named)
-    return files.read(path if path.is_absolute() else [site.ROOT, *site.LOADED][-1] / path)
+    return switches.read(path if path.is_absolute() else [site.ROOT, *site.LOADED][-1] / path)
 
 
 def find(described: SwitchTree | None, folder: Path, nodes: Sequence[str]) -> tuple[SwitchTree | None, list[str]]:
@@ -40,9 +40,9 @@ def find(described: SwitchTree | None, folder: Path, nodes: Sequence[str]) -> tu
     said: list[str] = []
     text = script.beginning_of(folder / SLURM_FILE)
     try:
-        tree = described or (slurm.read(text, "Slurm") if slurm.recognised(text) else None)
+        tree = described or (switches.read_slurm(text, "Slurm") if switches.is_of_slurm(text) else None)
     except BadInput as error:
         said, tree = [str(error)], None
-    if tree and (wrong := files.contradiction(tree, nodes)):
+    if tree and (wrong := switches.contradiction(tree, nodes)):
         said.append(wrong)
     return tree, said

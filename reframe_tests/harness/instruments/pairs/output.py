@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...machine.switches.tree import SLURM, YAML, Switch, SwitchTree
+from ...machine.switches import SLURM, YAML, Switch, SwitchTree
 from ...vocabulary import BadInput
 from .. import reading
 from ..reading import COUNT, LIST, NUMBER, TEXT, Fields

@@ -8,11 +8,14 @@ latencies are half of a round trip, in us: medians over the repetitions, and mea
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, NamedTuple
 
-from ...machine.switches.tree import SwitchTree, read_tree
+import msgspec
+
+from ...machine.switches import SwitchTree
+from ...samples import Count
 from ...vocabulary import BadInput
 
 #: Quantities of a map, keys of :data:`vocabulary.QUANTITIES`.
@@ -91,7 +94,7 @@ class PairMapRecord:
             "quantities": list(QUANTITIES),
             "columns": list(PairValue._fields),
             "rows": rows,
-            "tree": self.tree.as_dict() if self.tree else None,
+            "tree": asdict(self.tree) if self.tree else None,
             "oversubscription": self.oversubscription,
             **({"shared_cores": self.shared_cores} if self.shared_cores else {}),
         }
@@ -101,6 +104,24 @@ class PairMapRecord:
 PairMap = PairMapRecord
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """A record as :meth:`PairMapRecord.as_dict` writes it."""
+
+    version: int
+    design: Annotated[str, msgspec.Meta(pattern="^(all|sampled)$")]
+    seed: Count
+    rounds: Count
+    nodes: tuple[str, ...]
+    quantities: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Count, Count, Count, Count, Count, Count, Count, Count, float | None, bool | None], ...]
+    silent: Mapping[str, str] = field(default_factory=dict)
+    tree: SwitchTree | None = None
+    oversubscription: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    shared_cores: str = ""
+
+
 def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
     """Check the ``pair_map`` of a case; ``None`` where there is none.
 
@@ -108,68 +129,32 @@ def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
     """
     if not value:
         return None
-    if not isinstance(value, Mapping):
-        raise BadInput(f"{place}: pair_map is {type(value).__name__}, expected a mapping.")
-    version = value.get("version")
-    if not isinstance(version, int) or version > VERSION:
-        raise BadInput(
-            f"{place}: pair_map has version {version!r}, this program reads {VERSION}: read it with a newer mpibench."
-        )
-    nodes, silent, design = value.get("nodes"), value.get("silent") or {}, value.get("design")
-    if not isinstance(nodes, (list, tuple)) or not all(isinstance(node, str) for node in nodes) or len(set(nodes)) < len(nodes):
-        raise BadInput(f"{place}: the nodes of pair_map are not a list of different names.")
-    if design not in DESIGNS or not isinstance(silent, Mapping):
-        raise BadInput(
-            f"{place}: design {design!r} or silent nodes of pair_map are not as written; expected {', '.join(DESIGNS)}."
-        )
-    # A map of before the means has the first two.
-    quantities = value.get("quantities")
-    if value.get("columns") != list(PairValue._fields) or quantities not in (list(QUANTITIES), list(QUANTITIES[:2])):
-        raise BadInput(
-            f"{place}: the columns of pair_map are {value.get('columns')} and its quantities {quantities}, "
-            f"expected {list(PairValue._fields)} and {list(QUANTITIES)}."
-        )
-    share = value.get("oversubscription")
-    if share is not None and (isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < math.inf):
-        raise BadInput(f"{place}: oversubscription of pair_map is {share!r}, expected a number above 0.")
-    return PairMapRecord(
-        design=design,
-        seed=_whole(value.get("seed"), f"{place}: seed of pair_map"),
-        rounds=_whole(value.get("rounds"), f"{place}: rounds of pair_map"),
-        nodes=tuple(nodes),
-        silent={str(node): str(why) for node, why in silent.items()},
-        values=tuple(_values(value.get("rows"), nodes, f"{place}: pair_map")),
-        tree=read_tree(value.get("tree"), f"{place}: pair_map"),
-        oversubscription=None if share is None else float(share),
-        shared_cores=str(value.get("shared_cores") or ""),
+    if isinstance(value, Mapping) and isinstance(version := value.get("version"), int) and version > VERSION:
+        raise BadInput(f"{place}: pair_map has version {version}, this program reads {VERSION}: read it with a newer mpibench.")
+    try:
+        stored = msgspec.convert(value, _Stored)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{place}: pair_map: {error}; the record is damaged, run the case again.") from None
+    nodes, numbers = stored.nodes, (stored.oversubscription, *(row[8] for row in stored.rows))
+    rules = {
+        "its nodes have different names": len(set(nodes)) == len(nodes),
+        "its columns are those of this program": stored.columns == PairValue._fields,
+        # A map of before the means has the first two.
+        "its quantities are known": stored.quantities in (QUANTITIES, QUANTITIES[:2]),
+        "each row has two nodes and a quantity": all(
+            source != target and max(source, target) < len(nodes) and quantity < len(stored.quantities)
+            for _, _, _, source, target, quantity, *_ in stored.rows
+        ),
+        "its numbers are finite": all(number is None or math.isfinite(number) for number in numbers),
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            raise BadInput(f"{place}: pair_map is damaged: it is not so that {rule}; run the case again.")
+    values = (
+        PairValue(order, round_, phase, nodes[source], nodes[target], QUANTITIES[quantity], *rest)  # type: ignore[arg-type]
+        for order, round_, phase, source, target, quantity, *rest in stored.rows
     )
-
-
-def _whole(value: Any, what: str, most: int = 1 << 62) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < most:
-        raise BadInput(f"{what} is {value!r}, expected a whole number.")
-    return value
-
-
-def _values(rows: Any, nodes: Sequence[str], place: str) -> Iterator[PairValue]:
-    if not isinstance(rows, (list, tuple)):
-        raise BadInput(f"{place}: rows is {type(rows).__name__}, expected a list.")
-    for index, row in enumerate(rows):
-        where = f"{place}, row {index}"
-        if not isinstance(row, (list, tuple)) or len(row) != len(PairValue._fields):
-            raise BadInput(f"{where} has not {len(PairValue._fields)} fields.")
-        *begin, source, target, quantity, size, repeat, value, counted = row
-        order, round_, phase = (_whole(one, where) for one in begin)
-        ends = [nodes[_whole(end, where, len(nodes))] for end in (source, target)]
-        if ends[0] == ends[1]:
-            raise BadInput(f"{where}: {ends[0]} is paired with itself.")
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)):
-            raise BadInput(f"{where}: value {value!r} is not a finite number and is refused.")
-        if not (counted is None or isinstance(counted, bool)):
-            raise BadInput(f"{where}: counted is {counted!r}, expected true, false or null.")
-        yield PairValue(
-            *(order, round_, phase, ends[0], ends[1]),
-            *(QUANTITIES[_whole(quantity, where, len(QUANTITIES))], _whole(size, where), _whole(repeat, where)),
-            None if value is None else float(value),
-            counted,
-        )
+    return PairMapRecord(
+        *(stored.design, stored.seed, stored.rounds, nodes, stored.silent, tuple(values)),
+        *(stored.tree, stored.oversubscription, stored.shared_cores),
+    )

@@ -17,33 +17,41 @@ and keeps no other address from getting its values.
 What is sent goes to its address and nowhere else: a redirect is a refusal. RFC 9110, section 15.4, lets a client repeat a POST
 that was sent on as a GET, which has no body, and the password would go to the host that is named.
 
+Values are those of proven cases only. That a case was not proven is itself a message: what an earlier night measured must not
+stand for tonight's.
+
 A Pushgateway keeps one set of metrics per grouping key, the labels in the path of the request, and replaces the set as a whole
 (its README, "PUT method"). What makes a case is therefore its grouping key: cases replace earlier runs of themselves and
 never each other, and a case that is not proven takes its earlier values away.
 
-Sources: ``reframe/core/logging.py`` (``register_log_handler``) of ReFrame 4.10; documentation of ``prometheus_client``,
-"Pushgateway"; InfluxDB API, ``/write`` (1.8) and ``/api/v2/write``.
+Sources: ``reframe/core/logging.py`` (``register_log_handler``, ``log_result``) of ReFrame 4.10; documentation of
+``prometheus_client``, "Pushgateway", and of Prometheus, "Metric and label naming"; InfluxDB API, ``/write`` (1.8) and
+``/api/v2/write``, and its "Line protocol reference" (escapes, types).
 """
 
 from __future__ import annotations
 
 import base64
 import fcntl
+import json
 import logging
+import math
 import os
 import re
 import socket
+import statistics
 import threading
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit, urlunsplit
 
-from ...printable import first_line, printable
-from ...vocabulary import BadInput
-from . import case_messages
+from ...printable import first_line, one_line, printable
+from ...samples import DRY_RUN, FAIL, NO_REFERENCE
+from ...vocabulary import MB_PER_GBIT, QUANTITIES, BadInput
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -68,6 +76,18 @@ _FORMS = (
     f"{PROMETHEUS}http://HOST:PORT/metrics/job/NAME for Prometheus, {INFLUX}http://HOST:PORT/api/v2/write?org=ORG&bucket=BUCKET"
     f" or {INFLUX_FILE}/PATH for InfluxDB, {JSON_FILE}/PATH for a log store, or http://HOST:PORT/PATH for JSON"
 )
+
+#: Labels of a case: attribute of ReFrame's log record, and what it is called.
+CASE = {
+    **{"check_system": "system", "check_partition": "partition", "check_environ": "stack", "check_fabric": "fabric"},
+    **{"check_nodes": "nodes", "check_ranks_per_node": "ppn", "check_pinning": "pinning", "check_group": "group"},
+}
+#: Labels of a value, beside those of its case.
+SAMPLE = ("suite", "benchmark", "variant", "ranks", "groups", "message_bytes")
+#: Labels of a reference: the name of the performance variable it is of, and its layer.
+REFERENCE = ("metric", "layer")
+#: Characters of a reason; the report and the job's output have all of it.
+LONGEST_REASON = 1000
 
 
 @dataclass(frozen=True)
@@ -156,7 +176,7 @@ def _address(url: str) -> tuple[SplitResult, str, dict[str, str]]:
             f"e.g. {PROMETHEUS}http://gateway:9091/metrics/job/mpibench."
         )
     words = [unquote(word) for word in path["labels"].split("/")[1:]]
-    own = sorted({*case_messages.CASE.values(), *case_messages.SAMPLE, *case_messages.REFERENCE, "run"} & set(words[::2]))
+    own = sorted({*CASE.values(), *SAMPLE, *REFERENCE, "run"} & set(words[::2]))
     if own:
         raise BadInput(f"{VARIABLE}: the label {own[0]!r} is the case's own; leave it out of the address.")
     return parts._replace(path=path["front"]), unquote(path["job"]), dict(zip(words[::2], words[1::2], strict=True))
@@ -210,6 +230,203 @@ def unreachable(target: MetricsTarget) -> str:
         where = f"write {target.url}" if target.is_file else f"connect to server {parts.hostname}:{port}"
         return f"could not {where}: {error}"
     return ""
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """One stack of a case: its own, or the one interleaved with it.
+
+    :param case: its labels (:data:`CASE`).
+    :param status: of its evidence: ``proven``, ``contradicted``, ``missing``; empty where none was read.
+    :param samples: those with a value; none unless proven.
+    :param gates: comparisons with references; the paired stack has none.
+    :param condition: as stored with the session.
+    :param result: ReFrame's ``pass``, ``fail``, ...; empty for the paired stack.
+    """
+
+    case: Mapping[str, Any]
+    status: str
+    samples: Sequence[Mapping[str, Any]]
+    gates: Sequence[Mapping[str, Any]]
+    condition: Mapping[str, Any]
+    result: str
+    sentences: Sequence[str]
+
+    @property
+    def proven(self) -> bool:
+        """Whether its conditions are proven."""
+        return self.status == "proven"
+
+
+def runs_of(record: Any) -> list[MeasuredRun]:
+    """Runs of a case by its log record; none of a dry run and of tests that are not this project's."""
+
+    def of(name: str) -> Any:
+        return getattr(record, f"check_{name}", None)
+
+    if of("samples") is None or of("proof") is None:
+        return []
+    case = {label: getattr(record, attribute, None) for attribute, label in CASE.items()}
+    own = {name: of(name) for name in ("proof", "samples", "condition", "gates", "result")}
+    runs, paired = [(case, own)], of("rival_run")
+    if paired:
+        runs.append(({**case, "stack": (paired.get("condition") or {}).get("stack")}, paired))
+    found = []
+    for labels, run in runs:
+        proof = run.get("proof") or {}
+        status = proof.get("verdict") or ""
+        samples = [row for row in run.get("samples") or () if status == "proven" and values_of(row)]
+        result, sentences = str(run.get("result") or ""), proof.get("sentences") or ()
+        found.append(
+            MeasuredRun(labels, status, samples, run.get("gates") or (), run.get("condition") or {}, result, sentences)
+        )
+    return [run for run in found if run.status != DRY_RUN]
+
+
+def values_of(sample: Mapping[str, Any]) -> list[float]:
+    """Repeats of a sample that gave a value."""
+    return [value for value in sample["values"] if value is not None]
+
+
+def registry_of(run: MeasuredRun) -> CollectorRegistry:
+    """Gauges of a run: whether it is proven and passed, and of a proven one the medians of its repeats, its line rate and its
+    references. A quantity's name, which ends in its unit, is the metric's."""
+    from prometheus_client import CollectorRegistry, Gauge
+
+    registry = CollectorRegistry()
+    gauges: dict[str, Gauge] = {}
+
+    def put(name: str, text: str, value: float, labels: Sequence[str] = (), words: Sequence[str] = ()) -> None:
+        if name not in gauges:
+            gauges[name] = Gauge(f"mpibench_{name}", text, labels, registry=registry)
+        (gauges[name].labels(*words) if labels else gauges[name]).set(value)
+
+    put("case_proven", "1: the conditions of the case are proven; 0: they are not, and nothing else is kept of it", run.proven)
+    if run.result:
+        put("case_passed", "1: proven, and every reference it has was reached", run.result == "pass")
+    if not run.proven:
+        return registry
+    for sample in run.samples:
+        name = sample["quantity"]
+        point = ["" if sample[label] is None else str(sample[label]) for label in SAMPLE]
+        put(name, f"Median of the repeats, in {QUANTITIES[name].unit}", statistics.median(values_of(sample)), SAMPLE, point)
+    if rate := run.condition.get("line_rate_gbit_per_s"):
+        put("line_rate_mb_per_s", "Line rate of the fabric, all rails together, in MB/s", rate * MB_PER_GBIT)
+    for gate in run.gates:
+        if gate["outcome"] == NO_REFERENCE:
+            continue
+        words = [str(gate[label]) for label in REFERENCE]
+        put("reference_held", "1: the reference was reached", gate["outcome"] != FAIL, REFERENCE, words)
+        for bound in ("lower", "upper"):
+            if gate.get(bound) is not None:
+                put(f"reference_{bound}", f"The {bound} bound, in the metric's unit", float(gate[bound]), REFERENCE, words)
+    return registry
+
+
+def as_json(record: Any) -> str | None:
+    """Labels, quantity, unit and all repeats of each metric of a case, as a list; ``None``: nothing is sent."""
+    rows = [
+        {**run.case, **{name: sample[name] for name in (*SAMPLE, "quantity", "unit", "direction", "values")}}
+        for run in runs_of(record)
+        for sample in run.samples
+    ]
+    return json.dumps(rows) if rows else None
+
+
+def case_lines(record: Any) -> Iterator[str]:
+    """One JSON object a run, proven or not, each in a line of its own: what a log store is asked for when a night was red.
+
+    ``medians`` holds a number per metric under the name it has in ReFrame; the repeats are in the results database.
+    """
+    from ...suites.benchmark import metric_name
+
+    for run in runs_of(record):
+        failed = getattr(record, "check_fail_reason", None) if run.result not in ("", "pass") else None
+        medians = {
+            metric_name(
+                *(row["benchmark"], QUANTITIES[row["quantity"]].short, row["message_bytes"], row["variant"] or "")
+            ): statistics.median(values_of(row))
+            for row in run.samples
+        }
+        line = {
+            "time": iso_time(record.created),
+            "event": "mpibench_case",
+            **run.case,
+            "test": one_line(str(getattr(record, "check_display_name", None) or getattr(record, "check_name", None) or "")),
+            "result": run.result or ("pass" if run.proven else "fail"),
+            "evidence": run.status or "missing",
+            "reason": cut(failed),
+            "sentences": [cut(one) for one in run.sentences] if not run.proven else [],
+            "job_id": str(getattr(record, "check_jobid", None) or ""),
+            "nodelist": nodes_of(record),
+            "missed": [gate["metric"] for gate in run.gates if gate["outcome"] == FAIL],
+            "medians": medians,
+        }
+        yield json.dumps(line, ensure_ascii=True, allow_nan=False, default=str)
+
+
+def nodes_of(record: Any) -> str:
+    """Nodes of a job, with commas between."""
+    nodes = getattr(record, "check_job_nodelist", None) or ()
+    return nodes if isinstance(nodes, str) else ",".join(map(str, nodes))
+
+
+def cut(reason: object) -> str:
+    """A reason in one line of bounded length."""
+    return first_line(one_line(str(reason or "")), LONGEST_REASON)
+
+
+def iso_time(seconds: float) -> str:
+    """UTC, as log stores read it."""
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
+def protocol_lines(record: Any) -> Iterator[str]:
+    """InfluxDB's line protocol: ``mpibench_case`` says whether a run was proven, ``mpibench`` has its medians.
+
+    Lowest and highest repeat are beside each median, as ``latency_us_low`` and ``latency_us_high``.
+    """
+    at = round(record.created * 1e9)
+    for run in runs_of(record):
+        passed = {"passed": run.result == "pass"} if run.result else {}
+        job = str(getattr(record, "check_jobid", None) or "")
+        yield protocol_line("mpibench_case", run.case, {"proven": run.proven, **passed, "job_id": job}, at)
+        points: dict[tuple[Any, ...], dict[str, float]] = {}
+        for sample in run.samples:
+            values = values_of(sample)
+            fields = points.setdefault(tuple(sample[label] for label in SAMPLE), {})
+            name = str(sample["quantity"])
+            fields |= {name: statistics.median(values), f"{name}_low": min(values), f"{name}_high": max(values)}
+        for point, fields in points.items():
+            yield protocol_line("mpibench", {**run.case, **dict(zip(SAMPLE, point, strict=True))}, fields, at)
+
+
+def protocol_line(measurement: str, tags: Mapping[str, Any], fields: Mapping[str, Any], at: int) -> str:
+    """A point in InfluxDB's line protocol; what has no value is left out.
+
+    :param at: nanoseconds since 1970.
+    """
+    named = ((name, _tag(value)) for name, value in sorted(tags.items()) if value is not None)
+    words = [measurement, *(f"{_tag(name)}={value}" for name, value in named if value)]
+    shown = ",".join(f"{_tag(name)}={text}" for name, value in fields.items() if (text := _field(value)))
+    return f"{','.join(words)} {shown} {at}"
+
+
+def _tag(value: Any) -> str:
+    """A tag's value. A backslash would escape the separator behind it, so that slashes stand for backslashes."""
+    return re.sub(r"([,= ])", r"\\\1", one_line(str(value)).replace("\\", "/").replace("\t", " ").strip())
+
+
+def _field(value: Any) -> str:
+    """A field's value; empty where there is none."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value}i"
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else ""
+    text = one_line(str(value))
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if text else ""
 
 
 class MetricsHandler(logging.Handler):
@@ -271,8 +488,8 @@ def push(record: Any, url: str) -> None:
 
     :raises OSError: the gateway refuses or does not answer.
     """
-    for run in case_messages.runs_of(record):
-        push_registry(url, case_messages.registry_of(run), run.case)
+    for run in runs_of(record):
+        push_registry(url, registry_of(run), run.case)
 
 
 def push_registry(url: str, registry: CollectorRegistry, key: Mapping[str, Any]) -> None:
@@ -345,7 +562,7 @@ def write(lines: Iterable[str], url: str) -> None:
 
 
 def _write_json(record: Any, url: str) -> None:
-    rows = case_messages.as_json(record)
+    rows = as_json(record)
     if rows:
         _ask("POST", url, rows.encode(), {"Content-Type": "application/json"})
 
@@ -367,7 +584,7 @@ def append(path: str, lines: Iterable[str]) -> None:
 
 _SENDERS: dict[str, Callable[[Any, str], None]] = {
     PUSHGATEWAY: push,
-    LINE_PROTOCOL: lambda record, url: write(case_messages.protocol_lines(record), url),
+    LINE_PROTOCOL: lambda record, url: write(protocol_lines(record), url),
     JSON_LIST: _write_json,
-    CASE_LOG: lambda record, url: append(url, case_messages.case_lines(record)),
+    CASE_LOG: lambda record, url: append(url, case_lines(record)),
 }

@@ -1,4 +1,4 @@
-"""Files of one session: a folder of its own below ``stage`` and ``output``, and a log of its own below ``results/logs``.
+"""Labels and files of one session: folders of its own below ``stage`` and ``output``, and a log below ``results/logs``.
 
 ReFrame 4.10 puts all sessions into the same folders unless it is given ``--timestamp`` or ``RFM_TIMESTAMP_DIRS``, and empties a
 case's folder before the case runs (``core/runtime.py``, ``make_stagedir``): without this a session would overwrite the outputs
@@ -7,6 +7,8 @@ and the evidence of the session before it, and two at once would delete each oth
 
 from __future__ import annotations
 
+import argparse
+import json
 import logging
 import os
 import re
@@ -14,7 +16,11 @@ import secrets
 import tempfile
 import time
 from collections.abc import Iterable, MutableMapping, Sequence
+from functools import cache
 from pathlib import Path
+
+from ...printable import one_line
+from ...vocabulary import BadInput
 
 #: ReFrame's variable behind ``--timestamp``, which it reads after the configuration (``frontend/argparse.py``, ``_Namespace``).
 VARIABLE = "RFM_TIMESTAMP_DIRS"
@@ -79,3 +85,49 @@ def redirect_first_log(log: Path, handlers: Iterable[logging.Handler]) -> None:
 
 def _is_temporary(path: Path) -> bool:
     return path.parent == Path(tempfile.gettempdir()) and path.name.startswith("rfm-") and path.suffix == ".log"
+
+
+def check_labels(arguments: Sequence[str]) -> None:
+    """Refuse labels (``--session-extras``) on ReFrame's command line that it would stumble over.
+
+    ReFrame 4.10 splits them at commas and equal signs, and refuses names of its own, only after the last job has ended
+    (``frontend/cli.py`` and ``frontend/reporting/__init__.py``, ``update_extras``): the session is not stored then.
+
+    :param arguments: the command line without the program.
+    :raises BadInput: naming the label and the form.
+    """
+    for extras, pair in _labels(arguments):
+        match = re.fullmatch(r"(?s)([A-Za-z_]\w*)=.+", pair)
+        if not match:
+            raise BadInput(f"--session-extras {extras!r}: {pair!r} is not NAME=VALUE; several are separated by commas.")
+        if "\t" in pair or one_line(pair) != pair:
+            raise BadInput(
+                f"--session-extras {extras!r}: {pair!r} holds a control character, a line's end or a change of direction, "
+                "which a terminal would not show as it is; leave it out."
+            )
+        if match[1] in reserved_labels():
+            raise BadInput(f"--session-extras {extras!r}: {match[1]!r} is a name of ReFrame's own; take another.")
+
+
+def label_names(arguments: Sequence[str]) -> list[str]:
+    """Names of the labels on ReFrame's command line."""
+    return [pair.partition("=")[0] for _, pair in _labels(arguments)]
+
+
+def _labels(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)  # cut short, too, as ReFrame takes it
+    parser.add_argument("--session-extras", action="append", default=[])
+    try:
+        given = parser.parse_known_args(list(arguments))[0].session_extras
+    except argparse.ArgumentError:
+        return []  # without a value: ReFrame says so itself
+    return [(extras, pair) for extras in given for pair in extras.split(",")]
+
+
+@cache
+def reserved_labels() -> frozenset[str]:
+    """Names ReFrame keeps for itself in ``session_info``."""
+    import reframe
+
+    schema = Path(reframe.INSTALL_PREFIX) / "reframe" / "schemas" / "runreport.json"
+    return frozenset(json.loads(schema.read_text())["properties"]["session_info"]["properties"])
