@@ -36,7 +36,7 @@ def test_every_program_of_both_versions(name: str) -> None:
 
 def test_all_programs_are_there() -> None:
     assert {name.split("-")[2].upper() for name in GOOD if "3.4" in name} == set(rows.RANKS)
-    assert {name.split("-")[2].upper() for name in GOOD if "3.3" in name} == set(rows.RANKS)
+    assert {name.split("-")[2].upper() for name in GOOD if "3.3" in name} == {"BT", "IS"}, "one in Fortran, one in C"
 
 
 def test_seconds_and_operations() -> None:
@@ -103,9 +103,9 @@ def test_every_failure_is_a_sentence(change: tuple[str, str, str], words: str) -
     assert words in " ".join(refusal(golden(name).replace(old, new)).split())
 
 
-@pytest.mark.parametrize("name", ["npb-3.4-cg-n2-failed.txt", "npb-3.4-bt-n4-failed.txt", "npb-3.4-ft-n3-failed.txt"])
+@pytest.mark.parametrize("name", ["npb-3.4-cg-n2-failed.txt", "npb-3.4-ft-n3-failed.txt"])
 def test_a_failed_verification_is_refused(name: str) -> None:
-    """Of builds whose reference value was changed, and of an FT on three ranks, where it prints wrong sums."""
+    """Of a build whose reference value was changed, and of an FT on three ranks, where it prints wrong sums."""
     assert f"the verification of {name.split('-')[2].upper()} failed" in refusal(golden(name))
 
 
