@@ -11,7 +11,8 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import NotMeasured
 
 #: Real output: two ranks on one machine (lo, eth0, no RDMA adapter), or two on each of two namespaces joined by a veth
-#: pair (two-nodes), of IMB-MPI1 2021.11 and mpi4py.bench 4.1; names and prefixes of the machine replaced.
+#: pair (two-nodes), of IMB-MPI1 2021.11 and mpi4py.bench 4.1; names and prefixes of the machine replaced. What the benchmark
+#: printed is kept with lo and two-nodes only.
 GOLDEN = DATA / "golden_transports"
 
 #: Versions around every boundary of the table, per MPI; of an MPI that is not here those of :func:`boundaries`.
