@@ -14,7 +14,6 @@ from reframe_tests.harness.suites.records import OutputError
 from studies.output_damage import GOLDEN, golden, read
 
 REFUSED = {
-    "imb-mpi1-2018.1-n2-time-out.txt": "ran out of time",
     "imb-mpi1-2021.11-n2-time-out.txt": "ran out of time",
     "imb-mpi1-2021.11-n2-out-of-mem.txt": "want of memory",
     "imb-mpi1-2021.11-n1-invalid.txt": "refused to run a benchmark",
