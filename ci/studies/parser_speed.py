@@ -15,7 +15,7 @@ from random import Random
 
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.records import OutputError, Record
-from studies.output_damage import MUTATIONS, good_goldens, read
+from studies.output_damage import MUTATIONS, good_goldens, read, whole
 
 _VALUE = re.compile(r"^[ \t]+[0-9]+[ \t]+[0-9]+[ \t]+([0-9.]+ ?)+", re.MULTILINE)
 
@@ -38,12 +38,12 @@ def count_outcomes(texts: dict[str, str], count: int, seed: int) -> Counter[tupl
     """Outcomes of randomly damaged outputs: (mutation, ``error`` | ``same`` | ``loss``) to how often."""
     random = Random(seed)
     names = list(texts)
-    whole = {name: reader.parse(text, source=name) for name, text in texts.items()}
+    records = {name: whole(name, text) for name, text in texts.items()}
     outcomes: Counter[tuple[str, str]] = Counter()
     for _ in range(count):
         mutation, name, other = random.choice(list(MUTATIONS)), random.choice(names), random.choice(names)
         damaged = MUTATIONS[mutation](texts[name], texts[other], random)
-        outcomes[mutation, _outcome(name, damaged, whole[name])] += 1
+        outcomes[mutation, _outcome(name, damaged, records[name])] += 1
     return outcomes
 
 
@@ -51,14 +51,14 @@ def count_changed_digits(texts: dict[str, str], count: int, seed: int) -> Counte
     """Outcomes where one digit of a measured value became another digit: nothing but the other columns can show that."""
     random = Random(seed)
     places = [(name, found.span(1)) for name, text in texts.items() for found in _cells(text)]
-    whole = {name: reader.parse(text, source=name) for name, text in texts.items()}
+    records = {name: whole(name, text) for name, text in texts.items()}
     outcomes: Counter[str] = Counter()
     for _ in range(count):
         name, (start, end) = random.choice(places)
         text = texts[name]
         where = random.choice([index for index in range(start, end) if text[index].isdigit()])
         digit = random.choice([digit for digit in "0123456789" if digit != text[where]])
-        outcomes[_outcome(name, text[:where] + digit + text[where + 1 :], whole[name])] += 1
+        outcomes[_outcome(name, text[:where] + digit + text[where + 1 :], records[name])] += 1
     return outcomes
 
 
@@ -68,9 +68,9 @@ def _cells(text: str) -> list[re.Match[str]]:
     return [found for row in _VALUE.finditer(text) for found in cell.finditer(text, row.start(), row.end() + 1)]
 
 
-def _outcome(name: str, damaged: str, whole: list[Record]) -> str:
+def _outcome(name: str, damaged: str, expected: list[Record]) -> str:
     try:
-        return "same" if read(name, damaged, whole) == whole else "loss"
+        return "same" if read(name, damaged, expected) == expected else "loss"
     except OutputError:
         return "error"
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from listed_topologies import auto_domains
 from mpibench.stacks import probe
 from reframe_tests.harness.launchers.binding import bind
 from reframe_tests.harness.launchers.model import Binding
@@ -144,16 +143,6 @@ def test_open_mpi_refuses_more_ranks_than_slots(require_stack: Callable[[str], S
     assert "not enough slots" in output
     status, output = run_bound(stack, bound(crowd, "prrte", oversubscribe=True), crowd.ppn, "true")
     assert status == 0, output
-
-
-@pytest.mark.parametrize("processes", [1, 2])
-def test_the_default_of_intel_mpi(processes: int, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
-    """Its domains are still those of the Cambridge paper's table."""
-    topology = this_machine()
-    if processes > len(topology.cores) or set(topology.cpus) != os.sched_getaffinity(0):
-        pytest.skip("[cores] needs a core per process and the whole machine")
-    found = where(run_bound, require_stack("intelmpi-wheels"), RankPlacement("default", processes))
-    assert found == auto_domains(processes, topology)
 
 
 #: A node of another numbering as hwloc is made to see it: CPU numbers in hwloc's own order, sockets, cores per socket.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.catalogue import ROWS
+from synthetic_stack import made_stack
 
 BINARIES = ("IMB-MPI1", "IMB-P2P", "IMB-NBC", "IMB-RMA", "IMB-MT", "IMB-EXT", "IMB-MPI4", "IMB-IO")
 OSU = tuple(row.binary for row in ROWS if row.suite == "osu")
@@ -14,22 +15,12 @@ APPLICATIONS = tuple(dict.fromkeys(row.binary for row in ROWS if row.suite in ("
 
 def stack_of(version: str = "2021.11", binaries=BINARIES + OSU + GPCNET + APPLICATIONS, osu: str = "7.5") -> Stack:
     """A stack as metadata would describe it."""
-    return Stack(
-        name="intelmpi-wheels",
-        origin="wheels",
-        mpi="intelmpi",
-        mpi_version="2021.18.1",
-        device="",
-        abi="mpich",
-        launcher_family="hydra-intel",
-        prefix="/opt/mpi",
-        library="/opt/mpi/lib/libmpi.so",
-        library_version_pattern="",
+    return made_stack(
+        *("intelmpi", "2021.18.1"),
+        **{"name": "intelmpi-wheels", "origin": "wheels", "launcher_family": "hydra-intel"},
         binaries={name: f"/opt/mpi/bin/{name}" for name in binaries},
         commands={"mpi4py.bench": ("/opt/mpi/bin/python", "-m", "mpi4py.bench")},
         suites={"imb": {"version": version}, "mpi4py": {"version": "4.1.2"}, "osu": {"version": osu}},
-        env_vars={},
-        prepend_path={},
     )
 
 

@@ -2,8 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
+
+import yaml
+
+from folders import DATA
+
+GOLDEN = DATA / "golden" / "job_scripts"
+
+
+def kept(system: str) -> dict[str, str]:
+    """Golden scripts and listing of a system, by file; ``alike.yaml`` has those that are another's but for some words."""
+    files = {path.name: path.read_text() for path in (GOLDEN / system).glob("*.txt")}
+    alike = yaml.safe_load((GOLDEN / "alike.yaml").read_text()).get(system, {})
+    made = {
+        name: "".join(row["words"].get(word, word) for word in re.split(r"([^A-Za-z0-9_.-])", files[row["of"]]))
+        for name, row in alike.items()
+    }
+    return {**made, **files}
+
+
+def compare(system: str, written: dict[str, str]) -> None:
+    """Hold what was written against the golden files; with ``MPIBENCH_GOLDEN=write`` what differs is written first."""
+    if os.environ.get("MPIBENCH_GOLDEN") == "write":
+        (GOLDEN / system).mkdir(parents=True, exist_ok=True)
+        for name, text in written.items():
+            if kept(system).get(name) != text:
+                (GOLDEN / system / name).write_text(text)
+    assert len(written) > 1, "something must be left to run"
+    assert written == kept(system)
 
 
 def normalised(script: str) -> str:

@@ -1,4 +1,4 @@
-"""Topologies as programs list them, and what Intel MPI makes of one by default: to hold ours against."""
+"""Topologies as programs list them: to hold ours against."""
 
 from __future__ import annotations
 
@@ -40,25 +40,3 @@ def from_cpuinfo(text: str) -> Topology:
     """From the table "Processor identification" of Intel MPI's ``cpuinfo``: processor, thread, core and package."""
     table = re.findall(r"^\s*(\d+)\s+\d+\s+(\d+)\s+(\d+)\s*$", text, re.MULTILINE)
     return topology_of([(int(cpu), int(core), int(package), None) for cpu, core, package in table])
-
-
-def auto_domains(ppn: int, topology: Topology) -> tuple[tuple[int, ...], ...]:
-    """CPUs per rank under Intel MPI's own default, ``I_MPI_PIN_DOMAIN=auto``: what ``default`` means on that stack.
-
-    Section 3.4 of the Cambridge paper with its table for 12 cores (Intel MPI 4.0.1): as many domains as processes, each of
-    cores / processes cores (rounded down), scattered evenly between the sockets, the first half of the ranks on socket 0, on
-    consecutive cores; a single process is not pinned. Its row for 3 processes, domains of four cores each on one socket of
-    six, cannot hold for the third rank: where a socket's share does not fit, the domains follow each other over all cores.
-
-    :param ppn: processes per node, at most the number of cores.
-    """
-    per_socket = [[core for core in topology.cores if core[0].socket == socket] for socket in topology.sockets]
-    size = len(topology.cores) // ppn
-    shares = [ppn // len(per_socket) + (index < ppn % len(per_socket)) for index in range(len(per_socket))]
-    if any(share * size > len(cores) for share, cores in zip(shares, per_socket, strict=True)):
-        shares, per_socket = [ppn], [list(topology.cores)]
-    return tuple(
-        tuple(sorted(unit.cpu for core in cores[index * size : (index + 1) * size] for unit in core))
-        for share, cores in zip(shares, per_socket, strict=True)
-        for index in range(share)
-    )

@@ -9,7 +9,7 @@ from typing import Any
 
 from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.evidence.rank_records import RankEvidence
-from reframe_tests.harness.stacks.stack import Stack
+from synthetic_stack import made_stack
 
 SNAPSHOT: dict[str, Any] = {
     "cpus": "0",
@@ -49,22 +49,10 @@ DOCUMENT: dict[str, Any] = {
     "init": SNAPSHOT,
     "finalize": {**SNAPSHOT, "monotonic_ns": 3_000_000_000},
 }
-STACK = Stack(
-    name="openmpi-spack",
-    origin="spack",
-    mpi="openmpi",
-    mpi_version="5.0.11",
-    device="",
-    abi="openmpi",
-    launcher_family="prrte",
-    prefix="/opt/ompi",
-    library="/opt/ompi/lib/libmpi.so.40",
+STACK = made_stack(
+    *("openmpi", "5.0.11"),
+    **{"launcher_family": "prrte", "prefix": "/opt/ompi", "library": "/opt/ompi/lib/libmpi.so.40"},
     library_version_pattern=r"^Open MPI v5\.0\.11\b",
-    binaries={},
-    commands={},
-    suites={},
-    env_vars={},
-    prepend_path={},
 )
 
 

@@ -7,6 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+from reframe_tests.harness.stacks.stack import Stack
+
+
+def made_stack(mpi: str, version: str, **changes: Any) -> Stack:
+    """A stack as metadata describe it, of which no file is there."""
+    place = {"prefix": "/opt/mpi", "library": "/opt/mpi/lib/libmpi.so", "library_version_pattern": ""}
+    nothing: dict[str, Any] = {"binaries": {}, "commands": {}, "suites": {}, "env_vars": {}, "prepend_path": {}}
+    known = {"name": f"{mpi}-spack", "origin": "spack", "mpi": mpi, "mpi_version": version, "device": ""}
+    known |= {"abi": "openmpi" if mpi == "openmpi" else "mpich", "launcher_family": "hydra"}
+    return Stack(**{**known, **place, **nothing, **changes})
+
 
 def write_stack(folder: Path, **changes: Any) -> Path:
     """Make a complete stack in ``folder`` and return its metadata file; ``changes`` replace top-level keys."""

@@ -20,27 +20,6 @@ from tiny_site import SETTINGS, write_site
 from torus_mpi import MEMORY_ROW, SYSTEM, TORUS_LIBRARY, TORUS_MPI, torus_stack, write_extension
 
 
-def test_reframe_writes_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Callable[..., Any]) -> None:
-    """The whole way with ReFrame itself, in a site that is a folder too: the link is chosen in the job script."""
-    write_extension(tmp_path, monkeypatch)
-    write_site(tmp_path, SYSTEM)
-    torus_stack(tmp_path / "environments" / "torusmpi")
-    result = run_reframe(
-        "--dry-run",
-        "--system=torus",
-        "-n",
-        "ImbPointToPoint.*fabric=ring.*ppn=2.*pinning=bunch",
-        config=tmp_path / "site_configs" / "settings.py",
-        only="point_to_point.py",
-        environ={"RFM_PREFIX": str(tmp_path / "results")},
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    scripts = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
-    assert len(scripts) == 1, result.stdout
-    for line in ("export TORUS_LINK=link0", "export TORUS_LOCAL=0", "export TORUS_BIND=0", "export TORUS_SAY=1"):
-        assert re.search(rf"^{line}$", scripts[0], re.M), line
-
-
 def test_an_installation_of_it_is_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its library is found, asked who it is and started, by the handle of its own ABI."""
     write_extension(tmp_path, monkeypatch)
@@ -70,42 +49,6 @@ class RelayRing(FabricTest):
 
     group = "relay_ring"
 '''
-
-
-def test_one_folder_brings_an_mpi_a_transport_a_launcher_a_suite_a_system_and_a_test(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Callable[..., Any]
-) -> None:
-    """All of them at once, and ReFrame writes the job: nothing of it is in the project."""
-    own = write_extension(tmp_path, monkeypatch)
-    [partition] = SYSTEM["partitions"]
-    ring = {**partition["extras"]["fabrics"]["ring"], "scope": "cluster"}
-    elsewhere = {**partition, "launcher": "galley", "extras": {"fabrics": {"ring": ring}, "remote": True}}
-    at_sea = {**SYSTEM, "partitions": [elsewhere]}
-    files = {
-        own / "launchers/galley.py": GALLEY,
-        own / "suites/relay.py": SUITE,
-        tmp_path / "site_configs/settings.py": SETTINGS,
-        tmp_path / "site_configs/torus/system.py": f"system = {at_sea!r}\n",
-        tmp_path / "reframe_tests/relay.py": LEAF,
-    }
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    stack = tmp_path / "environments/torusmpi"
-    program = stack / "bin/relay-run"
-    program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    torus_stack(stack, binaries={"relay-run": str(program)}, suites={"relay": {"version": "1.0", "built_with": "gcc"}})
-    options = ("--dry-run", "--system=torus", "-S", "level=smoke", "-n", "fabric=ring.*nodes=2.*ppn=2.*pinning=bunch")
-    result = run_reframe(*options, top=tmp_path)
-    assert result.returncode == 0, result.stdout + result.stderr
-    scripts = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
-    assert len(scripts) == 1, result.stdout
-    assert re.search(r"^export TORUS_LINK=link0$", scripts[0], re.M)
-    assert re.search(r"^export GALLEY_SEATS=strict$", scripts[0], re.M)
-    launch = r"galley row --oars=4 --ships=2 --pmi=torus --per-node=2 --seats=0/1 --env=TORUS_LINK [^\n]*\\\n[^\n]*\n"
-    assert re.search(rf"{launch} *{program} --repeat 50 token$", scripts[0], re.M)
 
 
 def test_a_stack_that_cannot_use_a_fabric_makes_no_case_on_it(

@@ -13,8 +13,8 @@ import pytest
 
 from reframe_tests.harness import records
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.suites import catalogue, reader
 from relay_suite import SUITE
+from synthetic_stack import DOCUMENT
 
 COMMAND = "import sys; from mpibench import cli; sys.exit(cli.main(sys.argv[1:]))"
 REFRAME = str(Path(sys.executable).with_name("reframe"))
@@ -54,27 +54,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "more"
 
 
-STACK = {
-    "schema_version": 1,
-    "name": "mpich-here",
-    "origin": "system",
-    "mpi": {"name": "mpich", "version": "4.2", "device": "ch4:ofi"},
-    "abi": "mpich",
-    "launcher_family": "hydra",
-    "prefix": "/opt/mpich",
-    "library": "/opt/mpich/lib/libmpi.so.12",
-    "library_version_pattern": "MPICH",
-    "binaries": {},
-    "commands": {},
-    "suites": {"relay": {"version": "1.0", "built_with": "gcc"}},
-    "env_vars": {},
-    "prepend_path": {},
-    "build": {"lock_hash": "0" * 64},
-}
-
-
 def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "stack.json").write_text(json.dumps(STACK))
+    stack = {**DOCUMENT, "binaries": {}, "commands": {}, "suites": {"relay": {"version": "1.0", "built_with": "gcc"}}}
+    (tmp_path / "stack.json").write_text(json.dumps(stack))
     (tmp_path / "output.txt").write_text(OUTPUT)
     done = run_with(folder, "-c", PROGRAM, str(tmp_path / "stack.json"), str(tmp_path / "output.txt"))
     assert done.returncode == 0, done.stderr
@@ -86,16 +68,6 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_pa
         "program": "relay",
         "globs": "network_*test or hpcc or IMB-* or *.[A-FSW].* or osu_* or relay-*",
     }
-
-
-def test_the_commands_know_a_suite_of_a_folder(folder: Path, tmp_path: Path) -> None:
-    listed = run_with(folder, "-c", COMMAND, "catalogue", "relay_ring")
-    assert listed.returncode == 0, listed.stderr
-    lines = [line.strip() for line in listed.stdout.splitlines()]
-    assert lines[0].startswith("relay_ring: ") and {"program: relay-run", "ranks: all", "token"} <= set(lines)
-    (tmp_path / "output.txt").write_text(OUTPUT)
-    parsed = run_with(folder, "-c", COMMAND, "parse", "--format", "csv", str(tmp_path / "output.txt"))
-    assert parsed.returncode == 0 and "1.75" in parsed.stdout, parsed.stderr
 
 
 def test_a_suite_that_takes_anothers_names_is_refused(folder: Path) -> None:
@@ -111,8 +83,6 @@ def test_a_suite_that_takes_anothers_names_is_refused(folder: Path) -> None:
     [
         ('("token",), at_levels', '("coin",), at_levels', "relay.py: group relay_ring plans 'coin', of which it has no row"),
         ("    lambda run: [", "    None and [", "relay.py: it has groups and no 'arguments'"),
-        ("ROW = Benchmark(", "ROW = Bench(", "relay.py cannot be read (NameError"),
-        ('    "relay",\n', '    "osu",\n', "both describe 'osu'"),
     ],
 )
 def test_a_record_that_cannot_work_is_refused(folder: Path, old: str, new: str, words: str) -> None:
@@ -143,26 +113,3 @@ def test_reframe_refuses_a_folder_that_is_not_there(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "absent, which is not a folder" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
-
-
-#: Which benchmark times a call of an application; how each suite that has release tarballs is built.
-NAMING = ("ci/mpibench/tune/advice.py", "ci/mpibench/stacks/releases.py", "ci/mpibench/stacks/suite_builds.py")
-
-
-def test_the_project_names_no_suite_outside_its_folder() -> None:
-    """A literal name elsewhere is a table that a new suite would have to be added to.
-
-    One that is also the name of a group is what the test of that group has to say.
-    """
-    names = "|".join(catalogue.SUITES.keys() - catalogue.GROUPS.keys())
-    literal = re.compile(rf"""["'](?:{names})["']""")
-    room = Path(reader.__file__).parent
-    places = [
-        f"{path.relative_to(metadata.ROOT)}: {line.strip()}"
-        for top in (metadata.ROOT / "reframe_tests", metadata.ROOT / "ci" / "mpibench")
-        for path in sorted(top.rglob("*.py"))
-        if room not in path.parents and path.parent.name != "instruments" and str(path.relative_to(metadata.ROOT)) not in NAMING
-        for line in path.read_text().splitlines()
-        if literal.search(line)
-    ]
-    assert places == []

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.suites import catalogue
-
 COMMANDS = ("doctor", "stacks", "catalogue", "parse", "export", "report", "cluster")
 
 
@@ -44,26 +42,11 @@ def test_no_command_waits_for_what_only_some_need() -> None:
     assert done.stdout.split() == ["loaded"]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_each_help_says_more_than_its_name(mpibench, name: str) -> None:
-    result = mpibench(name, "--help")
-    assert result.returncode == 0
-    assert len(result.stdout.split()) > 25
-
-
-def test_catalogue_lists_groups_with_units(mpibench) -> None:
-    text = mpibench("catalogue", "--tests").stdout
-    assert [group for group in catalogue.GROUPS if f"  {group} " not in text] == []
-    assert "latency [us]" in mpibench("catalogue", "p2p").stdout
-
-
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        (("catalogue", "nosuch"), "there is no group, suite, benchmark or program 'nosuch'"),
         (("parse", "/no/such/file"), "/no/such/file"),
         (("doctor", "--system", "nosuch"), "there is no system 'nosuch'"),
-        (("report", "--db", "/no/such/results.db"), "/no/such/results.db"),
         (("export", "--db", "/no/such/results.db"), "/no/such/results.db"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import fcntl
 import os
 import re
@@ -69,21 +68,6 @@ def test_pipelines_take_away_what_is_of_tonight_only(root: Path) -> None:
         }, name
         assert any(path.startswith("results/site") for path in taken), "the site of results is what a person opens"
         assert "results/tonight/nightly.xml" in taken or "github" in name
-
-
-def test_units_and_script(root: Path) -> None:
-    folder = root / "ci" / "pipelines"
-    service, timer = (configparser.ConfigParser(strict=False) for _ in range(2))
-    for parser in (service, timer):
-        parser.optionxform = str
-    service.read(folder / "mpibench-nightly.service")
-    timer.read(folder / "mpibench-nightly.timer")
-    assert service["Service"]["ExecStart"].endswith("/ci/pipelines/nightly-and-gate")
-    assert timer["Timer"]["OnCalendar"] and timer["Install"]["WantedBy"] == "timers.target"
-    assert os.access(folder / "nightly-and-gate", os.X_OK)
-    if analyze := shutil.which("systemd-analyze"):
-        done = subprocess.run([analyze, "calendar", timer["Timer"]["OnCalendar"]], capture_output=True, timeout=60)
-        assert done.returncode in (0, 1)
 
 
 @pytest.fixture
@@ -179,16 +163,6 @@ def test_a_signal_to_the_script_reaches_the_night(tmp_path: Path, root: Path) ->
         assert Process.observe(int(pid)) is None
 
 
-def test_the_yaml_files_say_what_they_run(root: Path) -> None:
-    jobs = yaml.safe_load((root / "ci" / "pipelines" / "gitlab-ci.yml").read_text())
-    assert jobs["nightly"]["artifacts"]["reports"] == {"junit": "results/tonight/nightly.xml"}
-    assert jobs["pages"]["artifacts"]["paths"] == ["public"] and jobs["pages"]["script"][-1] == "mv results/site public"
+def test_no_program_of_a_stranger_runs_on_a_login_node(root: Path) -> None:
     actions = yaml.safe_load((root / "ci" / "pipelines" / "github-actions.yml").read_text())["jobs"]
-    for words in (jobs["change"]["script"], [step.get("run", "") for step in actions["change"]["steps"]]):
-        assert any(word.startswith("ci/pipelines/change-verdict ") for word in words)
-    for words in (jobs["reframe-main"]["script"], [step.get("run", "") for step in actions["reframe-main"]["steps"]]):
-        assert "ci/pipelines/reframe-main" in words
-    for words in (jobs["stacks"]["script"], [step.get("run", "") for step in actions["stacks"]["steps"]]):
-        assert words[-1] == '.venv/bin/mpibench stacks build --push "$SPACK_CACHE" --key "$SPACK_KEY"'
-    assert "fork" in (root / "ci" / "pipelines" / "github-actions.yml").read_text()
-    assert "head.repo.full_name == github.repository" in actions["change"]["if"], "no program of a stranger on a login node"
+    assert "head.repo.full_name == github.repository" in actions["change"]["if"]

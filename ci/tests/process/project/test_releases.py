@@ -1,10 +1,9 @@
-"""What a release consists of: version, changelog, citation, forms, source distribution, wheel, container and commit hooks."""
+"""What a release consists of: version, changelog, citation, forms, source distribution, wheel and container."""
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -89,22 +88,9 @@ def test_changelog_citation_and_fallback_agree(root: Path) -> None:
         ("vendor.citation-file-format", ["CITATION.cff"]),
     ],
 )
-def test_forms_and_citation_keep_to_their_schemas(root: Path, schema: str, names: list[str], tmp_path: Path) -> None:
-    check = (sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema)
-    run(*check, *names, cwd=root)
-    for name in names:
-        broken = tmp_path / "broken.yml"
-        broken.write_text((root / name).read_text() + "\nno_such_field: 1\n")
-        done = subprocess.run([*check, broken], capture_output=True, timeout=120)
-        assert done.returncode != 0, name
+def test_forms_and_citation_keep_to_their_schemas(root: Path, schema: str, names: list[str]) -> None:
+    run(sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *names, cwd=root)
     assert {path.name for path in (root / ".github" / "ISSUE_TEMPLATE").iterdir()} == {*FORMS, "config.yml"}
-
-
-def test_forms_are_the_same_in_both_places(root: Path) -> None:
-    there = {path.stem.lower() for path in (root / ".gitlab" / "issue_templates").iterdir()}
-    assert there == {Path(name).stem for name in FORMS}
-    ours = root / ".github" / "pull_request_template.md"
-    assert ours.read_text() == (root / ".gitlab" / "merge_request_templates" / "Default.md").read_text()
 
 
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
@@ -195,17 +181,3 @@ def test_what_an_image_runs_is_there_and_is_shell(root: Path, name: str, tmp_pat
         (tmp_path / "script.sh").write_text(f"#!/bin/sh\n{script}\n")
         run(Path(sys.executable).with_name("shellcheck"), "-e", "SC2164", tmp_path / "script.sh", cwd=tmp_path)
     assert "ci/setup" in scripts[1 if name == "Dockerfile" else 0]
-
-
-def test_hooks_run_what_is_pinned(root: Path) -> None:
-    """Each hook's program is one that ``ci/setup test`` installs; ``pre-commit validate-config`` takes the file."""
-    [repository] = yaml.safe_load((root / ".pre-commit-config.yaml").read_text())["repos"]
-    assert repository["repo"] == "local"
-    hooks = repository["hooks"]
-    assert len({hook["id"] for hook in hooks}) == len(hooks) >= 6
-    for hook in hooks:
-        program = shlex.split(hook["entry"])[0]
-        assert program.startswith(".venv/bin/") and hook["language"] == "system", hook["id"]
-        assert Path(sys.executable).with_name(Path(program).name).exists(), hook["id"]
-    forms = next(hook for hook in hooks if hook["id"] == "issue-forms")["files"]
-    assert [bool(re.search(forms, f".github/ISSUE_TEMPLATE/{name}")) for name in (*FORMS, "config.yml")] == [True] * 3 + [False]

@@ -6,21 +6,18 @@ and with paths, hashes, times and the benchmark's arguments replaced. ``MPIBENCH
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
 
 import published_stacks
-from folders import DATA
-from job_scripts import fabric_of, listed, normalised
+from job_scripts import compare, fabric_of, kept, listed, normalised
 from mpibench.pages.published import figures_file
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.launchers.model import Bootstrap
 from reframe_tests.harness.sites import site
 
-GOLDEN = DATA / "golden" / "job_scripts"
 #: System: fabrics, processes per node and policy of the scripts looked at; always two nodes.
 CASES = {
     "cambridge-westmere": ("(qdr|qdr_mixed)", "8", "scatter"),
@@ -53,13 +50,7 @@ def test_job_scripts(system: str, run_reframe, stacks_variable: str, tmp_path: P
     }
     listing = run_reframe("-lC", f"--system={system}", environ={"MPIBENCH_STACKS": stacks_variable})
     written["listing.txt"] = listed(listing.stdout)
-    folder = GOLDEN / system
-    if os.environ.get("MPIBENCH_GOLDEN") == "write":
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in written.items():
-            (folder / name).write_text(text)
-    assert len(written) > 1, "something must be left to run"
-    assert written == {path.name: path.read_text() for path in folder.glob("*.txt")}
+    compare(system, written)
 
 
 def test_alltoallv_of_figures_1_and_2_takes_64_ranks_on_64_cores(run_reframe, stacks_variable: str, tmp_path: Path) -> None:
@@ -80,7 +71,8 @@ def test_alltoallv_of_figures_1_and_2_takes_64_ranks_on_64_cores(run_reframe, st
 
 
 def lines_of(name: str) -> list[str]:
-    return (GOLDEN / f"{name}.txt").read_text().splitlines()
+    system, _, script = name.partition("/")
+    return kept(system)[f"{script}.txt"].splitlines()
 
 
 @pytest.mark.parametrize(

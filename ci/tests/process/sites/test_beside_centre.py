@@ -198,22 +198,13 @@ def test_what_lacks_of_the_file_is_a_warning_and_nothing_runs(beside: CentreSite
     assert "lagoon:skiffs: launcher skiff_mpirun" in found
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ('"launcher": "srun",', "", "'lagoon.partitions.compute': 'launcher' is a required property"),
-        ('"name": "compute"', '"name": "computes"', "partition 'compute' is none of system lagoon in"),
-        ('"level": "debug"', '"level": "loud"', "'logging.0.level': 'loud' is not one of"),
-    ],
-)
-def test_a_wrong_configuration_is_one_sentence(beside: CentreSite, reframe: Run, old: str, new: str, words: str) -> None:
+def test_a_wrong_configuration_is_one_sentence(beside: CentreSite, reframe: Run) -> None:
     text = beside.file.read_text()
-    assert old in text
-    beside.file.write_text(text.replace(old, new, 1))
+    beside.file.write_text(text.replace('"launcher": "srun",', "", 1))
     result = reframe("-l", "--system=lagoon")
     assert result.returncode == 1 and "Traceback" not in said(result)
     [line] = [line for line in said(result).splitlines() if "ERROR" in line]
-    assert words.replace("'lagoon.", "'systems.lagoon.") in line and str(beside.file) in line
+    assert "'systems.lagoon.partitions.compute': 'launcher' is a required property" in line and str(beside.file) in line
 
 
 def test_the_centres_performance_log_gets_its_lines(beside: CentreSite, reframe: Run) -> None:

@@ -15,13 +15,8 @@ ONE = "point_to_point.py"
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("-r", "-t", "nosuch"), "-t nosuch fits no test: the tags are "),
         (("-l", "-n", "PointToPoit"), "-n PointToPoit fits no test: there are ImbMessageSources, ImbPointToPoint, "),
-        (("-r", "-n", "PointToPoint", "-P", "fabric=nosuch"), "-P fabric=nosuch: 'nosuch' is not a value of fabric; there are"),
-        (("-l", "-E", 'fabric=="nosuch"'), '-E fabric=="nosuch" fits no test: parameters are fabric ('),
-        (("-l", "-S", "level=nosuch"), "'nosuch' is not a level; there are smoke, nightly, acceptance."),
         (("-r", "-S", "repeats=0"), "-S repeats=0 would measure nothing; give 1 or more."),
-        (("-l", "-S", "fabric=shm"), "-S fabric=shm sets nothing, because fabric is a parameter: use -P fabric=shm."),
         (("-r", "-n", "ImbPointToPoint", "-x", "ImbPointToPoint"), "nothing is measured, because no test case fits all"),
         (
             ("-r", "-n", "ImbPointToPoint", "-P", "ppn=4000"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import warnings
 from pathlib import Path
 
@@ -334,51 +333,25 @@ def test_an_acceptance_judges_all_conditions_together(tmp_path: Path, capsys: py
     assert np.array_equal(whole, traces[1].curves[0].logs), "the same sessions in the same order"
 
 
-def test_the_answer_comes_first_and_in_few_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_has_a_figure_for_each_fabric_and_all_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = write_history(tmp_path, 9)
     page = tmp_path / "rates.html"
     assert main([*words, "--candidate", "1", "--out", str(page)]) == 0
-    shown = capsys.readouterr().out
-    first, _, rest = shown.partition("\n\n")
-    said = " ".join(first.split())
-    assert 3 <= len(re.findall(r"\.(?: |$)", said)) <= 6, said
-    assert said.startswith("testbed, 5 sessions before a change: the smallest slowdown of all sizes that is found with 99 %")
-    assert re.search(r"for small messages, .* for medium messages, .* for large messages; a smaller one may pass\.", said)
-    assert re.search(
-        r"unchanged machine is refused in 0\.0 % of cases, within the aim of 1 %; by 6 draws it is 0\.0 to 45\.9 %", said
-    )
-    assert "nightly gate cries wolf cannot be said: too few nights" in said
+    said = " ".join(capsys.readouterr().out.partition("\n\n")[0].split())
     assert "9 recorded sessions cannot show a rate below 33.6 %" in said
-    heads = [line for line in rest.splitlines() if line and not line.startswith((" ", "all", "eth1g", "shm", "fabric"))]
-    assert heads[0].startswith("Called where nothing has changed")
     read = Reader(page.read_text())
     assert said.split(". ")[0] in " ".join(" ".join(read.text.values()).split())
     figures = read.blocks["figures"]
     assert [figure["layout"]["title"]["text"].split(" ")[0] for figure in figures] == ["all", "eth1g", "shm"]
     assert [trace["name"] for trace in figures[0]["data"]] == ["all sizes", "small", "medium", "large"]
-    assert len([one for one in read.named("div") if (one.get("id") or "").startswith("chart-")]) == len(figures)
 
 
 def test_few_nights_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = write_history(tmp_path / "one", 1)
-    assert main([*words]) == cli.BAD_INPUT
-    assert "nothing that was measured in 2 sessions (2 of one each, the first: eth1g" in capsys.readouterr().err
     words = write_history(tmp_path, 4)
     assert main([*words]) == cli.BAD_INPUT
-    assert (
-        "4 jobs at most, and --history 5 with --candidate 1 needs 6: ask for fewer, or measure more" in capsys.readouterr().err
-    )
+    assert "4 jobs at most, and --history 5 with --candidate 1 needs 6" in capsys.readouterr().err
     assert main([*words, "--history", "3", "--candidate", "1"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "Whether the nightly gate cries wolf cannot be said: too few nights for any change to be found." in shown
-    assert "too few" in shown
-
-
-def test_a_page_that_cannot_be_written_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table().write_csv(tmp_path / "noise.csv")
-    words = ("--noise", str(tmp_path / "noise.csv"), "--draws", "2", "--spread", "0", "--history", "5", "--candidate", "1")
-    assert main([*words, "--out", str(tmp_path / "noise.csv" / "x.html")]) == cli.BAD_INPUT
-    assert f"cannot write {tmp_path}/noise.csv/x.html" in capsys.readouterr().err
+    assert "Whether the nightly gate cries wolf cannot be said: too few nights" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_systems_own_history_is_asked_by_stratum(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -414,58 +387,19 @@ def test_what_verdicts_do_not_pool_is_not_drawn_together(tmp_path: Path) -> None
     ("change", "sentence"),
     [
         (lambda rows: rows.drop("job"), "has no column job"),
-        (
-            lambda rows: rows.rename({"message_bytes": "size"}),
-            "no column message_bytes; it has fabric, benchmark, quantity, job",
-        ),
-        (
-            lambda rows: rows.with_columns(unit=pl.lit("ms")),
-            "PingPong latency_us of job 0 is in ms, expected us (432 such rows)",
-        ),
-        (lambda rows: rows.with_columns(unit=pl.lit(None)), "is in no unit, expected us"),
+        (lambda rows: rows.with_columns(unit=pl.lit("ms")), "PingPong latency_us of job 0 is in ms, expected us"),
         (lambda rows: rows.with_columns(value=pl.lit(float("nan"))), "is nan, expected a number above 0"),
         (lambda rows: rows.with_columns(value=-pl.col("value")), ", expected a number above 0 (432 such rows): leave it out"),
-        (lambda rows: rows.with_columns(value=pl.lit("fast")), "could not parse `fast`"),
-        (
-            lambda rows: rows.with_columns(message_bytes=-1 - pl.col("message_bytes")),
-            "message_bytes is -9, expected at least 0",
-        ),
-        (lambda rows: rows.with_columns(fabric=pl.lit(None)), "432 rows have no fabric"),
-        (
-            lambda rows: rows.with_columns(fabric=pl.when(pl.col("job") == 0).then(pl.lit("lo")).otherwise("fabric")),
-            "lo has 1 job",
-        ),
-        (lambda rows: rows.with_columns(value=pl.lit(0.0)), "is 0.0, expected a number above 0 (432 such rows)"),
-        (lambda rows: rows.with_columns(value=pl.lit(None, pl.Float64)), "is None, expected a number above 0"),
         (lambda rows: rows.with_columns(quantity=pl.lit("speed")), "quantity 'speed' is not one that is judged"),
         (lambda rows: rows.with_columns(repeat=pl.lit(1)), "repeat 1 of job 0, PingPong, is there twice"),
         (lambda rows: rows.filter(pl.col("job") == 0), "eth1g has 1 job"),
         (lambda rows: rows.clear(), "holds no row"),
-        (lambda rows: rows.with_columns(message_bytes=pl.lit("many")), "expected fabric (String)"),
     ],
 )
 def test_bad_noise_is_one_sentence(change, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(table()).write_csv(tmp_path / "noise.csv")
     assert main(["--noise", str(tmp_path / "noise.csv")]) == cli.BAD_INPUT
     assert sentence in capsys.readouterr().err
-
-
-def test_a_file_that_is_too_large_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "noise.csv"
-    table().write_csv(path)
-    monkeypatch.setattr(noise, "MOST_ROWS", 431)
-    assert main(["--noise", str(path)]) == cli.BAD_INPUT
-    assert "has 432 rows, more than 431: give one fabric, or fewer repeats" in capsys.readouterr().err
-    # Few rows may ask for many cells: a job of many repeats beside many jobs of one.
-    long = pl.concat([table(jobs=2, repeats=70), table(jobs=30, repeats=1).with_columns(pl.col("job") + 2)])
-    monkeypatch.setattr(noise, "MOST_ROWS", 2_000)
-    with pytest.raises(BadInput, match="6 metrics, 32 jobs and up to 70 repeats a job, more than 2,000 values"):
-        noise.traces(long, "here")
-    path.write_text("")
-    assert main(["--noise", str(path)]) == cli.BAD_INPUT
-    assert "is empty; noise has the columns fabric" in capsys.readouterr().err
 
 
 def test_fabrics_of_one_file_are_never_mixed() -> None:
@@ -484,9 +418,6 @@ def test_repeats_counted_throughout_are_repeats_of_their_jobs() -> None:
     ("words", "sentence"),
     [
         (("--draws", "1"), "--draws is 1, expected numbers of at least 2"),
-        (("--history", "0"), "--history is 0"),
-        (("--spread", "-1"), "--spread is -1.0"),
-        (("--margin", "0"), "--margin is 0"),
         (("--history", "300"), "there are 24 jobs at most, and --history 300 with --candidate 1 needs 301"),
     ],
 )

@@ -293,7 +293,6 @@ def test_sessions_where_the_program_has_no_world():
         ("transfer", {"npmin": "2", "imb_window": "16"}, "mpi1-2021.11-n4-npmin2-window16"),
         ("collectives", {"rank_sync": "off", "imb_barrier": "on"}, "mpi1-2021.11-n4-no-sync"),
         ("nonblocking", {"npmin": "2", "warm_up": "off"}, "nbc-2021.11-n4-npmin2-cold"),
-        ("one_sided", {"npmin": "2", "aggregate_mode": "aggregate"}, "rma-2021.11-n4-npmin2"),
         ("one_sided", {"npmin": "2", "aggregate_mode": "aggregate"}, "rma-2021.11-n4-aggregate"),
         ("p2p_pairs", {"msgrd": "on", "msgwr": "on"}, "p2p-2021.11-n4-touched"),
         ("active_target", {"npmin": "2", "thread_level": "multiple"}, "ext-2021.11-n4-npmin2-multiple"),

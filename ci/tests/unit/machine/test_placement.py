@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from listed_topologies import auto_domains, from_lscpu
+from listed_topologies import from_lscpu
 from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.placement import (
     RankPlacement,
@@ -93,52 +93,6 @@ def test_socket_0_comes_first_wherever_its_cpus_are() -> None:
     listed = from_lscpu("".join(f"{cpu},{cpu},{1 - cpu % 2},\n" for cpu in range(12)))
     assert cpus(place("bunch", 8, listed)) == (1, 3, 5, 7, 9, 11, 0, 2)
     assert cpus(place("scatter", 2, listed)) == (1, 0)
-    assert auto_domains(2, listed) == ((1, 3, 5, 7, 9, 11), (0, 2, 4, 6, 8, 10))
-
-
-#: Section 3.4, table "Default pinning pattern on a 12-core Westmere in Intel MPI": processes to cores per domain and domains
-#: per socket. Its row for one process is "no pinning". The row for three is apart, below.
-DEFAULT_TABLE = {
-    12: (1, [6, 6]),
-    11: (1, [6, 5]),
-    10: (1, [5, 5]),
-    9: (1, [5, 4]),
-    8: (1, [4, 4]),
-    7: (1, [4, 3]),
-    6: (2, [3, 3]),
-    5: (2, [3, 2]),
-    4: (3, [2, 2]),
-    2: (6, [1, 1]),
-}
-
-
-@pytest.mark.parametrize("topology", [WESTMERE, CONSECUTIVE], ids=["alternating", "consecutive"])
-@pytest.mark.parametrize("processes", DEFAULT_TABLE)
-def test_the_default_table_of_the_paper(processes: int, topology: Topology) -> None:
-    size, shares = DEFAULT_TABLE[processes]
-    socket = {unit.cpu: unit.socket for unit in topology.units}
-    domains = auto_domains(processes, topology)
-    assert [len(domain) for domain in domains] == [size] * processes
-    assert all(len({socket[cpu] for cpu in domain}) == 1 for domain in domains)
-    assert [socket[domain[0]] for domain in domains] == [0] * shares[0] + [1] * shares[1], "first half on socket 0"
-    used = [cpu for domain in domains for cpu in domain]
-    for number in (0, 1):
-        cores = [core[0].cpu for core in topology.cores if core[0].socket == number]
-        there = [cpu for cpu in used if socket[cpu] == number]
-        assert there == cores[: len(there)], "consecutive cores"
-
-
-def test_the_row_of_the_paper_that_cannot_hold() -> None:
-    """Three domains of four cores, each on one socket: six cores hold one such domain, so two sockets hold two."""
-    socket = {unit.cpu: unit.socket for unit in WESTMERE.units}
-    domains = auto_domains(3, WESTMERE)
-    assert [len(domain) for domain in domains] == [4, 4, 4]
-    assert len({cpu for domain in domains for cpu in domain}) == 12
-    assert [len({socket[cpu] for cpu in domain}) for domain in domains] == [1, 2, 1]
-
-
-def test_one_process_is_not_pinned_by_default() -> None:
-    assert auto_domains(1, WESTMERE) == (WESTMERE.cpus,)
 
 
 # ---- processes per node ----
@@ -386,14 +340,3 @@ def test_near_comes_before_far(topology: Topology, data: st.DataObject) -> None:
     at_nic = [numa[cpu] == nic for cpu in cpus(far)]
     assert at_nic == sorted(at_nic)
     assert not at_nic[0]
-
-
-@given(nodes(), st.data())
-def test_default_domains_are_disjoint(topology: Topology, data: st.DataObject) -> None:
-    ppn = data.draw(st.integers(1, len(topology.cores)))
-    domains = auto_domains(ppn, topology)
-    everything = [
-        topology.core_of(cpu) for domain in domains for cpu in {topology.core_of(cpu): cpu for cpu in domain}.values()
-    ]
-    assert len(domains) == ppn
-    assert len(set(everything)) == len(everything) == ppn * (len(topology.cores) // ppn)

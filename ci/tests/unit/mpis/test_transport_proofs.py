@@ -48,7 +48,6 @@ from transport_cases import (
         (INTEL, Fabric("eth1g", "tcp", "cluster", (Rail("eth0"),)), "intelmpi-2021.18.1-eth0-cluster"),
         (MPICH, SHM, "mpich-5.0.2-shm"),
         (MPICH, LO, "mpich-5.0.2-lo"),
-        (MPICH, LO, "mpich-5.0.2-lo-mpi4py"),
         (MPICH_UCX, Fabric("eth0", "tcp", "node", (Rail("eth0"),)), "mpich-5.0.2-ucx-eth0"),
         (MPICH_4, SHM, "mpich-4.0.2-shm"),
         (MPICH_4, LO, "mpich-4.0.2-lo"),
@@ -79,6 +78,8 @@ def test_the_ofi_mtl_says_its_provider() -> None:
 
 
 # --- recorded runs that were something else ---------------------------------------------------------------------------
+
+UCX_SHM = "UCX lane 'self/memory', 'cma/memory', 'sysv/memory', 'posix/memory'"
 
 
 @pytest.mark.parametrize(

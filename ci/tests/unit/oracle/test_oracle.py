@@ -37,6 +37,10 @@ OF_THE_MOMENT = (
 )
 
 
+#: Key of a record that stands for several: which of its fields has the values of all.
+MERGED = "of each"
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("oracle")
@@ -45,14 +49,33 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _merged(rows: list[Any]) -> list[Any]:
+    """Records that differ in one field only from those before them, as one with all values of that field."""
+    merged: list[Any] = []
+    for row in rows:
+        *_, last = merged or [None]
+        unlike = [key for key in row if row[key] != last.get(key)] if isinstance(row, dict) and isinstance(last, dict) else []
+        if len(unlike) == 1 and row.keys() == last.keys() - {MERGED} and last.get(MERGED, unlike) == unlike:
+            last[MERGED], values = unlike, last[unlike[0]] if MERGED in last else [last[unlike[0]]]
+            last[unlike[0]] = [*values, row[unlike[0]]]
+        else:
+            merged.append(row)
+    return merged
+
+
 def _lines(text: str, place: Path) -> list[str]:
-    """An answer as it is compared: of JSON a line for each key and for each row of a list."""
+    """An answer as it is compared: of JSON a line for each key and for each row of a list, of JUnit's XML one for each case;
+    rows and cases that differ in one field, or in their name, are one line with all of these."""
     if text.lstrip()[:1] in ("{", "["):
         whole = json.loads(text, parse_float=lambda digits: float(f"{float(digits):.6g}"))  # as any processor adds them up
         rows: list[Any] = []
         for key, value in whole.items() if isinstance(whole, dict) else enumerate(whole):
-            rows += [{key: row} for row in value] if isinstance(value, list) else [{key: value}]
+            rows += [{key: row} for row in _merged(value)] if isinstance(value, list) else [{key: value}]
         text = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    text = re.sub(r"(?<=>)\n *(?=<(?:skipped|failure|/testcase))", "", text)
+    alike = re.compile(r"^( *<testcase classname=\"[^\"]*\" name=\")([^\"]*)(\".*)\n\1([^\"]*)\3$", re.M)
+    while alike.search(text):
+        text = alike.sub(r"\1\2 | \4\3", text)
     text = text.replace(str(place), "PLACE")
     for pattern, word in OF_THE_MOMENT:
         text = pattern.sub(word, text)

@@ -158,14 +158,6 @@ def test_two_mpis_describe_a_transport_alike(folder: Path) -> None:
         registry.transports()
 
 
-def test_the_project_names_no_transport_outside_its_records() -> None:
-    """What is peculiar to one is a field of its record (:mod:`machine.transport`); the files of MPIs have rows for it."""
-    literal = re.compile(r"""transport\s*(?:==|!=|in)\s*[("']""")
-    product = [path for top in ("reframe_tests", "ci/mpibench") for path in (metadata.ROOT / top).rglob("*.py")]
-    rooms = (Path(registry.__file__).parent, Path(preamble.__file__).parent)
-    assert [str(path) for path in product if literal.search(path.read_text()) and path.parent not in rooms] == []
-
-
 def test_what_it_cannot_do_is_said(folder: Path, tmp_path: Path) -> None:
     old = metadata.read(torus_stack(tmp_path / "old", mpi={"name": "torusmpi", "version": "1.9", "device": ""}))
     with pytest.raises(NotMeasured, match=r"^Torus MPI before 2 has no links: use 2\.0 or newer\.$"):
@@ -362,13 +354,26 @@ def test_every_word_a_schema_asks_for_is_known() -> None:
     assert asked == set(schemas.WORDS)
 
 
-def test_the_project_names_no_mpi_outside_its_folder() -> None:
-    """A literal name elsewhere is a table that a new MPI would have to be added to."""
-    names = "|".join(registry.names())
-    literal = re.compile(rf"""["'](?:{names})["']""")
-    room = Path(registry.__file__).parent
+#: Which benchmark times a call of an application; how each suite that has release tarballs is built.
+NAMING = ("advice.py", "releases.py", "suite_builds.py")
+ROOMS = {"mpis": Path(registry.__file__).parent, "suites": Path(preamble.__file__).parent}
+
+
+@pytest.mark.parametrize(
+    ("literal", "rooms", "naming"),
+    [
+        (rf"""["'](?:{"|".join(registry.names())})["']""", ("mpis",), ()),
+        (r"""transport\s*(?:==|!=|in)\s*[("']""", ("mpis", "suites"), ()),
+        # One that is also the name of a group is what the test of that group has to say.
+        (rf"""["'](?:{"|".join(catalogue.SUITES.keys() - catalogue.GROUPS.keys())})["']""", ("suites",), NAMING),
+    ],
+    ids=["MPIs", "transports", "suites"],
+)
+def test_the_project_names_none_outside_its_folder(literal: str, rooms: tuple[str, ...], naming: tuple[str, ...]) -> None:
+    """A literal name elsewhere is a table that a new MPI, transport or suite would have to be added to."""
     product = [path for top in ("reframe_tests", "ci/mpibench") for path in (metadata.ROOT / top).rglob("*.py")]
-    places = {str(path) for path in product if path.parent != room and literal.search(path.read_text())}
+    outside = [path for path in product if not {*path.parents} & {ROOMS[room] for room in rooms} and path.name not in naming]
+    places = {str(path) for path in outside if path.parent.name != "instruments" and re.search(literal, path.read_text())}
     assert len(product) > 100 and places == set()
 
 

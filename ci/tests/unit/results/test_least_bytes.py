@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalogue_launches import launches
+from hpcc_outputs import on_grid
 from reframe_tests.harness.cases.results import least_bytes
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.suites import reader
@@ -19,11 +20,10 @@ SHM = Fabric("shm", "shm", "node")
 
 
 def judged(group: str, file: str, ranks: int, nodes: int = 1, fabric: Fabric = LO, **more: str) -> tuple[float, list[str]]:
-    """Bytes counted on and notes of a recorded output, as if of a job on so many nodes."""
+    """Bytes counted on and notes of an output, by its file or its text, as if of a job on so many nodes."""
     where = simple_condition({}, {}, {}, fabric=fabric, forced=True, nodes=nodes, ranks=ranks)
     planned = launches(group, ranks, nodes=nodes, **more)
-    text = golden(file)
-    parsed = reader.parse(text)
+    parsed = reader.parse(golden(file) if file.endswith(".txt") else file)
     launch = next(one for one in planned if {row.name for row in one.rows()} >= {record.benchmark for record in parsed})
     return (least_bytes.of_launch(where, launch, parsed), least_bytes.name_uncounted(where, launch, parsed))
 
@@ -49,9 +49,9 @@ def test_what_hpccs_ranks_do_by_themselves_is_named() -> None:
 
 def test_a_transposition_that_may_stay_on_its_nodes_is_named() -> None:
     """Of a square grid with two ranks a node; with one a node it leaves them."""
-    two, notes = judged("hpcc", "hpcc-1.5.0-n4.txt", 4, 2, ETH, level="smoke")
+    two, notes = judged("hpcc", on_grid(2, 2), 4, 2, ETH, level="smoke")
     assert [note for note in notes if "PTRANS (its grid of ranks is drawn by chance" in note]
-    four, notes = judged("hpcc", "hpcc-1.5.0-n4.txt", 4, 4, ETH, level="smoke")
+    four, notes = judged("hpcc", on_grid(2, 2), 4, 4, ETH, level="smoke")
     assert not [note for note in notes if "PTRANS" in note] and four > two > 0
 
 

@@ -60,22 +60,17 @@ def test_rows_are_unique_and_complete():
 @pytest.mark.parametrize(
     "name",
     [
-        "imb-mpi1-2021.11-n2-all.txt",
-        "imb-nbc-2021.11-n2-all.txt",
-        "imb-rma-2021.11-n2-all.txt",
         "imb-p2p-2021.11-n8.txt",
         "imb-mt-2021.11-n2.txt",
         "mpi4py-pingpong-mpich-n2.txt",
     ],
 )
 def test_quantities_are_those_printed_in_that_order(name):
-    binary = {"mpi1": "IMB-MPI1", "nbc": "IMB-NBC", "rma": "IMB-RMA", "p2p": "IMB-P2P", "mt": "IMB-MT"}.get(name.split("-")[1])
+    binary = {"p2p": "IMB-P2P", "mt": "IMB-MT"}.get(name.split("-")[1])
     records = reader.parse(golden(name))
     printed = {record.benchmark: tuple(record.values) for record in records}
     for benchmark, quantities in printed.items():
         assert catalogue.find(binary or "mpi4py.bench", benchmark).quantities == quantities
-    if binary and binary != "IMB-MT":
-        assert set(printed) == {row.name for row in ROWS if row.binary == binary}
 
 
 def test_unknown_names_are_sentences():
@@ -190,23 +185,8 @@ def test_plans_name_rows_of_their_group(group):
 
 def test_arguments_of_a_pair():
     (launch,) = launches("p2p")
-    assert launch.words(stack_of()) == (
-        [
-            *(
-                "/opt/mpi/bin/IMB-MPI1",
-                "-npmin",
-                "2",
-                "-msglog",
-                "0:22",
-                "-iter",
-                "1000,40,1000",
-                "-time",
-                "30",
-                "PingPong",
-                "PingPing",
-            )
-        ]
-    )
+    words = "/opt/mpi/bin/IMB-MPI1 -npmin 2 -msglog 0:22 -iter 1000,40,1000 -time 30 PingPong PingPing"
+    assert launch.words(stack_of()) == words.split()
     assert launch.expected[0] == catalogue.Expected("PingPong", 2, doubling_sizes(1, 1 << 22))
 
 
@@ -334,13 +314,6 @@ def test_the_placement_group_starts_ranks_and_expects_no_numbers():
 # What a launch gives against what was expected.
 
 
-def test_check_complete_accepts_what_was_asked_for():
-    records = reader.parse(golden("imb-mpi1-2021.11-n2-mpich.txt"))
-    sizes, reduced = (0, 8, 16, 32), (0, 8, 16, 32)
-    expected = [("PingPong", 2, sizes), ("Exchange", 2, sizes), ("Barrier", 2, (None,)), ("Reduce", 2, reduced)]
-    reader.check_complete(records, expected)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -358,6 +331,7 @@ def test_check_complete_refuses_anything_else(change, words):
     records = reader.parse(golden("imb-mpi1-2021.11-n2-mpich.txt"))
     sizes = (0, 8, 16, 32)
     expected = [("PingPong", 2, sizes), ("Exchange", 2, sizes), ("Barrier", 2, (None,)), ("Reduce", 2, sizes)]
+    reader.check_complete(records, expected)
     with pytest.raises(reader.OutputError, match=words):
         reader.check_complete(records, change(expected), source="job.out")
 

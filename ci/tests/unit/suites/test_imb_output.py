@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 
 import pytest
+import yaml
 
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.imb import ROWS, parse
@@ -12,14 +14,14 @@ from reframe_tests.harness.suites.records import OutputError
 from studies.output_damage import GOLDEN, golden, read
 
 REFUSED = {
-    "imb-mpi1-2018.1-n2-time-out.txt": "ran out of time",
     "imb-mpi1-2021.11-n2-time-out.txt": "ran out of time",
-    "imb-ext-2021.11-n4-time-out.txt": "ran out of time",
     "imb-mpi1-2021.11-n2-out-of-mem.txt": "want of memory",
     "imb-mpi1-2021.11-n1-invalid.txt": "refused to run a benchmark",
     "imb-p2p-2021.11-n3-invalid.txt": "refused to run a benchmark",
 }
 GOOD = sorted(path.name for path in GOLDEN.glob("imb-*.txt") if path.name not in REFUSED)
+#: Columns and modes of each benchmark's table.
+TABLES = yaml.safe_load((GOLDEN / "imb-tables.yaml").read_text())
 ALL = "imb-mpi1-2021.11-n2-all.txt"
 SMALL = "imb-mpi1-2021.11-n2-mpich.txt"
 
@@ -72,16 +74,41 @@ def test_outputs_that_say_they_failed_are_refused(name, words):
         reader.parse(golden(name))
 
 
-def test_every_benchmark_has_a_recorded_output():
-    read = {(row.binary, row.name) for row in ROWS} - {
-        (header_binary(name), record.benchmark) for name in GOOD for record in parse(golden(name), name)
-    }
-    assert not read
-
-
 def header_binary(name: str) -> str:
     """Binary of a recorded output, from its file's name."""
     return f"IMB-{name.split('-')[1].upper()}"
+
+
+def layout_of(tables: str) -> tuple[str, str]:
+    """Columns and modes of a benchmark's tables."""
+    columns = re.search(r"^ +((?:Group +)?#(?:bytes|repetitions) .*)$", tables, re.MULTILINE)
+    assert columns
+    return " ".join(columns[1].split()), " ".join(dict.fromkeys(re.findall(r"MODE: (\S+)", tables)))
+
+
+@pytest.mark.parametrize("binary", TABLES)
+def test_every_benchmark_prints_what_it_printed(binary):
+    """Each name in the recorded table of another that has the same columns and modes."""
+    kept: dict[tuple[str, str], tuple[str, str, str]] = {}
+    for name in (name for name in GOOD if header_binary(name) == binary and "-2021.11-" in name):
+        head, *tables = re.split(r"(?m)^(?=#-+\n# Benchmarking )", golden(name).partition("\n# All processes")[0])
+        for benchmark, own in groupby(tables, lambda table: table.partition("# Benchmarking ")[2].split()[0]):
+            text = "".join(own)
+            kept.setdefault(layout_of(text), (head, benchmark, text))
+    for row in TABLES[binary]:
+        head, other, table = kept[row["columns"], row.get("modes", "")]
+        for name in row["benchmarks"].split():
+            text = head + table.replace(f"Benchmarking {other} ", f"Benchmarking {name} ")
+            records = parse(f"{text}# All processes entering MPI_Finalize\n", "x")
+            assert {record.benchmark for record in records} == {name}
+            [known] = [each for each in ROWS if (each.binary, each.name) == (binary, name)]
+            assert {tuple(record.values) for record in records} == {known.quantities}
+
+
+def test_every_benchmark_was_recorded():
+    read = {(header_binary(name), record.benchmark) for name in GOOD for record in parse(golden(name), name)}
+    read |= {(binary, name) for binary, rows in TABLES.items() for row in rows for name in row["benchmarks"].split()}
+    assert read == {(row.binary, row.name) for row in ROWS}
 
 
 def test_files_are_read_by_one_rank_or_by_all():

@@ -24,9 +24,8 @@ def refuse(text: str, *words: str) -> None:
         assert word in sentence
 
 
-@pytest.mark.parametrize("mpi", ["intelmpi", "mpich", "openmpi"])
-def test_recorded_outputs_of_every_mpi(mpi):
-    records = reader.parse(golden(f"mpi4py-pingpong-{mpi}-n2.txt"))
+def test_a_recorded_output():
+    records = reader.parse(golden(MPICH))
     reader.check_complete(records, [("pingpong", 2, SIZES)])
     assert [record.repetitions for record in records] == [50] * 15 + [20] * 6 + [5] * 2
     assert {tuple(sorted(record.values)) for record in records} == {

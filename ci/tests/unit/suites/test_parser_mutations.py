@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.records import OutputError
-from studies.output_damage import MUTATIONS, corrupt, delete, ends_visibly, good_goldens, read, swap
+from studies.output_damage import MUTATIONS, corrupt, delete, ends_visibly, good_goldens, read, swap, whole
 
 TEXTS = good_goldens()
-RECORDS = {name: reader.parse(text) for name, text in TEXTS.items()}
+RECORDS = {name: whole(name, text) for name, text in TEXTS.items()}
 NAMES = sorted(TEXTS)
 #: Lines that may be missing although they are not blank, by whose outputs: notes on who waits or belongs to which group and the
 #: frame of a mode (IMB); whatever is not the head, a frame of a section or the summary (HPCC, NPB), which the numbers are not

@@ -16,7 +16,6 @@ TALKATIVE = {
     "intelmpi-2021.18.1-two-nodes.out.txt": {"Intel MPI": 25},
     "intelmpi-2021.18.1-lo-mpi4py.out.txt": {"Intel MPI": 23},
     "mpich-5.0.2-lo.out.txt": {"MPICH": 89},
-    "mpich-5.0.2-lo-mpi4py.out.txt": {"MPICH": 89},
 }
 OUTPUTS = {
     "imb": golden("imb-mpi1-2021.11-n2-mpich.txt"),

@@ -7,28 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from reframe_tests.harness.stacks.stack import Stack
+from catalogue_launches import stack_of
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.catalogue import LEVELS, Launch, Limits
 
 PLANS = {name: group.plans for name, group in catalogue.GROUPS.items() if group.plans}
-STACK = Stack(
-    name="intelmpi-wheels",
-    origin="wheels",
-    mpi="intelmpi",
-    mpi_version="2021.18.1",
-    device="",
-    abi="mpich",
-    launcher_family="hydra-intel",
-    prefix="/opt/mpi",
-    library="/opt/mpi/lib/libmpi.so",
-    library_version_pattern="",
-    binaries={plan.binary: f"/opt/mpi/bin/{plan.binary}" for plans in PLANS.values() for plan in plans},
-    commands={"mpi4py.bench": ("/opt/mpi/bin/python", "-m", "mpi4py.bench")},
-    suites={"imb": {"version": "2021.11"}, "osu": {"version": "7.5.1"}, "mpi4py": {"version": "4.1.2"}},
-    env_vars={},
-    prepend_path={},
-)
+STACK = stack_of(binaries=[plan.binary for plans in PLANS.values() for plan in plans], osu="7.5.1")
 SLOW, FAST = Limits(line_rate_gbit_per_s=1.0), Limits(line_rate_gbit_per_s=100.0)
 #: IMB's smallest volume; below, a repetition more or less is decided by rounding.
 MIB = 1 << 20

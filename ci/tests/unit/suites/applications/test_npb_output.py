@@ -35,7 +35,7 @@ def test_every_program_of_both_versions(name: str) -> None:
 
 def test_all_programs_are_there() -> None:
     assert {name.split("-")[2].upper() for name in GOOD if "3.4" in name} == set(npb.RANKS)
-    assert {name.split("-")[2].upper() for name in GOOD if "3.3" in name} == set(npb.RANKS)
+    assert {name.split("-")[2].upper() for name in GOOD if "3.3" in name} == {"BT", "IS"}, "one in Fortran, one in C"
 
 
 def test_seconds_and_operations() -> None:
@@ -102,17 +102,11 @@ def test_every_failure_is_a_sentence(change: tuple[str, str, str], words: str) -
     assert words in " ".join(refusal(golden(name).replace(old, new)).split())
 
 
-@pytest.mark.parametrize("name", ["npb-3.4-cg-n2-failed.txt", "npb-3.4-bt-n4-failed.txt", "npb-3.4-ft-n3-failed.txt"])
-def test_a_failed_verification_is_refused(name: str) -> None:
-    """Of builds whose reference value was changed, and of an FT on three ranks, where it prints wrong sums."""
-    assert f"the verification of {name.split('-')[2].upper()} failed" in refusal(golden(name))
-
-
 def test_recorded_refusals() -> None:
-    assert "started on 3 ranks, and 1 took part" in refusal(golden("npb-3.4-bt-n3-invalid.txt"))
+    """An FT on three ranks prints wrong sums."""
+    assert "the verification of FT failed" in refusal(golden("npb-3.4-ft-n3-failed.txt"))
     assert "LU did not run: 'ERROR: could not determine proper proc_grid" in refusal(golden("npb-3.4-lu-n3-invalid.txt"))
     assert "not output of" in refusal(golden("npb-3.4-cg-n3-invalid.txt"))
-    assert "started on 4 ranks, and 2 is what it was built for" in refusal(golden("npb-3.3-mg-n4-invalid.txt"))
 
 
 @pytest.mark.parametrize(
