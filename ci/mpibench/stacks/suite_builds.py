@@ -188,16 +188,13 @@ def unpack(tarball: Tarball, work: Path) -> Path:
         raise BuildError(f"{tarball.path} cannot be unpacked ({said}); name a whole tarball.") from None
     tops = list(work.iterdir())
     top = tops[0] if len(tops) == 1 else work
-    wanted = {"osu": ("configure", "util/osu_util.h", "c/util/osu_util.h"), "imb": ("src_cpp/Makefile", "src/Makefile.base")}
-    there = [name for name in wanted[tarball.suite] if (top / name).is_file()]
-    if len(tops) != 1 or not re.fullmatch(r"[\w.+-]+", top.name) or len(there) < (2 if tarball.suite == "osu" else 1):
-        what = (
-            "configure and util/osu_util.h"
-            if tarball.suite == "osu"
-            else "src_cpp/Makefile (2019 on) or src/Makefile.base (2018)"
-        )
+    # The second name of each is that of older releases.
+    marks = {"osu": ("c/util/osu_util.h", "util/osu_util.h"), "imb": ("src_cpp/Makefile", "src/Makefile.base")}[tarball.suite]
+    known = any((top / name).is_file() for name in marks) and (tarball.suite == "imb" or (top / "configure").is_file())
+    if len(tops) != 1 or not re.fullmatch(r"[\w.+-]+", top.name) or not known:
         raise BuildError(
-            f"{tarball.path} is no release tarball of {tarball.suite}: no folder in it has {what}; name upstream's."
+            f"{tarball.path} is no release tarball of {tarball.suite}: its one folder has no {' or '.join(marks)}; name "
+            "upstream's."
         )
     return top
 
@@ -249,9 +246,8 @@ def _osu(make: _Make, top: Path, prefix: Path) -> str:
     """Build OMB; returns the line that configured it. Programs go below ``libexec``, spread over folders."""
     line = ["./configure", f"--prefix={prefix}", f"CC={make.compilers.cc}", f"CXX={make.compilers.cxx}"]
     # The configure of 7.5 sets mpi4_partition_send and tests mpi4_partition_pt2pt: it never builds osu_partitioned_latency.
-    if "mpi4_partition_pt2pt" in (top / "configure").read_text(errors="replace") and "MPI_Psend_init" in _header(
-        make.compilers
-    ):
+    configure = (top / "configure").read_text(errors="replace")
+    if "mpi4_partition_pt2pt" in configure and "MPI_Psend_init" in _header(make.compilers):
         line.append("mpi4_partition_pt2pt=true")
     # A header of 7.0 defines a variable, in every file that includes it (util/osu_util_papi.h).
     line += ["CFLAGS=-g -O2 -fcommon", "CXXFLAGS=-g -O2 -fcommon"] if top.name.endswith("-7.0") else []
@@ -299,15 +295,8 @@ def _imb(make: _Make, top: Path, prefix: Path) -> str:
             line = ["make", "-f", "Makefile.base", name, f"CPP={part}", f"CC={cc}", f"CLINKER={cc}", "OPTFLAGS=-O2"]
             line.append(f"{program}={program}")
         else:
-            line = [
-                "make",
-                f"TARGET={name}",
-                f"CC={cc}",
-                f"CXX={cxx}",
-                f"CFLAGS=-O2{openmp}",
-                f"CXXFLAGS=-O2{openmp}",
-                "CPPFLAGS=",
-            ]
+            flags = [f"CFLAGS=-O2{openmp}", f"CXXFLAGS=-O2{openmp}", "CPPFLAGS="]
+            line = ["make", f"TARGET={name}", f"CC={cc}", f"CXX={cxx}", *flags]
         make([line[0], make.jobs, *line[1:]], copy / folder)
         shutil.move(copy / folder / program, prefix / "bin" / program)
         shutil.rmtree(copy)

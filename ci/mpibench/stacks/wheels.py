@@ -35,7 +35,7 @@ from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import logged, writer
-from .benchmark_programs import list_globs, suite_of
+from .benchmark_programs import suite_of
 from .logged import Echo
 
 #: Part of every stamp: raise it when the layout of a prefix or of its stack.json changes.
@@ -124,12 +124,6 @@ def read_table(wheels: Path) -> list[Recipe]:
 def _complete(folder: str, row: Mapping[str, Any]) -> Recipe:
     """A row with what it leaves to its MPI's own record."""
     mpi = registry.find(row["mpi"])
-    if not mpi.banner and "library_version_pattern" not in row:
-        raise BadInput(f"stacks.yaml: key 'stacks.{folder}' lacks 'library_version_pattern', which {mpi.title} needs; add it.")
-    strays = {suite_of(name) for name in row.get("programs", {}).get("binaries", ())}
-    if "" in strays or len(strays) > 1:
-        wanted = f"all of one suite: {list_globs()}"
-        raise BadInput(f"stacks.yaml: key 'stacks.{folder}.programs.binaries' must name programs {wanted}; correct them.")
     known = {"abi": mpi.abi, "library_version_pattern": mpi.banner.pattern if mpi.banner else ""}
     return Recipe(**{**known, **row, "folder": folder, "env_vars": {**mpi.env, **row.get("env_vars", {})}})
 

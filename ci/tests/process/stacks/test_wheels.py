@@ -92,15 +92,6 @@ def test_the_project_pins_every_file_of_every_stack() -> None:
         assert donor in [earlier.folder for earlier in recipes[: place + 1]]
 
 
-@pytest.mark.parametrize("names", [["IMB-MPI1", "osu_bw"], ["mpirun"]])
-def test_programs_of_no_one_suite_are_refused(site: Site, names: list[str]) -> None:
-    table = json.loads((site.wheels / "stacks.yaml").read_text())
-    table["stacks"]["guest"]["programs"]["binaries"] = names
-    (site.wheels / "stacks.yaml").write_text(json.dumps(table))
-    with pytest.raises(BadInput, match=r"stacks\.yaml: key 'stacks\.guest\.programs\.binaries' must name programs all of one"):
-        site.install()
-
-
 def test_a_bad_table_is_refused_with_file_and_key(site: Site) -> None:
     table = json.loads((site.wheels / "stacks.yaml").read_text())
     table["stacks"]["guest"]["abi"] = "lam"
