@@ -8,7 +8,6 @@ bad table or name.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -17,8 +16,8 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +33,7 @@ from reframe_tests.harness.suites.mpi4py.rows import NAME as PYTHON_PART
 from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
+from ..only_one import only_one
 from . import logged, writer
 from .benchmark_programs import suite_of
 from .logged import Echo
@@ -283,31 +283,6 @@ def build(recipe: Recipe, wheels: Path, stamp: str, here: Platform, donor: Stack
     return stack
 
 
-@contextmanager
-def hold_lock(path: Path, echo: Echo) -> Iterator[None]:
-    """Let one installer at a time work on a folder; the lock file says who does, for whoever waits.
-
-    Where it cannot be written, as in an image, nobody installs anything.
-    """
-    try:
-        opened = path.open("a+")
-    except OSError:
-        yield
-        return
-    with opened as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            stream.seek(0)
-            owner = stream.read().strip() or "another installation"
-            echo(f"waiting for {owner}, which works in {path.parent}")
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        stream.truncate(0)
-        stream.write(f"process {os.getpid()} of user {os.getuid()} on {platform.node()}\n")
-        stream.flush()
-        yield
-
-
 def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequence[str] = ()) -> list[str]:
     """Bring every stack of a table up to date (or those of the folders in ``only``); one sentence per failure."""
     here = here or Platform.here()
@@ -317,7 +292,9 @@ def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequen
         raise BadInput(f"{wheels / 'stacks.yaml'} has no stack {sorted(unknown)[0]!r}; see the table for their names.")
     installed: dict[str, Stack] = {}
     failures = []
-    with hold_lock(wheels / ".lock", echo):
+    # Where nothing can be written, as in an image, nobody installs anything.
+    alone = only_one(wheels, "installation of stacks", ".lock", f"in {wheels}", echo)
+    with alone if os.access(wheels, os.W_OK) else nullcontext():
         for recipe in recipes:
             obstacle = find_obstacle(recipe, here)
             if obstacle:
