@@ -43,10 +43,6 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _GUARD = """trap 'trap "" TERM; kill -TERM 0; exit 143' TERM; "$@" & wait $!"""
 
 
-class BuildError(BadInput):
-    """A suite that could not be built."""
-
-
 @dataclass(frozen=True)
 class Compilers:
     """An MPI's compiler wrappers, and what they start.
@@ -122,7 +118,7 @@ def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: E
     prefix = into / tarball.suite
     for path in (prefix, work, compilers.cc, compilers.cxx):
         if odd := _UNSAFE.search(str(path)):
-            raise BuildError(
+            raise BadInput(
                 f"{path} has {odd[0]!r} in it, with which neither configure nor make works; "
                 + ("name another folder with --into." if path == prefix else "have it in a folder without.")
             )
@@ -140,9 +136,9 @@ def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: E
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
-        raise BuildError(f"{tarball.origin} cannot be built: {error.filename or log}: {error.strerror or error}.") from None
+        raise BadInput(f"{tarball.origin} cannot be built: {error.filename or log}: {error.strerror or error}.") from None
     if not any(suite_of(path.name) == tarball.suite for path in prefix.rglob("*")):
-        raise BuildError(f"{top.name} was built and has no program of {tarball.suite}; its log is {log}.")
+        raise BadInput(f"{top.name} was built and has no program of {tarball.suite}; its log is {log}.")
     facts = {
         "release": top.name,
         "source": tarball.origin,
@@ -185,14 +181,14 @@ def unpack(tarball: Tarball, work: Path) -> Path:
                 pass
     except (*_DAMAGED, ValueError, LookupError, OverflowError) as error:
         said = str(error).partition("\n")[0].rstrip(":")
-        raise BuildError(f"{tarball.path} cannot be unpacked ({said}); name a whole tarball.") from None
+        raise BadInput(f"{tarball.path} cannot be unpacked ({said}); name a whole tarball.") from None
     tops = list(work.iterdir())
     top = tops[0] if len(tops) == 1 else work
     # The second name of each is that of older releases.
     marks = {"osu": ("c/util/osu_util.h", "util/osu_util.h"), "imb": ("src_cpp/Makefile", "src/Makefile.base")}[tarball.suite]
     known = any((top / name).is_file() for name in marks) and (tarball.suite == "imb" or (top / "configure").is_file())
     if len(tops) != 1 or not re.fullmatch(r"[\w.+-]+", top.name) or not known:
-        raise BuildError(
+        raise BadInput(
             f"{tarball.path} is no release tarball of {tarball.suite}: its one folder has no {' or '.join(marks)}; name "
             "upstream's."
         )
@@ -231,7 +227,7 @@ class _Make:
             errors = [line for line in lines if re.search(r"\berror:|multiple definition|undefined reference|\*\*\* ", line)]
             refused = [line for line in lines if re.search(_REFUSED, line)]
             reason = (refused or errors or lines[-1:] or ["it printed nothing"])[0].rstrip(".")
-            raise BuildError(
+            raise BadInput(
                 f"{self.what} cannot be built: {Path(words[0]).name} ended with exit status {status} ({reason}); "
                 f"its log is {self.log}."
             )
@@ -312,8 +308,8 @@ def _header(compilers: Compilers) -> str:
             text=True, capture_output=True, errors="replace", timeout=60, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildError(f"{compilers.cc} -E does not show what mpi.h declares ({error}); correct it.") from error
+        raise BadInput(f"{compilers.cc} -E does not show what mpi.h declares ({error}); correct it.") from error
     if done.returncode:
         said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
-        raise BuildError(f"{compilers.cc} -E does not show what mpi.h declares ({said}); correct it.")
+        raise BadInput(f"{compilers.cc} -E does not show what mpi.h declares ({said}); correct it.")
     return done.stdout

@@ -118,14 +118,12 @@ def read_table(wheels: Path) -> list[Recipe]:
     table = wheels / "stacks.yaml"
     document = yaml_file.read_mapping(table)
     metadata.check_against(table.with_name("stacks.schema.json"), document, table, "correct the table")
-    return [_complete(folder, row) for folder, row in document["stacks"].items()]
-
-
-def _complete(folder: str, row: Mapping[str, Any]) -> Recipe:
-    """A row with what it leaves to its MPI's own record."""
-    mpi = registry.find(row["mpi"])
-    known = {"abi": mpi.abi, "library_version_pattern": mpi.banner.pattern if mpi.banner else ""}
-    return Recipe(**{**known, **row, "folder": folder, "env_vars": {**mpi.env, **row.get("env_vars", {})}})
+    recipes = []
+    for folder, row in document["stacks"].items():
+        mpi = registry.find(row["mpi"])  # what the row leaves to its MPI's own record
+        known = {"abi": mpi.abi, "library_version_pattern": mpi.banner.pattern if mpi.banner else ""}
+        recipes.append(Recipe(**{**known, **row, "folder": folder, "env_vars": {**mpi.env, **row.get("env_vars", {})}}))
+    return recipes
 
 
 def find_obstacle(recipe: Recipe, here: Platform) -> str:
