@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from reframe_tests.harness.vocabulary import BadInput
@@ -14,12 +14,17 @@ from reframe_tests.harness.vocabulary import BadInput
 
 @contextlib.contextmanager
 def only_one(
-    results: Path, program: str = "ci/nightly", name: str = ".nightly.lock", what: str = "in this checkout"
+    results: Path,
+    program: str = "ci/nightly",
+    name: str = ".nightly.lock",
+    what: str = "in this checkout",
+    waiting: Callable[[str], object] | None = None,
 ) -> Iterator[int]:
     """Hold the lock of what measures in a checkout; descriptor of its file.
 
     :param program: who holds it, for those who find it held.
     :param name: of the file, where it is for a part of the results only; ``what``: that part, for a sentence.
+    :param waiting: what a line is said to while another one holds it, instead of an error.
     :raises BadInput: another one holds it, or nothing can be written or locked there.
     """
     path = results / name
@@ -33,7 +38,11 @@ def only_one(
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            raise BadInput(f"another {lock.read().strip() or program} is at work {what}: wait for it, or end it.") from None
+            holder = lock.read().strip() or program
+            if not waiting:
+                raise BadInput(f"another {holder} is at work {what}: wait for it, or end it.") from None
+            waiting(f"waiting for {holder}, at work {what}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError as error:
             raise BadInput(f"cannot lock {path} ({error.strerror}): keep {results} on a file system with locks.") from None
         since = time.strftime("%Y-%m-%d %H:%M:%S")

@@ -44,13 +44,8 @@ def suite_of(program: str) -> str:
 
 def list_samples(stack: Stack) -> dict[str, Path]:
     """Programs of a stack that are started to see that a build runs: those its suites name, or all of a suite."""
-    binaries = {name: Path(path) for name, path in stack.binaries.items()}
-    samples = {suite: programs.sample for suite, programs in SUITES.items()}
-    return {
-        name: path
-        for name, path in binaries.items()
-        if (suite := suite_of(name)) and ((sample := samples[suite]) is None or name in sample)
-    }
+    suites = {name: SUITES[suite] for name in stack.binaries if (suite := suite_of(name))}
+    return {name: Path(stack.binaries[name]) for name, row in suites.items() if row.sample is None or name in row.sample}
 
 
 def list_globs() -> str:

@@ -43,10 +43,6 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _GUARD = """trap 'trap "" TERM; kill -TERM 0; exit 143' TERM; "$@" & wait $!"""
 
 
-class BuildError(BadInput):
-    """A suite that could not be built."""
-
-
 @dataclass(frozen=True)
 class Compilers:
     """An MPI's compiler wrappers, and what they start.
@@ -122,7 +118,7 @@ def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: E
     prefix = into / tarball.suite
     for path in (prefix, work, compilers.cc, compilers.cxx):
         if odd := _UNSAFE.search(str(path)):
-            raise BuildError(
+            raise BadInput(
                 f"{path} has {odd[0]!r} in it, with which neither configure nor make works; "
                 + ("name another folder with --into." if path == prefix else "have it in a folder without.")
             )
@@ -140,9 +136,9 @@ def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: E
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
-        raise BuildError(f"{tarball.origin} cannot be built: {error.filename or log}: {error.strerror or error}.") from None
+        raise BadInput(f"{tarball.origin} cannot be built: {error.filename or log}: {error.strerror or error}.") from None
     if not any(suite_of(path.name) == tarball.suite for path in prefix.rglob("*")):
-        raise BuildError(f"{top.name} was built and has no program of {tarball.suite}; its log is {log}.")
+        raise BadInput(f"{top.name} was built and has no program of {tarball.suite}; its log is {log}.")
     facts = {
         "release": top.name,
         "source": tarball.origin,
@@ -185,19 +181,16 @@ def unpack(tarball: Tarball, work: Path) -> Path:
                 pass
     except (*_DAMAGED, ValueError, LookupError, OverflowError) as error:
         said = str(error).partition("\n")[0].rstrip(":")
-        raise BuildError(f"{tarball.path} cannot be unpacked ({said}); name a whole tarball.") from None
+        raise BadInput(f"{tarball.path} cannot be unpacked ({said}); name a whole tarball.") from None
     tops = list(work.iterdir())
     top = tops[0] if len(tops) == 1 else work
-    wanted = {"osu": ("configure", "util/osu_util.h", "c/util/osu_util.h"), "imb": ("src_cpp/Makefile", "src/Makefile.base")}
-    there = [name for name in wanted[tarball.suite] if (top / name).is_file()]
-    if len(tops) != 1 or not re.fullmatch(r"[\w.+-]+", top.name) or len(there) < (2 if tarball.suite == "osu" else 1):
-        what = (
-            "configure and util/osu_util.h"
-            if tarball.suite == "osu"
-            else "src_cpp/Makefile (2019 on) or src/Makefile.base (2018)"
-        )
-        raise BuildError(
-            f"{tarball.path} is no release tarball of {tarball.suite}: no folder in it has {what}; name upstream's."
+    # The second name of each is that of older releases.
+    marks = {"osu": ("c/util/osu_util.h", "util/osu_util.h"), "imb": ("src_cpp/Makefile", "src/Makefile.base")}[tarball.suite]
+    known = any((top / name).is_file() for name in marks) and (tarball.suite == "imb" or (top / "configure").is_file())
+    if len(tops) != 1 or not re.fullmatch(r"[\w.+-]+", top.name) or not known:
+        raise BadInput(
+            f"{tarball.path} is no release tarball of {tarball.suite}: its one folder has no {' or '.join(marks)}; name "
+            "upstream's."
         )
     return top
 
@@ -234,7 +227,7 @@ class _Make:
             errors = [line for line in lines if re.search(r"\berror:|multiple definition|undefined reference|\*\*\* ", line)]
             refused = [line for line in lines if re.search(_REFUSED, line)]
             reason = (refused or errors or lines[-1:] or ["it printed nothing"])[0].rstrip(".")
-            raise BuildError(
+            raise BadInput(
                 f"{self.what} cannot be built: {Path(words[0]).name} ended with exit status {status} ({reason}); "
                 f"its log is {self.log}."
             )
@@ -249,9 +242,8 @@ def _osu(make: _Make, top: Path, prefix: Path) -> str:
     """Build OMB; returns the line that configured it. Programs go below ``libexec``, spread over folders."""
     line = ["./configure", f"--prefix={prefix}", f"CC={make.compilers.cc}", f"CXX={make.compilers.cxx}"]
     # The configure of 7.5 sets mpi4_partition_send and tests mpi4_partition_pt2pt: it never builds osu_partitioned_latency.
-    if "mpi4_partition_pt2pt" in (top / "configure").read_text(errors="replace") and "MPI_Psend_init" in _header(
-        make.compilers
-    ):
+    configure = (top / "configure").read_text(errors="replace")
+    if "mpi4_partition_pt2pt" in configure and "MPI_Psend_init" in _header(make.compilers):
         line.append("mpi4_partition_pt2pt=true")
     # A header of 7.0 defines a variable, in every file that includes it (util/osu_util_papi.h).
     line += ["CFLAGS=-g -O2 -fcommon", "CXXFLAGS=-g -O2 -fcommon"] if top.name.endswith("-7.0") else []
@@ -299,15 +291,8 @@ def _imb(make: _Make, top: Path, prefix: Path) -> str:
             line = ["make", "-f", "Makefile.base", name, f"CPP={part}", f"CC={cc}", f"CLINKER={cc}", "OPTFLAGS=-O2"]
             line.append(f"{program}={program}")
         else:
-            line = [
-                "make",
-                f"TARGET={name}",
-                f"CC={cc}",
-                f"CXX={cxx}",
-                f"CFLAGS=-O2{openmp}",
-                f"CXXFLAGS=-O2{openmp}",
-                "CPPFLAGS=",
-            ]
+            flags = [f"CFLAGS=-O2{openmp}", f"CXXFLAGS=-O2{openmp}", "CPPFLAGS="]
+            line = ["make", f"TARGET={name}", f"CC={cc}", f"CXX={cxx}", *flags]
         make([line[0], make.jobs, *line[1:]], copy / folder)
         shutil.move(copy / folder / program, prefix / "bin" / program)
         shutil.rmtree(copy)
@@ -323,8 +308,8 @@ def _header(compilers: Compilers) -> str:
             text=True, capture_output=True, errors="replace", timeout=60, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildError(f"{compilers.cc} -E does not show what mpi.h declares ({error}); correct it.") from error
+        raise BadInput(f"{compilers.cc} -E does not show what mpi.h declares ({error}); correct it.") from error
     if done.returncode:
         said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
-        raise BuildError(f"{compilers.cc} -E does not show what mpi.h declares ({said}); correct it.")
+        raise BadInput(f"{compilers.cc} -E does not show what mpi.h declares ({said}); correct it.")
     return done.stdout

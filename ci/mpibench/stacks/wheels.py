@@ -8,7 +8,6 @@ bad table or name.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -17,8 +16,8 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,8 +33,9 @@ from reframe_tests.harness.suites.mpi4py import NAME as PYTHON_PART
 from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
+from ..only_one import only_one
 from . import logged, writer
-from .benchmark_programs import list_globs, suite_of
+from .benchmark_programs import suite_of
 from .logged import Echo
 
 #: Part of every stamp: raise it when the layout of a prefix or of its stack.json changes.
@@ -118,20 +118,12 @@ def read_table(wheels: Path) -> list[Recipe]:
     table = wheels / "stacks.yaml"
     document = yaml_file.read_mapping(table)
     metadata.check_against(table.with_name("stacks.schema.json"), document, table, "correct the table")
-    return [_complete(folder, row) for folder, row in document["stacks"].items()]
-
-
-def _complete(folder: str, row: Mapping[str, Any]) -> Recipe:
-    """A row with what it leaves to its MPI's own record."""
-    mpi = registry.find(row["mpi"])
-    if not mpi.banner and "library_version_pattern" not in row:
-        raise BadInput(f"stacks.yaml: key 'stacks.{folder}' lacks 'library_version_pattern', which {mpi.title} needs; add it.")
-    strays = {suite_of(name) for name in row.get("programs", {}).get("binaries", ())}
-    if "" in strays or len(strays) > 1:
-        wanted = f"all of one suite: {list_globs()}"
-        raise BadInput(f"stacks.yaml: key 'stacks.{folder}.programs.binaries' must name programs {wanted}; correct them.")
-    known = {"abi": mpi.abi, "library_version_pattern": mpi.banner.pattern if mpi.banner else ""}
-    return Recipe(**{**known, **row, "folder": folder, "env_vars": {**mpi.env, **row.get("env_vars", {})}})
+    recipes = []
+    for folder, row in document["stacks"].items():
+        mpi = registry.find(row["mpi"])  # what the row leaves to its MPI's own record
+        known = {"abi": mpi.abi, "library_version_pattern": mpi.banner.pattern if mpi.banner else ""}
+        recipes.append(Recipe(**{**known, **row, "folder": folder, "env_vars": {**mpi.env, **row.get("env_vars", {})}}))
+    return recipes
 
 
 def find_obstacle(recipe: Recipe, here: Platform) -> str:
@@ -289,31 +281,6 @@ def build(recipe: Recipe, wheels: Path, stamp: str, here: Platform, donor: Stack
     return stack
 
 
-@contextmanager
-def hold_lock(path: Path, echo: Echo) -> Iterator[None]:
-    """Let one installer at a time work on a folder; the lock file says who does, for whoever waits.
-
-    Where it cannot be written, as in an image, nobody installs anything.
-    """
-    try:
-        opened = path.open("a+")
-    except OSError:
-        yield
-        return
-    with opened as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            stream.seek(0)
-            owner = stream.read().strip() or "another installation"
-            echo(f"waiting for {owner}, which works in {path.parent}")
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        stream.truncate(0)
-        stream.write(f"process {os.getpid()} of user {os.getuid()} on {platform.node()}\n")
-        stream.flush()
-        yield
-
-
 def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequence[str] = ()) -> list[str]:
     """Bring every stack of a table up to date (or those of the folders in ``only``); one sentence per failure."""
     here = here or Platform.here()
@@ -323,7 +290,9 @@ def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequen
         raise BadInput(f"{wheels / 'stacks.yaml'} has no stack {sorted(unknown)[0]!r}; see the table for their names.")
     installed: dict[str, Stack] = {}
     failures = []
-    with hold_lock(wheels / ".lock", echo):
+    # Where nothing can be written, as in an image, nobody installs anything.
+    alone = only_one(wheels, "installation of stacks", ".lock", f"in {wheels}", echo)
+    with alone if os.access(wheels, os.W_OK) else nullcontext():
         for recipe in recipes:
             obstacle = find_obstacle(recipe, here)
             if obstacle:

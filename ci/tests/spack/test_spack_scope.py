@@ -84,7 +84,7 @@ def test_the_first_advice_of_a_new_user_works(newcomer: Newcomer) -> None:
     assert path == newcomer.root / "site_configs" / "generic" / "spack" / "packages.yaml"
     *_, gcc = yaml.safe_load(path.read_text())["packages"]["gcc"]["externals"]
     assert {"c", "cxx", "fortran"} <= set(gcc["extra_attributes"]["compilers"])
-    found = scope.read_externals(path)
+    found = scope.read(path)
     assert {"gmake", "perl"} & set(found), "no stack has to build make and perl"
     entries = [(name, row) for name, settings in scope.read(path).items() for row in settings.get("externals") or ()]
     for name, row in entries:
@@ -98,9 +98,9 @@ def test_the_first_advice_of_a_new_user_works(newcomer: Newcomer) -> None:
     assert scope.check_compiler(project, "openmpi"), "the sentence does not come again"
     # A second look adds nothing twice, keeps what a person wrote, and leaves the user's own configuration alone.
     path.write_text("# by hand\n" + path.read_text())
-    before = scope.read_externals(path)
+    before = scope.read(path)
     newcomer.find()
-    assert scope.read_externals(path) == before and "# by hand" in path.read_text()
+    assert scope.read(path) == before and "# by hand" in path.read_text()
     assert not (Path(newcomer.environ["HOME"]) / ".spack").exists()
     assert {path: path.read_text() for path in newcomer.root.glob("environments/*/*.yaml")} == committed
     assert {path.name for path in newcomer.root.glob("environments/*/*")} == {path.name for path in committed}
@@ -176,7 +176,7 @@ def test_a_scope_that_is_no_packages_yaml_is_refused(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         with pytest.raises(BadInput, match=said):
-            scope.read_externals(path)
+            scope.read(path)
 
 
 @pytest.mark.whole

@@ -80,9 +80,9 @@ def ofi_rows(versions: Range, debug: Mapping[str, str], *, rank_lines: bool) -> 
         env: Mapping[str, str] | None = None,
         node: Mapping[str, str] | None = None,
         cluster: Mapping[str, str] | None = None,
-        by_rails: Mapping[str, Mapping[str, str]] | None = None,
         reported: str = "",
         proofs: tuple[Proof, ...] = (),
+        **more: Any,
     ) -> TransportRow:
         network = not TRANSPORTS[transport].in_memory
         return TransportRow(
@@ -93,12 +93,12 @@ def ofi_rows(versions: Range, debug: Mapping[str, str], *, rank_lines: bool) -> 
             env={"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": provider, **(env or {})},
             debug_env=debug,
             by_scope=scoped(node={**(_NOLOCAL if network else {}), **(node or {})}, cluster=cluster),
-            by_rails=by_rails or {},
             proofs=(
                 Proof("libfabric provider", r"^libfabric provider: (\S+)", (reported or provider,)),
                 *proofs,
             ),
             proofs_by_scope=scoped_proofs(node=(local_rank,) if network else ()),
+            **more,
         )
 
     yield row("shm", "shm", "fi_shm(7)")

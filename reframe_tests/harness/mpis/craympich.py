@@ -14,10 +14,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..machine.transport import TRANSPORTS
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
 from .shared_evidence import UCX_CONTEXT, UCX_DEBUG_ENV, UCX_IB_LANE, UCX_MEMORY, UCX_RAILS, ucx_lanes
-from .transport import MANY_RAILS, ONE_RAIL, Gap, Proof, Range, TransportRow, scoped, scoped_proofs
+from .transport import MANY_RAILS, ONE_RAIL, Proof, Range, TransportRow, gaps, scoped, scoped_proofs
 
 OFI, UCX = "ch4:ofi", "ch4:ucx"
 _VERSIONS = Range((8,))
@@ -118,24 +117,6 @@ _ROWS: tuple[TransportRow, ...] = (
     ),
 )
 
-_HAS_ROWS = {row.transport for row in _ROWS}
-
-_GAPS: tuple[Gap, ...] = (
-    *(
-        Gap(
-            transport,
-            Range((0,), (8,)),
-            "Cray MPICH before 8 is that of Gemini and Aries: use 8 or newer, or an as_shipped fabric.",
-        )
-        for transport in sorted(_HAS_ROWS)
-    ),
-    *(
-        Gap(transport, Range((0,)), f"Cray MPICH is not supported over {transport}: use an as_shipped fabric.")
-        for transport in TRANSPORTS
-        if transport not in _HAS_ROWS
-    ),
-)
-
 MPI = Mpi(
     name="craympich",
     title="Cray MPICH",
@@ -161,7 +142,12 @@ MPI = Mpi(
     stdout_lines=_STDOUT_LINES,
     settings=("MPICH_", "MPIR_CVAR_"),
     rows=_ROWS,
-    gaps=_GAPS,
+    gaps=gaps(
+        _ROWS,
+        (8,),
+        "Cray MPICH before 8 is that of Gemini and Aries: use 8 or newer, or an as_shipped fabric.",
+        "Cray MPICH is not supported over {transport}: use an as_shipped fabric.",
+    ),
     spack=(SpackPackage("cray-mpich", launchers=("/opt/cray/pe/pals/default/bin/mpiexec",)),),
     untested="it comes with HPE Cray systems only",
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import (
@@ -60,10 +61,9 @@ def _ofi_row(
     debug_env: Mapping[str, str] | None = None,
     node: Mapping[str, str] | None = None,
     cluster: Mapping[str, str] | None = None,
-    by_rails: Mapping[str, Mapping[str, str]] | None = None,
     reported: str = "",
     proofs: tuple[Proof, ...] = (),
-    note: str = "",
+    **more: Any,
 ) -> TransportRow:
     return TransportRow(
         transport,
@@ -77,7 +77,6 @@ def _ofi_row(
             node={"I_MPI_FABRICS": "ofi", "I_MPI_COLL_INTRANODE": "pt2pt", **(node or {})},
             cluster={"I_MPI_FABRICS": "shm:ofi", **(cluster or {})},
         ),
-        by_rails=by_rails or {},
         proofs=(
             # Loaded providers prove nothing: libfabric loads every one whose libraries the machine has, then asks FI_PROVIDER.
             # The line, not the libraries mapped: libfabric loads every provider whose own libraries the node has, and keeps
@@ -87,7 +86,7 @@ def _ofi_row(
         ),
         proofs_by_scope=scoped_proofs(node=(_fabrics("ofi"),), cluster=(_fabrics("shm:ofi"),)),
         context=_CONTEXT,
-        note=note,
+        **more,
     )
 
 
@@ -98,9 +97,8 @@ def _old_row(
     *,
     since: Version = (4,),
     env: Mapping[str, str] | None = None,
-    by_rails: Mapping[str, Mapping[str, str]] | None = None,
     node: Mapping[str, str] | None = None,
-    proofs: tuple[Proof, ...] = (),
+    **more: Any,
 ) -> TransportRow:
     mode = r"MPI startup\(\): ((?:\w+ and )?\w+) data transfer modes?"
     return TransportRow(
@@ -111,13 +109,12 @@ def _old_row(
         env={"I_MPI_FALLBACK": "0", **(env or {})},
         debug_env=_DEBUG,
         by_scope=scoped(node={"I_MPI_FABRICS": fabric, **(node or {})}, cluster={"I_MPI_FABRICS": f"shm:{fabric}"}),
-        by_rails=by_rails or {},
-        proofs=proofs,
         proofs_by_scope=scoped_proofs(
             node=(Proof("data transfer mode", mode, (fabric,)),),
             cluster=(Proof("data transfer mode", mode, (f"shm and {fabric}", fabric)),),
         ),
         context=_CONTEXT,
+        **more,
     )
 
 

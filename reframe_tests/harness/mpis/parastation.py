@@ -10,6 +10,7 @@ Nobody here could run it: what stands below is from its documentation and source
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ..machine.transport import TRANSPORTS
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
@@ -52,9 +53,7 @@ def _row(
     debug_env: Mapping[str, str] | None = None,
     node: Mapping[str, str] | None = None,
     cluster: Mapping[str, str] | None = None,
-    by_rails: Mapping[str, Mapping[str, str]] | None = None,
-    proofs: tuple[Proof, ...] = (),
-    context: str = "",
+    **more: Any,
 ) -> TransportRow:
     reported = plugin.lower()
     return TransportRow(
@@ -64,10 +63,8 @@ def _row(
         env={**_only(plugin), **(env or {})},
         debug_env={**_DEBUG, **(debug_env or {})},
         by_scope=scoped(node={"PSP_SHM": "0", **(node or {})}, cluster={"PSP_SHM": "1", **(cluster or {})}),
-        by_rails=by_rails or {},
-        proofs=proofs,
         proofs_by_scope=scoped_proofs(node=(_connections(reported),), cluster=(_connections(reported, "shm"),)),
-        context=context,
+        **more,
     )
 
 

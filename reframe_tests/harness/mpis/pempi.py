@@ -8,9 +8,8 @@ Nobody here could run it: what stands below is from IBM's manuals and paper.
 
 from __future__ import annotations
 
-from ..machine.transport import TRANSPORTS
 from .model import Mpi
-from .transport import MANY_RAILS, ONE_RAIL, Gap, Proof, Range, TransportRow
+from .transport import MANY_RAILS, ONE_RAIL, Proof, Range, TransportRow, gaps
 
 _VERSIONS = Range((4, 2))
 _MANUAL = (
@@ -61,20 +60,6 @@ _ROWS: tuple[TransportRow, ...] = (
     ),
 )
 
-_HAS_ROWS = {row.transport for row in _ROWS}
-
-_GAPS: tuple[Gap, ...] = (
-    *(
-        Gap(transport, Range((0,), (4, 2)), "IBM PE MPI before 4.2 has no row here: use 4.2 or newer.")
-        for transport in sorted(_HAS_ROWS)
-    ),
-    *(
-        Gap(transport, Range((0,)), f"IBM PE MPI for AIX cannot use {transport}: use transport verbs or tcp.")
-        for transport in TRANSPORTS
-        if transport not in _HAS_ROWS
-    ),
-)
-
 MPI = Mpi(
     name="pempi",
     title="IBM PE MPI",
@@ -82,6 +67,11 @@ MPI = Mpi(
     launchers=("poe",),
     settings=("MP_",),
     rows=_ROWS,
-    gaps=_GAPS,
+    gaps=gaps(
+        _ROWS,
+        (4, 2),
+        "IBM PE MPI before 4.2 has no row here: use 4.2 or newer.",
+        "IBM PE MPI for AIX cannot use {transport}: use transport verbs or tcp.",
+    ),
     untested="it comes with IBM's AIX only",
 )

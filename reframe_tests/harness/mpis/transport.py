@@ -17,9 +17,10 @@ Values are templates. Placeholders, filled from the fabric's rails:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ..machine.transport import TRANSPORTS
 from ..vocabulary import SCOPE_CLUSTER, SCOPE_NODE
 
 Version = tuple[int, ...]
@@ -114,6 +115,20 @@ class Gap:
     transport: str
     versions: Range
     reason: str
+
+
+def gaps(rows: Iterable[TransportRow], first: Version, before: str, without: str) -> tuple[Gap, ...]:
+    """Why older versions, and transports without a row, have none.
+
+    :param first: first version with rows.
+    :param without: ``{transport}`` stands for one that no row is for.
+    """
+    there = sorted({row.transport for row in rows})
+    others = [name for name in TRANSPORTS if name not in there]
+    return (
+        *(Gap(name, Range((0,), first), before) for name in there),
+        *(Gap(name, Range((0,)), without.format(transport=name)) for name in others),
+    )
 
 
 def scoped(*, node: Mapping[str, str], cluster: Mapping[str, str] | None = None) -> dict[str, Mapping[str, str]]:

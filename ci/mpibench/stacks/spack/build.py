@@ -24,7 +24,8 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
 from ... import whole_file
-from .. import wheels, writer
+from ...only_one import only_one
+from .. import writer
 from ..logged import Echo
 from . import description, sharing, tool
 from . import lock as lock_file
@@ -100,7 +101,7 @@ def build(
     try:
         with (
             tempfile.TemporaryDirectory(prefix="mpibench-mirrors-") as made,
-            wheels.hold_lock(project.place / ".lock", echo),
+            only_one(project.place, "mpibench stacks build", ".lock", f"in {project.place}", echo),
         ):
             if options.mirrors:
                 project.extra = ("-C", sharing.write_mirrors(options.mirrors, Path(made), signed=bool(options.trust)))

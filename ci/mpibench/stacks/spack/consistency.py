@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from reframe_tests.harness import yaml_file
 from reframe_tests.harness.stacks import metadata
@@ -103,11 +104,11 @@ def _listed(nodes: Iterable[LockedSpec]) -> str:
 def _built(what: str, lock: Lock, node: LockedSpec) -> Iterator[tuple[str, str]]:
     """What a node is and how it was built; nothing of that for an external, whose build Spack has not seen."""
     if node is lock.mpi:
-        quality = [name for name in rules().mpi_variants if not node.external]
+        quality = [name for name in rules()["mpi_variants"] if not node.external]
         yield from ((f"mpi {name}", node.variants.get(name, f"~{name}")) for name in quality)
     else:
         yield f"{what} version", node.version
-        left_out = rules().more_programs if node.name in BENCHMARKS else ()
+        left_out = rules()["more_programs"] if node.name in BENCHMARKS else ()
         yield f"{what} variants", " ".join(node.variants[name] for name in sorted(node.variants) if name not in left_out)
         yield f"{what} recipe", f"{node.namespace} {node.recipe[:8]}"
         if node.external:
@@ -124,33 +125,14 @@ def _built(what: str, lock: Lock, node: LockedSpec) -> Iterator[tuple[str, str]]
     yield f"{what} flags", " ".join(f"{name}={words}" for name, words in sorted(node.flags.items())) or ABSENT
 
 
-@dataclass(frozen=True)
-class Rules:
-    """``environments/differences.yaml``.
-
-    :param allowed: aspects, as shell patterns, that stacks may differ in.
-    :param mpi_variants: variants that say how well an MPI was built and not which one it is; off where it has no such.
-    :param more_programs: variants of a benchmark that add programs and change none.
-    """
-
-    allowed: tuple[str, ...]
-    mpi_variants: tuple[str, ...]
-    more_programs: tuple[str, ...]
-
-
 @cache
-def rules() -> Rules:
-    """What the file says."""
-    document = yaml_file.read(ALLOWED)
-    try:
-        allowed = tuple(row["aspect"] for row in document["allowed"] if row["because"])
-        return Rules(allowed, tuple(document["mpi_variants"]), tuple(document["more_programs"]))
-    except (KeyError, TypeError) as error:
-        raise BadInput(f"{ALLOWED} lacks {error}; its head says what belongs in it.") from error
+def rules() -> dict[str, Any]:
+    """``environments/differences.yaml``, whose head says what each key is."""
+    return yaml_file.read_mapping(ALLOWED)
 
 
 def _is_allowed(aspect: str) -> bool:
-    return any(fnmatchcase(aspect, pattern) for pattern in rules().allowed)
+    return any(fnmatchcase(aspect, row["aspect"]) for row in rules()["allowed"])
 
 
 def notes(lock: Lock) -> list[str]:

@@ -218,10 +218,9 @@ def describe(lock: Lock, prefixes: Mapping[str, Path], path: Path, root: Path, s
     binaries: dict[str, str] = {}
     suites: dict[str, dict[str, str]] = {}
     for package, suite in BENCHMARKS.items():
-        node = lock.find(package)
-        if node:
+        if node := lock.find(package):
             binaries |= find_programs(package, prefixes[node.hash])
-            suites[suite] = {"version": node.version, "built_with": _built_with(lock, node), **_how(lock, node)}
+            suites[suite] = _suite(lock, node)
     of_mpi = [path for name, path in binaries.items() if not name.startswith("ib_")]
     if not of_mpi:
         raise BadInput(f"{lock.path} has none of {', '.join(BENCHMARKS)}; correct the spack.yaml beside it.")
@@ -253,17 +252,13 @@ def describe(lock: Lock, prefixes: Mapping[str, Path], path: Path, root: Path, s
     return document
 
 
-def _how(lock: Lock, node: LockedSpec) -> dict[str, str]:
-    """How a suite was built, for whoever compares its numbers with another build's."""
+def _suite(lock: Lock, node: LockedSpec) -> dict[str, str]:
+    """What a suite is and how it was built, for whoever compares its numbers with another build's."""
     compilers = ", ".join(sorted(set(lock.compilers(node).values())))
     flags = " ".join(f'{name}="{words}"' for name, words in sorted(node.flags.items()))
-    return {**({"compiler": compilers} if compilers else {}), "target": node.target, "flags": flags}
-
-
-def _built_with(lock: Lock, node: LockedSpec) -> str:
-    how = _how(lock, node)
-    compilers, flags = how.get("compiler", "no compiler"), how["flags"]
-    return " ".join(filter(None, [f"{compilers} for {node.target},", flags and f"{flags},", f"on {lock.mpi} by Spack"]))
+    how = [f"{compilers or 'no compiler'} for {node.target},", flags and f"{flags},", f"on {lock.mpi} by Spack"]
+    built = {"version": node.version, "built_with": " ".join(filter(None, how)), "target": node.target, "flags": flags}
+    return {**built, **({"compiler": compilers} if compilers else {})}
 
 
 def _agree(lock: Lock, installed: installed_mpi.Installation, remedy: str = "") -> None:

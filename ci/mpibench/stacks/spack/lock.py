@@ -27,10 +27,6 @@ WRAPPER = "compiler-wrapper"
 LANGUAGES = ("c", "cxx", "fortran")
 
 
-class LockError(BadInput):
-    """A lock file that is missing or cannot be read."""
-
-
 @dataclass(frozen=True)
 class Edge:
     """A dependency: hash of the node, what it is needed for (``build``, ``link``, ``run``), virtuals it stands in for."""
@@ -92,7 +88,7 @@ class Lock:
         """The bundle that is the stack."""
         found = [self.nodes[root] for root in self.roots if self.nodes[root].name == SUITE]
         if len(found) != 1 or len(self.roots) != 1:
-            raise LockError(
+            raise BadInput(
                 f"{self.path} has {len(self.roots)} roots and not the one {SUITE}; correct the spack.yaml beside it."
             )
         return found[0]
@@ -103,7 +99,7 @@ class Lock:
         for edge in self.suite.edges:
             if "mpi" in edge.virtuals:
                 return self.nodes[edge.hash]
-        raise LockError(
+        raise BadInput(
             f"{self.path}: nothing in it provides MPI to {SUITE}; concretize it again with 'mpibench stacks build --fresh'."
         )
 
@@ -151,38 +147,35 @@ class Lock:
 def read(path: Path) -> Lock:
     """The lock file of an environment.
 
-    :raises LockError: naming the file, when it is missing, cut short or of an unknown format.
+    :raises BadInput: naming the file, when it is missing, cut short or of an unknown format.
     """
     again = f"concretize it with 'mpibench stacks build {path.parent.name}'"
     try:
-        document = json.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise LockError(f"{path} does not exist: the environment has not been concretized; {again}.") from error
+        return parse(json.loads(path.read_text()), path)
     except OSError as error:
-        raise LockError(f"{path} cannot be read ({error.strerror}).") from error
+        raise BadInput(f"{path} cannot be read ({error.strerror}): it has not been concretized; {again}.") from error
     except ValueError as error:
-        raise LockError(f"{path} is not JSON ({error}); remove it and {again}.") from error
-    return parse(document, path)
+        raise BadInput(f"{path} is not JSON ({error}); remove it and {again}.") from error
 
 
 def parse(document: Any, path: Path) -> Lock:
     """The lock a decoded file describes.
 
-    :raises LockError: naming the file, when it is of an unknown format or has holes.
+    :raises BadInput: naming the file, when it is of an unknown format or has holes.
     """
     again = f"remove it and concretize it with 'mpibench stacks build {path.parent.name}'"
     try:
         version = document["_meta"]["lockfile-version"]
         if version not in VERSIONS:
             known = " and ".join(map(str, VERSIONS))
-            raise LockError(f"{path} is a lock file of format {version}, and {known} are known here; {again} and Spack 1.x.")
+            raise BadInput(f"{path} is a lock file of format {version}, and {known} are known here; {again} and Spack 1.x.")
         nodes = {key: _node(key, row) for key, row in document["concrete_specs"].items()}
         roots = tuple(sorted(row["hash"] for row in document["roots"]))
     except (KeyError, TypeError, AttributeError) as error:
-        raise LockError(f"{path} is not a lock file of Spack (no {error}); {again}.") from error
+        raise BadInput(f"{path} is not a lock file of Spack (no {error}); {again}.") from error
     absent = {edge.hash for node in nodes.values() for edge in node.edges} | set(roots)
     if absent := absent - set(nodes):
-        raise LockError(f"{path} names a package {sorted(absent)[0]} it does not describe; {again}.")
+        raise BadInput(f"{path} names a package {sorted(absent)[0]} it does not describe; {again}.")
     # Two solutions that are equal differ in the order of roots and nodes.
     whole = {"format": version, "roots": roots, "nodes": document["concrete_specs"]}
     return Lock(path, nodes, roots, hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest())

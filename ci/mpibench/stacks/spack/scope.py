@@ -100,8 +100,7 @@ def write_found(
     place = choose(system, root, environ)
     spack = tool.find(environ)
     path, log = place / FILE, root / "results" / "spack" / "find.log"
-    read_externals(path)  # refuses a damaged file before the search
-    there = read(path)
+    there = read(path)  # refuses a damaged file before the search
     mpis = tuple(description.providers())
     kept, dropped = curate(_search(spack, place, mpis, log, echo), root, mpis)
     for row, reason in dropped:
@@ -271,26 +270,13 @@ def add(path: Path, found: Mapping[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The settings of each package in a ``packages.yaml``; empty where there is no file."""
+    """The settings of each package in a ``packages.yaml``, each external with its spec; empty where there is no file."""
     try:
-        found = ((yaml_file.read(path) or {}).get("packages") or {}) if path.exists() else {}
-    except AttributeError as error:
-        raise BadInput(f"{path} is not a packages.yaml ({' '.join(str(error).split())}); correct or remove it.") from error
-    if not isinstance(found, dict):
-        raise BadInput(f"{path} is not a packages.yaml (packages is {found!r}); correct or remove it.")
-    return found
-
-
-def read_externals(path: Path) -> dict[str, list[str]]:
-    """Specs of the externals a ``packages.yaml`` names, by package; empty where there is no file."""
-    try:
-        return {
-            name: [str(row["spec"]) for row in settings["externals"]]
-            for name, settings in read(path).items()
-            if settings.get("externals")
-        }
+        found: dict[str, Any] = ((yaml_file.read(path) or {}).get("packages") or {}) if path.exists() else {}
+        _ = [row["spec"] for settings in found.values() for row in settings.get("externals") or ()]
     except (AttributeError, KeyError, TypeError) as error:
-        raise BadInput(f"{path} is not a packages.yaml (an entry without {error}); correct or remove it.") from error
+        raise BadInput(f"{path} is not a packages.yaml ({' '.join(str(error).split())}); correct or remove it.") from error
+    return found
 
 
 def check_compiler(project: Project, name: str) -> str:

@@ -11,8 +11,6 @@ import pytest
 import spack_output
 from mpibench.stacks import logged
 from mpibench.stacks.spack import build, description, tool
-from reframe_tests.harness.vocabulary import BadInput
-from spack_sites import find_spack
 from synthetic_spack import COMPILERS, Site, one_sentence, packages
 
 
@@ -227,17 +225,3 @@ def test_silence_is_broken_by_lines_of_life(tmp_path: Path, monkeypatch: pytest.
     assert time.monotonic() - began >= 1
     assert output == "done\nno newline at the end" and output in (tmp_path / "log").read_text()
     assert said and said[0].startswith("x: concretizing: still at it after")
-
-
-def test_a_spack_that_does_not_answer_fails_its_tests_and_none_at_all_skips_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else a whole lane is skipped where a machine is too busy for ``spack --version``."""
-    monkeypatch.delenv("SPACK_ROOT", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(pytest.skip.Exception, match=r"^\[spack\] "):
-        find_spack()
-    (tmp_path / "spack").write_text("#!/bin/sh\nexit 3\n")
-    (tmp_path / "spack").chmod(0o755)
-    with pytest.raises(BadInput, match="cannot be used"):
-        find_spack()

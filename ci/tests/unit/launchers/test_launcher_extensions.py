@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from galley import GALLEY, SYSTEM, TRIREME, write_launchers
+from galley import GALLEY, SYSTEM, write_launchers
 from mpibench.stacks import probe
 from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.evidence.settings import check_settings
@@ -152,8 +152,3 @@ def test_a_launcher_that_neither_reframe_nor_the_record_can_start_is_named(folde
     (folder / "launchers" / "galley.py").write_text(text)
     with pytest.raises(BadInput, match=r"^launcher bireme: ReFrame has no launcher 'bireme'; give the record its 'program'"):
         registry.register()
-
-
-def test_each_launcher_of_the_project_says_where_its_words_are_from() -> None:
-    assert "trireme" in TRIREME and {"galley", "trireme", "srun", "hydra"} < set(registry.known())
-    assert all(row.manual for row in registry.known().values())

@@ -15,7 +15,6 @@ from rich.console import Console
 from folders import DATA
 from mpibench.commands.listings import stacks as listing
 from mpibench.stacks.spack import consistency, lock
-from mpibench.stacks.spack.lock import LockError
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
@@ -97,7 +96,7 @@ def damage_a_node(found: dict[str, Any]) -> None:
 def test_a_damaged_lock_is_one_sentence(damage: Callable[[dict[str, Any]], object], said: str) -> None:
     found = document()
     damage(found)
-    with pytest.raises(LockError) as refused:
+    with pytest.raises(BadInput) as refused:
         parsed(found)
     assert said in str(refused.value) and "mpibench stacks build openmpi" in str(refused.value)
     assert "\n" not in str(refused.value) and str(refused.value).endswith(".")
@@ -105,23 +104,23 @@ def test_a_damaged_lock_is_one_sentence(damage: Callable[[dict[str, Any]], objec
 
 def test_a_missing_or_cut_lock_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "mpich" / "spack.lock"
-    with pytest.raises(LockError, match="has not been concretized; concretize it with 'mpibench stacks build mpich'"):
+    with pytest.raises(BadInput, match="has not been concretized; concretize it with 'mpibench stacks build mpich'"):
         lock.read(path)
     path.parent.mkdir()
     path.write_text('{"roots": [')
-    with pytest.raises(LockError, match=r"is not JSON .* remove it and concretize it with 'mpibench stacks build mpich'"):
+    with pytest.raises(BadInput, match=r"is not JSON .* remove it and concretize it with 'mpibench stacks build mpich'"):
         lock.read(path)
 
 
 def test_an_environment_of_another_making_is_refused() -> None:
     found = document()
     found["roots"].append({"hash": node(found, "osu-micro-benchmarks")["hash"], "spec": "osu-micro-benchmarks"})
-    with pytest.raises(LockError, match="has 2 roots and not the one mpibench-suite"):
+    with pytest.raises(BadInput, match="has 2 roots and not the one mpibench-suite"):
         _ = parsed(found).suite
     found = document()
     for edge in node(found, "mpibench-suite")["dependencies"]:
         edge["parameters"]["virtuals"] = []
-    with pytest.raises(LockError, match="nothing in it provides MPI"):
+    with pytest.raises(BadInput, match="nothing in it provides MPI"):
         _ = parsed(found).mpi
 
 

@@ -37,7 +37,8 @@ def test_the_examples_are_those_that_are_looked_at_here() -> None:
 @each_example
 def test_an_example_fits_the_schema_and_is_read(name: str) -> None:
     SCHEMA.validate(load(name))
-    found = scope.read_externals(FOLDER / name / scope.FILE)
+    rows = scope.read(FOLDER / name / scope.FILE)
+    found = {name: [row["spec"] for row in settings["externals"]] for name, settings in rows.items() if "externals" in settings}
     assert set(found) >= OWN[name] | {"gcc", "openssl", "perl"}
     for package, specs in found.items():
         assert all(spec.split("@")[0] == package for spec in specs), specs
