@@ -270,7 +270,6 @@ _TUNING = Tuning(
         for name, last in _PRESETS.items()
     ),
     write=adjust.write,
-    read=adjust.read,
     listing=Listing(("bin/impi_info", "-v", "{variable}"), r"range:\s*0-(?P<last>[0-9]+)"),
     # impi_info lists it without a word. Its own choice of Barrier in MPI_Init falls back, too, and nothing would start.
     proving={"I_MPI_ADJUST_FAILURE_ON_COLL_FALLBACK": "1", "I_MPI_ADJUST_BARRIER": "1"},

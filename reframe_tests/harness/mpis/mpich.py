@@ -54,7 +54,6 @@ TUNING = Tuning(
         for name, words in _ALGORITHMS.items()
     ),
     write=selection_file.write,
-    read=selection_file.read,
     listing=Listing(
         ("bin/mpivars",), r"^(?P<word>\w+) +- Force", ignored=_IGNORED, part=r"^\t{variable} *=.*\n((?:(?!\t).*\n)*)"
     ),

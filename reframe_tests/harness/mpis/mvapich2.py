@@ -117,7 +117,6 @@ _TUNING = Tuning(
         ),
     ),
     write=variables.write,
-    read=variables.read,
 )
 
 MPI = Mpi(

@@ -244,7 +244,6 @@ _TUNING = Tuning(
         for name, (number, titles) in _ALGORITHMS.items()
     ),
     write=rules_file.write,
-    read=rules_file.read,
     listing=_listing("tuned", r"param:{variable}:enumerator:value:(?P<word>[0-9]+):(?P<title>\S+)"),
     # Between nodes coll/han comes before coll/tuned (priority 35), and its sub-communicators would be what is set.
     env={"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", rules_file.PRIORITY: "90"},

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..field_types import find_fault
 from ..mpis import registry as mpis
-from ..mpis.tuning.model import FOLDER, AlgorithmRule, Compilation, TunedFiles, Tuning
+from ..mpis.tuning.model import FOLDER, AlgorithmRule, Compilation, Tuning
 from ..stacks.stack import Stack
 from ..vocabulary import BadInput, NotMeasured
 from . import site
 
 NAME = "tuned.json"
-LAYOUT = 1
+LAYOUT = 2
 #: How to get, or renew, one.
 REMEDY = "mpibench tune"
 _DIGITS = 12
@@ -114,7 +114,7 @@ class TunedSettings:
 
         :raises BadInput: they cannot be written.
         """
-        record = json.dumps({"layout": LAYOUT, **asdict(self)}, indent=1) + "\n"
+        record = json.dumps({"layout": LAYOUT, "id": self.id, **asdict(self)}, indent=1) + "\n"
         whole = {**{name: text.encode() for name, text in texts.items()}, **(compiled or {}), NAME: record.encode()}
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -159,6 +159,7 @@ def read(folder: Path) -> TunedSettings:
     try:
         if content.pop("layout") != LAYOUT:
             raise BadInput(f"{path} has another layout than {LAYOUT}: make it again with {REMEDY}.")
+        known = content.pop("id")
         place, rules = Place(**content.pop("place")), tuple(AlgorithmRule(**row) for row in content.pop("rules"))
         found = TunedSettings(place=place, rules=rules, **content)
     except (AttributeError, KeyError, TypeError) as error:
@@ -166,6 +167,8 @@ def read(folder: Path) -> TunedSettings:
     if fault := find_fault(found) or _find_fault_of_proof(found.proof) or _find_foreign(found):
         raise BadInput(f"{path}: {fault}; make it again with {REMEDY}.")
     _check_files(found, folder)
+    if found.id != known:
+        raise BadInput(f"the files in {folder} say something else than their record: make them again with {REMEDY}.")
     return found
 
 
@@ -212,26 +215,13 @@ def _check_files(found: TunedSettings, folder: Path) -> None:
             raise BadInput(f"{folder / name} is gone: make it again with {REMEDY}.") from None
         if changed:
             raise BadInput(f"{folder / name} was changed after it was written: make it again with {REMEDY}.")
-    texts: dict[str, str] = {}
     for name, wanted in {**found.files, **found.further}.items():
         try:
-            texts[name] = (folder / name).read_text()
+            text = (folder / name).read_text()
         except (OSError, ValueError):
             raise BadInput(f"{folder / name} is gone or no text: make it again with {REMEDY}.") from None
-        if checksum(texts[name]) != wanted:
+        if checksum(text) != wanted:
             raise BadInput(f"{folder / name} was changed after it was proven: make it again with {REMEDY}.")
-    tuning = mpis.find(found.mpi).tuning
-    if tuning is None:
-        raise BadInput(f"{folder / NAME} is for {found.mpi}, of which no control is known here.")
-    files = TunedFiles(found.env, *({name: texts[name] for name in part} for part in (found.files, found.further)))
-    said = tuning.read(tuning, files, found.place.ranks)
-    if _as_said(tuning, said) != _as_said(tuning, found.rules):
-        raise BadInput(f"the files in {folder} say something else than their record: make them again with {REMEDY}.")
-
-
-def _as_said(tuning: Tuning, rules: Iterable[AlgorithmRule]) -> set[AlgorithmRule]:
-    """Rules as the library can be given them: without sizes where one algorithm is for all."""
-    return {rule if tuning.find(rule.collective).by_size else replace(rule, first=0, last=0) for rule in rules}
 
 
 def find(place: Place, stack: Stack) -> TunedSettings:

@@ -90,7 +90,7 @@ def test_what_is_for_another_condition_is_not_set(tmp_path: Path, other: dict[st
 def test_of_another_release_or_changed_it_is_named_and_not_set(tmp_path: Path) -> None:
     place = install()
     path = place.folder / "tuned.json"
-    path.write_text(path.read_text().replace(f'"{INTEL.mpi_version}"', '"2021.1"'))
+    replace(tuned_settings.read(place.folder), mpi_version="2021.1").write(place.folder, {})
     [row] = recommended(tmp_path / "data").rows
     assert row.tuned is None and "prove them again with 'mpibench tune --check'" in "\n".join(row.reasons)
     path.write_text("{")

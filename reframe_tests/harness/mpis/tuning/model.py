@@ -183,7 +183,7 @@ class Tuning:
     :param counting: variables with which it counts the messages it sends; ``{NAME}`` in a value stands for what a variable was.
     :param naming: regular expression of what it then prints of the algorithm that a call takes, of those of
         :attr:`Control.levels`, ``{collective}`` standing for the name in small letters; its groups are ``size`` and ``word``.
-    :param write: rules to what the library reads; ``read``: back, to the rules.
+    :param write: rules to what the library reads.
     :param compilation: how it writes a file of its own of what is set; ``None``: it does not.
     :param note: what a reader of tuned settings should know.
     """
@@ -191,7 +191,6 @@ class Tuning:
     source: str
     controls: tuple[Control, ...]
     write: Callable[[Tuning, Wanted], TunedFiles]
-    read: Callable[[Tuning, TunedFiles, int], tuple[AlgorithmRule, ...]]
     listing: Listing | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     strict: Mapping[str, str] = field(default_factory=dict)
@@ -240,9 +239,9 @@ def check_words(control: Control, words: Sequence[str], known: Sequence[Algorith
 
 
 def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
-    """What makes the library follow rules, read back and compared.
+    """What makes the library follow rules.
 
-    :raises BadInput: rules that overlap or that the library cannot follow, or what was written says something else.
+    :raises BadInput: rules that overlap or that the library cannot follow.
     """
     ordered = sorted(wanted.rules, key=lambda rule: (rule.collective, rule.first))
     for rule in ordered:
@@ -254,15 +253,4 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
     for one, two in pairwise(ordered):
         if one.collective == two.collective and two.first <= one.last:
             raise BadInput(f"two rules of {one.collective} are for {two.first} bytes.")
-    made = tuning.write(tuning, replace(wanted, rules=tuple(ordered)))
-    back = sorted(tuning.read(tuning, made, wanted.ranks), key=lambda rule: (rule.collective, rule.first))
-    if [_said(tuning, rule) for rule in back] != [_said(tuning, rule) for rule in ordered]:
-        raise BadInput(f"what was written for {wanted.name} says {back} and not {ordered}; do not use it.")
-    return made
-
-
-def _said(tuning: Tuning, rule: AlgorithmRule) -> tuple[str, int, int, str]:
-    """A rule as its library can say it: without sizes where it has none."""
-    if tuning.find(rule.collective).by_size:
-        return rule.collective, rule.first, rule.last, rule.word
-    return rule.collective, 0, 0, rule.word
+    return tuning.write(tuning, replace(wanted, rules=tuple(ordered)))

@@ -28,7 +28,6 @@ VARIABLE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"
 Tree = dict[str, Any]
 #: The compiled-in tree of MPIR, and not those of ch4, which compose or use the node's memory.
 _TREE = re.compile(rb'\{"collective=[\x09\x0a\x0d\x20-\x7e]+')
-_ALGORITHM = re.compile(r"algorithm=MPIR_(\w+?)_(intra|allcomm)_(\w+)")
 #: Of these the program ends when the average size is asked for (get_avg_msgsize), and the sizes of the tests here are those of
 #: all ranks together.
 _TOGETHER = ("Reduce_scatter", "Reduce_scatter_block")
@@ -41,7 +40,6 @@ _GUARDS: Mapping[str, tuple[str, str]] = {
 #: Algorithms that need an element for each rank (rounded down to a power of two).
 _SCATTERING = ("reduce_scatter_allgather", "reduce_scatter_gather")
 _ENOUGH = ("count<pow2", "count=any")
-_LIMIT = re.compile(r"(avg|total)_msg_size<=([0-9]+)")
 
 
 def own_tree(library: str) -> Tree:
@@ -109,15 +107,6 @@ def _choose(collective: str, word: str, own: Tree) -> Tree:
     return found
 
 
-def _chosen(collective: str, tree: Mapping[str, Any]) -> str:
-    """The algorithm that :func:`_choose` put there; empty: none."""
-    guard = _GUARDS.get(collective)
-    for _, answer in (*([guard] if guard else []), _ENOUGH):
-        tree = tree[answer] if isinstance(tree.get(answer), dict) else tree
-    found = [hit[3] for key in tree if (hit := _ALGORITHM.fullmatch(key)) and len(tree) == 1]
-    return found[0] if found else ""
-
-
 def _unit(collective: str, ranks: int, whole: bool) -> tuple[str, int]:
     """The kind of size that is tested, and how many of the tests' bytes make one of it."""
     return ("total", ranks) if whole else ("total", 1) if collective in _TOGETHER else ("avg", 1)
@@ -135,47 +124,3 @@ def _by_size(collective: str, rules: list[AlgorithmRule], own: Tree, ranks: int,
         found[f"{kind}_msg_size<={(rule.last + 1) * times - 1}"] = _choose(collective, rule.word, own)
         next_free = rule.last + 1
     return {**found, f"{kind}_msg_size=any": own}
-
-
-def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[AlgorithmRule, ...]:
-    """The rules for communicators of so many ranks that a file has in front of the library's own choices.
-
-    :raises BadInput: it is not of this form.
-    """
-    rules: list[AlgorithmRule] = []
-    for name, text in found.files.items():
-        try:
-            tree = json.loads(text)
-        except ValueError as error:
-            raise BadInput(f"{name} is not JSON ({error}).") from None
-        for control in tuning.controls:
-            subtree = _at(tree, f"collective={control.collective.lower()}", "comm_type=intra", f"comm_size<={ranks}")
-            if subtree is None:
-                continue
-            own = _own(tree, control.collective)
-            if not control.by_size:
-                if subtree != own and (word := _chosen(control.collective, subtree)):
-                    rules.append(AlgorithmRule(control.collective, 0, 0, word))
-                continue
-            kind, times = _unit(control.collective, ranks, control.whole)
-            previous = 0
-            for test, answer in subtree.items():
-                limit = _LIMIT.fullmatch(test)
-                if limit and limit[1] == kind:
-                    last = (int(limit[2]) + 1) // times - 1
-                    if answer != own and (word := _chosen(control.collective, answer)):
-                        rules.append(AlgorithmRule(control.collective, previous, last, word))
-                    previous = last + 1
-    return tuple(sorted(rules, key=lambda rule: (rule.collective, rule.first)))
-
-
-def _at(tree: Mapping[str, Any], *keys: str) -> Mapping[str, Any] | None:
-    found: Any = tree
-    for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else None
-
-
-def _own(tree: Mapping[str, Any], collective: str) -> Mapping[str, Any] | None:
-    """The library's own choices, as the file keeps them for larger communicators."""
-    return _at(tree, f"collective={collective.lower()}", "comm_type=intra", "comm_size=any")
