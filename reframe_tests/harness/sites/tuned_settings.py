@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..field_types import find_fault
+import msgspec
+
 from ..mpis import registry as mpis
 from ..mpis.tuning.model import FOLDER, AlgorithmRule, Compilation, Tuning
 from ..stacks.stack import Stack
@@ -98,6 +99,11 @@ class TunedSettings:
         return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
     @property
+    def checksum(self) -> str:
+        """SHA-256 of the whole record."""
+        return checksum(json.dumps(asdict(self), sort_keys=True))
+
+    @property
     def compilation(self) -> Compilation | None:
         """How the library makes a file of its own of them; ``None``: it does not."""
         tuning = mpis.find(self.mpi).tuning
@@ -114,7 +120,7 @@ class TunedSettings:
 
         :raises BadInput: they cannot be written.
         """
-        record = json.dumps({"layout": LAYOUT, "id": self.id, **asdict(self)}, indent=1) + "\n"
+        record = json.dumps({"layout": LAYOUT, "sha256": self.checksum, **asdict(self)}, indent=1) + "\n"
         whole = {**{name: text.encode() for name, text in texts.items()}, **(compiled or {}), NAME: record.encode()}
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -157,42 +163,18 @@ def read(folder: Path) -> TunedSettings:
     except ValueError as error:
         raise BadInput(f"{path} is not JSON ({error}): make it again with {REMEDY}.") from None
     try:
-        if content.pop("layout") != LAYOUT:
+        layout, known = content.pop("layout"), content.pop("sha256", "")
+        if layout != LAYOUT:
             raise BadInput(f"{path} has another layout than {LAYOUT}: make it again with {REMEDY}.")
-        known = content.pop("id")
-        place, rules = Place(**content.pop("place")), tuple(AlgorithmRule(**row) for row in content.pop("rules"))
-        found = TunedSettings(place=place, rules=rules, **content)
-    except (AttributeError, KeyError, TypeError) as error:
+        found = msgspec.convert(content, TunedSettings)
+    except (AttributeError, KeyError, TypeError, msgspec.ValidationError) as error:
         raise BadInput(f"{path} is not a record of tuned settings ({error}): make it again with {REMEDY}.") from None
-    if fault := find_fault(found) or _find_fault_of_proof(found.proof) or _find_foreign(found):
+    if found.checksum != known:
+        raise BadInput(f"{path} was changed after it was written: make it again with {REMEDY}.")
+    if fault := _find_foreign(found):
         raise BadInput(f"{path}: {fault}; make it again with {REMEDY}.")
     _check_files(found, folder)
-    if found.id != known:
-        raise BadInput(f"the files in {folder} say something else than their record: make them again with {REMEDY}.")
     return found
-
-
-def _find_fault_of_proof(proof: Mapping[str, Any]) -> str:
-    """What of a proof nobody can read; empty where it is as ``mpibench tune`` writes it, or there is none."""
-    rows, number = proof.get("rows", []), (int, float)
-    kinds = {"collective": str, "message_bytes": int, "word": str, "outcome": str}
-    kinds_or_none = dict.fromkeys(("ratio", "low", "high"), number)
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        return "the rows of its proof are not a list of records"
-    for row in rows:
-        wrong = [name for name, kind in kinds.items() if not isinstance(row.get(name), kind)]
-        wrong += [name for name, kind in kinds_or_none.items() if row.get(name) is not None and not isinstance(row[name], kind)]
-        if wrong or (row["outcome"] == "better" and not all(row.get(name) for name in kinds_or_none)):
-            return f"a row of its proof has no {(wrong or ['ratio'])[0]}"
-    parts = proof.get("weights", {})
-    if not isinstance(proof.get("evidence", {}), dict) or not isinstance(parts, dict):
-        return "the evidence or the weights of its proof are not a mapping"
-    weights = [
-        (size, calls) for each in parts.values() for size, calls in (each.items() if isinstance(each, dict) else [("", 0)])
-    ]
-    if not all(str(size).isdecimal() and isinstance(calls, number) for size, calls in weights):
-        return "the weights of its proof are not calls by message size"
-    return ""
 
 
 def _find_foreign(found: TunedSettings) -> str:

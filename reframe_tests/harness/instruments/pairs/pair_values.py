@@ -8,9 +8,11 @@ latencies are half of a round trip, in us: medians over the repetitions, and mea
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
 
 from ...machine.switches.tree import SwitchTree, read_tree
 from ...vocabulary import BadInput
@@ -97,6 +99,27 @@ class PairMapRecord:
         }
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+_Quantity = Annotated[int, msgspec.Meta(ge=0, lt=len(QUANTITIES))]
+#: A row as stored: nodes and quantity are numbers.
+_Row = tuple[_Count, _Count, _Count, _Count, _Count, _Quantity, _Count, _Count, float | None, bool | None]
+
+
+class _Stored(msgspec.Struct):
+    """A record as stored."""
+
+    design: Literal["all", "sampled"]
+    seed: _Count
+    rounds: _Count
+    nodes: tuple[str, ...]
+    quantities: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: list[_Row]
+    silent: dict[str, str] = {}
+    oversubscription: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    shared_cores: str = ""
+
+
 #: What others call it, where no test of that name is near.
 PairMap = PairMapRecord
 
@@ -108,68 +131,37 @@ def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
     """
     if not value:
         return None
-    if not isinstance(value, Mapping):
-        raise BadInput(f"{place}: pair_map is {type(value).__name__}, expected a mapping.")
-    version = value.get("version")
-    if not isinstance(version, int) or version > VERSION:
+    version = value.get("version") if isinstance(value, Mapping) else None
+    if version != VERSION:
         raise BadInput(
             f"{place}: pair_map has version {version!r}, this program reads {VERSION}: read it with a newer mpibench."
         )
-    nodes, silent, design = value.get("nodes"), value.get("silent") or {}, value.get("design")
-    if not isinstance(nodes, (list, tuple)) or not all(isinstance(node, str) for node in nodes) or len(set(nodes)) < len(nodes):
-        raise BadInput(f"{place}: the nodes of pair_map are not a list of different names.")
-    if design not in DESIGNS or not isinstance(silent, Mapping):
-        raise BadInput(
-            f"{place}: design {design!r} or silent nodes of pair_map are not as written; expected {', '.join(DESIGNS)}."
-        )
+    try:
+        stored = msgspec.convert(value, _Stored)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{place}: pair_map: {error}; the record is damaged, run the case again.") from None
     # A map of before the means has the first two.
-    quantities = value.get("quantities")
-    if value.get("columns") != list(PairValue._fields) or quantities not in (list(QUANTITIES), list(QUANTITIES[:2])):
+    if stored.columns != PairValue._fields or stored.quantities not in (QUANTITIES, QUANTITIES[:2]):
         raise BadInput(
-            f"{place}: the columns of pair_map are {value.get('columns')} and its quantities {quantities}, "
-            f"expected {list(PairValue._fields)} and {list(QUANTITIES)}."
+            f"{place}: the columns of pair_map are {stored.columns} and its quantities {stored.quantities}, "
+            f"expected {PairValue._fields} and {QUANTITIES}."
         )
-    share = value.get("oversubscription")
-    if share is not None and (isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < math.inf):
-        raise BadInput(f"{place}: oversubscription of pair_map is {share!r}, expected a number above 0.")
+    nodes = stored.nodes
+    if len(set(nodes)) < len(nodes):
+        raise BadInput(f"{place}: the nodes of pair_map are not a list of different names.")
+    for at, row in enumerate(stored.rows):
+        if row[3] == row[4] or max(row[3], row[4]) >= len(nodes) or not math.isfinite(row[8] or 0.0):
+            raise BadInput(f"{place}: pair_map, row {at} is {row}: a pair is two nodes of the map, and its value finite.")
     return PairMapRecord(
-        design=design,
-        seed=_whole(value.get("seed"), f"{place}: seed of pair_map"),
-        rounds=_whole(value.get("rounds"), f"{place}: rounds of pair_map"),
-        nodes=tuple(nodes),
-        silent={str(node): str(why) for node, why in silent.items()},
-        values=tuple(_values(value.get("rows"), nodes, f"{place}: pair_map")),
+        design=stored.design,
+        seed=stored.seed,
+        rounds=stored.rounds,
+        nodes=nodes,
+        silent=stored.silent,
+        values=tuple(
+            PairValue._make((*row[:3], nodes[row[3]], nodes[row[4]], QUANTITIES[row[5]], *row[6:])) for row in stored.rows
+        ),
         tree=read_tree(value.get("tree"), f"{place}: pair_map"),
-        oversubscription=None if share is None else float(share),
-        shared_cores=str(value.get("shared_cores") or ""),
+        oversubscription=stored.oversubscription,
+        shared_cores=stored.shared_cores,
     )
-
-
-def _whole(value: Any, what: str, most: int = 1 << 62) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < most:
-        raise BadInput(f"{what} is {value!r}, expected a whole number.")
-    return value
-
-
-def _values(rows: Any, nodes: Sequence[str], place: str) -> Iterator[PairValue]:
-    if not isinstance(rows, (list, tuple)):
-        raise BadInput(f"{place}: rows is {type(rows).__name__}, expected a list.")
-    for index, row in enumerate(rows):
-        where = f"{place}, row {index}"
-        if not isinstance(row, (list, tuple)) or len(row) != len(PairValue._fields):
-            raise BadInput(f"{where} has not {len(PairValue._fields)} fields.")
-        *begin, source, target, quantity, size, repeat, value, counted = row
-        order, round_, phase = (_whole(one, where) for one in begin)
-        ends = [nodes[_whole(end, where, len(nodes))] for end in (source, target)]
-        if ends[0] == ends[1]:
-            raise BadInput(f"{where}: {ends[0]} is paired with itself.")
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)):
-            raise BadInput(f"{where}: value {value!r} is not a finite number and is refused.")
-        if not (counted is None or isinstance(counted, bool)):
-            raise BadInput(f"{where}: counted is {counted!r}, expected true, false or null.")
-        yield PairValue(
-            *(order, round_, phase, ends[0], ends[1]),
-            *(QUANTITIES[_whole(quantity, where, len(QUANTITIES))], _whole(size, where), _whole(repeat, where)),
-            None if value is None else float(value),
-            counted,
-        )
