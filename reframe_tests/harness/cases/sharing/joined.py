@@ -7,15 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...evidence import rank_records
-from ...evidence.rank_records import RankEvidence
 from ...machine.placement import UNLISTED
 from ...samples import CONTRADICTED, Evidence, Sample
-from ...suites import reader, side_by_side
+from ...suites import side_by_side
 from ...suites.catalogue import Launch
-from ...suites.records import OutputError, Record
 from ...vocabulary import QUANTITIES
-from ..job import ending, script
+from ..job import ending
 from ..results import measurement
 from ..results.measurement import Outcome
 from . import proof
@@ -47,16 +44,21 @@ def evaluate(
     notes: dict[str, None] = {}
     rows: list[dict[str, Any]] = []
     for repeat in range(1, repeats + 1):
-        ranks = {number: _read_ranks(directory, number, repeat) for number in range(1, len(node.programs) + 1)}
+        beside = {
+            number: one
+            for number, part in enumerate(parts, 1)
+            for one in part.heard
+            if (one.launch, one.repeat) == (name_of(SHARED, number), repeat)
+        }
         # A program without records is missing, which its own part has said.
-        ranks = {number: there for number, there in ranks.items() if there}
+        ranks = {number: one.ranks for number, one in beside.items() if one.ranks}
         whole.add(SHARED, repeat, CONTRADICTED, proof.check_node(ranks))
         if node.pinning in UNLISTED:
             if len(ranks) > 1:
                 notes[proof.describe_unaware(ranks, node.core_of)] = None
         else:
             whole.add(SHARED, repeat, CONTRADICTED, proof.check_apart(ranks, node.core_of))
-        measured = {number: _read_records(directory, number, repeat) for number in range(1, len(node.programs) + 1)}
+        measured = {number: one.records for number, one in beside.items()}
         # What is missing or mixed up, each part has said.
         if len({tuple((row.benchmark, row.message_bytes) for row in each) for each in measured.values()}) == 1:
             whole.add(SHARED, repeat, CONTRADICTED, proof.check_overlap(measured))
@@ -64,23 +66,6 @@ def evaluate(
     whole.samples += ratios(whole.samples)
     whole.evidence = _evidence(whole, [part.evidence for part in parts if part.evidence], rows, list(notes))
     return whole
-
-
-def _read_ranks(directory: Path, program: int, repeat: int) -> list[RankEvidence]:
-    """Records of one program beside the others; none where they cannot be read, which its own part has said."""
-    try:
-        return rank_records.read(directory / script.files_of(name_of(SHARED, program), repeat).evidence)
-    except rank_records.EvidenceError:
-        return []
-
-
-def _read_records(directory: Path, program: int, repeat: int) -> list[Record]:
-    """What one program measured beside the others; likewise."""
-    path = directory / script.files_of(name_of(SHARED, program), repeat).output
-    try:
-        return reader.parse(path.read_text(errors="replace"), source=path.name)
-    except (OSError, OutputError):
-        return []
 
 
 def ratios(samples: Sequence[Sample]) -> list[Sample]:
