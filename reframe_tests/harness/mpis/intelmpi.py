@@ -24,8 +24,7 @@ from .shared_evidence import (
     ucx_lanes,
 )
 from .transport import LIBRARIES, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
-from .tuning import adjust
-from .tuning.model import Algorithm, Compilation, Control, Listing, Tuning
+from .tuning.model import Algorithm, Compilation, Control, Listing, TunedFiles, Tuning, Wanted
 
 _REFERENCE = "Intel MPI Library Developer Reference for Linux, "
 _FABRICS = _REFERENCE + "'Communication Fabrics Control' (I_MPI_FABRICS)"
@@ -256,6 +255,27 @@ _PRESETS: Mapping[str, int] = {
 #: One algorithm for all sizes: ranks need not know each other's counts.
 _ONE_CHOICE = ("Allgatherv", "Alltoallv", "Gatherv", "Scatterv")
 
+#: Largest message of a condition: that of a C int.
+MOST = 2**31 - 1
+
+
+def _write_conditions(tuning: Tuning, wanted: Wanted) -> TunedFiles:
+    """Variables, and ``mpiexec_<fabric>_nn_<N>_np_<N>_ppn_<N>.conf`` (``mpiexec -tune``) with the same.
+
+    ``ALGORITHM:CONDITION,CONDITION;ALGORITHM:...``, where a condition is ``l``, ``l-m``, ``l@p``, ``l-m@p-q``: message sizes and
+    ranks of the communicator, inclusive ('I_MPI_ADJUST Family Environment Variables'). Sizes and communicators that no condition
+    fits keep the library's own choice.
+    """
+    parts: dict[str, list[str]] = {}
+    for rule in wanted.rules:
+        control = tuning.find(rule.collective)
+        first, last = (rule.first, rule.last) if control.by_size else (0, MOST)
+        parts.setdefault(control.variable, []).append(f"{rule.word}:{first}-{last}@{wanted.ranks}-{wanted.ranks}")
+    env = {variable: ";".join(each) for variable, each in parts.items()}
+    lines = "".join(f"-genv {variable} '{value}'\n" for variable, value in env.items())
+    return TunedFiles(env, further={f"mpiexec_{wanted.name}.conf": lines} if env else {})
+
+
 _TUNING = Tuning(
     source=_REFERENCE + "'I_MPI_ADJUST Family Environment Variables'; impi_info of the library",
     controls=tuple(
@@ -269,7 +289,7 @@ _TUNING = Tuning(
         )
         for name, last in _PRESETS.items()
     ),
-    write=adjust.write,
+    write=_write_conditions,
     listing=Listing(("bin/impi_info", "-v", "{variable}"), r"range:\s*0-(?P<last>[0-9]+)"),
     # impi_info lists it without a word. Its own choice of Barrier in MPI_Init falls back, too, and nothing would start.
     proving={"I_MPI_ADJUST_FAILURE_ON_COLL_FALLBACK": "1", "I_MPI_ADJUST_BARRIER": "1"},

@@ -6,8 +6,7 @@ from ..machine.transport import TRANSPORTS
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import PSM2_CLUSTER, PSM2_MANUAL, PSM2_NODE, PSM2_RAILS
 from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow, scoped
-from .tuning import variables
-from .tuning.model import Algorithm, Control, Tuning
+from .tuning.model import Algorithm, Control, TunedFiles, Tuning, Wanted
 
 _GUIDE = "MVAPICH2 2.3.7 User Guide, "
 _VERSIONS = Range((1, 9))
@@ -102,6 +101,14 @@ _GAPS: tuple[Gap, ...] = (
     ),
 )
 
+
+def _write_variables(tuning: Tuning, wanted: Wanted) -> TunedFiles:
+    """Variables, of one algorithm for all sizes and communicators, and a file of shell assignments with the same."""
+    env = {tuning.find(rule.collective).variable: rule.word for rule in wanted.rules}
+    text = "".join(f"export {name}={value}\n" for name, value in env.items())
+    return TunedFiles(env, further={"mpi_tuned.env": text} if env else {})
+
+
 #: It reads numbers and says nothing of them; there is no condition of sizes or communicators.
 _TUNING = Tuning(
     source=_GUIDE + "'MV2_ALLTOALL_TUNING'; src/mpi/coll/alltoall_tuning.h",
@@ -116,7 +123,7 @@ _TUNING = Tuning(
             by_size=False,
         ),
     ),
-    write=variables.write,
+    write=_write_variables,
 )
 
 MPI = Mpi(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.mpis import registry
-from reframe_tests.harness.mpis.tuning import adjust, han_file, rules_file, selection_file
+from reframe_tests.harness.mpis import intelmpi, registry
+from reframe_tests.harness.mpis.tuning import han_file, rules_file, selection_file
 from reframe_tests.harness.mpis.tuning.model import DEFAULT, FOLDER, AlgorithmRule, Tuning, Wanted, write
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -48,7 +48,7 @@ def test_intel_conditions_name_the_ranks_they_are_for() -> None:
 
 def test_a_call_with_one_choice_gets_it_for_all_sizes() -> None:
     made = write(tuning_of("intelmpi"), Wanted((AlgorithmRule("Alltoallv", 0, 0, "2"),), 24))
-    assert made.env == {"I_MPI_ADJUST_ALLTOALLV": f"2:0-{adjust.MOST}@24-24"}
+    assert made.env == {"I_MPI_ADJUST_ALLTOALLV": f"2:0-{intelmpi.MOST}@24-24"}
     with pytest.raises(BadInput, match="one algorithm for all sizes"):
         write(
             tuning_of("intelmpi"), Wanted((AlgorithmRule("Alltoallv", 0, 8, "2"), AlgorithmRule("Alltoallv", 9, 99, "1")), 24)

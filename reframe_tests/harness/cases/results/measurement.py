@@ -16,14 +16,12 @@ from typing import Any
 from ...evidence import (
     checks,
     choice,
-    clocks,
     counters,
     data_check,
     link_state,
     link_use,
     loaded_modules,
     rank_records,
-    settings,
     stripes,
 )
 from ...evidence.rank_records import EvidenceError, RankEvidence
@@ -204,7 +202,8 @@ def evaluate(
         outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge_room(directory))
     outcome.network = choice.name_networks(one.taken.network for one in heard)
     outcome.add(end.name, WHOLE_JOB, MISSING, choice.judge_case(condition.fabric, [one.taken for one in heard]))
-    evidence = _evidence(outcome, choice.describe(condition.setting.summary, outcome.network), heard)
+    took = f", took {outcome.network}" if outcome.network else ""
+    evidence = _evidence(outcome, f"{condition.setting.summary}{took}", heard)
     notes = list(evidence.notes)
     if any(launch.expected for launch in launches):
         compared = all(catalogue.SUITES[launch.suite].compares_data for launch in launches if launch.expected)
@@ -333,9 +332,9 @@ def _read_ranks(
     wrong += checks.check_placement(
         ranks, condition.pinning, condition.core_list, core_of=condition.core_of, may_share=condition.may_share
     )
-    wrong += clocks.check_clocks(ranks)
+    wrong += checks.check_clocks(ranks)
     wrong += rank_records.check_hosts(ranks, said.hosts)
-    wrong += settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
+    wrong += checks.check_settings(ranks, condition.asked_env, condition.launcher_env)
     fabric, least = condition.fabric, least_bytes.of_launch(condition, launch, records)
     complete = whole and not absent
     if complete and not condition.forced:
