@@ -262,9 +262,9 @@ MOST = 2**31 - 1
 def _write_conditions(tuning: Tuning, wanted: Wanted) -> TunedFiles:
     """Variables, and ``mpiexec_<fabric>_nn_<N>_np_<N>_ppn_<N>.conf`` (``mpiexec -tune``) with the same.
 
-    ``ALGORITHM:CONDITION,CONDITION;ALGORITHM:...``, where a condition is ``l``, ``l-m``, ``l@p``, ``l-m@p-q``: message sizes and
-    ranks of the communicator, inclusive ('I_MPI_ADJUST Family Environment Variables'). Sizes and communicators that no condition
-    fits keep the library's own choice.
+    ``ALGORITHM:CONDITION,CONDITION;ALGORITHM:...``, where a condition is ``l``, ``l-m``, ``l@p``, ``l-m@p-q``: message sizes
+    and ranks of the communicator, inclusive ('I_MPI_ADJUST Family Environment Variables'). Sizes and communicators that no
+    condition fits keep the library's own choice.
     """
     parts: dict[str, list[str]] = {}
     for rule in wanted.rules:
