@@ -253,9 +253,12 @@ class FabricTest(MeasuredTest):
         return options.as_stored(catalogue.OPTIONS, self._options, launches) if self._options else {}
 
     def _list_commands(self) -> list[script.Command]:
-        started = (self.job.launcher.command(self.job), self.job.launcher.options)
-        commands = interleaved.list_commands(self._condition, self._launches, self._condition.launcher_words(*started))
-        return commands + (self._paired.commands(self._condition, *started) if self._paired else [])
+        started, own = (self.job.launcher.command(self.job), self.job.launcher.options), self._condition
+        commands = interleaved.list_commands(own, self._launches, own.launcher_words(*started))
+        if self._paired:
+            theirs, launches = self._paired.condition, self._paired.launches
+            commands += interleaved.list_commands(theirs, launches, theirs.launcher_words(*started), own)
+        return commands
 
     def read(self) -> Reading:
         """Of both stacks where there are two."""

@@ -293,3 +293,35 @@ class WithoutMpiTest(MeasuredTest):
     nodes = variable(int, value=0, loggable=True)
     pinning = variable(str, value="", loggable=True)
     ranks_per_node = variable(int, value=0, loggable=True)
+
+
+class RoundsPlugin(rfm.RegressionTestPlugin):
+    """What a map of pairs is asked for, and the map."""
+
+    #: Rounds of one pass.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``0``: all pairs
+    rounds = variable(int, value=0, loggable=True)
+
+    #: Passes over all rounds, each in another order.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``0``: two, and of a small map so many that each node takes part in :data:`schedule.LEAST_PARTS` rounds; of the
+    #:     wire ``2``
+    orders = variable(int, value=0, loggable=True)
+
+    #: Of the random numbers that choose a sample and mix the rounds.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``1``
+    seed = variable(int, value=1, loggable=True)
+
+    #: File that describes the switches: of Slurm, ibnetdiscover, opareport, or YAML.
+    #:
+    #: :type: :class:`str`
+    #: :default: that of the partition's extras, else what Slurm says
+    switches = variable(str, value="")
+
+    #: The map, as stored with the session (:mod:`..pairs.pair_values`).
+    pair_map = variable(dict, value={}, loggable=True)

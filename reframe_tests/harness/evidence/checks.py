@@ -1,7 +1,8 @@
 """The checks on what the ranks recorded: each returns sentences, and none means proven.
 
 Were all ranks there (:func:`check_presence`), was it the MPI asked for (:func:`check_library`), where did the ranks run
-(:func:`check_placement`)? Which network carried the bytes is asked in :mod:`.counters`. Everything here is pure.
+(:func:`check_placement`), did all clocks go alike (:func:`check_clocks`), had each rank what was set
+(:func:`check_settings`)? Which network carried the bytes is asked in :mod:`.counters`. Everything here is pure.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from ..mpis import registry
+from ..launchers import registry as launchers
+from ..mpis import registry as mpis
 from ..stacks.stack import Stack
 from .rank_records import RankEvidence
 
@@ -27,6 +29,13 @@ RECORDER = re.compile(r"recorder-\w+-[0-9a-f]{12}\.so")
 #: A core, by its number or with its node.
 Core = TypeVar("Core", int, tuple[str, int])
 Fact = TypeVar("Fact")
+#: Difference in s from which clocks are called wrong: far more than ranks of one world may be apart when MPI_Init returns to
+#: them and when they call MPI_Finalize, and a tenth of what munge and Kerberos bear.
+TOLERANCE_S = 30.0
+#: Characters of a value that are shown in a sentence.
+_SHOWN = 160
+#: Search paths, in front of which a launcher may put its own folders (Open MPI's mpirun(1), ``--prefix``).
+SEARCH_PATHS = ("PATH", "LD_LIBRARY_PATH")
 #: Ranks on several nodes that are named one by one in a sentence.
 MOST_NAMED = 4
 
@@ -173,7 +182,7 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
     """Sentences unless every rank ran the stack's own MPI library, in the version the stack says it is."""
     wrong: dict[tuple[str, str], list[RankEvidence]] = {}
     sentences = []
-    libraries = registry.libraries()
+    libraries = mpis.libraries()
     for rank in ranks:
         version, path = rank.library_version or "", rank.library or ""
         known = re.search(stack.library_version_pattern, version) and _has_version(version, stack.mpi_version)
@@ -182,7 +191,7 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
         others = sorted(mapped for mapped in rank.mapped if _is_mpi(mapped, libraries) and not same_library(mapped, path))
         if others:
             sentences.append(f"{rank.name} has a second MPI library mapped beside {path}: {', '.join(others)}.")
-    asked = f"{registry.find(stack.mpi).title} {stack.mpi_version}{stack.of_modules} at {os.path.realpath(stack.library)}"
+    asked = f"{mpis.find(stack.mpi).title} {stack.mpi_version}{stack.of_modules} at {os.path.realpath(stack.library)}"
     for (version, path), same in wrong.items():
         ran = next((line.strip() for line in version.splitlines() if line.strip()), "an MPI that does not say its version")
         sentences.append(f"asked for {asked}, {name_ranks(same)} ran {ran} from {path or 'an unknown file'}.")
@@ -300,6 +309,106 @@ def find_crowd(start: int, may: Sequence[Sequence[Core]], holder: dict[Core, int
                 came[holder[core]] = (rank, core)
                 queue.append(holder[core])
     return set(came)
+
+
+# ---- clocks ----
+# Benchmarks time with CLOCK_MONOTONIC, so a wrong calendar clock does not change a number; but munge and Kerberos refuse
+# credentials that are 300 s off (munge(7), time-to-live; RFC 4120, section 1.6), and then the node is lost to its cluster.
+
+
+def check_clocks(ranks: Sequence[RankEvidence]) -> list[str]:
+    """Sentences for nodes whose clock jumped during the run, and unless all nodes' clocks agree.
+
+    Two nodes disagree when the ranks were apart in the same sense both after MPI_Init and before MPI_Finalize, by the
+    smaller of the two differences.
+    """
+    first: dict[str, RankEvidence] = {}
+    for rank in ranks:
+        if rank.finalize:
+            first.setdefault(rank.host, rank)
+    there = [first[host] for host in sorted(first)]
+    sentences = [
+        f"the clock of {rank.host} jumped by {jump:+.0f} s during the run; see its time service (NTP, chrony)."
+        for rank in there
+        if abs(jump := _jump_s(rank)) > TOLERANCE_S
+    ]
+    if len(there) < 2 or sentences:
+        return sentences
+    ahead, behind = max(there, key=_at_init_s), min(there, key=_at_init_s)
+    apart = min(_at_init_s(ahead) - _at_init_s(behind), _at_end_s(ahead) - _at_end_s(behind))
+    if apart <= TOLERANCE_S:
+        return []
+    return [
+        f"the clocks of {ahead.host} and {behind.host} disagree by {apart:.0f} s ({ahead.host} is ahead); see their time "
+        "service (NTP, chrony)."
+    ]
+
+
+def _at_init_s(rank: RankEvidence) -> float:
+    return rank.init.realtime_ns / 1e9
+
+
+def _at_end_s(rank: RankEvidence) -> float:
+    return rank.finalize.realtime_ns / 1e9 if rank.finalize else _at_init_s(rank)
+
+
+def _jump_s(rank: RankEvidence) -> float:
+    """Calendar time that passed between the snapshots beyond the time that passed."""
+    return _at_end_s(rank) - _at_init_s(rank) - (rank.seconds or 0.0)
+
+
+# ---- variables ----
+# A launcher may drop a variable on the way to another node, a shell may cut its value, a user's profile may set it again. The
+# number would then stand for another setting than the one stored beside it.
+
+
+def check_settings(
+    ranks: Sequence[RankEvidence], asked: Mapping[str, str], by_launcher: Mapping[str, str] | None = None
+) -> list[str]:
+    """Sentences unless every rank had each variable with the value that was asked for.
+
+    What a launcher sets again (``SLURM_CPU_BIND``) is not compared: the ranks' CPU masks show what came of it.
+
+    :param asked: name to value, taken literally.
+    :param by_launcher: likewise, for variables the launcher reads; a rank may be without, but not have another value.
+    """
+    known = launchers.known().values()
+    private = tuple(prefix for row in known for prefix in row.private)
+    rewritten = tuple(prefix for row in known for prefix in row.rewritten)
+    optional = {**(by_launcher or {}), **{name: value for name, value in asked.items() if name.startswith(private)}}
+    sentences = []
+    for name, value in {**asked, **optional}.items():
+        if name.startswith(rewritten):
+            continue
+        wrong: dict[str | None, list[RankEvidence]] = {}
+        for rank in ranks:
+            had = _had(rank, name)
+            if not _is(name, had, value) and not (had is None and name in optional):
+                wrong.setdefault(had, []).append(rank)
+        sentences += [
+            f"asked for {name}={_show(value)}, but {name_ranks(there)} had {'none' if had is None else _show(had)}."
+            for had, there in wrong.items()
+        ]
+    return sentences
+
+
+def _had(rank: RankEvidence, name: str) -> str | None:
+    """What a rank had of a variable; of ``LD_PRELOAD`` what stands behind the evidence library, which comes first."""
+    value = rank.environment.get(name)
+    if name != "LD_PRELOAD" or value is None:
+        return value
+    first, _, rest = value.partition(":")
+    return (rest or None) if RECORDER.fullmatch(Path(first).name) else value
+
+
+def _is(name: str, had: str | None, value: str) -> bool:
+    """Whether a rank had the value that was asked for, behind folders of the launcher's own where these may stand."""
+    return had == value or (name in SEARCH_PATHS and had is not None and had.endswith(f":{value}"))
+
+
+def _show(value: str) -> str:
+    """A value in quotes, cut where it is long: around the place that differs it would not fit a sentence anyway."""
+    return repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}... ({len(value)} characters)"
 
 
 # ---- notes ----

@@ -50,11 +50,6 @@ def name_networks(networks: Iterable[str]) -> str:
     return " / ".join(sorted({network for network in networks if network}))
 
 
-def describe(summary: str, network: str) -> str:
-    """What was set, and what was taken where that was found."""
-    return f"{summary}, took {network}" if network else summary
-
-
 def judge_case(fabric: Fabric, launches: Sequence[Choice]) -> list[str]:
     """What a case lacks as a whole: one launch at least must show that the network is the expected one."""
     if not fabric.expect or any(row.network for row in launches) or not any(row.too_little for row in launches):

@@ -77,7 +77,7 @@ def register() -> None:
                     f"launcher {launcher.name}: ReFrame has no launcher {name!r}; give the record its 'program'."
                 ) from None
             body = {"command": lambda self, job, words=launcher.program: list(words)}
-            made = types.new_class(name, (JobLauncher,), exec_body=lambda namespace, body=body: namespace.update(body))
+            made = types.new_class(name, (JobLauncher,), exec_body=lambda namespace, body=body: namespace.update(body))  # type: ignore[misc]
             register_launcher(name)(made)
 
 

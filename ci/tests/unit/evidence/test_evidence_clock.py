@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reframe_tests.harness.evidence.clocks import check_clocks
+from reframe_tests.harness.evidence.checks import check_clocks
 from synthetic_evidence import make_rank
 
 BASE_NS = 1_795_000_000_000_000_000

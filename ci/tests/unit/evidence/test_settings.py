@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reframe_tests.harness.evidence.settings import check_settings
+from reframe_tests.harness.evidence.checks import check_settings
 from reframe_tests.harness.launchers import open_mpi, registry
 from synthetic_conditions import ODD, resolved
 from synthetic_evidence import STACK, make_rank, pair

@@ -12,7 +12,7 @@ import pytest
 from galley import GALLEY, SYSTEM, write_launchers
 from mpibench.stacks import probe
 from reframe_tests.harness.cases.job import condition
-from reframe_tests.harness.evidence.settings import check_settings
+from reframe_tests.harness.evidence.checks import check_settings
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import site

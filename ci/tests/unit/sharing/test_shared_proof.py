@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reframe_tests.harness.cases.sharing import joined, proof
+from reframe_tests.harness.cases.sharing import proof
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.suites import side_by_side
@@ -157,10 +157,10 @@ def sample(how: str, *values: float | None, quantity: str = "bandwidth_mb_per_s"
 
 
 def test_half_a_throughput_is_half_and_so_is_twice_a_time() -> None:
-    [half] = joined.ratios([sample("alone", 8.0, 10.0, 12.0), sample("shared", 4.0, 5.0, 12.0)])
+    [half] = proof.ratios([sample("alone", 8.0, 10.0, 12.0), sample("shared", 4.0, 5.0, 12.0)])
     assert (half.quantity, half.variant, half.values) == ("shared_over_alone", "programs=2,program=1", (0.5, 0.5, 1.0))
     assert (half.unit, half.direction, half.message_bytes, half.repetitions) == ("1", "higher", 8, None)
-    [slow] = joined.ratios([sample("alone", 3.0, quantity="t_max_us"), sample("shared", 6.0, quantity="t_max_us")])
+    [slow] = proof.ratios([sample("alone", 3.0, quantity="t_max_us"), sample("shared", 6.0, quantity="t_max_us")])
     assert slow.values == (0.5,)
 
 
@@ -169,13 +169,13 @@ def test_each_program_is_held_against_itself() -> None:
         [sample(how, value, program=number) for number, value in enumerate(values, 1)]
         for how, values in (("alone", (10.0, 20.0)), ("shared", (5.0, 20.0)))
     )
-    assert {one.variant: one.values for one in joined.ratios([*alone, *shared])} == {
+    assert {one.variant: one.values for one in proof.ratios([*alone, *shared])} == {
         "programs=2,program=1": (0.5,),
         "programs=2,program=2": (1.0,),
     }
 
 
 def test_a_repeat_without_both_has_no_ratio() -> None:
-    [ratio] = joined.ratios([sample("alone", None, 10.0, 10.0), sample("shared", 5.0, None, 5.0)])
+    [ratio] = proof.ratios([sample("alone", None, 10.0, 10.0), sample("shared", 5.0, None, 5.0)])
     assert ratio.values == (None, None, 0.5)
-    assert joined.ratios([sample("alone", 1.0)]) == joined.ratios([sample("shared", 1.0)]) == []
+    assert proof.ratios([sample("alone", 1.0)]) == proof.ratios([sample("shared", 1.0)]) == []

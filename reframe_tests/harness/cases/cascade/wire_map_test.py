@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import reframe.core.runtime as rt
-from reframe.core.builtins import variable
 from reframe.core.logging import getlogger
 
 from ...instruments import schedule
@@ -24,7 +23,7 @@ from ...sites import site
 from ...suites import catalogue
 from ...vocabulary import QUANTITIES, BadInput
 from ..job.parameters import Places
-from ..measured_test import Reading, Value
+from ..measured_test import Reading, RoundsPlugin, Value
 from ..results import job_switches
 from ..results.measurement import Outcome
 from . import end as pair_end
@@ -41,38 +40,12 @@ USUAL_S, LIMIT_S = 3, 60
 MOST_HUNG = 3
 
 
-class WireMapTest(PairTest):
+class WireMapTest(PairTest, RoundsPlugin):
     """Measures all pairs of nodes below MPI, or a sample of them, and stores the map."""
-
-    #: Rounds of one pass.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``0``: all pairs
-    rounds = variable(int, value=0, loggable=True)
-
-    #: Passes over all rounds, each in another order.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``2``
-    orders = variable(int, value=2, loggable=True)
-
-    #: Of the random numbers that choose a sample and mix the rounds.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``1``
-    seed = variable(int, value=1, loggable=True)
-
-    #: File that describes the switches: of Slurm, ibnetdiscover, opareport, or YAML.
-    #:
-    #: :type: :class:`str`
-    #: :default: that of the partition's extras, else what Slurm says
-    switches = variable(str, value="")
-
-    #: The map, as stored with the session (:mod:`..pairs.pair_values`).
-    pair_map = variable(dict, value={}, loggable=True)
 
     level = "smoke"
     repeats = 1
+    orders = 2
     limit_s = LIMIT_S
     #: As many as the partition measures on; ``-S nodes=`` gives another number.
     nodes = 0

@@ -33,14 +33,6 @@ class PairedStack:
     condition: Condition
     launches: tuple[catalogue.Launch, ...]
 
-    def commands(self, own: Condition, site_launcher: Sequence[str], options: Sequence[str]) -> list[script.Command]:
-        """Its launches for a job that has entered the stack of ``own``.
-
-        :param site_launcher: what the site's launcher would start; ``options``: what the user gave it.
-        """
-        launcher = self.condition.launcher_words(site_launcher, options)
-        return list_commands(self.condition, self.launches, launcher, own)
-
 
 def list_commands(
     where: Condition, launches: Sequence[catalogue.Launch], launcher: Sequence[str], inside: Condition | None = None

@@ -220,7 +220,7 @@ class Places(NamedTuple):
 
     def without(self, reasons: Mapping[str, str]) -> Places:
         """Less the partitions that there is a reason to leave out; an empty one is none."""
-        gone = {name: why for name, why in reasons.items() if why}
+        gone = {name: why for name, why in reasons.items() if why and name in self.partitions}
         kept = tuple(name for name in self.partitions if name not in gone)
         return self._replace(partitions=kept, left_out=(*self.left_out, *gone.items()))
 

@@ -25,6 +25,7 @@ from ...vocabulary import BadInput
 from ..fabric_test import MaintenanceTest
 from ..job import parameters, script
 from ..job.condition import Condition
+from ..measured_test import RoundsPlugin
 from ..results import job_switches, measurement
 from . import map_judgement
 
@@ -38,7 +39,7 @@ SLACK, START_S = 10, 60
 MONTH = 30
 
 
-class MapTest(MaintenanceTest):
+class MapTest(MaintenanceTest, RoundsPlugin):
     """Measures pairs of nodes in rounds, after one start of MPI, and stores the map beside the metrics that sum it up."""
 
     #: One start: the passes over all rounds are the repeats.
@@ -47,24 +48,6 @@ class MapTest(MaintenanceTest):
     ppn = parameter(["1"], type=str, loggable=True)
     #: All nodes of the largest job.
     choose_counts = staticmethod(lambda counts: counts[-1:])
-
-    #: Rounds of one pass.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``0``: all pairs
-    rounds = variable(int, value=0, loggable=True)
-
-    #: Passes over all rounds, each in another order.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``0``: two, and of a small map so many that each node takes part in :data:`schedule.LEAST_PARTS` rounds
-    orders = variable(int, value=0, loggable=True)
-
-    #: Of the random numbers that choose a sample and mix the rounds.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``1``
-    seed = variable(int, value=1, loggable=True)
 
     #: Values of each pair and direction in a pass.
     #:
@@ -77,15 +60,6 @@ class MapTest(MaintenanceTest):
     #: :type: :class:`int`
     #: :default: ``20``
     patience_s = variable(int, value=20)
-
-    #: File that describes the switches: of Slurm, ibnetdiscover, opareport, or YAML.
-    #:
-    #: :type: :class:`str`
-    #: :default: that of the partition's extras, else what Slurm says
-    switches = variable(str, value="")
-
-    #: The map, as stored with the session (:mod:`..pairs.pair_values`).
-    pair_map = variable(dict, value={}, loggable=True)
 
     def _orders(self, nodes: int) -> int:
         return self.orders or schedule.usual_orders(nodes, self.rounds)

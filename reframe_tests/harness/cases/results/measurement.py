@@ -16,14 +16,12 @@ from typing import Any
 from ...evidence import (
     checks,
     choice,
-    clocks,
     counters,
     data_check,
     link_state,
     link_use,
     loaded_modules,
     rank_records,
-    settings,
     stripes,
 )
 from ...evidence.rank_records import EvidenceError, RankEvidence
@@ -72,6 +70,7 @@ class Outcome:
     :param samples: every metric that was printed, also when the proof fails.
     :param findings: contradictions and absences, in the order they were found.
     :param evidence: the facts, for report and database.
+    :param heard: what each repeat of each launch left.
     :param network: where nothing was forced, what was taken (:attr:`choice.Choice.network`).
     """
 
@@ -80,6 +79,7 @@ class Outcome:
     findings: list[Finding] = field(default_factory=list)
     evidence: Evidence | None = None
     network: str = ""
+    heard: list[LaunchEvidence] = field(default_factory=list)
 
     def add(self, launch: str, repeat: int, status: str, sentences: Iterable[str]) -> None:
         """Add what was found in one repeat of one launch; sentences quote programs, whose colour codes end here."""
@@ -134,6 +134,7 @@ class LaunchEvidence:
     links: link_state.LinkFinding = field(default_factory=link_state.LinkFinding)
     use: link_use.UseFinding = field(default_factory=link_use.UseFinding)
     notes: list[str] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
 
     @property
     def errors(self) -> list[dict[str, Any]]:
@@ -161,8 +162,7 @@ def evaluate(
     log = beginning_of(directory / script.LAUNCH_LOG)
     statuses, times = script.read_launch_log(log), script.read_launch_times(log)
     stopped = next(((launch, WHY_STOPPED[status]) for launch, status in statuses.items() if status in WHY_STOPPED), None)
-    records: dict[tuple[str, int], list[Record]] = {}
-    heard: list[LaunchEvidence] = []
+    heard = outcome.heard
     set_aside: Counter[str] = Counter()
     checked = ""
     parsed: list[Record]
@@ -189,20 +189,21 @@ def evaluate(
                 parsed, broken = _parse(launch, printed, source, set_aside, times.get((launch.name, repeat)))
             # A launch that ended badly is reported by its end, not also by the hole it left in its output.
             outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
-            records[launch.name, repeat] = parsed
             whole = not ended and not broken
             said = catalogue.SUITES[launch.suite].said(printed) if parsed else Said()
             ranks = _read_ranks(outcome, condition, launch, where, parsed, debug, directory / files.evidence, whole, said)
             if not launch.checks_data:
+                ranks.records = parsed
                 heard.append(ranks)
             outcome.add(launch.name, where, CONTRADICTED, _above_line_rate(condition, launch, parsed))
     for launch in (launch for launch in launches if not launch.checks_data):
-        outcome.samples += _collect(launch, [records[launch.name, repeat] for repeat in range(1, repeats + 1)])
+        outcome.samples += _collect(launch, [one.records for one in heard if one.launch == launch.name])
     if outcome.status == MISSING:
         outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge_room(directory))
     outcome.network = choice.name_networks(one.taken.network for one in heard)
     outcome.add(end.name, WHOLE_JOB, MISSING, choice.judge_case(condition.fabric, [one.taken for one in heard]))
-    evidence = _evidence(outcome, choice.describe(condition.setting.summary, outcome.network), heard)
+    took = f", took {outcome.network}" if outcome.network else ""
+    evidence = _evidence(outcome, f"{condition.setting.summary}{took}", heard)
     notes = list(evidence.notes)
     if any(launch.expected for launch in launches):
         compared = all(catalogue.SUITES[launch.suite].compares_data for launch in launches if launch.expected)
@@ -331,9 +332,9 @@ def _read_ranks(
     wrong += checks.check_placement(
         ranks, condition.pinning, condition.core_list, core_of=condition.core_of, may_share=condition.may_share
     )
-    wrong += clocks.check_clocks(ranks)
+    wrong += checks.check_clocks(ranks)
     wrong += rank_records.check_hosts(ranks, said.hosts)
-    wrong += settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
+    wrong += checks.check_settings(ranks, condition.asked_env, condition.launcher_env)
     fabric, least = condition.fabric, least_bytes.of_launch(condition, launch, records)
     complete = whole and not absent
     if complete and not condition.forced:

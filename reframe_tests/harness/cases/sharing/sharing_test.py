@@ -27,7 +27,7 @@ from ..job import condition, parameters
 from ..job.condition import Condition
 from ..measured_test import Value
 from ..results import measurement
-from . import joined, shares
+from . import proof, shares
 from .shared_node import SHARED, SharedNode, launches_of, share
 
 RATIO = QUANTITIES[side_by_side.RATIO]
@@ -141,7 +141,7 @@ class SharingTest(MaintenanceTest):
     def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
         assert isinstance(where, SharedNode)
         directory = Path(self.stagedir)
-        return joined.evaluate(where, self._launches_of, self._executions, self.limit_s, directory, self.job_end())
+        return proof.evaluate(where, self._launches_of, self._executions, self.limit_s, directory, self.job_end())
 
     def metrics(self) -> dict[str, Value]:
         """As of any test, and each program's throughput beside the others over that alone."""
