@@ -110,8 +110,8 @@ def advise(
 
 
 def settings(
-    system: Annotated[str, typer.Argument(help="System, as in the dataset.")],
     stack: Annotated[str, typer.Argument(help="Stack to be set up.")],
+    system: System = None,
     sessions: Annotated[str, typer.Option(help="Sessions that prove the settings; a selector.")] = "latest",
     db: Db = RESULTS / "results.db",
     dataset: Dataset = RESULTS / "dataset",
@@ -132,7 +132,7 @@ def settings(
     store = Store(dataset)
     _say(store.bring_up_to_date(db, without_db=dataset_only), as_json)
     try:
-        found = recommendation.recommend(store, system, stack, sessions, where=where)
+        found = recommendation.recommend(store, store.system_of(system), stack, sessions, where=where)
     except NotMeasured as error:
         typer.echo(f"mpibench: {one_line(str(error))}", err=True)
         raise typer.Exit(INCONCLUSIVE) from None

@@ -12,6 +12,8 @@ from mpibench import whole_file
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
+from .verdicts import System
+
 if TYPE_CHECKING:
     from mpibench.locate.answers import Asked
     from mpibench.locate.judgement import Answer
@@ -30,7 +32,7 @@ def locate(
     dataset: Annotated[
         Path, typer.Option(help="Folder of the Parquet dataset, for --ordinary and the nights before.")
     ] = RESULTS / "dataset",
-    system: Annotated[str | None, typer.Option(help="System, for --ordinary; needed if the dataset holds several.")] = None,
+    system: System = None,
     where: Annotated[str | None, typer.Option(help="Only matching cases of --ordinary, e.g. 'fabric == \"eth1g\"'.")] = None,
     rate: Annotated[float, typer.Option(help="Innocents accused per run, expected at most.")] = 0.05,
     bandwidth_margin: Annotated[float, typer.Option(help="Loss of bandwidth that is called slow at least, in percent.")] = 7.0,

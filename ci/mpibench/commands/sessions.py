@@ -11,6 +11,8 @@ import typer
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
+from .verdicts import System
+
 RESULTS = ROOT / "results"
 
 Dataset = Annotated[Path, typer.Option(help="Folder of the Parquet dataset.")]
@@ -90,7 +92,7 @@ def restore(session: SessionId, dataset: Dataset = RESULTS / "dataset") -> None:
 @sessions_app.command("list")
 def list_sessions(
     dataset: Dataset = RESULTS / "dataset",
-    system: Annotated[str | None, typer.Option(help="Only sessions of this system.")] = None,
+    system: System = None,
     withdrawn: Annotated[bool, typer.Option("--withdrawn", help="Only withdrawn ones: by whom, when and why.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -100,12 +102,15 @@ def list_sessions(
     """
     from mpibench.store.store import Store
 
-    rows = Store(dataset).session_rows(system, withdrawn_only=withdrawn)
+    store = Store(dataset)
+    rows = store.session_rows(system, withdrawn_only=withdrawn)
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
-        return
-    for line in _lines(rows) if rows else ["no session is withdrawn" if withdrawn else "no session is in the dataset"]:
-        typer.echo(one_line(line))
+    else:
+        for line in _lines(rows) if rows else ["no session is withdrawn" if withdrawn else "no session is in the dataset"]:
+            typer.echo(one_line(line))
+    for lost in store.lost(*filter(None, [system])):
+        typer.echo(one_line(f"session {lost.session[:8]} is not in the dataset: {lost.why}"), err=as_json)
 
 
 def _lines(rows: list[dict[str, Any]]) -> list[str]:

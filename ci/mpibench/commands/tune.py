@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def tune(
     context: typer.Context,
-    system: Annotated[str, typer.Argument(help="SYSTEM or SYSTEM:PARTITION.")],
+    system: Annotated[str, typer.Option(envvar="RFM_SYSTEM", help="SYSTEM or SYSTEM:PARTITION.")],
     stack: Annotated[str, typer.Option(help="Stack whose MPI is tuned.")],
     fabric: Annotated[str, typer.Option(help="Fabric as the system names it.")],
     ppn: Annotated[int | None, typer.Option(min=1, help="Processes per node.")] = None,

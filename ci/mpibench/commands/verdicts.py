@@ -26,7 +26,14 @@ RESULTS = ROOT / "results"
 
 Db = Annotated[Path, typer.Option(help="ReFrame's results database; its new sessions are exported first.")]
 Dataset = Annotated[Path, typer.Option(help="Folder of the Parquet dataset.")]
-System = Annotated[str | None, typer.Option(help="System; needed if the dataset holds several.")]
+System = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RFM_SYSTEM",
+        callback=lambda name: name and name.partition(":")[0],  # ReFrame's variable may name a partition
+        help="System; needed if the dataset holds several, or the session has cases on several.",
+    ),
+]
 Where = Annotated[str | None, typer.Option(help="Only matching cases, e.g. 'fabric == \"eth1g\" and ppn == 1'.")]
 Rename = Annotated[
     list[str] | None,
@@ -230,7 +237,7 @@ def gate(
     db: Db = RESULTS / "results.db",
     dataset: Dataset = RESULTS / "dataset",
     dataset_only: DatasetOnly = False,
-    system: Annotated[str | None, typer.Option(help="System; needed if the session has cases on several.")] = None,
+    system: System = None,
     recent: Annotated[
         int, typer.Option(min=1, help="Number of nights, up to the last, whose changes count; older ones (90) if they last.")
     ] = 14,
@@ -269,7 +276,7 @@ def expected(
     db: Db = RESULTS / "results.db",
     dataset: Dataset = RESULTS / "dataset",
     dataset_only: DatasetOnly = False,
-    system: Annotated[str | None, typer.Option(help="System; needed if the session has cases on several.")] = None,
+    system: System = None,
     partial: Partial = False,
     as_json: Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")] = False,
 ) -> None:

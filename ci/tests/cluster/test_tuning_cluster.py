@@ -47,7 +47,7 @@ def test_from_tuning_to_proof(
     assert tuning is not None
     project = TuningProject(visible / "project")
     place = Place("minicluster", name, "eth1g", 2, 1, "none")
-    tune = project.words("tune", "minicluster:eth1g", "--stack", name, *CONDITION)
+    tune = project.words("tune", "--system=minicluster:eth1g", "--stack", name, *CONDITION)
 
     status, said = on_head(cluster, *tune, "--collective", f"Bcast={word}", "--budget", "2m")
     assert status in (0, conditions.NOTHING_BETTER), said
@@ -106,7 +106,9 @@ def test_what_slurm_accounts_for_is_what_is_tuned(
     assert any((one.nodes, one.ppn) == (2, 1) and one.node_hours > 0 for one in found.conditions), path.read_text()
     project = TuningProject(visible / "project")
     words = ("--fabric", "eth1g", "--pinning", "none", "--collective", "Bcast=nb", "--sacct", str(path), "--budget", "8h")
-    status, said = on_head(cluster, *project.words("tune", "minicluster:eth1g", "--stack", "mpich-wheels", *words, "--dry-run"))
+    status, said = on_head(
+        cluster, *project.words("tune", "--system=minicluster:eth1g", "--stack", "mpich-wheels", *words, "--dry-run")
+    )
     assert status == 0 and re.search(r"^2 x 1, [0-9]+ % of the node-hours: ", said, re.M), said
     assert re.search(r"^job: .*rfm_job\.sh$", said, re.M) and " conditions, with " in said.splitlines()[-1], said
 

@@ -14,7 +14,7 @@ from reframe_tests.harness.stacks.stack import Stack
 from tuning_project import TuningProject
 
 STACK = "mpich-wheels"
-WORDS = ("tune", "generic", "--stack", STACK, "--fabric", "shm", "--ppn", "2", "--level", "smoke", "--budget", "2m")
+WORDS = ("tune", "--system=generic", "--stack", STACK, "--fabric", "shm", "--ppn", "2", "--level", "smoke", "--budget", "2m")
 LIMIT_S = 400
 
 

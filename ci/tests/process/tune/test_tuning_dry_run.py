@@ -13,7 +13,10 @@ from reframe_tests.harness.sites.site import ROOT
 from tuning_project import TuningProject
 
 SITE, STACK = "lagoon", "mpich-43"
-WORDS = f"tune {SITE}:hdr --stack {STACK} --fabric hdr200 --nodes 8 --ppn 8 --pinning none --collective Alltoallv --dry-run"
+WORDS = (
+    f"tune --system {SITE}:hdr --stack {STACK} --fabric hdr200 --nodes 8 --ppn 8 --pinning none --collective Alltoallv "
+    "--dry-run"
+)
 NODE = 'describe(sockets=2, cores_per_socket=8), "extras": {'
 
 

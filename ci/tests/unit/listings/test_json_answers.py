@@ -16,6 +16,7 @@ from mpibench import cli
 from mpibench.cluster.state import Process
 from mpibench.commands.listings import doctor, orphans
 from mpibench.judge import review
+from mpibench.store import records
 from mpibench.store.store import Store
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue
@@ -119,6 +120,25 @@ def test_which_sessions_were_withdrawn(tmp_path: Path, capsys: pytest.CaptureFix
     status, both = answer(capsys, "sessions", "list", "--dataset", str(tmp_path), "--json")
     assert [row["session"] for row in both] == [session, other] and both[1]["withdrawn"] is None
     assert all(row["cases"] >= row["proven"] > 0 and row["answers"] == {} for row in both)
+
+
+def test_sessions_that_were_refused_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_session(tmp_path, 0)
+    records.refuse(tmp_path, records.Unreadable("0badc0de", datetime.now(timezone.utc), ("testbed",), "its record is damaged."))
+    assert cli.main(["sessions", "list", "--dataset", str(tmp_path)]) == 0
+    assert "session 0badc0de is not in the dataset: its record is damaged." in capsys.readouterr().out.splitlines()
+
+
+def test_reframes_variable_names_the_system(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_session(tmp_path, 0)
+    monkeypatch.setenv("RFM_SYSTEM", "testbed:compute")
+    assert cli.main(["drift", "--dataset-only", "--dataset", str(tmp_path)]) == 3
+    monkeypatch.setenv("RFM_SYSTEM", "elsewhere")
+    for words in (("drift",), ("gate",), ("accept", "--baseline", "latest", "--out", str(tmp_path / "record"))):
+        assert cli.main([*words, "--dataset-only", "--dataset", str(tmp_path)]) == cli.BAD_INPUT
+        assert "the dataset holds no system 'elsewhere'; it holds testbed" in capsys.readouterr().err
 
 
 def test_whose_reframe_is_gone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

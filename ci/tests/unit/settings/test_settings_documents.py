@@ -146,7 +146,7 @@ def test_the_command_writes_all_documents_or_none(tmp_path: Path, capsys: pytest
     measured(tmp_path / "data", 1, pinning="default")
     out = tmp_path / "out"
     words = ["--dataset", str(tmp_path / "data"), "--dataset-only", "--sessions", ALL, "--out", str(out)]
-    assert cli.main(["settings", "testbed", INTEL.name, *words]) == 0
+    assert cli.main(["settings", INTEL.name, "--system=testbed", *words]) == 0
     assert "I_MPI_OFI_PROVIDER=tcp" in capsys.readouterr().out
     folder = out / INTEL.name / "node"
     names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
@@ -157,13 +157,13 @@ def test_the_command_writes_all_documents_or_none(tmp_path: Path, capsys: pytest
     for name in ("settings.md", "settings.html"):
         page = (folder / name).read_text()
         assert "proven by 1 jobs on 2 nodes" in page.replace("\\", "") and "2026-01-06" in page
-    assert cli.main(["settings", "testbed", INTEL.name, *words, "--json"]) == 0
+    assert cli.main(["settings", INTEL.name, "--system=testbed", *words, "--json"]) == 0
     (partition,) = json.loads(capsys.readouterr().out)["partitions"]
     assert partition["fabric"] == "eth10g" and partition["jobs"][0]["group"] == "p2p"
     other = [*words[:-1], str(tmp_path / "none")]
-    assert cli.main(["settings", "testbed", "mpich-wheels", *other]) == 3
+    assert cli.main(["settings", "mpich-wheels", "--system=testbed", *other]) == 3
     assert not (tmp_path / "none").exists()
-    assert cli.main(["settings", "nowhere", INTEL.name, *other]) == 2
+    assert cli.main(["settings", INTEL.name, "--system=nowhere", *other]) == 2
 
 
 def test_values_are_no_code() -> None:

