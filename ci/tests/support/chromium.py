@@ -145,10 +145,6 @@ class Page:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
-    def screenshot(self, path: Path) -> None:
-        """Write what is in the window as PNG."""
-        path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"]))
-
     def print_pdf(self, path: Path) -> None:
         """Print the page, with its own page size, as PDF."""
         data = self._call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"]

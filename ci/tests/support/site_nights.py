@@ -14,8 +14,6 @@ SLOWER_FROM = 30
 NIGHTS = 44
 #: Nights without any session, night with two, night that failed.
 GAPS, TWICE, RED = (10, 11, 12), 20, 43
-#: Line rate of eth1g in MB/s.
-LINE_RATE = 1250.0
 
 
 def gate(

@@ -164,38 +164,6 @@ def case(
     return {**entry, **changes}
 
 
-def whole_plan(groups: Sequence[str] = tuple(GROUPS), policies: Sequence[str] = tuple(PINNING_FACTOR)) -> list[dict[str, Any]]:
-    """Every stack x fabric x ppn x pinning x group, with some of every kind of end among them."""
-    plan = []
-    for stack in STACKS:
-        for fabric in FABRICS:
-            for ppn in (2, 4, 8):
-                for pinning in policies:
-                    if ppn == 8 and pinning == "scatter":
-                        reason = "placement of scatter with 8 ranks per node is that of bunch"
-                        plan.append(case(stack, fabric, "p2p", ppn, pinning, end="skip", reason=reason))
-                        continue
-                    plan += [_with_gates(case(stack, fabric, group, ppn, pinning)) for group in groups]
-    if "p2p" in groups:
-        asked = {"stack": "mpich-wheels", "fabric": "lo", "group": "p2p", "ppn": 2, "pinning": "bunch"}
-        reason = "asked for lo, 2.1 GB went over shm (UCX_TLS=tcp,self,sm)"
-        failed = case(**asked, end="sanity", reason=reason, verdict="contradicted")
-        plan = [failed if entry["name"] == failed["name"] else entry for entry in plan]
-    return plan
-
-
-def _with_gates(entry: dict[str, Any]) -> dict[str, Any]:
-    peaks = [row for row in entry["samples"] if row["quantity"] == "bandwidth_mb_per_s" and row["message_bytes"] == 1 << 22]
-    short = entry["condition"]["mpi"] == "openmpi" and entry["fabric"] == "lo" and entry["pinning"] == "none"
-    for row in peaks:
-        value = sorted(row["values"])[1]
-        known = {"shm": value * (1.3 if short else 1.02), "lo": None}[entry["fabric"]]
-        if short and entry["ppn_symbol"] == "2":
-            known = value * 1.4
-        entry["gates"].append(gate(f"{row['benchmark']}_bandwidth_4194304", value, known, "MB/s"))
-    return entry
-
-
 def mixed_plan() -> list[dict[str, Any]]:
     """24 sizes x 15 benchmarks x 3 stacks, and one case of every other kind of end."""
     plan = [case(stack, group=group) for stack in STACKS for group in GROUPS]

@@ -25,7 +25,6 @@ NEEDS: dict[str, str] = {
     "cluster": "the mini-cluster",
     "spack": "a Spack, or what is built with it",
     "spack-mpi": "an MPI, a compiler or a suite that Spack need not build",
-    "papers": "the papers' full texts",
     "stacks": "the wheels stacks",
     "host-mpi": "Debian's Open MPI and MPICH",
     "modules": "Lmod or Environment Modules",

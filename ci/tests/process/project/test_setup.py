@@ -281,7 +281,7 @@ def test_ci_fails_when_either_part_does(made: Project, bare_machine: int, status
 
 
 def test_a_bare_machine_that_cannot_be_had_may_be_allowed_by_name(made: Project) -> None:
-    made.environ |= {"BARE": "2", "MPIBENCH_MAY_SKIP": "papers bare-machine"}
+    made.environ |= {"BARE": "2", "MPIBENCH_MAY_SKIP": "sources bare-machine"}
     status, output = made.run(".ci/run")
     del made.environ["BARE"], made.environ["MPIBENCH_MAY_SKIP"]
     assert (status, "was not tried here" in output) == (0, True)

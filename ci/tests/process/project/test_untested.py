@@ -20,8 +20,8 @@ import pytest
 def test_on_the_cluster(number):
     pytest.skip("[cluster] no mini-cluster here: this machine refuses")
 
-def test_of_papers():
-    pytest.skip("[papers] the full texts of the papers are not here (MPIBENCH_PAPERS)")
+def test_of_sources():
+    pytest.skip("[sources] no release of OSU (MPIBENCH_SOURCES)")
 
 def test_strange():
     pytest.skip("for a reason of its own")
@@ -81,7 +81,7 @@ def test_the_table_and_the_exit_status(tmp_path: Path) -> None:
     assert table == [
         "    3  cluster  no mini-cluster here: this machine refuses",
         "    1  other    for a reason of its own",
-        "    1  papers   the full texts of the papers are not here (MPIBENCH_PAPERS)",
+        "    1  sources  no release of OSU (MPIBENCH_SOURCES)",
     ]
     assert "FAILED" not in output
     assert not untested.must_be_whole({"CI": "true"}, root=False)
@@ -89,10 +89,10 @@ def test_the_table_and_the_exit_status(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="[root] only root is asked for everything")
 def test_continuous_integration_fails(tmp_path: Path) -> None:
-    status, output = run(tmp_path, MODULE, CI="true", MPIBENCH_MAY_SKIP="papers")
+    status, output = run(tmp_path, MODULE, CI="true", MPIBENCH_MAY_SKIP="sources")
     assert status == 1
     assert "this was skipped: cluster (the mini-cluster), other (see above)." in output
-    assert run(tmp_path, MODULE, CI="true", MPIBENCH_MAY_SKIP="papers cluster other")[0] == 0
+    assert run(tmp_path, MODULE, CI="true", MPIBENCH_MAY_SKIP="sources cluster other")[0] == 0
     assert run(tmp_path, "def test_that_passes(): ...\n", CI="true")[0] == 0
 
 
