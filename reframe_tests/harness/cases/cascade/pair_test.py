@@ -165,16 +165,17 @@ class PairTest(WithoutMpiTest):
 
     def _judge_job(self, outcome: Outcome, *, measured: bool) -> None:
         """How the job ended, and nodes that lack the program; the case is skipped where all do and nothing was measured."""
-        name, end = self.job_end().name, self.job_end()
+        end = self.job_end()
         if absent := fitting.find_lacking(Path(self.stagedir)):
             program, remedy = next(iter(absent.values())), fitting.describe_remedy(catalogue.PAIRS[self.group])
             if len(absent) == self.nodes and not measured:
                 self.leave(f"no {program} on the PATH of the nodes: {remedy}")
             # Programs are on all nodes of a partition, or on none: a node apart is broken, and no reason to measure nothing.
-            there = f"no {program} on the PATH of {', '.join(sorted(absent))}, and on other nodes there is: {remedy}."
-            outcome.add(name, 0, MISSING, [there])
+            others = "the other node" if self.nodes == 2 else "other nodes"
+            there = f"no {program} on the PATH of {', '.join(sorted(absent))}, and on {others} there is: {remedy}."
+            outcome.add(end.name, 0, MISSING, [there])
         if wrong := ending.judge(end):
-            outcome.add(name, 0, MISSING, [*wrong, *self.error_said()])
+            outcome.add(end.name, 0, MISSING, [*wrong, *self.error_said()])
 
     def _read(self, one: PairLaunch, repeat: int, outcome: Outcome) -> tuple[pair.Pair, Record | None] | None:
         """Both ends of one launch and the one record of it; ``None`` where they cannot be read."""
