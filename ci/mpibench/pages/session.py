@@ -40,9 +40,9 @@ from ..night.confirmation import references
 from ..night.confirmation.references import StoredAnswers
 from ..night.preflight import LIMIT_MINUTES, RUN
 from ..stacks.spack import consistency
-from ..store import records
 from ..store.quantity_text import size_text, unit_text
 from ..store.sessions import PAIRED, Case, Session, label_of, read_session, session_starts
+from ..store.store import Store
 from . import figures
 from .node_curves import is_over_nodes, node_charts
 from .outcomes import (
@@ -422,15 +422,12 @@ class ReportPlan:
     fault: str = ""
 
 
-def find_plan(session: Session, database: Path) -> ReportPlan | None:
-    """The plan of a session; ``None`` where it was measured without one.
-
-    :param database: beside which the dataset is.
-    """
+def find_plan(session: Session, dataset: Path) -> ReportPlan | None:
+    """The plan of a session; ``None`` where it was measured without one."""
     if len(session.systems) != 1:
         return None
     try:
-        plan = record.of_session(database.parent / "dataset", session.labels, session.systems[0], session.started)
+        plan = record.of_session(dataset, session.labels, session.systems[0], session.started)
     except BadInput as error:
         return ReportPlan(None, str(error))
     return ReportPlan(plan) if plan else None
@@ -930,9 +927,13 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
     pages = [Path(out)] if out else [folder / "reports" / f"{read.uuid}.html", folder / "report.html"]
     stacks, _ = metadata.discover()
     curves = published_curves.choose(read, published)
-    again, looked = references.stored(read, Path(db)), find_preflight(read, Path(db))
-    plan = find_plan(read, Path(db))
-    gone = records.withdrawals(folder / "dataset").get(read.uuid)
+    store, looked = Store(folder / "dataset"), find_preflight(read, Path(db))
+    plan = find_plan(read, store.folder)
+    try:
+        again = references.stored(store, read.uuid)
+    except BadInput as error:
+        again = StoredAnswers(unreadable=(f"what measured this session again is not known: {error}",))
+    gone = store.withdrawn.get(read.uuid)
     withdrawn = f"WITHDRAWN: {gone}" if gone else ""
     for path in pages:
         write_report(read, path, stacks, curves, again, looked, plan, withdrawn)
