@@ -1,4 +1,4 @@
-"""What measuring again says of the cases of a night that missed a reference (rule and error rates: results.confirmations)."""
+"""What measuring again says of cases that missed a reference (rule, error rates: :mod:`mpibench.store.confirmations`)."""
 
 from __future__ import annotations
 
