@@ -61,7 +61,7 @@ def test_a_session_that_cannot_be_read_is_not_passed_over(kept: Kept, tmp_path: 
     (sentence,) = found.unreadable
     assert sentence.startswith("session lost-one cannot be read and may have measured this one again; what follows it confirms")
     assert sentence.endswith("is cut off or damaged: remove that session or restore the file.")
-    page = report.render(FIRST, tmp_path, again=found)
+    page = report.render(report.View(FIRST, tmp_path, again=found))
     assert sentence in Reader(page).text["again"]
     assert '<p class="verdict bad">session lost-one' in page
     summary.write_markdown(FIRST, tmp_path / "page.md", found.unreadable)
