@@ -85,7 +85,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         began = time.perf_counter()
-        page = report.write_report(session(options.curves), folder / "report.html")
+        page = report.write_report(report.View(session(options.curves), folder), "report.html")
         print(f"{options.curves} curves written in {time.perf_counter() - began:.1f} s, {page.stat().st_size / 1e6:.1f} MB")
         (folder / "empty.html").write_text("<!DOCTYPE html><title>empty</title>")
         times: dict[str, list[float]] = {"empty.html": [], "report.html": []}

@@ -11,8 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cached_property
 from itertools import combinations, groupby, islice
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,9 @@ from ..night.confirmation import references
 from ..night.confirmation.references import StoredAnswers
 from ..night.preflight import LIMIT_MINUTES, RUN
 from ..stacks.spack import consistency
-from ..store import records
 from ..store.quantity_text import size_text, unit_text
 from ..store.sessions import PAIRED, Case, Session, label_of, read_session, session_starts
+from ..store.store import Store
 from . import figures
 from .node_curves import is_over_nodes, node_charts
 from .outcomes import (
@@ -420,15 +421,12 @@ class ReportPlan:
     fault: str = ""
 
 
-def find_plan(session: Session, database: Path) -> ReportPlan | None:
-    """The plan of a session; ``None`` where it was measured without one.
-
-    :param database: beside which the dataset is.
-    """
+def find_plan(session: Session, dataset: Path) -> ReportPlan | None:
+    """The plan of a session; ``None`` where it was measured without one."""
     if len(session.systems) != 1:
         return None
     try:
-        plan = record.of_session(database.parent / "dataset", session.labels, session.systems[0], session.started)
+        plan = record.of_session(dataset, session.labels, session.systems[0], session.started)
     except BadInput as error:
         return ReportPlan(None, str(error))
     return ReportPlan(plan) if plan else None
@@ -517,40 +515,37 @@ NOT_AGAIN = StoredAnswers()
 class View:
     """One session with what stands beside it.
 
-    :param places: where the files of each case are.
-    :param stacks: names in the order that gives each its colour and marker.
-    :param built: stacks on this machine, by name.
+    :param base: folder the page will be in; links to job directories are relative to it.
+    :param built: stacks on this machine, for the table of what they are made of.
     :param published: curves of papers to put beside the measured ones.
     :param again: what measuring again gave for cases that missed a reference.
     :param preflight: the session in which the nodes were looked at before; ``None`` without one.
     :param plan: by which the session was measured; ``None`` without one.
+    :param withdrawn: who withdrew it, and why; empty where nobody did.
     """
 
     session: Session
-    places: Sequence[Place]
-    stacks: Sequence[str]
-    built: dict[str, Stack]
+    base: Path
+    built: Iterable[Stack] = ()
     published: Sequence[Curve] = ()
     again: StoredAnswers = NOT_AGAIN
     preflight: Preflight | None = None
     plan: ReportPlan | None = None
-    _numbers: dict[str, int] = field(default_factory=dict)
+    withdrawn: str = ""
 
-    @classmethod
-    def of(
-        cls,
-        session: Session,
-        base: Path,
-        stacks: Iterable[Stack] = (),
-        published: Sequence[Curve] = (),
-        again: StoredAnswers = NOT_AGAIN,
-        preflight: Preflight | None = None,
-        plan: ReportPlan | None = None,
-    ) -> View:
-        places = [place_of(session, case, base) for case in session.cases]
-        numbers = {case.uuid: number for number, case in enumerate(session.cases)}
-        built = {stack.name: stack for stack in stacks}
-        return cls(session, places, stack_names(session), built, published, again, preflight, plan, numbers)
+    @cached_property
+    def stacks(self) -> list[str]:
+        """Names in the order that gives each its colour and marker."""
+        return stack_names(self.session)
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """Where the files of each case are."""
+        return [place_of(self.session, case, self.base) for case in self.session.cases]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {case.uuid: number for number, case in enumerate(self.session.cases)}
 
     def number(self, case: Case) -> int:
         return self._numbers[case.uuid]
@@ -770,9 +765,10 @@ def _evidence(view: View) -> Content:
 def _stacks(view: View) -> Content:
     """What each stack is made of, as its cases and its metadata file say."""
     rows, facts = [], {}
+    built_here = {stack.name: stack for stack in view.built}
     for name in sorted({case.stack for case in view.session.cases if case.condition.get("stack")}):
         cases = [case for case in view.session.cases if case.stack == name and case.condition]
-        condition, built = cases[0].condition, view.built.get(name)
+        condition, built = cases[0].condition, built_here.get(name)
         if built_as := condition.get("built"):
             facts[name] = built_as
         hashes = sorted({str(case.condition.get("lock_hash", "")) for case in cases})
@@ -851,27 +847,9 @@ def _facts(session: Session) -> list[tuple[str, str]]:
     ]
 
 
-def render(
-    session: Session,
-    base: Path,
-    stacks: Iterable[Stack] = (),
-    published: Sequence[Curve] = (),
-    again: StoredAnswers = NOT_AGAIN,
-    preflight: Preflight | None = None,
-    plan: ReportPlan | None = None,
-    withdrawn: str = "",
-) -> str:
-    """The page as text.
-
-    :param base: folder the page will be in; links to job directories are relative to it.
-    :param stacks: metadata of the stacks on this machine, for the table of what they are made of.
-    :param published: curves of papers to draw beside the measured ones.
-    :param again: what measuring again gave for cases that missed a reference.
-    :param preflight: the session in which the nodes were looked at before.
-    :param plan: by which it was measured.
-    :param withdrawn: who withdrew it, and why; empty where nobody did.
-    """
-    view = View.of(session, base, stacks, published, again, preflight, plan)
+def render(view: View) -> str:
+    """The page as text."""
+    session, withdrawn = view.session, view.withdrawn
     systems, label = ", ".join(session.systems), label_of(session)
     curves_of = curves(session)
     shown = [(name, title, link, content) for name, title, link, make in SECTIONS if (content := make(view)) is not None]
@@ -881,34 +859,25 @@ def render(
         title=f"{systems}: {label}, {session.started:%Y-%m-%d}",
         systems=systems or "no system",
         label=label,
-        failed=counts(session)["failed"] or again.unreadable or withdrawn,
+        failed=counts(session)["failed"] or view.again.unreadable or withdrawn,
         verdict=f"{withdrawn}. {verdict_line(session)}" if withdrawn else verdict_line(session),
         facts=_facts(session),
         view=view,
         sections=shown,
-        index=index(session, curves_of, published),
+        index=index(session, curves_of, view.published),
         curve_rows=list(curves_of.values()),
         listed=MAX_RANKS,
     )
 
 
-def write_report(
-    session: Session,
-    out_path: str | Path,
-    stacks: Iterable[Stack] = (),
-    published: Sequence[Curve] = (),
-    again: StoredAnswers = NOT_AGAIN,
-    preflight: Preflight | None = None,
-    plan: ReportPlan | None = None,
-    withdrawn: str = "",
-) -> Path:
-    """Write the page, whole or not at all, and return its path.
+def write_report(view: View, name: str) -> Path:
+    """Write the page into its folder, whole or not at all, and return its path.
 
     :raises BadInput: the folder cannot be written.
     """
-    out_path = Path(out_path)
+    out_path = view.base / name
     try:
-        whole_file.write_text(out_path, render(session, out_path.parent, stacks, published, again, preflight, plan, withdrawn))
+        whole_file.write_text(out_path, render(view))
     except OSError as err:
         raise BadInput(f"cannot write {out_path}: {err.strerror}.") from None
     return out_path
@@ -928,12 +897,16 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
     pages = [Path(out)] if out else [folder / "reports" / f"{read.uuid}.html", folder / "report.html"]
     stacks, _ = metadata.discover()
     curves = published_curves.choose(read, published)
-    again, looked = references.stored(read, Path(db)), find_preflight(read, Path(db))
-    plan = find_plan(read, Path(db))
-    gone = records.withdrawals(folder / "dataset").get(read.uuid)
+    store, looked = Store(folder / "dataset"), find_preflight(read, Path(db))
+    plan = find_plan(read, store.folder)
+    try:
+        again = references.stored(store, read.uuid)
+    except BadInput as error:
+        again = StoredAnswers(unreadable=(f"what measured this session again is not known: {error}",))
+    gone = store.withdrawn.get(read.uuid)
     withdrawn = f"WITHDRAWN: {gone}" if gone else ""
     for path in pages:
-        write_report(read, path, stacks, curves, again, looked, plan, withdrawn)
+        write_report(View(read, path.parent, stacks, curves, again, looked, plan, withdrawn), path.name)
         write_markdown(read, path.with_suffix(".md"), [*again.unreadable, *filter(None, [withdrawn])])
     return [
         *summary_lines(read),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -103,12 +103,14 @@ class MissedReference:
     :param outcome: one of the three above; empty where no session measured anything of this one again.
     :param again: value of the second job, in the unit of the first; ``None`` without one.
     :param why: why it was not measured again, where a session measured something like it.
+    :param second: the same check as the second job had it, with the columns of its case.
     """
 
     check: Mapping[str, Any]
     outcome: str = ""
     again: float | None = None
     why: str = ""
+    second: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -238,7 +240,7 @@ def _first_again(check: Mapping[str, Any], again: Sequence[Mapping[str, Any]]) -
     first = next((row for row, why in zip(again, unlike, strict=True) if not why), None)
     if first is None:
         return replace(compare(check, None), why=next(iter(unlike), ""))
-    found = compare(check, first["value"])
+    found = replace(compare(check, first["value"]), second=first)
     if first["withdrawn"] and found.outcome == NOT_SEEN_AGAIN:
         return MissedReference(check, NOT_MEASURED_AGAIN, why=withdrawn_first(str(first["session"])))
     return found
@@ -284,7 +286,7 @@ def reference_checks(cases: pl.DataFrame) -> list[dict[str, Any]]:
     level = stored.json_path_match("$.depth").alias("level")
     apart = [stored.json_path_match(f"$.{name}").alias(name) for name in _APART]
     flag = pl.col("withdrawn") if "withdrawn" in cases.columns else pl.lit(False).alias("withdrawn")
-    kept = (*_SAME_CASE, "group", "session", "case", "nodelist", "condition")
+    kept = (*_SAME_CASE, "group", "session", "case", "nodelist", "condition", "result", "reason")
     eligible = eligibility.split_cases(cases).eligible.select(*kept, flag, level, *apart, "gates")
     return eligible.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates").to_dicts()
 

@@ -135,7 +135,7 @@ class Store:
         :raises BadInput: no dataset, or a file of it that cannot be read.
         """
         paths = self.files(table, system)
-        if not paths and table in ("cases", "samples") and not (system and system in self.systems):
+        if not paths and table in ("cases", "samples") and not (system and self.systems):
             raise BadInput(f"there is no dataset in {self.folder}: write one with `mpibench export`.")
         return scan_files(paths if sessions is None else [path for path in paths if path.stem in sessions], table)
 

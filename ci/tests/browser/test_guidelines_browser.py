@@ -41,7 +41,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     inconclusive = {("Reduce_scatter_block-vs-Reduce-Scatter", 262144): [0.5, 2.0, 1.0, 1.1, 0.9, 3.0]}
     forced, more = recorded_session("forced"), session_of(samples(inconclusive))
     session = type(forced)(forced.info, (*forced.cases, *more.cases))
-    return report.write_report(session, tmp_path_factory.mktemp("page") / "r.html").as_uri()
+    return report.write_report(report.View(session, tmp_path_factory.mktemp("page")), "r.html").as_uri()
 
 
 @pytest.mark.parametrize("width", [360, 390, 820, 1600])

@@ -19,7 +19,7 @@ def session() -> sessions.Session:
 
 @pytest.mark.skipif(chromium.find_browser() is None, reason="[browser] no Chromium on PATH: install chromium")
 def test_measured_and_published_curves_share_a_chart(session: sessions.Session, tmp_path: Path) -> None:
-    url = report.write_report(session, tmp_path / "report.html", (), chosen(session)).as_uri()
+    url = report.write_report(report.View(session, tmp_path, (), chosen(session)), "report.html").as_uri()
     with chromium.open_browser(tmp_path / "profile") as page:
         page.open(url)
         page.evaluate("document.getElementById('curves').scrollIntoView()")

@@ -48,7 +48,7 @@ def session(folder: Path) -> sessions.Session:
 
 @pytest.fixture(scope="module")
 def url(folder: Path, session: sessions.Session) -> str:
-    return report.write_report(session, folder / "report.html").as_uri()
+    return report.write_report(report.View(session, folder), "report.html").as_uri()
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +234,7 @@ def test_stacks_can_be_hidden(page: chromium.Page) -> None:
 def test_a_stack_without_a_case_is_reported(browser: chromium.Page, tmp_path: Path) -> None:
     """A line that is not there is explained: the stack has no case of this group."""
     session = session_of(synthetic.case(), synthetic.case(group="transfer"), synthetic.case("mpich-wheels", group="transfer"))
-    browser.open(report.write_report(session, tmp_path / "r.html").as_uri())
+    browser.open(report.write_report(report.View(session, tmp_path), "r.html").as_uri())
     draw_all(browser)
     assert "mpich-wheels no case" in text(browser, "#charts figure .absent")
     assert "no case" not in browser.evaluate("[...document.querySelectorAll('#charts figure .absent')].at(-1).innerText")
@@ -282,7 +282,7 @@ def test_few_sizes_are_spread_over_the_axis(browser: chromium.Page, tmp_path: Pa
     """0 bytes stand beside the smallest size of the session, not twelve powers of two away."""
     plan = synthetic.case()
     plan["samples"] = [row for row in plan["samples"] if row["message_bytes"] in (0, 1024, 4096)]
-    browser.open(report.write_report(session_of(plan), tmp_path / "r.html").as_uri())
+    browser.open(report.write_report(report.View(session_of(plan), tmp_path), "r.html").as_uri())
     browser.evaluate("document.getElementById('curves').scrollIntoView()")
     browser.wait("document.querySelector('#charts figure').dataset.drawn")
     assert browser.evaluate(f"{FIRST_PLOT}.data[1].x") == [512, 1024, 4096]
@@ -333,7 +333,7 @@ def test_hostile_text_is_not_run(browser: chromium.Page, tmp_path: Path) -> None
     for row in plan["samples"]:
         row["benchmark"] += HOSTILE
     session = session_of(plan, {**synthetic.case("mpich-wheels"), "name": HOSTILE}, cmdline=HOSTILE, why=HOSTILE)
-    url = report.write_report(session, tmp_path / "r.html").as_uri()
+    url = report.write_report(report.View(session, tmp_path), "r.html").as_uri()
     browser.problems.clear()
     browser.open(url)
     browser.evaluate("document.getElementById('curves').scrollIntoView()")
@@ -359,7 +359,7 @@ def test_an_injected_script_would_be_stopped(browser: chromium.Page, url: str) -
 def test_a_session_without_measurements(browser: chromium.Page, session: sessions.Session, tmp_path: Path) -> None:
     empty = sessions.Session(session.info, tuple(case for case in session.cases if not case.samples))
     browser.problems.clear()
-    browser.open(report.write_report(empty, tmp_path / "r.html").as_uri())
+    browser.open(report.write_report(report.View(empty, tmp_path), "r.html").as_uri())
     assert "Nothing was measured." in text(browser, "#curves")
     assert browser.problems == []
 

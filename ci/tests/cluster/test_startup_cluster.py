@@ -50,5 +50,5 @@ def test_a_point_for_each_node_count(four: LiveCluster, folder: Path, require_st
     for nodes, case in found.items():
         label = f"{nodes} ranks on {cores} core{'s'[: cores != 1]}" if nodes > cores else None
         assert case.condition.get("oversubscribed") == label
-    said = Reader(report.render(done.session, folder)).text["over_nodes"]
+    said = Reader(report.render(report.View(done.session, folder))).text["over_nodes"]
     assert ("oversubscribed: ranks share cores" in said) == (cores < 4)

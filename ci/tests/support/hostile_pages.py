@@ -47,7 +47,7 @@ def hostile_report(folder: Path) -> str:
         suites={HOSTILE: {"version": HOSTILE, "built_with": HOSTILE}},
         build={"lock_hash": HOSTILE, "spec": HOSTILE, "compiler": HOSTILE, "wheels": wheels},
     )
-    return report.render(session, folder, [built], [curve, replace(curve, benchmark=HOSTILE)])
+    return report.render(report.View(session, folder, [built], [curve, replace(curve, benchmark=HOSTILE)]))
 
 
 def hostile_dataset(folder: Path) -> Path:

@@ -195,11 +195,12 @@ def read(store: Store, system: str, label: str, before: date) -> PastNights:
 def owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "") -> dict[ListedCase, Owed]:
     """Cases that were not right in the last session that was to measure them, and so are expected until they are.
 
-    Right is what is proven, missed no reference, or none that was missed again (:mod:`mpibench.store.confirmations`), and was
-    not slower than the nights before, or not when it was measured again (:mod:`mpibench.store.answers`). What was skipped is
-    not where it was proven before. Of what an interruption kept from running nothing is known. A fault of some nodes is none of
-    others, and a shorter measurement does not see it: what was not right is owed until it is right on the same nodes, under the
-    same condition, with all references that were missed, and held against the nights before where it was slower than these.
+    Right is what is proven, missed no reference, or none that was missed again (:mod:`~mpibench.store.confirmations`), and was
+    not slower than the nights before, or not when it was measured again (:class:`~mpibench.store.records.StoredAnswer`). What
+    was skipped is not where it was proven before. Of what an interruption kept from running nothing is known. A fault of some
+    nodes is none of others, and a shorter measurement does not see it: what was not right is owed until it is right on the same
+    nodes, under the same condition, with all references that were missed, and held against the nights before where it was
+    slower than these.
 
     :param cases: rows of the table ``cases`` of the sessions of one label.
     :param tonight: the session among them that is about to be held against the nights before.

@@ -9,13 +9,12 @@ from typing import Any
 
 import polars as pl
 
-from reframe_tests.harness.samples import NO_REFERENCE, PASS, ReferenceCheck
-
 from ...judge.nights import NightJudgement
 from ...store import confirmations
 from ...store.confirmations import NOT_SEEN_AGAIN, MeasuredOn, MissedReference
 from ...store.session_values import CURVE, METRIC, Selection
 from ...store.sessions import PAIRED, Case, Session
+from ...store.store import Store
 
 
 @dataclass(frozen=True)
@@ -110,25 +109,16 @@ def worst_first(cases: Iterable[CalledCase]) -> list[CalledCase]:
     return list(dict.fromkeys(sorted(cases, key=lambda one: (-one.slower, str(one)))))
 
 
-def of_references(session: Session) -> list[CalledCase]:
-    """The proven cases of a session that missed a reference, the worst first."""
-    return [called for called, _ in missing(session)]
+def of_references(store: Store, session: str) -> list[CalledCase]:
+    """The proven cases of a session that missed a reference, the worst first.
 
-
-def missing(session: Session) -> list[tuple[CalledCase, Case]]:
-    """As :func:`of_references`, each with the case itself."""
-    found = []
-    for case in session.cases:
-        missed = missed_checks(case)
-        if missed and session.why_not(case) is None:
-            worst = max(confirmations.distance(check.value, check.lower, check.upper) for check in missed)
-            found.append((CalledCase(session.uuid, case.system, *place_of(case), worst, MeasuredOn.of(case)), case))
-    return sorted(found, key=lambda pair: (-pair[0].slower, str(pair[0])))
-
-
-def missed_checks(case: Case) -> list[ReferenceCheck]:
-    """The references a case missed; a metric without a reference misses none."""
-    return [check for check in case.gates if check.outcome not in (PASS, NO_REFERENCE)]
+    :raises BadInput: the dataset cannot be read.
+    """
+    found: list[CalledCase] = []
+    for system in store.session_systems.get(session, ()):
+        cases = store.scan("cases", system, [session]).collect()
+        found += of_checks(system, confirmations.missed_references(cases, cases.clear()))
+    return worst_first(found)
 
 
 def place_of(case: Case) -> tuple[str, str, str]:

@@ -14,17 +14,21 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
-from ...store import confirmations
+from ...store import confirmations, eligibility
 from ...store.confirmations import MeasuredOn
-from ...store.sessions import CONFIRMS, Case, Session, list_sessions, read_session
+from ...store.dataset_layout import read_condition
+from ...store.sessions import CONFIRMS, PAIRED, Session, list_sessions, read_session
 from ...store.store import Store
 from .. import supervision
-from .called import CalledCase, fit, is_own, place_of, seconds
+from .called import CalledCase, fit, seconds
 from .rerun import Rerun, plan, words
 
 #: Minutes that measuring again may take.
@@ -135,8 +139,8 @@ def measure_again(
 
 
 def _command(rerun: Rerun, source: Session, report: Path) -> list[str]:
-    first = _find(source, rerun.cases[0])
-    return words(rerun, source.command_line or "", report, str(first.entry.get("scheduler") or "") if first else "")
+    schedulers = (case.entry.get("scheduler") for case in source.cases if case.partition == rerun.partition)
+    return words(rerun, source.command_line or "", report, str(next(schedulers, "") or ""))
 
 
 def _folder(place: Workspace, number: int) -> Path:
@@ -185,13 +189,18 @@ def _run(
         reason = end or (first_line(said[0]) if said else str(error))
         return f"{reason.rstrip('., ')}; see {log}"
     found.sessions.append(session)
+    both = place.store.scan("cases", rerun.system, [source.uuid, session.uuid]).filter(~pl.col("case").str.ends_with(PAIRED))
+    rows = both.with_columns(why=eligibility.WHY_NOT).collect().to_dicts()
     for case in rerun.cases:
-        mine = _find(session, case, again=True)
-        why = why_not(_find(source, case), session, mine, end)
-        if mine is None or why:
+        again = _last_run(rows, session.uuid, case)
+        if again is None:
+            found.left[case] = (
+                f"no longer among the tests here, or left out when they were loaded: see the log of session {session.uuid}"
+            )
+        elif why := why_not(_last_run(rows, source.uuid, case), again, end):
             found.left[case] = why
         else:
-            found.measured[case] = mine.uuid
+            found.measured[case] = again["case"]
     return ""
 
 
@@ -233,26 +242,28 @@ def _stored(report: Path, rerun: Rerun, before: set[str], place: Workspace) -> S
     return session
 
 
-def why_not(first: Case | None, session: Session, again: Case | None, end: str) -> str:
-    """Why a case of a new session confirms nothing; empty where it was measured as before and proved its condition.
+def why_not(first: Mapping[str, Any] | None, again: Mapping[str, Any], end: str = "") -> str:
+    """Why a case that was measured again confirms nothing; empty where it was as before and proved its condition.
 
-    :param first: the case that is confirmed.
+    :param first: the row of the case that is confirmed.
+    :param again: with ``why`` it is not eligible.
     :param end: why the new session ended early.
     """
-    if again is None:
-        return f"no longer among the tests here, or left out when they were loaded: see the log of session {session.uuid}"
-    why = session.why_not(again)
-    if why:
-        said = end or first_line(again.reason)
-        return f"session {session.uuid[:8]}: it {why}" + (f": {said}" if said else "")
-    before, after = ({} if one is None else {**one.condition, "level": one.entry.get("level")} for one in (first, again))
+    session = again["session"]
+    if again["why"]:
+        said = end or first_line(again["reason"] or "")
+        return f"session {session[:8]}: it {again['why']}" + (f": {said}" if said else "")
+    conditions = (read_condition(row["condition"]) if row else {} for row in (first, again))
+    before, after = ({**condition, "level": condition.get("depth")} for condition in conditions)
     unlike = [f"{name} {before.get(name)} and now {after.get(name)}" for name in ALIKE if before.get(name) != after.get(name)]
     if unlike:
-        return f"session {session.uuid[:8]} is another measurement: {', '.join(unlike)}"
-    return MeasuredOn.of(first).unlike(MeasuredOn.of(again), session.uuid) if first else ""
+        return f"session {session[:8]} is another measurement: {', '.join(unlike)}"
+    return MeasuredOn.of_row(first).unlike(MeasuredOn.of_row(again), session) if first else ""
 
 
-def _find(session: Session, case: CalledCase, *, again: bool = False) -> Case | None:
+def _last_run(rows: Sequence[Mapping[str, Any]], session: str, case: CalledCase) -> Mapping[str, Any] | None:
     """The last run of a case in a session: on its nodes, where these are known, or, of one that measured again, on any."""
-    runs = [one for one in reversed(session.cases) if is_own(one) and place_of(one) == case.place]
-    return next((one for one in runs if again or case.on in (MeasuredOn(), MeasuredOn.of(one))), None)
+    own = [row for row in rows if row["session"] == session]
+    runs = [row for row in reversed(own) if (row["partition"], row["stack"], row["name"]) == case.place]
+    on = (MeasuredOn(), case.on) if session == case.session and case.on != MeasuredOn() else ()
+    return next((row for row in runs if not on or MeasuredOn.of_row(row) in on[1:]), None)

@@ -59,7 +59,12 @@ def confirm(
     slower = _slower(session, place.store, answer)
     if not minutes:
         return answer
-    cases = called.worst_first([*called.of_references(session), *(case for one in slower for case in called.of_night(one))])
+    missed: list[CalledCase] = []
+    try:
+        missed = called.of_references(place.store, session.uuid)
+    except BadInput as error:
+        answer.problems.append(f"which references were missed is not known, and nothing of it was measured again: {error}")
+    cases = called.worst_first([*missed, *(case for one in slower for case in called.of_night(one))])
     if not cases:
         return answer
     try:
@@ -68,7 +73,6 @@ def confirm(
             raise BadInput(f"{late}: measure the night in fewer hours, or in parts")
         again = measuring.measure_again(cases, {session.uuid: session}, place, minutes, say, show)
     except BadInput as error:
-        missed = called.of_references(session)
         what = (
             f"{len(missed)} cases missed a reference" if missed else f"{len(cases)} cases are slower than in the nights before"
         )
@@ -76,7 +80,7 @@ def confirm(
         (answer.problems if missed else answer.notes).append(sentence)
         return answer
     place.store.reread()
-    answer.references = found = references.answers(session, again)
+    answer.references = found = list(references.stored(place.store, session.uuid, again.left).answers)
     answer.notes += [one.sentence for one in found if one.excused]
     held = [one.measured_again(place.store, _again(session, one, place.store)) for one in slower]
     for one in held:

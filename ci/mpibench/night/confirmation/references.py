@@ -1,18 +1,20 @@
-"""What measuring again says of the cases of a night that missed a reference (rule and error rates: results.confirmations)."""
+"""What measuring again says of cases that missed a reference (rule, error rates: :mod:`mpibench.store.confirmations`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from types import MappingProxyType
+
+import polars as pl
 
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.vocabulary import BadInput
 
 from ...store import confirmations
-from ...store.sessions import CONFIRMS, Case, Session, read_session, session_starts
-from .called import CalledCase, is_own, missed_checks, missing, place_of
-from .measuring import Remeasured, why_not
+from ...store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, MissedReference
+from ...store.sessions import Session
+from ...store.store import Store
+from .called import CalledCase, is_own, of_checks, worst_first
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class StoredAnswers:
-    """What a database says of cases that missed references.
+    """What a dataset says of cases that missed references.
 
-    :param answers: nothing where no session that can be read measured this one again.
+    :param answers: the worst first; nothing where no session that can be read measured this one again.
     :param unreadable: sentences on sessions that may have done so, and cannot be read.
     """
 
@@ -42,55 +44,34 @@ class StoredAnswers:
     unreadable: tuple[str, ...] = ()
 
 
-def answers(session: Session, again: Remeasured) -> list[Answer]:
-    """One for each case of the session that missed a reference and was to be measured again, the worst first."""
-    asked = set(again.cases)
-    new = {case.uuid: case for one in again.sessions for case in one.cases}
-    found = []
-    for called, case in missing(session):
-        if called in asked:
-            second = new.get(again.measured.get(called, ""))
-            found.append(_answer(called, case, second, again.left.get(called) or "the new sessions do not hold it"))
-    return found
+def stored(store: Store, session: str, left: Mapping[CalledCase, str] = MappingProxyType({})) -> StoredAnswers:
+    """What the sessions say that measured a session again in time (rule: :mod:`mpibench.store.confirmations`).
 
+    Of each case the first one counts that proved its condition. A session that cannot be read may have been the first, so that
+    what follows it confirms nothing.
 
-def stored(session: Session, database: Path) -> StoredAnswers:
-    """As :func:`answers`, from the sessions of a database that measured this one again in time.
-
-    Of each case the first one counts that proved its condition (:mod:`..results.confirmations`). A session that cannot be read
-    may have been the first, so that what follows it confirms nothing.
+    :param left: why cases were not measured again, where that is known.
+    :raises BadInput: the dataset cannot be read.
     """
-    missed = missing(session)
-    later = [
-        uuid
-        for uuid, started in session_starts(database).items()
-        if uuid != session.uuid and session.started <= started <= session.started + confirmations.WITHIN
-    ]
-    again: list[Session] = []
-    lost: list[str] = []
-    for uuid in later if missed else ():
-        try:
-            one = read_session(database, uuid)
-        except BadInput as error:
-            said = f"session {uuid[:8]} cannot be read and may have measured this one again; what follows it confirms nothing"
-            lost.append(f"{said}: {error}")
-            continue
-        if not lost and one.labels.get(CONFIRMS) == session.uuid:
-            again.append(one)
-    if not again:
-        return StoredAnswers(unreadable=tuple(lost))
-    found = []
-    for called, case in missed:
-        tried = [
-            (other, why_not(case, one, other, ""))
-            for one in again
-            for other in one.cases
-            if is_own(other) and place_of(other) == called.place
+    answers: list[Answer] = []
+    said: list[str] = []
+    for system in store.session_systems.get(session, ()):
+        cases = store.scan("cases", system)
+        own = cases.filter(pl.col("session") == session).collect()
+        began, again = own["started"][0], confirmations.confirming(cases, session, store.withdrawn)
+        lost = [one for one in store.lost(system) if began <= one.started <= began + confirmations.WITHIN]
+        again = again.filter(pl.col("started") < lost[0].started) if lost else again
+        by_case: dict[str, list[MissedReference]] = {}
+        for missed in confirmations.missed_references(own, again):
+            by_case.setdefault(missed.check["case"], []).append(missed)
+        said += [
+            f"session {one.session[:8]} cannot be read and may have measured this one again; what follows it confirms nothing: "
+            f"{one.why}"
+            for one in (lost if by_case else ())
         ]
-        second = next((other for other, why in tried if not why), None)
-        reason = tried[0][1] if tried else "the sessions that measured others again do not hold it"
-        found.append(_answer(called, case, second, reason))
-    return StoredAnswers(tuple(found), tuple(lost))
+        if again.height or left:
+            answers += [_answer(worst_first(of_checks(system, part))[0], part, left) for part in by_case.values()]
+    return StoredAnswers(tuple(sorted(answers, key=lambda answer: (-answer.case.slower, str(answer.case)))), tuple(said))
 
 
 def all_excused(session: Session, found: Sequence[Answer]) -> bool:
@@ -104,28 +85,24 @@ def all_excused(session: Session, found: Sequence[Answer]) -> bool:
     return bool(failed) and failed <= excused
 
 
-def _answer(called: CalledCase, first: Case, second: Case | None, why: str) -> Answer:
+def _answer(called: CalledCase, missed: Sequence[MissedReference], left: Mapping[CalledCase, str]) -> Answer:
     """What both measurements say of a case.
 
-    :param second: of another job, which proved its condition; ``None`` where there is none, and ``why``.
+    :param missed: its references, with what came of each.
     """
-    if second is None:
-        return Answer(called, first.uuid, False, f"{called}: {confirmations.NOT_MEASURED_AGAIN}: {why}")
-    values = {(check.metric, check.layer, check.unit): check.value for check in second.gates}
-    both = [
-        confirmations.compare(vars(check), values.get((check.metric, check.layer, check.unit)))
-        for check in missed_checks(first)
-    ]
-    outcomes = {one.outcome for one in both}
-    outcome = next(one for one in confirmations.WORST_FIRST if one in outcomes)
+    case = missed[0].check["case"]
+    outcome = next(name for name in confirmations.WORST_FIRST if name in {one.outcome or NOT_MEASURED_AGAIN for one in missed})
+    if not any(one.second for one in missed):
+        reasons = (left.get(called), *(one.why for one in missed), "no session measured it again as it was, with proof")
+        return Answer(called, case, False, f"{called}: {outcome}: {next(filter(None, reasons))}")
     said = ", ".join(
         f"{one.check['metric']} {confirmations.value_text(one.check['value'])} {one.check['unit']} and again "
         f"{confirmations.value_text(one.again)}"
-        for one in both
+        for one in missed
         if one.outcome == outcome
     )
-    excused = outcome == confirmations.NOT_SEEN_AGAIN and second.result in ("pass", "xfail")
-    if outcome == confirmations.NOT_SEEN_AGAIN and not excused:
-        said += f"; but the case failed again: {first_line(second.reason) or 'no reason'}"
-        outcome = confirmations.SEEN_TWICE
-    return Answer(called, first.uuid, excused, f"missed reference {outcome}: {called}: {said}")
+    failed = next((one.second for one in missed if one.second.get("result") not in ("pass", "xfail")), None)
+    if outcome == NOT_SEEN_AGAIN and failed:
+        said += f"; but the case failed again: {first_line(failed['reason'] or '') or 'no reason'}"
+        return Answer(called, case, False, f"missed reference {confirmations.SEEN_TWICE}: {called}: {said}")
+    return Answer(called, case, outcome == NOT_SEEN_AGAIN, f"missed reference {outcome}: {called}: {said}")

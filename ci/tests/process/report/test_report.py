@@ -38,7 +38,7 @@ def session(folder: Path) -> sessions.Session:
 
 @pytest.fixture(scope="module")
 def page(folder: Path, session: sessions.Session) -> str:
-    return report.write_report(session, folder / "report.html").read_text(encoding="utf-8")
+    return report.write_report(report.View(session, folder), "report.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_evidence_counts_notes_and_keeps_settings_out_of_the_way() -> None:
             {"node": "n3", "link": "eth1"},
         ],
     )
-    read = Reader(report.render(session_of(plan), Path()))
+    read = Reader(report.render(report.View(session_of(plan), Path())))
     assert "2 notes" in read.text["evidence"]
     assert "MPICH 5: lo over tcp, shown by UCX lane" in read.text["evidence"]
     assert "UCX_TLS=tcp" in read.text["case-0"]
@@ -203,7 +203,7 @@ def test_a_curve_over_several_rank_counts_stays_several() -> None:
 
 
 def test_hostile_text_is_shown_and_never_run() -> None:
-    read = Reader(report.render(hostile_session(), Path()))
+    read = Reader(report.render(report.View(hostile_session(), Path())))
     assert not [tag for tag, _ in read.tags if tag in ("img", "iframe")]
     assert sum(1 for one in read.named("script") if one.get("type") is None) == 1
     assert not [key for _, attributes in read.tags for key in attributes if key.startswith("on")]
@@ -216,7 +216,7 @@ def test_hostile_text_is_shown_and_never_run() -> None:
 def test_no_text_of_a_session_breaks_a_line_in_secret() -> None:
     """U+2028 ends a line for a script and for Python's splitlines, and nothing shows it."""
     plan = synthetic.case(verdict="contradicted", reason="over shm\u2028PASS: all is well", name="p2p\u2029")
-    read = Reader(report.render(session_of(plan, cmdline="reframe\u2028-r", run="nightly\u2028PASS"), Path()))
+    read = Reader(report.render(report.View(session_of(plan, cmdline="reframe\u2028-r", run="nightly\u2028PASS"), Path())))
     shown = "".join([*read.text.values(), json.dumps(read.blocks, ensure_ascii=False)])
     assert not {"\u2028", "\u2029"} & set(shown)
     assert "over shm\nPASS: all is well" in read.text["failures"] and "nightly PASS" in read.text["top"]
@@ -271,7 +271,7 @@ def stack_with(lock_hash: str) -> Stack:
 
 
 def test_provenance_names_wheels_with_checksums(session: sessions.Session) -> None:
-    same = Reader(report.render(session, Path(), [stack_with("sha256:intelmpi0123456789abcdef")])).text["stacks"]
+    same = Reader(report.render(report.View(session, Path(), [stack_with("sha256:intelmpi0123456789abcdef")]))).text["stacks"]
     assert "impi-rt 2021.18.1" in same
     assert "sha256:" + "ab" * 32 in same
     assert "imb 2021.11: icx" in same
@@ -281,12 +281,12 @@ def test_provenance_names_wheels_with_checksums(session: sessions.Session) -> No
 def test_each_pair_of_stacks_says_what_their_locks_differ_in(session: sessions.Session) -> None:
     facts = {"intelmpi-wheels": {"MPI": "intel-oneapi-mpi@2021.18.1"}, "mpich-wheels": {"MPI": "mpich@5.0.1"}}
     cases = [changed(case, condition={**case.condition, "built": facts.get(case.stack, {})}) for case in session.cases]
-    shown = Reader(report.render(sessions.Session(session.info, tuple(cases)), Path(), [])).text["stacks"]
+    shown = Reader(report.render(report.View(sessions.Session(session.info, tuple(cases)), Path(), []))).text["stacks"]
     assert "intelmpi-wheels, mpich-wheelsMPI intel-oneapi-mpi@2021.18.1 and mpich@5.0.1" in " ".join(shown.split())
 
 
 def test_provenance_of_a_stack_that_was_rebuilt_is_not_shown(session: sessions.Session) -> None:
-    other = Reader(report.render(session, Path(), [stack_with("another0")])).text["stacks"]
+    other = Reader(report.render(report.View(session, Path(), [stack_with("another0")]))).text["stacks"]
     assert "impi-rt" not in other
     assert "has changed since" in other
 
@@ -308,13 +308,13 @@ def test_command_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_report_is_whole_or_not_there(session: sessions.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(BadInput, match="No space left on device"):
-        report.write_report(session, tmp_path / "report.html")
+        report.write_report(report.View(session, tmp_path), "report.html")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("outcomes", [("skipped",), (), ("failed",)])
 def test_sessions_without_measurements_have_a_report(session: sessions.Session, outcomes: tuple[str, ...]) -> None:
-    read = Reader(report.render(only(session, *outcomes), Path()))
+    read = Reader(report.render(report.View(only(session, *outcomes), Path())))
     assert read.text["curves"]
 
 
@@ -324,7 +324,7 @@ def test_a_dry_run_measures_nothing_and_says_so() -> None:
     session = session_of(plan)
     assert report_summary.verdict_line(session) == "Nothing was measured."
     assert "1 dry run" in "\n".join(report_summary.summary_lines(session))
-    assert "·" in Reader(report.render(session, Path())).text["summary"]
+    assert "·" in Reader(report.render(report.View(session, Path()))).text["summary"]
 
 
 @settings(max_examples=100)
@@ -342,4 +342,4 @@ def test_whatever_is_read_can_be_reported(document: dict[str, Any]) -> None:
 def _render_bare(session: sessions.Session) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_templates, "plotly_source", str)
-        return report.render(session, Path())
+        return report.render(report.View(session, Path()))

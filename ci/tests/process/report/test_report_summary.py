@@ -85,7 +85,7 @@ def test_cases_that_an_interruption_kept_from_running_are_no_failures(
     text = "\n".join(report_summary.summary_lines(broken))
     assert "1 failed, 3 interrupted, 8 recorded" in text
     assert report_summary.failures(broken) == list(only(session, "failed").cases[:1])
-    page = Reader(report.render(broken, Path()))
+    page = Reader(report.render(report.View(broken, Path())))
     assert f"interrupted: 3 of 12 cases did not run ({named})" in page.text["failures"]
     assert "3■ interrupted" in page.text["summary"]
     whole = sessions.Session(session.info, tuple(stopped))
@@ -108,7 +108,7 @@ def test_no_reference_is_never_called_a_pass(session: sessions.Session) -> None:
     assert not re.search(r"\b(?!0)\d+ (passed|reached)", text)
     assert "no reference" in report_summary.OUTCOMES["recorded"].meaning
     assert report_summary.OUTCOMES["recorded"].mark != report_summary.OUTCOMES["passed"].mark
-    page = Reader(report.render(recorded, Path()))
+    page = Reader(report.render(report.View(recorded, Path())))
     assert "✓" not in page.text["summary"].replace("0✓ passed", "")
     assert "0✓ passed" in page.text["summary"]
 
@@ -145,7 +145,7 @@ def test_only_proven_cases_are_compared_with_references() -> None:
     session = sessions.Session(session.info, (*session.cases, changed(session.cases[0], result="abort", uuid="s:0:2")))
     assert report_summary.gate_counts(session) == {"pass": 1}
     assert "references: 1 reached, 0 missed, 0 without reference" in report_summary.summary_lines(session)
-    page = Reader(report.render(session, Path()))
+    page = Reader(report.render(report.View(session, Path())))
     assert page.text["gates"].count("bandwidth") == 1
 
 

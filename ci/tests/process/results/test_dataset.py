@@ -54,7 +54,7 @@ def everything(out: Path) -> pl.DataFrame:
 
 
 def test_columns_and_types(exported: Path) -> None:
-    frame = dataset.scan(exported, "samples").collect()
+    frame = Store(exported).scan("samples").collect()
     assert set(PROMISED) <= set(frame.columns)
     assert frame.schema == pl.Schema({**dataset_layout.SAMPLES_SCHEMA, **dataset_layout.PARTITION_SCHEMA})
     assert Store(exported).scan("cases").collect().schema == pl.Schema(
@@ -70,7 +70,7 @@ def test_every_value_comes_back(exported: Path, plan: list[dict[str, Any]]) -> N
         for row in case["samples"]
         for repeat, value in enumerate(row["values"], start=1)
     }
-    frame = dataset.scan(exported, "samples").join(Store(exported).scan("cases").select("case", "name"), on="case").collect()
+    frame = Store(exported).scan("samples").join(Store(exported).scan("cases").select("case", "name"), on="case").collect()
     got = {
         (row["name"].split("=", 1)[1], row["benchmark"], row["quantity"], row["message_bytes"], row["repeat"]): row["value"]
         for row in frame.iter_rows(named=True)
@@ -146,7 +146,7 @@ def test_statistics_see_only_what_is_proven(exported: Path) -> None:
 
 
 def test_a_repeat_without_value_keeps_its_place(exported: Path) -> None:
-    rows = dataset.scan(exported, "samples").filter(pinning="none", quantity="latency_us", message_bytes=0).collect()
+    rows = Store(exported).scan("samples").filter(pinning="none", quantity="latency_us", message_bytes=0).collect()
     first = rows.filter(benchmark="PingPong").sort("repeat")
     assert first["repeat"].to_list() == [1, 2, 3]
     assert [value is None for value in first["value"]] == [False, True, False]
@@ -203,7 +203,7 @@ def test_a_session_is_never_there_twice(db: Path, tmp_path: Path) -> None:
 
 def test_summary_counts(db: Path, tmp_path: Path, plan: list[dict[str, Any]]) -> None:
     summary = dataset.export(db, tmp_path)
-    frame = dataset.scan(tmp_path, "samples").collect()
+    frame = Store(tmp_path).scan("samples").collect()
     assert (summary.sessions, summary.cases, summary.rows) == (1, len(plan), frame.height)
     assert summary.unproven_rows == frame.filter(pl.col("evidence") != "proven").height > 0
     assert f"{frame.height} values" in str(summary)

@@ -173,7 +173,7 @@ def test_without_a_line_rate_bandwidths_are_compared_as_they_are() -> None:
 
 def test_a_session_without_levels_below_mpi_has_no_section() -> None:
     assert cascade.find(session_of(MPI)) == []
-    assert "cascade" not in Reader(report.render(session_of(MPI), Path())).text
+    assert "cascade" not in Reader(report.render(report.View(session_of(MPI), Path()))).text
 
 
 def test_bars_are_as_long_as_the_shares() -> None:
@@ -190,7 +190,7 @@ def test_bars_are_as_long_as_the_shares() -> None:
 
 def test_the_report_has_a_sentence_and_a_chart_for_each_fabric() -> None:
     other = [case(one.condition["group"], *one.samples, fabric="<eth10g>") for one in (WIRE, UCX)]
-    page = report.render(session_of(WIRE, UCX, FI, MPI, PAIRS, *other), Path())
+    page = report.render(report.View(session_of(WIRE, UCX, FI, MPI, PAIRS, *other), Path()))
     text = " ".join(Reader(page).text["cascade"].split())
     assert '<a href="#cascade">Cascade</a>' in page and "<eth10g> on cpu, 1 Gbit/s" in text
     assert "the most is lost from transport to MPI: 28.4 % of the line rate." in text

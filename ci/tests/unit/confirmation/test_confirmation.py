@@ -28,7 +28,7 @@ from mpibench.night.confirmation import night as confirmed_night
 from mpibench.night.confirmation.called import CalledCase
 from mpibench.night.confirmation.measuring import Remeasured
 from mpibench.pages import acceptance as acceptance_record
-from mpibench.store import confirmations, records, selectors
+from mpibench.store import confirmations, dataset, records, selectors
 from mpibench.store.dataset_layout import write_file
 from mpibench.store.sessions import CONFIRMS, PAIRED, Session
 from mpibench.store.store import Store
@@ -272,8 +272,8 @@ def test_what_was_measured_otherwise_confirms_nothing(monkeypatch: pytest.Monkey
     monkeypatch.setattr(measuring.supervision, "run", run)
     monkeypatch.setattr(measuring, "list_sessions", lambda _: list(stored))
     monkeypatch.setattr(measuring, "read_session", lambda _, uuid: stored[uuid])
-    monkeypatch.setattr(Store, "export", lambda *_: None)
-    workspace = measuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
+    monkeypatch.setattr(Store, "export", lambda store, _, ids: dataset.export_session(stored[ids[0]], store.folder))
+    dataset.export_session(source, tmp_path / "dataset")
     elsewhere = {**plan, "condition": {**plan["condition"], "network": "eth1g"}}
     plans = iter([[plan], [newer], [elsewhere], [{**plan, "name": "Other"}], [{**plan, "proof": {}}]])
     for wanted in (
@@ -283,6 +283,7 @@ def test_what_was_measured_otherwise_confirms_nothing(monkeypatch: pytest.Monkey
         "no longer among the tests here",
         "has no proof of its condition",
     ):
+        workspace = measuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
         found = measuring.measure_again([case], {"first": source}, workspace, 1.0, lambda _: None)
         assert (case in found.measured) == (not wanted) and wanted in found.left.get(case, "")
     assert len(stored) == 5
@@ -394,6 +395,7 @@ def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
     missed = synthetic_session.case("mpich-wheels", end="performance", gates=[gate("bandwidth", 50.0, 100.0, "MB/s")])
     start = datetime.now(timezone.utc) - timedelta(hours=hours)
     session = session_of(missed, time_start_unix=start.timestamp())
+    dataset.export_session(session, tmp_path / "dataset")
     place = measuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
     answer = confirmed_night.confirm(session, place, 30.0, lambda _: None, lambda _: False)
     assert [len(cases) for cases in tried] == [1] * measured

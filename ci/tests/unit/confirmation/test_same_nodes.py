@@ -14,7 +14,7 @@ from mpibench.night.confirmation import acceptance as confirmed
 from mpibench.night.confirmation import measuring, rerun
 from mpibench.night.confirmation.called import CalledCase
 from mpibench.night.confirmation.measuring import Remeasured
-from mpibench.store import confirmations, dataset
+from mpibench.store import confirmations, dataset, eligibility
 from mpibench.store.sessions import CONFIRMS, Session
 from mpibench.store.store import Store
 from synthetic_report import session_of
@@ -112,8 +112,11 @@ def test_the_ranks_say_where_a_job_ran_that_no_scheduler_placed() -> None:
     ranks = [{**rank, "host": "n2"} for rank in plan["proof"]["ranks"]]
     other = {**plan, "proof": {**plan["proof"], "ranks": ranks}}
     first, second = (session_of(one, uuid=uuid) for one, uuid in ((plan, "first"), (other, "second")))
-    assert measuring.why_not(first.cases[0], first, first.cases[0], "") == ""
-    why = measuring.why_not(first.cases[0], second, second.cases[0], "")
+    mine, again = (
+        dataset.tables(one, "a")["cases"].with_columns(why=eligibility.WHY_NOT).row(0, named=True) for one in (first, second)
+    )
+    assert measuring.why_not(mine, mine) == ""
+    why = measuring.why_not(mine, again)
     assert why == "session second measured it on n2, and not on n1"
     [stored] = dataset._case_rows(second, second.cases)
     assert confirmations.MeasuredOn.of_row(stored) == confirmations.MeasuredOn(("n1",), ("n2",))

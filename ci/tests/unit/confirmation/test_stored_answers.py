@@ -1,7 +1,8 @@
-"""What a database says of cases that missed a reference, where one of its sessions cannot be read: the report says so, red."""
+"""What a dataset says of cases that missed a reference, where one of its sessions cannot be read: the report says so, red."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 from mpibench.night.confirmation import references
 from mpibench.pages import outcomes as summary
 from mpibench.pages import session as report
+from mpibench.store import dataset, records
 from mpibench.store.sessions import CONFIRMS, Session
+from mpibench.store.store import Store
 from page_reader import Reader
-from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import session_of
 from synthetic_session import case, gate
 
@@ -26,59 +28,60 @@ def again(uuid: str, minutes: int, value: float = 97.0) -> Session:
     return session_of(plan, uuid=uuid, time_start_unix=started, **{CONFIRMS: FIRST.uuid})
 
 
+Kept = Callable[..., references.StoredAnswers]
+
+
 @pytest.fixture
-def stored(monkeypatch: pytest.MonkeyPatch) -> dict[str, Session | None]:
-    """Sessions of a database beside the first, oldest first; ``None``: one that cannot be read, an hour after it."""
-    found: dict[str, Session | None] = {}
+def kept(tmp_path: Path) -> Kept:
+    """What is said of the first session beside others; ``None``: one that cannot be read, an hour after it."""
 
-    def read(_: Path, uuid: str) -> Session:
-        if (session := found[uuid]) is None:
-            raise BadInput(f"session {uuid} is cut off or damaged: remove that session or restore the file.")
-        return session
+    def ask(first: Session = FIRST, **others: Session | None) -> references.StoredAnswers:
+        for uuid, session in {"first": first, **others}.items():
+            if session:
+                dataset.export_session(session, tmp_path / "set")
+            else:
+                why = f"session {uuid} is cut off or damaged: remove that session or restore the file."
+                hour = FIRST.started + timedelta(hours=1)
+                records.refuse(tmp_path / "set", records.Unreadable(uuid, hour, (), why))
+        return references.stored(Store(tmp_path / "set"), "first")
 
-    hour = FIRST.started + timedelta(hours=1)
-    monkeypatch.setattr(
-        references,
-        "session_starts",
-        lambda _: {"first": FIRST.started, **{uuid: one.started if one else hour for uuid, one in found.items()}},
-    )
-    monkeypatch.setattr(references, "read_session", read)
-    return found
+    return ask
 
 
-def ask() -> references.StoredAnswers:
-    return references.stored(FIRST, Path("results.db"))
-
-
-def test_what_was_measured_again_is_held_beside_the_first(stored: dict[str, Session | None]) -> None:
-    assert ask() == references.StoredAnswers()
-    stored["second"] = again("second", 30)
-    found = ask()
+def test_what_was_measured_again_is_held_beside_the_first(kept: Kept) -> None:
+    assert kept() == references.StoredAnswers()
+    found = kept(second=again("second", 30))
     assert [answer.excused for answer in found.answers] == [True] and not found.unreadable
 
 
-def test_a_session_that_cannot_be_read_is_not_passed_over(stored: dict[str, Session | None], tmp_path: Path) -> None:
+def test_a_session_that_cannot_be_read_is_not_passed_over(kept: Kept, tmp_path: Path) -> None:
     """It may have been the first that measured the case again, and what follows it does not count."""
-    stored |= {"lost-one": None, "third": again("third", 90)}
-    found = ask()
+    found = kept(**{"lost-one": None, "third": again("third", 90)})
     assert not found.answers
     (sentence,) = found.unreadable
     assert sentence.startswith("session lost-one cannot be read and may have measured this one again; what follows it confirms")
     assert sentence.endswith("is cut off or damaged: remove that session or restore the file.")
-    page = report.render(FIRST, tmp_path, again=found)
+    page = report.render(report.View(FIRST, tmp_path, again=found))
     assert sentence in Reader(page).text["again"]
     assert '<p class="verdict bad">session lost-one' in page
     summary.write_markdown(FIRST, tmp_path / "page.md", found.unreadable)
     assert "session lost-one cannot be read" in (tmp_path / "page.md").read_text()
 
 
-def test_what_came_before_it_counts(stored: dict[str, Session | None]) -> None:
-    stored |= {"second": again("second", 30), "lost": None}
-    found = ask()
+def test_what_came_before_it_counts(kept: Kept) -> None:
+    found = kept(second=again("second", 30), lost=None)
     assert [answer.excused for answer in found.answers] == [True] and len(found.unreadable) == 1
 
 
-def test_where_nothing_was_missed_no_other_session_matters(stored: dict[str, Session | None]) -> None:
-    stored["lost"] = None
+def test_where_nothing_was_missed_no_other_session_matters(kept: Kept) -> None:
     well = session_of(case(gates=[gate("bandwidth", 97.0, 100.0)]), uuid="first")
-    assert references.stored(well, Path("results.db")) == references.StoredAnswers()
+    assert kept(well, lost=None) == references.StoredAnswers()
+
+
+def test_a_session_that_was_withdrawn_confirms_nothing(kept: Kept, tmp_path: Path) -> None:
+    """As the gate has it: what somebody withdrew decides by being the first, and its good value is none."""
+    kept(second=again("second", 30), third=again("third", 60))
+    store = Store(tmp_path / "set")
+    store.withdraw("second", "wrong cable")
+    (answer,) = references.stored(store, "first").answers
+    assert not answer.excused and "was withdrawn" in answer.sentence

@@ -74,5 +74,5 @@ def test_nights_to_detection_on_recorded_noise(monkeypatch: pytest.MonkeyPatch) 
 def test_the_large_session_has_the_curves_it_is_measured_with(tmp_path: Path) -> None:
     large = report_speed.session(150)
     assert sum(len(rows) for rows in report.curves(large).values()) == 150
-    assert "data-ready" not in (page := report.write_report(large, tmp_path / "r.html").read_text())
+    assert "data-ready" not in (page := report.write_report(report.View(large, tmp_path), "r.html").read_text())
     assert page.count('id="case-') == 3

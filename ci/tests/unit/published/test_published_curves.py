@@ -99,13 +99,13 @@ def test_a_choice_of_nothing_is_one_sentence(session: sessions.Session, given: s
 
 
 def test_the_page_has_every_ratio_without_a_script(session: sessions.Session, tmp_path: Path) -> None:
-    page = report.render(session, tmp_path, (), chosen(session))
+    page = report.render(report.View(session, tmp_path, (), chosen(session)))
     table = page.partition('<section id="published">')[2].partition("</section>")[0]
     assert "eth1g: PingPong latency beside openhpc-mini/eth1g" in table and "they carry no proof" in table
     assert len(re.findall(r">2\.000<", table)) == 24 + 23 and len(re.findall(r">0\.500<", table)) == 24 + 23
     assert ">115.62<" in table, "as printed"
     assert "osu_put_bw bandwidth" in table.partition("not measured here")[2]
-    assert 'id="published"' not in report.render(session, tmp_path)
+    assert 'id="published"' not in report.render(report.View(session, tmp_path))
 
 
 def test_published_figures_change_nothing_but_what_is_shown(session: sessions.Session, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_published_figures_change_nothing_but_what_is_shown(session: sessions.Se
         drawn = [one.pop("published") for one in found["measures"]]
         return {"index": found, "published": drawn}
 
-    with_them, without = (facts(report.render(session, tmp_path, (), curves)) for curves in (chosen(session), ()))
+    with_them, without = (facts(report.render(report.View(session, tmp_path, (), curves))) for curves in (chosen(session), ()))
     assert with_them["index"] == without["index"]
     assert [len(one) for one in with_them["published"]] == [3] and without["published"] == [[]]
     assert report_summary.counts(session) == report_summary.counts(

@@ -23,11 +23,11 @@ INCONCLUSIVE = {("Scan-vs-parts", 64): [0.5, 2.0, 1.0, 1.1, 0.9, 3.0]}
 
 def section_of(session: Session) -> str:
     """Text of the section, its white space as a browser shows it; empty where the page has none."""
-    return " ".join(Reader(report.render(session, Path())).text.get("guidelines", "").split())
+    return " ".join(Reader(report.render(report.View(session, Path()))).text.get("guidelines", "").split())
 
 
 def test_a_violation_is_a_sentence_under_its_condition() -> None:
-    page = report.render(session_of(samples({**SLOW, **HELD, **INCONCLUSIVE})), Path())
+    page = report.render(report.View(session_of(samples({**SLOW, **HELD, **INCONCLUSIVE})), Path()))
     assert '<a href="#guidelines">Guidelines</a>' in page
     said = section_of(session_of(samples({**SLOW, **HELD, **INCONCLUSIVE})))
     assert "1 of 3 guidelines violated, 1 held, 1 inconclusive (1 condition, margin 10 %, false discovery rate 1 %)." in said
@@ -67,7 +67,7 @@ def test_recorded_outputs_of_a_slow_call() -> None:
 
 def test_nothing_is_shown_where_none_was_measured() -> None:
     session = session_of((sample("PingPong", 8, "latency_us", [1.0]),))
-    page = report.render(session, Path())
+    page = report.render(report.View(session, Path()))
     assert "guidelines" not in Reader(page).text and 'href="#guidelines"' not in page
 
 
@@ -100,6 +100,6 @@ def test_a_policy_that_refuses_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_hostile_names_are_text() -> None:
-    page = Reader(report.render(session_of(samples(SLOW), stack=HOSTILE), Path()))
+    page = Reader(report.render(report.View(session_of(samples(SLOW), stack=HOSTILE), Path())))
     assert HOSTILE in page.text["guidelines"]
     assert not [tag for tag, _ in page.tags if tag in ("img", "iframe")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +12,10 @@ from xml.etree import ElementTree
 import pytest
 
 from mpibench.night.confirmation import references
-from mpibench.night.confirmation.called import of_references
-from mpibench.night.confirmation.measuring import Remeasured
 from mpibench.pages import junit
-from mpibench.store.sessions import Case, Session
+from mpibench.store import dataset
+from mpibench.store.sessions import CONFIRMS, Case, Session
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import changed, session_of
 from synthetic_session import case, gate
@@ -31,10 +32,11 @@ def run_of(number: int, value: float | None, **changes: Any) -> Case:
 
 def answered(session: Session, second: Case) -> list[references.Answer]:
     """Where the one case of the session was measured again so."""
-    called = of_references(session)[:1]
-    new = changed(second, uuid="again:0:0")
-    again = Remeasured(tuple(called), 30.0, [Session({"uuid": "again"}, (new,))], dict.fromkeys(called, new.uuid))
-    return references.answers(session, again)
+    again = Session({**session.info, "uuid": "again", CONFIRMS: "first"}, (changed(second, uuid="again:0:0"),))
+    with tempfile.TemporaryDirectory() as folder:
+        for one in (session, again):
+            dataset.export_session(one, folder)
+        return list(references.stored(Store(folder), "first").answers)
 
 
 def written(path: Path, session: Session, started: float | None = None) -> Path:
@@ -59,7 +61,7 @@ def failures(path: Path) -> list[list[str]]:
 
 
 def session(runs: Sequence[Case], command: str) -> Session:
-    return Session({"uuid": "first", "time_start_unix": 1.75e9 + 0.9, "cmdline": command}, tuple(runs))
+    return Session({"uuid": "first", "time_start_unix": 1.75e9 + 0.9, "time_elapsed": 9.0, "cmdline": command}, tuple(runs))
 
 
 def test_a_run_that_failed_for_another_reason_stays_a_failure(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def session_of(*cases: Case) -> Session:
 
 
 def section_of(session: Session) -> str:
-    return " ".join(Reader(report.render(session, Path())).text.get("over_nodes", "").split())
+    return " ".join(Reader(report.render(report.View(session, Path()))).text.get("over_nodes", "").split())
 
 
 NIGHT = [
@@ -86,7 +86,7 @@ def test_jobs_of_one_node_count_each_make_one_line_of_a_stack() -> None:
 
 
 def test_the_page_has_a_chart_and_every_value_with_its_case() -> None:
-    page = report.render(session_of(*NIGHT), Path())
+    page = report.render(report.View(session_of(*NIGHT), Path()))
     assert '<a href="#over_nodes">Nodes</a>' in page
     said = section_of(session_of(*NIGHT))
     assert "osu_init: node, ib, ppn 4, bunch" in said and "osu_hello: node, ib, ppn 4, bunch" in said
@@ -121,14 +121,14 @@ def test_what_was_measured_otherwise_is_another_chart(other: dict[str, Any]) -> 
 def test_oversubscription_is_said() -> None:
     shared = session_of(case(start(4, [3e5]), 4, oversubscribed="16 ranks on 2 cores"))
     assert "ppn 4, bunch, oversubscribed: ranks share cores" in section_of(shared)
-    assert "oversubscribed: 16 ranks on 2 cores" in report.render(shared, Path())
+    assert "oversubscribed: 16 ranks on 2 cores" in report.render(report.View(shared, Path()))
 
 
 def test_without_proof_there_is_no_point() -> None:
     proven, not_proven = case(start(2, [2e5]), 2), case(start(4, [3e5]), 4, status="contradicted")
     assert [list(chart.counts) for chart in node_curves.node_charts(session_of(proven, not_proven))] == [[2], [2]]
     assert node_curves.node_charts(session_of(not_proven)) == []
-    assert "over_nodes" not in Reader(report.render(session_of(not_proven), Path())).text
+    assert "over_nodes" not in Reader(report.render(report.View(session_of(not_proven), Path()))).text
 
 
 def test_a_repeat_without_a_value_is_left_out_and_none_is_no_point() -> None:
@@ -139,13 +139,13 @@ def test_a_repeat_without_a_value_is_left_out_and_none_is_no_point() -> None:
 
 
 def test_they_are_no_curves_over_message_sizes() -> None:
-    blocks = Reader(report.render(session_of(*NIGHT), Path())).blocks
+    blocks = Reader(report.render(report.View(session_of(*NIGHT), Path()))).blocks
     assert blocks["index"]["measures"] == [] and len(blocks["index"]["cases"]) == len(NIGHT)
 
 
 def test_hostile_names_stay_text() -> None:
     bad = [replace(sample, benchmark=HOSTILE, variant=f"nodes=2,{HOSTILE}") for sample in start(2, [2e5])]
-    page = report.render(session_of(case(bad, 2, pinning=HOSTILE, suite_options=HOSTILE)), Path())
+    page = report.render(report.View(session_of(case(bad, 2, pinning=HOSTILE, suite_options=HOSTILE)), Path()))
     assert "hacked=1" not in " ".join(str(attributes) for tag, attributes in Reader(page).tags if tag in ("img", "script"))
     assert not [tag for tag, _ in Reader(page).tags if tag == "img"]
 

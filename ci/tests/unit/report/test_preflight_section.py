@@ -62,7 +62,7 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[Session | str]:
 
 
 def section(found: preflight.Preflight | None, folder: Path) -> str:
-    page = report.render(NIGHT, folder, preflight=found)
+    page = report.render(report.View(NIGHT, folder, preflight=found))
     return " ".join(Reader(page).text.get("preflight", "").split())
 
 
@@ -104,5 +104,5 @@ def test_one_that_cannot_be_read_is_not_passed_over(stored: list[Session | str],
     text = section(preflight.find_preflight(NIGHT, Path("db")), tmp_path)
     assert "session lost, which may be that in which the nodes were looked at, cannot be read: session lost is cut off" in text
     assert '<p class="verdict bad">session lost' in report.render(
-        NIGHT, tmp_path, preflight=preflight.find_preflight(NIGHT, Path("db"))
+        report.View(NIGHT, tmp_path, preflight=preflight.find_preflight(NIGHT, Path("db")))
     )

@@ -150,7 +150,9 @@ def test_where_all_were_withdrawn_that_is_said(folder: Path) -> None:
 
 
 def test_a_report_says_first_that_its_session_is_withdrawn(tmp_path: Path) -> None:
-    page = report.render(session_of(synthetic.case()), tmp_path, withdrawn="WITHDRAWN: session s by somebody: wrong cable")
+    page = report.render(
+        report.View(session_of(synthetic.case()), tmp_path, withdrawn="WITHDRAWN: session s by somebody: wrong cable")
+    )
     head = Reader(page).text["top"]
     assert "WITHDRAWN: session s by somebody: wrong cable. " in head and '<p class="verdict bad">' in page
 

@@ -148,7 +148,7 @@ def test_what_is_called_names_the_metrics(tmp_path: Path, slow_night: str) -> No
     cases = table.filter(pl.col("session") == slow_night).collect()
     found = nights.judge(Store(tmp_path), "testbed", slow_night, cases, Policy())
     assert found is not None and found.called().height == 21
-    assert found.measured_again(tmp_path, confirmations.confirming(table, slow_night)).again is None
+    assert found.measured_again(Store(tmp_path), confirmations.confirming(table, slow_night)).again is None
 
 
 def test_a_benchmark_that_gave_nothing_was_not_measured_again(tmp_path: Path, slow_night: str) -> None:
