@@ -98,9 +98,7 @@ def find(environ: Mapping[str, str] = os.environ) -> Spack:
         raise BadInput(f"SPACK_ROOT is {root}, and there is no {program}; unset it, or {get}.")
     inside = {**ISOLATED, **environ}
     try:
-        done = subprocess.run(
-            [program, "--version"], env=inside, text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=120
-        )
+        done = logged.ask([program, "--version"], inside, 120)
         word = next(iter(done.stdout.split()), "")
         if done.returncode or Version(word) < Version(MINIMUM):
             said = first_error(done.stderr + done.stdout) if done.returncode else f"it is {word}"
