@@ -137,7 +137,9 @@ def examine(
         listed = ", ".join(str(candidate) for candidate, _, _ in fitting)
         raise BadInput(f"{launcher} may belong to any of {listed}; name the one meant with --library.")
     chosen, identity, answer = fitting[0]
-    return Installation(launcher, family, prefix, chosen, identity, answer, _is_found_by_loader(chosen, clean))
+    bare = {name: value for name, value in clean.items() if name != "LD_LIBRARY_PATH"}
+    found_by_loader = find_by_loader(chosen, bare) == chosen.resolve()
+    return Installation(launcher, family, prefix, chosen, identity, answer, found_by_loader)
 
 
 def _find_launcher(word: str) -> Path:
@@ -216,8 +218,3 @@ def find_by_loader(library: Path, environ: Mapping[str, str]) -> Path | None:
     stem = library.name.partition(".so")[0]
     mapped = [Path(line) for line in done.stdout.splitlines()] if done.returncode == 0 else []
     return next((path for path in mapped if path == library.resolve() or path.name.partition(".so")[0] == stem), None)
-
-
-def _is_found_by_loader(library: Path, environ: Mapping[str, str]) -> bool:
-    bare = {name: value for name, value in environ.items() if name != "LD_LIBRARY_PATH"}
-    return find_by_loader(library, bare) == library.resolve()
