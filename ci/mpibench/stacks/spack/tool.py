@@ -70,7 +70,8 @@ class Spack:
         if not status:
             return output
         if found := _OFFLINE.search(output):
-            reason = f"no network? ({found[0].strip()[:_SHOWN]})"
+            line = found[0].strip()[:_SHOWN]
+            reason = f"no network? ({line})" + ("" if "Error: " in line else f", and then: {first_error(output)}")
             remedy = "name a mirror, build cache or bundle, as docs/how-to/spack.md says"
         else:
             reason = first_error(output) or f"Spack ended with status {status}"
