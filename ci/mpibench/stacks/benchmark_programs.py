@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import Programs
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import probe
+from . import logged, probe
 
 #: Suites whose programs a stack may bring.
 SUITES: Mapping[str, Programs] = {suite.name: suite.programs for suite in catalogue.SUITES.values() if suite.programs}
@@ -86,9 +85,7 @@ def find_beside(launcher: Path, abi: str, environ: Mapping[str, str]) -> dict[st
 
 def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """What the loader makes of a program: file per library it asks for (empty: none), and symbols nobody has (ldd -r)."""
-    done = subprocess.run(
-        ["ldd", "-r", str(program)], env=dict(environ), text=True, capture_output=True, errors="replace", timeout=60
-    )
+    done = logged.ask(["ldd", "-r", program], environ, 60)
     text = done.stdout + done.stderr
     libraries: list[tuple[str, str]] = re.findall(r"^\s+(\S+) => (/\S+|not found)", text, re.M)
     missing = sorted(set(re.findall(r"^undefined symbol: ([\w.]+)", text, re.M)))

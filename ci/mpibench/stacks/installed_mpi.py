@@ -15,7 +15,7 @@ from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import probe
+from . import logged, probe
 
 #: Folders every process looks in for programs and needs no variable for.
 SYSTEM_BIN = ("/usr/local/bin", "/usr/bin", "/bin")
@@ -137,7 +137,9 @@ def examine(
         listed = ", ".join(str(candidate) for candidate, _, _ in fitting)
         raise BadInput(f"{launcher} may belong to any of {listed}; name the one meant with --library.")
     chosen, identity, answer = fitting[0]
-    return Installation(launcher, family, prefix, chosen, identity, answer, _is_found_by_loader(chosen, clean))
+    bare = {name: value for name, value in clean.items() if name != "LD_LIBRARY_PATH"}
+    found_by_loader = find_by_loader(chosen, bare) == chosen.resolve()
+    return Installation(launcher, family, prefix, chosen, identity, answer, found_by_loader)
 
 
 def _find_launcher(word: str) -> Path:
@@ -177,19 +179,10 @@ def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
 def _ask(launcher: Path, option: str, environ: Mapping[str, str]) -> str:
     """What a launcher prints, given one option."""
     try:
-        done = subprocess.run(
-            [launcher, option],
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=LIMIT_S,
-        )
+        done = logged.ask([launcher, option], environ, LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadInput(f"{launcher} {option} cannot be run ({error}); name the mpirun of an MPI.") from error
-    return done.stdout
+    return done.stdout + done.stderr
 
 
 def is_library_name(name: str) -> bool:
@@ -221,12 +214,7 @@ for path in sorted(set(re.findall(r"(/\\S.*)$", open("/proc/self/maps").read(), 
 def find_by_loader(library: Path, environ: Mapping[str, str]) -> Path | None:
     """The file that processes get when they ask for a library by its name; ``None`` where they find none."""
     command = [sys.executable, "-I", "-c", _LOADED, library.name]
-    done = subprocess.run(command, env=dict(environ), text=True, capture_output=True, timeout=LIMIT_S)
+    done = logged.ask(command, environ, LIMIT_S)
     stem = library.name.partition(".so")[0]
     mapped = [Path(line) for line in done.stdout.splitlines()] if done.returncode == 0 else []
     return next((path for path in mapped if path == library.resolve() or path.name.partition(".so")[0] == stem), None)
-
-
-def _is_found_by_loader(library: Path, environ: Mapping[str, str]) -> bool:
-    bare = {name: value for name, value in environ.items() if name != "LD_LIBRARY_PATH"}
-    return find_by_loader(library, bare) == library.resolve()

@@ -1,4 +1,4 @@
-"""Runs what takes long: its output goes to a log, the user sees some lines of it and signs of life."""
+"""Runs programs: what answers at once, and what takes long, whose output goes to a log while the user sees signs of life."""
 
 from __future__ import annotations
 
@@ -63,3 +63,12 @@ def run(
             raise
         reader.seek(start)
         return process.wait(), reader.read().decode(errors="replace")
+
+
+def ask(
+    words: Sequence[str | Path], environ: Mapping[str, str], limit_s: float, given: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run what answers at once, ``given`` on its standard input; whoever asks says what an ``OSError`` or a timeout means."""
+    return subprocess.run(
+        words, env=dict(environ), input=given, text=True, errors="replace", capture_output=True, timeout=limit_s
+    )

@@ -24,6 +24,8 @@ from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import Programs
 from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 
+from . import logged
+
 #: A rank's view of its MPI: version string and the libmpi files the kernel has mapped into it.
 RANK_REPORT = """
 import json, re
@@ -133,7 +135,7 @@ def ask_library(library: str, environ: Mapping[str, str], limit_s: float = LIMIT
     """
     command = [sys.executable, "-I", "-c", LIBRARY_ANSWER, library]
     try:
-        done = subprocess.run(command, env=dict(environ), text=True, capture_output=True, errors="replace", timeout=limit_s)
+        done = logged.ask(command, environ, limit_s)
     except subprocess.TimeoutExpired:
         return "", f"no answer in {limit_s:.0f} s"
     if done.returncode == 0 and done.stdout.strip():

@@ -92,10 +92,7 @@ def find_compilers(mpirun: Path, prefix: Path, environ: Mapping[str, str]) -> Co
 def _ask_compiler(wrapper: Path, environ: Mapping[str, str]) -> str:
     """What the compiler behind a wrapper says it is, in its first line."""
     try:
-        done = subprocess.run(
-            [wrapper, "--version"], env=dict(environ), stdin=subprocess.DEVNULL, text=True, capture_output=True,
-            errors="replace", timeout=60, check=False,
-        )  # fmt: skip
+        done = logged.ask([wrapper, "--version"], environ, 60)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadInput(f"{wrapper} cannot be run ({error}); see that it works in a shell.") from None
     lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
@@ -303,10 +300,8 @@ def _imb(make: _Make, top: Path, prefix: Path) -> str:
 def _header(compilers: Compilers) -> str:
     """What ``mpi.h`` declares, and ``standard N``, the version of the MPI standard it says."""
     try:
-        done = subprocess.run(
-            [compilers.cc, "-E", "-x", "c", "-"], env=dict(compilers.environ), input="#include <mpi.h>\nstandard MPI_VERSION\n",
-            text=True, capture_output=True, errors="replace", timeout=60, check=False,
-        )  # fmt: skip
+        source = "#include <mpi.h>\nstandard MPI_VERSION\n"
+        done = logged.ask([compilers.cc, "-E", "-x", "c", "-"], compilers.environ, 60, source)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadInput(f"{compilers.cc} -E does not show what mpi.h declares ({error}); correct it.") from error
     if done.returncode:

@@ -64,21 +64,24 @@ def unknown(name: str) -> str:
 
 def register() -> None:
     """Register each with ReFrame; to be called before it reads a configuration that names one."""
-    from reframe.core.backends import getlauncher, register_launcher
+    from reframe.core.backends import getlauncher
     from reframe.core.exceptions import ConfigError
-    from reframe.core.launchers import JobLauncher
 
     for launcher, name in ((row, name) for row in known().values() for name in row.site):
         try:
             getlauncher(name)
         except ConfigError:
-            if not launcher.program:
-                raise BadInput(
-                    f"launcher {launcher.name}: ReFrame has no launcher {name!r}; give the record its 'program'."
-                ) from None
-            body = {"command": lambda self, job, words=launcher.program: list(words)}
-            made = types.new_class(name, (JobLauncher,), exec_body=lambda namespace, body=body: namespace.update(body))  # type: ignore[misc]
-            register_launcher(name)(made)
+            _add(launcher, name)
+
+
+def _add(launcher: Launcher, name: str) -> None:
+    from reframe.core.backends import register_launcher
+    from reframe.core.launchers import JobLauncher
+
+    if not launcher.program:
+        raise BadInput(f"launcher {launcher.name}: ReFrame has no launcher {name!r}; give the record its 'program'.")
+    body = {"command": lambda self, job: list(launcher.program)}
+    register_launcher(name)(types.new_class(name, (JobLauncher,), exec_body=lambda namespace: namespace.update(body)))
 
 
 def _find_fault(launcher: Launcher) -> str:

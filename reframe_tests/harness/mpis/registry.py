@@ -98,11 +98,6 @@ def _each_once(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _is_world(word: str) -> bool:
-    """Whether it is what C takes for a number of its int, or the name of an object."""
-    return int(word, 0) <= _MOST_HANDLE if _NUMBER.fullmatch(word) else bool(_OBJECT.fullmatch(word))
-
-
 def _find_fault(mpi: Mpi) -> str:
     """What is wrong with a record, as the end of a sentence."""
     for word in (mpi.name, mpi.abi, *mpi.own_transports):
@@ -112,7 +107,9 @@ def _find_fault(mpi: Mpi) -> str:
         for prefix in prefixes:
             if not _PREFIX.fullmatch(prefix):
                 return f"{prefix!r} in {key!r} is not the beginning of a variable's name; correct it"
-    if mpi.world and not _is_world(mpi.world):
+    # A number of C's int, or the name of an object.
+    handle = int(mpi.world, 0) <= _MOST_HANDLE if _NUMBER.fullmatch(mpi.world) else _OBJECT.fullmatch(mpi.world)
+    if mpi.world and not handle:
         return f"'world' is {mpi.world!r}, neither a number of C's int nor the name of an object; correct it, or leave it out"
     for row in mpi.rows:
         if not row.proofs and not any(row.proofs_by_scope.values()):

@@ -98,7 +98,7 @@ def find_damage(stack: Stack) -> str:
                 f"stack '{stack.name}' is left out: {path} (key '{key}' of {stack.source}) is gone or cannot be used; "
                 f"build the stack again ({_builder(stack)}) or remove its metadata file."
             )
-    for each in modules.find_vanished(stack.loaded):
+    for each in (row for row in stack.loaded.loaded if row.file and not Path(row.file).is_file()):
         return (
             f"stack '{stack.name}' is left out: module {each.name} is gone, its file {each.file} is not there any more; "
             f"bring it back, or register the stack again ({_builder(stack)})."

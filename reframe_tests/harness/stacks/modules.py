@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -131,11 +130,6 @@ def define_module(record: LoadedModules) -> list[str]:
     """Shell lines that define ``module`` where the shell of a job has not: without, nothing is loaded."""
     init = shlex.quote(record.init)
     return [f"type module >/dev/null 2>&1 || [ ! -r {init} ] || . {init}"] if record.init else []
-
-
-def find_vanished(record: LoadedModules) -> list[ModuleFile]:
-    """Modules whose files are gone."""
-    return [each for each in record.loaded if each.file and not Path(each.file).is_file()]
 
 
 def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] = ()) -> list[str]:

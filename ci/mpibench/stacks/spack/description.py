@@ -15,7 +15,7 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 
-from .. import benchmark_programs, installed_mpi, probe, system
+from .. import benchmark_programs, installed_mpi, logged, probe, system
 from .consistency import ASKED, BENCHMARKS, described
 from .lock import Lock, LockedSpec
 
@@ -190,14 +190,7 @@ def check_external(lock: Lock, prefix: Path) -> None:
         source, program = Path(folder) / "probe.c", Path(folder) / "probe"
         source.write_text("#include <mpi.h>\nint main(void) { return MPI_Finalize(); }\n")
         try:
-            done = subprocess.run(
-                [compiler, "-o", program, source],
-                env=clean,
-                text=True,
-                errors="replace",
-                capture_output=True,
-                timeout=COMPILE_S,
-            )
+            done = logged.ask([compiler, "-o", program, source], clean, COMPILE_S)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise BadInput(f"{lock.mpi}: {compiler} cannot be run ({error}); {LINKS}.") from error
         if done.returncode:

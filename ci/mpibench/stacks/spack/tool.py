@@ -70,7 +70,8 @@ class Spack:
         if not status:
             return output
         if found := _OFFLINE.search(output):
-            reason = f"no network? ({found[0].strip()[:_SHOWN]})"
+            line = found[0].strip()[:_SHOWN]
+            reason = f"no network? ({line})" + ("" if "Error: " in line else f", and then: {first_error(output)}")
             remedy = "name a mirror, build cache or bundle, as docs/how-to/spack.md says"
         else:
             reason = first_error(output) or f"Spack ended with status {status}"
@@ -98,9 +99,7 @@ def find(environ: Mapping[str, str] = os.environ) -> Spack:
         raise BadInput(f"SPACK_ROOT is {root}, and there is no {program}; unset it, or {get}.")
     inside = {**ISOLATED, **environ}
     try:
-        done = subprocess.run(
-            [program, "--version"], env=inside, text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=120
-        )
+        done = logged.ask([program, "--version"], inside, 120)
         word = next(iter(done.stdout.split()), "")
         if done.returncode or Version(word) < Version(MINIMUM):
             said = first_error(done.stderr + done.stdout) if done.returncode else f"it is {word}"
