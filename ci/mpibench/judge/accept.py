@@ -116,7 +116,6 @@ class Acceptance:
 
     @property
     def decision(self) -> str:
-        """``accepted``, ``refused`` or ``inconclusive``."""
         judged = REFUSED if self.suspects or self._references(held=True) else DECISIONS[self.judgement.verdict]
         if not self.candidate.unproven.height or judged == REFUSED:
             return judged

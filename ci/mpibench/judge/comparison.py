@@ -85,7 +85,6 @@ class Judgement:
         return curve_tests.overall(self.bands["verdict"], self.metrics["verdict"])
 
     def counts(self) -> dict[str, int]:
-        """Metrics per verdict."""
         return {verdict: self.metrics.filter(pl.col("verdict") == verdict).height for verdict in ORDER}
 
 
@@ -324,7 +323,6 @@ def _tests(
 
 
 def _rows(tested: _Tested, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Verdicts per metric and per band."""
     rows, bands = [], []
     for place, test in enumerate(tested.tests):
         if test.level not in (curve_tests.SIZE, curve_tests.BAND):
@@ -396,7 +394,6 @@ def _with_values(rows: pl.DataFrame, sides: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _with_missing(table: pl.DataFrame, absent: pl.DataFrame, candidate: Selection) -> pl.DataFrame:
-    """Metrics the candidate lacks, with what is known about why."""
     if not absent.height:
         return table
     keys = ("partition", "stack", "fabric", "nodes", "ppn", "pinning")

@@ -106,22 +106,18 @@ class Event:
 
     @property
     def worse(self) -> bool:
-        """Whether it is a change for the worse that nobody accepted."""
         return self.slower > 0 and self.accepted is None
 
     @property
     def what(self) -> str:
-        """The benchmarks it is of."""
         return ", ".join(sorted(set(self.metrics["benchmark"])))
 
     @property
     def sizes(self) -> str:
-        """The message sizes it is of."""
         return verdict_text.sizes_text(self.metrics["message_bytes"])
 
     @property
     def finding(self) -> str:
-        """The change in short."""
         change = f"{verdict_text.change_text(self.slower)} since {self.since:%d %b %Y}"
         return f"{self.stack} on {self.fabric}: {change} ({self.what}, {self.sizes})"
 
@@ -465,7 +461,6 @@ class DriftAnswer:
         return [*map(str, self.events), *self.absent, *self.notes]
 
     def as_data(self) -> dict[str, Any]:
-        """The answer as plain data, as :class:`..answers.Drift` lists it."""
         nights = self.history.nights
         data: dict[str, Any] = plain_data(
             {
@@ -486,7 +481,6 @@ class DriftAnswer:
 
 
 def event_data(event: Event) -> dict[str, Any]:
-    """One change as plain data."""
     metrics = event.metrics.select(*_SHOWN, slower=pl.Series(np.expm1(event.metrics["slower"].to_numpy())))
     return {
         "text": str(event),

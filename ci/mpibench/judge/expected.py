@@ -109,6 +109,10 @@ class ExpectedFile:
     retired: tuple[Retired, ...] = ()
     history: bool = True
 
+    def retires(self, place: CoverageKey, run: str | None, last: date | None) -> bool:
+        """Whether a place is retired that was last proven on a day (``None``: never)."""
+        return any(one.covers(place, run, last) for one in self.retired)
+
     def narrowing(self, command_line: str | None, run: str | None) -> tuple[str, ...]:
         """Selection options of a session, unless its label is always measured with just these.
 
@@ -121,7 +125,6 @@ class ExpectedFile:
 
 
 def path_of(system: str, root: Path = ROOT) -> Path:
-    """Where a system's file is."""
     return folders.of(system, root) / "expected.yaml"
 
 
@@ -208,7 +211,7 @@ class SessionPlan:
 
         :param proofs: of all sessions: ``partition``, ``stack``, ``name``, ``benchmark``, ...
         """
-        fitting = [case for case in self.plan.known if place.job().covers(_job(case))]
+        fitting = [case for case in self.plan.known if place.job().covers(job_of(case))]
         if place.benchmark is not None:
             wanted = CoverageKey(benchmark=place.benchmark)
             known = proofs.select(*CASE, "benchmark").unique().iter_rows()
@@ -227,7 +230,7 @@ class SessionPlan:
         return pl.concat([kept, proofs.filter(pl.col("session") == session)])
 
 
-def _job(case: ListedCase) -> CoverageKey:
+def job_of(case: ListedCase) -> CoverageKey:
     return CoverageKey(case.partition, case.stack, case.parameters.get("fabric") or None, case.group)
 
 
@@ -272,9 +275,9 @@ def missing_planned(
         row = found.get(case)
         if row is not None and row["result"] == "skip" and case not in known:
             skipped.append(f"{case.name}: {first_line(row['reason'])}")
-        elif not is_retired(file, run, case, None):
+        elif not file.retires(job_of(case), run, None):
             why = "did not run" if row is None else f"{row['result']}: {first_line(row['reason']) or 'without proof'}"
-            jobs.setdefault(_job(case), []).append(f"{case.name} ({why})")
+            jobs.setdefault(job_of(case), []).append(f"{case.name} ({why})")
     lines = [f"missing: planned and not proven: {job}: {_few(names)}" for job, names in jobs.items()]
     lines += _owed(planned, proven, file, run, wholly) + _elsewhere(planned, proven, file, run)
     return lines, [f"planned and skipped, never proven here: {_few(skipped)}"] if skipped else []
@@ -285,10 +288,15 @@ def _owed(planned: SessionPlan, proven: Collection[ListedCase], file: ExpectedFi
     jobs: dict[CoverageKey, list[str]] = {}
     for case, owed in sorted(planned.owed.items()):
         there = case in planned.plan.known
-        if case in planned.plan.planned or case in proven or not (there or wholly) or is_retired(file, run, case, owed.proven):
+        if (
+            case in planned.plan.planned
+            or case in proven
+            or not (there or wholly)
+            or file.retires(job_of(case), run, owed.proven)
+        ):
             continue
         gone = "" if there else f"; it no longer exists: bring it back, or retire it in {file.source or 'expected.yaml'}"
-        jobs.setdefault(_job(case), []).append(f"{case.name} ({owed}{gone})")
+        jobs.setdefault(job_of(case), []).append(f"{case.name} ({owed}{gone})")
     return [f"missing: not right when last tried and not planned: {job}: {_few(names)}" for job, names in jobs.items()]
 
 
@@ -296,21 +304,13 @@ def _elsewhere(planned: SessionPlan, proven: Collection[ListedCase], file: Expec
     """One sentence for each job of which cases were measured tonight in another way than where they were not right."""
     jobs: dict[CoverageKey, list[str]] = {}
     for case, owed in sorted(planned.still.items()):
-        if case in proven and not is_retired(file, run, case, owed.proven):
-            jobs.setdefault(_job(case), []).append(f"{case.name} ({owed}; tonight {owed.lacks or 'not right either'})")
+        if case in proven and not file.retires(job_of(case), run, owed.proven):
+            jobs.setdefault(job_of(case), []).append(f"{case.name} ({owed}; tonight {owed.lacks or 'not right either'})")
     remedy = f"measure it as on that day, or retire it in {file.source or 'expected.yaml'}"
     return [
         f"missing: not measured again as it was when it was not right: {job}: {_few(names)}: {remedy}"
         for job, names in jobs.items()
     ]
-
-
-def is_retired(file: ExpectedFile, run: str | None, case: ListedCase, proven: date | None) -> bool:
-    """Whether a system's file retires a case.
-
-    :param proven: the last day on which it was proven; ``None``: never.
-    """
-    return any(one.covers(_job(case), run, proven) for one in file.retired)
 
 
 def _few(names: Sequence[str]) -> str:
@@ -380,7 +380,6 @@ class Completeness:
         return {"complete": self.complete, **asdict(self), "started": self.started.isoformat()}
 
     def lines(self) -> list[str]:
-        """The answer for a terminal."""
         word = "complete" if self.complete else "INCOMPLETE"
         label = f"run={self.run}" if self.run is not None else "no label"
         head = f"{word}: {self.system}, session {self.session[:8]} ({label}, {self.started:%Y-%m-%d %H:%M} UTC): {self.summary}"
@@ -569,7 +568,7 @@ def _wanted(
     """Everything expected, each once, and how many things are retired."""
     dated: list[tuple[CoverageKey, date | None]] = [(place, proof.started.date()) for place, proof in past.items()]
     dated += [(place, None) for place in registered if not any(place.covers(known) for known in past)]
-    kept = [place for place, last in dated if not any(one.covers(place, run, last) for one in file.retired)]
+    kept = [place for place, last in dated if not file.retires(place, run, last)]
     return list(dict.fromkeys([*kept, *file.expected.get(run or "", ())])), len(dated) - len(kept)
 
 
@@ -668,7 +667,7 @@ def _without_retired(proofs: pl.DataFrame, run: str | None, file: ExpectedFile) 
         return proofs
     dated = proofs.with_columns(day=pl.col("started").dt.date())
     places = dated.select(*CoverageKey._fields, "day").unique()
-    kept = [not any(one.covers(CoverageKey(*place), run, day) for one in file.retired) for *place, day in places.iter_rows()]
+    kept = [not file.retires(CoverageKey(*place), run, day) for *place, day in places.iter_rows()]
     wanted = places.filter(pl.Series(kept, dtype=pl.Boolean))
     return dated.join(wanted, on=places.columns, how="semi", nulls_equal=True, maintain_order="left").drop("day")
 

@@ -62,7 +62,6 @@ class Condition:
 
     @property
     def text(self) -> str:
-        """In the words of the command line."""
         return f"{self.stack} on {self.partition}, {self.fabric}, {self.nodes} x {self.ppn}, {self.pinning}"
 
 
@@ -101,7 +100,6 @@ class Findings:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Rows by outcome."""
         number = Counter(row.outcome for row in self.rows)
         return {outcome: number[outcome] for outcome in OUTCOMES}
 
@@ -121,7 +119,6 @@ _Values = dict[tuple[str, int, str], list[float]]
 
 
 def has_guidelines(session: Session) -> bool:
-    """Whether any case of a session measured guidelines."""
     return any(sample.quantity == RATIO for case in session.cases for sample in case.samples)
 
 
@@ -203,7 +200,6 @@ FACTOR = 4
 
 
 def headline(judgement: Findings, policy: Policy) -> str:
-    """Counts of all rows."""
     number, rows = judgement.counts, len(judgement.rows)
     conditions = len({row.condition for row in judgement.rows})
     return (

@@ -336,7 +336,6 @@ class Stratum:
 
     @property
     def count(self) -> int:
-        """Sessions in all."""
         return len(self.sessions) + self.named
 
     @property
@@ -351,7 +350,6 @@ class Stratum:
 
     @property
     def name(self) -> str:
-        """What it is the history of."""
         version = " and ".join(filter(None, self.facts["mpi_version"]))
         return name_place(self.partition, f"{self.stack} {version}".rstrip(), self.fabric)
 
@@ -365,7 +363,6 @@ class Stratum:
         return f"{_sessions_text(self.count)}{named}{span}{few}{left and f'; not used: {left}'}"
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data with stable keys."""
         return {
             **{name: getattr(self, name) for name in (*SHARED, "named", "enough")},
             "sessions": list(self.sessions),

@@ -169,7 +169,6 @@ class MovedSwitch:
 
     @property
     def what(self) -> str:
-        """What switches."""
         return "algorithm or protocol" if self.metrics["quantity"].is_in(COLLECTIVE).any() else "protocol"
 
     @property
@@ -226,7 +225,6 @@ def changed_curves(metrics: pl.DataFrame, baseline: pl.DataFrame, candidate: pl.
 
 
 def _matrix(sizes: pl.Series, values: pl.DataFrame) -> Array:
-    """Slowness, shape (sizes, units)."""
     wide = values.pivot(on=UNIT, index="message_bytes", values="slowness", aggregate_function="median")
     order = pl.DataFrame({"message_bytes": sizes})
     placed = order.join(wide, on="message_bytes", how="left", nulls_equal=True, maintain_order="left")

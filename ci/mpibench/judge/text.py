@@ -42,7 +42,6 @@ def benchmark_text(row: Mapping[str, Any]) -> str:
 
 
 def quantity_text(quantity: str) -> str:
-    """A quantity as axes call it."""
     return QUANTITIES[quantity].title
 
 
@@ -225,7 +224,6 @@ def needed_text(row: Mapping[str, Any], rate: float | None = None) -> str:
 
 
 def summary(judgement: Judgement) -> str:
-    """Counts in one line."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in judgement.counts().items() if count)
     better = judgement.metrics.filter(pl.col("verdict") == IMPROVED).height
     return f"{judgement.metrics.height} metrics: {counts}" + (" (improved counts as accepted)" if better else "")

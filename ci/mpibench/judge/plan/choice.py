@@ -39,7 +39,6 @@ Pair = tuple[tuple[str, str], tuple[str, str]]
 
 
 def pairs_of(case: ListedCase) -> list[Pair]:
-    """All pairs of its values."""
     return list(itertools.combinations(sorted(case.values), 2))
 
 

@@ -135,7 +135,6 @@ class Machine:
             return None
 
     def fabric(self, case: ListedCase) -> Fabric | None:
-        """The fabric of a case, as the site describes it."""
         row = self.partitions.get(case.partition, {})
         return site.fabrics_of(row.get("extras", {})).get(case.parameters.get("fabric", ""))
 
@@ -209,7 +208,6 @@ class Costs:
         return {name: statistics.median(found) for name, found in ratios.items() if name == "" or len(found) >= FEWEST_SCALED}
 
     def of(self, case: ListedCase) -> Cost:
-        """What a case costs."""
         guess, nodes = self.estimate(case), self.machine.nodes(case)
         history = self.past.cases.get(case)
         if history and history.seconds:
@@ -321,5 +319,4 @@ class Budget:
         return cost.seconds * cost.nodes / 3600
 
     def format(self, amount: float) -> str:
-        """An amount of its unit as text."""
         return f"{amount:.1f} {self.unit}"

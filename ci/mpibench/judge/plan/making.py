@@ -76,7 +76,6 @@ class NightPlan:
 
     @property
     def tonight(self) -> Chosen:
-        """What is measured tonight."""
         return self.ahead[0]
 
     @property
@@ -342,7 +341,6 @@ def last_error(plan: NightPlan) -> str:
 
 
 def difference(planned: PlanRecord, night: EarlierNight) -> str:
-    """A prediction against what became of it."""
     said, hours = planned.predicted, night.node_seconds / 3600
     parts = [f"predicted {said.jobs} jobs, ran {night.jobs}"] if said.jobs != night.jobs else []
     if night.seconds is not None:
@@ -358,7 +356,6 @@ def _off(took: float, said: float) -> str:
 
 
 def lines(plan: NightPlan) -> list[str]:
-    """The answer for a terminal."""
     found, record = plan.candidates, plan.record
     head = f"{record.day}, {record.system}, run={record.label}: {counts(record)}"
     said = [head, f"  {headline(plan)}"]
@@ -379,7 +376,6 @@ def _nights(number: float) -> str:
 
 
 def as_data(plan: NightPlan) -> dict[str, Any]:
-    """The answer for programs."""
     record = plan.record
     last = None
     if plan.last is not None:

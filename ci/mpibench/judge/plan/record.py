@@ -63,7 +63,6 @@ class ListedCase:
 
     @property
     def test(self) -> str:
-        """Name of the test without its parameters."""
         return self.name.partition(" ")[0]
 
     @property
@@ -202,12 +201,10 @@ class PlanRecord:
 
     @cached_property
     def planned(self) -> frozenset[ListedCase]:
-        """The cases to be measured."""
         return frozenset(one.case for one in self.cases if one.planned)
 
     @cached_property
     def known(self) -> frozenset[ListedCase]:
-        """All cases that existed."""
         return frozenset(one.case for one in self.cases)
 
     @cached_property
@@ -234,7 +231,6 @@ class PlanRecord:
 
 
 def checksum(text: str) -> str:
-    """Id of a plan whose file holds this text."""
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
