@@ -209,12 +209,10 @@ def drift(
     site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better or accepted ones, 1 something is worse or
     missing, 2 bad input, 3 too few nights for any change to be found.
     """
-    from mpibench.judge import drift as watch
-    from mpibench.judge.drift import DriftAnswer
+    from mpibench.judge import drift as nightly_watch
 
     _prepare(db, dataset, dataset_only, reported=as_json)
-    history, found = watch.watch(dataset, system, selector=sessions, where=where, recent=recent)
-    answer = DriftAnswer(history, found, watch.absent(history))
+    answer = nightly_watch.watch(dataset, system, selector=sessions, where=where, recent=recent)
     if as_json:
         typer.echo(json.dumps(answer.as_data(), indent=2))
     else:

@@ -410,36 +410,21 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
     return lines
 
 
-def watch(
-    folder: Path, system: str | None = None, *, selector: str | None = None, where: str | None = None, recent: int | None = 14
-) -> tuple[History, list[Event]]:
-    """Events of the last nights.
-
-    :raises BadInput: as :func:`read`.
-    """
-    history = read(folder, system, selector, where)
-    policy = verdict_policy.load(history.system)
-    if not np.isfinite(policy.margins(history.metrics)).any():
-        raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
-    points = change_points(history, policy, recent)
-    return history, name_moves(history, policy, events(folder, history, points, policy.levels))
-
-
 #: Exit status where no change could have been found.
 TOO_FEW_NIGHTS = 3
 _SHOWN = (*CONDITION, "suite", "benchmark", "variant", "ranks", "groups", "quantity", "message_bytes")
 
 
-@dataclass(frozen=True)
-class DriftAnswer:
-    """Changes of the last nights.
-
-    :param absent: a sentence for each group of metrics that the last night lacks.
-    """
+class DriftAnswer(NamedTuple):
+    """Changes of the last nights."""
 
     history: History
     events: Sequence[Event]
-    absent: Sequence[str]
+
+    @property
+    def absent(self) -> list[str]:
+        """A sentence for each group of metrics that the last night lacks."""
+        return absent(self.history)
 
     @property
     def status(self) -> int:
@@ -494,3 +479,18 @@ def event_data(event: Event) -> dict[str, Any]:
         "changed": [{"what": name, "before": before, "after": after} for name, before, after in event.changed],
         "metrics": metrics.to_dicts(),
     }
+
+
+def watch(
+    folder: Path, system: str | None = None, *, selector: str | None = None, where: str | None = None, recent: int | None = 14
+) -> DriftAnswer:
+    """Events of the last nights.
+
+    :raises BadInput: as :func:`read`.
+    """
+    history = read(folder, system, selector, where)
+    policy = verdict_policy.load(history.system)
+    if not np.isfinite(policy.margins(history.metrics)).any():
+        raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
+    points = change_points(history, policy, recent)
+    return DriftAnswer(history, name_moves(history, policy, events(folder, history, points, policy.levels)))

@@ -327,34 +327,30 @@ def _beside_planned() -> pl.Expr:
 
 
 def _histories(rows: pl.DataFrame) -> dict[ListedCase, CaseHistory]:
-    found = rows.group_by("partition", "stack", "name").agg(
-        tried=pl.col("day").last(),
-        proven_day=pl.col("day").filter(pl.col("proven")).last(),
-        failed=~pl.col("proven").last() & ~pl.col("skipped").last(),
-        proven_seconds=pl.col("seconds").filter(pl.col("proven")).drop_nulls().tail(RUNS),
-        seconds=pl.col("seconds").filter(~pl.col("skipped")).drop_nulls().tail(RUNS),
-        session=pl.col("session").last(),
-        skipped=pl.col("skipped").last(),
-    )
-    return {
-        ListedCase(row["partition"], row["stack"], row["name"]): CaseHistory(
-            row["tried"],
-            row["proven_day"],
-            row["failed"],
-            tuple(row["proven_seconds"] or row["seconds"]),
-            row["session"],
-            row["skipped"],
+    found = (
+        rows.drop_nulls(list(_CASE))
+        .group_by(_CASE)
+        .agg(
+            tried=pl.col("day").last(),
+            proven=pl.col("day").filter(pl.col("proven")).last(),
+            failed=~pl.col("proven").last() & ~pl.col("skipped").last(),
+            proven_seconds=pl.col("seconds").filter(pl.col("proven")).drop_nulls().tail(RUNS),
+            seconds=pl.col("seconds").filter(~pl.col("skipped")).drop_nulls().tail(RUNS),
+            session=pl.col("session").last(),
+            skipped=pl.col("skipped").last(),
         )
-        for row in found.to_dicts()
-        if row["partition"] and row["stack"] and row["name"]
-    }
+    )
+    histories = {}
+    for row in found.to_dicts():
+        case = ListedCase(*(row.pop(name) for name in _CASE))
+        seconds = tuple(row.pop("proven_seconds") or row["seconds"])
+        histories[case] = CaseHistory(**{**row, "seconds": seconds})
+    return histories
 
 
 def _ran(rows: pl.DataFrame) -> dict[date, frozenset[ListedCase]]:
-    found: dict[date, set[ListedCase]] = {}
-    for day, *key in rows.select("day", "partition", "stack", "name").drop_nulls().unique().iter_rows():
-        found.setdefault(day, set()).add(ListedCase(*key))
-    return {day: frozenset(cases) for day, cases in found.items()}
+    known = rows.select("day", *_CASE).drop_nulls().unique().partition_by("day", as_dict=True)
+    return {day: frozenset(ListedCase(*key) for key in part.select(_CASE).iter_rows()) for (day,), part in known.items()}
 
 
 def _sessions(frame: pl.DataFrame) -> tuple[EarlierNight, ...]:
@@ -363,21 +359,12 @@ def _sessions(frame: pl.DataFrame) -> tuple[EarlierNight, ...]:
     sums = frame.group_by("session", "started").agg(
         pl.col("labels").first(),
         # How long it would have taken is not known of a session that was interrupted.
-        pl.when(~stopped).then(pl.col("session_seconds").max()),
+        wall=pl.when(~stopped).then(pl.col("session_seconds").max()),
         job_seconds=pl.col("seconds").sum(),
         node_seconds=(pl.col("seconds") * pl.col("nodes").fill_null(1)).sum(),
         jobs=pl.col("seconds").drop_nulls().len(),
     )
-    rows: list[dict[str, Any]] = sums.sort("started", "session", descending=True).to_dicts()
     return tuple(
-        EarlierNight(
-            row["session"],
-            row["started"],
-            read_labels(row["labels"]).get(LABEL, ""),
-            row["session_seconds"],
-            row["job_seconds"],
-            row["node_seconds"],
-            row["jobs"],
-        )
-        for row in rows
+        EarlierNight(session, started, read_labels(labels).get(LABEL, ""), *numbers)
+        for session, started, labels, *numbers in sums.sort("started", "session", descending=True).iter_rows()
     )
