@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 import scipy
 from numpy.typing import NDArray
 
@@ -84,6 +85,21 @@ class CurveTest:
     between: BetweenJobs
     nights: tuple[tuple[object, ...], tuple[object, ...]] = ((), ())
     stratum: int = 0
+
+
+#: Columns of values that name one repeat of one job.
+REPEAT = pl.concat_str("case", pl.lit("#"), "repeat")
+
+
+def matrix(values: pl.DataFrame, sizes: Sequence[int | None], unit: pl.Expr) -> Array:
+    """Slowness, shape (sizes, units): median of what belongs to one unit, in the order in which they come.
+
+    :param values: of one curve, with ``slowness``.
+    """
+    table = values.select("slowness", place=pl.col("message_bytes").fill_null(-1), unit=unit)
+    wide = table.pivot(on="unit", index="place", values="slowness", aggregate_function="median")
+    order = pl.DataFrame({"place": [-1 if size is None else size for size in sizes]}, schema={"place": pl.Int64})
+    return order.join(wide, on="place", how="left", maintain_order="left").drop("place").to_numpy().astype(float)
 
 
 def choose_units(baseline: Sequence[object], candidate: Sequence[object], *, history: bool = True) -> str:
@@ -282,13 +298,9 @@ def margins(tests: list[CurveTest], curves: Sequence[tuple[str, str, list[int | 
     for place, test in enumerate(tests):
         quantity, direction, sizes = curves[test.curve]
         bands = {policy.band(sizes[one]) for one in test.places}
-        found[place] = max(_margin_in_log(policy, quantity, band, direction) for band in bands)
+        widest = max(policy.margin(quantity, band) for band in bands)
+        found[place] = np.log1p(widest) if direction == LOWER else -np.log1p(-min(widest, 0.99))
     return found
-
-
-def _margin_in_log(policy: Policy, quantity: str, band: str, direction: str) -> float:
-    margin = policy.margin(quantity, band)
-    return float(np.log1p(margin) if direction == LOWER else -np.log1p(-min(margin, 0.99)))
 
 
 def overall(bands: Iterable[str], metrics: Iterable[str]) -> str:

@@ -661,27 +661,16 @@ def measured_curves(values: pl.DataFrame, policy: Policy) -> Iterator[MeasuredCu
 
     :param values: with ``thing``.
     """
-    keys = [*CURVE, "thing"]
-    curves = values.unique(keys, keep="first", maintain_order=True).select(*keys, "direction").with_row_index("curve")
-    sized = values.with_columns(slowness=slowness(values)).join(curves, on=keys, nulls_equal=True, maintain_order="left")
-    # A job's value at a size is the median of its repeats; jobs of a curve in the order in which they come.
-    groups = sized.group_by("curve", "case", "message_bytes", maintain_order=True)
-    medians = groups.agg(pl.col("session").first(), pl.col("slowness").median())
     strata: dict[tuple[object, ...], int] = {}
-    described = curves.to_dicts()
-    for (number,), part in medians.partition_by("curve", as_dict=True, maintain_order=True).items():
-        curve = described[number]
-        sizes = [size for size in part["message_bytes"].unique().sort() if policy.judges(curve["quantity"], policy.band(size))]
-        if sizes:
-            jobs = dict(zip(part["case"], part["session"], strict=True))
-            place, job = ({one: at for at, one in enumerate(names)} for names in (sizes, jobs))
-            logs = np.full((len(sizes), len(jobs)), np.nan)
-            for size, case, value in part.select("message_bytes", "case", "slowness").iter_rows():
-                if size in place:
-                    logs[place[size], job[case]] = value
+    sized = values.with_columns(slowness=slowness(values))
+    for part in sized.partition_by(*CURVE, "thing", maintain_order=True):
+        curve = part.row(0, named=True)
+        quantity, known = curve["quantity"], part["message_bytes"].unique().sort()
+        if sizes := [size for size in known if policy.judges(quantity, policy.band(size))]:
+            sessions = part.unique("case", keep="first", maintain_order=True)["session"].to_list()
             stratum = strata.setdefault(tuple(curve[name] for name in SHARED), len(strata))
-            sessions = list(jobs.values())
-            yield MeasuredCurve(curve["quantity"], curve["direction"], sizes, logs, sessions, stratum, curve["thing"])
+            logs = curve_tests.matrix(part, sizes, pl.col("case"))
+            yield MeasuredCurve(quantity, curve["direction"], sizes, logs, sessions, stratum, curve["thing"])
 
 
 class Called(NamedTuple):

@@ -239,16 +239,17 @@ def _stacks(root: Path, names: Sequence[str], recipes: Sequence[str]) -> dict[st
     for path in sorted((root / "environments").glob("*/spack.yaml")):
         text = re.sub(r"#.*", "", path.read_text(errors="replace"))
         shared = [name for name in changed if re.search(rf"\.\./{re.escape(name)}\b", text)]
-        used = [recipe for recipe in recipes if any(_names(text, one) for one in (recipe, *inside.get(recipe, ())))]
+        used = [
+            recipe
+            for recipe in recipes
+            for name in (recipe, *inside.get(recipe, ()))
+            if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
+        ]
         if shared:
             found.setdefault(path.parent.name, f"environments/{shared[0]} changed, which it includes")
         elif used:
             found.setdefault(path.parent.name, f"the recipe of {used[0]} changed")
     return found
-
-
-def _names(text: str, package: str) -> bool:
-    return re.search(rf"(?<![\w-]){re.escape(package)}(?![\w-])", text) is not None
 
 
 def _needed(root: Path) -> dict[str, list[str]]:

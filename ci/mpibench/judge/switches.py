@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
-from ..store.session_values import CURVE, METRIC, UNIT, slowness
+from ..store.session_values import CURVE, METRIC, slowness
+from .curve_tests import REPEAT, matrix
 from .statistics import two_sides
 from .statistics.two_sides import Array
 
@@ -221,11 +222,4 @@ def changed_curves(metrics: pl.DataFrame, baseline: pl.DataFrame, candidate: pl.
         sides.append(values.with_columns(slowness(values)).partition_by(CURVE, as_dict=True))
     for key, rows in chosen.partition_by(CURVE, as_dict=True, maintain_order=True).items():
         if all(key in side for side in sides):
-            yield ChangedCurve(rows, *(_matrix(rows["message_bytes"], side[key]) for side in sides))
-
-
-def _matrix(sizes: pl.Series, values: pl.DataFrame) -> Array:
-    wide = values.pivot(on=UNIT, index="message_bytes", values="slowness", aggregate_function="median")
-    order = pl.DataFrame({"message_bytes": sizes})
-    placed = order.join(wide, on="message_bytes", how="left", nulls_equal=True, maintain_order="left")
-    return placed.drop("message_bytes").to_numpy().astype(float)
+            yield ChangedCurve(rows, *(matrix(side[key], rows["message_bytes"].to_list(), REPEAT) for side in sides))

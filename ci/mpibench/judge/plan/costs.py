@@ -11,7 +11,7 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -247,19 +247,12 @@ def _launch_seconds(
     steps = 1 if not catalogue.GROUPS[rows[0].group].collective else 1 + math.log2(max(ranks, 2))
     total = 0.0
     for row in rows:
-        for size in _sizes(suite.sizes(row, plan, size_range)):
-            count = size_range.repetitions if suite.same_repetitions else _count(size, size_range.count, size_range.volume_mib)
+        for size in (size or 0 for size in suite.sizes(row, plan, size_range)):
+            # At most a volume (IMB User Guide, "-iter Option").
+            most = max(1, min(size_range.count, (size_range.volume_mib << 20) // max(size, 1)))
+            count = size_range.repetitions if suite.same_repetitions else most
             total += WARM_UP * count * (rates.latency_s * steps + link_bytes[row.name] * size / rates.bytes_per_s)
     return START_S + min(total, float(bound.limit_s))
-
-
-def _sizes(sizes: Iterable[int | None]) -> list[int]:
-    return [size or 0 for size in sizes]
-
-
-def _count(size: int, count: int, volume_mib: int) -> int:
-    """Repetitions of a size: at most a volume (IMB User Guide, "-iter Option")."""
-    return max(1, min(count, (volume_mib << 20) // max(size, 1)))
 
 
 def level_and_repeats(words: Sequence[str]) -> tuple[str, int]:
