@@ -114,10 +114,7 @@ def choose_units(baseline: Sequence[object], candidate: Sequence[object], *, his
 
 
 def between_jobs(units: str, jobs: tuple[int, int], policy: Policy) -> BetweenJobs:
-    """What jobs add to the difference of their repeats: the policy's, where nothing was measured.
-
-    :param jobs: of baseline and candidate.
-    """
+    """What jobs add to the difference of their repeats: the policy's, where nothing was measured."""
     if units != REPEATS:
         return NOTHING_BETWEEN
     inverse = 1 / jobs[0] + 1 / jobs[1]
@@ -138,7 +135,6 @@ def tests_of_curve(
 ) -> list[CurveTest]:
     """All comparisons of one curve.
 
-    :param number: of the curve; kept in the tests.
     :param left: slowness of the baseline in log, shape (sizes, units); ``right`` of the candidate.
     :param nights: session of each column of both sides, where sessions are the units and the columns jobs.
     """
@@ -325,11 +321,7 @@ def wider_tests(tests: list[CurveTest]) -> scipy.sparse.csr_array:
 
 
 def final_verdicts(results: Results, margins: Array, wider: scipy.sparse.csr_array, policy: Policy) -> NDArray[np.str_]:
-    """Verdict of each test, shape as that of the effects; a size that alone is inconclusive goes with its neighbours.
-
-    :param margins: of :func:`margins`.
-    :param wider: of :func:`wider_tests`.
-    """
+    """Verdict of each test, shape as that of the effects; a size that alone is inconclusive goes with its neighbours."""
     own = _own_verdicts(results, margins, policy)
     beside = (own == REGRESSED).astype(float) @ wider > 0
     return np.where(beside & (own == INCONCLUSIVE) & (results.effect > 0), REGRESSED, own)

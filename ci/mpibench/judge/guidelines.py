@@ -72,8 +72,6 @@ class Ratio:
     :param guideline: name of the benchmark: ``CALL-vs-CALL[-CALL]``, ``CALL-vs-larger`` or ``CALL-vs-parts``.
     :param ratio: time of the call over that of its mock-up; ``low``, ``high``: its interval; ``nan`` where there is none.
     :param call_us: median time of the call over the repeats; ``mockup_us``: of the mock-up.
-    :param repeats: ratios there were.
-    :param outcome: one of :data:`OUTCOMES`.
     """
 
     condition: Condition

@@ -97,10 +97,7 @@ def own_programs(group: str | None) -> list[str]:
 
 
 def describe_facts(cases: pl.DataFrame) -> pl.DataFrame:
-    """The cases with a column for each of :data:`FACTS`: text, empty where nothing was stored.
-
-    :param cases: rows of the table ``cases``.
-    """
+    """The cases with a column for each of :data:`FACTS`: text, empty where nothing was stored."""
     stored = {name: pl.col("condition").str.json_path_match(f"$.{name}") for name in _STORED}
     found = cases.with_columns(
         **stored,
@@ -178,7 +175,6 @@ def missing_metrics(absent: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
     another.
 
     :param absent: metrics that a side lacks, with the columns of :data:`~.session_values.METRIC`.
-    :param there: those it has.
     """
     at_other_counts = there.filter(pl.col("nodes") == ALL_NODES)
     return absent.join(at_other_counts, on=_AT_ANY_COUNT, how="anti", nulls_equal=True, maintain_order="left")
@@ -200,7 +196,6 @@ def differing_node_counts(before: pl.DataFrame, after: pl.DataFrame, older: str,
     """A sentence for each test and fabric that had another number of nodes on one side than on the other.
 
     :param before: rows of the table ``cases``, and likewise ``after``.
-    :param older: what the first side is called, and ``newer`` the second.
     """
     then, now = _node_counts(before), _node_counts(after)
     sentences: dict[str, None] = {}
@@ -216,11 +211,7 @@ def differing_node_counts(before: pl.DataFrame, after: pl.DataFrame, older: str,
 
 
 def node_count_notes(table: pl.LazyFrame, sessions: pl.DataFrame, session: str) -> list[str]:
-    """What is said of a session that had another number of nodes than the one of its series before.
-
-    :param table: rows of ``cases``.
-    :param sessions: of :func:`.selectors.sessions_table`.
-    """
+    """What is said of a session that had another number of nodes than the one of its series before."""
     before = selectors.alike(sessions, session).earlier[-1:]
     if not before:
         return []
@@ -381,8 +372,6 @@ class Past:
     """Sessions before a side that measured the same.
 
     :param values: as :attr:`Selection.values`, of these sessions only.
-    :param cases: rows of ``cases`` with these values.
-    :param left_out: sessions that could not be read, one sentence each.
     """
 
     values: pl.DataFrame = field(default_factory=_nothing)
@@ -430,7 +419,6 @@ def find_history(
     :param without: further sessions that are not its history, such as those of the other side.
     :param selector: only these sessions, however many; default: the :data:`MOST_SESSIONS` newest of each stratum;
         :data:`NO_HISTORY`: none.
-    :param where: only cases that fulfil it.
     :param rename: names of stacks, benchmarks, fabrics or partitions to new ones.
     :param facts: in what cases of one history agree.
     :param counted: the cases' own sessions are part of the history.
@@ -518,10 +506,7 @@ def _reasons(
 
 
 def _without_old(judged: pl.DataFrame, most: int | None) -> pl.DataFrame:
-    """The same, with ``why`` also for what is older than so many sessions of a history; ``None``: however many.
-
-    :param judged: of :func:`_reasons`.
-    """
+    """The same, with ``why`` also for what is older than so many sessions of a history; ``None``: however many."""
     if most is None:
         return judged
     # Sessions by age within each condition; those of another stratum do not count.
@@ -553,7 +538,6 @@ def _read(folder: Path, system: str, cases: pl.DataFrame) -> tuple[list[str], pl
 def _strata(like: pl.DataFrame, judged: pl.DataFrame, *, counted: bool) -> list[Stratum]:
     """One answer for each stack on each fabric of the side whose history is wanted.
 
-    :param judged: of :func:`_reasons`.
     :param counted: the side's own sessions are part of it.
     """
     before = judged.partition_by(SHARED, as_dict=True)
@@ -595,11 +579,7 @@ class Rows:
 
 
 def uncounted(values: pl.DataFrame, cases: pl.DataFrame, policy: Policy) -> tuple[dict[str, str], bool]:
-    """Which cases do not count as history, and why; and whether the search should begin with older sessions.
-
-    :param values: as :attr:`~mpibench.store.session_values.Selection.values`.
-    :param cases: the cases with these values.
-    """
+    """Which cases do not count as history, and why; and whether the search should begin with older sessions."""
     nights = cases.select("session", "started").unique("session").sort("started", "session")
     if nights.height <= FEWEST_SESSIONS:
         return {}, False
@@ -622,7 +602,6 @@ class MeasuredCurve(NamedTuple):
     """Jobs of one curve.
 
     :param logs: slowness, shape (sizes, jobs).
-    :param sessions: of each job.
     :param stratum: number of what shares its spreads between sessions.
     :param thing: number of what was measured, and waits or counts as one.
     """
@@ -637,10 +616,7 @@ class MeasuredCurve(NamedTuple):
 
 
 def tabulate(curves: Sequence[MeasuredCurve], nights: Sequence[str], policy: Policy) -> Rows:
-    """All tests of some curves, as ``accept`` and the gate make them.
-
-    :param nights: all sessions, the oldest first.
-    """
+    """All tests of some curves, as ``accept`` and the gate make them."""
     parts: list[Units] = []
     tests: list[curve_tests.CurveTest] = []
     for number, one in enumerate(curves):
@@ -657,10 +633,7 @@ def tabulate(curves: Sequence[MeasuredCurve], nights: Sequence[str], policy: Pol
 
 
 def measured_curves(values: pl.DataFrame, policy: Policy) -> Iterator[MeasuredCurve]:
-    """What the policy judges.
-
-    :param values: with ``thing``.
-    """
+    """What the policy judges."""
     strata: dict[tuple[object, ...], int] = {}
     sized = values.with_columns(slowness=slowness(values))
     for part in sized.partition_by(*CURVE, "thing", maintain_order=True):
@@ -712,7 +685,6 @@ class Nights:
     """What came of judging the nights of a history, one after the other.
 
     :param counts: which of them count as history, shape (things, nights).
-    :param called: which were called.
     :param runs: what is over or waits still, and does not count.
     """
 
@@ -782,7 +754,6 @@ def called_things(
     """What is called in some nights together, held against the nights before them that count, by thing.
 
     :param counts: shape (things, nights).
-    :param only: one thing alone.
     """
     newest = np.zeros_like(counts)
     for thing, line in enumerate(counts):

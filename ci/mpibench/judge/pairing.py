@@ -41,10 +41,8 @@ class Comparison:
     :param subject: one of :data:`SUBJECTS`.
     :param bands: band verdicts of ``second`` against ``first`` (:class:`comparison.Judgement`), with the columns of
         :func:`with_winner`.
-    :param metrics: likewise per metric.
     :param unequal: what was allowed to differ and does.
     :param built: how the sides' programs were built otherwise, a sentence each: no condition, and part of the difference.
-    :param sides: what was compared.
     :param past: of two sides by session, the sessions before the first that measured the same.
     """
 
@@ -207,7 +205,6 @@ def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ..
 def with_winner(rows: pl.DataFrame, first: str, second: str) -> pl.DataFrame:
     """Metrics or bands with who is ahead and how many times faster.
 
-    :param rows: of :class:`comparison.Judgement`.
     :returns: with ``ahead`` (the side estimated faster), ``times`` (how many times, 1 or more), ``times_low`` and
         ``times_high`` (its interval) and ``winner``: ``ahead`` where the interval clears 1, else :data:`TIE`;
         :data:`UNKNOWN` without a ratio or an interval.

@@ -70,7 +70,6 @@ class ReviewedChange:
     """A change as a whole.
 
     :param stacks: environments that would be built otherwise, each with the reason.
-    :param recipes: Spack packages whose recipe changed.
     """
 
     base: str

@@ -119,7 +119,6 @@ def _levels(selection: Selection) -> set[str]:
 def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tuple[str, ...], str]:
     """What makes the sides unlike as a whole, and what that says of what the candidate lacks.
 
-    :param missing: metrics that the candidate lacks.
     :returns: sentences, and the reason for absences without one of their own (empty: none is known).
     """
     sentences, reason = [], ""

@@ -81,10 +81,7 @@ def _groups(table: pl.DataFrame, verdict: str) -> list[tuple[tuple[Any, ...], pl
 
 
 def sentences(judgement: Judgement, rate: float | None = None) -> list[str]:
-    """What stops acceptance, the worst first: one sentence per benchmark and condition.
-
-    :param rate: as of :func:`needed_text`.
-    """
+    """What stops acceptance, the worst first: one sentence per benchmark and condition."""
     found: list[tuple[float, str]] = []
     for _, rows in _groups(judgement.metrics.filter(pl.col("slower").is_not_null()), REGRESSED):
         first = rows.row(0, named=True)
@@ -122,10 +119,7 @@ def _because(what: str, rows: pl.DataFrame) -> str:
 
 
 def repeats_sentence(judgement: Judgement, minimum: int) -> str:
-    """What is to be done where a side has too few values for any verdict; empty where it has enough.
-
-    :param minimum: of the policy.
-    """
+    """What is to be done where a side has too few values for any verdict; empty where it has enough."""
     counts = judgement.metrics.filter(pl.col("verdict") == INCONCLUSIVE).select("baseline_repeats", "candidate_repeats")
     few = counts.filter(pl.min_horizontal(pl.all()) < minimum)
     if not few.height:

@@ -85,7 +85,6 @@ def greedy(
     again and is still the largest is the best (Minoux 1978, accelerated greedy).
 
     :param weights: number of each pair to be covered to its weight, above 0.
-    :param pairs: numbers of the pairs of each candidate.
     :param cost: of a candidate, in the unit of ``room``.
     :param tie: which of two equal ones comes first.
     """
@@ -160,10 +159,8 @@ class Chosen:
 class Candidates:
     """What is to be chosen from.
 
-    :param cases: all that exist.
     :param shares: of each, what it takes of the budget.
     :param core: cases that are measured each night, each with why.
-    :param room: the budget.
     :param nights: K.
     """
 
@@ -255,9 +252,6 @@ def state_of(
 
     :param nights: their days, the newest first.
     :param ran: by day the cases that ran; what was skipped measured nothing.
-    :param existed: the cases that a night knew of.
-    :param last: the day on which each case was last tried.
-    :param failed: cases that were not right then.
     """
     window = list(nights[: max(candidates.nights - 1, 0)])
     waiting = dict.fromkeys(range(len(candidates.pairs)), 0)

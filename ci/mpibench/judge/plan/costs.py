@@ -93,7 +93,6 @@ def likely_seconds(seconds: Sequence[float]) -> float:
 class Machine:
     """What the model knows of a system.
 
-    :param partitions: descriptions by name.
     :param processors: ReFrame's processor information by partition, where it is known.
     """
 
@@ -103,10 +102,7 @@ class Machine:
 
     @classmethod
     def read(cls, system: str, root: Path) -> Machine:
-        """As the site describes it, with the topologies that ReFrame detected; empty where no site is described here.
-
-        :raises BadInput: a bad description.
-        """
+        """As the site describes it, with the topologies that ReFrame detected; empty where no site is described here."""
         described = systems.find(system, root)
         rows = described["partitions"] if described else []
         detected = {row["name"]: _detected(system, row["name"], root) for row in rows}
@@ -219,8 +215,6 @@ class Costs:
         """Seconds a session lasts for each second of its jobs: below 1 where jobs run at once; 1 before a night has shown it.
 
         Otherwise one night that waited for hours would make each budget of minutes too small, and no other would show better.
-
-        :param max_jobs: at most so many jobs run at once.
         """
         known = [one.seconds / one.job_seconds for one in self.past.sessions if one.seconds and one.job_seconds][:RUNS_TAKEN]
         found = min(likely_seconds(known[::-1]), MOST_BESIDE) if known else 1.0
@@ -281,9 +275,7 @@ _UNITS = {"m": ("min", 1.0), "min": ("min", 1.0), "h": ("min", 60.0), "nodeh": (
 class Budget:
     """A bound.
 
-    :param text: as given.
     :param unit: ``min`` or ``node-hours``.
-    :param amount: of these units.
     """
 
     text: str

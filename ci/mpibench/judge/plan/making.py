@@ -35,7 +35,6 @@ Wanted = tuple[str | None, str | None, str | None, str | None]
 class Request:
     """What is asked for.
 
-    :param label: of the night (``run``).
     :param words: ReFrame's options, those of the mode among them.
     :param nights: within which each pair of values comes.
     :param max_jobs: that are queued or run at once in a partition; ``None``: as many as the site says.
@@ -133,10 +132,7 @@ def make(request: Request, listing: Listing | None = None, smoke: Collection[Lis
 def past_night(
     session: str, started: datetime, plan: str, seconds: float | None, jobs: Sequence[tuple[float, int]]
 ) -> EarlierNight:
-    """A night that has just ended, like an earlier one.
-
-    :param jobs: seconds and nodes of each.
-    """
+    """A night that has just ended, like an earlier one."""
     whole = sum(took * nodes for took, nodes in jobs)
     return EarlierNight(session, started, plan, seconds, sum(took for took, _ in jobs), whole, len(jobs))
 
@@ -203,10 +199,7 @@ def _is_wanted(entry: Wanted, case: ListedCase) -> bool:
 
 
 def has_reference(case: ListedCase, system: str, learned: Mapping[str, Any], machine: Machine) -> bool:
-    """Whether learned references exist for a case; where its number of ranks is not known, whether they may.
-
-    :param learned: content of the system's ``references.yaml``.
-    """
+    """Whether learned references exist for a case; where its number of ranks is not known, whether they may."""
     place: Any = learned.get(case.test, {})
     nodes = case.parameters.get("nodes", "")
     keys = [f"{system}:{case.partition}", case.stack, case.parameters.get("fabric", ""), int(nodes) if nodes.isdecimal() else 0]

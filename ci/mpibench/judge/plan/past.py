@@ -52,7 +52,6 @@ class CaseHistory:
     :param failed: whether it ran when it was last tried, and was not proven.
     :param seconds: how long its job took, the newest last; at most :data:`RUNS`. Of proven runs, where there are any: what a
         fault made of a run, say launches that timed out, is no cost, and no night would be planned again that showed otherwise.
-    :param session: in which it was last tried.
     :param skipped: whether it was skipped then, with a reason.
     """
 
@@ -93,7 +92,6 @@ class _Try(NamedTuple):
     :param on: the nodes of its job; none where it never ran.
     :param alike: level and further facts of its condition, of what failed the level alone; none where that is not stored.
     :param metrics: those with a reference that was missed; of what was right all that were looked at.
-    :param judged: whether it was held against the nights before, or is about to be.
     """
 
     started: datetime
@@ -146,9 +144,7 @@ class PastNights:
     """Earlier nights of a label.
 
     :param nights: their days, the newest first.
-    :param sessions: the newest first.
     :param ran: cases that ran, by day.
-    :param owed: as :func:`owed`.
     """
 
     nights: tuple[date, ...] = ()
@@ -164,10 +160,7 @@ class PastNights:
 
 
 def read(folder: Path, system: str, label: str, before: date) -> PastNights:
-    """Earlier nights as the dataset has them; none where there is no dataset yet, or nothing of that system in it.
-
-    :raises BadInput: a damaged dataset.
-    """
+    """Earlier nights as the dataset has them; none where there is no dataset yet, or nothing of that system in it."""
     if not any((folder / "cases").glob(f"system={system}/date=*/*.parquet")):
         return PastNights()
     table = session_values.cases_of(folder, system)
@@ -203,7 +196,6 @@ def owed(folder: Path, system: str, cases: pl.DataFrame, tonight: str = "") -> d
 
     :param cases: rows of the table ``cases`` of the sessions of one label.
     :param tonight: the session among them that is about to be held against the nights before.
-    :raises BadInput: a damaged dataset.
     """
     own = cases.filter(~pl.col("superseded").fill_null(False), ~pl.col("case").str.ends_with(PAIRED)).drop_nulls(list(_CASE))
     rows = own.filter(pl.col("result") != eligibility.INTERRUPTED, ~_beside_planned())
@@ -246,10 +238,7 @@ def owed(folder: Path, system: str, cases: pl.DataFrame, tonight: str = "") -> d
 
 
 def _try(row: Mapping[str, Any], proven: bool) -> _Try:
-    """What became of a case.
-
-    :param row: of ``cases``.
-    """
+    """What became of a case."""
     gates = row["gates"] or ()
     missed = [gate["metric"] for gate in gates if gate["outcome"] not in (PASS, NO_REFERENCE)]
     state = ""
@@ -304,10 +293,7 @@ def _not_run(folder: Path, own: pl.DataFrame) -> Iterator[tuple[ListedCase, date
 def _reached_again(
     folder: Path, system: str, cases: pl.DataFrame, missed: Mapping[str, Collection[ListedCase]]
 ) -> Iterator[tuple[str, ListedCase]]:
-    """Session and name of those of some cases all of whose missed references were reached when they were measured again.
-
-    :param missed: by session.
-    """
+    """Session and name of those of some cases all of whose missed references were reached when they were measured again."""
     if not missed:
         return
     every, gone = session_values.cases_of(folder, system, withdrawn_too=True), withdrawals.find(folder)

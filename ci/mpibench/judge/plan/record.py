@@ -46,7 +46,6 @@ class ListedCase:
 
     :param partition: without its system.
     :param stack: ReFrame's environment.
-    :param name: of the test, with its parameters.
     """
 
     partition: str
@@ -143,7 +142,6 @@ _DIGITS = 16
 class PlannedCase:
     """One case that exists, tonight.
 
-    :param planned: whether it is measured.
     :param why: why it is, or is not (:mod:`.choice`).
     :param proven: the day it was last proven before; ``None``: never.
     :param seconds: how long its job is expected to take.
@@ -180,8 +178,6 @@ class Prediction:
 class PlanRecord:
     """A plan.
 
-    :param label: of the night (``run``).
-    :param budget: as given.
     :param nights: within which each pair of values comes.
     :param pairs: how many there are; ``pairs_tonight``: how many of them the planned cases have.
     :param broken: why the plan does not keep what it promises, one sentence each.
@@ -270,8 +266,6 @@ def find(folder: Path, wanted: str) -> PlanRecord:
 def of_session(folder: Path, labels: Mapping[str, str], system: str, started: datetime) -> PlanRecord | None:
     """The plan that a session says it was measured by; ``None`` where it names none.
 
-    :param folder: of the dataset.
-    :param labels: of the session.
     :raises BadInput: the plan is not there, was edited, or is of another system, label or day.
     """
     wanted = labels.get(LABEL)
