@@ -68,6 +68,11 @@ class History:
     planned: bool = False
 
     @property
+    def rows(self) -> pl.DataFrame:
+        """The metrics with the ``row`` of :attr:`logs` that each has."""
+        return self.metrics.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+
+    @property
     def too_few(self) -> str:
         """Says that no change could have been found; empty where one could."""
         count = self.nights.height
@@ -286,7 +291,7 @@ def events(folder: Path, history: History, points: pl.DataFrame, levels: Sequenc
     """
     if not points.height:
         return []
-    table = points.join(history.metrics.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64)), on="row")
+    table = points.join(history.rows, on="row")
     clusters = list(_clusters(table))
     nights = history.nights["session"]
     asked = {nights[night - back] for night, _ in clusters for back in (0, 1) if night}
@@ -295,16 +300,20 @@ def events(folder: Path, history: History, points: pl.DataFrame, levels: Sequenc
     found = []
     for night, part in clusters:
         session, started = history.nights.row(night)
-        before = nights[night - 1] if night else None
+        stack, fabric = part.select("stack", "fabric").row(0)
+        both = [
+            session_values.facts(known.filter(pl.col("stack") == stack, pl.col("session") == one))
+            for one in nights[max(night - 1, 0) : night + 1]
+        ]
         found.append(
             Event(
                 started.date(),
                 session,
-                part["stack"][0],
-                part["fabric"][0],
+                stack,
+                fabric,
                 part,
                 float(np.expm1(part.select(pl.median("slower")).item())),
-                _changed_facts(known.filter(pl.col("stack") == part["stack"][0]), before, session),
+                tuple(session_values.changes(*both)) if night and all(both) else (),
                 accepted=_accepting(levels, part, started.date(), history.nights["started"][-1].date()),
             )
         )
@@ -328,19 +337,26 @@ def name_moves(history: History, policy: Policy, found: Sequence[Event]) -> list
     if not found:
         return []
     points = pl.concat([event.metrics.select("row", "night") for event in found])
-    rows = history.metrics.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
     named = []
     for event in found:
         at = int(event.metrics["night"].mode().sort()[0])
-        curves = rows.join(event.metrics.select(CURVE).unique(), on=CURVE, how="semi", nulls_equal=True).sort("message_bytes")
+        curves = history.rows.join(event.metrics, on=CURVE, how="semi", nulls_equal=True).sort("message_bytes")
         changes = points.join(curves, on="row", how="semi")
         near = changes.filter((pl.col("night") - at).abs() <= 1)
         others = changes.filter((pl.col("night") - at).abs() > 1)["night"].to_numpy()
-        window = policy.drift_window_nights
-        start = max([0, at - window, *others[others < at]])
-        end = min([history.logs.shape[1], at + window, *others[others > at]])
+        start = max([0, at - policy.drift_window_nights, *others[others < at]])
+        end = min([history.logs.shape[1], at + policy.drift_window_nights, *others[others > at]])
+        before, after = (history.logs[curves["row"].to_numpy(), first:last] for first, last in ((start, at), (at, end)))
+        curves = curves.with_columns(
+            slower=pl.Series(np.expm1(two_sides.describe(after).location - two_sides.describe(before).location)),
+            called=pl.col("row").is_in(near["row"].to_list()),
+            margin=pl.Series(np.log1p(policy.margins(curves))),
+            place=pl.int_range(pl.len()),
+        )
         parts = curves.partition_by(CURVE, maintain_order=True)
-        changed = (_changed_curve(history, policy, part, near["row"], (start, at, end)) for part in parts)
+        changed = (
+            switches.ChangedCurve(part, before[part["place"].to_numpy()], after[part["place"].to_numpy()]) for part in parts
+        )
         # Of sizes that became better and worse each is reported once, where its own change is.
         moves = []
         for move in switches.explain(changed):
@@ -348,25 +364,6 @@ def name_moves(history: History, policy: Policy, found: Sequence[Event]) -> list
             moves += [replace(move, metrics=own)] if own.height else []
         named.append(replace(event, moves=tuple(moves)))
     return named
-
-
-def _changed_curve(
-    history: History, policy: Policy, rows: pl.DataFrame, called: pl.Series, nights: tuple[int, int, int]
-) -> switches.ChangedCurve:
-    """A curve before and after a night.
-
-    :param called: rows of the history that changed that night.
-    :param nights: first night before, first one after, and the end of those after.
-    """
-    start, at, end = nights
-    logs = history.logs[rows["row"].to_numpy()]
-    baseline, candidate = logs[:, start:at], logs[:, at:end]
-    shift = two_sides.describe(candidate).location - two_sides.describe(baseline).location
-    margins = np.log1p(policy.margins(rows))
-    metrics = rows.with_columns(
-        slower=pl.Series(np.expm1(shift)), called=rows["row"].is_in(called.to_list()), margin=pl.Series(margins)
-    )
-    return switches.ChangedCurve(metrics, baseline, candidate)
 
 
 def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -377,13 +374,6 @@ def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
         number = (ordered["night"].diff().fill_null(0) > 1).cum_sum()
         for _, one in ordered.group_by(number, maintain_order=True):
             yield int(one["night"].mode().sort()[0]), one
-
-
-def _changed_facts(cases: pl.DataFrame, before: str | None, session: str) -> tuple[tuple[str, str, str], ...]:
-    if before is None:
-        return ()
-    sides: list[Mapping[str, Any]] = [session_values.facts(cases.filter(pl.col("session") == one)) for one in (before, session)]
-    return tuple(session_values.changes(sides[0], sides[1])) if all(sides) else ()
 
 
 def absent(history: History, *, whole: bool = True) -> list[str]:
