@@ -2,7 +2,7 @@
 
 A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day stands for it. It gives each
 metric one value, the median of eligible repeats. A change is called where the last nights differ from those before by more than
-all metrics together do in 199 other orders of the nights (:mod:`..statistics.level_changes`), and by the margin. Asked night
+all metrics together do in 199 other orders of the nights (:mod:`.level_changes`), and by the margin. Asked night
 after night the answer follows the machine: what is over is no change any more, whether it was one or not.
 """
 

@@ -181,7 +181,7 @@ def missing_metrics(absent: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
 
 
 def _node_counts(cases: pl.DataFrame) -> dict[tuple[object, ...], list[int]]:
-    """Numbers of nodes of proven cases of ``nodes=all``, by :data:`_CASE`."""
+    """Numbers of nodes of proven cases of ``nodes=all``, by :data:`_COUNTED`."""
     found: dict[tuple[object, ...], set[int]] = {}
     chosen = (pl.col("nodes") == ALL_NODES) & (pl.col("evidence") == "proven")
     named = cases.filter(chosen).with_columns(test=pl.col("name").str.split(" ").list.first())

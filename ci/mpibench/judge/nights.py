@@ -89,7 +89,7 @@ class NightJudgement:
 
         A case that several jobs measured on several nodes was measured again where all of these measured it.
 
-        :param again: eligible cases of sessions that measured again, as :func:`.strata.describe` has them.
+        :param again: eligible cases of sessions that measured again, as :func:`.describe_facts` has them.
         """
         groups: dict[tuple[Any, ...], dict[MeasuredOn, dict[str, Any] | None]] = {}
         for row in describe_facts(self.tonight.cases).to_dicts():

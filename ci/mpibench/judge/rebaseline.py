@@ -2,9 +2,9 @@
 
 The reference is the median of the jobs' medians; its bound is the worst 5 % of them (Hyndman and Fan's median-unbiased
 quantile, ``numpy`` ``method="median_unbiased"``), but never nearer than the policy's margin: a bound inside the noise is an
-alarm clock. Nothing is learned from cases that failed, lack proof or missed a reference
-(:mod:`eligibility`), nor from fewer jobs than the policy says. Entries set by hand (provenance ``session: hand``) and
-``$xfail`` entries stay as they are; physics bounds are computed and never learned.
+alarm clock. Nothing is learned from cases that failed, lack proof or missed a reference (:mod:`mpibench.store.eligibility`),
+nor from fewer jobs than the policy says. Entries set by hand (provenance ``session: hand``) and ``$xfail`` entries stay as they
+are; physics bounds are computed and never learned.
 
 To ``expected.yaml`` names are added. What was expected and is not proven in any of the sessions is proposed as retired, with an
 empty reason: the file is refused until a person has written one.

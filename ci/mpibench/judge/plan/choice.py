@@ -174,7 +174,8 @@ class Candidates:
     def choose(self, state: CoverState, day: date) -> Chosen:
         """What the night of a day measures."""
         taken: dict[int, str] = {}
-        ties = _ties(self.cases, day)
+        # An order of cases that is the same whenever it is asked for, and another each day.
+        ties = [hashlib.blake2b(f"{day} {case}".encode(), digest_size=8).hexdigest() for case in self.cases]
         spent = 0.0
 
         def add(found: Iterable[int], why: str) -> None:
@@ -233,11 +234,6 @@ class Candidates:
         left = len(self.cases) - new[-1]
         per_night = (new[-1] - new[0]) / len(ahead)
         return len(ahead) + left / per_night if left and per_night else float(len(ahead)) if not left else math.inf
-
-
-def _ties(cases: Sequence[ListedCase], day: date) -> list[str]:
-    """An order of cases that is the same whenever it is asked for, and another each day."""
-    return [hashlib.blake2b(f"{day} {case}".encode(), digest_size=8).hexdigest() for case in cases]
 
 
 def state_of(

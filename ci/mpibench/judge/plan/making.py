@@ -304,6 +304,8 @@ def _record(
 
 #: Cases that one explanation may be about.
 MOST_EXPLAINED = 12
+#: In how many nights every case comes where nothing is left for others than tonight's.
+NEVER_ALL = "no number of nights: nothing is left for the others"
 #: Days that are looked ahead for the next time a case comes.
 MOST_AHEAD = 60
 
@@ -356,16 +358,13 @@ def lines(plan: NightPlan) -> list[str]:
         seen = [{pair for one in night.reasons for pair in found.pairs.of[one]} for night in plan.ahead]
         week = len(set().union(*seen))
         whole = len(plan.tonight.reasons) == len(found.cases)
-        number = _nights(found.nights_to_all(plan.state, plan.tonight, plan.ahead))
+        nights = found.nights_to_all(plan.state, plan.tonight, plan.ahead)
+        number = f"about {math.ceil(nights)} nights" if math.isfinite(nights) else NEVER_ALL
         said.append(
             f"  pairs of values: {record.pairs_tonight} of {record.pairs} tonight, {week} in {len(seen)} nights; every case "
             f"{'tonight' if whole else f'in {number}'}"
         )
     return [*said, *(f"  NOT KEPT: {sentence}" for sentence in record.broken)]
-
-
-def _nights(number: float) -> str:
-    return "no number of nights: nothing is left for the others" if math.isinf(number) else f"about {math.ceil(number)} nights"
 
 
 def as_data(plan: NightPlan) -> dict[str, Any]:

@@ -103,10 +103,6 @@ class _Try(NamedTuple):
     metrics: frozenset[str] = frozenset()
     judged: bool = True
 
-    def clears(self, owed: _Try) -> bool:
-        """Whether being right this once is what an earlier one lacked: the same nodes, condition and references."""
-        return not self.lacks(owed)
-
     def lacks(self, owed: _Try) -> str:
         """In what this is no repetition of an earlier one; empty: in nothing. What never ran is repeated anywhere."""
         if not owed.on <= self.on:
@@ -272,7 +268,7 @@ def _debts(tries: Sequence[_Try], was_proven: bool) -> list[_Try]:
         ran = [one for one in session if one.state != SKIPPED] or session
         for one in ran:
             if not one.state:
-                debts = {nodes: owed for nodes, owed in debts.items() if not one.clears(owed)}
+                debts = {nodes: owed for nodes, owed in debts.items() if one.lacks(owed)}
         debts.update({one.on: one for one in ran if one.state and (was_proven or one.state != SKIPPED)})
     return list(debts.values())
 
