@@ -48,7 +48,8 @@ from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 from ..store import dataset_layout, eligibility, selection_options, selectors, session_values, withdrawals
 from ..store.dataset_layout import read_labels
 from ..store.sessions import PAIRED
-from .plan import past, record
+from .plan import past as earlier_nights
+from .plan import record
 from .plan.past import Owed
 from .plan.record import ListedCase, PlanRecord
 
@@ -244,8 +245,8 @@ def find_plan(folder: Path, system: str, cases: pl.DataFrame, session: str) -> S
     plan = record.of_session(folder, read_labels(tonight["labels"][0]), system, tonight["started"][0])
     if plan is None:
         return None
-    owed = past.owed(folder, system, cases.filter(pl.col("session") != session))
-    still = {case: one for case, one in past.owed(folder, system, cases, session).items() if one.session != session}
+    owed = earlier_nights.owed(folder, system, cases.filter(pl.col("session") != session))
+    still = {case: one for case, one in earlier_nights.owed(folder, system, cases, session).items() if one.session != session}
     return SessionPlan(plan, plan.known - plan.planned - set(owed), owed, still)
 
 
