@@ -172,12 +172,12 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     paths = [path for path in files if path.stem in set(nights["session"])]
     # Some nights at a time, so that a year needs the memory of its medians and not of its repeats.
     points = [_medians(paths[start : start + NIGHTS_AT_ONCE], used) for start in range(0, len(paths), NIGHTS_AT_ONCE)]
-    known_metrics = pl.concat([part.metrics for part in points]).unique("id") if points else pl.DataFrame()
+    known_metrics = pl.concat([known for known, _ in points]).unique("id") if points else pl.DataFrame()
     if not known_metrics.height:
         raise NothingJudged(f"the nights of {name} hold no metric that is judged.")
     conditions = used.select("condition", *CONDITION).unique("condition")
     metrics = known_metrics.join(conditions, on="condition").select("id", *METRIC, "direction").sort(METRIC)
-    placed = pl.concat([part.values for part in points]).join(metrics.select("id", "direction").with_row_index("row"), on="id")
+    placed = pl.concat([values for _, values in points]).join(metrics.select("id", "direction").with_row_index("row"), on="id")
     logs = np.full((metrics.height, nights.height), np.nan)
     sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
     logs[placed["row"].to_numpy(), placed["night"].to_numpy()] = sign * np.log(placed["value"].to_numpy())
@@ -203,17 +203,11 @@ def _nights(cases: pl.DataFrame, options: Mapping[str, Sequence[str]]) -> tuple[
     return kept.select("session", "started"), sessions.height - kept.height
 
 
-class _Medians(NamedTuple):
-    """Of some nights: ``metrics`` (``id``, ``condition``, :data:`_POINT`) and ``values`` (``id``, ``night``, ``value``)."""
-
-    metrics: pl.DataFrame
-    values: pl.DataFrame
-
-
-def _medians(paths: Sequence[Path], used: pl.DataFrame) -> _Medians:
+def _medians(paths: Sequence[Path], used: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Median of each judged metric of each session; the metric's ``id`` is a hash of its name.
 
     :param used: ``case``, ``night`` and ``condition`` (a hash) of the cases that may be used.
+    :returns: metrics (``id``, ``condition``, :data:`_POINT`) and values (``id``, ``night``, ``value``).
     :raises BadInput: a value that is not a number, or in another unit than its quantity's.
     """
     judged = pl.col("quantity").is_in(JUDGED)
@@ -230,22 +224,18 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> _Medians:
     medians = medians.with_columns(rank=pl.when(pl.col("positive")).then(rank))
     medians = medians.filter(rank == pl.col("rank").min().over([*(one for one in name if one != "quantity"), "night"]))
     medians = medians.filter(pl.col("value") > 0)
-    return _Medians(medians.select("id", "condition", *_POINT).unique("id"), medians.select("id", "night", "value"))
+    return medians.select("id", "condition", *_POINT).unique("id"), medians.select("id", "night", "value")
 
 
 def _refuse_odd(table: pl.DataFrame) -> None:
     """Refuse values that are no numbers or not in the unit of their quantity."""
-    units = {one: QUANTITIES[one].unit for one in JUDGED}
-    other = pl.col("unit") != pl.col("quantity").replace_strict(units, return_dtype=pl.String)
-    pairs = table.select("quantity", "unit").unique().filter(other)
-    odd = table.filter(~pl.col("value").is_finite())
-    if pairs.height:
-        odd = pl.concat([odd, table.join(pairs, on=["quantity", "unit"], how="semi")])
-    if odd.height:
-        row = odd.row(0, named=True)
+    units = pl.DataFrame({"quantity": JUDGED, "unit": [QUANTITIES[name].unit for name in JUDGED]})
+    pairs = table.select("quantity", "unit").unique().join(units, on=["quantity", "unit"], how="anti")
+    odd = pl.concat([table.filter(~pl.col("value").is_finite()), table.join(pairs, on=["quantity", "unit"], how="semi")])
+    for row in odd[:1].to_dicts():
         raise BadInput(
             f"session {row['case'].partition(':')[0]}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}, "
-            f"expected a number of {units[row['quantity']]}: export that session again."
+            f"expected a number of {QUANTITIES[row['quantity']].unit}: export that session again."
         )
 
 

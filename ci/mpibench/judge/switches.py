@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -180,32 +181,21 @@ class MovedSwitch:
 
 def explain(curves: Iterable[ChangedCurve]) -> list[MovedSwitch]:
     """The moves that explain what changed, those of most metrics first; empty where there is none."""
-    found: dict[tuple[object, ...], list[pl.DataFrame]] = {}
+    found: dict[tuple[Any, ...], list[pl.DataFrame]] = {}
     for curve in curves:
-        one = _explain_one(curve)
-        if one:
-            key, rows = one
-            found.setdefault(key, []).append(rows)
-    moves = []
-    for (partition, stack, fabric, old, new), parts in found.items():
-        moves.append(MovedSwitch(str(partition), str(stack), str(fabric), old, new, pl.concat(parts)))  # type: ignore[arg-type]
+        rows, first = curve.metrics, curve.metrics.row(0, named=True)
+        sizes = rows["message_bytes"].fill_null(0).to_numpy().astype(float)
+        # A bandwidth is sizes per time; the time of a message is what a protocol adds to.
+        more = np.log(np.maximum(sizes, 1.0)) if QUANTITIES[first["quantity"]].unit == "MB/s" else np.zeros(len(sizes))
+        sides = [side + more[:, None] for side in (curve.baseline, curve.candidate)]
+        move = find_move(sizes, sides[0], sides[1], rows["called"].to_numpy(), rows["margin"].to_numpy())
+        if move:
+            ends = [(int(sizes[at - 1]), int(sizes[at])) for at in (move.first, move.last + 1)]
+            old, new = ends if move.upwards else ends[::-1]
+            key = (first["partition"], first["stack"], first["fabric"], old, new)
+            found.setdefault(key, []).append(rows[move.first : move.last + 1].select(*METRIC, "slower"))
+    moves = [MovedSwitch(*key, pl.concat(parts)) for key, parts in found.items()]
     return sorted(moves, key=lambda move: (-move.metrics.height, move.partition, move.stack, move.fabric, move.old, move.new))
-
-
-def _explain_one(curve: ChangedCurve) -> tuple[tuple[object, ...], pl.DataFrame] | None:
-    rows = curve.metrics
-    first = rows.row(0, named=True)
-    sizes = rows["message_bytes"].fill_null(0).to_numpy().astype(float)
-    # A bandwidth is sizes per time; the time of a message is what a protocol adds to.
-    more = np.log(np.maximum(sizes, 1.0)) if QUANTITIES[first["quantity"]].unit == "MB/s" else np.zeros(len(sizes))
-    sides = [side + more[:, None] for side in (curve.baseline, curve.candidate)]
-    move = find_move(sizes, sides[0], sides[1], rows["called"].to_numpy(), rows["margin"].to_numpy())
-    if move is None:
-        return None
-    lower, upper = ((int(sizes[at - 1]), int(sizes[at])) for at in (move.first, move.last + 1))
-    old, new = (lower, upper) if move.upwards else (upper, lower)
-    key = (first["partition"], first["stack"], first["fabric"], old, new)
-    return key, rows[move.first : move.last + 1].select(*METRIC, "slower")
 
 
 def changed_curves(metrics: pl.DataFrame, baseline: pl.DataFrame, candidate: pl.DataFrame) -> Iterator[ChangedCurve]:
