@@ -604,21 +604,31 @@ def _sentences(
     wanted: Sequence[CoverageKey],
     past: Mapping[CoverageKey, LastProven],
     now: Iterable[CoverageKey],
-    planned: Mapping[CoverageKey, str],
+    became: Mapping[CoverageKey, str],
     remedies: Mapping[CoverageKey, str],
 ) -> list[str]:
     """One sentence for a partition, stack, fabric or group all of which is missing, then one per job.
 
     :param remedies: what to do about places that were never proven.
     """
+
+    def why(places: Sequence[CoverageKey]) -> str:
+        """When it was last proven and what became of it in this session; of what never was, what to do."""
+        last = max((past[one] for one in places if one in past), key=lambda proof: proof.started, default=None)
+        remedy = next((f"; {remedies[one]}" for one in places if one in remedies), "")
+        before = f"; last proven {last.started:%Y-%m-%d} in session {last.session[:8]}" if last else remedy
+        own = {one.job() for one in places}
+        said = [text for job, text in became.items() if any(one.covers(job) for one in own)]
+        shown = min(said, key=lambda text: (text.startswith("skipped"), text), default="not among the cases of this session")
+        return f"; {shown}{before}"
+
     left, lines = list(holes), []
     for kind in JOB:
         for name in dict.fromkeys(getattr(one, kind) for one in left):
             whole = [one for one in wanted if getattr(one, kind) == name]
             if name is None or len(whole) < 2 or not set(whole) <= set(left):
                 continue
-            why = _why(whole, past, planned, remedies)
-            lines.append(f"missing: {kind} {name}: none of the {len(whole)} expected of it is proven{why}")
+            lines.append(f"missing: {kind} {name}: none of the {len(whole)} expected of it is proven{why(whole)}")
             left = [one for one in left if one not in set(whole)]
     jobs = {other.job() for other in now}
     for job in dict.fromkeys(one.job() for one in left):
@@ -626,9 +636,7 @@ def _sentences(
         text = str(job)
         if names and any(job.covers(other) for other in jobs):
             text += f": benchmark{'' if len(names) == 1 else 's'} {', '.join(names)}"
-        lines.append(
-            f"missing: {text or ', '.join(names)}{_why([one for one in left if one.job() == job], past, planned, remedies)}"
-        )
+        lines.append(f"missing: {text or ', '.join(names)}{why([one for one in left if one.job() == job])}")
     return lines
 
 
@@ -690,20 +698,3 @@ def _part(row: Mapping[str, Any]) -> str:
     counts = ((row["now"], row["sizes"], "sizes"), (row["repeats_now"], row["usual"], "repeats")) if row["here"] else ()
     fewer = [f"{now} of {before} {what}" for now, before, what in counts if now < before]
     return f" ({', '.join(fewer)})" if fewer else ""
-
-
-def _why(
-    places: Sequence[CoverageKey],
-    past: Mapping[CoverageKey, LastProven],
-    planned: Mapping[CoverageKey, str],
-    remedies: Mapping[CoverageKey, str],
-) -> str:
-    """When it was last proven and what became of it in this session; of what never was, what to do."""
-    proofs = [past[one] for one in places if one in past]
-    last = max(proofs, key=lambda proof: proof.started, default=None)
-    remedy = next((f"; {remedies[one]}" for one in places if one in remedies), "")
-    before = f"; last proven {last.started:%Y-%m-%d} in session {last.session[:8]}" if last else remedy
-    jobs = {one.job() for one in places}
-    became = [text for job, text in planned.items() if any(one.covers(job) for one in jobs)]
-    shown = min(became, key=lambda text: (text.startswith("skipped"), text), default="not among the cases of this session")
-    return f"; {shown}{before}"
