@@ -57,7 +57,10 @@ def plan(
     )
     made = making.make(request)
     if out:
-        _write(out, made.record.text)
+        try:
+            whole_file.write_text(out, made.record.text)
+        except OSError as error:
+            raise BadInput(f"cannot write {out} ({error.strerror}): give another --out.") from None
     if explain:
         said = making.explain(made, explain)
     else:
@@ -65,17 +68,6 @@ def plan(
     for line in said:
         typer.echo(line)
     raise typer.Exit(1 if made.record.broken else 0)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file that was asked for.
-
-    :raises BadInput: it cannot be written.
-    """
-    try:
-        whole_file.write_text(path, text)
-    except OSError as error:
-        raise BadInput(f"cannot write {path} ({error.strerror}): give another --out.") from None
 
 
 def nightly(context: typer.Context) -> None:

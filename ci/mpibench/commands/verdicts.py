@@ -95,10 +95,13 @@ def _say_at_width(lines: Iterable[str]) -> None:
 
 
 def _renames(pairs: list[str] | None) -> dict[str, str]:
+    names = {}
     for pair in pairs or ():
-        if not all(pair.partition("=")):
+        old, _, new = pair.partition("=")
+        if not old or not new:
             raise BadInput(f"--rename {pair!r} is not OLD=NEW.")
-    return {old: new for old, _, new in (pair.partition("=") for pair in pairs or ())}
+        names[old] = new
+    return names
 
 
 def accept(
@@ -197,9 +200,6 @@ def _confirm(first: Acceptance, db: Path, store: Store, minutes: float, out: Pat
     return confirmed.confirm(first, store, rounds), stopped.status if stopped else 0
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]
-
-
 def drift(
     db: Db = RESULTS / "results.db",
     dataset: Dataset = RESULTS / "dataset",
@@ -210,7 +210,7 @@ def drift(
         str | None, typer.Option(help="Only these sessions; a selector; default: those with the label of the newest.")
     ] = None,
     recent: Annotated[int, typer.Option(min=1, help="Number of nights, up to the last, whose changes are reported.")] = 14,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Report since when something is different, on which stack, fabric and sizes, and what changed that night.
 
@@ -219,12 +219,10 @@ def drift(
     site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better or accepted ones, 1 something is worse or
     missing, 2 bad input, 3 too few nights for any change to be found.
     """
-    from mpibench.judge import drift as watch
-    from mpibench.judge.drift import DriftAnswer
+    from mpibench.judge import drift as nightly_watch
 
     store = _open(db, dataset, dataset_only, reported=as_json)
-    history, found = watch.watch(store, system, selector=sessions, where=where, recent=recent)
-    answer = DriftAnswer(history, found, watch.absent(history))
+    answer = nightly_watch.watch(store, system, selector=sessions, where=where, recent=recent)
     if as_json:
         typer.echo(json.dumps(answer.as_data(), indent=2))
     else:
@@ -247,7 +245,7 @@ def gate(
     ] = None,
     partial: Partial = False,
     history: History = None,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Judge one session in at most ten lines: is it complete, proven, recent, within its references, and like nights before?
 
@@ -278,7 +276,7 @@ def expected(
     dataset_only: DatasetOnly = False,
     system: System = None,
     partial: Partial = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Check that a session holds every expected case, proven, and list what is missing.
 
@@ -292,13 +290,12 @@ def expected(
     store = _open(db, dataset, dataset_only, reported=True)
     name, chosen = store.find_session(session, system)
     answer = expectation.judge(store, name, chosen, partial=partial)
-    uncounted = [f"session {one.session[:8]} is not counted: {one.why}" for one in store.lost(name)]
+    lost = [f"session {one.session[:8]} is not counted: {one.why}" for one in store.lost(name)]
+    answer = replace(answer, notes=(*answer.notes, *lost))
     if as_json:
-        data = answer.as_data()
-        typer.echo(json.dumps({**data, "notes": [*data["notes"], *uncounted]}, indent=2))
-        raise typer.Exit(int(not answer.complete))
-    _say_at_width(answer.lines())
-    _say_at_width(f"  note: {line}" for line in uncounted)
+        typer.echo(json.dumps(answer.as_data(), indent=2))
+    else:
+        _say_at_width(answer.lines())
     raise typer.Exit(int(not answer.complete))
 
 
@@ -346,7 +343,7 @@ def _write(path: Path, text: str, *, err: bool = False) -> None:
     try:
         whole_file.write_text(path, text)
     except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}.") from None
+        raise BadInput(f"cannot write {path} ({error.strerror}): give another --out.") from None
     typer.echo(f"wrote {path}", err=err)
 
 

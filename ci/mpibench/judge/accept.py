@@ -68,7 +68,6 @@ class Confirmation:
     :param sentences: what was seen twice, and what was not measured again and stays refused.
     :param notes: what was not seen again.
     :param record: both measurements, as plain data.
-    :param values: what was measured again, if anything was.
     """
 
     summary: str
@@ -83,12 +82,9 @@ class Acceptance:
     """A decision with everything it rests on.
 
     :param changed: facts that differ between the sides: name, before, after.
-    :param facts: all facts of both sides.
     :param unlike: sentences on what makes the sides unlike as a whole, such as their level; they explain what follows.
     :param absence: what that says of the metrics the candidate lacks.
     :param moves: switches of protocol that moved, each the cause of several changes.
-    :param past: the sessions before the baseline that measured the same.
-    :param confirmation: what measuring again said, if it was asked for.
     :param measured_again: sessions of the candidate that were measured again before, as nights, each with the session that did.
     :param suspects: what maps of pairs of the candidate accuse and those of the baseline do not: they refuse.
     :param map_notes: what else the maps say.
@@ -116,7 +112,6 @@ class Acceptance:
 
     @property
     def decision(self) -> str:
-        """``accepted``, ``refused`` or ``inconclusive``."""
         judged = REFUSED if self.suspects or self._references(held=True) else DECISIONS[self.judgement.verdict]
         if not self.candidate.unproven.height or judged == REFUSED:
             return judged

@@ -85,7 +85,6 @@ class Judgement:
         return curve_tests.overall(self.bands["verdict"], self.metrics["verdict"])
 
     def counts(self) -> dict[str, int]:
-        """Metrics per verdict."""
         return {verdict: self.metrics.filter(pl.col("verdict") == verdict).height for verdict in ORDER}
 
 
@@ -152,7 +151,7 @@ def judge(
     )
     shared = {name: place for place, name in enumerate(curves.select(SHARED).unique(maintain_order=True).iter_rows())}
     mixed = mixed_strata(baseline)
-    keys = [(key, _shared_of(key)) for key in curves.select(CURVE).iter_rows()]
+    keys = list(zip(curves.select(CURVE).iter_rows(), curves.select(SHARED).iter_rows(), strict=True))
     # Is the baseline one more session of those before it? What changed before it is no fault of the candidate.
     nothing: tuple[list[int | None], list[CurveTest]] = ([], [])
     found = [
@@ -242,11 +241,6 @@ def _spreads(values: pl.DataFrame, mixed: Mapping[tuple[str, ...], str], policy:
     return {key: spread for key, spread in found.items() if spread is not None}
 
 
-def _shared_of(curve: Sequence[object]) -> tuple[object, ...]:
-    """Stack and fabric of a curve: within these a history is one, and spreads between sessions are shared."""
-    return tuple(curve[CURVE.index(name)] for name in SHARED)
-
-
 def _unlike_past(tested: _Tested) -> dict[tuple[object, ...], str]:
     """Where the baseline is no further session of those before it, judged as a candidate would be and at the same rate."""
     called: dict[tuple[object, ...], list[int]] = {}
@@ -264,14 +258,6 @@ def _unlike_past(tested: _Tested) -> dict[tuple[object, ...], str]:
             "different, and they are not its history"
         )
     return sentences
-
-
-def matrix(values: pl.DataFrame, sizes: list[int | None], unit: pl.Expr) -> Array:
-    """Slowness, shape (sizes, units): median of what belongs to one unit, in the order in which they come."""
-    table = values.select("slowness", place=pl.col("message_bytes").fill_null(-1), unit=unit)
-    wide = table.pivot(on="unit", index="place", values="slowness", aggregate_function="median")
-    order = pl.DataFrame({"place": [-1 if size is None else size for size in sizes]}, schema={"place": pl.Int64})
-    return order.join(wide, on="place", how="left", maintain_order="left").drop("place").to_numpy().astype(float)
 
 
 #: A job, and a repeat of a job: the same for both stacks that were interleaved in it.
@@ -307,7 +293,7 @@ def _tests(
         on = ["pair", "message_bytes"]
         both = [a.join(b, on=on, how="semi", nulls_equal=True).sort("pair") for a, b in (named, named[::-1])]
         if both[0]["pair"].n_unique() >= policy.minimum_repeats:
-            left, right = (matrix(side, sizes, pl.col("pair")) for side in both)
+            left, right = (curve_tests.matrix(side, sizes, pl.col("pair")) for side in both)
             return sizes, curve_tests.tests_of_curve(number, sizes, left, right, policy, units=PAIRS)
     repeats = two.select(pl.len().over("case", "message_bytes").min()).item()
     history = history and repeats >= policy.minimum_repeats
@@ -317,14 +303,13 @@ def _tests(
     nights = _sessions_of_jobs(one), _sessions_of_jobs(two)
     units = curve_tests.choose_units(*nights, history=history)
     between = curve_tests.between_jobs(units, (len(nights[0]), len(nights[1])), policy)
-    left, right = (matrix(side, sizes, _REPEAT if units == REPEATS else pl.col("case")) for side in (one, two))
+    left, right = (curve_tests.matrix(side, sizes, _REPEAT if units == REPEATS else pl.col("case")) for side in (one, two))
     return sizes, curve_tests.tests_of_curve(
         number, sizes, left, right, policy, units=units, between=between, nights=nights, stratum=stratum
     )
 
 
 def _rows(tested: _Tested, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Verdicts per metric and per band."""
     rows, bands = [], []
     for place, test in enumerate(tested.tests):
         if test.level not in (curve_tests.SIZE, curve_tests.BAND):
@@ -396,7 +381,6 @@ def _with_values(rows: pl.DataFrame, sides: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _with_missing(table: pl.DataFrame, absent: pl.DataFrame, candidate: Selection) -> pl.DataFrame:
-    """Metrics the candidate lacks, with what is known about why."""
     if not absent.height:
         return table
     keys = ("partition", "stack", "fabric", "nodes", "ppn", "pinning")

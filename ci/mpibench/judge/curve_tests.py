@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 import scipy
 from numpy.typing import NDArray
 
@@ -86,6 +87,21 @@ class CurveTest:
     stratum: int = 0
 
 
+#: Columns of values that name one repeat of one job.
+REPEAT = pl.concat_str("case", pl.lit("#"), "repeat")
+
+
+def matrix(values: pl.DataFrame, sizes: Sequence[int | None], unit: pl.Expr) -> Array:
+    """Slowness, shape (sizes, units): median of what belongs to one unit, in the order in which they come.
+
+    :param values: of one curve, with ``slowness``.
+    """
+    table = values.select("slowness", place=pl.col("message_bytes").fill_null(-1), unit=unit)
+    wide = table.pivot(on="unit", index="place", values="slowness", aggregate_function="median")
+    order = pl.DataFrame({"place": [-1 if size is None else size for size in sizes]}, schema={"place": pl.Int64})
+    return order.join(wide, on="place", how="left", maintain_order="left").drop("place").to_numpy().astype(float)
+
+
 def choose_units(baseline: Sequence[object], candidate: Sequence[object], *, history: bool = True) -> str:
     """What both sides are a sample of.
 
@@ -98,10 +114,7 @@ def choose_units(baseline: Sequence[object], candidate: Sequence[object], *, his
 
 
 def between_jobs(units: str, jobs: tuple[int, int], policy: Policy) -> BetweenJobs:
-    """What jobs add to the difference of their repeats: the policy's, where nothing was measured.
-
-    :param jobs: of baseline and candidate.
-    """
+    """What jobs add to the difference of their repeats: the policy's, where nothing was measured."""
     if units != REPEATS:
         return NOTHING_BETWEEN
     inverse = 1 / jobs[0] + 1 / jobs[1]
@@ -122,7 +135,6 @@ def tests_of_curve(
 ) -> list[CurveTest]:
     """All comparisons of one curve.
 
-    :param number: of the curve; kept in the tests.
     :param left: slowness of the baseline in log, shape (sizes, units); ``right`` of the candidate.
     :param nights: session of each column of both sides, where sessions are the units and the columns jobs.
     """
@@ -282,13 +294,9 @@ def margins(tests: list[CurveTest], curves: Sequence[tuple[str, str, list[int | 
     for place, test in enumerate(tests):
         quantity, direction, sizes = curves[test.curve]
         bands = {policy.band(sizes[one]) for one in test.places}
-        found[place] = max(_margin_in_log(policy, quantity, band, direction) for band in bands)
+        widest = max(policy.margin(quantity, band) for band in bands)
+        found[place] = np.log1p(widest) if direction == LOWER else -np.log1p(-min(widest, 0.99))
     return found
-
-
-def _margin_in_log(policy: Policy, quantity: str, band: str, direction: str) -> float:
-    margin = policy.margin(quantity, band)
-    return float(np.log1p(margin) if direction == LOWER else -np.log1p(-min(margin, 0.99)))
 
 
 def overall(bands: Iterable[str], metrics: Iterable[str]) -> str:
@@ -313,11 +321,7 @@ def wider_tests(tests: list[CurveTest]) -> scipy.sparse.csr_array:
 
 
 def final_verdicts(results: Results, margins: Array, wider: scipy.sparse.csr_array, policy: Policy) -> NDArray[np.str_]:
-    """Verdict of each test, shape as that of the effects; a size that alone is inconclusive goes with its neighbours.
-
-    :param margins: of :func:`margins`.
-    :param wider: of :func:`wider_tests`.
-    """
+    """Verdict of each test, shape as that of the effects; a size that alone is inconclusive goes with its neighbours."""
     own = _own_verdicts(results, margins, policy)
     beside = (own == REGRESSED).astype(float) @ wider > 0
     return np.where(beside & (own == INCONCLUSIVE) & (results.effect > 0), REGRESSED, own)

@@ -2,7 +2,7 @@
 
 A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day stands for it. It gives each
 metric one value, the median of eligible repeats. A change is called where the last nights differ from those before by more than
-all metrics together do in 199 other orders of the nights (:mod:`..statistics.level_changes`), and by the margin. Asked night
+all metrics together do in 199 other orders of the nights (:mod:`.level_changes`), and by the margin. Asked night
 after night the answer follows the machine: what is over is no change any more, whether it was one or not.
 """
 
@@ -69,6 +69,11 @@ class History:
     planned: bool = False
 
     @property
+    def rows(self) -> pl.DataFrame:
+        """The metrics with the ``row`` of :attr:`logs` that each has."""
+        return self.metrics.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+
+    @property
     def too_few(self) -> str:
         """Says that no change could have been found; empty where one could."""
         count = self.nights.height
@@ -107,22 +112,18 @@ class Event:
 
     @property
     def worse(self) -> bool:
-        """Whether it is a change for the worse that nobody accepted."""
         return self.slower > 0 and self.accepted is None
 
     @property
     def what(self) -> str:
-        """The benchmarks it is of."""
         return ", ".join(sorted(set(self.metrics["benchmark"])))
 
     @property
     def sizes(self) -> str:
-        """The message sizes it is of."""
         return verdict_text.sizes_text(self.metrics["message_bytes"])
 
     @property
     def finding(self) -> str:
-        """The change in short."""
         change = f"{verdict_text.change_text(self.slower)} since {self.since:%d %b %Y}"
         return f"{self.stack} on {self.fabric}: {change} ({self.what}, {self.sizes})"
 
@@ -172,12 +173,12 @@ def read(store: Store, system: str | None = None, selector: str | None = None, w
     paths = [path for path in files if path.stem in set(nights["session"])]
     # Some nights at a time, so that a year needs the memory of its medians and not of its repeats.
     points = [_medians(paths[start : start + NIGHTS_AT_ONCE], used) for start in range(0, len(paths), NIGHTS_AT_ONCE)]
-    known_metrics = pl.concat([part.metrics for part in points]).unique("id") if points else pl.DataFrame()
+    known_metrics = pl.concat([known for known, _ in points]).unique("id") if points else pl.DataFrame()
     if not known_metrics.height:
         raise NothingJudged(f"the nights of {name} hold no metric that is judged.")
     conditions = used.select("condition", *CONDITION).unique("condition")
     metrics = known_metrics.join(conditions, on="condition").select("id", *METRIC, "direction").sort(METRIC)
-    placed = pl.concat([part.values for part in points]).join(metrics.select("id", "direction").with_row_index("row"), on="id")
+    placed = pl.concat([values for _, values in points]).join(metrics.select("id", "direction").with_row_index("row"), on="id")
     logs = np.full((metrics.height, nights.height), np.nan)
     sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
     logs[placed["row"].to_numpy(), placed["night"].to_numpy()] = sign * np.log(placed["value"].to_numpy())
@@ -203,17 +204,11 @@ def _nights(cases: pl.DataFrame, options: Mapping[str, Sequence[str]]) -> tuple[
     return kept.select("session", "started"), sessions.height - kept.height
 
 
-class _Medians(NamedTuple):
-    """Of some nights: ``metrics`` (``id``, ``condition``, :data:`_POINT`) and ``values`` (``id``, ``night``, ``value``)."""
-
-    metrics: pl.DataFrame
-    values: pl.DataFrame
-
-
-def _medians(paths: Sequence[Path], used: pl.DataFrame) -> _Medians:
+def _medians(paths: Sequence[Path], used: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Median of each judged metric of each session; the metric's ``id`` is a hash of its name.
 
     :param used: ``case``, ``night`` and ``condition`` (a hash) of the cases that may be used.
+    :returns: metrics (``id``, ``condition``, :data:`_POINT`) and values (``id``, ``night``, ``value``).
     :raises BadInput: a value that is not a number, or in another unit than its quantity's.
     """
     judged = pl.col("quantity").is_in(JUDGED)
@@ -230,22 +225,18 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> _Medians:
     medians = medians.with_columns(rank=pl.when(pl.col("positive")).then(rank))
     medians = medians.filter(rank == pl.col("rank").min().over([*(one for one in name if one != "quantity"), "night"]))
     medians = medians.filter(pl.col("value") > 0)
-    return _Medians(medians.select("id", "condition", *_POINT).unique("id"), medians.select("id", "night", "value"))
+    return medians.select("id", "condition", *_POINT).unique("id"), medians.select("id", "night", "value")
 
 
 def _refuse_odd(table: pl.DataFrame) -> None:
     """Refuse values that are no numbers or not in the unit of their quantity."""
-    units = {one: QUANTITIES[one].unit for one in JUDGED}
-    other = pl.col("unit") != pl.col("quantity").replace_strict(units, return_dtype=pl.String)
-    pairs = table.select("quantity", "unit").unique().filter(other)
-    odd = table.filter(~pl.col("value").is_finite())
-    if pairs.height:
-        odd = pl.concat([odd, table.join(pairs, on=["quantity", "unit"], how="semi")])
-    if odd.height:
-        row = odd.row(0, named=True)
+    units = pl.DataFrame({"quantity": JUDGED, "unit": [QUANTITIES[name].unit for name in JUDGED]})
+    pairs = table.select("quantity", "unit").unique().join(units, on=["quantity", "unit"], how="anti")
+    odd = pl.concat([table.filter(~pl.col("value").is_finite()), table.join(pairs, on=["quantity", "unit"], how="semi")])
+    for row in odd[:1].to_dicts():
         raise BadInput(
             f"session {row['case'].partition(':')[0]}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}, "
-            f"expected a number of {units[row['quantity']]}: export that session again."
+            f"expected a number of {QUANTITIES[row['quantity']].unit}: export that session again."
         )
 
 
@@ -291,7 +282,7 @@ def events(store: Store, history: History, points: pl.DataFrame, levels: Sequenc
     """
     if not points.height:
         return []
-    table = points.join(history.metrics.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64)), on="row")
+    table = points.join(history.rows, on="row")
     clusters = list(_clusters(table))
     nights = history.nights["session"]
     asked = {nights[night - back] for night, _ in clusters for back in (0, 1) if night}
@@ -300,16 +291,20 @@ def events(store: Store, history: History, points: pl.DataFrame, levels: Sequenc
     found = []
     for night, part in clusters:
         session, started = history.nights.row(night)
-        before = nights[night - 1] if night else None
+        stack, fabric = part.select("stack", "fabric").row(0)
+        both = [
+            session_values.facts(known.filter(pl.col("stack") == stack, pl.col("session") == one))
+            for one in nights[max(night - 1, 0) : night + 1]
+        ]
         found.append(
             Event(
                 started.date(),
                 session,
-                part["stack"][0],
-                part["fabric"][0],
+                stack,
+                fabric,
                 part,
                 float(np.expm1(part.select(pl.median("slower")).item())),
-                _changed_facts(known.filter(pl.col("stack") == part["stack"][0]), before, session),
+                tuple(session_values.changes(*both)) if night and all(both) else (),
                 accepted=_accepting(levels, part, started.date(), history.nights["started"][-1].date()),
             )
         )
@@ -333,19 +328,26 @@ def name_moves(history: History, policy: Policy, found: Sequence[Event]) -> list
     if not found:
         return []
     points = pl.concat([event.metrics.select("row", "night") for event in found])
-    rows = history.metrics.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
     named = []
     for event in found:
         at = int(event.metrics["night"].mode().sort()[0])
-        curves = rows.join(event.metrics.select(CURVE).unique(), on=CURVE, how="semi", nulls_equal=True).sort("message_bytes")
+        curves = history.rows.join(event.metrics, on=CURVE, how="semi", nulls_equal=True).sort("message_bytes")
         changes = points.join(curves, on="row", how="semi")
         near = changes.filter((pl.col("night") - at).abs() <= 1)
         others = changes.filter((pl.col("night") - at).abs() > 1)["night"].to_numpy()
-        window = policy.drift_window_nights
-        start = max([0, at - window, *others[others < at]])
-        end = min([history.logs.shape[1], at + window, *others[others > at]])
+        start = max([0, at - policy.drift_window_nights, *others[others < at]])
+        end = min([history.logs.shape[1], at + policy.drift_window_nights, *others[others > at]])
+        before, after = (history.logs[curves["row"].to_numpy(), first:last] for first, last in ((start, at), (at, end)))
+        curves = curves.with_columns(
+            slower=pl.Series(np.expm1(two_sides.describe(after).location - two_sides.describe(before).location)),
+            called=pl.col("row").is_in(near["row"].to_list()),
+            margin=pl.Series(np.log1p(policy.margins(curves))),
+            place=pl.int_range(pl.len()),
+        )
         parts = curves.partition_by(CURVE, maintain_order=True)
-        changed = (_changed_curve(history, policy, part, near["row"], (start, at, end)) for part in parts)
+        changed = (
+            switches.ChangedCurve(part, before[part["place"].to_numpy()], after[part["place"].to_numpy()]) for part in parts
+        )
         # Of sizes that became better and worse each is reported once, where its own change is.
         moves = []
         for move in switches.explain(changed):
@@ -353,25 +355,6 @@ def name_moves(history: History, policy: Policy, found: Sequence[Event]) -> list
             moves += [replace(move, metrics=own)] if own.height else []
         named.append(replace(event, moves=tuple(moves)))
     return named
-
-
-def _changed_curve(
-    history: History, policy: Policy, rows: pl.DataFrame, called: pl.Series, nights: tuple[int, int, int]
-) -> switches.ChangedCurve:
-    """A curve before and after a night.
-
-    :param called: rows of the history that changed that night.
-    :param nights: first night before, first one after, and the end of those after.
-    """
-    start, at, end = nights
-    logs = history.logs[rows["row"].to_numpy()]
-    baseline, candidate = logs[:, start:at], logs[:, at:end]
-    shift = two_sides.describe(candidate).location - two_sides.describe(baseline).location
-    margins = np.log1p(policy.margins(rows))
-    metrics = rows.with_columns(
-        slower=pl.Series(np.expm1(shift)), called=rows["row"].is_in(called.to_list()), margin=pl.Series(margins)
-    )
-    return switches.ChangedCurve(metrics, baseline, candidate)
 
 
 def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -382,13 +365,6 @@ def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
         number = (ordered["night"].diff().fill_null(0) > 1).cum_sum()
         for _, one in ordered.group_by(number, maintain_order=True):
             yield int(one["night"].mode().sort()[0]), one
-
-
-def _changed_facts(cases: pl.DataFrame, before: str | None, session: str) -> tuple[tuple[str, str, str], ...]:
-    if before is None:
-        return ()
-    sides: list[Mapping[str, Any]] = [session_values.facts(cases.filter(pl.col("session") == one)) for one in (before, session)]
-    return tuple(session_values.changes(sides[0], sides[1])) if all(sides) else ()
 
 
 def absent(history: History, *, whole: bool = True) -> list[str]:
@@ -415,36 +391,21 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
     return lines
 
 
-def watch(
-    store: Store, system: str | None = None, *, selector: str | None = None, where: str | None = None, recent: int | None = 14
-) -> tuple[History, list[Event]]:
-    """Events of the last nights.
-
-    :raises BadInput: as :func:`read`.
-    """
-    history = read(store, system, selector, where)
-    policy = verdict_policy.load(history.system)
-    if not np.isfinite(policy.margins(history.metrics)).any():
-        raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
-    points = change_points(history, policy, recent)
-    return history, name_moves(history, policy, events(store, history, points, policy.levels))
-
-
 #: Exit status where no change could have been found.
 TOO_FEW_NIGHTS = 3
 _SHOWN = (*CONDITION, "suite", "benchmark", "variant", "ranks", "groups", "quantity", "message_bytes")
 
 
-@dataclass(frozen=True)
-class DriftAnswer:
-    """Changes of the last nights.
-
-    :param absent: a sentence for each group of metrics that the last night lacks.
-    """
+class DriftAnswer(NamedTuple):
+    """Changes of the last nights."""
 
     history: History
     events: Sequence[Event]
-    absent: Sequence[str]
+
+    @property
+    def absent(self) -> list[str]:
+        """A sentence for each group of metrics that the last night lacks."""
+        return absent(self.history)
 
     @property
     def status(self) -> int:
@@ -466,7 +427,6 @@ class DriftAnswer:
         return [*map(str, self.events), *self.absent, *self.notes]
 
     def as_data(self) -> dict[str, Any]:
-        """The answer as plain data, as :class:`..answers.Drift` lists it."""
         nights = self.history.nights
         data: dict[str, Any] = plain_data(
             {
@@ -487,7 +447,6 @@ class DriftAnswer:
 
 
 def event_data(event: Event) -> dict[str, Any]:
-    """One change as plain data."""
     metrics = event.metrics.select(*_SHOWN, slower=pl.Series(np.expm1(event.metrics["slower"].to_numpy())))
     return {
         "text": str(event),
@@ -501,3 +460,18 @@ def event_data(event: Event) -> dict[str, Any]:
         "changed": [{"what": name, "before": before, "after": after} for name, before, after in event.changed],
         "metrics": metrics.to_dicts(),
     }
+
+
+def watch(
+    store: Store, system: str | None = None, *, selector: str | None = None, where: str | None = None, recent: int | None = 14
+) -> DriftAnswer:
+    """Events of the last nights.
+
+    :raises BadInput: as :func:`read`.
+    """
+    history = read(store, system, selector, where)
+    policy = verdict_policy.load(history.system)
+    if not np.isfinite(policy.margins(history.metrics)).any():
+        raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
+    points = change_points(history, policy, recent)
+    return DriftAnswer(history, name_moves(history, policy, events(store, history, points, policy.levels)))

@@ -49,7 +49,8 @@ from ..store import eligibility, selection_options, selectors
 from ..store.dataset_layout import read_labels
 from ..store.sessions import PAIRED
 from ..store.store import Store, scan_files
-from .plan import past, record
+from .plan import past as earlier_nights
+from .plan import record
 from .plan.past import Owed
 from .plan.record import ListedCase, PlanRecord
 
@@ -110,6 +111,10 @@ class ExpectedFile:
     retired: tuple[Retired, ...] = ()
     history: bool = True
 
+    def retires(self, place: CoverageKey, run: str | None, last: date | None) -> bool:
+        """Whether a place is retired that was last proven on a day (``None``: never)."""
+        return any(one.covers(place, run, last) for one in self.retired)
+
     def narrowing(self, command_line: str | None, run: str | None) -> tuple[str, ...]:
         """Selection options of a session, unless its label is always measured with just these.
 
@@ -122,7 +127,6 @@ class ExpectedFile:
 
 
 def path_of(system: str, root: Path = ROOT) -> Path:
-    """Where a system's file is."""
     return folders.of(system, root) / "expected.yaml"
 
 
@@ -209,7 +213,7 @@ class SessionPlan:
 
         :param proofs: of all sessions: ``partition``, ``stack``, ``name``, ``benchmark``, ...
         """
-        fitting = [case for case in self.plan.known if place.job().covers(_job(case))]
+        fitting = [case for case in self.plan.known if place.job().covers(job_of(case))]
         if place.benchmark is not None:
             wanted = CoverageKey(benchmark=place.benchmark)
             known = proofs.select(*CASE, "benchmark").unique().iter_rows()
@@ -228,7 +232,7 @@ class SessionPlan:
         return pl.concat([kept, proofs.filter(pl.col("session") == session)])
 
 
-def _job(case: ListedCase) -> CoverageKey:
+def job_of(case: ListedCase) -> CoverageKey:
     return CoverageKey(case.partition, case.stack, case.parameters.get("fabric") or None, case.group)
 
 
@@ -242,8 +246,8 @@ def find_plan(store: Store, system: str, cases: pl.DataFrame, session: str) -> S
     plan = record.of_session(store.folder, read_labels(tonight["labels"][0]), system, tonight["started"][0])
     if plan is None:
         return None
-    owed = past.owed(store, system, cases.filter(pl.col("session") != session))
-    still = {case: one for case, one in past.owed(store, system, cases, session).items() if one.session != session}
+    owed = earlier_nights.owed(store, system, cases.filter(pl.col("session") != session))
+    still = {case: one for case, one in earlier_nights.owed(store, system, cases, session).items() if one.session != session}
     return SessionPlan(plan, plan.known - plan.planned - set(owed), owed, still)
 
 
@@ -273,9 +277,9 @@ def missing_planned(
         row = found.get(case)
         if row is not None and row["result"] == "skip" and case not in known:
             skipped.append(f"{case.name}: {first_line(row['reason'])}")
-        elif not is_retired(file, run, case, None):
+        elif not file.retires(job_of(case), run, None):
             why = "did not run" if row is None else f"{row['result']}: {first_line(row['reason']) or 'without proof'}"
-            jobs.setdefault(_job(case), []).append(f"{case.name} ({why})")
+            jobs.setdefault(job_of(case), []).append(f"{case.name} ({why})")
     lines = [f"missing: planned and not proven: {job}: {_few(names)}" for job, names in jobs.items()]
     lines += _owed(planned, proven, file, run, wholly) + _elsewhere(planned, proven, file, run)
     return lines, [f"planned and skipped, never proven here: {_few(skipped)}"] if skipped else []
@@ -286,10 +290,15 @@ def _owed(planned: SessionPlan, proven: Collection[ListedCase], file: ExpectedFi
     jobs: dict[CoverageKey, list[str]] = {}
     for case, owed in sorted(planned.owed.items()):
         there = case in planned.plan.known
-        if case in planned.plan.planned or case in proven or not (there or wholly) or is_retired(file, run, case, owed.proven):
+        if (
+            case in planned.plan.planned
+            or case in proven
+            or not (there or wholly)
+            or file.retires(job_of(case), run, owed.proven)
+        ):
             continue
         gone = "" if there else f"; it no longer exists: bring it back, or retire it in {file.source or 'expected.yaml'}"
-        jobs.setdefault(_job(case), []).append(f"{case.name} ({owed}{gone})")
+        jobs.setdefault(job_of(case), []).append(f"{case.name} ({owed}{gone})")
     return [f"missing: not right when last tried and not planned: {job}: {_few(names)}" for job, names in jobs.items()]
 
 
@@ -297,21 +306,13 @@ def _elsewhere(planned: SessionPlan, proven: Collection[ListedCase], file: Expec
     """One sentence for each job of which cases were measured tonight in another way than where they were not right."""
     jobs: dict[CoverageKey, list[str]] = {}
     for case, owed in sorted(planned.still.items()):
-        if case in proven and not is_retired(file, run, case, owed.proven):
-            jobs.setdefault(_job(case), []).append(f"{case.name} ({owed}; tonight {owed.lacks or 'not right either'})")
+        if case in proven and not file.retires(job_of(case), run, owed.proven):
+            jobs.setdefault(job_of(case), []).append(f"{case.name} ({owed}; tonight {owed.lacks or 'not right either'})")
     remedy = f"measure it as on that day, or retire it in {file.source or 'expected.yaml'}"
     return [
         f"missing: not measured again as it was when it was not right: {job}: {_few(names)}: {remedy}"
         for job, names in jobs.items()
     ]
-
-
-def is_retired(file: ExpectedFile, run: str | None, case: ListedCase, proven: date | None) -> bool:
-    """Whether a system's file retires a case.
-
-    :param proven: the last day on which it was proven; ``None``: never.
-    """
-    return any(one.covers(_job(case), run, proven) for one in file.retired)
 
 
 def _few(names: Sequence[str]) -> str:
@@ -381,7 +382,6 @@ class Completeness:
         return {"complete": self.complete, **asdict(self), "started": self.started.isoformat()}
 
     def lines(self) -> list[str]:
-        """The answer for a terminal."""
         word = "complete" if self.complete else "INCOMPLETE"
         label = f"run={self.run}" if self.run is not None else "no label"
         head = f"{word}: {self.system}, session {self.session[:8]} ({label}, {self.started:%Y-%m-%d %H:%M} UTC): {self.summary}"
@@ -566,7 +566,7 @@ def _wanted(
     """Everything expected, each once, and how many things are retired."""
     dated: list[tuple[CoverageKey, date | None]] = [(place, proof.started.date()) for place, proof in past.items()]
     dated += [(place, None) for place in registered if not any(place.covers(known) for known in past)]
-    kept = [place for place, last in dated if not any(one.covers(place, run, last) for one in file.retired)]
+    kept = [place for place, last in dated if not file.retires(place, run, last)]
     return list(dict.fromkeys([*kept, *file.expected.get(run or "", ())])), len(dated) - len(kept)
 
 
@@ -601,21 +601,31 @@ def _sentences(
     wanted: Sequence[CoverageKey],
     past: Mapping[CoverageKey, LastProven],
     now: Iterable[CoverageKey],
-    planned: Mapping[CoverageKey, str],
+    became: Mapping[CoverageKey, str],
     remedies: Mapping[CoverageKey, str],
 ) -> list[str]:
     """One sentence for a partition, stack, fabric or group all of which is missing, then one per job.
 
     :param remedies: what to do about places that were never proven.
     """
+
+    def why(places: Sequence[CoverageKey]) -> str:
+        """When it was last proven and what became of it in this session; of what never was, what to do."""
+        last = max((past[one] for one in places if one in past), key=lambda proof: proof.started, default=None)
+        remedy = next((f"; {remedies[one]}" for one in places if one in remedies), "")
+        before = f"; last proven {last.started:%Y-%m-%d} in session {last.session[:8]}" if last else remedy
+        own = {one.job() for one in places}
+        said = [text for job, text in became.items() if any(one.covers(job) for one in own)]
+        shown = min(said, key=lambda text: (text.startswith("skipped"), text), default="not among the cases of this session")
+        return f"; {shown}{before}"
+
     left, lines = list(holes), []
     for kind in JOB:
         for name in dict.fromkeys(getattr(one, kind) for one in left):
             whole = [one for one in wanted if getattr(one, kind) == name]
             if name is None or len(whole) < 2 or not set(whole) <= set(left):
                 continue
-            why = _why(whole, past, planned, remedies)
-            lines.append(f"missing: {kind} {name}: none of the {len(whole)} expected of it is proven{why}")
+            lines.append(f"missing: {kind} {name}: none of the {len(whole)} expected of it is proven{why(whole)}")
             left = [one for one in left if one not in set(whole)]
     jobs = {other.job() for other in now}
     for job in dict.fromkeys(one.job() for one in left):
@@ -623,9 +633,7 @@ def _sentences(
         text = str(job)
         if names and any(job.covers(other) for other in jobs):
             text += f": benchmark{'' if len(names) == 1 else 's'} {', '.join(names)}"
-        lines.append(
-            f"missing: {text or ', '.join(names)}{_why([one for one in left if one.job() == job], past, planned, remedies)}"
-        )
+        lines.append(f"missing: {text or ', '.join(names)}{why([one for one in left if one.job() == job])}")
     return lines
 
 
@@ -665,7 +673,7 @@ def _without_retired(proofs: pl.DataFrame, run: str | None, file: ExpectedFile) 
         return proofs
     dated = proofs.with_columns(day=pl.col("started").dt.date())
     places = dated.select(*CoverageKey._fields, "day").unique()
-    kept = [not any(one.covers(CoverageKey(*place), run, day) for one in file.retired) for *place, day in places.iter_rows()]
+    kept = [not file.retires(CoverageKey(*place), run, day) for *place, day in places.iter_rows()]
     wanted = places.filter(pl.Series(kept, dtype=pl.Boolean))
     return dated.join(wanted, on=places.columns, how="semi", nulls_equal=True, maintain_order="left").drop("day")
 
@@ -687,20 +695,3 @@ def _part(row: Mapping[str, Any]) -> str:
     counts = ((row["now"], row["sizes"], "sizes"), (row["repeats_now"], row["usual"], "repeats")) if row["here"] else ()
     fewer = [f"{now} of {before} {what}" for now, before, what in counts if now < before]
     return f" ({', '.join(fewer)})" if fewer else ""
-
-
-def _why(
-    places: Sequence[CoverageKey],
-    past: Mapping[CoverageKey, LastProven],
-    planned: Mapping[CoverageKey, str],
-    remedies: Mapping[CoverageKey, str],
-) -> str:
-    """When it was last proven and what became of it in this session; of what never was, what to do."""
-    proofs = [past[one] for one in places if one in past]
-    last = max(proofs, key=lambda proof: proof.started, default=None)
-    remedy = next((f"; {remedies[one]}" for one in places if one in remedies), "")
-    before = f"; last proven {last.started:%Y-%m-%d} in session {last.session[:8]}" if last else remedy
-    jobs = {one.job() for one in places}
-    became = [text for job, text in planned.items() if any(one.covers(job) for one in jobs)]
-    shown = min(became, key=lambda text: (text.startswith("skipped"), text), default="not among the cases of this session")
-    return f"; {shown}{before}"

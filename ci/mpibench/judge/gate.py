@@ -110,7 +110,6 @@ class GateAnswer:
 
     @property
     def passed(self) -> bool:
-        """Whether there is no problem."""
         return not self.problems
 
     @property
@@ -155,7 +154,6 @@ class GateAnswer:
         return [f"PASS: {who} ({when}): {'' if any([*judged, numbers[HISTORY].get('judged')]) else nothing}{held}", rest]
 
     def as_data(self) -> dict[str, Any]:
-        """The answer as plain data, as :class:`..answers.Gate` lists it."""
         data: dict[str, Any] = plain_data(
             {
                 "decision": "PASS" if self.passed else "FAIL",
@@ -292,7 +290,6 @@ _CASE = ("name", "partition", "stack", "fabric", "nodes", "ppn", "pinning")
 
 
 def _unproven(row: Mapping[str, Any]) -> GateProblem:
-    """A case that ran and is not proven."""
     reason = "passed, but no proof of its condition was stored"
     if row["result"] != "pass":
         reason = first_line(row["reason"]) or "failed without a reason"

@@ -27,17 +27,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy
 
-from reframe_tests.harness.samples import Sample
+from reframe_tests.harness.printable import plain_data
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..store.quantity_text import size_text
-from ..store.sessions import Case, Session
+from ..store.sessions import Session
 from .policy import Policy
 from .statistics import two_sides
 
@@ -61,7 +61,6 @@ class Condition:
 
     @property
     def text(self) -> str:
-        """In the words of the command line."""
         return f"{self.stack} on {self.partition}, {self.fabric}, {self.nodes} x {self.ppn}, {self.pinning}"
 
 
@@ -72,8 +71,6 @@ class Ratio:
     :param guideline: name of the benchmark: ``CALL-vs-CALL[-CALL]``, ``CALL-vs-larger`` or ``CALL-vs-parts``.
     :param ratio: time of the call over that of its mock-up; ``low``, ``high``: its interval; ``nan`` where there is none.
     :param call_us: median time of the call over the repeats; ``mockup_us``: of the mock-up.
-    :param repeats: ratios there were.
-    :param outcome: one of :data:`OUTCOMES`.
     """
 
     condition: Condition
@@ -100,7 +97,6 @@ class Findings:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Rows by outcome."""
         number = Counter(row.outcome for row in self.rows)
         return {outcome: number[outcome] for outcome in OUTCOMES}
 
@@ -120,7 +116,6 @@ _Values = dict[tuple[str, int, str], list[float]]
 
 
 def has_guidelines(session: Session) -> bool:
-    """Whether any case of a session measured guidelines."""
     return any(sample.quantity == RATIO for case in session.cases for sample in case.samples)
 
 
@@ -138,21 +133,15 @@ def judge(session: Session, policy: Policy) -> Findings:
     values: dict[Condition, _Values] = {}
     for case in measured:
         if reasons[case.uuid] is None:
-            kept = values.setdefault(_condition(case), {})
+            under = Condition(case.partition, case.stack, case.fabric, case.nodes, case.ppn, case.pinning)
+            kept = values.setdefault(under, {})
             for sample in case.samples:
                 if sample.quantity in (RATIO, CALL, MOCKUP) and sample.message_bytes is not None:
-                    kept.setdefault((sample.benchmark, sample.message_bytes, sample.quantity), []).extend(_usable(sample))
+                    row = kept.setdefault((sample.benchmark, sample.message_bytes, sample.quantity), [])
+                    row += [value for value in sample.measured if value > 0]
     if not values:
         raise BadInput(f"session {session.uuid} has no case of guidelines that may be used ({'; '.join(notes)}).")
     return Findings(tuple(_judge(values, policy)), tuple(notes))
-
-
-def _usable(sample: Sample) -> list[float]:
-    return [value for value in sample.measured if value > 0]
-
-
-def _condition(case: Case) -> Condition:
-    return Condition(case.partition, case.stack, case.fabric, case.nodes, case.ppn, case.pinning)
 
 
 def _judge(values: Mapping[Condition, _Values], policy: Policy) -> Iterable[Ratio]:
@@ -202,7 +191,6 @@ FACTOR = 4
 
 
 def headline(judgement: Findings, policy: Policy) -> str:
-    """Counts of all rows."""
     number, rows = judgement.counts, len(judgement.rows)
     conditions = len({row.condition for row in judgement.rows})
     return (
@@ -264,7 +252,7 @@ def mockup_of(guideline: str, message_bytes: int) -> str:
 
 def as_data(session: str, system: str, judgement: Findings, policy: Policy) -> dict[str, Any]:
     """All rows, for programs; a number that is not known is ``None``."""
-    return {
+    data: dict[str, Any] = {
         "session": session,
         "system": system,
         "margin_percent": policy.guidelines_margin_percent,
@@ -274,10 +262,11 @@ def as_data(session: str, system: str, judgement: Findings, policy: Policy) -> d
         "notes": list(judgement.notes),
         "guidelines": [_row(row) for row in judgement.rows],
     }
+    return plain_data(data)
 
 
 def _row(row: Ratio) -> dict[str, Any]:
-    flat = {**asdict(row.condition), **{key: value for key, value in asdict(row).items() if key != "condition"}}
     words = {"call": call_of(row.guideline), "mockup": mockup_of(row.guideline, row.message_bytes)}
-    known = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in flat.items()}
-    return {**known, **words}
+    data = {**vars(row.condition), **vars(row), **words}
+    del data["condition"]
+    return data

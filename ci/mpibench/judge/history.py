@@ -97,10 +97,7 @@ def own_programs(group: str | None) -> list[str]:
 
 
 def describe_facts(cases: pl.DataFrame) -> pl.DataFrame:
-    """The cases with a column for each of :data:`FACTS`: text, empty where nothing was stored.
-
-    :param cases: rows of the table ``cases``.
-    """
+    """The cases with a column for each of :data:`FACTS`: text, empty where nothing was stored."""
     stored = {name: pl.col("condition").str.json_path_match(f"$.{name}") for name in _STORED}
     found = cases.with_columns(
         **stored,
@@ -178,14 +175,13 @@ def missing_metrics(absent: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
     another.
 
     :param absent: metrics that a side lacks, with the columns of :data:`~.session_values.METRIC`.
-    :param there: those it has.
     """
     at_other_counts = there.filter(pl.col("nodes") == ALL_NODES)
     return absent.join(at_other_counts, on=_AT_ANY_COUNT, how="anti", nulls_equal=True, maintain_order="left")
 
 
 def _node_counts(cases: pl.DataFrame) -> dict[tuple[object, ...], list[int]]:
-    """Numbers of nodes of proven cases of ``nodes=all``, by :data:`_CASE`."""
+    """Numbers of nodes of proven cases of ``nodes=all``, by :data:`_COUNTED`."""
     found: dict[tuple[object, ...], set[int]] = {}
     chosen = (pl.col("nodes") == ALL_NODES) & (pl.col("evidence") == "proven")
     named = cases.filter(chosen).with_columns(test=pl.col("name").str.split(" ").list.first())
@@ -200,7 +196,6 @@ def differing_node_counts(before: pl.DataFrame, after: pl.DataFrame, older: str,
     """A sentence for each test and fabric that had another number of nodes on one side than on the other.
 
     :param before: rows of the table ``cases``, and likewise ``after``.
-    :param older: what the first side is called, and ``newer`` the second.
     """
     then, now = _node_counts(before), _node_counts(after)
     sentences: dict[str, None] = {}
@@ -216,11 +211,7 @@ def differing_node_counts(before: pl.DataFrame, after: pl.DataFrame, older: str,
 
 
 def node_count_notes(table: pl.LazyFrame, sessions: pl.DataFrame, session: str) -> list[str]:
-    """What is said of a session that had another number of nodes than the one of its series before.
-
-    :param table: rows of ``cases``.
-    :param sessions: of :func:`.selectors.sessions_table`.
-    """
+    """What is said of a session that had another number of nodes than the one of its series before."""
     before = selectors.alike(sessions, session).earlier[-1:]
     if not before:
         return []
@@ -336,7 +327,6 @@ class Stratum:
 
     @property
     def count(self) -> int:
-        """Sessions in all."""
         return len(self.sessions) + self.named
 
     @property
@@ -351,7 +341,6 @@ class Stratum:
 
     @property
     def name(self) -> str:
-        """What it is the history of."""
         version = " and ".join(filter(None, self.facts["mpi_version"]))
         return name_place(self.partition, f"{self.stack} {version}".rstrip(), self.fabric)
 
@@ -365,7 +354,6 @@ class Stratum:
         return f"{_sessions_text(self.count)}{named}{span}{few}{left and f'; not used: {left}'}"
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data with stable keys."""
         return {
             **{name: getattr(self, name) for name in (*SHARED, "named", "enough")},
             "sessions": list(self.sessions),
@@ -384,8 +372,6 @@ class Past:
     """Sessions before a side that measured the same.
 
     :param values: as :attr:`Selection.values`, of these sessions only.
-    :param cases: rows of ``cases`` with these values.
-    :param left_out: sessions that could not be read, one sentence each.
     """
 
     values: pl.DataFrame = field(default_factory=_nothing)
@@ -433,7 +419,6 @@ def find_history(
     :param without: further sessions that are not its history, such as those of the other side.
     :param selector: only these sessions, however many; default: the :data:`MOST_SESSIONS` newest of each stratum;
         :data:`NO_HISTORY`: none.
-    :param where: only cases that fulfil it.
     :param rename: names of stacks, benchmarks, fabrics or partitions to new ones.
     :param facts: in what cases of one history agree.
     :param counted: the cases' own sessions are part of the history.
@@ -521,10 +506,7 @@ def _reasons(
 
 
 def _without_old(judged: pl.DataFrame, most: int | None) -> pl.DataFrame:
-    """The same, with ``why`` also for what is older than so many sessions of a history; ``None``: however many.
-
-    :param judged: of :func:`_reasons`.
-    """
+    """The same, with ``why`` also for what is older than so many sessions of a history; ``None``: however many."""
     if most is None:
         return judged
     # Sessions by age within each condition; those of another stratum do not count.
@@ -556,7 +538,6 @@ def _read(store: Store, system: str, cases: pl.DataFrame) -> tuple[list[str], pl
 def _strata(like: pl.DataFrame, judged: pl.DataFrame, *, counted: bool) -> list[Stratum]:
     """One answer for each stack on each fabric of the side whose history is wanted.
 
-    :param judged: of :func:`_reasons`.
     :param counted: the side's own sessions are part of it.
     """
     before = judged.partition_by(SHARED, as_dict=True)
@@ -598,11 +579,7 @@ class Rows:
 
 
 def uncounted(values: pl.DataFrame, cases: pl.DataFrame, policy: Policy) -> tuple[dict[str, str], bool]:
-    """Which cases do not count as history, and why; and whether the search should begin with older sessions.
-
-    :param values: as :attr:`~mpibench.store.session_values.Selection.values`.
-    :param cases: the cases with these values.
-    """
+    """Which cases do not count as history, and why; and whether the search should begin with older sessions."""
     nights = cases.select("session", "started").unique("session").sort("started", "session")
     if nights.height <= FEWEST_SESSIONS:
         return {}, False
@@ -625,7 +602,6 @@ class MeasuredCurve(NamedTuple):
     """Jobs of one curve.
 
     :param logs: slowness, shape (sizes, jobs).
-    :param sessions: of each job.
     :param stratum: number of what shares its spreads between sessions.
     :param thing: number of what was measured, and waits or counts as one.
     """
@@ -640,10 +616,7 @@ class MeasuredCurve(NamedTuple):
 
 
 def tabulate(curves: Sequence[MeasuredCurve], nights: Sequence[str], policy: Policy) -> Rows:
-    """All tests of some curves, as ``accept`` and the gate make them.
-
-    :param nights: all sessions, the oldest first.
-    """
+    """All tests of some curves, as ``accept`` and the gate make them."""
     parts: list[Units] = []
     tests: list[curve_tests.CurveTest] = []
     for number, one in enumerate(curves):
@@ -660,31 +633,17 @@ def tabulate(curves: Sequence[MeasuredCurve], nights: Sequence[str], policy: Pol
 
 
 def measured_curves(values: pl.DataFrame, policy: Policy) -> Iterator[MeasuredCurve]:
-    """What the policy judges.
-
-    :param values: with ``thing``.
-    """
-    keys = [*CURVE, "thing"]
-    curves = values.unique(keys, keep="first", maintain_order=True).select(*keys, "direction").with_row_index("curve")
-    sized = values.with_columns(slowness=slowness(values)).join(curves, on=keys, nulls_equal=True, maintain_order="left")
-    # A job's value at a size is the median of its repeats; jobs of a curve in the order in which they come.
-    groups = sized.group_by("curve", "case", "message_bytes", maintain_order=True)
-    medians = groups.agg(pl.col("session").first(), pl.col("slowness").median())
+    """What the policy judges."""
     strata: dict[tuple[object, ...], int] = {}
-    described = curves.to_dicts()
-    for (number,), part in medians.partition_by("curve", as_dict=True, maintain_order=True).items():
-        curve = described[number]
-        sizes = [size for size in part["message_bytes"].unique().sort() if policy.judges(curve["quantity"], policy.band(size))]
-        if sizes:
-            jobs = dict(zip(part["case"], part["session"], strict=True))
-            place, job = ({one: at for at, one in enumerate(names)} for names in (sizes, jobs))
-            logs = np.full((len(sizes), len(jobs)), np.nan)
-            for size, case, value in part.select("message_bytes", "case", "slowness").iter_rows():
-                if size in place:
-                    logs[place[size], job[case]] = value
+    sized = values.with_columns(slowness=slowness(values))
+    for part in sized.partition_by(*CURVE, "thing", maintain_order=True):
+        curve = part.row(0, named=True)
+        quantity, known = curve["quantity"], part["message_bytes"].unique().sort()
+        if sizes := [size for size in known if policy.judges(quantity, policy.band(size))]:
+            sessions = part.unique("case", keep="first", maintain_order=True)["session"].to_list()
             stratum = strata.setdefault(tuple(curve[name] for name in SHARED), len(strata))
-            sessions = list(jobs.values())
-            yield MeasuredCurve(curve["quantity"], curve["direction"], sizes, logs, sessions, stratum, curve["thing"])
+            logs = curve_tests.matrix(part, sizes, pl.col("case"))
+            yield MeasuredCurve(quantity, curve["direction"], sizes, logs, sessions, stratum, curve["thing"])
 
 
 class Called(NamedTuple):
@@ -726,7 +685,6 @@ class Nights:
     """What came of judging the nights of a history, one after the other.
 
     :param counts: which of them count as history, shape (things, nights).
-    :param called: which were called.
     :param runs: what is over or waits still, and does not count.
     """
 
@@ -796,7 +754,6 @@ def called_things(
     """What is called in some nights together, held against the nights before them that count, by thing.
 
     :param counts: shape (things, nights).
-    :param only: one thing alone.
     """
     newest = np.zeros_like(counts)
     for thing, line in enumerate(counts):

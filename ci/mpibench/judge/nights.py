@@ -39,7 +39,6 @@ _SHOWN_BAND = ("suite", "variant", "ranks", "groups", "band", "slower", "ratio",
 class NightJudgement:
     """One session against those before it.
 
-    :param past: the sessions before.
     :param values: of these, what enough of them measured.
     :param again: of the called curves, held against the same; ``None`` where no session measured anything again.
     :param elsewhere: why a session that measured a condition again says nothing of it: other nodes, or it was withdrawn.
@@ -90,7 +89,7 @@ class NightJudgement:
 
         A case that several jobs measured on several nodes was measured again where all of these measured it.
 
-        :param again: eligible cases of sessions that measured again, as :func:`.strata.describe` has them.
+        :param again: eligible cases of sessions that measured again, as :func:`.describe_facts` has them.
         """
         groups: dict[tuple[Any, ...], dict[MeasuredOn, dict[str, Any] | None]] = {}
         for row in describe_facts(self.tonight.cases).to_dicts():
@@ -179,10 +178,7 @@ class NightJudgement:
         return f"{held}: {slower}, {count['faster']} faster"
 
     def session_counts(self, metrics: pl.DataFrame | None = None) -> tuple[int, int]:
-        """How many sessions there are of the metric with the fewest, and of that with the most.
-
-        :param metrics: only of the curves of these.
-        """
+        """How many sessions there are of the metric with the fewest, and of that with the most."""
         values = self.values if metrics is None else _of_curves(self.values, metrics)
         counts = values.group_by(CURVE).agg(pl.col("session").n_unique())["session"].to_list() or [0]
         return min(counts), max(counts)
@@ -218,8 +214,6 @@ def judge(
 ) -> NightJudgement | None:
     """Is this session one more of those before it that measured the same? ``None`` where it is not asked, or nothing can be.
 
-    :param cases: of this session.
-    :param selector: as :attr:`~mpibench.judge.accept.AcceptanceOptions.history`.
     :raises BadInput: the selector cannot be read or selects nothing, or values of this session are damaged.
     """
     eligible = eligibility.split_cases(cases).eligible

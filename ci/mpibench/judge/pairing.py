@@ -7,7 +7,7 @@ What is not is refused by name; ``allow`` names what may differ, and the result 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import inf
@@ -41,10 +41,8 @@ class Comparison:
     :param subject: one of :data:`SUBJECTS`.
     :param bands: band verdicts of ``second`` against ``first`` (:class:`comparison.Judgement`), with the columns of
         :func:`with_winner`.
-    :param metrics: likewise per metric.
     :param unequal: what was allowed to differ and does.
     :param built: how the sides' programs were built otherwise, a sentence each: no condition, and part of the difference.
-    :param sides: what was compared.
     :param past: of two sides by session, the sessions before the first that measured the same.
     """
 
@@ -143,19 +141,12 @@ def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
         there = sorted({str(one) for one in whole.cases[subject]})
         raise BadInput(f"there is no case with {subject} {value!r}; there are {', '.join(there)}.")
     common = pl.lit(0, dtype=pl.Int32) if subject == "ppn" else pl.lit(" or ".join(sorted((value, other))))
-    both = {"values": whole.values, "zeros": whole.zeros}
-    named = {name: rows.filter(same).with_columns(common.alias(subject)) for name, rows in both.items()}
+    columns = {subject: common}
     if subject == "ppn":  # the number of ranks follows from it
-        unranked = {"ranks": pl.lit(0, dtype=pl.Int32), "groups": pl.lit(0, dtype=pl.Int32)}
-        named = {name: rows.with_columns(**unranked) for name, rows in named.items()}
-    return replace(
-        whole,
-        cases=cases,
-        planned=whole.planned.filter(same),
-        unproven=whole.unproven.filter(same),
-        values=named["values"],
-        zeros=named["zeros"],
-    )
+        columns |= dict.fromkeys(("ranks", "groups"), common)
+    values, zeros = (rows.filter(same).with_columns(**columns) for rows in (whole.values, whole.zeros))
+    planned, unproven = (rows.filter(same) for rows in (whole.planned, whole.unproven))
+    return replace(whole, cases=cases, planned=planned, unproven=unproven, values=values, zeros=zeros)
 
 
 def every_pair(
@@ -169,51 +160,44 @@ def every_pair(
     stacks = sorted(set(whole.cases["stack"]))
     if len(stacks) < 2:
         raise BadInput(f"{selector} holds cases of {len(stacks)} stacks that may be used, and two are needed.")
-    found: list[Comparison | str] = []
     check_allowed(allow)
+    found: list[tuple[float, Comparison | str]] = []
     for first, second in combinations(stacks, 2):
         try:
-            found.append(pair(store, selector, "stack", first, second, allow=allow, system=system, where=where))
+            compared = pair(store, selector, "stack", first, second, allow=allow, system=system, where=where)
+            things = compared.things
+            found.append((inf if things is None else len(things), compared))
         except BadInput as error:
-            found.append(f"{first} and {second} are not compared: {error}")
-    yield from sorted(found, key=lambda one: _unlikeness(None if isinstance(one, str) else one.things))
-
-
-def _unlikeness(things: Mapping[str, str] | None) -> float:
-    return inf if things is None else len(things)
+            found.append((inf, f"{first} and {second} are not compared: {error}"))
+    yield from (compared for _, compared in sorted(found, key=lambda row: row[0]))
 
 
 def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
     """What differs beside the subject: its name and a sentence. Placement follows from ppn and pinning where these differ."""
     keys = [name for name in CONDITION if name != subject]
-    found = []
+    found: dict[str, list[str]] = {}
     for what in ("nodelist", "placement", "suites", session_values.OVERSUBSCRIBED):
         if what == "placement" and subject in ("ppn", "pinning"):
             continue
         # Programs of what both sides measured: what one of them could not run is not compared.
         tables = [_fact(side.cases, [*keys, "group"] if what == "suites" else keys, what) for side in sides]
         for condition in tables[0].keys() & tables[1].keys():
-            one, two = tables[0][condition], tables[1][condition]
-            if one != two:
-                names = (" and ".join(sorted(values)) for values in (one, two))
-                found.append((what, f"{what} of {', '.join(map(str, condition))} is {next(names)} against {next(names)}"))
-    unique: dict[str, str] = {}
-    for what, text in sorted(found):
-        unique.setdefault(what, text)
-    return list(unique.items())
+            if tables[0][condition] != tables[1][condition]:
+                one, two = (" and ".join(sorted(table[condition])) for table in tables)
+                found.setdefault(what, []).append(f"{what} of {', '.join(map(str, condition))} is {one} against {two}")
+    return [(what, min(texts)) for what, texts in sorted(found.items())]
 
 
 def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ...], set[str]]:
+    """The values of a fact under each condition, as JSON."""
     found: dict[tuple[Any, ...], set[str]] = {}
     for row in cases.to_dicts():
         stored = read_condition(row["condition"])
+        value: Any = row["nodelist"] if what == "nodelist" else stored.get(what)
         if what == "suites":
-            there = stored.get("suites") or {}
-            value: Any = {name: there[name].get("version") for name in own_programs(row["group"]) if name in there}
+            value = {name: value[name].get("version") for name in own_programs(row["group"]) if name in (value or {})}
         elif what == session_values.OVERSUBSCRIBED:
-            value = bool(stored.get(what))
-        else:
-            value = row["nodelist"] if what == "nodelist" else stored.get(what)
+            value = bool(value)
         found.setdefault(tuple(row[key] for key in keys), set()).add(json.dumps(value))
     return found
 
@@ -221,7 +205,6 @@ def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ..
 def with_winner(rows: pl.DataFrame, first: str, second: str) -> pl.DataFrame:
     """Metrics or bands with who is ahead and how many times faster.
 
-    :param rows: of :class:`comparison.Judgement`.
     :returns: with ``ahead`` (the side estimated faster), ``times`` (how many times, 1 or more), ``times_low`` and
         ``times_high`` (its interval) and ``winner``: ``ahead`` where the interval clears 1, else :data:`TIE`;
         :data:`UNKNOWN` without a ratio or an interval.

@@ -109,7 +109,6 @@ class Policy:
         return next(name for name, last in self.bands_bytes.items() if last is None or (message_bytes or 0) <= last)
 
     def bands(self, sizes: pl.Series) -> pl.Series:
-        """Band of each message size."""
         return pl.Series("band", [self.band(size) for size in sizes], dtype=pl.String)
 
     def margin(self, quantity: str, band: str) -> float:
@@ -119,12 +118,10 @@ class Policy:
         return math.inf if percent is None else float(percent) / 100
 
     def margins(self, metrics: pl.DataFrame) -> np.ndarray:
-        """Margin of each metric, by its ``quantity`` and ``message_bytes``."""
         points = metrics.select("quantity", "message_bytes").iter_rows()
         return np.array([self.margin(quantity, self.band(size)) for quantity, size in points], dtype=float)
 
     def judges(self, quantity: str, band: str) -> bool:
-        """Whether there is a margin."""
         return math.isfinite(self.margin(quantity, band))
 
     def with_spread(self, percent: float) -> Policy:

@@ -2,9 +2,9 @@
 
 The reference is the median of the jobs' medians; its bound is the worst 5 % of them (Hyndman and Fan's median-unbiased
 quantile, ``numpy`` ``method="median_unbiased"``), but never nearer than the policy's margin: a bound inside the noise is an
-alarm clock. Nothing is learned from cases that failed, lack proof or missed a reference
-(:mod:`eligibility`), nor from fewer jobs than the policy says. Entries set by hand (provenance ``session: hand``) and
-``$xfail`` entries stay as they are; physics bounds are computed and never learned.
+alarm clock. Nothing is learned from cases that failed, lack proof or missed a reference (:mod:`mpibench.store.eligibility`),
+nor from fewer jobs than the policy says. Entries set by hand (provenance ``session: hand``) and ``$xfail`` entries stay as they
+are; physics bounds are computed and never learned.
 
 To ``expected.yaml`` names are added. What was expected and is not proven in any of the sessions is proposed as retired, with an
 empty reason: the file is refused until a person has written one.
@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import copy
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -45,32 +46,42 @@ BY_HAND = "hand"
 
 
 @dataclass(frozen=True)
-class ReferenceProposal:
-    """New references of one system.
+class Proposal:
+    """A new text of a file of a system."""
 
-    :param path: references.yaml they are for.
-    :param before: its text; ``after``: proposed text.
+    path: Path
+    before: str
+    after: str
+
+    def diff(self, root: Path = ROOT) -> str:
+        """Unified diff to review and apply with ``patch -p1``; empty if nothing changes."""
+        name = self.path.relative_to(root) if self.path.is_relative_to(root) else self.path.name
+        old, new = (text.splitlines(keepends=True) for text in (self.before, self.after))
+        return "".join(difflib.unified_diff(old, new, f"a/{name}" if self.before else "/dev/null", f"b/{name}"))
+
+
+@dataclass(frozen=True)
+class ReferenceProposal(Proposal):
+    """New references.
+
     :param effect: one row per session: values judged, failing before and after.
     :param learned: entries learned; ``kept`` by hand; ``refused`` for too few jobs, or values that often double;
         ``unjudged`` by the policy.
     """
 
-    path: Path
-    before: str
-    after: str
     effect: pl.DataFrame
     learned: int
     kept: int
     refused: int
     unjudged: int = 0
 
-    def diff(self) -> str:
-        """Unified diff to review and apply with ``patch -p1``."""
-        name = self.path.relative_to(ROOT) if self.path.is_relative_to(ROOT) else self.path.name
-        lines = difflib.unified_diff(
-            self.before.splitlines(keepends=True), self.after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
-        )
-        return "".join(lines)
+
+@dataclass(frozen=True)
+class ExpectedProposal(Proposal):
+    """A new ``expected.yaml``: how many things are newly named, and how many lines wait for a reason to retire something."""
+
+    added: int
+    retired: int
 
 
 def propose(
@@ -122,7 +133,8 @@ def propose(
             f"no metric has {policy.reference_jobs} jobs in {selector!r} (reference_jobs of the policy; {refused} metrics have "
             "fewer): select more nights."
         )
-    text = _comments(before) + yaml.safe_dump(_ordered(after), sort_keys=False, width=200, default_flow_style=None)
+    head = "".join(itertools.takewhile(lambda line: line.startswith("#"), before.splitlines(keepends=True)))
+    text = head + yaml.safe_dump(_ordered(after), sort_keys=False, width=200, default_flow_style=None)
     references.check_file(str(path), yaml_file.parse_mapping(text, str(path)), described)
     effect = _effect(jobs, name, present, after)
     return ReferenceProposal(path, before, text, effect, learned, kept, refused, unjudged)
@@ -197,16 +209,6 @@ def _ordered(tree: dict[str, Any]) -> dict[str, Any]:
     return {**tests, "provenance": tree["provenance"]} if "provenance" in tree else tests
 
 
-def _comments(text: str) -> str:
-    """The head of the present file."""
-    lines = []
-    for line in text.splitlines(keepends=True):
-        if not line.startswith("#"):
-            break
-        lines.append(line)
-    return "".join(lines)
-
-
 def _effect(jobs: pl.DataFrame, system: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> pl.DataFrame:
     """How many values of each past session would have failed."""
 
@@ -230,27 +232,6 @@ def _effect(jobs: pl.DataFrame, system: str, before: Mapping[str, Any], after: M
 HEAD = "# What each session must hold, proven; schema: site_configs/expected.schema.json.\n"
 
 
-@dataclass(frozen=True)
-class ExpectedProposal:
-    """A new ``expected.yaml``.
-
-    :param before: its text; ``after``: proposed text.
-    :param added: things newly named; ``retired``: lines that wait for a reason.
-    """
-
-    path: Path
-    before: str
-    after: str
-    added: int
-    retired: int
-
-    def diff(self, root: Path = ROOT) -> str:
-        """Unified diff to review and apply with ``patch -p1``; empty if nothing changes."""
-        name = self.path.relative_to(root) if self.path.is_relative_to(root) else self.path.name
-        old, new = (text.splitlines(keepends=True) for text in (self.before, self.after))
-        return "".join(difflib.unified_diff(old, new, f"a/{name}" if self.before else "/dev/null", f"b/{name}"))
-
-
 def propose_expected(store: Store, selector: str, *, system: str | None = None, root: Path = ROOT) -> ExpectedProposal:
     """Propose what the sessions of a selector show.
 
@@ -266,9 +247,13 @@ def propose_expected(store: Store, selector: str, *, system: str | None = None, 
     chosen = selectors.select(selector, sessions, unreadable=store.lost(name))
     content: dict[str, Any] = yaml_file.parse_mapping(before, str(path)) if before else {}
     added, retired = 0, []
-    for run, newest, ids in _series(sessions, chosen):
-        past = expected.proven_places(store, name, [*selectors.alike(sessions, newest).earlier, newest])
-        seen = {place for place, proof in expected.proven_places(store, name, ids).items()}
+    series: dict[str, list[str]] = {}  # sessions without a label have no entry in the file
+    for session in chosen:
+        if (run := selectors.alike(sessions, session).run) is not None:
+            series.setdefault(run, []).append(session)
+    for run, ids in series.items():
+        past = expected.proven_places(store, name, [*selectors.alike(sessions, ids[-1]).earlier, ids[-1]])
+        seen = set(expected.proven_places(store, name, ids))
         new = [place for place in seen if not any(one.covers(place) for one in file.expected.get(run, ()))]
         if new:
             row = content.setdefault("runs", {}).setdefault(run, {})
@@ -285,44 +270,33 @@ def propose_expected(store: Store, selector: str, *, system: str | None = None, 
     return ExpectedProposal(path, before, text, added, len(retired))
 
 
-def _series(sessions: pl.DataFrame, chosen: Sequence[str]) -> list[tuple[str, str, list[str]]]:
-    """The chosen sessions by label: label, newest session, all of them. Sessions without a label have no entry in the file."""
-    series: dict[str, list[str]] = {}
-    for session in chosen:
-        run = selectors.alike(sessions, session).run
-        if run is not None:
-            series.setdefault(run, []).append(session)
-    return [(run, ids[-1], ids) for run, ids in series.items()]
-
-
 def _retired_lines(
-    run: str, past: Mapping[CoverageKey, expected.LastProven], seen: Iterable[CoverageKey], file: expected.ExpectedFile
+    run: str, past: Mapping[CoverageKey, expected.LastProven], seen: Collection[CoverageKey], file: expected.ExpectedFile
 ) -> list[dict[str, Any]]:
     """A line for each job nothing of which is proven any more, the largest common part of it named."""
     gone = {
         place: proof.started.date()
         for place, proof in past.items()
-        if place not in set(seen) and not any(one.covers(place, run, proof.started.date()) for one in file.retired)
+        if place not in seen and not file.retires(place, run, proof.started.date())
     }
     lines = []
     for kind in expected.JOB:
         for value in dict.fromkeys(getattr(place, kind) for place in gone):
             whole = [place for place in past if getattr(place, kind) == value]
             if value and len(whole) > 1 and set(whole) <= set(gone):
-                lines.append({"run": run, kind: value, **_last(gone.pop(place) for place in whole)})
+                lines.append({"run": run, kind: value, **_until([gone.pop(place) for place in whole])})
     for job in dict.fromkeys(place.job() for place in gone):
         places = [place for place in gone if place.job() == job]
         benchmarks = sorted(place.benchmark for place in places if place.benchmark)
         row = {key: value for key, value in job._asdict().items() if value}
         entirely = {place for place in past if place.job() == job} == set(places)
         named = {} if entirely or not benchmarks else {"benchmark": benchmarks}
-        lines.append({"run": run, **row, **named, **_last(gone[place] for place in places)})
+        lines.append({"run": run, **row, **named, **_until([gone[place] for place in places])})
     return lines
 
 
-def _last(days: Iterable[date]) -> dict[str, Any]:
-    """Date and the reason a person must give."""
-    return {"date": max(days), "reason": ""}
+def _until(days: list[date]) -> dict[str, Any]:
+    return {"date": max(days), "reason": ""}  # which a person must give
 
 
 def _entries(places: Iterable[CoverageKey]) -> list[dict[str, Any]]:
@@ -334,14 +308,9 @@ def _entries(places: Iterable[CoverageKey]) -> list[dict[str, Any]]:
             # A case that times nothing has no benchmark and must not lend its place to those that have.
             key = tuple(row[name] if name != merged else frozenset([str(bool(row[name]))]) for name in CoverageKey._fields)
             groups[key] = groups.get(key, frozenset()) | row[merged]
-        names = list(CoverageKey._fields)
-        rows = [
-            {name: values if name == merged else key[names.index(name)] for name in names} for key, values in groups.items()
-        ]
-    entries = [{name: _plain(row[name]) for name in CoverageKey._fields if row[name]} for row in rows]
+        rows = [{**dict(zip(CoverageKey._fields, key, strict=True)), merged: values} for key, values in groups.items()]
+    entries = []
+    for row in rows:
+        listed = {name: sorted(row[name]) for name in CoverageKey._fields if row[name]}
+        entries.append({name: values[0] if len(values) == 1 else values for name, values in listed.items()})
     return sorted(entries, key=str)
-
-
-def _plain(values: frozenset[str]) -> str | list[str]:
-    ordered = sorted(values)
-    return ordered[0] if len(ordered) == 1 else ordered

@@ -53,17 +53,16 @@ class SystemChange:
     @property
     def hides(self) -> int:
         """Values that failed and would pass."""
-        return self._count("failed_before", "failed_after")
+        return self._more("failed_before", "failed_after")
 
     @property
     def finds(self) -> int:
         """Values that passed and would fail."""
-        return self._count("failed_after", "failed_before")
+        return self._more("failed_after", "failed_before")
 
-    def _count(self, more: str, less: str) -> int:
-        if self.effect is None:
-            return 0
-        return int((self.effect[more].cast(pl.Int64) - self.effect[less].cast(pl.Int64)).clip(lower_bound=0).sum())
+    def _more(self, first: str, second: str) -> int:
+        rows = [] if self.effect is None else self.effect.select(first, second).iter_rows()
+        return sum(max(one - other, 0) for one, other in rows)
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,6 @@ class ReviewedChange:
     """A change as a whole.
 
     :param stacks: environments that would be built otherwise, each with the reason.
-    :param recipes: Spack packages whose recipe changed.
     """
 
     base: str
@@ -79,47 +77,35 @@ class ReviewedChange:
     stacks: Mapping[str, str]
     recipes: Sequence[str]
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing of it alters what is measured or judged."""
-        return not (self.systems or self.stacks or self.recipes)
-
     def finding(self) -> str:
-        """The change in one sentence."""
-        if self.is_empty:
+        if not (self.systems or self.stacks or self.recipes):
             return "No references, policies, systems, environments or recipes changed."
-        hides, finds = (sum(getattr(one, name) for one in self.systems) for name in ("hides", "finds"))
-        said = []
-        if hides:
-            said.append(f"{hides} values of stored nights that missed a reference would pass")
-        if finds:
-            said.append(f"{finds} that passed would fail")
-        if self.stacks:
-            said.append(f"{len(self.stacks)} stacks are built otherwise: measure them again before their numbers are compared")
-        return f"{'; '.join(said) or 'No value of a stored night would be judged otherwise'}."
+        hides, finds = sum(one.hides for one in self.systems), sum(one.finds for one in self.systems)
+        said = [
+            f"{hides} values of stored nights that missed a reference would pass" if hides else "",
+            f"{finds} that passed would fail" if finds else "",
+            f"{len(self.stacks)} stacks are built otherwise: measure them again before their numbers are compared"
+            if self.stacks
+            else "",
+        ]
+        return f"{'; '.join(filter(None, said)) or 'No value of a stored night would be judged otherwise'}."
 
     def as_data(self) -> dict[str, Any]:
-        """The whole answer."""
         nights = ("started", "session", "values", "failed_before", "failed_after")
-        return {
-            "base": self.base,
-            "finding": self.finding(),
-            "systems": [
+        systems = []
+        for one in self.systems:
+            rows = [] if one.effect is None else one.effect.select(nights).to_dicts()
+            systems.append(
                 {
                     **{"system": one.system, "files": list(one.files), "why": one.why, "hides": one.hides, "finds": one.finds},
                     "references": {way: list(one.entries.get(way, ())) for way in WAYS},
-                    "nights": []
-                    if one.effect is None
-                    else [{**row, "started": row["started"].isoformat()} for row in one.effect.select(nights).to_dicts()],
+                    "nights": [{**row, "started": row["started"].isoformat()} for row in rows],
                 }
-                for one in self.systems
-            ],
-            "stacks": dict(self.stacks),
-            "recipes": list(self.recipes),
-        }
+            )
+        said = {"base": self.base, "finding": self.finding(), "systems": systems}
+        return {**said, "stacks": dict(self.stacks), "recipes": list(self.recipes)}
 
     def markdown(self) -> str:
-        """The comment."""
         lines = [MARK, "### mpibench: before and after this change", "", f"**{_text(self.finding())}**", ""]
         for system in self.systems:
             lines += [*_system_lines(system), ""]
@@ -132,26 +118,18 @@ class ReviewedChange:
 
 
 def _system_lines(system: SystemChange) -> Iterator[str]:
-    yield f"#### {_text(system.system)}"
-    yield ""
-    yield f"Changed: {', '.join(map(_text, system.files))}."
+    yield from (f"#### {_text(system.system)}", "", f"Changed: {', '.join(map(_text, system.files))}.")
     counts = [f"{len(names)} {way}" for way in WAYS if (names := system.entries.get(way))]
     if counts:
         yield f"References: {', '.join(counts)}."
         for way in (LOOSER, REMOVED):
             if names := system.entries.get(way):
-                yield ""
-                yield f"<details><summary>{len(names)} {way}</summary>"
-                yield ""
-                yield from _limited([f"- {_text(name)}" for name in names])
-                yield ""
-                yield "</details>"
+                yield from ("", f"<details><summary>{len(names)} {way}</summary>", "")
+                yield from (*_limited([f"- {_text(name)}" for name in names]), "", "</details>")
     if system.why:
         yield f"Stored nights: {_text(system.why)}."
     if system.effect is not None and system.effect.height:
-        yield ""
-        yield "| night | values | missed before | missed after |"
-        yield "|---|--:|--:|--:|"
+        yield from ("", "| night | values | missed before | missed after |", "|---|--:|--:|--:|")
         rows = [
             f"| {row['started']:%Y-%m-%d %H:%M} {row['session'][:8]} | {row['values']} | {row['failed_before']} "
             f"| {row['failed_after']} |"
@@ -199,27 +177,20 @@ def _git(root: Path, *words: str) -> str:
     return done.stdout
 
 
-def _before(root: Path, start: str, name: str) -> str:
-    """Text of a file as it was; empty where there was none."""
-    return _git(root, "show", f"{start}:{name}") if _git(root, "ls-tree", "--name-only", start, "--", name) else ""
-
-
 def _system(root: Path, start: str, system: str, files: Sequence[str], store: Store, sessions: str) -> SystemChange:
     if _REFERENCES not in files:
         return SystemChange(system, files)
     name = f"site_configs/{system}/{_REFERENCES}"
-    path = root / name
-    before, after = (
-        yaml_file.parse_mapping(text, name) if text.strip() else {}
-        for text in (_before(root, start, name), path.read_text() if path.is_file() else "")
-    )
+    # Empty where there was none, or is none.
+    was = _git(root, "show", f"{start}:{name}") if _git(root, "ls-tree", "--name-only", start, "--", name) else ""
+    now = (root / name).read_text() if (root / name).is_file() else ""
+    before, after = (yaml_file.parse_mapping(text, name) if text.strip() else {} for text in (was, now))
     entries = _compare(dict(_entries(before)), dict(_entries(after)))
     try:
         store.system_of(system)
-        effect = rebaseline.effect_of(store, sessions, system, before, after)
+        return SystemChange(system, files, entries, rebaseline.effect_of(store, sessions, system, before, after))
     except BadInput as error:
         return SystemChange(system, files, entries, why=str(error).rstrip("."))
-    return SystemChange(system, files, entries, effect)
 
 
 def _entries(tree: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[str, Sequence[Any]]]:
@@ -267,16 +238,17 @@ def _stacks(root: Path, names: Sequence[str], recipes: Sequence[str]) -> dict[st
     for path in sorted((root / "environments").glob("*/spack.yaml")):
         text = re.sub(r"#.*", "", path.read_text(errors="replace"))
         shared = [name for name in changed if re.search(rf"\.\./{re.escape(name)}\b", text)]
-        used = [recipe for recipe in recipes if any(_names(text, one) for one in (recipe, *inside.get(recipe, ())))]
+        used = [
+            recipe
+            for recipe in recipes
+            for name in (recipe, *inside.get(recipe, ()))
+            if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
+        ]
         if shared:
             found.setdefault(path.parent.name, f"environments/{shared[0]} changed, which it includes")
         elif used:
             found.setdefault(path.parent.name, f"the recipe of {used[0]} changed")
     return found
-
-
-def _names(text: str, package: str) -> bool:
-    return re.search(rf"(?<![\w-]){re.escape(package)}(?![\w-])", text) is not None
 
 
 def _needed(root: Path) -> dict[str, list[str]]:

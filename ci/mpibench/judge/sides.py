@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -119,13 +119,12 @@ def _levels(selection: Selection) -> set[str]:
 def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tuple[str, ...], str]:
     """What makes the sides unlike as a whole, and what that says of what the candidate lacks.
 
-    :param missing: metrics that the candidate lacks.
     :returns: sentences, and the reason for absences without one of their own (empty: none is known).
     """
     sentences, reason = [], ""
     levels = [_levels(side) for side in (baseline, candidate)]
     if levels[0] != levels[1] and all(levels):
-        before, after = (_listed(one) for one in levels)
+        before, after = (" and ".join(sorted(one)) for one in levels)
         lost = f"; {missing} metrics are missing, those among them that {after} does not measure" if missing else ""
         sentences.append(
             f"unlike: the baseline was measured as {before}, the candidate as {after}{lost}: measure both sides alike (--mode)"
@@ -145,10 +144,6 @@ def _narrowed(selection: Selection) -> dict[str, tuple[str, ...]]:
     """Options of each session that made it smaller than a whole one."""
     rows = selection.planned.select("session", "cmdline").unique(maintain_order=True).to_dicts()
     return {row["session"]: selection_options.narrowing(row["cmdline"]) if row["cmdline"] else () for row in rows}
-
-
-def _listed(names: Iterable[str]) -> str:
-    return " and ".join(sorted(names))
 
 
 def explained(reason: str) -> pl.Expr:

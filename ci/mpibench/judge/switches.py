@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
-from ..store.session_values import CURVE, METRIC, UNIT, slowness
+from ..store.session_values import CURVE, METRIC, slowness
+from .curve_tests import REPEAT, matrix
 from .statistics import two_sides
 from .statistics.two_sides import Array
 
@@ -169,7 +170,6 @@ class MovedSwitch:
 
     @property
     def what(self) -> str:
-        """What switches."""
         return "algorithm or protocol" if self.metrics["quantity"].is_in(COLLECTIVE).any() else "protocol"
 
     @property
@@ -180,32 +180,21 @@ class MovedSwitch:
 
 def explain(curves: Iterable[ChangedCurve]) -> list[MovedSwitch]:
     """The moves that explain what changed, those of most metrics first; empty where there is none."""
-    found: dict[tuple[object, ...], list[pl.DataFrame]] = {}
+    found: dict[tuple[str, str, str, tuple[int, int], tuple[int, int]], list[pl.DataFrame]] = {}
     for curve in curves:
-        one = _explain_one(curve)
-        if one:
-            key, rows = one
-            found.setdefault(key, []).append(rows)
-    moves = []
-    for (partition, stack, fabric, old, new), parts in found.items():
-        moves.append(MovedSwitch(str(partition), str(stack), str(fabric), old, new, pl.concat(parts)))  # type: ignore[arg-type]
+        rows, first = curve.metrics, curve.metrics.row(0, named=True)
+        sizes = rows["message_bytes"].fill_null(0).to_numpy().astype(float)
+        # A bandwidth is sizes per time; the time of a message is what a protocol adds to.
+        more = np.log(np.maximum(sizes, 1.0)) if QUANTITIES[first["quantity"]].unit == "MB/s" else np.zeros(len(sizes))
+        sides = [side + more[:, None] for side in (curve.baseline, curve.candidate)]
+        move = find_move(sizes, sides[0], sides[1], rows["called"].to_numpy(), rows["margin"].to_numpy())
+        if move:
+            low, high = ((int(sizes[at - 1]), int(sizes[at])) for at in (move.first, move.last + 1))
+            old, new = (low, high) if move.upwards else (high, low)
+            key = (first["partition"], first["stack"], first["fabric"], old, new)
+            found.setdefault(key, []).append(rows[move.first : move.last + 1].select(*METRIC, "slower"))
+    moves = [MovedSwitch(*key, pl.concat(parts)) for key, parts in found.items()]
     return sorted(moves, key=lambda move: (-move.metrics.height, move.partition, move.stack, move.fabric, move.old, move.new))
-
-
-def _explain_one(curve: ChangedCurve) -> tuple[tuple[object, ...], pl.DataFrame] | None:
-    rows = curve.metrics
-    first = rows.row(0, named=True)
-    sizes = rows["message_bytes"].fill_null(0).to_numpy().astype(float)
-    # A bandwidth is sizes per time; the time of a message is what a protocol adds to.
-    more = np.log(np.maximum(sizes, 1.0)) if QUANTITIES[first["quantity"]].unit == "MB/s" else np.zeros(len(sizes))
-    sides = [side + more[:, None] for side in (curve.baseline, curve.candidate)]
-    move = find_move(sizes, sides[0], sides[1], rows["called"].to_numpy(), rows["margin"].to_numpy())
-    if move is None:
-        return None
-    lower, upper = ((int(sizes[at - 1]), int(sizes[at])) for at in (move.first, move.last + 1))
-    old, new = (lower, upper) if move.upwards else (upper, lower)
-    key = (first["partition"], first["stack"], first["fabric"], old, new)
-    return key, rows[move.first : move.last + 1].select(*METRIC, "slower")
 
 
 def changed_curves(metrics: pl.DataFrame, baseline: pl.DataFrame, candidate: pl.DataFrame) -> Iterator[ChangedCurve]:
@@ -222,12 +211,4 @@ def changed_curves(metrics: pl.DataFrame, baseline: pl.DataFrame, candidate: pl.
         sides.append(values.with_columns(slowness(values)).partition_by(CURVE, as_dict=True))
     for key, rows in chosen.partition_by(CURVE, as_dict=True, maintain_order=True).items():
         if all(key in side for side in sides):
-            yield ChangedCurve(rows, *(_matrix(rows["message_bytes"], side[key]) for side in sides))
-
-
-def _matrix(sizes: pl.Series, values: pl.DataFrame) -> Array:
-    """Slowness, shape (sizes, units)."""
-    wide = values.pivot(on=UNIT, index="message_bytes", values="slowness", aggregate_function="median")
-    order = pl.DataFrame({"message_bytes": sizes})
-    placed = order.join(wide, on="message_bytes", how="left", nulls_equal=True, maintain_order="left")
-    return placed.drop("message_bytes").to_numpy().astype(float)
+            yield ChangedCurve(rows, *(matrix(side[key], rows["message_bytes"].to_list(), REPEAT) for side in sides))

@@ -22,6 +22,8 @@ from .statistics import prediction
 from .statistics.prediction import FEWEST_SESSIONS
 from .switches import MovedSwitch
 
+#: What one sentence is about.
+_SENTENCE = [*CONDITION, "benchmark", "quantity"]
 #: Units a side beyond which nobody measures: that so many would decide is no advice.
 MOST_NEEDED = 100
 
@@ -42,7 +44,6 @@ def benchmark_text(row: Mapping[str, Any]) -> str:
 
 
 def quantity_text(quantity: str) -> str:
-    """A quantity as axes call it."""
     return QUANTITIES[quantity].title
 
 
@@ -76,34 +77,31 @@ def moved_sentences(moves: Iterable[MovedSwitch]) -> list[str]:
     return lines
 
 
-def _groups(table: pl.DataFrame, verdict: str) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:
-    chosen = table.filter(pl.col("verdict") == verdict)
-    return list(chosen.group_by([*CONDITION, "benchmark", "quantity"], maintain_order=True))
+def _groups(table: pl.DataFrame, verdict: str) -> list[pl.DataFrame]:
+    """Rows of a verdict by condition, benchmark and quantity: of each group there is one sentence."""
+    return table.filter(pl.col("verdict") == verdict).partition_by(_SENTENCE, maintain_order=True)
 
 
 def sentences(judgement: Judgement, rate: float | None = None) -> list[str]:
-    """What stops acceptance, the worst first: one sentence per benchmark and condition.
-
-    :param rate: as of :func:`needed_text`.
-    """
+    """What stops acceptance, the worst first: one sentence per benchmark and condition."""
+    metrics, bands = judgement.metrics, judgement.bands
     found: list[tuple[float, str]] = []
-    for _, rows in _groups(judgement.metrics.filter(pl.col("slower").is_not_null()), REGRESSED):
+    for rows in _groups(metrics.filter(pl.col("slower").is_not_null()), REGRESSED):
         first = rows.row(0, named=True)
         worst, middle = rows.select(pl.max("slower"), pl.median("slower").alias("middle")).row(0)
-        count = f"{rows.height} metrics" if rows.height > 1 else "1 metric"
         span = f"{change_text(middle)} (worst {change_text(worst)})" if rows.height > 1 else _with_interval(first)
         where = f"{describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}"
-        found.append((worst, f"regressed: {where} is {span}, {count}"))
-    lines = [_because(REGRESSED, rows) for rows in _unmeasured(judgement.metrics, REGRESSED)]
+        found.append((worst, f"regressed: {where} is {span}, {rows.height} metric{'s'[: rows.height != 1]}"))
+    regressed = metrics.filter(pl.col("verdict") == REGRESSED)
+    lone = bands.filter(pl.col("verdict") == REGRESSED).join(regressed, on=_SENTENCE, how="anti", nulls_equal=True)
+    # What rests on no ratio says why.
+    unmeasured = metrics.filter(pl.col("ratio").is_null())
+    lines = [_because(rows) for rows in _groups(unmeasured, REGRESSED)]
     lines += [text for _, text in sorted(found, reverse=True)]
-    regressed = judgement.metrics.filter(pl.col("verdict") == REGRESSED)
-    keys = [*CONDITION, "benchmark", "quantity"]
-    lone = judgement.bands.filter(pl.col("verdict") == REGRESSED).join(regressed, on=keys, how="anti", nulls_equal=True)
     for row in lone.to_dicts():
         lines.append(f"regressed: {describe_condition(row)}: {row['benchmark']}, {row['band']} messages: {_with_interval(row)}")
-    lines += [_because(MISSING, rows) for _, rows in _groups(judgement.metrics, MISSING)]
-    lines += [_because("inconclusive", rows) for rows in _unmeasured(judgement.metrics, INCONCLUSIVE)]
-    for _, rows in _groups(judgement.bands, INCONCLUSIVE):
+    lines += [_because(rows) for rows in (*_groups(metrics, MISSING), *_groups(unmeasured, INCONCLUSIVE))]
+    for rows in _groups(bands, INCONCLUSIVE):
         first = rows.row(0, named=True)
         lines.append(
             f"inconclusive: {describe_condition(first)}: {first['benchmark']}, {', '.join(rows['band'])} messages: "
@@ -112,21 +110,14 @@ def sentences(judgement: Judgement, rate: float | None = None) -> list[str]:
     return lines
 
 
-def _unmeasured(metrics: pl.DataFrame, verdict: str) -> list[pl.DataFrame]:
-    """Metrics with a verdict that rests on no ratio, by benchmark and condition."""
-    return [rows for _, rows in _groups(metrics.filter(pl.col("ratio").is_null()), verdict)]
-
-
-def _because(what: str, rows: pl.DataFrame) -> str:
+def _because(rows: pl.DataFrame) -> str:
     first = rows.row(0, named=True)
-    return f"{what}: {describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}: {first['why']}"
+    where = f"{describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}"
+    return f"{first['verdict']}: {where}: {first['why']}"
 
 
 def repeats_sentence(judgement: Judgement, minimum: int) -> str:
-    """What is to be done where a side has too few values for any verdict; empty where it has enough.
-
-    :param minimum: of the policy.
-    """
+    """What is to be done where a side has too few values for any verdict; empty where it has enough."""
     counts = judgement.metrics.filter(pl.col("verdict") == INCONCLUSIVE).select("baseline_repeats", "candidate_repeats")
     few = counts.filter(pl.min_horizontal(pl.all()) < minimum)
     if not few.height:
@@ -151,20 +142,18 @@ def unknown_sentences(judgement: Judgement, policy: Policy) -> list[str]:
 def _unknown(rows: pl.DataFrame, spread: Spread | None, policy: Policy) -> str:
     jobs = rows.select("baseline_jobs", "candidate_jobs").min().row(0)
     count = " and ".join(f"{one} job{'s' if one > 1 else ''}" for one in jobs)
+    few = spread is None or spread.sessions < FEWEST_SESSIONS
     if spread is None:
-        percent, known = policy.between_jobs_percent, "was not measured and is taken as"
-        times = policy.between_jobs_times_repeats
-        more = f", where something is called at least as {times:g} times what repeats of one job differ" if times else ""
-        source = f"{percent:g} % ({policy.source}: between_jobs_percent){more}"
+        percent, times = policy.between_jobs_percent, policy.between_jobs_times_repeats
+        known = f"was not measured and is taken as {percent:g} % ({policy.source}: between_jobs_percent)"
+        known += f", where something is called at least as {times:g} times what repeats of one job differ" if times else ""
     else:
-        few = spread.sessions < FEWEST_SESSIONS
-        percent, known = spread.percent, f"is known from {spread.sessions} sessions{' only' * few} and is taken as"
-        source = f"{percent:.1f} %"
-    more = f"; {FEWEST_SESSIONS} nights or more before the candidate measure it"
+        percent = spread.percent
+        known = f"is known from {spread.sessions} sessions{' only' * few} and is taken as {percent:.1f} %"
     return (
-        f"{rows.height} metrics rest on {count}: how much the machine changes from night to night {known} {source}, so that "
+        f"{rows.height} metrics rest on {count}: how much the machine changes from night to night {known}, so that "
         f"differences below {_least_of_few(percent, jobs, policy):.1f} % are no finding"
-        + (more if spread is None or spread.sessions < FEWEST_SESSIONS else "")
+        + (f"; {FEWEST_SESSIONS} nights or more before the candidate measure it" if few else "")
     )
 
 
@@ -225,7 +214,6 @@ def needed_text(row: Mapping[str, Any], rate: float | None = None) -> str:
 
 
 def summary(judgement: Judgement) -> str:
-    """Counts in one line."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in judgement.counts().items() if count)
     better = judgement.metrics.filter(pl.col("verdict") == IMPROVED).height
     return f"{judgement.metrics.height} metrics: {counts}" + (" (improved counts as accepted)" if better else "")

@@ -14,7 +14,6 @@ from reframe_tests.harness.sites import named_tests, planned_cases, site, system
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..judge import expected
-from ..judge.expected import is_retired
 from ..judge.plan import making, record
 from ..judge.plan.costs import Budget
 from ..judge.plan.making import NightPlan, Request, Wanted
@@ -66,7 +65,7 @@ def request(
         nights=int(nights or making.NIGHTS),
         max_jobs=site.most_jobs({site.MOST_JOBS: max_jobs}),
         wanted=lambda system: _wanted(system, label, root),
-        retired=lambda system, case, proven: is_retired(expected.load_file(system, root), label, case, proven),
+        retired=lambda system, case, proven: expected.load_file(system, root).retires(expected.job_of(case), label, proven),
         root=root,
     )
 

@@ -39,7 +39,6 @@ Pair = tuple[tuple[str, str], tuple[str, str]]
 
 
 def pairs_of(case: ListedCase) -> list[Pair]:
-    """All pairs of its values."""
     return list(itertools.combinations(sorted(case.values), 2))
 
 
@@ -86,7 +85,6 @@ def greedy(
     again and is still the largest is the best (Minoux 1978, accelerated greedy).
 
     :param weights: number of each pair to be covered to its weight, above 0.
-    :param pairs: numbers of the pairs of each candidate.
     :param cost: of a candidate, in the unit of ``room``.
     :param tie: which of two equal ones comes first.
     """
@@ -161,10 +159,8 @@ class Chosen:
 class Candidates:
     """What is to be chosen from.
 
-    :param cases: all that exist.
     :param shares: of each, what it takes of the budget.
     :param core: cases that are measured each night, each with why.
-    :param room: the budget.
     :param nights: K.
     """
 
@@ -178,7 +174,8 @@ class Candidates:
     def choose(self, state: CoverState, day: date) -> Chosen:
         """What the night of a day measures."""
         taken: dict[int, str] = {}
-        ties = _ties(self.cases, day)
+        # An order of cases that is the same whenever it is asked for, and another each day.
+        ties = [hashlib.blake2b(f"{day} {case}".encode(), digest_size=8).hexdigest() for case in self.cases]
         spent = 0.0
 
         def add(found: Iterable[int], why: str) -> None:
@@ -239,11 +236,6 @@ class Candidates:
         return len(ahead) + left / per_night if left and per_night else float(len(ahead)) if not left else math.inf
 
 
-def _ties(cases: Sequence[ListedCase], day: date) -> list[str]:
-    """An order of cases that is the same whenever it is asked for, and another each day."""
-    return [hashlib.blake2b(f"{day} {case}".encode(), digest_size=8).hexdigest() for case in cases]
-
-
 def state_of(
     candidates: Candidates,
     nights: Sequence[date],
@@ -256,9 +248,6 @@ def state_of(
 
     :param nights: their days, the newest first.
     :param ran: by day the cases that ran; what was skipped measured nothing.
-    :param existed: the cases that a night knew of.
-    :param last: the day on which each case was last tried.
-    :param failed: cases that were not right then.
     """
     window = list(nights[: max(candidates.nights - 1, 0)])
     waiting = dict.fromkeys(range(len(candidates.pairs)), 0)

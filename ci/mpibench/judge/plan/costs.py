@@ -11,7 +11,7 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -93,7 +93,6 @@ def likely_seconds(seconds: Sequence[float]) -> float:
 class Machine:
     """What the model knows of a system.
 
-    :param partitions: descriptions by name.
     :param processors: ReFrame's processor information by partition, where it is known.
     """
 
@@ -103,10 +102,7 @@ class Machine:
 
     @classmethod
     def read(cls, system: str, root: Path) -> Machine:
-        """As the site describes it, with the topologies that ReFrame detected; empty where no site is described here.
-
-        :raises BadInput: a bad description.
-        """
+        """As the site describes it, with the topologies that ReFrame detected; empty where no site is described here."""
         described = systems.find(system, root)
         rows = described["partitions"] if described else []
         detected = {row["name"]: _detected(system, row["name"], root) for row in rows}
@@ -135,7 +131,6 @@ class Machine:
             return None
 
     def fabric(self, case: ListedCase) -> Fabric | None:
-        """The fabric of a case, as the site describes it."""
         row = self.partitions.get(case.partition, {})
         return site.fabrics_of(row.get("extras", {})).get(case.parameters.get("fabric", ""))
 
@@ -209,7 +204,6 @@ class Costs:
         return {name: statistics.median(found) for name, found in ratios.items() if name == "" or len(found) >= FEWEST_SCALED}
 
     def of(self, case: ListedCase) -> Cost:
-        """What a case costs."""
         guess, nodes = self.estimate(case), self.machine.nodes(case)
         history = self.past.cases.get(case)
         if history and history.seconds:
@@ -221,8 +215,6 @@ class Costs:
         """Seconds a session lasts for each second of its jobs: below 1 where jobs run at once; 1 before a night has shown it.
 
         Otherwise one night that waited for hours would make each budget of minutes too small, and no other would show better.
-
-        :param max_jobs: at most so many jobs run at once.
         """
         known = [one.seconds / one.job_seconds for one in self.past.sessions if one.seconds and one.job_seconds][:RUNS_TAKEN]
         found = min(likely_seconds(known[::-1]), MOST_BESIDE) if known else 1.0
@@ -249,19 +241,12 @@ def _launch_seconds(
     steps = 1 if not catalogue.GROUPS[rows[0].group].collective else 1 + math.log2(max(ranks, 2))
     total = 0.0
     for row in rows:
-        for size in _sizes(suite.sizes(row, plan, size_range)):
-            count = size_range.repetitions if suite.same_repetitions else _count(size, size_range.count, size_range.volume_mib)
+        for size in (size or 0 for size in suite.sizes(row, plan, size_range)):
+            # At most a volume (IMB User Guide, "-iter Option").
+            most = max(1, min(size_range.count, (size_range.volume_mib << 20) // max(size, 1)))
+            count = size_range.repetitions if suite.same_repetitions else most
             total += WARM_UP * count * (rates.latency_s * steps + link_bytes[row.name] * size / rates.bytes_per_s)
     return START_S + min(total, float(bound.limit_s))
-
-
-def _sizes(sizes: Iterable[int | None]) -> list[int]:
-    return [size or 0 for size in sizes]
-
-
-def _count(size: int, count: int, volume_mib: int) -> int:
-    """Repetitions of a size: at most a volume (IMB User Guide, "-iter Option")."""
-    return max(1, min(count, (volume_mib << 20) // max(size, 1)))
 
 
 def level_and_repeats(words: Sequence[str]) -> tuple[str, int]:
@@ -290,9 +275,7 @@ _UNITS = {"m": ("min", 1.0), "min": ("min", 1.0), "h": ("min", 60.0), "nodeh": (
 class Budget:
     """A bound.
 
-    :param text: as given.
     :param unit: ``min`` or ``node-hours``.
-    :param amount: of these units.
     """
 
     text: str
@@ -321,5 +304,4 @@ class Budget:
         return cost.seconds * cost.nodes / 3600
 
     def format(self, amount: float) -> str:
-        """An amount of its unit as text."""
         return f"{amount:.1f} {self.unit}"

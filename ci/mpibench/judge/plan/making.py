@@ -36,7 +36,6 @@ Wanted = tuple[str | None, str | None, str | None, str | None]
 class Request:
     """What is asked for.
 
-    :param label: of the night (``run``).
     :param words: ReFrame's options, those of the mode among them.
     :param nights: within which each pair of values comes.
     :param max_jobs: that are queued or run at once in a partition; ``None``: as many as the site says.
@@ -77,7 +76,6 @@ class NightPlan:
 
     @property
     def tonight(self) -> Chosen:
-        """What is measured tonight."""
         return self.ahead[0]
 
     @property
@@ -135,10 +133,7 @@ def make(request: Request, listing: Listing | None = None, smoke: Collection[Lis
 def past_night(
     session: str, started: datetime, plan: str, seconds: float | None, jobs: Sequence[tuple[float, int]]
 ) -> EarlierNight:
-    """A night that has just ended, like an earlier one.
-
-    :param jobs: seconds and nodes of each.
-    """
+    """A night that has just ended, like an earlier one."""
     whole = sum(took * nodes for took, nodes in jobs)
     return EarlierNight(session, started, plan, seconds, sum(took for took, _ in jobs), whole, len(jobs))
 
@@ -205,10 +200,7 @@ def _is_wanted(entry: Wanted, case: ListedCase) -> bool:
 
 
 def has_reference(case: ListedCase, system: str, learned: Mapping[str, Any], machine: Machine) -> bool:
-    """Whether learned references exist for a case; where its number of ranks is not known, whether they may.
-
-    :param learned: content of the system's ``references.yaml``.
-    """
+    """Whether learned references exist for a case; where its number of ranks is not known, whether they may."""
     place: Any = learned.get(case.test, {})
     nodes = case.parameters.get("nodes", "")
     keys = [f"{system}:{case.partition}", case.stack, case.parameters.get("fabric", ""), int(nodes) if nodes.isdecimal() else 0]
@@ -313,6 +305,8 @@ def _record(
 
 #: Cases that one explanation may be about.
 MOST_EXPLAINED = 12
+#: In how many nights every case comes where nothing is left for others than tonight's.
+NEVER_ALL = "no number of nights: nothing is left for the others"
 #: Days that are looked ahead for the next time a case comes.
 MOST_AHEAD = 60
 
@@ -343,7 +337,6 @@ def last_error(plan: NightPlan) -> str:
 
 
 def difference(planned: PlanRecord, night: EarlierNight) -> str:
-    """A prediction against what became of it."""
     said, hours = planned.predicted, night.node_seconds / 3600
     parts = [f"predicted {said.jobs} jobs, ran {night.jobs}"] if said.jobs != night.jobs else []
     if night.seconds is not None:
@@ -359,7 +352,6 @@ def _off(took: float, said: float) -> str:
 
 
 def lines(plan: NightPlan) -> list[str]:
-    """The answer for a terminal."""
     found, record = plan.candidates, plan.record
     head = f"{record.day}, {record.system}, run={record.label}: {counts(record)}"
     said = [head, f"  {headline(plan)}"]
@@ -367,7 +359,8 @@ def lines(plan: NightPlan) -> list[str]:
         seen = [{pair for one in night.reasons for pair in found.pairs.of[one]} for night in plan.ahead]
         week = len(set().union(*seen))
         whole = len(plan.tonight.reasons) == len(found.cases)
-        number = _nights(found.nights_to_all(plan.state, plan.tonight, plan.ahead))
+        nights = found.nights_to_all(plan.state, plan.tonight, plan.ahead)
+        number = f"about {math.ceil(nights)} nights" if math.isfinite(nights) else NEVER_ALL
         said.append(
             f"  pairs of values: {record.pairs_tonight} of {record.pairs} tonight, {week} in {len(seen)} nights; every case "
             f"{'tonight' if whole else f'in {number}'}"
@@ -375,12 +368,7 @@ def lines(plan: NightPlan) -> list[str]:
     return [*said, *(f"  NOT KEPT: {sentence}" for sentence in record.broken)]
 
 
-def _nights(number: float) -> str:
-    return "no number of nights: nothing is left for the others" if math.isinf(number) else f"about {math.ceil(number)} nights"
-
-
 def as_data(plan: NightPlan) -> dict[str, Any]:
-    """The answer for programs."""
     record = plan.record
     last = None
     if plan.last is not None:

@@ -52,7 +52,6 @@ class CaseHistory:
     :param failed: whether it ran when it was last tried, and was not proven.
     :param seconds: how long its job took, the newest last; at most :data:`RUNS`. Of proven runs, where there are any: what a
         fault made of a run, say launches that timed out, is no cost, and no night would be planned again that showed otherwise.
-    :param session: in which it was last tried.
     :param skipped: whether it was skipped then, with a reason.
     """
 
@@ -93,7 +92,6 @@ class _Try(NamedTuple):
     :param on: the nodes of its job; none where it never ran.
     :param alike: level and further facts of its condition, of what failed the level alone; none where that is not stored.
     :param metrics: those with a reference that was missed; of what was right all that were looked at.
-    :param judged: whether it was held against the nights before, or is about to be.
     """
 
     started: datetime
@@ -104,10 +102,6 @@ class _Try(NamedTuple):
     alike: tuple[str, ...] = ()
     metrics: frozenset[str] = frozenset()
     judged: bool = True
-
-    def clears(self, owed: _Try) -> bool:
-        """Whether being right this once is what an earlier one lacked: the same nodes, condition and references."""
-        return not self.lacks(owed)
 
     def lacks(self, owed: _Try) -> str:
         """In what this is no repetition of an earlier one; empty: in nothing. What never ran is repeated anywhere."""
@@ -146,9 +140,7 @@ class PastNights:
     """Earlier nights of a label.
 
     :param nights: their days, the newest first.
-    :param sessions: the newest first.
     :param ran: cases that ran, by day.
-    :param owed: as :func:`owed`.
     """
 
     nights: tuple[date, ...] = ()
@@ -164,10 +156,7 @@ class PastNights:
 
 
 def read(store: Store, system: str, label: str, before: date) -> PastNights:
-    """Earlier nights as the dataset has them; none where there is no dataset yet, or nothing of that system in it.
-
-    :raises BadInput: a damaged dataset.
-    """
+    """Earlier nights as the dataset has them; none where there is no dataset yet, or nothing of that system in it."""
     if not store.sessions_of(system):
         return PastNights()
     table = store.cases(system)
@@ -204,7 +193,6 @@ def owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "") -> d
 
     :param cases: rows of the table ``cases`` of the sessions of one label.
     :param tonight: the session among them that is about to be held against the nights before.
-    :raises BadInput: a damaged dataset.
     """
     own = cases.filter(~pl.col("superseded").fill_null(False), ~pl.col("case").str.ends_with(PAIRED)).drop_nulls(list(_CASE))
     rows = own.filter(pl.col("result") != eligibility.INTERRUPTED, ~_beside_planned())
@@ -249,10 +237,7 @@ def owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "") -> d
 
 
 def _try(row: Mapping[str, Any], proven: bool) -> _Try:
-    """What became of a case.
-
-    :param row: of ``cases``.
-    """
+    """What became of a case."""
     gates = row["gates"] or ()
     missed = [gate["metric"] for gate in gates if gate["outcome"] not in (PASS, NO_REFERENCE)]
     state = ""
@@ -286,7 +271,7 @@ def _debts(tries: Sequence[_Try], was_proven: bool) -> list[_Try]:
         ran = [one for one in session if one.state != SKIPPED] or session
         for one in ran:
             if not one.state:
-                debts = {nodes: owed for nodes, owed in debts.items() if not one.clears(owed)}
+                debts = {nodes: owed for nodes, owed in debts.items() if one.lacks(owed)}
         debts.update({one.on: one for one in ran if one.state and (was_proven or one.state != SKIPPED)})
     return list(debts.values())
 
@@ -307,10 +292,7 @@ def _not_run(store: Store, own: pl.DataFrame) -> Iterator[tuple[ListedCase, date
 def _reached_again(
     store: Store, system: str, cases: pl.DataFrame, missed: Mapping[str, Collection[ListedCase]]
 ) -> Iterator[tuple[str, ListedCase]]:
-    """Session and name of those of some cases all of whose missed references were reached when they were measured again.
-
-    :param missed: by session.
-    """
+    """Session and name of those of some cases all of whose missed references were reached when they were measured again."""
     if not missed:
         return
     every, gone = store.cases(system, withdrawn_too=True), store.withdrawn
@@ -330,34 +312,30 @@ def _beside_planned() -> pl.Expr:
 
 
 def _histories(rows: pl.DataFrame) -> dict[ListedCase, CaseHistory]:
-    found = rows.group_by("partition", "stack", "name").agg(
-        tried=pl.col("day").last(),
-        proven_day=pl.col("day").filter(pl.col("proven")).last(),
-        failed=~pl.col("proven").last() & ~pl.col("skipped").last(),
-        proven_seconds=pl.col("seconds").filter(pl.col("proven")).drop_nulls().tail(RUNS),
-        seconds=pl.col("seconds").filter(~pl.col("skipped")).drop_nulls().tail(RUNS),
-        session=pl.col("session").last(),
-        skipped=pl.col("skipped").last(),
-    )
-    return {
-        ListedCase(row["partition"], row["stack"], row["name"]): CaseHistory(
-            row["tried"],
-            row["proven_day"],
-            row["failed"],
-            tuple(row["proven_seconds"] or row["seconds"]),
-            row["session"],
-            row["skipped"],
+    found = (
+        rows.drop_nulls(list(_CASE))
+        .group_by(_CASE)
+        .agg(
+            tried=pl.col("day").last(),
+            proven=pl.col("day").filter(pl.col("proven")).last(),
+            failed=~pl.col("proven").last() & ~pl.col("skipped").last(),
+            proven_seconds=pl.col("seconds").filter(pl.col("proven")).drop_nulls().tail(RUNS),
+            seconds=pl.col("seconds").filter(~pl.col("skipped")).drop_nulls().tail(RUNS),
+            session=pl.col("session").last(),
+            skipped=pl.col("skipped").last(),
         )
-        for row in found.to_dicts()
-        if row["partition"] and row["stack"] and row["name"]
-    }
+    )
+    histories = {}
+    for row in found.to_dicts():
+        case = ListedCase(*(row.pop(name) for name in _CASE))
+        seconds = tuple(row.pop("proven_seconds") or row["seconds"])
+        histories[case] = CaseHistory(**{**row, "seconds": seconds})
+    return histories
 
 
 def _ran(rows: pl.DataFrame) -> dict[date, frozenset[ListedCase]]:
-    found: dict[date, set[ListedCase]] = {}
-    for day, *key in rows.select("day", "partition", "stack", "name").drop_nulls().unique().iter_rows():
-        found.setdefault(day, set()).add(ListedCase(*key))
-    return {day: frozenset(cases) for day, cases in found.items()}
+    known = rows.select("day", *_CASE).drop_nulls().unique().partition_by("day", as_dict=True)
+    return {day: frozenset(ListedCase(*key) for key in part.select(_CASE).iter_rows()) for (day,), part in known.items()}
 
 
 def _sessions(frame: pl.DataFrame) -> tuple[EarlierNight, ...]:
@@ -366,21 +344,12 @@ def _sessions(frame: pl.DataFrame) -> tuple[EarlierNight, ...]:
     sums = frame.group_by("session", "started").agg(
         pl.col("labels").first(),
         # How long it would have taken is not known of a session that was interrupted.
-        pl.when(~stopped).then(pl.col("session_seconds").max()),
+        wall=pl.when(~stopped).then(pl.col("session_seconds").max()),
         job_seconds=pl.col("seconds").sum(),
         node_seconds=(pl.col("seconds") * pl.col("nodes").fill_null(1)).sum(),
         jobs=pl.col("seconds").drop_nulls().len(),
     )
-    rows: list[dict[str, Any]] = sums.sort("started", "session", descending=True).to_dicts()
     return tuple(
-        EarlierNight(
-            row["session"],
-            row["started"],
-            read_labels(row["labels"]).get(LABEL, ""),
-            row["session_seconds"],
-            row["job_seconds"],
-            row["node_seconds"],
-            row["jobs"],
-        )
-        for row in rows
+        EarlierNight(session, started, read_labels(labels).get(LABEL, ""), *numbers)
+        for session, started, labels, *numbers in sums.sort("started", "session", descending=True).iter_rows()
     )

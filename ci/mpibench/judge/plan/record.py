@@ -46,7 +46,6 @@ class ListedCase:
 
     :param partition: without its system.
     :param stack: ReFrame's environment.
-    :param name: of the test, with its parameters.
     """
 
     partition: str
@@ -63,7 +62,6 @@ class ListedCase:
 
     @property
     def test(self) -> str:
-        """Name of the test without its parameters."""
         return self.name.partition(" ")[0]
 
     @property
@@ -144,7 +142,6 @@ _DIGITS = 16
 class PlannedCase:
     """One case that exists, tonight.
 
-    :param planned: whether it is measured.
     :param why: why it is, or is not (:mod:`.choice`).
     :param proven: the day it was last proven before; ``None``: never.
     :param seconds: how long its job is expected to take.
@@ -181,8 +178,6 @@ class Prediction:
 class PlanRecord:
     """A plan.
 
-    :param label: of the night (``run``).
-    :param budget: as given.
     :param nights: within which each pair of values comes.
     :param pairs: how many there are; ``pairs_tonight``: how many of them the planned cases have.
     :param broken: why the plan does not keep what it promises, one sentence each.
@@ -202,12 +197,10 @@ class PlanRecord:
 
     @cached_property
     def planned(self) -> frozenset[ListedCase]:
-        """The cases to be measured."""
         return frozenset(one.case for one in self.cases if one.planned)
 
     @cached_property
     def known(self) -> frozenset[ListedCase]:
-        """All cases that existed."""
         return frozenset(one.case for one in self.cases)
 
     @cached_property
@@ -234,7 +227,6 @@ class PlanRecord:
 
 
 def checksum(text: str) -> str:
-    """Id of a plan whose file holds this text."""
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
@@ -274,8 +266,6 @@ def find(folder: Path, wanted: str) -> PlanRecord:
 def of_session(folder: Path, labels: Mapping[str, str], system: str, started: datetime) -> PlanRecord | None:
     """The plan that a session says it was measured by; ``None`` where it names none.
 
-    :param folder: of the dataset.
-    :param labels: of the session.
     :raises BadInput: the plan is not there, was edited, or is of another system, label or day.
     """
     wanted = labels.get(LABEL)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
-from mpibench.judge import accept, comparison, drift, gate, history, pairing
+from mpibench.judge import accept, drift, gate, history, pairing
 from mpibench.judge import policy as verdict_policy
 from mpibench.judge.history import (
     MOST_SESSIONS,
@@ -23,14 +21,11 @@ from mpibench.judge.history import (
     called_things,
     find_history,
     judge_nights,
-    measured_curves,
     tabulate,
 )
 from mpibench.judge.policy import Level, Policy
 from mpibench.judge.statistics import prediction
 from mpibench.judge.statistics.prediction import Units
-from mpibench.store import session_values
-from mpibench.store.session_values import CURVE
 from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
@@ -356,35 +351,6 @@ def test_what_differs_by_little_more_than_its_margin_is_looked_at(seed: int) -> 
         )
         beyond += [logs[0, night] / rows.margins[0]] * bool(found)
     assert 0 < len(beyond) < 40 and 1 < min(beyond) < 1.5
-
-
-def with_gaps(row: dict[str, Any]) -> dict[str, Any] | None:
-    """Every fifth repeat is missing, and one job of each session lacks a size."""
-    lacks = row["message_bytes"] == 4096 and row["case"].endswith("1")
-    return None if lacks or (row["message_bytes"] + row["repeat"]) % 5 == 0 else row
-
-
-def test_curves_are_those_of_each_curve_by_itself(tmp_path: Path) -> None:
-    """With several jobs, repeats, gaps and a metric that has no size."""
-    for number in range(4):
-        write_session(tmp_path, number, jobs=3, edit=with_gaps)
-    chosen = Store(tmp_path).select("testbed", "20260101:20270101")
-    values = chosen.values.with_columns(
-        message_bytes=pl.when(pl.col("message_bytes") == pl.col("message_bytes").min().over(CURVE))
-        .then(None)
-        .otherwise("message_bytes"),
-        thing=pl.lit(4),
-    )
-    policy, found = Policy(), 0
-    for one in measured_curves(values, policy):
-        key, found = list(values.partition_by(CURVE, as_dict=True, maintain_order=True).items())[found], found + 1
-        part = key[1].with_columns(slowness=session_values.slowness(key[1]))
-        assert (one.quantity, one.direction) == part.select("quantity", "direction").row(0)
-        assert one.sizes == part["message_bytes"].unique().sort().to_list()
-        assert one.sizes[0] is None
-        assert one.sessions == part.unique("case", keep="first", maintain_order=True)["session"].to_list()
-        np.testing.assert_array_equal(one.logs, comparison.matrix(part, one.sizes, pl.col("case")))
-    assert found > 1
 
 
 def write_policy(folder: Path, text: str) -> Policy:
