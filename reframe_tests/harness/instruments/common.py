@@ -207,40 +207,31 @@ class Collectives:
         got = bytearray(wanted if self.is_root else size)
         return Operation(lambda: self.comm.Bcast([got, MPI.BYTE], ROOT), lambda: iter([(got, wanted)]))
 
-    def _gather(self, size: int, *lists: Any) -> Operation:
+    def gather(self, size: int, *lists: Any) -> Operation:
         own, got = self.own(size), self.room(size if self.is_root else 0)
         call, there = (self.comm.Gatherv if lists else self.comm.Gather), self.at_root(got, *lists, MPI.BYTE)
         return Operation(lambda: call([own, MPI.BYTE], there, ROOT), lambda: self.on_root(self.blocks_of(got, size)))
 
-    def gather(self, size: int) -> Operation:
-        return self._gather(size)
-
     def gatherv(self, size: int) -> Operation:
-        return self._gather(size, self.equal(size))
+        return self.gather(size, self.equal(size))
 
-    def _scatter(self, size: int, *lists: Any) -> Operation:
+    def scatter(self, size: int, *lists: Any) -> Operation:
         sent, got = self.whole(size) if self.is_root else b"", bytearray(size)
         call, here = (self.comm.Scatterv if lists else self.comm.Scatter), self.at_root(sent, *lists, MPI.BYTE)
         return Operation(lambda: call(here, [got, MPI.BYTE], ROOT), lambda: iter([(got, self.own(size))]))
 
-    def scatter(self, size: int) -> Operation:
-        return self._scatter(size)
-
     def scatterv(self, size: int) -> Operation:
-        return self._scatter(size, self.equal(size))
+        return self.scatter(size, self.equal(size))
 
-    def _allgather(self, size: int, *lists: Any) -> Operation:
+    def allgather(self, size: int, *lists: Any) -> Operation:
         own, got = self.own(size), self.room(size)
         call = self.comm.Allgatherv if lists else self.comm.Allgather
         return Operation(lambda: call([own, MPI.BYTE], [got, *lists, MPI.BYTE]), lambda: self.blocks_of(got, size))
 
-    def allgather(self, size: int) -> Operation:
-        return self._allgather(size)
-
     def allgatherv(self, size: int) -> Operation:
-        return self._allgather(size, self.equal(size))
+        return self.allgather(size, self.equal(size))
 
-    def _alltoall(self, size: int, *lists: Any) -> Operation:
+    def alltoall(self, size: int, *lists: Any) -> Operation:
         got = self.room(size)
         sent = bytearray().join(block(self.rank + 3 * to, size) for to in range(self.size))
         call = self.comm.Alltoallv if lists else self.comm.Alltoall
@@ -251,11 +242,8 @@ class Collectives:
 
         return Operation(lambda: call([sent, *lists, MPI.BYTE], [got, *lists, MPI.BYTE]), received)
 
-    def alltoall(self, size: int) -> Operation:
-        return self._alltoall(size)
-
     def alltoallv(self, size: int) -> Operation:
-        return self._alltoall(size, self.equal(size))
+        return self.alltoall(size, self.equal(size))
 
     def reduce(self, size: int) -> Operation:
         count = size // self.width
@@ -266,41 +254,32 @@ class Collectives:
             lambda: self.on_root(iter([(got, self.sums(count))])),
         )
 
+    def added(self, count: int, received: int, wanted: Callable[[], Any], call: Callable[..., Any], *more: Any) -> Operation:
+        """A call that adds up ``count`` numbers of all ranks, of which this one receives some."""
+        sent, got, kind = self.numbers(count), self.zeros(received), self.kind
+        return Operation(lambda: call([sent, kind], [got, kind], *more), lambda: iter([(got, wanted())]))
+
     def allreduce(self, size: int) -> Operation:
         count = size // self.width
-        sent, got = self.numbers(count), self.zeros(count)
-        return Operation(
-            lambda: self.comm.Allreduce([sent, self.kind], [got, self.kind], MPI.SUM),
-            lambda: iter([(got, self.sums(count))]),
-        )
+        return self.added(count, count, lambda: self.sums(count), self.comm.Allreduce, MPI.SUM)
 
     def own_block(self, count: int) -> Any:
         return self.sums(count * self.size)[self.rank * count : (self.rank + 1) * count]
 
     def reduce_scatter_block(self, size: int) -> Operation:
         count = max(1, size // self.width // self.size)
-        sent, got = self.numbers(count * self.size), self.zeros(count)
-        return Operation(
-            lambda: self.comm.Reduce_scatter_block([sent, self.kind], [got, self.kind], MPI.SUM),
-            lambda: iter([(got, self.own_block(count))]),
-        )
+        call = self.comm.Reduce_scatter_block
+        return self.added(count * self.size, count, lambda: self.own_block(count), call, MPI.SUM)
 
     def reduce_scatter(self, size: int) -> Operation:
         """Equal shares of the vector."""
         count = max(1, size // self.width // self.size)
-        sent, got, counts = self.numbers(count * self.size), self.zeros(count), [count] * self.size
-        return Operation(
-            lambda: self.comm.Reduce_scatter([sent, self.kind], [got, self.kind], counts, MPI.SUM),
-            lambda: iter([(got, self.own_block(count))]),
-        )
+        call, counts = self.comm.Reduce_scatter, [count] * self.size
+        return self.added(count * self.size, count, lambda: self.own_block(count), call, counts, MPI.SUM)
 
     def scan(self, size: int) -> Operation:
         count = size // self.width
-        sent, got = self.numbers(count), self.zeros(count)
-        return Operation(
-            lambda: self.comm.Scan([sent, self.kind], [got, self.kind], MPI.SUM),
-            lambda: iter([(got, self.sums(count, self.rank + 1))]),
-        )
+        return self.added(count, count, lambda: self.sums(count, self.rank + 1), self.comm.Scan, MPI.SUM)
 
 
 def slowest(comm: Any, own: array[float]) -> list[float]:

@@ -163,11 +163,8 @@ class Calls(common.Collectives):
 
     def reduce_scatter(self, size: int) -> Operation:
         (counts, _), share = self._uneven(size), self._own_share(size)
-        sent, got = self.numbers(size // 4), self.zeros(counts[self.rank])
-        return Operation(
-            lambda: self.comm.Reduce_scatter([sent, MPI.FLOAT], [got, MPI.FLOAT], counts, MPI.SUM),
-            lambda: iter([(got, self.sums(size // 4)[share])]),
-        )
+        call, own = self.comm.Reduce_scatter, counts[self.rank]
+        return self.added(size // 4, own, lambda: self.sums(size // 4)[share], call, counts, MPI.SUM)
 
     def reduce_scatter_by_allreduce(self, size: int) -> Operation:
         share = self._own_share(size)

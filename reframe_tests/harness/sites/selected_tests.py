@@ -3,18 +3,22 @@
 ReFrame 4.10 (``frontend/loader.py``, ``frontend/cli.py``) passes with 0 of 0 cases: where an option fits no test, a file of
 tests fails, never ends or ends the program, or every case is skipped. So three of its steps go through :func:`load`,
 :func:`run` and :func:`show` (:mod:`..upstream`), each an error then; what it could not store is one, too.
+
+``words`` are ReFrame's command line without the program; ``tests`` are instances, those that were loaded; of a variant that is
+not made yet, ``test`` is its class.
 """
 
 from __future__ import annotations
 
 import ast
 import os
+import re
 import signal
 import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -88,13 +92,7 @@ def leave_out(test: Any, place: str, reason: str) -> None:
 
 
 def pass_over(test: Any, variant: int, name: str, reasons: Iterable[tuple[str, str]]) -> None:
-    """The same of a variant that is not made, because it can be measured nowhere.
-
-    :param test: its class.
-    :param variant: its number.
-    :param name: as ReFrame shows it.
-    :param reasons: place and reason.
-    """
+    """The same of a variant that is not made, because it can be measured nowhere."""
     NOT_MADE.append((test, variant))
     for place, reason in reasons:
         PASSED_OVER.append((place, reason))
@@ -109,11 +107,7 @@ def say_left_out() -> None:
 
 
 def is_wanted(test: Any, variant: int) -> bool:
-    """Whether a variant is made also if it can be measured nowhere: the user runs it all the same, or an answer needs it.
-
-    :param test: its class.
-    :param variant: its number.
-    """
+    """Whether a variant is made also if it can be measured nowhere: the user runs it all the same, or an answer needs it."""
     return (test, variant) in _WANTED or any(word.startswith(_ANYWHERE) for word in sys.argv[1:])
 
 
@@ -139,7 +133,6 @@ def make_the_rest() -> None:
 def hold(words: Sequence[str]) -> list[str]:
     """Hold the command line against the tests that were loaded; those that were not made are made where an answer needs them.
 
-    :param words: ReFrame's command line without the program.
     :returns: see :func:`why_none`.
     :raises BadInput: see :func:`check`.
     """
@@ -168,9 +161,6 @@ def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
 
     ReFrame 4.10 lists ``Found 0 check(s)`` and no reason. What no stack has stands first, since it
     holds however a case is placed, then the most frequent reasons; more than three are for ``-v``.
-
-    :param words: ReFrame's command line without the program.
-    :param tests: all that were loaded, as instances.
     """
     sentences = []
     for chosen in _chosen(words, tests):
@@ -205,8 +195,6 @@ def say_passed_over(reasons: Sequence[tuple[str, str]]) -> str:
 def check(words: Sequence[str], tests: Sequence[Any]) -> None:
     """Refuse an option of selection that fits no test, and a value that no test can have.
 
-    :param words: ReFrame's command line without the program.
-    :param tests: all that were loaded, as instances; with none of them there is nothing to hold an option against.
     :raises BadInput: naming the option, and what there is.
     """
     if not tests:
@@ -272,13 +260,10 @@ def limit_of(environ: Mapping[str, str]) -> float:
     :raises BadInput: the variable holds no such number.
     """
     text = environ.get(LIMIT, "")
-    try:
-        limit = float(text or LIMIT_S)
-    except ValueError:
-        limit = 0.0
-    if not 0 < limit < float("inf"):
-        raise BadInput(f"{LIMIT} is {text!r}, expected a number of seconds above 0.")
-    return limit
+    with suppress(ValueError):
+        if 0 < (limit := float(text or LIMIT_S)) < float("inf"):
+            return limit
+    raise BadInput(f"{LIMIT} is {text!r}, expected a number of seconds above 0.")
 
 
 def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
@@ -302,39 +287,24 @@ def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
 def _overlooked_in(file: Path) -> Iterator[str]:
     """The same for one file; ReFrame itself says which it cannot read."""
     try:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
     except (OSError, SyntaxError, ValueError):
         return
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    bases = {base.id for node in classes for base in node.bases if isinstance(base, ast.Name)}
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    bases = {ast.unparse(base) for node in classes for base in node.bases}
+    # ReFrame's ``simple_test``, by whatever way it was imported.
+    marks = {node.name: [ast.unparse(mark) for mark in node.decorator_list] for node in classes}
+    tests = {name: [mark for mark in found if mark.rpartition(".")[2] == "simple_test"] for name, found in marks.items()}
     for node in classes:
-        if _names_group(node) and not _is_test(node) and node.name not in bases:
+        rows = (ast.unparse(row) for row in node.body if isinstance(row, (ast.Assign, ast.AnnAssign)))
+        if any(re.match(r"group(?:: .*)? = ", row) for row in rows) and not tests[node.name] and node.name not in bases:
             yield f"class {node.name} of {file} names a group and is no test: write @rfm.simple_test above it"
     # ReFrame 4.10, frontend/loader.py, RegressionCheckValidator.
-    imported = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-    imported += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    named = any(isinstance(each, ast.Attribute) for node in classes for each in node.decorator_list if _name(each))
-    if any(map(_is_test, classes)) and not named and not any(name.startswith("reframe") for name in imported):
+    imported = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    imported += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    used = [mark for found in tests.values() for mark in found]
+    if used and not any("." in mark for mark in used) and not any(name.startswith("reframe") for name in imported):
         yield f"{file} imports nothing of reframe, so it is not taken for a file of tests: import reframe in it"
-
-
-def _name(decorator: ast.expr) -> bool:
-    """Whether a decorator is ReFrame's ``simple_test``, by whatever way it was imported."""
-    return (decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")) == "simple_test"
-
-
-def _is_test(node: ast.ClassDef) -> bool:
-    return any(map(_name, node.decorator_list))
-
-
-def _names_group(node: ast.ClassDef) -> bool:
-    targets = [
-        target
-        for row in node.body
-        if getattr(row, "value", None)
-        for target in getattr(row, "targets", [getattr(row, "target", None)])
-    ]
-    return any(isinstance(target, ast.Name) and target.id == "group" for target in targets)
 
 
 class NoSuccess(ReframeError):  # type: ignore[misc]
@@ -397,17 +367,12 @@ def load(load_all: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     return load_whole
 
 
-def _why_none() -> str:
-    """Why no variant is left, as far as -P asked for it: ReFrame makes these after it has loaded all tests."""
-    say_left_out()
-    return say_passed_over(PASSED_OVER)
-
-
 def show(list_checks: Callable[..., None]) -> Callable[..., None]:
     """List tests, and say why there are none."""
 
     def show_whole(testcases: Sequence[Any], *words: Any, **named: Any) -> None:
-        why = _why_none()
+        say_left_out()
+        why = say_passed_over(PASSED_OVER)  # those that -P asked for were made after all tests had been loaded
         list_checks(testcases, *words, **named)
         if not testcases and not _SAID:
             getlogger().warning(
@@ -422,7 +387,8 @@ def run(runall: Callable[..., None]) -> Callable[..., None]:
     """Run cases; none of them, and fewer than all, is no success. ReFrame stores what was measured all the same."""
 
     def run_whole(runner: Any, testcases: Sequence[Any], *words: Any, **named: Any) -> None:
-        why = _why_none()
+        say_left_out()
+        why = say_passed_over(PASSED_OVER)
         if not testcases:
             raise CommandLineError(
                 "nothing is measured, because no test case fits all options together and has a stack that can run it here: "
@@ -447,7 +413,6 @@ def lost_cases(stats: Any, selected: int, *, dry: bool = False) -> str:
     """Why a session is none of a whole one, as ReFrame counts its cases; empty if it is, or is a failure anyway.
 
     :param stats: ReFrame's ``TestStats``.
-    :param selected: number of cases.
     """
     ran, skipped, aborted = stats.num_cases(0), len(stats.skipped(0)), len(stats.aborted(None))
     if stats.failed(None):

@@ -20,7 +20,7 @@ from ..launchers.schedulers import spool
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
 from . import centre as centres
-from . import fabrics_file, folders, named_tests, references, reframe_settings, systems
+from . import folders, named_tests, references, reframe_settings, systems
 from .systems import FALLBACK_SYSTEM as FALLBACK_SYSTEM
 from .systems import SiteError as SiteError
 from .systems import fabrics_of as fabrics_of
@@ -145,7 +145,7 @@ class _Learned(NamedTuple):
 def _learned(system_name: str, root: Path) -> _Learned:
     """Read again only when a file has changed, because every case of a session asks."""
     path = references_file(system_name, root)
-    describing = (path, path.with_name("system.py"), fabrics_file.path_of(system_name, root), *centres.files(root))
+    describing = (path, path.with_name("system.py"), systems.fabrics_path(system_name, root), *centres.files(root))
     stamps = tuple((file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else None for file in describing)
     return _read_references(path, system_name, root, stamps) if optional_file.is_there(path) else _Learned({}, ())
 

@@ -2,35 +2,70 @@
 
 A site adds itself with one folder ``site_configs/<system>``; nothing here or in a test names a system. Its ``system.py`` holds
 one dictionary called ``system``: ReFrame's own system dictionary, whose partitions carry ``extras.fabrics``. A system that the
-centre's own ReFrame configuration describes (:mod:`.centre`) has a ``fabrics.yaml`` there instead (:mod:`.fabrics_file`).
+centre's own ReFrame configuration describes (:mod:`.centre`) has a ``fabrics.yaml`` there instead. It is keyed by partition;
+each has the words that ``extras`` of a partition in a ``system.py`` has, or none where nothing is measured on it. A partition
+whose ``extras`` in the centre's configuration have them needs no entry.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 import runpy
 import socket
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .. import optional_file, schema
+from .. import batch_systems, optional_file, schema, yaml_file
+from ..launchers import registry as launchers
 from ..launchers.schedulers import spool
 from ..machine.fabric import Fabric, Rail
 from ..machine.transport import AS_SHIPPED
 from ..vocabulary import ROOT, BadInput
 from . import centre as centres
-from . import fabrics_file, folders
-from .fabrics_file import Shortcoming
+from . import folders
+from .centre import Centre
 
 #: The system that fits any machine; it must stay last, because ReFrame takes the first whose host names match.
 FALLBACK_SYSTEM = "generic"
 SYSTEM_SCHEMA = ROOT / "site_configs" / "system.schema.json"
+FABRICS_FILE = "fabrics.yaml"
+FABRICS_SCHEMA = ROOT / "site_configs" / "fabrics.schema.json"
+#: What stands beside the words of ``extras``: ReFrame's description of the nodes, where the centre's has no topology.
+PROCESSOR = "processor"
+#: What says that something is measured; of a centre's own ``extras``, where it stands there.
+FABRICS = "fabrics"
+#: The shortest that is needed.
+EXAMPLE = (
+    '"extras": {"fabrics": {"eth0": {"transport": "tcp", "scope": "cluster", '
+    '"rails": [{"device": "eth0", "line_rate_gbit_per_s": 25}]}}}'
+)
 
 
 class SiteError(BadInput):
     """A site file that cannot be used."""
+
+
+@dataclass(frozen=True)
+class Shortcoming:
+    """What keeps cases from being measured on a partition, or a system.
+
+    :param place: full name.
+    :param sentence: what it is, and what to do.
+    :param note: cases are measured all the same.
+    """
+
+    place: str
+    sentence: str
+    note: bool = False
+
+
+def fabrics_path(system: str, root: Path = ROOT) -> Path:
+    """Where the ``fabrics.yaml`` of a system is."""
+    return folders.of(system, root) / FABRICS_FILE
 
 
 def system_files(root: Path = ROOT) -> list[Path]:
@@ -38,6 +73,23 @@ def system_files(root: Path = ROOT) -> list[Path]:
     named = [folder for place in folders.every(root) for folder in sorted(place.glob("*"))]
     files = [folders.of(folder.name, root) / "system.py" for folder in named if optional_file.is_there(folder / "system.py")]
     return sorted(files, key=lambda path: path.parent.name == FALLBACK_SYSTEM)
+
+
+def _check_schema(place: str, schema_file: Path, content: Any, above: str = "", see: str = "") -> None:
+    """:raises SiteError: naming the key, without the keys ``above`` it."""
+    if fault := schema.find_fault(schema_file, content):
+        remedy = f"expected {fault.expected}" if fault.expected else f"see {see or schema_file.name}"
+        raise SiteError(f"{place}: key '{fault.key.removeprefix(above)}': {fault.message}; {remedy}.")
+
+
+def read_fabrics(path: Path) -> dict[str, Mapping[str, Any]]:
+    """The words of each partition in a ``fabrics.yaml``.
+
+    :raises BadInput: it cannot be read, is not YAML or breaks the schema; naming the key.
+    """
+    content = yaml_file.read_mapping(path)
+    _check_schema(str(path), FABRICS_SCHEMA, content)
+    return content
 
 
 def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]:
@@ -58,9 +110,7 @@ def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]
         raise SiteError(f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it.") from error
     if not isinstance(system, dict):
         raise SiteError(f"{path} defines no dictionary called 'system'; copy site_configs/generic/system.py and edit it.")
-    if fault := schema.find_fault(schema_file, system):
-        remedy = f"expected {fault.expected}" if fault.expected else f"see {schema_file.name}"
-        raise SiteError(f"{path}: key '{fault.key}': {fault.message}; {remedy}.")
+    _check_schema(str(path), schema_file, system)
     if system["name"] != path.parent.name:
         raise SiteError(
             f"{path}: key 'name' is {system['name']!r} but the folder is called {path.parent.name!r}; make them equal."
@@ -107,10 +157,67 @@ def _of_centre(root: Path) -> dict[str, dict[str, Any]]:
     centre = centres.read(root)
     if centre is None:
         return {}
-    found = {row["name"]: fabrics_file.complete(row, centre, root) for row in centre.systems}
+    found = {row["name"]: _completed(row, centre, root) for row in centre.systems}
     for name, system in found.items():
-        _check_partitions(fabrics_file.path_of(name, root), system)
+        _check_partitions(fabrics_path(name, root), system)
     return found
+
+
+def _completed(system: Mapping[str, Any], centre: Centre, root: Path) -> dict[str, Any]:
+    """A system of the centre's with what is measured on it; as it is where it has no ``fabrics.yaml``.
+
+    :raises BadInput: the file and the configuration do not fit each other.
+    """
+    path = fabrics_path(system["name"], root)
+    described = read_fabrics(path) if optional_file.is_there(path) else {}
+    names = [row["name"] for row in system["partitions"]]
+    for name in described:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            meant = f"did you mean '{near[0]}'" if near else f"there are {', '.join(names)}"
+            raise BadInput(
+                f"{path}: partition '{name}' is none of system {system['name']} in {centre.source}; {meant}? "
+                "Correct the name, or remove the entry."
+            )
+    return {
+        **system,
+        "partitions": [_completed_partition(row, described.get(row["name"], {}), path, centre) for row in system["partitions"]],
+    }
+
+
+def _completed_partition(row: Mapping[str, Any], said: Mapping[str, Any], path: Path, centre: Centre) -> dict[str, Any]:
+    own, extras = dict(said), dict(row.get("extras", {}))
+    taken = [word for word in _words() if word in extras] if own else []
+    if taken:
+        raise BadInput(
+            f"{centre.source}: extras of partition '{row['name']}' have '{taken[0]}', which is a word of {path}: "
+            "move it there, or give it another name in the configuration."
+        )
+    if extras.get(FABRICS):
+        words = {word: extras[word] for word in _words() if word in extras}
+        place = f"{centre.source}: extras of partition '{row['name']}'"
+        _check_schema(
+            place, FABRICS_SCHEMA, {row["name"]: words}, f"{row['name']}.", "extras in site_configs/system.schema.json"
+        )
+    if PROCESSOR not in own:
+        return {**row, "extras": {**extras, **own}}
+    processor, theirs, key = own.pop(PROCESSOR), row.get(PROCESSOR, {}), f"{path}: key '{row['name']}.{PROCESSOR}':"
+    if _has_topology(row):
+        raise BadInput(f"{key} {centre.source} has the topology of its nodes already; remove the key.")
+    for count, value in theirs.items():
+        if count.startswith("num_") and processor.get(count, value) != value:
+            raise BadInput(f"{key} {count} is {processor[count]} here and {value} in {centre.source}; correct one of them.")
+    return {**row, PROCESSOR: {**theirs, **processor}, "extras": {**extras, **own}}
+
+
+def _has_topology(row: Mapping[str, Any]) -> bool:
+    return bool((row.get(PROCESSOR, {}).get("topology") or {}).get("cores"))
+
+
+@lru_cache(maxsize=1)
+def _words() -> tuple[str, ...]:
+    partition = schema.read(ROOT / "site_configs" / "system.schema.json")["$defs"]["partition"]
+    return tuple(partition["properties"]["extras"]["properties"])
 
 
 def find(name: str, root: Path = ROOT) -> dict[str, Any] | None:
@@ -128,7 +235,7 @@ def find(name: str, root: Path = ROOT) -> dict[str, Any] | None:
         return read_system(path)
     if not _stands_alone(name, root):
         return None
-    named = fabrics_file.read(fabrics_file.path_of(name, root))
+    named = read_fabrics(fabrics_path(name, root))
     partitions = [{"name": partition, "extras": dict(words)} for partition, words in named.items()]
     return {"name": name, "hostnames": [], "partitions": partitions}
 
@@ -136,7 +243,7 @@ def find(name: str, root: Path = ROOT) -> dict[str, Any] | None:
 def _stands_alone(name: str, root: Path) -> bool:
     """Whether there is only a ``fabrics.yaml`` of a system, of whose configuration ReFrame is given nothing."""
     elsewhere = name in _of_centre(root) or optional_file.is_there(folders.of(name, root) / "system.py")
-    return not elsewhere and optional_file.is_there(fabrics_file.path_of(name, root))
+    return not elsewhere and optional_file.is_there(fabrics_path(name, root))
 
 
 def select(name: str | None, root: Path = ROOT) -> dict[str, Any]:
@@ -147,7 +254,7 @@ def select(name: str | None, root: Path = ROOT) -> dict[str, Any]:
     """
     if name and _stands_alone(name, root):
         raise SiteError(
-            f"{fabrics_file.path_of(name, root)} is there, and no configuration file of ReFrame describes system {name}: name "
+            f"{fabrics_path(name, root)} is there, and no configuration file of ReFrame describes system {name}: name "
             f"yours in {centres.VARIABLE}, before {root}/site_configs/settings.py."
         )
     found = find(name, root) if name else None
@@ -186,19 +293,90 @@ def shortcomings(name: str, root: Path = ROOT) -> list[Shortcoming]:
 
     :raises SiteError: for a bad file.
     """
-    centre = centres.read(root)
-    theirs = _of_centre(root)
-    return list(fabrics_file.find_shortcomings(theirs[name], centre, root)) if centre and name in theirs else []
+    return list(_shortcomings(name, root))
 
 
-def without_topology(name: str, root: Path = ROOT) -> list[str]:
-    """Partitions of a centre's configuration on which something is measured, and whose cores nobody knows.
+def _shortcomings(name: str, root: Path) -> Iterator[Shortcoming]:
+    centre, system, path = centres.read(root), _of_centre(root).get(name), fabrics_path(name, root)
+    if centre is None or system is None:
+        return
+    draft = f"'mpibench doctor --system {name} --draft' prints a draft"
+    there = optional_file.is_there(path)
+    described = read_fabrics(path) if there else {}
+    if not any(row["extras"].get(FABRICS) for row in system["partitions"]):
+        what = f"{path} says nothing but {{}}" if there else f"{path} is not there"
+        yield Shortcoming(
+            name,
+            f"{what}, so nothing is measured on a system of {centre.source}; give one of its partitions fabrics there, "
+            f"{EXAMPLE}, or in {path}: {draft}.",
+        )
+        return
+    for row in system["partitions"]:
+        place = f"{name}:{row['name']}"
+        if row["extras"].get(FABRICS):
+            yield from _of_partition(place, row, system, centre, path if described.get(row["name"]) else None)
+        elif there and row["name"] not in described:
+            yield Shortcoming(
+                place,
+                f"{path} does not name this partition of {centre.source}, so nothing is measured on it; {draft}, and "
+                f"'{row['name']}: {{}}' says that this is meant.",
+            )
 
-    :raises SiteError: for a bad file.
+
+def _of_partition(
+    place: str, row: Mapping[str, Any], system: Mapping[str, Any], centre: Centre, path: Path | None
+) -> Iterator[Shortcoming]:
+    launcher, scheduler = row["launcher"], row["scheduler"]
+    if launcher not in launchers.STACKS_OWN and launchers.find(launcher, "") is None:
+        yield Shortcoming(
+            place,
+            f"launcher {launcher} of {centre.source}: {launchers.unknown(launcher)}, so every case is skipped; give it a file "
+            "in launchers/ of a folder that MPIBENCH_EXTENSIONS names.",
+        )
+    if scheduler not in ("local", "ssh") and batch_systems.find(scheduler) is None:
+        known = ", ".join(word for each in batch_systems.BATCH_SYSTEMS for word in each.schedulers)
+        yield Shortcoming(
+            place,
+            f"scheduler {scheduler} of {centre.source} is not known here (known are {known}): a job that it starts again is "
+            "not noticed, and an mpirun must find the job's nodes by itself.",
+            note=True,
+        )
+    if not _lacks_topology(row, system["name"], centre):
+        return
+    job = " ".join(row.get("access", ()))
+    how = (
+        f"run 'mpibench doctor --system {system['name']} --draft' in one of its jobs{f' ({job})' if job else ''} and put the "
+        f"'{PROCESSOR}' that it prints in {path or centre.source}"
+    )
+    if row.get(PROCESSOR):
+        yield Shortcoming(
+            place,
+            f"'{PROCESSOR}' in {centre.source} has no topology, and ReFrame detects none where one is stated: {how}.",
+        )
+        return
+    detected = centres.topology_file(centre, system["name"], row["name"])
+    remote = centres.setting(centre, system["name"], "remote_detect")
+    sentence = f"{centre.source} has no '{PROCESSOR}', and {detected} is not there either"
+    sentence += ": ReFrame detects it with a job when it starts (general.remote_detect)" if remote else f": {how}"
+    yield Shortcoming(place, f"{sentence}.", note=bool(remote))
+
+
+def _lacks_topology(row: Mapping[str, Any], system: str, centre: Centre) -> bool:
+    """Whether neither a configuration nor ReFrame's own detection says what cores a partition's nodes have."""
+    if _has_topology(row) or row["scheduler"] == row["launcher"] == "local":  # of such ReFrame detects the topology at once
+        return False
+    if row.get(PROCESSOR):  # ReFrame detects none where one is stated
+        return True
+    return not (centres.read_topology(centres.topology_file(centre, system, row["name"])).get("topology") or {}).get("cores")
+
+
+def without_topology(system: Mapping[str, Any], centre: Centre) -> list[str]:
+    """Names of partitions on which something is measured, and whose cores nobody knows.
+
+    :param system: completed (:func:`find`).
     """
-    centre = centres.read(root)
-    theirs = _of_centre(root)
-    return fabrics_file.without_topology(theirs[name], centre) if centre and name in theirs else []
+    measured = (row for row in system["partitions"] if row["extras"].get(FABRICS))
+    return [row["name"] for row in measured if _lacks_topology(row, system["name"], centre)]
 
 
 def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:

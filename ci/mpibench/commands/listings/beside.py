@@ -9,7 +9,7 @@ from typing import Any
 from mpibench.commands.listings import fabrics_draft
 from reframe_tests.harness import optional_file
 from reframe_tests.harness.sites import centre as centres
-from reframe_tests.harness.sites import fabrics_file, site, systems
+from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.vocabulary import BadInput
 
 
@@ -22,8 +22,8 @@ def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | No
     centre, name = centres.read(root), system["name"]
     if centre is None or name not in {row["name"] for row in centre.systems}:
         return []
-    path = fabrics_file.path_of(name, root)
-    own = not optional_file.is_there(path) and any(row["extras"].get(fabrics_file.FABRICS) for row in system["partitions"])
+    path = systems.fabrics_path(name, root)
+    own = not optional_file.is_there(path) and any(row["extras"].get(systems.FABRICS) for row in system["partitions"])
     said = f"is in {centre.source}; {'its extras say' if own else f'{path} is to say'} what is measured on it"
     found: list[tuple[str, bool | None, str]] = [(name, None, said)]
     for mode in site.MODES:
@@ -41,10 +41,10 @@ def draft(system: Mapping[str, Any], root: Path) -> str:
     centre, name = centres.read(root), system["name"]
     if centre is None or name not in {row["name"] for row in centre.systems}:
         return ""
-    path = fabrics_file.path_of(name, root)
-    named = fabrics_file.read(path) if optional_file.is_there(path) and not _just_made(path) else {}
+    path = systems.fabrics_path(name, root)
+    named = systems.read_fabrics(path) if optional_file.is_there(path) and not _just_made(path) else {}
     partitions = [
-        row for row in system["partitions"] if row["name"] not in named and not row.get("extras", {}).get(fabrics_file.FABRICS)
+        row for row in system["partitions"] if row["name"] not in named and not row.get("extras", {}).get(systems.FABRICS)
     ]
     return fabrics_draft.write(partitions, f"mpibench doctor --system {name} --draft") if partitions else ""
 
@@ -70,7 +70,7 @@ def require_draft(name: str | None, root: Path) -> str:
     if centre is None:
         raise BadInput(
             f"ReFrame is given no configuration of a centre: name yours in {centres.VARIABLE}, before "
-            f"{root}/site_configs/settings.py; a system.py needs no {fabrics_file.FILE}."
+            f"{root}/site_configs/settings.py; a system.py needs no {systems.FABRICS_FILE}."
         )
     name = name or next(iter(centres.matching(centre)), None)
     system = next((row for row in centre.systems if row["name"] == name), None)
@@ -79,9 +79,9 @@ def require_draft(name: str | None, root: Path) -> str:
         raise BadInput(f"system {name or 'of this machine'} is not in {centre.source}: choose one with --system ({known}).")
     if text := draft(system, root):
         return text
-    path = fabrics_file.path_of(str(name), root)
+    path = systems.fabrics_path(str(name), root)
     made = _just_made(path)
-    lacking = fabrics_file.without_topology(system, centre) if made else systems.without_topology(str(name), root)
+    lacking = systems.without_topology(system if made else systems.find(str(name), root) or system, centre)
     if text := "".join(
         fabrics_draft.write_processor(row["name"], path)
         for row in system["partitions"]

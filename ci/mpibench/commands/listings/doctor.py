@@ -30,7 +30,7 @@ from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.printable import printable
-from reframe_tests.harness.sites import centre, fabrics_file, references, site, systems
+from reframe_tests.harness.sites import centre, references, site, systems
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
@@ -102,7 +102,7 @@ def report(
         )
         console.print(line, soft_wrap=True)
     if not stacks_only and (text := beside.draft(selected, site.ROOT)):
-        path = fabrics_file.path_of(selected["name"], site.ROOT)
+        path = systems.fabrics_path(selected["name"], site.ROOT)
         console.print(Text(f"\ndraft for {path} (--draft prints it alone):\n\n{text}"), soft_wrap=True, end="")
     return int(not ready)
 

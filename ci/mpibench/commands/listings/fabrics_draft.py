@@ -18,7 +18,7 @@ import yaml
 
 from reframe_tests.harness import batch_systems
 from reframe_tests.harness.cases.preflight import node_facts
-from reframe_tests.harness.sites.fabrics_file import PROCESSOR
+from reframe_tests.harness.sites.systems import PROCESSOR
 
 #: Names of InfiniBand's rates over four lanes, in Gbit/s (sysfs ``rate``: ``200 Gb/sec (4X HDR)``).
 INFINIBAND: Mapping[float, str] = {40: "qdr", 56: "fdr", 100: "edr", 200: "hdr", 400: "ndr", 800: "xdr"}

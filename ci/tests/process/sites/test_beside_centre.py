@@ -15,7 +15,7 @@ from rich.console import Console
 from centre_styles import PROCESSOR, CentreSite
 from mpibench.commands.listings import beside as listings_beside
 from mpibench.commands.listings import doctor
-from reframe_tests.harness.sites import centre, fabrics_file, site
+from reframe_tests.harness.sites import centre, site, systems
 from synthetic_stack import write_stack
 from tiny_site import TEST
 
@@ -255,7 +255,7 @@ def test_the_doctor_says_what_is_missing_and_of_both_configurations(
     assert doctor.report("lagoon", Console(width=400), draft_only=True) == 0
     text = capsys.readouterr().out
     beside.fabrics.write_text(text)
-    assert set(fabrics_file.read(beside.fabrics)) == {"compute", "skiffs"}
+    assert set(systems.read_fabrics(beside.fabrics)) == {"compute", "skiffs"}
     with pytest.raises(doctor.BadInput, match="names every partition of lagoon already"):
         doctor.report("lagoon", draft_only=True)
 

@@ -11,7 +11,7 @@ import pytest
 from mpibench.commands.listings import fabrics_draft
 from reframe_tests.harness.cases.preflight import node_facts
 from reframe_tests.harness.machine.topology import Topology, describe
-from reframe_tests.harness.sites import fabrics_file, site
+from reframe_tests.harness.sites import site, systems
 from synthetic_node import CXI, ETHERNET, HFI1, MLX5, make_node
 
 COMMAND = "mpibench doctor --system lagoon --draft"
@@ -62,7 +62,7 @@ def read(tmp_path: Path, text: str) -> dict[str, Any]:
     """What the file's own reader makes of it."""
     path = tmp_path / "fabrics.yaml"
     path.write_text(text)
-    return fabrics_file.read(path)
+    return systems.read_fabrics(path)
 
 
 def test_ports_of_a_kind_and_rate_are_rails_of_one_fabric(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from mpibench.judge import expected
 from mpibench.pages.published import curves
 from mpibench.stacks.spack import scope
 from reframe_tests.harness.machine.topology import describe
-from reframe_tests.harness.sites import centre, fabrics_file, references, reframe_settings, site, systems
+from reframe_tests.harness.sites import centre, references, reframe_settings, site, systems
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
 from tiny_site import SETTINGS
@@ -410,7 +410,7 @@ def test_every_reader_finds_such_a_system(make: Make) -> None:
 
 def test_the_words_of_the_file_are_those_of_a_system() -> None:
     """One description of a partition's words; the file has the processor besides."""
-    schema = json.loads(fabrics_file.SCHEMA.read_text())
+    schema = json.loads(systems.FABRICS_SCHEMA.read_text())
     partition = schema["additionalProperties"]["else"]
     assert partition["$ref"] == "system.schema.json#/$defs/partition/properties/extras"
-    assert list(partition["properties"]) == [fabrics_file.PROCESSOR]
+    assert list(partition["properties"]) == [systems.PROCESSOR]

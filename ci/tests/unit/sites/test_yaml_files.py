@@ -11,7 +11,7 @@ from mpibench.judge import expected, policy
 from mpibench.stacks import wheels
 from mpibench.stacks.spack import scope
 from reframe_tests.harness import schema, yaml_file
-from reframe_tests.harness.sites import fabrics_file, site, systems
+from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.stacks.metadata import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -19,7 +19,7 @@ FOLDER = Path("site_configs") / "mysystem"
 Reader = Callable[[Path], object]
 #: Each file a person writes to how it is read; with what it may begin.
 READERS: dict[Path, Reader] = {
-    FOLDER / "fabrics.yaml": lambda root: fabrics_file.read(fabrics_file.path_of("mysystem", root)),
+    FOLDER / "fabrics.yaml": lambda root: systems.read_fabrics(systems.fabrics_path("mysystem", root)),
     FOLDER / "policy.yaml": lambda root: policy.load("mysystem", root),
     FOLDER / "expected.yaml": lambda root: expected.load_file("mysystem", root),
     FOLDER / "references.yaml": lambda root: site.read_references("mysystem", root),

@@ -15,7 +15,7 @@ from reframe.core.logging import getlogger
 
 from ...machine import placement
 from ...machine.fabric import Fabric
-from ...sites import fabrics_file, selected_tests, site, systems
+from ...sites import selected_tests, site, systems
 from ...stacks import metadata
 from ...stacks.stack import Stack
 from ...suites import benchmark, catalogue, options
@@ -158,7 +158,7 @@ def warn_of_unmatched_stacks() -> None:
             getlogger().warning(f"{partition.fullname}: {sentence}")
     lacking = [f"{each.place}: {each.sentence}" for each in systems.shortcomings(system, root)]
     if not measured_partitions():
-        none = f"{system}: no partition has fabrics in its extras, so nothing is measured: {fabrics_file.EXAMPLE}."
+        none = f"{system}: no partition has fabrics in its extras, so nothing is measured: {systems.EXAMPLE}."
         getlogger().error([*lacking, none][0])
         raise SystemExit(1)
     for sentence in lacking:

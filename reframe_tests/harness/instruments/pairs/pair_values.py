@@ -104,6 +104,21 @@ class PairMapRecord:
 PairMap = PairMapRecord
 
 
+class _Row(NamedTuple):
+    """A :class:`PairValue` with numbers for nodes and quantity."""
+
+    order: Count
+    round: Count
+    phase: Count
+    source: Count
+    target: Count
+    quantity: Count
+    message_bytes: Count
+    repeat: Count
+    value: float | None
+    counted: bool | None
+
+
 @dataclass(frozen=True)
 class _Stored:
     """A record as :meth:`PairMapRecord.as_dict` writes it."""
@@ -115,7 +130,7 @@ class _Stored:
     nodes: tuple[str, ...]
     quantities: tuple[str, ...]
     columns: tuple[str, ...]
-    rows: tuple[tuple[Count, Count, Count, Count, Count, Count, Count, Count, float | None, bool | None], ...]
+    rows: tuple[_Row, ...]
     silent: Mapping[str, str] = field(default_factory=dict)
     tree: SwitchTree | None = None
     oversubscription: Annotated[float, msgspec.Meta(gt=0)] | None = None
@@ -135,15 +150,15 @@ def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
         stored = msgspec.convert(value, _Stored)
     except msgspec.ValidationError as error:
         raise BadInput(f"{place}: pair_map: {error}; the record is damaged, run the case again.") from None
-    nodes, numbers = stored.nodes, (stored.oversubscription, *(row[8] for row in stored.rows))
+    nodes, numbers = stored.nodes, (stored.oversubscription, *(row.value for row in stored.rows))
     rules = {
         "its nodes have different names": len(set(nodes)) == len(nodes),
         "its columns are those of this program": stored.columns == PairValue._fields,
         # A map of before the means has the first two.
         "its quantities are known": stored.quantities in (QUANTITIES, QUANTITIES[:2]),
         "each row has two nodes and a quantity": all(
-            source != target and max(source, target) < len(nodes) and quantity < len(stored.quantities)
-            for _, _, _, source, target, quantity, *_ in stored.rows
+            row.source != row.target and max(row.source, row.target) < len(nodes) and row.quantity < len(stored.quantities)
+            for row in stored.rows
         ),
         "its numbers are finite": all(number is None or math.isfinite(number) for number in numbers),
     }
@@ -151,8 +166,11 @@ def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
         if not holds:
             raise BadInput(f"{place}: pair_map is damaged: it is not so that {rule}; run the case again.")
     values = (
-        PairValue(order, round_, phase, nodes[source], nodes[target], QUANTITIES[quantity], *rest)  # type: ignore[arg-type]
-        for order, round_, phase, source, target, quantity, *rest in stored.rows
+        PairValue(
+            *(row.order, row.round, row.phase, nodes[row.source], nodes[row.target], QUANTITIES[row.quantity]),
+            *(row.message_bytes, row.repeat, row.value, row.counted),
+        )
+        for row in stored.rows
     )
     return PairMapRecord(
         *(stored.design, stored.seed, stored.rounds, nodes, stored.silent, tuple(values)),
