@@ -17,7 +17,7 @@ from ..judge.plan import record
 #: ReFrame's options that change neither which cases are selected nor how they are measured.
 _NEUTRAL = (
     ("--report-junit", "--session-extras", "--system", "--prefix", "-o", "--output", "-s", "--stage", "-J", "--job-option"),
-    ("-v", "--verbose", "-q", "--quiet", "--nocolor", "--performance-report", "--keep-stage-files", "--save-log-files"),
+    ("-v", "--verbose", "-q", "--quiet", "--nocolor", "--keep-stage-files", "--save-log-files"),
 )
 #: ReFrame's options that a night sets itself, and what to do instead.
 _OWN = {
@@ -32,12 +32,16 @@ _OWN = {
 
 def changing(options: Sequence[str]) -> list[str]:
     """Those of ReFrame's options that change what is selected or how it is measured; an unknown one counts as such."""
-    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False, exit_on_error=False)
     for name in _NEUTRAL[0]:
         parser.add_argument(name, action="append")
     for name in _NEUTRAL[1]:
         parser.add_argument(name, action="count")
-    return parser.parse_known_args(list(options))[1]
+    parser.add_argument("--performance-report", nargs="?")
+    try:
+        return parser.parse_known_args(list(options))[1]
+    except (argparse.ArgumentError, SystemExit):  # as of -vn NAME, which ReFrame takes
+        return list(options)
 
 
 def places(options: Sequence[str]) -> list[str]:

@@ -6,11 +6,13 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from reframe_tests.harness.cases.preflight import node_answers, out_of_service
 from reframe_tests.harness.cases.preflight.node_answers import NEVER_STARTED, NO_LAUNCHER
 from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.sites import systems
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -36,6 +38,10 @@ _LEFT_OUT = re.compile(rf"([^\s@]+: {re.escape(NO_LAUNCHER)} \w+)")
 _NONE_LEFT = "nothing is measured, because no test case fits all options together"
 
 
+#: An option of Slurm's that leaves nodes out, in a partition's ``access`` or behind ``-J`` (sbatch(1)).
+_EXCLUDE_OPTION = re.compile(r"(?:(?:--)?exclude=|-?x[= ]|-x)(.+)")
+
+
 @dataclass
 class PreflightAnswer:
     """What came of it.
@@ -43,16 +49,18 @@ class PreflightAnswer:
     :param problems: one sentence for each thing that is odd, or why the nodes could not be looked at.
     :param notes: what else is to be known.
     :param excluded: nodes that nothing is to be measured on.
+    :param kept_out: nodes that the site's or the night's own options leave out.
     """
 
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     excluded: list[str] = field(default_factory=list)
+    kept_out: list[str] = field(default_factory=list)
 
     @property
     def options(self) -> list[str]:
-        """ReFrame's options that leave these nodes out (``sbatch --exclude``)."""
-        return [f"--job-option=exclude={','.join(self.excluded)}"] if self.excluded else []
+        """ReFrame's options that leave these nodes out (``sbatch --exclude``, of which the last counts alone)."""
+        return [f"--job-option=exclude={','.join([*self.kept_out, *self.excluded])}"] if self.excluded else []
 
 
 def choice(text: str | None, mode: str = "nightly") -> str:
@@ -99,6 +107,9 @@ def look(options: Sequence[str], wanted: str, folder: Path, say: Callable[[str],
         sentence = f"preflight: no node was looked at: {'; '.join(reasons)}"
         return PreflightAnswer(notes=[sentence]) if wanted == DEFAULT else PreflightAnswer([f"{sentence}; {WITHOUT}"])
     answer = judge(session, exclude=wanted == EXCLUDE)
+    access = (row.get("access", ()) for name in session.systems for row in (systems.find(name) or {}).get("partitions", ()))
+    own = [option.removeprefix("--job-option=") for option in night_options.places(options)]
+    answer.kept_out = [found[1] for word in (*chain(*access), *own) if (found := _EXCLUDE_OPTION.fullmatch(word))]
     answer.notes += [f"preflight: not looked at: {reason}" for reason in _left_out(folder / LOG)[1]]
     return answer
 

@@ -1272,7 +1272,7 @@ class _Build:
             night.run,
             problems,
             said.notes,
-            finding=said.finding,
+            finding=said.finding or ("measured in part" if night.options else ""),
             judged=judged,
             now=self.now,
         )

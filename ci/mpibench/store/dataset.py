@@ -39,6 +39,7 @@ from .dataset_layout import (
     PAIR_MAPS_SCHEMA,
     PAIRS_SCHEMA,
     SAMPLES_SCHEMA,
+    place_of,
     write_file,
 )
 from .sessions import Case, Session, read_session, session_starts, systems_of
@@ -236,7 +237,7 @@ def _replace(frames: Mapping[Path, pl.DataFrame]) -> None:
     with contextlib.ExitStack() as files:
         for path, frame in frames.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_file(files.enter_context(whole_file.replacing(path)), frame)
+            write_file(files.enter_context(whole_file.replacing(path)), frame, place_of(path))
 
 
 def _folder_name(name: str, what: str) -> str:
@@ -264,9 +265,12 @@ def _unwritable(folder: str | Path, error: OSError) -> BadInput:
 def _export(session: Session, out_dir: Path) -> Summary:
     """As :func:`export_session`.
 
+    :raises BadInput: no case, so that nothing would say that there was a session, or a bad name.
     :raises OSError: the dataset cannot be written; it has of the session what it had before.
     """
     name = f"{_folder_name(session.uuid, 'session')}.parquet"
+    if not session.systems:
+        raise BadInput(f"session {session.uuid} holds no case: it is no night.")
     rows = unproven = 0
     frames = {}
     for system in session.systems:

@@ -20,6 +20,8 @@ from .. import whole_file
 #: Version of the layout; another one for every change of a column.
 LAYOUT = "1.5"
 VERSION_KEY = "mpibench_layout"
+#: Where a file belongs: folders of system and day, and its name. One that was copied or moved by hand holds another session.
+PLACE_KEY = "mpibench_place"
 
 #: Columns that come from the path.
 PARTITION_SCHEMA = pl.Schema({"system": pl.String, "date": pl.Date})
@@ -168,10 +170,18 @@ def _object(text: str | None, what: str) -> dict[str, Any]:
     return found
 
 
-def write_file(path: Path, frame: pl.DataFrame) -> None:
+def place_of(path: Path) -> str:
+    """What :data:`PLACE_KEY` says of a file."""
+    return "/".join(path.parts[-3:])
+
+
+def write_file(path: Path, frame: pl.DataFrame, place: str = "") -> None:
     """Write a table of a session; which one, says the path, also that of a partial file.
+
+    :param place: :func:`place_of` the file it will be; default: that of the path.
 
     :raises OSError: it cannot be written.
     """
     frame = frame.select(SCHEMAS[path.parts[-4]].names())
-    whole_file.write_parquet(path, frame, compression="zstd", statistics=True, metadata={VERSION_KEY: LAYOUT})
+    said = {VERSION_KEY: LAYOUT, PLACE_KEY: place or place_of(path)}
+    whole_file.write_parquet(path, frame, compression="zstd", statistics=True, metadata=said)

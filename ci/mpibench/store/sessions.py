@@ -32,6 +32,7 @@ from reframe_tests.harness.samples import (
     read_gates,
     read_samples,
 )
+from reframe_tests.harness.sites.session.session_folder import CONFIRMS as CONFIRMS
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import eligibility
@@ -59,8 +60,6 @@ _RERUN = re.compile(r"(?:^|\s)--(?:rer(?:u(?:ns?)?)?|dur(?:a(?:t(?:i(?:on?)?)?)?
 #: Behind the id of a case: what the stack measured that was interleaved with it in the same job (``-S paired_stack=``);
 #: stored sessions and datasets have this name.
 PAIRED = ":rival"
-#: Label of a session that measured again what was called slower in another one, whose id it is.
-CONFIRMS = "confirms"
 #: Name of the job script ReFrame writes (``Job.create``: ``{name}.sh``, job name ``rfm_job``).
 JOB_SCRIPT = "rfm_job.sh"
 

@@ -29,8 +29,10 @@ from .dataset_layout import (
     LAYOUT,
     PARTITION_SCHEMA,
     PARTNERS,
+    PLACE_KEY,
     SCHEMAS,
     VERSION_KEY,
+    place_of,
     read_labels,
 )
 from .records import StoredAnswer, Unreadable, Withdrawal, inside
@@ -524,17 +526,20 @@ def _unreadable(path: Path, table: str) -> str:
     """Why a file cannot be read, and what to do; empty if it can."""
     try:
         datetime.strptime(path.parent.name, "date=%Y-%m-%d")
-        schema, version = pl.read_parquet_schema(path), pl.read_parquet_metadata(path).get(VERSION_KEY)
+        schema, said = pl.read_parquet_schema(path), pl.read_parquet_metadata(path)
     except (pl.exceptions.PolarsError, OSError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return f"{path} is cut off or no Parquet file ({first}): export that session again, or remove it."
     except ValueError:
         return f"{path} lies in a folder that names no day: remove it and export that session again."
+    version = said.get(VERSION_KEY)
     if version != LAYOUT or dict(schema) != dict(SCHEMAS[table]):
         return (
             f"{path} has another layout than {LAYOUT}, which this program reads ({version or 'none is named'}): export that "
             "session again, or remove it."
         )
+    if said.get(PLACE_KEY, place_of(path)) != place_of(path):
+        return f"{path} was written as {said[PLACE_KEY]}: remove it, and export the sessions again."
     return ""
 
 

@@ -773,6 +773,12 @@ def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], Out
             raise wrong(start, f"{name} lacks rows of some group, or has them twice or out of order; run again")
         if float(cell.get("defects", 0)):
             raise wrong(start, f"{name} reports wrong data (defects); the MPI library is not to be trusted")
+        values = {_QUANTITIES[each]: float(value) for each, value in cell.items() if each in _QUANTITIES}
+        times = [values[each] for each in ("t_min_us", "t_avg_us", "t_max_us") if each in values]
+        if times != sorted(times):
+            raise wrong(
+                start, f"{name} has a minimum, an average and a maximum in another order; the output is damaged, run again"
+            )
         records.append(
             Record(
                 NAME,
@@ -781,7 +787,7 @@ def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], Out
                 int(said["groups"] or 1),
                 int(cell["#bytes"]) if "#bytes" in cell else None,
                 int(cell["#repetitions"]),
-                {_QUANTITIES[each]: float(value) for each, value in cell.items() if each in _QUANTITIES},
+                values,
                 ",".join(filter(None, (mode, f"group={cell['Group']}" if "Group" in cell else ""))),
             )
         )

@@ -86,6 +86,8 @@ def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
                 f"{source}, line {line}: output of {catalogue.SUITES[other[1]].title} stands in that of {suite.title}; outputs "
                 "are mixed up, run the benchmark again."
             )
+        if trouble := _cause(lines, source):  # below a block that is whole the launcher may say that a rank was killed
+            raise trouble
         return [Reading(records, parted.counts, suite.said(text).notes)]
     try:
         return _outputs(lines, [(text.count("\n", 0, start), name) for start, name in titles], source)

@@ -208,6 +208,7 @@ def _environ(source: Session) -> dict[str, str]:
     """ReFrame's environment: with a run report, folders of its own, no JUnit file, and the settings of its session."""
     environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes"}
     environ.pop(session_folder.VARIABLE, None)
+    environ[session_folder.CONFIRMING] = source.uuid
     environ.pop("RFM_REPORT_JUNIT", None)  # the file of the session that is confirmed stays its own
     files = source.info.get("config_files")
     own = [name for name in files if Path(str(name)).is_file()] if isinstance(files, list) else []

@@ -314,6 +314,8 @@ def test_a_part_says_that_it_is_one_and_of_what(project: NightProject, options: 
     assert [one.stack for one in session.cases] == ["mpich-wheels"], "also beside a mode, where ReFrame 4.10 forgets -p"
     [line] = [line for line in said.splitlines() if "PARTIAL" in line]
     assert f"({shlex.join(options)})" in line and "1 cases measured: Replay; mpich-wheels; shm" in line
+    said_of_it = json.loads((project.results / "dataset" / "answers" / f"{session.uuid}.gate.json").read_text())
+    assert said_of_it["finding"] == "measured in part", "no pass of a night"
 
 
 def test_a_mode_among_the_options_is_refused_before_the_set_up(project: NightProject) -> None:
@@ -354,6 +356,8 @@ def test_other_variables_are_reported(project: NightProject) -> None:
         (["-S", "repeats=9"], ["-S", "repeats=9"]),
         (["--maxfail=1"], ["--maxfail=1"]),
         (["--na=x"], ["--na=x"]),
+        (["--performance-report=now-1d:now/last:+result", "--performance-report"], []),
+        (["-vn", "Replay"], ["-vn", "Replay"]),
     ],
 )
 def test_which_options_make_a_part(options: list[str], left: list[str]) -> None:

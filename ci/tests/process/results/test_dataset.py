@@ -287,6 +287,7 @@ def test_a_damaged_dataset_is_refused(db: Path, tmp_path: Path) -> None:
 def test_names_cannot_leave_the_dataset(tmp_path: Path) -> None:
     session = session_of(synthetic.case(), uuid="../../escape")
     refused(lambda: dataset.export_session(session, tmp_path / "out"), "../../escape")
+    refused(lambda: dataset.export_session(session_of(), tmp_path / "out"), "holds no case")
     assert not list(tmp_path.glob("**/*.parquet"))
 
 
@@ -316,7 +317,7 @@ def test_files_say_their_layout(exported: Path) -> None:
         assert pl.read_parquet_metadata(path)[dataset_layout.VERSION_KEY] == dataset_layout.LAYOUT
 
 
-@pytest.mark.parametrize("change", ["version", "column", "type", "no day", "gone", "twice"])
+@pytest.mark.parametrize("change", ["version", "column", "type", "no day", "gone", "twice", "copied"])
 def test_a_file_that_is_not_as_written_is_named_and_stops(exported: Path, tmp_path: Path, change: str) -> None:
     shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
     path = next(tmp_path.glob("cases/system=*/date=*/*.parquet"))
@@ -332,7 +333,12 @@ def test_a_file_that_is_not_as_written_is_named_and_stops(exported: Path, tmp_pa
         shutil.copy(path, copy)
     if change == "gone":
         path.unlink()
-    refused(lambda: Store(tmp_path).scan("cases"), str(path if change != "no day" else copy), "export")
+    if change == "copied":
+        shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
+        for table in ("samples", "cases"):
+            (of_table,) = tmp_path.glob(f"{table}/system=*/date=*/*.parquet")
+            copy = Path(shutil.copy(of_table, of_table.with_name("another.parquet")))
+    refused(lambda: Store(tmp_path).scan("cases"), str(copy if change in ("no day", "copied") else path), "export")
 
 
 def test_a_refused_session_is_kept_in_mind_until_it_is_exported(db: Path, tmp_path: Path) -> None:

@@ -143,12 +143,16 @@ def test_stored_sessions_are_plain_sqlite(tiny: TinySite) -> None:
         (["--session-extras", "why=up\n"], "holds a control character"),
         (["--session-extras", "why="], "'why=' is not NAME=VALUE"),
         (["--session-extras", "a=1", "--session-extras", "uuid=2"], "'uuid' is a name of ReFrame's own"),
+        (["--session-extras", "run=nightly,confirms=0123"], "'confirms' marks what mpibench measures again"),
     ],
 )
 def test_labels_reframe_would_stumble_over_are_refused(words: list[str], wanted: str) -> None:
     with pytest.raises(BadInput, match=re.escape(wanted)):
         session_folder.check_labels(words)
     session_folder.check_labels(["-r", "--session-extras", "run=nightly,why=new firmware", "--session-extras=x=a=b", "-n", "y"])
+    with pytest.MonkeyPatch.context() as context:
+        context.setenv("MPIBENCH_CONFIRMS", "0123")
+        session_folder.check_labels(["--session-extras", "run=confirm,confirms=0123"])
 
 
 def test_a_bad_label_is_refused_before_anything_is_measured(tiny: TinySite) -> None:

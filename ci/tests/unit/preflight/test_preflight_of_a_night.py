@@ -39,6 +39,15 @@ def test_odd_nodes_are_named_and_left_out_by_their_names_in_the_scheduler() -> N
     assert found.excluded == ["n7.cluster", "n3"] and found.options == ["--job-option=exclude=n7.cluster,n3"]
     assert found.notes == ["preflight of batch: nothing is measured on n7.cluster, n3"]
     assert judge(failed, exclude=False).options == []
+    found.kept_out = ["n9"]
+    assert found.options == ["--job-option=exclude=n9,n7.cluster,n3"], "of several Slurm takes the last"
+
+
+@pytest.mark.parametrize(("option", "nodes"), [("exclude=n1,n2", "n1,n2"), ("--exclude=n1", "n1"), ("-x n1", "n1")])
+def test_nodes_that_are_left_out_already_are_known(option: str, nodes: str) -> None:
+    found = preflight._EXCLUDE_OPTION.fullmatch(option)
+    assert found and found[1] == nodes
+    assert preflight._EXCLUDE_OPTION.fullmatch("--exclusive") is None
 
 
 def test_where_half_of_the_nodes_are_odd_none_is_left_out() -> None:

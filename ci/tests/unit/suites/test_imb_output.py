@@ -361,3 +361,11 @@ def test_line_ends_of_windows_are_accepted():
 def test_control_characters_are_shown_harmlessly():
     sentence = refuse(golden(SMALL).replace("# Benchmarking Exchange", "\x1b[31mred\x00\n# Benchmarking Exchange"))
     assert "\x1b" not in sentence and "\x00" not in sentence
+
+
+def test_times_of_a_row_are_in_their_order() -> None:
+    text = golden("imb-mpi1-2021.11-n2-all.txt")
+    row = next(line for line in text.split("# Benchmarking Sendrecv")[1].splitlines() if line.split()[:1] == ["8"])
+    least = row.split()[2]
+    with pytest.raises(OutputError, match="a minimum, an average and a maximum in another order"):
+        parse(text.replace(row, row.replace(f" {least} ", f" 9{least} ", 1)), "x")

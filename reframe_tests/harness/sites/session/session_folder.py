@@ -24,6 +24,9 @@ from ...vocabulary import BadInput
 
 #: ReFrame's variable behind ``--timestamp``, which it reads after the configuration (``frontend/argparse.py``, ``_Namespace``).
 VARIABLE = "RFM_TIMESTAMP_DIRS"
+#: Label of a session that measured again what was called slower in another one, whose id it is; and the variable in which
+#: who measures again says so.
+CONFIRMS, CONFIRMING = "confirms", "MPIBENCH_CONFIRMS"
 #: Local time of the start, as ReFrame's own ``--timestamp`` has it, and eight hexadecimal digits drawn at random.
 NAME = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
 #: Log of the starts that only look something up.
@@ -104,6 +107,11 @@ def check_labels(arguments: Sequence[str]) -> None:
             raise BadInput(
                 f"--session-extras {extras!r}: {pair!r} holds a control character, a line's end or a change of direction, "
                 "which a terminal would not show as it is; leave it out."
+            )
+        if match[1] == CONFIRMS and pair.partition("=")[2] != os.environ.get(CONFIRMING):
+            raise BadInput(
+                f"--session-extras {extras!r}: {CONFIRMS!r} marks what mpibench measures again, which no verdict takes for a "
+                "night; take another name."
             )
         if match[1] in reserved_labels():
             raise BadInput(f"--session-extras {extras!r}: {match[1]!r} is a name of ReFrame's own; take another.")

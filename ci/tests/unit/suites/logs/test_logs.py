@@ -110,6 +110,19 @@ COMPLAINTS = (
 )
 
 
+#: Whole outputs of suites that say how long they are, below which a launcher complains.
+ENDED = ("npb-3.4-cg-n2", "hpcc-1.5.0-n2")
+
+
+@pytest.mark.parametrize("trouble", list(TROUBLE)[:6])
+@pytest.mark.parametrize("name", ENDED)
+def test_a_run_that_failed_behind_its_last_line_is_no_result(name: str, trouble: str) -> None:
+    text = (LOGS.parent / f"{name}.txt").read_text()
+    assert reader.read(text, source=name).records
+    with pytest.raises(OutputError, match=TROUBLE[trouble]):
+        reader.read(text + trouble, source=name)
+
+
 def log(name: str) -> str:
     return (LOGS / f"{name}.txt").read_bytes().decode()
 
