@@ -62,10 +62,11 @@ def remove(folder: Path, kind: str, name: str) -> None:
         raise BadInput(f"cannot remove {path}: {error.strerror}.") from None
 
 
-def read(folder: Path, kind: str, make: Callable[[dict[str, Any]], T]) -> dict[str, T]:
+def read(folder: Path, kind: str, make: Callable[[dict[str, Any]], T], name_of: Callable[[T], str]) -> dict[str, T]:
     """All records of a kind by their names.
 
     :param make: of what the file holds; ``ValueError``, ``KeyError`` or ``TypeError`` where it is none.
+    :param name_of: the name that a record has.
     :raises BadInput: a record, or their folder, cannot be read: no answer may rest on a guess of what it said.
     """
     found = {}
@@ -74,6 +75,8 @@ def read(folder: Path, kind: str, make: Callable[[dict[str, Any]], T]) -> dict[s
             found[path.stem] = make(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise BadInput(f"{path} is not a readable record: restore it from a copy, or remove it.") from None
+        if (name := name_of(found[path.stem])) != path.stem:
+            raise BadInput(f"{path} is the record {name}: name it {name}.json, or remove it.")
     return found
 
 
@@ -139,14 +142,7 @@ def withdrawals(folder: Path) -> dict[str, Withdrawal]:
 
     :raises BadInput: a record that cannot be read: which session takes no part, and why, is not known then.
     """
-    found = read(folder, WITHDRAWN, Withdrawal.of)
-    for name, withdrawal in found.items():
-        if withdrawal.session != name:
-            path = path_of(folder, WITHDRAWN, name)
-            raise BadInput(
-                f"{path} is the record of session {withdrawal.session}: name it {withdrawal.session}.json, or remove it."
-            )
-    return found
+    return read(folder, WITHDRAWN, Withdrawal.of, lambda withdrawal: withdrawal.session)
 
 
 # Sessions that an export refused ----------------------------------------------------------------------------------------------
@@ -184,7 +180,8 @@ def refuse(folder: Path, refused: Unreadable) -> None:
 
 def refusals(folder: Path) -> list[Unreadable]:
     """All of them, the oldest session first."""
-    return sorted(read(folder, REFUSED, Unreadable.of).values(), key=lambda refused: (refused.started, refused.session))
+    found = read(folder, REFUSED, Unreadable.of, lambda refused: _hashed(refused.session))
+    return sorted(found.values(), key=lambda refused: (refused.started, refused.session))
 
 
 def forget_refusals(folder: Path, sessions: Collection[str]) -> None:
@@ -299,7 +296,8 @@ def answers(folder: Path) -> dict[str, list[StoredAnswer]]:
 
     :raises BadInput: one of them, or their folder, cannot be read.
     """
+    every = read(folder, ANSWERS, StoredAnswer.of, lambda kept: f"{kept.session}.{kept.source}")
     found: dict[str, list[StoredAnswer]] = {}
-    for kept in sorted(read(folder, ANSWERS, StoredAnswer.of).values(), key=lambda kept: SOURCES.index(kept.source)):
+    for kept in sorted(every.values(), key=lambda kept: SOURCES.index(kept.source)):
         found.setdefault(kept.session, []).append(kept)
     return found
