@@ -133,14 +133,8 @@ def matching(centre: Centre) -> tuple[str, ...]:
 
 
 def topology_file(centre: Centre, system: str, partition: str) -> Path:
-    """Where ReFrame keeps the topology that it detected of a partition (``frontend/autodetect.py``, ``detect_topology``).
-
-    :raises BadInput: the configuration cannot be used for the system.
-    """
-    config = _load(centre.files)
-    with _reading(centre.files):
-        config.select_subconfig(system, ignore_resolve_errors=True)
-        prefix = os.environ.get("RFM_TOPOLOGY_PREFIX") or str(config.get("general/0/topology_prefix"))
+    """Where ReFrame keeps the topology that it detected of a partition (``frontend/autodetect.py``, ``detect_topology``)."""
+    prefix = os.environ.get("RFM_TOPOLOGY_PREFIX") or str(setting(centre, system, "topology_prefix"))
     return Path(os.path.expandvars(prefix)) / f"{system}-{partition}" / "processor.json"
 
 

@@ -117,7 +117,8 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
     around = preamble.without_report("\n".join(rest))[0].split("\n")
     if trouble := _cause(around, source):
         raise trouble
-    for reading, after in zip(found, [*(other.line for other in found[1:]), len(lines) + 1], strict=True):
+    spans = list(zip(found, [*(other.line for other in found[1:]), len(lines) + 1], strict=True))
+    for reading, after in spans:
         if reading.ends or not (complaint := preamble.find_complaint(list(enumerate(around, 1))[reading.line : after - 1])):
             continue
         raise OutputError(
@@ -137,7 +138,7 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
                 f"{source}, line {number}: '{_shown(line)}' is a piece of a table whose beginning is not above it; outputs are "
                 "damaged, cut or mixed up, run the benchmark again."
             )
-    for reading, after in zip(found, [*(other.line for other in found[1:]), len(lines) + 1], strict=True):
+    for reading, after in spans:
         if reading.ends or (size := reading.records[-1].message_bytes) is None:
             continue
         row = re.compile(_NEXT_ROW.format(size=2 * size or 1))
