@@ -50,7 +50,7 @@ mpibench cluster exec -- reframe -c reframe_tests -r -S level=smoke --system=min
 """
 CLUSTER_SAYS = (r"Slurm: c1 idle, c2 idle", r"\[ +OK *\] \(2/2\)", r"\[ +PASSED +\] Ran 2/2", r"the cluster is down")
 #: What tests need (ci/tests/support/untested.py) and a bare machine cannot have.
-MAY_SKIP = "spack papers pushgateway busy git sources"
+MAY_SKIP = "spack pushgateway busy git sources"
 DEBIAN_MPI = "apt-get install --yes openmpi-bin mpich || { apt-get update; apt-get install --yes openmpi-bin mpich; }"
 
 
