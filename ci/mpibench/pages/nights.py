@@ -24,7 +24,7 @@ import polars as pl
 from scipy import special
 
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, ReferenceCheck
+from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, ReferenceCheck
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import metric_name
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, MB_PER_GBIT, NONE, QUANTITIES, BadInput
@@ -37,11 +37,12 @@ from ..judge.watch.drift import Event
 from ..store import confirmations, dataset, dataset_layout, eligibility, selection_options, session_values, withdrawals
 from ..store.answers import NO_SESSION, StoredAnswer
 from ..store.dataset_layout import read_condition, read_labels
+from ..store.eligibility import Facts
 from ..store.session_values import CONDITION, METRIC, changes
 from ..store.sessions import CONFIRMS
 from ..store.unreadable import Unreadable
 from ..store.withdrawals import Withdrawal
-from .outcomes import OUTCOMES, gate_sentence
+from .outcomes import OUTCOMES, gate_sentence, outcome_from, plain_reason
 
 #: Characters of a name that are for people; the rest tells names apart that read alike.
 READABLE = 56
@@ -143,23 +144,6 @@ class SiteNight:
         return self.started.date()
 
 
-def outcome_of(row: Mapping[str, Any]) -> str:
-    """Key of :data:`OUTCOMES` for a row of :func:`light_cases`; as the report calls it."""
-    result, phase, evidence = (str(row[name] or "") for name in ("result", "fail_phase", "evidence"))
-    facts = eligibility.Facts(result, phase, evidence, bool(row["superseded"]), bool(row["samples"]))
-    if facts.superseded:
-        return "retried"
-    short = {eligibility.INTERRUPTED: "interrupted", "skip": "skipped", "fail_deps": "failed", "xfail": "known"}
-    if facts.result in short:
-        return short[facts.result]
-    owes = row["measurement"] if row["measurement"] is not None else row["group"] is not None
-    if facts.evidence == DRY_RUN and facts.result == "pass":
-        return "dry"
-    if facts.result != "pass" or (owes and not eligibility.is_proven(facts)) or row["missed"]:
-        return "failed"
-    return "passed" if row["held"] else "recorded" if facts.measured else "proven"
-
-
 def light_cases(folder: Path, system: str, lost: Sequence[Unreadable]) -> pl.DataFrame:
     """All cases of a system that can be read, withdrawn ones among them, with ``outcome``, counts of reference checks, and
     the first that missed as ``check``.
@@ -184,14 +168,12 @@ def light_cases(folder: Path, system: str, lost: Sequence[Unreadable]) -> pl.Dat
 
 
 def _with_outcomes(cases: pl.DataFrame) -> pl.DataFrame:
-    counts = [(pl.col(name) > 0).cast(pl.Int64).alias(name) for name in ("held", "missed")]
-    owes = pl.col("measurement").fill_null(pl.col("group").is_not_null()).alias("measurement")
-    measured = (pl.col("samples") > 0).fill_null(False).cast(pl.Int64).alias("samples")
-    facts = cases.select("result", "fail_phase", "evidence", "superseded", measured, owes, *counts)
-    distinct = facts.unique()
-    outcomes = [outcome_of({**row, "group": None}) for row in distinct.to_dicts()]
+    owes = pl.col("measurement").fill_null(pl.col("group").is_not_null())
+    seen = cases.select(**eligibility.FACTS, owes=owes, missed=pl.col("missed") > 0, held=pl.col("held") > 0)
+    distinct = seen.unique()  # a year of cases has few
+    outcomes = [outcome_from(Facts(*row[:-3]), *row[-3:]) for row in distinct.iter_rows()]
     distinct = distinct.with_columns(outcome=pl.Series(outcomes, dtype=pl.String))
-    joined = facts.join(distinct, on=facts.columns, how="left", nulls_equal=True, maintain_order="left")
+    joined = seen.join(distinct, on=seen.columns, how="left", maintain_order="left")
     return cases.with_columns(joined["outcome"])
 
 
@@ -384,15 +366,6 @@ def _missed_reference(row: Mapping[str, Any]) -> str:
         return ""
     more = f" {row['missed']} references missed." if row["missed"] > 1 else ""
     return f"{gate_sentence(ReferenceCheck(**row['check']))}{more}"
-
-
-def plain_reason(text: str | None) -> str:
-    """A reason without the name of the exception and the excerpt of the source below it."""
-    lines = (line.strip() for line in (text or "").splitlines())
-    kept = " ".join(line for line in lines if line and not line.startswith("|"))
-    for word in ("sanity error: ", "performance error: ", "reframe error: "):
-        kept = kept.removeprefix(word)
-    return kept.strip().rstrip(":")
 
 
 def _without_reason(row: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections import Counter
@@ -17,6 +18,7 @@ from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from ..store import eligibility
 from ..store.dataset import lost_cores
+from ..store.eligibility import Facts
 from ..store.quantity_text import nodes_text
 from ..store.session_values import busy_sentence
 from ..store.sessions import Case, Session, label_of
@@ -54,25 +56,27 @@ OUTCOMES = {
 }
 
 
-def outcome_of(session: Session, case: Case) -> str:
-    if case.uuid in session.superseded:
+def outcome_from(facts: Facts, owes: bool, missed: bool, held: bool) -> str:
+    """Key of :data:`OUTCOMES`.
+
+    :param owes: the case is a measurement, which has to prove its condition.
+    :param missed: it missed a reference; ``held``: it reached one.
+    """
+    if facts.superseded:
         return "retried"
-    if case.result == eligibility.INTERRUPTED:
-        return "interrupted"
-    if case.result in ("skip", "fail_deps"):
-        return "skipped" if case.result == "skip" else "failed"
-    if case.evidence == DRY_RUN and case.result == "pass":
+    ended = {eligibility.INTERRUPTED: "interrupted", "skip": "skipped", "fail_deps": "failed", "xfail": "known"}
+    if facts.result in ended:
+        return ended[facts.result]
+    if facts.evidence == DRY_RUN and facts.result == "pass":
         return "dry"
-    if case.result == "xfail":
-        return "known"
-    if case.result != "pass" or (case.is_measurement and not eligibility.is_proven(eligibility.facts_of(session, case))):
+    if facts.result != "pass" or (owes and not eligibility.is_proven(facts)) or missed:
         return "failed"
-    outcomes = {gate.outcome for gate in case.gates}
-    if FAIL in outcomes:
-        return "failed"
-    if PASS in outcomes:
-        return "passed"
-    return "recorded" if case.samples else "proven"
+    return "passed" if held else "recorded" if facts.measured else "proven"
+
+
+def outcome_of(session: Session, case: Case) -> str:
+    checks = {gate.outcome for gate in case.gates}
+    return outcome_from(eligibility.facts_of(session, case), case.is_measurement, FAIL in checks, PASS in checks)
 
 
 def counted(session: Session) -> list[Case]:
@@ -136,15 +140,11 @@ def _quantity(gate: ReferenceCheck, value: float | None) -> str:
     return f"{format_number(value)} {gate.unit if gate.unit != '1' else ''}".strip()
 
 
-def plain_reason(case: Case) -> str:
+def plain_reason(text: str | None) -> str:
     """ReFrame's reason without the name of the exception and the excerpt of the source below it."""
-    lines = []
-    for line in case.reason.splitlines():
-        if line.startswith("|"):
-            break
-        lines.append(line.strip())
-    text = " ".join(filter(None, lines))
-    return re.sub(r"^(sanity|performance|reframe) error: ", "", text).strip().rstrip(":")
+    lines = itertools.takewhile(lambda line: not line.startswith("|"), (text or "").splitlines())
+    kept = " ".join(filter(None, map(str.strip, lines)))
+    return re.sub(r"^(sanity|performance|reframe) error: ", "", kept).strip().rstrip(":")
 
 
 def sentences(case: Case) -> list[str]:
@@ -154,7 +154,7 @@ def sentences(case: Case) -> list[str]:
     found = list(case.proof.sentences) if case.proof and case.evidence != PROVEN else []
     found += [gate_sentence(gate) for gate in case.gates if gate.outcome == FAIL]
     if not found and case.reason:
-        found.append(plain_reason(case))
+        found.append(plain_reason(case.reason))
     if not found and case.result == "pass" and case.is_measurement and case.evidence not in (PROVEN, DRY_RUN):
         found.append("ReFrame passed it, but no proof of its condition was stored: its numbers are not used.")
     if not found and case.result == "fail_deps":
@@ -175,7 +175,7 @@ def skip_reasons(session: Session) -> list[tuple[str, list[Case]]]:
     reasons: dict[str, list[Case]] = {}
     for case in session.cases:
         if outcome_of(session, case) == "skipped":
-            reasons.setdefault(plain_reason(case) or "no reason stored", []).append(case)
+            reasons.setdefault(plain_reason(case.reason) or "no reason stored", []).append(case)
     return sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
 
 

@@ -44,6 +44,7 @@ from ..store import eligibility, withdrawals
 from ..store.quantity_text import size_text, unit_text
 from ..store.sessions import PAIRED, Case, Session, label_of, read_session, session_starts
 from . import figures
+from . import published as papers
 from .node_curves import is_over_nodes, node_charts
 from .outcomes import (
     KEY_FIGURES,
@@ -66,8 +67,7 @@ from .outcomes import (
 )
 from .page import SYMBOLS, TEMPLATES
 from .page import render as render_page
-from .published import curves as published_curves
-from .published.curves import Curve
+from .published import Curve
 
 #: Rows of ranks and files embedded per case; the rest is in the job's directory, and the page says so.
 MAX_RANKS, MAX_FILES = 512, 200
@@ -749,7 +749,7 @@ def _published_figures(view: View) -> Content:
     """Measured curves beside published ones, size by size; nothing where the site chose no published data."""
     if not view.published:
         return None
-    pairs = [(curve, found) for curve in view.published if (found := published_curves.beside(view.session, curve))]
+    pairs = [(curve, found) for curve in view.published if (found := papers.beside(view.session, curve))]
     shown = [curve for curve, _ in pairs]
     comparisons = []
     for curve, found in pairs:
@@ -930,7 +930,7 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
     folder = Path(db).parent
     pages = [Path(out)] if out else [folder / "reports" / f"{read.uuid}.html", folder / "report.html"]
     stacks, _ = metadata.discover()
-    curves = published_curves.choose(read, published)
+    curves = papers.choose(read, published)
     again, looked = references.stored(read, Path(db)), find_preflight(read, Path(db))
     plan = find_plan(read, Path(db))
     gone = withdrawals.find(folder / "dataset").get(read.uuid)
@@ -942,6 +942,6 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
         *summary_lines(read),
         *filter(None, [withdrawn]),
         *again.unreadable,
-        *published_curves.lines(read, curves),
+        *papers.beside_lines(read, curves),
         *(f"report: {path}" for path in pages),
     ]

@@ -62,7 +62,6 @@ from .nights import (
     is_confirming,
     labels_of,
     lasts,
-    plain_reason,
     read_over_time,
     rows_of,
     why_failed,
@@ -71,7 +70,7 @@ from .nights import (
 from .nights import (
     digest as digest_of,
 )
-from .outcomes import KEY_FIGURES, OUTCOMES, format_number
+from .outcomes import KEY_FIGURES, OUTCOMES, format_number, plain_reason
 from .page import TEMPLATES, plotly_source
 
 #: Lies in the folder of a site; a folder with other things in it is never taken for one.

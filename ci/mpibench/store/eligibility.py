@@ -66,7 +66,7 @@ class Facts(NamedTuple):
 
 
 #: The facts as expressions over the table ``cases``.
-_FACTS = {
+FACTS = {
     "result": pl.col("result").fill_null(""),
     "fail_phase": pl.col("fail_phase").fill_null(""),
     "evidence": pl.col("evidence").fill_null(""),
@@ -143,7 +143,7 @@ def split_cases(cases: pl.DataFrame, *, for_learning: bool = False) -> SplitCase
     :param cases: rows of the table ``cases`` (:data:`dataset_layout.CASES_SCHEMA`).
     :param for_learning: references are to be made from them.
     """
-    facts = cases.select(**_FACTS)
+    facts = cases.select(**FACTS)
     # One look per distinct combination: a year of cases has few.
     distinct = facts.unique()
     whys = [why_not(Facts(*row), for_learning=for_learning) for row in distinct.select(Facts._fields).iter_rows()]

@@ -10,7 +10,7 @@ import synthetic_session as synthetic
 from mpibench.judge.verdicts import accept, pairing
 from mpibench.pages import acceptance, comparison
 from mpibench.pages import session as report
-from mpibench.pages.published.curves import Curve
+from mpibench.pages.published import Curve
 from mpibench.store import session_values, sessions
 from reframe_tests.harness.stacks.stack import Stack
 from studies.error_rates import page as error_rates_page

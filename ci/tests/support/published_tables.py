@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from folders import DATA
+from mpibench.pages.published import Value
 
 GOLDEN = DATA / "golden" / "published"
 
@@ -19,6 +20,11 @@ PAPERS = (CAMBRIDGE, OPENHPC, OPA, IBM)
 
 Row = dict[str, str]
 KIB = 1024
+
+
+def selected(values: list[Value], **wanted: str | int) -> list[Value]:
+    """Values whose columns have exactly these texts."""
+    return [value for value in values if all(value[column] == str(text) for column, text in wanted.items())]
 
 
 def blocks(paper: str) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from reframe_tests.harness.vocabulary import ROOT, SITE_FILES
 
 #: What reads or means a ``system.py`` itself: the two kinds of description side by side, and systems that are published.
-OF_ONE_KIND = ("harness/sites/systems.py", "mpibench/commands/listings/beside.py", "mpibench/pages/published/figures.py")
+OF_ONE_KIND = ("harness/sites/systems.py", "mpibench/commands/listings/beside.py", "mpibench/pages/published.py")
 
 
 def sentences(text: str) -> Iterator[str]:
