@@ -6,17 +6,15 @@ opens at once and decodes only what is looked at. From each number a reader gets
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import date, timedelta
-from itertools import combinations, groupby, islice
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from reframe_tests.harness.cases.preflight import node_judgement
 from reframe_tests.harness.evidence import link_state
@@ -45,6 +43,7 @@ from ..store.quantity_text import size_text, unit_text
 from ..store.sessions import PAIRED, Case, Session, label_of, read_session, session_starts
 from . import figures
 from . import published as papers
+from .job_files import Place, place_of
 from .node_curves import is_over_nodes, node_charts
 from .outcomes import (
     KEY_FIGURES,
@@ -69,67 +68,8 @@ from .page import SYMBOLS, TEMPLATES
 from .page import render as render_page
 from .published import Curve
 
-#: Rows of ranks and files embedded per case; the rest is in the job's directory, and the page says so.
-MAX_RANKS, MAX_FILES = 512, 200
-#: Files looked at per directory: a damaged record may name one that is not a job's at all.
-MAX_SEEN = 5000
-#: A file written this many seconds after its session ended belongs to another run (clocks of file servers differ).
-SLACK_S = 120.0
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the files of a case are, seen from the report.
-
-    :param href: relative link, empty if the directory is not on this machine.
-    :param files: name, link and size in bytes of each file.
-    :param note: what is wrong with the directory.
-    """
-
-    path: str
-    href: str = ""
-    files: tuple[tuple[str, str, int], ...] = ()
-    note: str = ""
-
-
-def link(path: Path, base: Path) -> str:
-    return quote(os.path.relpath(path.absolute(), base.absolute()).replace(os.sep, "/"))
-
-
-def _sizes(directory: Path) -> Iterator[tuple[Path, int]]:
-    """Files below a directory with their sizes in bytes; those that vanish meanwhile are left out."""
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            path = Path(folder) / name
-            with suppress(OSError):
-                yield path, path.stat().st_size
-
-
-def place_of(session: Session, case: Case, base: Path) -> Place:
-    """Find a case's directory and look whether it still holds what this session left there."""
-    if not case.directory or not case.job_id:
-        return Place("")
-    directory = Path(str(session.info.get("workdir") or ".")) / case.directory
-    try:
-        return _look(session, case, directory, base)
-    except (OSError, ValueError) as err:
-        return Place(str(directory), note=f"This directory cannot be read ({err.__class__.__name__}).")
-
-
-def _look(session: Session, case: Case, directory: Path, base: Path) -> Place:
-    if not directory.is_dir():
-        return Place(str(directory), note="This directory is not on the machine the report was written on.")
-    found = sorted(islice(_sizes(directory), MAX_SEEN))
-    files = tuple((str(path.relative_to(directory)), link(path, base), size) for path, size in found[:MAX_FILES])
-    output = directory / case.job_files[1] if len(case.job_files) > 1 else directory
-    note = ""
-    if not output.exists():
-        note = "The job's output is no longer in this directory."
-    elif output.stat().st_mtime > session.started.timestamp() + session.seconds + SLACK_S:
-        note = "A later run has overwritten this directory: its files are not those of this session."
-    elif len(found) > MAX_FILES:
-        note = f"{MAX_FILES} of its files are listed; there are more."
-    return Place(str(directory), f"{link(directory, base)}/", files, note)
+#: Ranks embedded per case; the rest is in the job's directory, and the page says so.
+MAX_RANKS = 512
 
 
 def _flat(value: Any) -> str:
@@ -411,49 +351,22 @@ def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]], publi
     }
 
 
-@dataclass(frozen=True)
-class ReportPlan:
-    """Of one session.
-
-    :param plan: ``None`` where it cannot be read.
-    :param fault: why not, one sentence.
-    """
-
-    plan: PlanRecord | None
-    fault: str = ""
-
-
-def find_plan(session: Session, database: Path) -> ReportPlan | None:
-    """The plan of a session; ``None`` where it was measured without one.
+def find_plan(session: Session, database: Path) -> PlanRecord | str | None:
+    """The plan of a session, or why it cannot be read; ``None`` where it was measured without one.
 
     :param database: beside which the dataset is.
     """
     if len(session.systems) != 1:
         return None
     try:
-        plan = record.of_session(database.parent / "dataset", session.labels, session.systems[0], session.started)
+        return record.of_session(database.parent / "dataset", session.labels, session.systems[0], session.started)
     except BadInput as error:
-        return ReportPlan(None, str(error))
-    return ReportPlan(plan) if plan else None
+        return str(error)
 
 
-@dataclass(frozen=True)
-class Cell:
-    """All cases of one stack, fabric and group.
-
-    :param planned: how many of ``cases`` were planned; ``proven``: how many were proven in this session.
-    :param oldest: the day on which the case that was not measured for longest was last proven; ``None``: it never was.
-    :param never: how many were never proven.
-    """
-
-    planned: int
-    cases: int
-    proven: int
-    oldest: date | None
-    never: int
-
-
-def plan_cells(plan: PlanRecord, session: Session) -> dict[tuple[str, str, str], Cell]:
+def _plan_cells(plan: PlanRecord, session: Session) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Cases of each stack, fabric and group: how many were planned, how many there are, were proven in this session, and were
+    never; the day on which the case that was not measured for longest was last proven."""
     own = [case for case in session.cases if not case.uuid.endswith(PAIRED)]
     proven = {
         ListedCase(case.partition, str(case.entry.get("environ") or case.stack), case.name)
@@ -463,39 +376,26 @@ def plan_cells(plan: PlanRecord, session: Session) -> dict[tuple[str, str, str],
     found: dict[tuple[str, str, str], list[record.PlannedCase]] = {}
     for one in plan.cases:
         found.setdefault(one.cell, []).append(one)
-    return {cell: _cell(rows, proven, plan.day) for cell, rows in sorted(found.items())}
-
-
-def _cell(rows: Sequence[record.PlannedCase], proven: set[ListedCase], today: date) -> Cell:
-    days = [today if one.case in proven else one.proven for one in rows]
-    known = [day for day in days if day is not None]
-    return Cell(
-        sum(one.planned for one in rows),
-        len(rows),
-        sum(one.case in proven for one in rows),
-        min(known, default=None),
-        len(days) - len(known),
-    )
+    cells = {}
+    for cell, rows in sorted(found.items()):
+        days = [plan.day if one.case in proven else one.proven for one in rows]
+        known = [day for day in days if day is not None]
+        cells[cell] = {
+            "planned": sum(one.planned for one in rows),
+            "cases": len(rows),
+            "proven": sum(one.case in proven for one in rows),
+            "oldest": min(known, default=None),
+            "never": len(days) - len(known),
+        }
+    return cells
 
 
 #: A night starts to measure so much after its preflight has started, at most: its time, and what loading all tests takes.
 WITHIN = timedelta(minutes=LIMIT_MINUTES + 5)
 
 
-@dataclass(frozen=True)
-class Preflight:
-    """Of one session.
-
-    :param session: the one in which its nodes were looked at; ``None`` where it cannot be read.
-    :param fault: why not, one sentence.
-    """
-
-    session: Session | None
-    fault: str = ""
-
-
-def find_preflight(session: Session, database: Path) -> Preflight | None:
-    """The preflight of a session; ``None`` where it had none.
+def find_preflight(session: Session, database: Path) -> Session | str | None:
+    """The session in which the nodes of a session were looked at before, or why it cannot be read; ``None`` where it had none.
 
     One that other sessions followed, or another system's, is not its own. One that cannot be read may have been.
     """
@@ -506,10 +406,8 @@ def find_preflight(session: Session, database: Path) -> Preflight | None:
     try:
         found = read_session(database, uuid)
     except BadInput as error:
-        return Preflight(
-            None, f"session {uuid[:8]}, which may be that in which the nodes were looked at, cannot be read: {error}"
-        )
-    return Preflight(found) if found.labels.get("run") == RUN and found.systems == session.systems else None
+        return f"session {uuid[:8]}, which may be that in which the nodes were looked at, cannot be read: {error}"
+    return found if found.labels.get("run") == RUN and found.systems == session.systems else None
 
 
 #: Nothing was measured again.
@@ -520,46 +418,42 @@ NOT_AGAIN = StoredAnswers()
 class View:
     """One session with what stands beside it.
 
-    :param places: where the files of each case are.
-    :param stacks: names in the order that gives each its colour and marker.
-    :param built: stacks on this machine, by name.
+    :param base: folder the page will be in; links to job directories are relative to it.
+    :param built: metadata of the stacks on this machine, for the table of what they are made of.
     :param published: curves of papers to put beside the measured ones.
     :param again: what measuring again gave for cases that missed a reference.
-    :param preflight: the session in which the nodes were looked at before; ``None`` without one.
-    :param plan: by which the session was measured; ``None`` without one.
+    :param preflight: the session in which the nodes were looked at before, or why it cannot be read; ``None`` without one.
+    :param plan: by which the session was measured, or why it cannot be read; ``None`` without one.
+    :param withdrawn: who withdrew it, and why; empty where nobody did.
     """
 
     session: Session
-    places: Sequence[Place]
-    stacks: Sequence[str]
-    built: dict[str, Stack]
+    base: Path
+    built: Sequence[Stack] = ()
     published: Sequence[Curve] = ()
     again: StoredAnswers = NOT_AGAIN
-    preflight: Preflight | None = None
-    plan: ReportPlan | None = None
-    _numbers: dict[str, int] = field(default_factory=dict)
+    preflight: Session | str | None = None
+    plan: PlanRecord | str | None = None
+    withdrawn: str = ""
 
-    @classmethod
-    def of(
-        cls,
-        session: Session,
-        base: Path,
-        stacks: Iterable[Stack] = (),
-        published: Sequence[Curve] = (),
-        again: StoredAnswers = NOT_AGAIN,
-        preflight: Preflight | None = None,
-        plan: ReportPlan | None = None,
-    ) -> View:
-        places = [place_of(session, case, base) for case in session.cases]
-        numbers = {case.uuid: number for number, case in enumerate(session.cases)}
-        built = {stack.name: stack for stack in stacks}
-        return cls(session, places, stack_names(session), built, published, again, preflight, plan, numbers)
+    @cached_property
+    def stacks(self) -> list[str]:
+        """Names in the order that gives each its colour and marker."""
+        return stack_names(self.session)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {case.uuid: number for number, case in enumerate(self.session.cases)}
+
+    @cached_property
+    def _places(self) -> list[Place]:
+        return [place_of(self.session, case, self.base) for case in self.session.cases]
 
     def number(self, case: Case) -> int:
         return self._numbers[case.uuid]
 
     def place(self, case: Case) -> Place:
-        return self.places[self.number(case)]
+        return self._places[self.number(case)]
 
     def outcome(self, case: Case) -> Outcome:
         return OUTCOMES[outcome_of(self.session, case)]
@@ -592,9 +486,9 @@ def _preflight(view: View) -> Content:
     """Odd nodes of each partition: what was found and expected, why, how to put it right; nothing without a preflight."""
     if view.preflight is None:
         return None
-    looked = view.preflight.session
-    parts = [_preflight_part(case) for case in looked.cases] if looked else []
-    return {"fault": view.preflight.fault, "uuid": looked.uuid if looked else "", "parts": parts}
+    if isinstance(view.preflight, str):
+        return {"fault": view.preflight, "parts": ()}
+    return {"fault": "", "uuid": view.preflight.uuid, "parts": map(_preflight_part, view.preflight.cases)}
 
 
 def _preflight_part(case: Case) -> dict[str, Any]:
@@ -646,14 +540,14 @@ def _again(view: View) -> Content:
 
 def _plan(view: View) -> Content:
     """A row for each stack and fabric, a column for each group; nothing where the session was measured without a plan."""
-    if view.plan is None or view.plan.plan is None:
-        return None if view.plan is None else {"fault": view.plan.fault}
-    found = plan_cells(view.plan.plan, view.session)
+    if not isinstance(view.plan, PlanRecord):
+        return None if view.plan is None else {"fault": view.plan}
+    found = _plan_cells(view.plan, view.session)
     groups = sorted({group for _, _, group in found})
     places = sorted({(stack, fabric) for stack, fabric, _ in found})
     return {
         "fault": "",
-        "plan": view.plan.plan,
+        "plan": view.plan,
         "minutes": view.session.seconds / 60,
         "groups": groups,
         "rows": [(stack, fabric, [found.get((stack, fabric, group)) for group in groups]) for stack, fabric in places],
@@ -772,10 +666,10 @@ def _evidence(view: View) -> Content:
 
 def _stacks(view: View) -> Content:
     """What each stack is made of, as its cases and its metadata file say."""
-    rows, facts = [], {}
+    rows, facts, built_here = [], {}, {stack.name: stack for stack in view.built}
     for name in sorted({case.stack for case in view.session.cases if case.condition.get("stack")}):
         cases = [case for case in view.session.cases if case.stack == name and case.condition]
-        condition, built = cases[0].condition, view.built.get(name)
+        condition, built = cases[0].condition, built_here.get(name)
         if built_as := condition.get("built"):
             facts[name] = built_as
         hashes = sorted({str(case.condition.get("lock_hash", "")) for case in cases})
@@ -854,67 +748,41 @@ def _facts(session: Session) -> list[tuple[str, str]]:
     ]
 
 
-def render(
-    session: Session,
-    base: Path,
-    stacks: Iterable[Stack] = (),
-    published: Sequence[Curve] = (),
-    again: StoredAnswers = NOT_AGAIN,
-    preflight: Preflight | None = None,
-    plan: ReportPlan | None = None,
-    withdrawn: str = "",
-) -> str:
+def render(session: Session, base: Path, built: Sequence[Stack] = (), published: Sequence[Curve] = (), **beside: Any) -> str:
     """The page as text.
 
-    :param base: folder the page will be in; links to job directories are relative to it.
-    :param stacks: metadata of the stacks on this machine, for the table of what they are made of.
-    :param published: curves of papers to draw beside the measured ones.
-    :param again: what measuring again gave for cases that missed a reference.
-    :param preflight: the session in which the nodes were looked at before.
-    :param plan: by which it was measured.
-    :param withdrawn: who withdrew it, and why; empty where nobody did.
+    :param beside: what else stands beside the session; with the others as in :class:`View`.
     """
-    view = View.of(session, base, stacks, published, again, preflight, plan)
+    view = View(session, base, built, published, **beside)
     systems, label = ", ".join(session.systems), label_of(session)
-    curves_of = curves(session)
-    shown = [(name, title, link, content) for name, title, link, make in SECTIONS if (content := make(view)) is not None]
+    curves_of, verdict = curves(session), verdict_line(session)
     return render_page(
         "session.html",
         script=True,
         title=f"{systems}: {label}, {session.started:%Y-%m-%d}",
         systems=systems or "no system",
         label=label,
-        failed=counts(session)["failed"] or again.unreadable or withdrawn,
-        verdict=f"{withdrawn}. {verdict_line(session)}" if withdrawn else verdict_line(session),
+        failed=counts(session)["failed"] or view.again.unreadable or view.withdrawn,
+        verdict=f"{view.withdrawn}. {verdict}" if view.withdrawn else verdict,
         facts=_facts(session),
         view=view,
-        sections=shown,
+        sections=[(*words, content) for *words, make in SECTIONS if (content := make(view)) is not None],
         index=index(session, curves_of, published),
         curve_rows=list(curves_of.values()),
         listed=MAX_RANKS,
     )
 
 
-def write_report(
-    session: Session,
-    out_path: str | Path,
-    stacks: Iterable[Stack] = (),
-    published: Sequence[Curve] = (),
-    again: StoredAnswers = NOT_AGAIN,
-    preflight: Preflight | None = None,
-    plan: ReportPlan | None = None,
-    withdrawn: str = "",
-) -> Path:
-    """Write the page, whole or not at all, and return its path.
+def write_report(session: Session, path: Path, *shown: Any, **beside: Any) -> Path:
+    """Write the page of :func:`render`, whole or not at all, and return its path.
 
     :raises BadInput: the folder cannot be written.
     """
-    out_path = Path(out_path)
     try:
-        whole_file.write_text(out_path, render(session, out_path.parent, stacks, published, again, preflight, plan, withdrawn))
+        whole_file.write_text(path, render(session, path.parent, *shown, **beside))
     except OSError as err:
-        raise BadInput(f"cannot write {out_path}: {err.strerror}.") from None
-    return out_path
+        raise BadInput(f"cannot write {path}: {err.strerror}.") from None
+    return path
 
 
 def write(db: str | Path, session: str | None, out: str | Path | None = None, published: Sequence[str] = ()) -> list[str]:
@@ -930,18 +798,11 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
     folder = Path(db).parent
     pages = [Path(out)] if out else [folder / "reports" / f"{read.uuid}.html", folder / "report.html"]
     stacks, _ = metadata.discover()
-    curves = papers.choose(read, published)
-    again, looked = references.stored(read, Path(db)), find_preflight(read, Path(db))
-    plan = find_plan(read, Path(db))
+    chosen, again = papers.choose(read, published), references.stored(read, Path(db))
     gone = withdrawals.find(folder / "dataset").get(read.uuid)
-    withdrawn = f"WITHDRAWN: {gone}" if gone else ""
+    faults = [*([f"WITHDRAWN: {gone}"] if gone else []), *again.unreadable]
+    beside = {"preflight": find_preflight(read, Path(db)), "plan": find_plan(read, Path(db)), "again": again}
     for path in pages:
-        write_report(read, path, stacks, curves, again, looked, plan, withdrawn)
-        write_markdown(read, path.with_suffix(".md"), [*again.unreadable, *filter(None, [withdrawn])])
-    return [
-        *summary_lines(read),
-        *filter(None, [withdrawn]),
-        *again.unreadable,
-        *papers.beside_lines(read, curves),
-        *(f"report: {path}" for path in pages),
-    ]
+        write_report(read, path, stacks, chosen, **beside, withdrawn=f"WITHDRAWN: {gone}" if gone else "")
+        write_markdown(read, path.with_suffix(".md"), faults)
+    return [*summary_lines(read), *faults, *papers.beside_lines(read, chosen), *(f"report: {path}" for path in pages)]
