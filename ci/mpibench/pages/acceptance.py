@@ -31,7 +31,7 @@ from ..store import session_values
 from ..store.quantity_text import size_text
 from ..store.session_values import METRIC, UNIT, Selection, describe_condition
 from .comparison import job_rows
-from .page import number, render
+from .page import number, render, writing
 
 SIDES = ("baseline", "candidate")
 
@@ -311,11 +311,9 @@ def write(acceptance: Acceptance, out: Path) -> list[Path]:
         JUNIT: junit(acceptance),
         PAGE: page(record),
     }
-    try:
+    with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as files:  # all are written before the first takes its place
             for name, text in content.items():
                 files.enter_context(whole_file.replacing(out / name)).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"cannot write the record into {out}: {error.strerror}.") from None
     return [out / name for name in content]

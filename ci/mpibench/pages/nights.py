@@ -43,6 +43,7 @@ from ..store.sessions import CONFIRMS
 from ..store.unreadable import Unreadable
 from ..store.withdrawals import Withdrawal
 from .outcomes import OUTCOMES, gate_sentence, outcome_from, plain_reason
+from .page import writing
 
 #: Characters of a name that are for people; the rest tells names apart that read alike.
 READABLE = 56
@@ -477,16 +478,13 @@ class Kept:
         return stem
 
     def _keep(self, stem: str, night: NightMedians) -> None:
-        try:
+        with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
             for kind, table in (("values", night.values), ("metrics", night.metrics)):
                 with whole_file.replacing(self._folder / f"{stem}.{kind}.parquet") as partial:
                     whole_file.write_parquet(partial, table, compression="lz4", statistics=False)
             # The last one: without it the others do not count.
-            with whole_file.replacing(self._folder / f"{stem}.json") as partial:
-                partial.write_text(json.dumps({"facts": night.facts, "spoiled": night.spoiled}), encoding="utf-8")
-        except OSError as error:
-            raise BadInput(f"cannot write {self._folder}: {error.strerror}.") from None
+            whole_file.write_text(self._folder / f"{stem}.json", json.dumps({"facts": night.facts, "spoiled": night.spoiled}))
 
     def about(self, stem: str) -> dict[str, Any]:
         if stem not in self._about:
@@ -536,14 +534,11 @@ class Kept:
     def _write_pack(self, name: str, values: pl.DataFrame, stems: Sequence[str]) -> None:
         """Put the values of some nights into one file; what says which is written last, and names its size."""
         path = self._folder / f"{name}.parquet"
-        try:
+        with writing(self._folder):
             with whole_file.replacing(path) as partial:
                 whole_file.write_parquet(partial, values.rename({"night": "packed"}), compression="lz4", statistics=False)
-            with whole_file.replacing(self._folder / f"{name}.json") as partial:
-                text = json.dumps({"kept": KEPT, "stems": list(stems), "size": path.stat().st_size})
-                partial.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise BadInput(f"cannot write {self._folder}: {error.strerror}.") from None
+            text = json.dumps({"kept": KEPT, "stems": list(stems), "size": path.stat().st_size})
+            whole_file.write_text(self._folder / f"{name}.json", text)
         self._used.add(name)
 
     def metrics(self, stems: Sequence[str], values: pl.DataFrame) -> pl.DataFrame:
@@ -718,24 +713,8 @@ _DRAWN = ("median", "low", "high", "lower", "upper", "line_rate")
 _WATCHED = tuple(name for name in METRIC if name in IDENTITY)
 
 
-@dataclass(frozen=True)
-class FactChange:
-    """Something that was otherwise in the night before.
-
-    :param what: e.g. ``kernel release``, ``MPI of openmpi-spack``, ``nodes``.
-    """
-
-    what: str
-    before: str
-    after: str
-
-    def __str__(self) -> str:
-        return f"{self.what}: {_short(self.before)} \N{RIGHTWARDS ARROW} {_short(self.after)}"
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 80 else f"{line[:77]}..."
+#: Something that was otherwise in the night before: what (``kernel release``, ``nodes``), what it was, and what it is.
+FactChange = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -806,9 +785,9 @@ def fact_changes(over: OverTime, nodes: Mapping[str, Sequence[str]]) -> dict[str
     found: dict[str, list[FactChange]] = {}
     for at in range(1, len(over.nights)):
         before, now = over.nights[at - 1].session, over.nights[at].session
-        rows = [FactChange(*one) for one in changes(over.facts[at - 1], over.facts[at])]
+        rows = list(changes(over.facts[at - 1], over.facts[at]))
         # What one night knows and the other never asked is no change of the machine.
-        rows = [one for one in rows if "-" not in (one.before, one.after)]
+        rows = [row for row in rows if "-" not in row[1:]]
         rows += _node_changes(nodes.get(before, ()), nodes.get(now, ()))
         if rows:
             found[now] = rows
@@ -819,7 +798,7 @@ def _node_changes(before: Sequence[str], after: Sequence[str]) -> list[FactChang
     gone, new = (sorted(set(one) - set(other)) for one, other in ((before, after), (after, before)))
     if not (gone or new) or not (before and after):
         return []
-    return [FactChange("nodes", ", ".join(gone) or "none less", ", ".join(new) or "none more")]
+    return [("nodes", ", ".join(gone) or "none less", ", ".join(new) or "none more")]
 
 
 def change_points(folder: Path, system: str, over: OverTime) -> list[Event]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -89,6 +91,27 @@ def render(name: str, templates: Environment = TEMPLATES, script: bool = False, 
     :param content: what it and the base page insert.
     """
     return templates.get_template(name).render(**content, nonce=secrets.token_urlsafe(16) if script else "")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Around what writes a file or folder.
+
+    :raises BadInput: it cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(f"cannot write {error.filename or path}: {error.strerror}.") from None
+
+
+def flat(value: Any) -> str:
+    """A stored value of any shape as text."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={flat(one)}" for key, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return " ".join(f"[{flat(one)}]" if isinstance(one, (list, tuple)) else flat(one) for one in value)
+    return "" if value is None else str(value)
 
 
 def number(value: float | None, digits: int = 3) -> str:

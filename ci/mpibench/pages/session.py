@@ -64,20 +64,12 @@ from .outcomes import (
     verdict_line,
     write_markdown,
 )
-from .page import SYMBOLS, TEMPLATES
+from .page import SYMBOLS, TEMPLATES, flat, writing
 from .page import render as render_page
 from .published import Curve
 
 #: Ranks embedded per case; the rest is in the job's directory, and the page says so.
 MAX_RANKS = 512
-
-
-def _flat(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}={_flat(one)}" for key, one in value.items())
-    if isinstance(value, (list, tuple)):
-        return " ".join(f"[{_flat(one)}]" if isinstance(one, (list, tuple)) else _flat(one) for one in value)
-    return "" if value is None else str(value)
 
 
 #: Keys of a condition that are shown as tables of their own.
@@ -92,8 +84,8 @@ def _job_facts(case: Case) -> list[tuple[str, str]]:
         ("partition", f"{case.system}:{case.partition}"),
         ("job id", case.job_id),
         ("nodes", case.nodelist),
-        ("exit code", _flat(entry.get("job_exitcode"))),
-        ("ended", _flat(entry.get("job_completion_time"))),
+        ("exit code", flat(entry.get("job_exitcode"))),
+        ("ended", flat(entry.get("job_completion_time"))),
         ("time in job", f"{seconds:.1f} s" if isinstance(seconds, (int, float)) else ""),
         ("result", " in phase ".join(filter(None, (case.result, case.fail_phase)))),
     ]
@@ -111,7 +103,7 @@ def _proof_facts(proof: Evidence) -> list[tuple[str, str]]:
 
 def _rank_rows(proof: Evidence) -> list[list[str]]:
     columns = ("host", "cpus_allowed", "cpu", "numa_node")
-    return [[_rank_text(rank), *(_flat(rank.get(key)) for key in columns)] for rank in proof.ranks[:MAX_RANKS]]
+    return [[_rank_text(rank), *(flat(rank.get(key)) for key in columns)] for rank in proof.ranks[:MAX_RANKS]]
 
 
 def _device_rows(proof: Evidence) -> list[list[str]]:
@@ -125,17 +117,17 @@ def _device_rows(proof: Evidence) -> list[list[str]]:
 
 
 def _condition_facts(case: Case) -> list[tuple[str, str]]:
-    return [(key, _flat(value)) for key, value in case.condition.items() if key not in _APART]
+    return [(key, flat(value)) for key, value in case.condition.items() if key not in _APART]
 
 
 def _environment(case: Case) -> str:
     parts = (case.condition.get(part) for part in _APART)
-    return "\n".join(f"{key}={_flat(value)}" for part in parts if isinstance(part, Mapping) for key, value in part.items())
+    return "\n".join(f"{key}={flat(value)}" for part in parts if isinstance(part, Mapping) for key, value in part.items())
 
 
 def _rank_text(rank: Mapping[str, Any]) -> Any:
-    number, program = _flat(rank.get("rank")), rank.get("program")
-    return number if program is None else f"{number} of program {_flat(program)}"
+    number, program = flat(rank.get("rank")), rank.get("program")
+    return number if program is None else f"{number} of program {flat(program)}"
 
 
 def bytes_text(count: float) -> str:
@@ -147,12 +139,12 @@ def bytes_text(count: float) -> str:
 
 def placement_text(proof: Evidence, limit: int = 8) -> Iterator[str]:
     """Ranks per host as ``n1: 0 on 0-3, 1 on 4-7 (NUMA 0); ...``, at most ``limit`` ranks of a host in full."""
-    for host, group in groupby(proof.ranks, key=lambda rank: _flat(rank.get("host"))):
+    for host, group in groupby(proof.ranks, key=lambda rank: flat(rank.get("host"))):
         rows = list(group)
         parts = []
         for node, near in groupby(rows[:limit], key=lambda rank: rank.get("numa_node")):
-            shown = ", ".join(f"{_rank_text(rank)} on {_flat(rank.get('cpus_allowed'))}" for rank in near)
-            parts.append(shown if node is None else f"{shown} (NUMA\N{NO-BREAK SPACE}{_flat(node)})")
+            shown = ", ".join(f"{_rank_text(rank)} on {flat(rank.get('cpus_allowed'))}" for rank in near)
+            parts.append(shown if node is None else f"{shown} (NUMA\N{NO-BREAK SPACE}{flat(node)})")
         more = f" and {len(rows) - limit} more" if len(rows) > limit else ""
         yield f"{host}: {'; '.join(parts)}{more}"
 
@@ -731,7 +723,7 @@ TEMPLATES.filters.update(
     device_rows=_device_rows,
     condition_facts=_condition_facts,
     environment=_environment,
-    flat=_flat,
+    flat=flat,
 )
 
 
@@ -778,10 +770,8 @@ def write_report(session: Session, path: Path, *shown: Any, **beside: Any) -> Pa
 
     :raises BadInput: the folder cannot be written.
     """
-    try:
+    with writing(path):
         whole_file.write_text(path, render(session, path.parent, *shown, **beside))
-    except OSError as err:
-        raise BadInput(f"cannot write {path}: {err.strerror}.") from None
     return path
 
 

@@ -15,10 +15,10 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -67,8 +67,8 @@ from .nights import (
 from .nights import (
     digest as digest_of,
 )
-from .outcomes import KEY_FIGURES, OUTCOMES, format_number, plain_reason
-from .page import TEMPLATES, plotly_source
+from .outcomes import KEY_FIGURES, OUTCOMES, bounds_text, format_number, plain_reason
+from .page import TEMPLATES, flat, plotly_source, writing
 
 #: Lies in the folder of a site; a folder with other things in it is never taken for one.
 MARKER = "mpibench-site.json"
@@ -83,9 +83,10 @@ class SiteWriter:
     """
 
     def __init__(self, folder: Path, kept: Path, program: str) -> None:
-        self.folder, self._kept = folder, kept
+        self.folder, self._kept, self._program = folder, kept, program
         self.written = self.unchanged = 0
-        try:
+        self._now: dict[str, str] = {}
+        with writing(folder):
             if folder.exists() and not (folder / MARKER).is_file() and any(folder.iterdir()):
                 raise BadInput(f"{folder} holds other things than a site of mpibench: name a folder of its own with --out.")
             folder.mkdir(parents=True, exist_ok=True)
@@ -93,17 +94,12 @@ class SiteWriter:
             self._lock = (kept / "lock").open("a")
             (folder / MARKER).write_text(json.dumps({"site": "mpibench"}), encoding="utf-8")
             self._secret = self._read_secret()
-        except OSError as error:
-            raise BadInput(f"cannot write {error.filename or folder}: {error.strerror}.") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise BadInput(f"another `mpibench site` writes {folder}: wait for it.") from None
-        self._before = self._read_manifest(program)
-        self._now: dict[str, str] = {}
-        self._folders: set[Path] = set()
+        self._before = self._read_manifest()
         # After a build that ends half way the next one writes everything again, and removes what that one would have.
-        self._program = program
         self._keep("", self._before)
 
     def _read_secret(self) -> bytes:
@@ -114,17 +110,21 @@ class SiteWriter:
                 partial.chmod(0o600)
         return path.read_bytes()
 
-    def _read_manifest(self, program: str) -> dict[str, str]:
+    def _read_manifest(self) -> dict[str, str]:
         try:
             stored = json.loads((self._kept / "manifest.json").read_text(encoding="utf-8"))
-            files = {str(name): str(digest) for name, digest in stored["files"].items()}
-            return files if stored["program"] == program else dict.fromkeys(files, "")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            files: dict[str, str] = stored["files"]
+            return files if stored["program"] == self._program else dict.fromkeys(files, "")
+        except (OSError, ValueError, KeyError, TypeError):
             return {}
 
     def nonce(self, name: str, content: str) -> str:
         """What the scripts of a page carry: nobody can guess it who does not have the key, and the same page has the same."""
         return hmac.new(self._secret, f"{name}\0{content}".encode(), hashlib.sha256).hexdigest()[:32]
+
+    def is_there(self, name: str, content: str) -> bool:
+        """Whether a file was written of the same content before."""
+        return self._before.get(name) == content and (self.folder / name).is_file()
 
     def put(self, name: str, content: str, make: Callable[[], str | bytes]) -> None:
         """Write a file unless the same was written before.
@@ -133,40 +133,39 @@ class SiteWriter:
         :param content: changes when what ``make`` returns does.
         :raises BadInput: it cannot be written.
         """
-        path = self.folder / name
         self._now[name] = content
-        if self._before.get(name) == content and path.is_file():
+        if self.is_there(name, content):
             self.unchanged += 1
             return
         made = make()
-        try:
-            if path.parent not in self._folders:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._folders.add(path.parent)
+        path = self.folder / name
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
             with whole_file.replacing(path) as partial:
                 partial.write_bytes(made.encode("utf-8", "replace") if isinstance(made, str) else made)
-        except OSError as error:
-            raise BadInput(f"cannot write {path}: {error.strerror}.") from None
         self.written += 1
+
+    def leave(self, folder: str, content: str) -> bool:
+        """Leave the files of a folder as they are; whether all of them are there and were written of the same content."""
+        files = [name for name in self._before if name.startswith(f"{folder}/")]
+        if not files or not all(self.is_there(name, content) for name in files):
+            return False
+        self._now.update(dict.fromkeys(files, content))
+        self.unchanged += len(files)
+        return True
 
     def finish(self) -> None:
         """Remove files of earlier builds that this one did not make, and keep what the next one wants to know."""
-        try:
+        with writing(self.folder):
             for name in self._before.keys() - self._now.keys():
-                path = self.folder / name
                 if ".." not in Path(name).parts:
-                    path.unlink(missing_ok=True)
-        except OSError as error:
-            raise BadInput(f"cannot write {error.filename}: {error.strerror}.") from None
+                    (self.folder / name).unlink(missing_ok=True)
         self._keep(self._program, self._now)
         self._lock.close()
 
     def _keep(self, program: str, files: Mapping[str, str]) -> None:
-        try:
-            with whole_file.replacing(self._kept / "manifest.json") as partial:
-                partial.write_text(json.dumps({"program": program, "files": dict(files)}), encoding="utf-8")
-        except OSError as error:
-            raise BadInput(f"cannot write {error.filename}: {error.strerror}.") from None
+        with writing(self._kept):
+            whole_file.write_text(self._kept / "manifest.json", json.dumps({"program": program, "files": files}))
 
 
 #: Figures shown of each fabric.
@@ -179,84 +178,18 @@ ABOVE_PERCENT = 103.0
 CURVE_NIGHTS = 60
 
 
-@dataclass(frozen=True)
-class FabricFigure:
-    """One number people quote, of one fabric.
-
-    :param value: the best median of the last night over stacks and conditions, in ``unit``.
-    :param percent_of_line_rate: ``None`` where the fabric has none or the figure is no bandwidth.
-    :param bound: its reference in words; empty where it has none.
-    :param held: whether the reference was held; ``None`` without one.
-    :param usual: median of the nights before; ``None`` before there are three.
-    :param change: by how much it is worse (positive) than usual, a fraction.
-    :param family: words of its family (:data:`FAMILY`).
-    :param curve: of the nights up to this one, newest last; the line rate is in it where it is near.
-    """
-
-    title: str
-    value: float
-    unit: str
-    stack: str
-    condition: str
-    line_rate: float | None
-    percent_of_line_rate: float | None
-    bound: str
-    held: bool | None
-    usual: float | None
-    change: float | None
-    family: tuple[Any, ...]
-    curve: dict[str, Any]
-    nights: int
-
-    @property
-    def text(self) -> str:
-        return format_number(self.value)
-
-    @property
-    def rate_text(self) -> str:
-        if self.line_rate is None or self.percent_of_line_rate is None:
-            return ""
-        return f"{self.percent_of_line_rate:.0f} % of the line rate, {format_number(self.line_rate)} {self.unit}"
-
-    @property
-    def above_line_rate(self) -> bool:
-        return (self.percent_of_line_rate or 0) > ABOVE_PERCENT
-
-    @property
-    def change_text(self) -> str:
-        if self.change is None or self.usual is None:
-            return ""
-        usual = f"{format_number(self.usual)} {self.unit}"
-        if abs(self.change) < 0.005:
-            return f"as usual ({usual})"
-        return f"{abs(self.change):.1%} {'worse' if self.change > 0 else 'better'} than usual ({usual})"
-
-    @property
-    def alternative(self) -> str:
-        limit = f"; {self.rate_text}" if self.rate_text else ""
-        return f"{self.title} over the last {self.nights} nights, now {self.text} {self.unit}{limit}"
-
-
-@dataclass(frozen=True)
-class FabricFigures:
-    """The figures of one fabric."""
-
-    partition: str
-    fabric: str
-    figures: Sequence[FabricFigure]
-
-
-def of_last_night(over: OverTime, night: SiteNight) -> list[FabricFigures]:
+def of_last_night(over: OverTime, night: SiteNight) -> list[dict[str, Any]]:
+    """Numbers that people quote, of each fabric: the best median of a night over stacks and conditions."""
     at = over.place.get(night.session)
     if at is None:
         return []
-    found: dict[tuple[str, str], list[FabricFigure]] = {}
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for figure in KEY_FIGURES:
         for place, row in _best(over, at, figure).items():
             known = found.setdefault(place, [])
             if len(known) < MOST_FIGURES:
                 known.append(_figure(over, at, row, figure))
-    return [FabricFigures(partition, fabric, figures) for (partition, fabric), figures in sorted(found.items())]
+    return [{"partition": place[0], "fabric": place[1], "figures": figures} for place, figures in sorted(found.items())]
 
 
 def _best(over: OverTime, at: int, figure: KeyFigure) -> Mapping[tuple[str, str], int]:
@@ -275,43 +208,45 @@ def _best(over: OverTime, at: int, figure: KeyFigure) -> Mapping[tuple[str, str]
     return {place: row for place, (_, row) in best.items()}
 
 
-def _figure(over: OverTime, at: int, row: int, figure: KeyFigure) -> FabricFigure:
+def _figure(over: OverTime, at: int, row: int, figure: KeyFigure) -> dict[str, Any]:
+    """One figure beside its line rate, its reference and what is usual; its curve has the line rate where that is near."""
     named = over.metrics.row(row, named=True)
     medians = over.drawn["median"][row]
     value, rate = float(medians[at]), float(over.drawn["line_rate"][row, at])
-    before = medians[max(0, at - USUAL_NIGHTS) : at]
-    before = before[~np.isnan(before)]
-    usual = float(np.median(before)) if len(before) >= 3 else None
-    lower, upper = (float(over.drawn[name][row, at]) for name in ("lower", "upper"))
     unit = unit_text(QUANTITIES[named["quantity"]].unit)
     size = "" if named["message_bytes"] is None else f", {size_text(named['message_bytes'])}"
-    change = None if usual is None or usual <= 0 else (value / usual - 1) * (1 if named["direction"] == LOWER else -1)
-    line_rate = rate if math.isfinite(rate) and rate > 0 else None
+    title, text = f"{figure.title}{size}", format_number(value)
+    percent = 100 * value / rate if rate > 0 else 0.0
+    rate_text = f"{percent:.0f} % of the line rate, {format_number(rate)} {unit}" if rate > 0 else ""
     drawn = medians[max(0, at + 1 - CURVE_NIGHTS) : at + 1]
-    near = line_rate if line_rate and line_rate < 2.5 * 1.05 * float(np.nanmax(drawn)) else None
+    nights = f"{title} over the last {int((~np.isnan(drawn)).sum())} nights, now {text} {unit}"
     ppn = "" if named["ppn"] is None else f" x {named['ppn']}"
-    return FabricFigure(
-        f"{figure.title}{size}",
-        value,
-        unit,
-        str(named["stack"]),
-        f"{nodes_text(named['nodes'])}{ppn}, {named['pinning']}",
-        line_rate,
-        100 * value / line_rate if line_rate else None,
-        bounds_text(lower, upper, unit),
-        None if not (math.isfinite(lower) or math.isfinite(upper)) else not bool(over.missed[row, at]),
-        usual,
-        change,
-        tuple(named[name] for name in FAMILY),
-        spark(drawn, near),
-        int((~np.isnan(drawn)).sum()),
-    )
+    return {
+        "title": title,
+        "text": text,
+        "unit": unit,
+        "where": f"{named['stack']}, {nodes_text(named['nodes'])}{ppn}, {named['pinning']}",
+        "rate": rate_text,
+        "above_line_rate": percent > ABOVE_PERCENT,
+        "bound": bounds_text(*(float(over.drawn[name][row, at]) for name in ("lower", "upper")), unit),
+        "held": not over.missed[row, at],
+        "change": _change_text(medians[max(0, at - USUAL_NIGHTS) : at], value, unit, named["direction"] == LOWER),
+        "file": family_file(tuple(named[name] for name in FAMILY)),
+        "curve": spark(drawn, rate if 0 < rate < 2.5 * 1.05 * float(np.nanmax(drawn)) else None),
+        "alternative": "; ".join(filter(None, (nights, rate_text))),
+    }
 
 
-def bounds_text(lower: float, upper: float, unit: str) -> str:
-    low = f"at least {format_number(lower)} {unit}" if math.isfinite(lower) else ""
-    high = f"at most {format_number(upper)} {unit}" if math.isfinite(upper) else ""
-    return " and ".join(filter(None, (low, high)))
+def _change_text(before: Array, value: float, unit: str, lower: bool) -> str:
+    """How a value differs from the median of the nights before; nothing before there are three."""
+    before = before[~np.isnan(before)]
+    usual = float(np.median(before)) if len(before) >= 3 else 0.0
+    if usual <= 0:
+        return ""
+    worse = (value / usual - 1) * (1 if lower else -1)
+    if abs(worse) < 0.005:
+        return f"as usual ({format_number(usual)} {unit})"
+    return f"{abs(worse):.1%} {'worse' if worse > 0 else 'better'} than usual ({format_number(usual)} {unit})"
 
 
 def spark(values: Iterable[float], limit: float | None = None) -> dict[str, Any]:
@@ -462,30 +397,16 @@ def references_title(checks: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _gate(check: Mapping[str, Any]) -> dict[str, Any]:
-    bounds = [
-        f"{word} {format_number(check[name])}" for name, word in (("lower", "at least"), ("upper", "at most")) if check[name]
-    ]
-    return {**check, "shown": format_number(check["value"]), "bounds": " and ".join(bounds)}
+    return {**check, "shown": format_number(check["value"]), "bounds": bounds_text(check["lower"], check["upper"])}
 
 
 def _flat_condition(text: str | None) -> dict[str, str]:
-    found: dict[str, str] = {}
+    found: dict[str, Any] = {}
     for name, value in read_condition(text).items():
-        if isinstance(value, Mapping):
-            found.update({f"{name}: {key}": _flat(inner) for key, inner in value.items()})
-        else:
-            found[str(name)] = _flat(value)
-    return {name: value for name, value in found.items() if value}
-
-
-def _flat(value: Any) -> str:
-    if isinstance(value, Mapping):
-        text = ", ".join(f"{key}={_flat(inner)}" for key, inner in value.items())
-    elif isinstance(value, (list, tuple)):
-        text = " ".join(_flat(inner) for inner in value)
-    else:
-        text = "" if value is None else str(value)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]} ..."
+        inner = {f"{name}: {key}": one for key, one in value.items()} if isinstance(value, Mapping) else {str(name): value}
+        found.update(inner)
+    texts = {name: flat(value) for name, value in found.items()}
+    return {name: text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]} ..." for name, text in texts.items() if text}
 
 
 def _shared(conditions: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -669,12 +590,16 @@ def _data(family: MetricFamily, metrics: Sequence[Mapping[str, Any]], chosen: in
     }
 
 
+def _change_line(what: str, before: str, after: str) -> str:
+    return f"{what}: {first_line(before, 80)} \N{RIGHTWARDS ARROW} {first_line(after, 80)}"
+
+
 def changes_script(series: Series) -> str:
     found = [
         {
             "at": f"{night.started:%Y-%m-%dT%H:%M:%SZ}",
             "page": night.page,
-            "what": [str(one) for one in series.changes[night.session][:MOST_CHANGES]],
+            "what": [_change_line(*one) for one in series.changes[night.session][:MOST_CHANGES]],
             "more": max(0, len(series.changes[night.session]) - MOST_CHANGES),
         }
         for night in series.over.nights
@@ -714,13 +639,9 @@ def _cell(over: OverTime, row: int, at: int) -> dict[str, Any]:
 
 
 def _metric_bounds(family: MetricFamily, row: int, at: int) -> str:
-    over = family.series.over
-    lower, upper, rate = (float(over.drawn[name][row, at]) for name in ("lower", "upper", "line_rate"))
-    said = [
-        bounds_text(lower, upper, family.unit),
-        f"line rate {format_number(rate)} {family.unit}" if math.isfinite(rate) else "",
-    ]
-    return "; ".join(filter(None, said))
+    lower, upper, rate = (float(family.series.over.drawn[name][row, at]) for name in ("lower", "upper", "line_rate"))
+    line_rate = f"line rate {format_number(rate)} {family.unit}" if math.isfinite(rate) else ""
+    return "; ".join(filter(None, (bounds_text(lower, upper, family.unit), line_rate)))
 
 
 #: Months on the first screen; the page of the series has all.
@@ -731,79 +652,41 @@ MOST_MONTHS = 120
 MOST_WORSE = 5
 
 
-@dataclass(frozen=True)
-class CalendarDay:
-    """One day.
-
-    :param state: of :data:`STATES`; ``None``: not to be judged, since it is to come.
-    :param page: of the session that stands for it; empty without one.
-    :param said: what it was, for who points at it or listens to it.
-    """
-
-    day: date
-    state: NightState | None
-    page: str
-    said: str
-
-
-@dataclass(frozen=True)
-class CalendarMonth:
-    """A month as weeks of seven days, Monday first; ``None``: a day of another month."""
-
-    title: str
-    weeks: Sequence[Sequence[CalendarDay | None]]
-
-
-@dataclass(frozen=True)
-class WorseLine:
-    """Something that is worse, and since when.
-
-    :param since: the first night; ``text``: what, in a sentence.
-    :param page: of that night; ``case``: of the case, empty where it is several.
-    """
-
-    since: date
-    text: str
-    page: str
-    case: str = ""
-    family: str = ""
-
-
-def calendar_months(series: Series, today: date) -> list[CalendarMonth]:
-    """All months from the first session to today, newest first. A day without a session is "not measured", and never green."""
+def calendar_months(series: Series, today: date) -> list[dict[str, Any]]:
+    """All months from the first session to today, newest first, as weeks from Monday to Sunday. A day without a session is
+    "not measured", and never green."""
     days = [day for day in series.days if day <= today + timedelta(days=1)]
     if not days:
         return []
     first, last = min(days), max(today, *days)
-    found: list[CalendarMonth] = []
+    found: list[dict[str, Any]] = []
     year, month = last.year, last.month
     while (year, month) >= (first.year, first.month) and len(found) < MOST_MONTHS:
         weeks = [
             [_day(series, day, first, today) if day.month == month else None for day in week]
             for week in calendar.Calendar().monthdatescalendar(year, month)
         ]
-        found.append(CalendarMonth(f"{calendar.month_name[month]} {year}", weeks))
+        found.append({"title": f"{calendar.month_name[month]} {year}", "weeks": weeks})
         year, month = (year, month - 1) if month > 1 else (year - 1, 12)
     return found
 
 
-def _day(series: Series, day: date, first: date, today: date) -> CalendarDay:
+def _day(series: Series, day: date, first: date, today: date) -> dict[str, Any]:
+    """State of a day (``None``: it is not to be judged), page of the session that stands for it, and what it was in words."""
     name = f"{day:%a} {day.day} {day:%b %Y}"
     if day not in series.days:
         if day > today or day < first:
-            return CalendarDay(day, None, "", "")
-        return CalendarDay(day, STATES["none"], "", f"{name}: not measured")
+            return {"day": day, "state": None}
+        return {"day": day, "state": STATES["none"], "page": "", "said": f"{name}: not measured"}
     state, nights = series.days[day]
     shown = next((one for one in reversed(nights) if one.state is state), nights[-1] if nights else None)
     lost = f"{series.lost[day]} " if day in series.lost else ""
     several = f" ({len(nights)} sessions)" if len(nights) > 1 else ""
-    finding = f"{shown.finding}" if shown else ""
-    return CalendarDay(
-        day, state, shown.page if shown else "", first_line(f"{name}: {state.word}{several}. {lost}{finding}", 200)
-    )
+    said = f"{name}: {state.word}{several}. {lost}{shown.finding if shown else ''}"
+    return {"day": day, "state": state, "page": shown.page if shown else "", "said": first_line(said, 200)}
 
 
-def worse_now(series: Series, found: Sequence[MetricFamily]) -> list[WorseLine]:
+def worse_now(series: Series, found: Sequence[MetricFamily]) -> list[dict[str, Any]]:
     """What is worse now, the longest first: cases that fail, and changes for the worse that last and nobody accepted."""
     newest = series.newest
     if newest is None:
@@ -817,13 +700,15 @@ def worse_now(series: Series, found: Sequence[MetricFamily]) -> list[WorseLine]:
     for session, histories in by_night.items():
         since = series.by_session[session]
         more = f", and {len(histories) - 1} more cases" if len(histories) > 1 else ""
-        lines.append(WorseLine(since.day, f"{histories[0].title} fails{more}", since.page, histories[0].file))
+        text = f"{histories[0].title} fails{more}"
+        lines.append({"since": since.day, "page": since.page, "text": text, "href": f"cases/{histories[0].file}.html"})
     for event in series.events:
         if event.worse and lasts(series.over, event):
             family = next((one.file for one in found if any(changed is event for changed, _ in one.events)), "")
-            page = series.by_session[event.session].page
-            lines.append(WorseLine(event.since, str(event).partition(", ")[2], page, family=family))
-    return sorted(lines, key=lambda line: line.since)
+            page, text = series.by_session[event.session].page, str(event).partition(", ")[2]
+            href = f"metrics/{family}.html" if family else ""
+            lines.append({"since": event.since, "page": page, "text": text, "href": href})
+    return sorted(lines, key=lambda line: line["since"])
 
 
 def max_age_hours(series: Series) -> float:
@@ -869,7 +754,6 @@ def _card_state(series: Series, now: datetime) -> NightState:
 
 def card(series: Series, found: Sequence[MetricFamily], now: datetime) -> dict[str, Any]:
     night, last = series.headline, _measured(series)
-    fabrics: list[FabricFigures] = of_last_night(series.over, last) if last else []
     lines = worse_now(series, found)
     lost = max(series.lost, default=None)
     return {
@@ -880,7 +764,7 @@ def card(series: Series, found: Sequence[MetricFamily], now: datetime) -> dict[s
         "lost": series.lost[lost] if lost and (night is None or lost >= night.day) else "",
         "worse": lines[:MOST_WORSE],
         "more_worse": len(lines) - MOST_WORSE,
-        "fabrics": fabrics,
+        "fabrics": of_last_night(series.over, last) if last else [],
         "figures_of": last,
         "months": calendar_months(series, now.date()),
         "stale_after_h": max_age_hours(series),
@@ -927,8 +811,7 @@ def _by_place(found: Sequence[MetricFamily]) -> Iterator[tuple[str, list[MetricF
 MOST_NIGHTS = 90
 
 
-@dataclass(frozen=True)
-class NodeShare:
+class NodeShare(NamedTuple):
     """What is compared.
 
     :param quantity: of the map.
@@ -952,67 +835,32 @@ SHARES = (
 
 
 @dataclass(frozen=True)
-class NodeNight:
-    """One map.
-
-    :param percent: by the name of the share; what was not measured is absent.
-    """
-
-    night: SiteNight
-    percent: Mapping[str, float]
-
-
-@dataclass(frozen=True)
 class NodeHistory:
     """One node on one stack and fabric.
 
-    :param nights: oldest first.
+    :param nights: with a map, oldest first, each with its shares in percent by name; what was not measured is absent.
     """
 
     node: str
     stack: str
     fabric: str
-    nights: Sequence[NodeNight]
+    nights: Sequence[tuple[SiteNight, Mapping[str, float]]]
 
     @property
     def file(self) -> str:
         return node_file(self.node)
 
     @property
-    def last(self) -> NodeNight:
-        return self.nights[-1]
-
-    @property
     def worst(self) -> float:
         signs = {share.name: 1 if share.lower else -1 for share in SHARES}
-        return max(signs[name] * (percent - 100) for name, percent in self.last.percent.items())
+        return max(signs[name] * (percent - 100) for name, percent in self.nights[-1][1].items())
 
     def curve(self, share: NodeShare) -> dict[str, Any]:
-        return spark((one.percent.get(share.name, math.nan) for one in self.nights), 100.0)
+        return spark((percent.get(share.name, math.nan) for _, percent in self.nights), 100.0)
 
 
 def node_file(node: str) -> str:
     return file_name((node,))
-
-
-def keep_names(path: Path, content: str, make: Callable[[], list[str]]) -> list[str]:
-    """Names of the nodes, as they were kept for the same content; else they are made, and kept.
-
-    :raises BadInput: they cannot be kept.
-    """
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["content"] == content:
-            return [str(node) for node in kept["nodes"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    found = make()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        whole_file.write_text(path, json.dumps({"content": content, "nodes": found}))
-    except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}.") from None
-    return found
 
 
 def files_of(folder: Path, series: Series) -> dict[str, Path]:
@@ -1038,7 +886,7 @@ def read_shares(files: Mapping[str, Path], series: Series) -> list[NodeHistory]:
             nights = found.setdefault((node, stack, fabric or ""), {})
             nights.setdefault(session, {})[share.name] = percent
     histories = [
-        NodeHistory(*key, [NodeNight(series.by_session[session], nights[session]) for session in files if session in nights])
+        NodeHistory(*key, [(series.by_session[session], nights[session]) for session in files if session in nights])
         for key, nights in found.items()
     ]
     return sorted(histories, key=lambda one: (one.stack, one.fabric, -one.worst, one.node))
@@ -1057,20 +905,6 @@ def _percent(rows: pl.DataFrame, share: NodeShare) -> Iterator[tuple[str, str, s
         .agg(pl.col("percent").mean())
     )
     yield from shares.select("session", "stack", "fabric", "node", "percent").iter_rows()
-
-
-def by_stack_and_fabric(histories: Sequence[NodeHistory]) -> dict[tuple[str, str], list[NodeHistory]]:
-    found: dict[tuple[str, str], list[NodeHistory]] = {}
-    for one in histories:
-        found.setdefault((one.stack, one.fabric), []).append(one)
-    return found
-
-
-def by_node(histories: Sequence[NodeHistory]) -> dict[str, list[NodeHistory]]:
-    found: dict[str, list[NodeHistory]] = {}
-    for one in sorted(histories, key=lambda one: (one.node, one.stack, one.fabric)):
-        found.setdefault(one.node, []).append(one)
-    return found
 
 
 TEMPLATES.globals.update(
@@ -1304,20 +1138,15 @@ class _Build:
         if not files:
             return
         content, folder = maps_digest(files), f"{series.folder}/nodes"
+        if self.writer.leave(folder, content):
+            return
+        histories = read_shares(files, series)
         shared = {"series": series, "shares": SHARES}
-        histories = cache(lambda: read_shares(files, series))
-        nodes = cache(lambda: by_node(histories()))
-
-        def all_of_them() -> dict[str, Any]:
-            return {**shared, "places": by_stack_and_fabric(histories())}
-
-        self._put(f"{folder}/index.html", content, "nodes.html", "../../", all_of_them)
-        for node in keep_names(self.kept / "nodes" / f"{series.folder}.json", content, lambda: list(nodes())):
-
-            def shown(node: str = node) -> dict[str, Any]:
-                return {**shared, "node": node, "histories": nodes()[node]}
-
-            self._put(f"{folder}/{node_file(node)}.html", content, "node.html", "../../", shown)
+        self._put(f"{folder}/index.html", content, "nodes.html", "../../", lambda: {**shared, "histories": histories})
+        by_node = sorted(histories, key=lambda one: (one.node, one.stack, one.fabric))
+        for node, own in groupby(by_node, key=lambda one: one.node):
+            shown = {**shared, "node": node, "histories": list(own)}
+            self._put(f"{folder}/{node_file(node)}.html", content, "node.html", "../../", lambda shown=shown: shown)  # type: ignore[misc]
 
     def _series_page(self, series: Series, found: Sequence[MetricFamily], built: str) -> None:
         maps = bool(self._maps[series.folder])

@@ -22,7 +22,7 @@ from ..tune import measuring
 from ..tune.race import ALL_SIZES, BETTER, SLACK, Times, TuneState, read_state
 from ..tune.tuning import RESULTS
 from . import figures
-from .page import render
+from .page import render, writing
 
 #: Sizes of the Kiviat charts in bytes, as in the Cambridge paper.
 KIVIAT_BYTES = (32, 1 << 20)
@@ -193,7 +193,5 @@ def write(path: Path, place: Place, collectives: Sequence[str]) -> None:
             *(algorithm_curves(stacks, name) for name in there),
         ],
     )
-    try:
+    with writing(path):
         whole_file.write_text(path, text)
-    except OSError as error:
-        raise BadInput(f"cannot write {path} ({error.strerror}): give another --chart.") from None

@@ -16,7 +16,6 @@ import yaml
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.vocabulary import BadInput
 
 from ... import whole_file
 from ...stacks.spack import lock as lock_file
@@ -99,10 +98,8 @@ def write(found: Recommended, out: Path) -> list[Path]:
             folder / "settings.html": html,
         }
         for path, text in texts.items():
-            try:
+            with page.writing(path):
                 whole_file.write_text(path, text)
-            except OSError as error:
-                raise BadInput(f"cannot write {path}: {error.strerror}.") from None
             written.append(path)
     return written
 
