@@ -435,8 +435,6 @@ KEPT = f"1,{pl.__version__}"
 IDENTITY = (*CONDITION, "suite", "benchmark", "variant", "ranks", "groups", "quantity", "message_bytes")
 #: Columns of the kept values beside ``id``.
 VALUES = ("n", "median", "low", "high", "lower", "upper", "line_rate", "missed", "judged")
-#: Name of the file that has the values of many nights; it is written again when as many nights are new, or gone.
-PACK, PACKED_AT = "many", 32
 _BANDWIDTH = "bandwidth_mb_per_s"
 CONFIDENCE = 0.95
 
@@ -459,114 +457,83 @@ class NightMedians:
 
 
 class Kept:
-    """Medians in a folder, a night in three files; what changed since is computed again."""
+    """Medians of all nights of a system in a folder: values, metrics, and what each night said; what changed is computed again.
+
+    All nights are in one file, as hundreds of files take longer to open than to read.
+    """
 
     def __init__(self, folder: Path, dataset: Path, system: str) -> None:
-        self._folder, self._dataset, self._system = folder, dataset, system
-        self._there = {path.name for path in folder.glob("*")} if folder.is_dir() else set()
-        self._used: set[str] = set()
-        self._about: dict[str, dict[str, Any]] = {}
+        self._dataset, self._system = dataset, system
+        self._values, self._metrics, self._about = (
+            folder / name for name in ("values.parquet", "metrics.parquet", "nights.json")
+        )
+        self.nights: dict[str, dict[str, Any]] = {}
 
-    def stem(self, session: str, identity: str) -> str:
-        return digest(session, identity, KEPT)
+    def bring(self, identities: Mapping[str, str]) -> None:
+        """Have the medians of some sessions and of no other.
 
-    def bring(self, session: str, identity: str) -> str:
-        stem = self.stem(session, identity)
-        self._used.add(stem)
-        if f"{stem}.json" not in self._there:
-            self._keep(stem, compute(self._dataset, self._system, session))
-        return stem
-
-    def _keep(self, stem: str, night: NightMedians) -> None:
-        with writing(self._folder):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            for kind, table in (("values", night.values), ("metrics", night.metrics)):
-                with whole_file.replacing(self._folder / f"{stem}.{kind}.parquet") as partial:
-                    whole_file.write_parquet(partial, table, compression="lz4", statistics=False)
+        :param identities: changes when the files of a session do, by session.
+        :raises BadInput: the dataset cannot be read, or they cannot be kept.
+        """
+        before = self._read()
+        wanted = {session: digest(session, identity, KEPT) for session, identity in identities.items()}
+        self.nights = {one: before[one] for one, stem in wanted.items() if before.get(one, {}).get("stem") == stem}
+        new = {session: compute(self._dataset, self._system, session) for session in wanted.keys() - self.nights.keys()}
+        if not new and before.keys() == self.nights.keys() and self._about.exists():
+            return
+        values = [night.values.with_columns(session=pl.lit(session)) for session, night in sorted(new.items())]
+        metrics = [night.metrics for _, night in sorted(new.items())]
+        if self.nights:
+            values.insert(0, pl.read_parquet(self._values).filter(pl.col("session").is_in(list(self.nights))))
+            metrics.append(pl.read_parquet(self._metrics))
+        for session, night in new.items():
+            self.nights[session] = {"stem": wanted[session], "facts": night.facts, "spoiled": night.spoiled}
+        table = pl.concat(values) if values else _NO_VALUES.with_columns(session=pl.lit(""))
+        names = pl.concat([*metrics, _NO_METRICS]).unique("id", maintain_order=True)
+        names = names.join(table.select("id").unique(), on="id", how="semi")
+        with writing(self._about):
+            self._about.parent.mkdir(parents=True, exist_ok=True)
+            for path, kept in (
+                (self._values, table),
+                (self._metrics, names.join(table.select("id").unique(), on="id", how="semi")),
+            ):
+                with whole_file.replacing(path) as partial:
+                    whole_file.write_parquet(partial, kept, compression="lz4", statistics=False)
             # The last one: without it the others do not count.
-            whole_file.write_text(self._folder / f"{stem}.json", json.dumps({"facts": night.facts, "spoiled": night.spoiled}))
+            whole_file.write_text(self._about, json.dumps({"sizes": self._sizes(), "nights": self.nights}))
 
-    def about(self, stem: str) -> dict[str, Any]:
-        if stem not in self._about:
-            self._about[stem] = json.loads((self._folder / f"{stem}.json").read_text(encoding="utf-8"))
-        return self._about[stem]
+    def _sizes(self) -> list[int]:
+        return [path.stat().st_size for path in (self._values, self._metrics)]
 
-    def values(self, stems: Sequence[str], series: str = "") -> pl.DataFrame:
-        """Values of some nights with ``night``, the place of each among them.
-
-        Of many nights most are in one file, as hundreds of files take longer to open than to read.
-
-        :param series: whose nights they are; each series has such a file of its own.
-        """
-        places = {stem: place for place, stem in enumerate(stems)}
-        name = f"{PACK}-{digest(series)}"
-        pack, packed = self._pack(name)
-        there = [stem for stem in packed if stem in places]
-        new = [stem for stem in stems if stem not in set(there)]
-        parts = [
-            pl.read_parquet(self._folder / f"{stem}.values.parquet").with_columns(night=pl.lit(places[stem], pl.Int32))
-            for stem in new
-        ]
-        if there:
-            at = pl.DataFrame(
-                {"packed": range(len(packed)), "night": [places.get(stem) for stem in packed]},
-                schema={"packed": pl.Int32, "night": pl.Int32},
-            )
-            old = pl.read_parquet(pack).join(at.drop_nulls(), on="packed").select("id", *VALUES, "night")
-            parts.insert(0, old)
-        found = pl.concat(parts) if parts else _no_values().with_columns(night=pl.lit(0, pl.Int32)).clear()
-        if len(new) >= PACKED_AT or len(packed) - len(there) >= PACKED_AT:
-            self._write_pack(name, found, stems)
-        elif packed:
-            self._used.add(name)
-        return found
-
-    def _pack(self, name: str) -> tuple[Path, list[str]]:
-        path = self._folder / f"{name}.parquet"
+    def _read(self) -> dict[str, dict[str, Any]]:
         try:
-            stored = json.loads((self._folder / f"{name}.json").read_text(encoding="utf-8"))
-            stems = [str(one) for one in stored["stems"]]
-            same = stored["kept"] == KEPT and stored["size"] == path.stat().st_size
+            stored = json.loads(self._about.read_text(encoding="utf-8"))
+            nights: dict[str, dict[str, Any]] = stored["nights"]
+            return nights if stored["sizes"] == self._sizes() else {}
         except (OSError, ValueError, KeyError, TypeError):
-            return path, []
-        return path, stems if same else []
+            return {}
 
-    def _write_pack(self, name: str, values: pl.DataFrame, stems: Sequence[str]) -> None:
-        """Put the values of some nights into one file; what says which is written last, and names its size."""
-        path = self._folder / f"{name}.parquet"
-        with writing(self._folder):
-            with whole_file.replacing(path) as partial:
-                whole_file.write_parquet(partial, values.rename({"night": "packed"}), compression="lz4", statistics=False)
-            text = json.dumps({"kept": KEPT, "stems": list(stems), "size": path.stat().st_size})
-            whole_file.write_text(self._folder / f"{name}.json", text)
-        self._used.add(name)
+    def values(self, sessions: Sequence[str]) -> pl.DataFrame:
+        """Values of some nights with ``night``, the place of each among them."""
+        schema = {"session": pl.String, "night": pl.Int32}
+        places = pl.LazyFrame({"session": list(sessions), "night": range(len(sessions))}, schema=schema)
+        return pl.scan_parquet(self._values).join(places, on="session").drop("session").collect()
 
-    def metrics(self, stems: Sequence[str], values: pl.DataFrame) -> pl.DataFrame:
-        """Names of all metrics of some nights, each once; few files are read, as nights are alike.
-
-        :param values: of :meth:`values`.
-        """
-        newest = values.group_by("id").agg(pl.max("night"))
-        wanted = newest["night"].unique().sort(descending=True).to_list()
-        parts = [pl.read_parquet(self._folder / f"{stems[place]}.metrics.parquet") for place in wanted]
-        return pl.concat(parts).unique("id", keep="first", maintain_order=True) if parts else _no_metrics()
-
-    def forget_unused(self) -> None:
-        for name in self._there:
-            if name.partition(".")[0] not in self._used:
-                (self._folder / name).unlink(missing_ok=True)
+    def metrics(self, values: pl.DataFrame) -> pl.DataFrame:
+        """Names of all metrics of some :meth:`values`, each once."""
+        return pl.read_parquet(self._metrics).join(values.select("id").unique(), on="id", how="semi")
 
 
-def _no_values() -> pl.DataFrame:
-    numbers = dict.fromkeys(("median", "low", "high", "lower", "upper", "line_rate"), pl.Float64())
-    schema = {"id": pl.UInt64(), "n": pl.UInt32(), **numbers, "missed": pl.Boolean(), "judged": pl.Boolean()}
-    return pl.DataFrame(schema={name: schema[name] for name in ("id", *VALUES)})
-
-
-def _no_metrics() -> pl.DataFrame:
-    integers = {"nodes": pl.Int32(), "ppn": pl.Int32(), "ranks": pl.Int32(), "groups": pl.Int32(), "message_bytes": pl.Int64()}
-    columns = ("id", *IDENTITY, "name", "group", "direction")
-    return pl.DataFrame(schema={name: pl.UInt64() if name == "id" else integers.get(name, pl.String()) for name in columns})
+_NUMBERS = dict.fromkeys(("median", "low", "high", "lower", "upper", "line_rate"), pl.Float64)
+_NO_VALUES = pl.DataFrame(schema={"id": pl.UInt64, "n": pl.UInt32, **_NUMBERS, "missed": pl.Boolean, "judged": pl.Boolean})
+_NO_METRICS = pl.DataFrame(
+    schema={
+        "id": pl.UInt64,
+        **dict.fromkeys((*IDENTITY, "name", "group", "direction"), pl.String),
+        **dict.fromkeys(("nodes", "ppn", "ranks", "groups"), pl.Int32),
+        "message_bytes": pl.Int64,
+    }
+)
 
 
 def compute(folder: Path, system: str, session: str) -> NightMedians:
@@ -585,11 +552,11 @@ def compute(folder: Path, system: str, session: str) -> NightMedians:
         columns = ("case", *(name for name in IDENTITY if name not in CONDITION), "unit", "direction", "value")
         values = _medians(session, samples.select(columns).collect())
         if not values.height:
-            return NightMedians(_no_values(), _no_metrics(), facts)
+            return NightMedians(_NO_VALUES, _NO_METRICS, facts)
         shared = pl.col("condition").str.json_path_match(f"$.{session_values.OVERSUBSCRIBED}").is_not_null()
         described = eligible.select("case", *CONDITION, "name", "group", "gates", shared=shared, rate=_line_rates(eligible))
     except BadInput as error:
-        return NightMedians(_no_values(), _no_metrics(), {}, str(error).rstrip("."))
+        return NightMedians(_NO_VALUES, _NO_METRICS, {}, str(error).rstrip("."))
     table = values.join(described.drop("gates"), on="case")
     # Ranks that shared cores are another measurement, and no part of a history.
     variant = pl.when("shared").then(pl.format("{}oversubscribed", pl.col("variant").fill_null(""))).otherwise("variant")
@@ -597,8 +564,8 @@ def compute(folder: Path, system: str, session: str) -> NightMedians:
     table = _bounded(table, described)
     table = table.with_columns(id=pl.struct(*IDENTITY, "name", "group").hash(seed=1)).unique("id", keep="last")
     return NightMedians(
-        table.select("id", *VALUES).cast(_no_values().schema),
-        table.select("id", *IDENTITY, "name", "group", "direction").cast(_no_metrics().schema),
+        table.select("id", *VALUES).cast(_NO_VALUES.schema),
+        table.select("id", *IDENTITY, "name", "group", "direction").cast(_NO_METRICS.schema),
         facts,
     )
 
@@ -750,16 +717,12 @@ class OverTime:
         return sorted(parts.items(), key=lambda item: tuple(str(word) for word in item[0]))
 
 
-def read_over_time(nights: Sequence[SiteNight], kept: Kept, stems: Mapping[str, str]) -> OverTime:
-    """Values of some nights, the oldest first.
-
-    :param stems: names of the kept files by session.
-    """
-    chosen = [night for night in nights if night.session in stems][-MOST_NIGHTS:]
-    files = [stems[night.session] for night in chosen]
-    values = kept.values(files, nights[0].run if nights else "")
-    metrics = kept.metrics(files, values).sort(
-        ["fabric", "suite", "benchmark", "quantity", "stack", "pinning", "message_bytes"]
+def read_over_time(nights: Sequence[SiteNight], kept: Kept) -> OverTime:
+    """Values of some nights, the oldest first."""
+    chosen = [night for night in nights if night.session in kept.nights][-MOST_NIGHTS:]
+    values = kept.values([night.session for night in chosen])
+    metrics = kept.metrics(values).sort(
+        ["fabric", "suite", "benchmark", "quantity", "stack", "pinning", "message_bytes", "ranks", "name"]
     )
     rows = metrics.select("id").with_row_index("row")
     placed = values.join(rows, on="id")
@@ -773,7 +736,7 @@ def read_over_time(nights: Sequence[SiteNight], kept: Kept, stems: Mapping[str, 
     flags = {name: np.zeros(shape, dtype=bool) for name in ("judged", "missed")}
     for name, table in flags.items():
         table[row, night] = placed[name].fill_null(False).to_numpy()
-    facts = [kept.about(stem).get("facts", {}) for stem in files]
+    facts = [kept.nights[night.session]["facts"] for night in chosen]
     return OverTime(chosen, metrics, drawn, flags["judged"], flags["missed"], facts)
 
 

@@ -994,15 +994,13 @@ class _Build:
         kept = Kept(self.kept / "medians" / file_name((system,)), self.folder, system)
         ids = nights.identities(self.folder, system)
         measured = set(eligibility.split_cases(cases).eligible["session"])
-        stems = {session: kept.bring(session, identity) for session, identity in ids.items() if session in measured}
-        spoiled = {session: why for session, stem in stems.items() if (why := kept.about(stem)["spoiled"])}
+        kept.bring({session: identity for session, identity in ids.items() if session in measured})
+        spoiled = {session: said["spoiled"] for session, said in kept.nights.items() if said["spoiled"]}
         by = nights.Judging(self.folder, system, cases, ids, self.answers, spoiled, lost)
         every = nights.judge(by)
-        if self._ask_the_gate(system, every, set(stems)):
+        if self._ask_the_gate(system, every, kept.nights.keys()):
             every = nights.judge(by)
-        found = [self._series(system, run, every, cases, kept, stems) for run in labels_of(every)]
-        kept.forget_unused()
-        return found
+        return [self._series(system, run, every, cases, kept) for run in labels_of(every)]
 
     def _ask_the_gate(self, system: str, every: Sequence[SiteNight], measured: Set[str]) -> bool:
         """Hold the newest nights with values against those before, and keep the answers; whether there is a new one."""
@@ -1036,13 +1034,11 @@ class _Build:
             now=self.now,
         )
 
-    def _series(
-        self, system: str, run: str, every: Sequence[SiteNight], cases: pl.DataFrame, kept: Kept, stems: Mapping[str, str]
-    ) -> Series:
+    def _series(self, system: str, run: str, every: Sequence[SiteNight], cases: pl.DataFrame, kept: Kept) -> Series:
         own = [night for night in every if night.run == run and not is_confirming(night)]
         ids = [night.session for night in own]
         table = cases.filter(pl.col("session").is_in(ids))
-        over = read_over_time([night for night in own if night.withdrawn is None], kept, stems)
+        over = read_over_time([night for night in own if night.withdrawn is None], kept)
         nodes = {session: _nodes(part["nodelist"]) for (session,), part in table.group_by("session")}
         confirming: dict[str, list[SiteNight]] = {}
         for night in filter(is_confirming, every):

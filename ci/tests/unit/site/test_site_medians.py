@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.pages import nights as medians
 from mpibench.pages.nights import Kept
 from mpibench.store import dataset_layout
 from synthetic_verdicts import write_session
@@ -21,44 +20,33 @@ def dataset(tmp_path: Path) -> tuple[Path, list[str]]:
     return folder, sessions
 
 
-def values(kept: Kept, stems: list[str], series: str = "nightly") -> list[tuple[object, ...]]:
-    found = kept.values(stems, series)
+def values(kept: Kept, sessions: list[str]) -> list[tuple[object, ...]]:
+    found = kept.values(sessions)
+    assert kept.metrics(found)["id"].n_unique() == found["id"].n_unique()
     return sorted(found.select("night", "id", "n", "median", "low", "high").iter_rows())
 
 
-def test_one_file_and_many_have_the_same_values(
-    dataset: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_kept_is_read_again_and_what_is_damaged_or_gone_is_not(dataset: tuple[Path, list[str]], tmp_path: Path) -> None:
     folder, sessions = dataset
     place = tmp_path / "kept"
 
-    def kept(brought: list[str] = sessions) -> Kept:
+    def kept(brought: list[str]) -> Kept:
         made = Kept(place, folder, SYSTEM)
-        for one in brought:
-            made.bring(one, "x")
+        made.bring(dict.fromkeys(brought, "x"))
         return made
 
-    first = kept()
-    stems = [first.stem(one, "x") for one in sessions]
-    alone = values(first, stems)
-    assert not list(place.glob(f"{medians.PACK}*")) and len({row[0] for row in alone}) == 7
-    monkeypatch.setattr(medians, "PACKED_AT", 3)
-    assert values(kept(), stems) == alone
-    [pack] = place.glob(f"{medians.PACK}*.parquet")
-    written = pack.stat().st_mtime_ns
-    # From the pack alone: two nights fewer, another order of places, and one night that it has not.
-    again = kept(sessions[1:])
-    part = values(again, stems[1:])
-    assert part == sorted((row[0] - 1, *row[1:]) for row in alone if row[0])  # type: ignore[operator]
-    again.forget_unused()
-    assert pack.exists() and pack.stat().st_mtime_ns == written
-    # Another series has a file of its own, and a night that was written again is read again.
-    values(kept(), stems, "other")
-    assert len(list(place.glob(f"{medians.PACK}*.parquet"))) == 2
-    pack.write_bytes(b"damaged")
-    assert values(kept(), stems) == alone
-    kept(sessions[:1]).forget_unused()
-    assert not list(place.glob(f"{medians.PACK}*"))
+    whole = values(kept(sessions), sessions)
+    assert len({row[0] for row in whole}) == 7
+    written = (place / "values.parquet").stat().st_mtime_ns
+    assert values(kept(sessions), sessions) == whole and (place / "values.parquet").stat().st_mtime_ns == written
+    # Another order of places, and a night fewer.
+    part = values(kept(sessions), sessions[1:])
+    assert part == sorted((row[0] - 1, *row[1:]) for row in whole if row[0])  # type: ignore[operator]
+    assert values(kept(sessions[1:]), sessions) == [row for row in whole if row[0]]
+    assert values(kept(sessions), sessions) == whole
+    (place / "values.parquet").write_bytes(b"damaged")
+    assert values(kept(sessions), sessions) == whole
+    assert values(kept([]), []) == []
 
 
 def test_a_file_that_is_written_again_is_looked_at_again(dataset: tuple[Path, list[str]], tmp_path: Path) -> None:
