@@ -65,7 +65,7 @@ def _figures_json(figures: Iterable[Any]) -> Markup:
 def environment(package: str = __package__, **filters: Callable[[Any], Any]) -> Environment:
     """Templates of a room, beside those of all.
 
-    :param package: name of the room's package, e.g. ``mpibench.pages.settings``.
+    :param package: name of the room's package, e.g. ``studies.error_rates``.
     :param filters: what its templates make text with, beside ``size``, ``unit``, ``number``, ``title_of``, ``figures_json``.
     """
     loader = ChoiceLoader([PackageLoader(package), PackageLoader(__package__)])
