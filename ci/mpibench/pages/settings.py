@@ -227,7 +227,7 @@ class _Choice:
     def made(self) -> Recommendation:
         fabric = self._fabric()
         pinning, measured = self._pinning(fabric)
-        variables, options = self._variables(fabric, pinning, measured)
+        variables, options = map(tuple, self._variables(fabric, pinning, measured))
         columns = ("session", "started", "job_id", "nodelist", "fabric", "nodes", "ppn", "pinning", "group")
         jobs = tuple({name: row[name] for name in columns} for row, _ in self.stored)
         ppn = int(measured.get("ppn") or 0)
