@@ -38,6 +38,7 @@ from ..store import confirmations, dataset, dataset_layout, eligibility, selecti
 from ..store.answers import NO_SESSION, StoredAnswer
 from ..store.dataset_layout import read_condition, read_labels
 from ..store.eligibility import Facts
+from ..store.quantity_text import unit_text
 from ..store.session_values import CONDITION, METRIC, changes
 from ..store.sessions import CONFIRMS
 from ..store.unreadable import Unreadable
@@ -379,10 +380,9 @@ def _without_reason(row: Mapping[str, Any]) -> str:
 
 def condition_text(row: Mapping[str, Any]) -> str:
     """What a case measured under which condition: ``p2p of mpich on eth1g, 2 x 1, bunch``."""
-    ppn = row["ppn"] if row["ppn"] is not None else row["ppn_symbol"] or "?"
-    nodes = "all" if row["nodes"] == 0 else row["nodes"] if row["nodes"] is not None else "?"
+    where = f"{row['fabric'] or row['partition']}, {nodes_by_ppn(row['nodes'], row['ppn'] or row['ppn_symbol'])}"
     what = row["group"] or str(row["name"]).split(" ")[0]
-    return f"{what} of {row['stack']} on {row['fabric'] or row['partition']}, {nodes} x {ppn}, {row['pinning'] or 'no pinning'}"
+    return f"{what} of {row['stack']} on {where}, {row['pinning'] or 'no pinning'}"
 
 
 def _finding(
@@ -673,8 +673,45 @@ def _directions(benchmarks: Iterable[str]) -> dict[str, float]:
 MOST_NIGHTS = 400
 #: Facts of one night that are named; the others are counted.
 MOST_CHANGES = 12
-#: What makes metrics one family, drawn on one page.
-FAMILY = ("partition", "fabric", "nodes", "ppn", "suite", "benchmark", "variant", "groups", "quantity")
+
+
+class Family(NamedTuple):
+    """What metrics have in common that one page draws."""
+
+    partition: str
+    fabric: str | None
+    nodes: int | None
+    ppn: int | None
+    suite: str
+    benchmark: str
+    variant: str | None
+    groups: int | None
+    quantity: str
+
+    @property
+    def file(self) -> str:
+        return file_name((self.benchmark, self.quantity, self.fabric or self.partition, self.nodes, self.ppn, *self))
+
+    @property
+    def title(self) -> str:
+        groups = f"{self.groups} groups" if (self.groups or 1) > 1 else ""
+        quantity = QUANTITIES[self.quantity].title
+        return f"{', '.join(filter(None, (self.benchmark, self.variant, groups)))}: {quantity}"
+
+    @property
+    def place(self) -> str:
+        where = f"{self.fabric} on {self.partition}" if self.fabric else self.partition
+        return f"{where}, {nodes_by_ppn(self.nodes, self.ppn)}"
+
+    @property
+    def unit(self) -> str:
+        return unit_text(QUANTITIES[self.quantity].unit)
+
+
+def nodes_by_ppn(nodes: int | None, ppn: object) -> str:
+    return f"{'all' if nodes == 0 else '?' if nodes is None else nodes} x {ppn or '?'}"
+
+
 _DRAWN = ("median", "low", "high", "lower", "upper", "line_rate")
 #: Beside stack, fabric and condition nothing else distinguishes what the watch calls one metric.
 _WATCHED = tuple(name for name in METRIC if name in IDENTITY)
@@ -711,10 +748,10 @@ class OverTime:
     def columns(self) -> dict[str, list[Any]]:
         return self.metrics.to_dict(as_series=False)
 
-    def families(self) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:
+    def families(self) -> list[tuple[Family, pl.DataFrame]]:
         rows = self.metrics.with_row_index("row")
-        parts = rows.partition_by(FAMILY, as_dict=True, maintain_order=True)
-        return sorted(parts.items(), key=lambda item: tuple(str(word) for word in item[0]))
+        parts = rows.partition_by(Family._fields, as_dict=True, maintain_order=True)
+        return [(Family(*key), parts[key]) for key in sorted(parts, key=lambda key: [str(word) for word in key])]
 
 
 def read_over_time(nights: Sequence[SiteNight], kept: Kept) -> OverTime:
@@ -1030,18 +1067,12 @@ class Series:
         return self._files_by_metric.get(tuple(row[name] for name in _OF_METRIC), "")
 
     @cached_property
-    def families_of_case(self) -> dict[str, list[tuple[Any, ...]]]:
-        columns = list(dict.fromkeys((*_OF_METRIC, *FAMILY)))
-        found: dict[str, list[tuple[Any, ...]]] = {}
+    def families_of_case(self) -> dict[str, list[Family]]:
+        columns = list(dict.fromkeys((*_OF_METRIC, *Family._fields)))
+        found: dict[str, list[Family]] = {}
         for row in self.over.metrics.select(columns).unique(maintain_order=True).to_dicts():
-            found.setdefault(self.case_of_metric(row), []).append(tuple(row[name] for name in FAMILY))
+            found.setdefault(self.case_of_metric(row), []).append(Family(*(row[name] for name in Family._fields)))
         return found
-
-
-def family_file(family: Sequence[Any]) -> str:
-    named = dict(zip(FAMILY, family, strict=True))
-    words = (named["benchmark"], named["quantity"], named["fabric"] or named["partition"], named["nodes"], named["ppn"])
-    return file_name((*words, *family))
 
 
 def labels_of(nights: Sequence[SiteNight]) -> list[str]:

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,9 +40,9 @@ from ..store.dataset_layout import read_condition
 from ..store.quantity_text import nodes_text, size_text, unit_text
 from . import job_files, nights
 from .nights import (
-    FAMILY,
     MOST_CHANGES,
     STATES,
+    Family,
     Kept,
     NightState,
     OverTime,
@@ -54,7 +54,6 @@ from .nights import (
     change_points,
     condition_text,
     fact_changes,
-    family_file,
     file_name,
     is_confirming,
     labels_of,
@@ -231,7 +230,7 @@ def _figure(over: OverTime, at: int, row: int, figure: KeyFigure) -> dict[str, A
         "bound": bounds_text(*(float(over.drawn[name][row, at]) for name in ("lower", "upper")), unit),
         "held": not over.missed[row, at],
         "change": _change_text(medians[max(0, at - USUAL_NIGHTS) : at], value, unit, named["direction"] == LOWER),
-        "file": family_file(tuple(named[name] for name in FAMILY)),
+        "file": Family(*(named[name] for name in Family._fields)).file,
         "curve": spark(drawn, rate if 0 < rate < 2.5 * 1.05 * float(np.nanmax(drawn)) else None),
         "alternative": "; ".join(filter(None, (nights, rate_text))),
     }
@@ -262,20 +261,6 @@ OPEN_LINES = 12
 LONGEST_VALUE = 2000
 
 
-def family_title(family: Sequence[Any]) -> str:
-    named = dict(zip(FAMILY, family, strict=True))
-    groups = f"{named['groups']} groups" if (named["groups"] or 1) > 1 else ""
-    quantity = QUANTITIES[named["quantity"]].title if named["quantity"] in QUANTITIES else named["quantity"]
-    return f"{', '.join(filter(None, (named['benchmark'], named['variant'], groups)))}: {quantity}"
-
-
-def family_place(family: Sequence[Any]) -> str:
-    named = dict(zip(FAMILY, family, strict=True))
-    nodes = "all" if named["nodes"] == 0 else "?" if named["nodes"] is None else named["nodes"]
-    where = f"{named['fabric']} on {named['partition']}" if named["fabric"] else str(named["partition"])
-    return f"{where}, {nodes} x {'?' if named['ppn'] is None else named['ppn']}"
-
-
 def night_shown(series: Series, night: SiteNight) -> dict[str, Any]:
     cases = series.cases.filter(pl.col("session") == night.session).to_dicts()
     rows = [_row(series, row) for row in cases if row["outcome"] not in ("skipped", "retried")]
@@ -285,6 +270,7 @@ def night_shown(series: Series, night: SiteNight) -> dict[str, Any]:
     skipped = sorted((row for row in cases if row["outcome"] == "skipped"), key=_skip_reason)
     place = next((at for at, one in enumerate(series.nights) if one.session == night.session), 0)
     return {
+        "series": series,
         "night": night,
         "failed": failed,
         "problems": others[:OPEN_LINES],
@@ -313,7 +299,6 @@ def _skip_reason(row: Mapping[str, Any]) -> str:
 
 def _row(series: Series, row: Mapping[str, Any]) -> dict[str, Any]:
     file = series.case_files.get(str(row["case"]), "")
-    families = series.families_of_case.get(file, [])
     return {
         "title": condition_text(row),
         "fabric": str(row["fabric"] or row["partition"]),
@@ -326,18 +311,18 @@ def _row(series: Series, row: Mapping[str, Any]) -> dict[str, Any]:
         "held": row["held"],
         "missed": row["missed"],
         "line": why_failed(row) if row["outcome"] in ("failed", "interrupted") else "",
-        "families": [(family_title(one), family_file(one)) for one in families],
+        "families": series.families_of_case.get(file, ()),
     }
 
 
-def _families(series: Series, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[tuple[str, str]]]]:
-    found = dict.fromkeys(family for row in rows for family in series.families_of_case.get(row["case"], ()))
-    placed = sorted((family_place(one), family_title(one), family_file(one)) for one in found)
-    return [(place, [(title, file) for _, title, file in part]) for place, part in groupby(placed, key=lambda one: one[0])]
+def _families(series: Series, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Family]]]:
+    found = {family for row in rows for family in series.families_of_case.get(row["case"], ())}
+    placed = sorted(found, key=lambda family: (family.place, family.title, family.file))
+    return [(place, list(part)) for place, part in groupby(placed, key=lambda family: family.place)]
 
 
-def night_proofs(folder: Path, series: Series, night: SiteNight, page_folder: Path) -> dict[str, Any]:
-    """What the template ``proof.html`` shows: each case that ran, with its job, its proof and its output.
+def night_proofs(series: Series, night: SiteNight, folder: Path, page_folder: Path) -> dict[str, Any]:
+    """Each case that ran, with its job, its proof and its output.
 
     :param folder: the dataset.
     :param page_folder: where the page will be; links to the jobs' folders are relative to it.
@@ -345,13 +330,14 @@ def night_proofs(folder: Path, series: Series, night: SiteNight, page_folder: Pa
     light = series.cases.filter((pl.col("session") == night.session) & ~pl.col("outcome").is_in(["skipped"])).to_dicts()
     long = cases_of(folder, series.system, [night.session]).select(_PROOF).collect()
     by_case = {row["case"]: row for row in long.to_dicts()}
-    flat = {row["case"]: _flat_condition(by_case.get(row["case"], {}).get("condition")) for row in light}
-    shared = _shared(list(flat.values()))
+    stored = {row["case"]: _flat_condition(by_case.get(row["case"], {}).get("condition")) for row in light}
+    shared = _shared(list(stored.values()))
     return {
+        "series": series,
         "night": night,
         "shared": shared,
         "cases": [
-            _proof(series, row, by_case.get(row["case"], {}), flat[row["case"]], shared, page_folder)
+            _proof(series, row, by_case.get(row["case"], {}), stored[row["case"]], shared, page_folder)
             for row in sorted(light, key=lambda one: (one["outcome"] not in ("failed", "interrupted"), condition_text(one)))
         ],
     }
@@ -361,7 +347,7 @@ def _proof(
     series: Series,
     row: Mapping[str, Any],
     long: Mapping[str, Any],
-    flat: Mapping[str, str],
+    condition: Mapping[str, str],
     shared: Mapping[str, str],
     page_folder: Path,
 ) -> dict[str, Any]:
@@ -381,7 +367,7 @@ def _proof(
         "sentences": sentences,
         "library": long.get("library") or "",
         "version": version[0] if version else "",
-        "condition": [(name, value) for name, value in flat.items() if shared.get(name) != value],
+        "condition": [(name, value) for name, value in condition.items() if shared.get(name) != value],
         "gates": [_gate(check) for check in long.get("gates") or ()],
         "references": references_title(long.get("gates") or ()),
         "place": job_files.find(row, page_folder),
@@ -426,35 +412,18 @@ TABLE_NIGHTS = 14
 class MetricFamily:
     """Metrics that one page draws.
 
-    :param family: words of :data:`FAMILY`.
     :param metrics: its metrics with ``row``.
     :param events: changes that some of them are part of, and how many of them.
     """
 
     series: Series
-    family: tuple[Any, ...]
+    name: Family
     metrics: pl.DataFrame
     events: Sequence[tuple[Event, int]]
 
     @cached_property
     def file(self) -> str:
-        return family_file(self.family)
-
-    @property
-    def title(self) -> str:
-        return family_title(self.family)
-
-    @property
-    def place(self) -> str:
-        return family_place(self.family)
-
-    @property
-    def unit(self) -> str:
-        return unit_text(QUANTITIES[str(self.family[FAMILY.index("quantity")])].unit)
-
-    @property
-    def is_bandwidth(self) -> bool:
-        return self.family[FAMILY.index("quantity")] == "bandwidth_mb_per_s"
+        return self.name.file
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -506,7 +475,6 @@ def month_script(family: MetricFamily, month: str, places: Sequence[int]) -> str
             "month": month,
             "days": [round((night.started - start).total_seconds() / 86400, 4) for night in nights],
             "pages": [night.page for night in nights],
-            "states": [night.state.name for night in nights],
         }
     )
     return f"mpibenchValues({header},{{{','.join(parts)}}});\n"
@@ -543,11 +511,14 @@ def metric_shown(family: MetricFamily) -> dict[str, Any]:
     series, over = family.series, family.series.over
     metrics = family.metrics.to_dicts()
     sizes = sorted({row["message_bytes"] for row in metrics}, key=lambda size: -1 if size is None else size)
-    chosen = sizes[-1] if family.is_bandwidth else sizes[0]
+    bandwidth = family.name.quantity == "bandwidth_mb_per_s"
+    chosen = sizes[-1] if bandwidth else sizes[0]
     cases = {series.case_of_metric(row): f"{row['stack']}, {row['pinning']}" for row in metrics}
     titles = {one.file: one.title for one in series.histories}
     return {
-        "family": family,
+        "series": series,
+        "family": family.name,
+        "bandwidth": bandwidth,
         "sizes": [(size, size_text(size)) for size in sizes],
         "chosen": chosen,
         "events": family.events,
@@ -555,38 +526,24 @@ def metric_shown(family: MetricFamily) -> dict[str, Any]:
         "chosen_text": size_text(chosen),
         "cases": sorted((titles.get(file, text), file) for file, text in cases.items() if file),
         "months": list(months(over)),
-        "data": _data(family, metrics, chosen),
+        "data": _data(family, metrics),
     }
 
 
-def _data(family: MetricFamily, metrics: Sequence[Mapping[str, Any]], chosen: int | None) -> dict[str, Any]:
+def _data(family: MetricFamily, metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the page's script draws the family from."""
     stacks = sorted({str(row["stack"]) for row in metrics})
     several = len({row["ranks"] for row in metrics}) > 1
+    lines = []
+    for row in metrics:
+        words = (str(row["stack"]), row["pinning"], f"{row['ranks']} ranks" if several else "")
+        name = ", ".join(filter(None, words))
+        lines.append({"key": key_of(row["id"]), "stack": stacks.index(words[0]), "name": name, "size": row["message_bytes"]})
     return {
-        "unit": family.unit,
-        "quantity": QUANTITIES[str(family.family[FAMILY.index("quantity")])].title,
-        "stacks": stacks,
-        "chosen": chosen,
-        "lines": [
-            {
-                "key": key_of(row["id"]),
-                "stack": stacks.index(str(row["stack"])),
-                "name": ", ".join(
-                    filter(None, (str(row["stack"]), str(row["pinning"] or ""), f"{row['ranks']} ranks" if several else ""))
-                ),
-                "size": row["message_bytes"],
-            }
-            for row in metrics
-        ],
-        "events": [
-            {
-                "day": event.since.isoformat(),
-                "text": str(event),
-                "worse": event.worse,
-                "page": next((n.page for n in family.series.over.nights if n.session == event.session), ""),
-            }
-            for event, _ in family.events
-        ],
+        "unit": family.name.unit,
+        "quantity": QUANTITIES[family.name.quantity].title,
+        "lines": lines,
+        "events": [{"day": event.since.isoformat(), "worse": event.worse} for event, _ in family.events],
     }
 
 
@@ -640,8 +597,8 @@ def _cell(over: OverTime, row: int, at: int) -> dict[str, Any]:
 
 def _metric_bounds(family: MetricFamily, row: int, at: int) -> str:
     lower, upper, rate = (float(family.series.over.drawn[name][row, at]) for name in ("lower", "upper", "line_rate"))
-    line_rate = f"line rate {format_number(rate)} {family.unit}" if math.isfinite(rate) else ""
-    return "; ".join(filter(None, (bounds_text(lower, upper, family.unit), line_rate)))
+    line_rate = f"line rate {format_number(rate)} {family.name.unit}" if math.isfinite(rate) else ""
+    return "; ".join(filter(None, (bounds_text(lower, upper, family.name.unit), line_rate)))
 
 
 #: Months on the first screen; the page of the series has all.
@@ -781,6 +738,7 @@ def _measured(series: Series) -> SiteNight | None:
 
 def series_shown(series: Series, found: Sequence[MetricFamily], now: datetime) -> dict[str, Any]:
     return {
+        "series": series,
         "card": card(series, found, now),
         "places": list(_by_place(found)),
         "cases": [
@@ -802,9 +760,9 @@ def _mark(history: SiteCase) -> tuple[str, str]:
 def _by_place(found: Sequence[MetricFamily]) -> Iterator[tuple[str, list[MetricFamily]]]:
     places: dict[str, list[MetricFamily]] = {}
     for one in found:
-        places.setdefault(one.place, []).append(one)
+        places.setdefault(one.name.place, []).append(one)
     for place in sorted(places):
-        yield place, sorted(places[place], key=lambda one: one.title)
+        yield place, sorted(places[place], key=lambda one: one.name.title)
 
 
 #: Newest nights with a map that are shown.
@@ -907,13 +865,7 @@ def _percent(rows: pl.DataFrame, share: NodeShare) -> Iterator[tuple[str, str, s
     yield from shares.select("session", "stack", "fabric", "node", "percent").iter_rows()
 
 
-TEMPLATES.globals.update(
-    states=STATES,
-    anchor=anchor,
-    family_file=family_file,
-    family_title=family_title,
-    family_place=family_place,
-)
+TEMPLATES.globals.update(states=STATES)
 #: Templates of pages with drawings.
 DRAWN = ("index.html", "series.html", "night.html", "node.html", "metric.html")
 #: Newest nights of a system that are held against those before them, if nobody did that yet.
@@ -1022,17 +974,8 @@ class _Build:
         counts = {check.kind: check.numbers for check in said.checks}
         judged = int(counts.get("history", {}).get("judged", 0))
         problems = [problem.text for problem in said.problems]
-        return answers.record(
-            self.folder,
-            night.session,
-            answers.GATE,
-            night.run,
-            problems,
-            said.notes,
-            finding=said.finding,
-            judged=judged,
-            now=self.now,
-        )
+        more = {"finding": said.finding, "judged": judged, "now": self.now}
+        return answers.record(self.folder, night.session, answers.GATE, night.run, problems, said.notes, **more)
 
     def _series(self, system: str, run: str, every: Sequence[SiteNight], cases: pl.DataFrame, kept: Kept) -> Series:
         own = [night for night in every if night.run == run and not is_confirming(night)]
@@ -1060,14 +1003,15 @@ class _Build:
 
         for name in ("page.css", "site.js"):
             text = TEMPLATES.get_template(name).render()
-            self.writer.put(f"assets/{name}", digest_of(text), lambda text=text: text)  # type: ignore[misc]
+            self.writer.put(f"assets/{name}", digest_of(text), text.encode)
         self.writer.put("assets/plotly.min.js", get_plotlyjs_version(), lambda: str(plotly_source()))
 
-    def _put(self, name: str, content: str, template: str, up: str, shown: Any, **more: Any) -> None:
+    def _put(self, name: str, content: str, template: str, shown: Callable[..., Mapping[str, Any]], *of: Any) -> None:
+        """Write a page, unless the same was written before: what it shows is asked for only then."""
 
         def make() -> str:
-            text = {**shown(), "up": up, "nonce": self.writer.nonce(name, content), "drawn": template in DRAWN, **more}
-            return TEMPLATES.get_template(template).render(text)
+            about = {"up": "../" * name.count("/"), "nonce": self.writer.nonce(name, content), "drawn": template in DRAWN}
+            return TEMPLATES.get_template(template).render(**shown(*of), **about, built=f"{self.now:%Y-%m-%dT%H:%M:%SZ}")
 
         self.writer.put(name, content, make)
 
@@ -1083,28 +1027,18 @@ class _Build:
             )
             again = [one.identity for one in series.confirming.get(night.session, ())]
             digest = digest_of(known, *again, *(one.session for one in series.days[night.day][1]))
-            self._night(series, night, digest)
+            name = f"{series.folder}/nights/{night.page}"
+            self._put(f"{name}.html", digest, "night.html", night_shown, series, night)
+            if night.counts:
+                places = (self.folder, (self.out / name).parent)
+                self._put(f"{name}-proof.html", digest, "proof.html", night_proofs, series, night, *places)
             before = night.identity
         self._metrics(series, found)
         files = digest_of(*(one.file for one in found))
         for history in series.histories:
             runs = digest_of(files, *(part for run in history.runs for part in (run.night.identity, run.outcome)))
-            shown = _case_shown(series, history)
-            self._put(f"{series.folder}/cases/{history.file}.html", runs, "case.html", "../../", shown)
+            self._put(f"{series.folder}/cases/{history.file}.html", runs, "case.html", _case_shown, series, history)
         return found
-
-    def _night(self, series: Series, night: SiteNight, digest: str) -> None:
-        folder = f"{series.folder}/nights"
-
-        def shown() -> dict[str, Any]:
-            return {"series": series, **night_shown(series, night)}
-
-        def proofs() -> dict[str, Any]:
-            return {"series": series, **night_proofs(self.folder, series, night, self.out / folder)}
-
-        self._put(f"{folder}/{night.page}.html", digest, "night.html", "../../", shown)
-        if night.counts:
-            self._put(f"{folder}/{night.page}-proof.html", digest, "proof.html", "../../", proofs)
 
     def _metrics(self, series: Series, found: Sequence[MetricFamily]) -> None:
         folder = f"{series.folder}/metrics"
@@ -1116,18 +1050,11 @@ class _Build:
         last = digest_of(*digests.values())
         for family in found:
             for month, there in places.items():
-                self._values(folder, family, month, there, digests[month])
+                content = digest_of(digests[month], *family.metrics["id"])
+                make = partial(month_script, family, month, there)
+                self.writer.put(f"{folder}/data/{family.file}.{month}.js", content, make)
             known = digest_of(last, *(str(event) for event, _ in family.events))
-
-            def shown(family: MetricFamily = family) -> dict[str, Any]:
-                return {"series": series, **metric_shown(family)}
-
-            self._put(f"{folder}/{family.file}.html", known, "metric.html", "../../", shown)
-
-    def _values(self, folder: str, family: MetricFamily, month: str, there: Sequence[int], digest: str) -> None:
-        name = f"{folder}/data/{family.file}.{month}.js"
-        content = digest_of(digest, *family.metrics["id"])
-        self.writer.put(name, content, lambda: month_script(family, month, there))
+            self._put(f"{folder}/{family.file}.html", known, "metric.html", metric_shown, family)
 
     def _nodes_pages(self, series: Series) -> None:
         files = self._maps[series.folder] = files_of(self.folder, series)
@@ -1137,22 +1064,18 @@ class _Build:
         if self.writer.leave(folder, content):
             return
         histories = read_shares(files, series)
-        shared = {"series": series, "shares": SHARES}
-        self._put(f"{folder}/index.html", content, "nodes.html", "../../", lambda: {**shared, "histories": histories})
+        shown = {"series": series, "shares": SHARES}
+        self._put(f"{folder}/index.html", content, "nodes.html", lambda: {**shown, "histories": histories})
         by_node = sorted(histories, key=lambda one: (one.node, one.stack, one.fabric))
         for node, own in groupby(by_node, key=lambda one: one.node):
-            shown = {**shared, "node": node, "histories": list(own)}
-            self._put(f"{folder}/{node_file(node)}.html", content, "node.html", "../../", lambda shown=shown: shown)  # type: ignore[misc]
-
-    def _series_page(self, series: Series, found: Sequence[MetricFamily], built: str) -> None:
-        maps = bool(self._maps[series.folder])
-        shown = {"series": series, "maps": maps, **series_shown(series, found, self.now)}
-        self._put(f"{series.folder}/index.html", built, "series.html", "../", lambda: shown, built=built)
+            of_node = {**shown, "node": node, "histories": list(own)}
+            self._put(f"{folder}/{node_file(node)}.html", content, "node.html", dict, of_node)
 
     def index(self, found: Sequence[Series], families: Mapping[str, Sequence[MetricFamily]]) -> None:
-        built = f"{self.now:%Y-%m-%dT%H:%M:%SZ}"
+        built = self.now.isoformat()
         for series in found:
-            self._series_page(series, families[series.folder], built)
+            shown = {**series_shown(series, families[series.folder], self.now), "maps": bool(self._maps[series.folder])}
+            self._put(f"{series.folder}/index.html", built, "series.html", dict, shown)
         first = {series.system: series for series in reversed(found)}
         main = [series for series in found if first[series.system] is series]
         cards = [card(series, families[series.folder], self.now) for series in main]
@@ -1160,17 +1083,14 @@ class _Build:
         others = [(series, verdict(series, self.now)) for series in found if first[series.system] is not series]
         labels = {series.run for series in found}
         lost = [one for one in nights.without_session(self.answers) if one.label not in labels][-5:]
-        shown_first = {"cards": cards, "others": others, "lost": lost, "months": FIRST_MONTHS}
-        self._put("index.html", built, "index.html", "", lambda: shown_first, built=built)
+        of_all = {"cards": cards, "others": others, "lost": lost, "months": FIRST_MONTHS}
+        self._put("index.html", built, "index.html", dict, of_all)
 
 
 def _nodes(lists: pl.Series) -> list[str]:
     return sorted({node for text in lists.drop_nulls().unique() for node in one_line(text).split(",") if node})
 
 
-def _case_shown(series: Series, history: SiteCase) -> Any:
-    def shown() -> dict[str, Any]:
-        families = [(family_title(one), family_file(one)) for one in series.families_of_case.get(history.file, ())]
-        return {"series": series, "history": history, "families": families, "runs": list(reversed(history.runs))}
-
-    return shown
+def _case_shown(series: Series, history: SiteCase) -> dict[str, Any]:
+    families = series.families_of_case.get(history.file, ())
+    return {"series": series, "history": history, "families": families, "runs": list(reversed(history.runs))}
