@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, ReferenceCheck, Sample
@@ -199,13 +200,7 @@ def failures(session: Session) -> list[Case]:
 KEY_FIGURES = tuple(figure for suite in catalogue.SUITES.values() for figure in suite.key_figures)
 
 
-def _figures() -> Iterator[tuple[str, KeyFigure]]:
-    for name, suite in catalogue.SUITES.items():
-        yield from ((name, figure) for figure in suite.key_figures)
-
-
-@dataclass(frozen=True)
-class Best:
+class Best(NamedTuple):
     """The best median over the conditions measured, and where it comes from."""
 
     value: float
@@ -220,7 +215,7 @@ def key_figures(session: Session) -> dict[tuple[str, str, int], dict[KeyFigure, 
     """
     eligible_cases = [case for case in session.cases if eligibility.why_not(eligibility.facts_of(session, case)) is None]
     table: dict[tuple[str, str, int], dict[KeyFigure, Best]] = {}
-    for suite, figure in _figures():
+    for suite, figure in ((one.name, figure) for one in catalogue.SUITES.values() for figure in one.key_figures):
         found = [
             (case, sample)
             for case in eligible_cases
