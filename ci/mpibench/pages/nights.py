@@ -43,7 +43,7 @@ from ..store.session_values import CONDITION, METRIC, changes
 from ..store.sessions import CONFIRMS
 from ..store.unreadable import Unreadable
 from ..store.withdrawals import Withdrawal
-from .outcomes import OUTCOMES, gate_sentence, outcome_from, plain_reason
+from .outcomes import OUTCOMES, outcome_from, why
 from .page import writing
 
 #: Characters of a name that are for people; the rest tells names apart that read alike.
@@ -357,25 +357,12 @@ def _state(problems: bool, withdrawn: bool, options: Sequence[str], judged: int)
 
 
 def why_failed(row: Mapping[str, Any]) -> str:
-    said = row["sentence"] if row["evidence"] != "proven" else _missed_reference(row)
-    why = first_line(said or plain_reason(row["reason"]) or _without_reason(row), 300)
-    return f"{condition_text(row)}: {why}"
-
-
-def _missed_reference(row: Mapping[str, Any]) -> str:
-    """The first reference that was missed, as the report says it; empty where another thing stopped the case."""
-    if row["check"] is None or (row["fail_phase"] or "performance") != "performance":
-        return ""
-    more = f" {row['missed']} references missed." if row["missed"] > 1 else ""
-    return f"{gate_sentence(ReferenceCheck(**row['check']))}{more}"
-
-
-def _without_reason(row: Mapping[str, Any]) -> str:
-    if row["missed"]:
-        return f"{row['missed']} references missed"
-    if row["result"] == "pass":
-        return "ReFrame passed it, but no proof of its condition was stored"
-    return f"ended with '{row['result']}' in phase '{row['fail_phase'] or 'unknown'}' and gave no reason"
+    """A case of :func:`light_cases` and the first reason why it failed."""
+    facts = Facts(*(str(row[name] or "") for name in ("result", "fail_phase", "evidence")), False, bool(row["samples"]))
+    missed = [ReferenceCheck(**row["check"])] if row["check"] and (facts.fail_phase or "performance") == "performance" else []
+    said = why(facts, row["measurement"] is not False, [row["sentence"]] if row["sentence"] else [], missed, row["reason"])
+    more = f" {row['missed']} references missed." if missed and row["missed"] > 1 else ""
+    return f"{condition_text(row)}: {first_line(next(iter(said), 'no reason was stored'), 300)}{more}"
 
 
 def condition_text(row: Mapping[str, Any]) -> str:

@@ -157,21 +157,33 @@ def plain_reason(text: str | None) -> str:
     return re.sub(r"^(sanity|performance|reframe) error: ", "", kept).strip().rstrip(":")
 
 
+def why(facts: Facts, owes: bool, proof: Sequence[str], missed: Sequence[ReferenceCheck], reason: str | None) -> list[str]:
+    """Why a case did not pass, most important first, each sentence once; empty for one that did.
+
+    :param owes: it is a measurement.
+    :param proof: what its evidence says.
+    :param reason: ReFrame's.
+    """
+    if facts.result == eligibility.INTERRUPTED:
+        return [f"did not run to its end: the session was interrupted ({eligibility.cause_of(reason)})."]
+    said = list(proof) if facts.evidence != PROVEN else []
+    said += [gate_sentence(check) for check in missed]
+    if said or (plain := plain_reason(reason)):
+        return list(dict.fromkeys(said or [plain]))
+    if facts.result == "pass":
+        unproven = owes and facts.evidence not in (PROVEN, DRY_RUN)
+        return ["ReFrame passed it, but no proof of its condition was stored: its numbers are not used."] if unproven else []
+    if facts.result == "fail_deps":
+        return ["a test it depends on failed."]
+    ended = f"ended with '{facts.result}' in phase '{facts.fail_phase or 'unknown'}' and gave no reason."
+    return [ended] if facts.result != "skip" else []
+
+
 def sentences(case: Case) -> list[str]:
-    """Why a case did not pass, most important first, each sentence once; empty for one that did."""
-    if case.result == eligibility.INTERRUPTED:
-        return [f"did not run to its end: the session was interrupted ({eligibility.cause_of(case.reason)})."]
-    found = list(case.proof.sentences) if case.proof and case.evidence != PROVEN else []
-    found += [gate_sentence(gate) for gate in case.gates if gate.outcome == FAIL]
-    if not found and case.reason:
-        found.append(plain_reason(case.reason))
-    if not found and case.result == "pass" and case.is_measurement and case.evidence not in (PROVEN, DRY_RUN):
-        found.append("ReFrame passed it, but no proof of its condition was stored: its numbers are not used.")
-    if not found and case.result == "fail_deps":
-        found.append("a test it depends on failed.")
-    if not found and case.result not in ("pass", "skip"):
-        found.append(f"ended with '{case.result}' in phase '{case.fail_phase or 'unknown'}' and gave no reason.")
-    return list(dict.fromkeys(found))
+    """Why a case of a session did not pass."""
+    facts = Facts(case.result, case.fail_phase, case.evidence, False, bool(case.samples))
+    missed = [gate for gate in case.gates if gate.outcome == FAIL]
+    return why(facts, case.is_measurement, case.proof.sentences if case.proof else (), missed, case.reason)
 
 
 def interrupted(session: Session) -> str:
