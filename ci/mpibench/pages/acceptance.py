@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -214,25 +214,21 @@ def _measured_again(acceptance: Acceptance) -> dict[str, Any] | None:
     return {"summary": acceptance.confirmation.summary, **acceptance.confirmation.record, "measured": side}
 
 
-def _suite(root: ElementTree.Element, name: str, cases: list[tuple[str, str, str, str, str]]) -> None:
-    """One suite of (class, name, tag, type, message); the tag is ``failure``, ``skipped`` or, for output, empty."""
-    tags = [tag for _, _, tag, _, _ in cases]
-    suite = ElementTree.SubElement(
-        root,
-        "testsuite",
-        name=printable(name),
-        tests=str(len(cases)),
-        failures=str(tags.count("failure")),
-        errors="0",
-        skipped=str(tags.count("skipped")),
-    )
-    for group, title, tag, kind, message in cases:
-        case = ElementTree.SubElement(suite, "testcase", classname=printable(group), name=printable(title))
+#: Class, name, tag (``failure``, ``skipped`` or, for output, empty), type and message of a JUnit test.
+_JUnitTest = tuple[str, str, str, str, str]
+
+
+def _suite(root: ElementTree.Element, name: str, tests: Sequence[_JUnitTest]) -> None:
+    tags = [tag for _, _, tag, _, _ in tests]
+    counts = {"tests": len(tests), "failures": tags.count("failure"), "errors": 0, "skipped": tags.count("skipped")}
+    counted = {key: str(count) for key, count in counts.items()}
+    suite = ElementTree.SubElement(root, "testsuite", name=printable(name), **counted)
+    for group, title, tag, kind, message in tests:
+        test = ElementTree.SubElement(suite, "testcase", classname=printable(group), name=printable(title))
         if tag:
-            more = {"type": kind} if kind else {}
-            ElementTree.SubElement(case, tag, {**more, "message": printable(message)})
+            ElementTree.SubElement(test, tag, {**({"type": kind} if kind else {}), "message": printable(message)})
         elif message:
-            ElementTree.SubElement(case, "system-out").text = printable(message)
+            ElementTree.SubElement(test, "system-out").text = printable(message)
 
 
 def junit(acceptance: Acceptance) -> str:
@@ -259,7 +255,7 @@ def junit(acceptance: Acceptance) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _test(row: Mapping[str, Any], policy: Policy) -> tuple[str, str, str, str, str]:
+def _test(row: Mapping[str, Any], policy: Policy) -> _JUnitTest:
     title = f"{row['benchmark']} {row['quantity']} {size_text(row['message_bytes'])}"
     verdict, again = row["verdict"], row.get("confirmation") or ""
     if verdict in (REGRESSED, MISSING):

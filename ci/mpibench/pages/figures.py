@@ -374,9 +374,8 @@ def _tree(answer: Answer) -> go.Figure | None:
     for column, node in enumerate(ordered):
         for station in stations[node]:
             columns.setdefault(station, []).append(column)
-    at = {name: (sum(where) / len(where), 0) for name, where in columns.items()}
     height = {station: level for path in stations.values() for level, station in enumerate(path)}
-    at = {name: (column, height[name]) for name, (column, _) in at.items()}
+    at = {name: (sum(where) / len(where), height[name]) for name, where in columns.items()}
     widest = max(Counter(height.values()).values())
     accused = {finding.names[0] for finding in answer.findings if finding.kind in (NODE, UPLINK)} | set(answer.evident)
     accused |= {name for finding in answer.findings if finding.kind == LINK for name in finding.names}

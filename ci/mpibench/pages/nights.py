@@ -43,7 +43,7 @@ from ..store.session_values import CONDITION, METRIC, changes
 from ..store.sessions import CONFIRMS
 from ..store.unreadable import Unreadable
 from ..store.withdrawals import Withdrawal
-from .outcomes import OUTCOMES, outcome_from, why
+from .outcomes import OUTCOMES, Outcome, outcome_from, why
 from .page import writing
 
 #: Characters of a name that are for people; the rest tells names apart that read alike.
@@ -70,30 +70,18 @@ NIGHTLY = "nightly"
 LONGEST_REASON = 600
 
 
-@dataclass(frozen=True)
-class NightState:
-    """What a night can be.
-
-    :param mark: a sign that needs no colour.
-    :param meaning: what it claims, and no more.
-    """
-
-    name: str
-    mark: str
-    word: str
-    meaning: str
-
-
+#: What a night can be.
+NightState = Outcome
 #: The first one that any session of a day has is that of the day.
 STATES = {
     one.name: one
     for one in (
-        NightState("red", "✕", "red", "something failed, was not proven, is missing, missed a reference or became worse"),
-        NightState("green", "✓", "green", "whole, every case proven, and everything it was held against was reached"),
-        NightState("part", "◐", "part", "measured in part, with options that select cases: nothing failed"),
-        NightState("unjudged", "○", "not judged", "measured and proven, and held against nothing: no reference, no history"),
-        NightState("withdrawn", "W", "withdrawn", "withdrawn by somebody: part of no verdict"),
-        NightState("none", "", "not measured", "nothing was measured"),
+        Outcome("red", "✕", "red", "something failed, was not proven, is missing, missed a reference or became worse"),
+        Outcome("green", "✓", "green", "whole, every case proven, and everything it was held against was reached"),
+        Outcome("part", "◐", "part", "measured in part, with options that select cases: nothing failed"),
+        Outcome("unjudged", "○", "not judged", "measured and proven, and held against nothing: no reference, no history"),
+        Outcome("withdrawn", "W", "withdrawn", "withdrawn by somebody: part of no verdict"),
+        Outcome("none", "", "not measured", "nothing was measured"),
     )
 }
 
@@ -122,7 +110,6 @@ class SiteNight:
     :param identity: changes when its files do.
     """
 
-    system: str
     session: str
     started: datetime
     seconds: float | None
@@ -228,7 +215,7 @@ def judge(by: Judging) -> list[SiteNight]:
     known, labels = {one.session for one in found}, [one.run for one in found if "=" not in one.run]
     # Nobody knows its label: it may have been a night.
     label = NIGHTLY if NIGHTLY in labels or not labels else labels[-1]
-    found += [_unreadable(by.system, one, gone.get(one.session), label) for one in by.lost if one.session not in known]
+    found += [_unreadable(one, gone.get(one.session), label) for one in by.lost if one.session not in known]
     return sorted(found, key=lambda one: (one.started, one.session))
 
 
@@ -296,16 +283,29 @@ def _night(
         problems += [one for one in answer.problems if one not in problems and not one.startswith(tuple(known))]
     labels = read_labels(session["labels"])
     options = selection_options.narrowing(session["cmdline"] or "")
-    state = _state(bool(problems), withdrawn is not None, options, references["held"] + _held_against(said))
+    history = sum(answer.judged for answer in said if answer.passed)
+    base = f"{sum(counts[name] for name in ('passed', 'recorded', 'proven'))} of {ran} cases proven"
+    if withdrawn is not None:
+        state, finding = "withdrawn", f"Withdrawn by {withdrawn.who} on {withdrawn.when[:10]}: {withdrawn.why}"
+    elif problems:
+        head = f"{len(failed)} of {ran} cases failed: " if failed else ""
+        state, finding = "red", f"{head}{_first_of(problems)}"
+    elif options:
+        state, finding = "part", f"{base}; measured in part"
+    elif references["held"] or history:
+        beside = f", {history} metrics as in the nights before" if history else ""
+        state, finding = "green", f"{base}, {references['held']} references held, none missed{beside}"
+    else:
+        state, finding = "unjudged", f"{base}; held against nothing: no reference and no history"
+    busy = session_values.busy_sentence(session["busy"], session["timed"]).rstrip(".")
     return SiteNight(
-        by.system,
         uuid,
         session["started"],
         session["session_seconds"],
         labels.get("run", "") if CONFIRMS not in labels else f"{CONFIRMS}={labels[CONFIRMS]}",
         options,
         STATES[state],
-        _finding(state, counts, references, problems, ran, said, withdrawn, len(failed)) + _busy(session),
+        ". ".join(filter(None, (finding, busy))),
         tuple(problems),
         (*excused, *dict.fromkeys(note for answer in said for note in answer.notes)),
         {name: counts[name] for name in OUTCOMES if counts[name]},
@@ -315,8 +315,10 @@ def _night(
     )
 
 
-def _held_against(said: Sequence[StoredAnswer]) -> int:
-    return sum(answer.judged for answer in said if answer.passed)
+def _unreadable(lost: Unreadable, withdrawn: Withdrawal | None, label: str) -> SiteNight:
+    state, text = STATES["withdrawn" if withdrawn else "red"], f"This session cannot be read: {lost.why}"
+    none, identity = dict.fromkeys(_GATES, 0), digest(lost.session, lost.why, withdrawn)
+    return SiteNight(lost.session, lost.started, None, label, (), state, text, (text,), (), {}, none, withdrawn, identity)
 
 
 def is_worse(night: SiteNight, problems: Sequence[str]) -> SiteNight:
@@ -346,16 +348,6 @@ def _only_excused(row: Mapping[str, Any], missed: Sequence[str]) -> bool:
     return (row["fail_phase"] or "performance") == "performance" and not any(f"{row['stack']} on" in one for one in missed)
 
 
-def _state(problems: bool, withdrawn: bool, options: Sequence[str], judged: int) -> str:
-    if withdrawn:
-        return "withdrawn"
-    if problems:
-        return "red"
-    if options:
-        return "part"
-    return "green" if judged else "unjudged"
-
-
 def why_failed(row: Mapping[str, Any]) -> str:
     """A case of :func:`light_cases` and the first reason why it failed."""
     facts = Facts(*(str(row[name] or "") for name in ("result", "fail_phase", "evidence")), False, bool(row["samples"]))
@@ -370,45 +362,6 @@ def condition_text(row: Mapping[str, Any]) -> str:
     where = f"{row['fabric'] or row['partition']}, {nodes_by_ppn(row['nodes'], row['ppn'] or row['ppn_symbol'])}"
     what = row["group"] or str(row["name"]).split(" ")[0]
     return f"{what} of {row['stack']} on {where}, {row['pinning'] or 'no pinning'}"
-
-
-def _finding(
-    state: str,
-    counts: Mapping[str, int],
-    references: Mapping[str, int],
-    problems: Sequence[str],
-    ran: int,
-    said: Sequence[StoredAnswer],
-    withdrawn: Withdrawal | None,
-    failed: int,
-) -> str:
-    if withdrawn is not None:
-        return f"Withdrawn by {withdrawn.who} on {withdrawn.when[:10]}: {withdrawn.why}"
-    if problems:
-        head = f"{failed} of {ran} cases failed: " if failed else ""
-        return f"{head}{_first_of(problems)}"
-    proven = sum(counts.get(name, 0) for name in ("passed", "recorded", "proven"))
-    base = f"{proven} of {ran} cases proven"
-    if state == "green":
-        history = _held_against(said)
-        beside = f", {history} metrics as in the nights before" if history else ""
-        return f"{base}, {references['held']} references held, none missed{beside}"
-    return f"{base}; measured in part" if state == "part" else f"{base}; held against nothing: no reference and no history"
-
-
-def _busy(session: Mapping[str, Any]) -> str:
-    said = session_values.busy_sentence(session["busy"], session["timed"])
-    return f". {said.rstrip('.')}" if said else ""
-
-
-def _unreadable(system: str, lost: Unreadable, withdrawn: Withdrawal | None, label: str) -> SiteNight:
-    state = STATES["withdrawn" if withdrawn else "red"]
-    text = f"This session cannot be read: {lost.why}"
-    none: dict[str, int] = dict.fromkeys(_GATES, 0)
-    identity = digest(lost.session, lost.why, withdrawn)
-    return SiteNight(
-        system, lost.session, lost.started, None, label, (), state, text, (text,), (), {}, none, withdrawn, identity
-    )
 
 
 def without_session(answers: Mapping[str, Sequence[StoredAnswer]]) -> list[StoredAnswer]:

@@ -28,7 +28,7 @@ from ..store.sessions import Case, Session, label_of
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case, for a reader.
+    """What became of a case or a night, for a reader.
 
     :param mark: a sign that needs no colour.
     :param word: short form for tables.
@@ -315,12 +315,12 @@ def _curves(case: Case) -> set[tuple[str, str, str, int, int, str]]:
     }
 
 
-def _cell(text: str) -> str:
-    text = re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(text.split()))
-    return text.replace("://", ":\u200b//")
+def markdown_text(text: object) -> str:
+    """A line in which Markdown sees no marks, cells, tags or addresses."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(str(text).split())).replace("://", ":\u200b//")
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows), ""]
 
 
@@ -331,12 +331,12 @@ def write_markdown(session: Session, path: str | Path, faults: Sequence[str] = (
     """
     number = counts(session)
     lines = [
-        f"## {_cell(', '.join(session.systems))}: {_cell(label_of(session))}",
+        f"## {markdown_text(', '.join(session.systems))}: {markdown_text(label_of(session))}",
         "",
         f"**{verdict_line(session)}** Session `{session.uuid}`, {session.started:%Y-%m-%d %H:%M} UTC.",
         "",
-        *(line for fault in faults for line in (f"**{_cell(fault)}**", "")),
-        *_table(
+        *(line for fault in faults for line in (f"**{markdown_text(fault)}**", "")),
+        *markdown_table(
             ["", "cases", "meaning"],
             [[one.mark, str(number[name]), one.meaning] for name, one in OUTCOMES.items() if number[name]],
         ),
@@ -344,10 +344,20 @@ def write_markdown(session: Session, path: str | Path, faults: Sequence[str] = (
     failed = failures(session)
     if failed:
         rows = [
-            [_cell(case.stack), _cell(title_of(case)), _cell(" ".join(sentences(case))), _cell(case.job_id)] for case in failed
+            [
+                markdown_text(case.stack),
+                markdown_text(title_of(case)),
+                markdown_text(" ".join(sentences(case))),
+                markdown_text(case.job_id),
+            ]
+            for case in failed
         ]
-        lines += ["### Failures", "", *_table(["stack", "case", "why", "job"], rows)]
+        lines += ["### Failures", "", *markdown_table(["stack", "case", "why", "job"], rows)]
     skipped = skip_reasons(session)
     if skipped:
-        lines += ["### Skipped", "", *_table(["cases", "reason"], [[str(len(c)), _cell(reason)] for reason, c in skipped])]
+        lines += [
+            "### Skipped",
+            "",
+            *markdown_table(["cases", "reason"], [[str(len(c)), markdown_text(reason)] for reason, c in skipped]),
+        ]
     Path(path).write_text("\n".join(lines), encoding="utf-8")

@@ -48,6 +48,7 @@ from ..store.session_values import Selection
 from ..tune.race import ALL_SIZES, BETTER
 from . import gain, page
 from .gain import Gain
+from .outcomes import markdown_table, markdown_text
 
 #: Folder beside the modulefiles that the library's files are copied to.
 TUNING = "tuning"
@@ -559,23 +560,18 @@ def fragment(stack: Stack, lines: Sequence[str], variables: Mapping[str, str]) -
 
 def markdown(found: Recommended, row: Recommendation, shown: Sequence[Variable]) -> str:
     """The page as Markdown."""
-    parts = [f"# {_plain(title(found, row))}", ""]
+    parts = [f"# {markdown_text(title(found, row))}", ""]
     if shown:
-        parts += ["| variable | value | for |", "|---|---|---|"]
-        parts += [f"| `{one.name}` | {_code(one.value)} | {one.purpose} |" for one in shown]
+        parts += markdown_table(
+            ("variable", "value", "for"), [(f"`{one.name}`", _code(one.value), one.purpose) for one in shown]
+        )
     else:
-        parts.append("Nothing is to be set: nothing was proven to be better than what the stack does by itself.")
-    parts += ["", "## What was measured", "", *(f"- {_plain(line)}" for line in facts(found, row)), ""]
-    parts += ["| session | job | nodes | fabric | ranks a node | pinning | group |", "|---|---|---|---|---|---|---|"]
-    for job in row.jobs:
-        fields = (job["session"][:8], job["job_id"], job["nodelist"], job["fabric"], job["ppn"], job["pinning"], job["group"])
-        parts.append("| " + " | ".join(_plain(str(field)) for field in fields) + " |")
-    return "\n".join([*parts, ""])
-
-
-def _plain(text: str) -> str:
-    """Text in which Markdown sees no marks, cells or tags."""
-    return "".join(f"\\{sign}" if sign in "\\`*_{}[]<>#|" else sign for sign in one_line(text))
+        parts += ["Nothing is to be set: nothing was proven to be better than what the stack does by itself.", ""]
+    parts += ["## What was measured", "", *(f"- {markdown_text(line)}" for line in facts(found, row)), ""]
+    fields = ("job_id", "nodelist", "fabric", "ppn", "pinning", "group")
+    jobs = [[markdown_text(text) for text in (job["session"][:8], *(job[name] for name in fields))] for job in row.jobs]
+    parts += markdown_table(("session", "job", "nodes", "fabric", "ranks a node", "pinning", "group"), jobs)
+    return "\n".join(parts)
 
 
 def _code(text: str) -> str:
