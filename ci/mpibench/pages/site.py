@@ -267,7 +267,7 @@ def night_shown(series: Series, night: SiteNight) -> dict[str, Any]:
     failed = [row for row in rows if row["outcome"] in ("failed", "interrupted")]
     shown = {row["line"] for row in failed}
     others = [one for one in night.problems if one not in shown]
-    skipped = sorted((row for row in cases if row["outcome"] == "skipped"), key=_skip_reason)
+    skipped = [row for row in cases if row["outcome"] == "skipped"]
     place = next((at for at, one in enumerate(series.nights) if one.session == night.session), 0)
     return {
         "series": series,
@@ -278,15 +278,9 @@ def night_shown(series: Series, night: SiteNight) -> dict[str, Any]:
         "changes": series.changes.get(night.session, ()),
         "events": [event for event in series.events if event.session == night.session],
         "fabrics": of_last_night(series.over, night),
-        "parts": [
-            (fabric, list(part))
-            for fabric, part in groupby(
-                sorted(rows, key=lambda row: (row["fabric"], row["title"])), key=lambda row: row["fabric"]
-            )
-        ],
-        "families": _families(series, rows),
-        "skipped": [(reason, [condition_text(row) for row in part]) for reason, part in groupby(skipped, key=_skip_reason)],
-        "outcomes_of": [(OUTCOMES[name], count) for name, count in night.counts.items()],
+        "rows": sorted(rows, key=lambda row: row["title"]),
+        "families": {family for row in rows for family in row["families"]},
+        "skipped": [{"reason": _skip_reason(row), "title": condition_text(row)} for row in skipped],
         "previous": series.nights[place - 1] if place else None,
         "confirming": series.confirming.get(night.session, ()),
         "same_day": [one for one in series.days[night.day][1] if one.session != night.session],
@@ -303,8 +297,6 @@ def _row(series: Series, row: Mapping[str, Any]) -> dict[str, Any]:
         "title": condition_text(row),
         "fabric": str(row["fabric"] or row["partition"]),
         "outcome": row["outcome"],
-        "mark": OUTCOMES[row["outcome"]].mark,
-        "word": OUTCOMES[row["outcome"]].word,
         "case": file,
         "anchor": anchor(str(row["case"])),
         "job": row["job_id"] or "",
@@ -313,12 +305,6 @@ def _row(series: Series, row: Mapping[str, Any]) -> dict[str, Any]:
         "line": why_failed(row) if row["outcome"] in ("failed", "interrupted") else "",
         "families": series.families_of_case.get(file, ()),
     }
-
-
-def _families(series: Series, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Family]]]:
-    found = {family for row in rows for family in series.families_of_case.get(row["case"], ())}
-    placed = sorted(found, key=lambda family: (family.place, family.title, family.file))
-    return [(place, list(part)) for place, part in groupby(placed, key=lambda family: family.place)]
 
 
 def night_proofs(series: Series, night: SiteNight, folder: Path, page_folder: Path) -> dict[str, Any]:
@@ -740,29 +726,8 @@ def series_shown(series: Series, found: Sequence[MetricFamily], now: datetime) -
     return {
         "series": series,
         "card": card(series, found, now),
-        "places": list(_by_place(found)),
-        "cases": [
-            {"history": one, "mark": _mark(one), "since": one.failing_since, "nights": len(one.runs)}
-            for one in series.histories
-        ],
-        "events": series.events,
-        "event_pages": {event.session: series.by_session[event.session].page for event in series.events},
-        "nights": list(reversed(series.nights)),
-        "states": STATES.values(),
+        "families": found,
     }
-
-
-def _mark(history: SiteCase) -> tuple[str, str]:
-    outcome = history.last.outcome
-    return ("W", "withdrawn") if outcome == "withdrawn" else (OUTCOMES[outcome].mark, OUTCOMES[outcome].word)
-
-
-def _by_place(found: Sequence[MetricFamily]) -> Iterator[tuple[str, list[MetricFamily]]]:
-    places: dict[str, list[MetricFamily]] = {}
-    for one in found:
-        places.setdefault(one.name.place, []).append(one)
-    for place in sorted(places):
-        yield place, sorted(places[place], key=lambda one: one.name.title)
 
 
 #: Newest nights with a map that are shown.
@@ -865,7 +830,7 @@ def _percent(rows: pl.DataFrame, share: NodeShare) -> Iterator[tuple[str, str, s
     yield from shares.select("session", "stack", "fabric", "node", "percent").iter_rows()
 
 
-TEMPLATES.globals.update(states=STATES)
+TEMPLATES.globals.update(states=STATES, marks={**OUTCOMES, "withdrawn": STATES["withdrawn"]})
 #: Templates of pages with drawings.
 DRAWN = ("index.html", "series.html", "night.html", "node.html", "metric.html")
 #: Newest nights of a system that are held against those before them, if nobody did that yet.
