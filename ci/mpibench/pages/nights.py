@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import itertools
 import json
 import re
 from collections import Counter
@@ -60,19 +61,13 @@ def file_name(words: Sequence[object]) -> str:
     return "-".join(filter(None, (text[:READABLE].strip("-"), digest(*words))))
 
 
-def night_name(session: str, started: datetime) -> str:
-    return f"{started:%Y-%m-%d-%H%M}-{digest(session)}"
-
-
 #: The label whose series is the system's own.
 NIGHTLY = "nightly"
 #: Characters of a reason that a page shows; the job's output has all of it.
 LONGEST_REASON = 600
 
 
-#: What a night can be.
-NightState = Outcome
-#: The first one that any session of a day has is that of the day.
+#: What a night can be. The first one that any session of a day has is that of the day.
 STATES = {
     one.name: one
     for one in (
@@ -115,7 +110,7 @@ class SiteNight:
     seconds: float | None
     run: str
     options: tuple[str, ...]
-    state: NightState
+    state: Outcome
     finding: str
     problems: tuple[str, ...]
     notes: tuple[str, ...]
@@ -126,7 +121,7 @@ class SiteNight:
 
     @property
     def page(self) -> str:
-        return night_name(self.session, self.started)
+        return f"{self.started:%Y-%m-%d-%H%M}-{digest(self.session)}"
 
     @property
     def day(self) -> date:
@@ -564,9 +559,8 @@ def _bounded(table: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
         for case, gates in cases.select("case", "gates").iter_rows()
         for check in gates or ()
     ]
-    columns = ("case", "metric", "layer", "measured", "lower", "upper", "missed")
-    numbers = dict.fromkeys(("measured", "lower", "upper"), pl.Float64())
-    schema = {name: pl.Boolean() if name == "missed" else numbers.get(name, pl.String()) for name in columns}
+    words, numbers = dict.fromkeys(("case", "metric", "layer"), pl.String), ("measured", "lower", "upper")
+    schema = {**words, **dict.fromkeys(numbers, pl.Float64), "missed": pl.Boolean}
     gates = pl.DataFrame(checks, schema=schema, orient="row").unique(["case", "metric", "layer"], keep="last")
     points = table.select("benchmark", "quantity", "message_bytes", "variant").unique()
     named = points.with_columns(
@@ -599,14 +593,8 @@ def _metric_names(points: pl.DataFrame, short: Any) -> pl.Series:
 
 def _directions(benchmarks: Iterable[str]) -> dict[str, float]:
     """How many ways data flow over a link at once, by benchmark; 1 where the catalogue does not know."""
-    wanted = set(benchmarks)
-    found = {
-        row.name: float(row.directions)
-        for suite in catalogue.SUITES.values()
-        for row in suite.rows
-        if row.name in wanted and row.directions
-    }
-    return {name: found.get(name, 1.0) for name in wanted}
+    known = {row.name: row.directions for suite in catalogue.SUITES.values() for row in suite.rows if row.directions}
+    return {name: float(known.get(name, 1)) for name in set(benchmarks)}
 
 
 #: Nights that are drawn, the newest of a series: 13 months of one a night.
@@ -705,14 +693,10 @@ def read_over_time(nights: Sequence[SiteNight], kept: Kept) -> OverTime:
     placed = values.join(rows, on="id")
     row, night = placed["row"].to_numpy(), placed["night"].to_numpy()
     shape = (metrics.height, len(chosen))
-    drawn = {}
-    for name in _DRAWN:
-        table = np.full(shape, np.nan)
-        table[row, night] = placed[name].to_numpy()
-        drawn[name] = table
+    drawn = {name: np.full(shape, np.nan) for name in _DRAWN}
     flags = {name: np.zeros(shape, dtype=bool) for name in ("judged", "missed")}
-    for name, table in flags.items():
-        table[row, night] = placed[name].fill_null(False).to_numpy()
+    for name, table in {**drawn, **flags}.items():
+        table[row, night] = placed[name].fill_null(False if name in flags else np.nan).to_numpy()
     facts = [kept.nights[night.session]["facts"] for night in chosen]
     return OverTime(chosen, metrics, drawn, flags["judged"], flags["missed"], facts)
 
@@ -892,14 +876,9 @@ class SiteCase:
     @property
     def failing_since(self) -> SiteNight | None:
         """First of the nights in a row in which it failed, up to the last one; ``None`` if it does not fail."""
-        since = None
-        for run in reversed(self.runs):
-            if run.outcome == "withdrawn":
-                continue
-            if run.outcome not in ("failed", "interrupted"):
-                break
-            since = run.night
-        return since
+        counted = (run for run in reversed(self.runs) if run.outcome != "withdrawn")
+        failing = list(itertools.takewhile(lambda run: run.outcome in ("failed", "interrupted"), counted))
+        return failing[-1].night if failing else None
 
 
 @dataclass(frozen=True)
@@ -953,7 +932,7 @@ class Series:
         return {night.session: night for night in self.nights}
 
     @cached_property
-    def days(self) -> dict[date, tuple[NightState, list[SiteNight]]]:
+    def days(self) -> dict[date, tuple[Outcome, list[SiteNight]]]:
         found: dict[date, list[SiteNight]] = {}
         for night in self.nights:
             found.setdefault(night.day, []).append(night)
@@ -969,14 +948,11 @@ class Series:
     @cached_property
     def red_since(self) -> SiteNight | None:
         """First of the nights in a row that are red, up to the last one; ``None`` if the last one is not. Parts end no row."""
-        since, last = None, self.headline
-        for night in reversed(self.nights[: self.nights.index(last) + 1] if last else ()):
-            if night.withdrawn or (night.options and last and not last.options):
-                continue
-            if night.state.name != "red":
-                break
-            since = night
-        return since
+        last = self.headline
+        until = self.nights[: self.nights.index(last) + 1] if last else ()
+        counted = [night for night in until if not night.withdrawn and not (night.options and last and not last.options)]
+        red = list(itertools.takewhile(lambda night: night.state.name == "red", reversed(counted)))
+        return red[-1] if red else None
 
     @cached_property
     def histories(self) -> list[SiteCase]:

@@ -44,7 +44,6 @@ from .nights import (
     STATES,
     Family,
     Kept,
-    NightState,
     OverTime,
     Series,
     SiteCase,
@@ -66,7 +65,7 @@ from .nights import (
 from .nights import (
     digest as digest_of,
 )
-from .outcomes import KEY_FIGURES, OUTCOMES, bounds_text, format_number, plain_reason
+from .outcomes import KEY_FIGURES, OUTCOMES, Outcome, bounds_text, format_number, plain_reason
 from .page import TEMPLATES, flat, plotly_source, writing
 
 #: Lies in the folder of a site; a folder with other things in it is never taken for one.
@@ -689,7 +688,7 @@ def _said(night: SiteNight) -> str:
     return f"{night.day.day} {night.day:%b %Y}, {night.state.word}: {night.finding.rstrip('.')}"
 
 
-def _card_state(series: Series, now: datetime) -> NightState:
+def _card_state(series: Series, now: datetime) -> Outcome:
     night = series.headline
     red = any(part.state.name == "red" for part in series.parts_since)
     return STATES["red" if red else "none"] if night is None or red or is_old(series, now) else night.state
