@@ -33,7 +33,7 @@ from reframe_tests.harness.vocabulary import JUDGED, LOWER, MB_PER_GBIT, NONE, Q
 from .. import whole_file
 from ..judge.statistics.two_sides import Array
 from ..judge.verdicts import policy as verdict_policy
-from ..judge.watch import drift
+from ..judge.watch import drift, gate
 from ..judge.watch.drift import Event
 from ..store import confirmations, dataset, dataset_layout, eligibility, selection_options, session_values, withdrawals
 from ..store.answers import NO_SESSION, StoredAnswer
@@ -764,8 +764,6 @@ def _one_a_day(nights: Sequence[SiteNight]) -> list[int]:
     return sorted(chosen.values())
 
 
-#: Nights for which a change for the worse that lasts is held against a night, as the gate holds it.
-REMEMBERED_NIGHTS = 90
 #: Nights before a change that say what was before it, and nights in a row that say what is.
 _BEFORE, _NOW = 14, drift.FEWEST_CHANGED
 
@@ -800,7 +798,7 @@ def _held_from(over: OverTime, event: Event) -> list[int]:
     table = over.drawn["median"][rows]
     before = _middle(table[:, max(0, start - _BEFORE) : start])
     held: list[int] = []
-    for at in range(start, min(len(over.nights), start + REMEMBERED_NIGHTS)):
+    for at in range(start, min(len(over.nights), start + gate.REMEMBERED_NIGHTS)):
         with np.errstate(all="ignore"):
             moved = sign * np.log(_middle(table[:, max(start, at + 1 - _NOW) : at + 1]) / before)
         known = moved[np.isfinite(moved)]

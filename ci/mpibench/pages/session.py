@@ -240,7 +240,7 @@ def _published(measure: Measure, published: Sequence[Curve]) -> list[dict[str, A
     """Published curves of a measure's benchmark, kept apart from measured ones: no case, no repeats, no proof."""
     return [
         {
-            **{"source": one.source, "title": one.title, "conditions": one.conditions, "q": one.quantity},
+            **{"source": one.source, "title": one.title, "q": one.quantity},
             **{"fabric": one.fabric, "nodes": one.nodes, "ppn": one.ppn},
             **{"x": [*one.points], "y": [_rounded(one.number(size)) for size in one.points]},
         }
