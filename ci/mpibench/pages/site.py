@@ -8,7 +8,6 @@ from __future__ import annotations
 import calendar
 import fcntl
 import hashlib
-import hmac
 import json
 import math
 import secrets
@@ -91,7 +90,6 @@ class SiteWriter:
             kept.mkdir(parents=True, exist_ok=True)
             self._lock = (kept / "lock").open("a")
             (folder / MARKER).write_text(json.dumps({"site": "mpibench"}), encoding="utf-8")
-            self._secret = self._read_secret()
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -100,14 +98,6 @@ class SiteWriter:
         # After a build that ends half way the next one writes everything again, and removes what that one would have.
         self._keep("", self._before)
 
-    def _read_secret(self) -> bytes:
-        path = self._kept / "nonces.key"
-        if not path.is_file() or len(path.read_bytes()) < 32:
-            with whole_file.replacing(path) as partial:
-                partial.write_bytes(secrets.token_bytes(32))
-                partial.chmod(0o600)
-        return path.read_bytes()
-
     def _read_manifest(self) -> dict[str, str]:
         try:
             stored = json.loads((self._kept / "manifest.json").read_text(encoding="utf-8"))
@@ -115,10 +105,6 @@ class SiteWriter:
             return files if stored["program"] == self._program else dict.fromkeys(files, "")
         except (OSError, ValueError, KeyError, TypeError):
             return {}
-
-    def nonce(self, name: str, content: str) -> str:
-        """What the scripts of a page carry: nobody can guess it who does not have the key, and the same page has the same."""
-        return hmac.new(self._secret, f"{name}\0{content}".encode(), hashlib.sha256).hexdigest()[:32]
 
     def is_there(self, name: str, content: str) -> bool:
         """Whether a file was written of the same content before."""
@@ -974,7 +960,7 @@ class _Build:
         """Write a page, unless the same was written before: what it shows is asked for only then."""
 
         def make() -> str:
-            about = {"up": "../" * name.count("/"), "nonce": self.writer.nonce(name, content), "drawn": template in DRAWN}
+            about = {"up": "../" * name.count("/"), "nonce": secrets.token_hex(16), "drawn": template in DRAWN}
             return TEMPLATES.get_template(template).render(**shown(*of), **about, built=f"{self.now:%Y-%m-%dT%H:%M:%SZ}")
 
         self.writer.put(name, content, make)
