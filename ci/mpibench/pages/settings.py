@@ -228,15 +228,14 @@ class _Choice:
     def made(self) -> Recommendation:
         fabric = self._fabric()
         pinning, measured = self._pinning(fabric)
-        variables, options = map(tuple, self._variables(fabric, pinning, measured))
+        variables, options = self._variables(fabric, pinning, measured)
         columns = ("session", "started", "job_id", "nodelist", "fabric", "nodes", "ppn", "pinning", "group")
         jobs = tuple({name: row[name] for name in columns} for row, _ in self.stored)
         ppn = int(measured.get("ppn") or 0)
         fabrics = {fabric} if fabric else {str(row["fabric"]) for row, _ in self.stored}
         tuned = _find_tuned(self.system, self.stack, fabrics, pinning, self.reasons)
-        return Recommendation(
-            self.partition, fabric, pinning, variables, options, ppn, tuple(self.gains), tuple(self.reasons), jobs, tuned
-        )
+        set_, gains, reasons = tuple(variables), tuple(self.gains), tuple(self.reasons)
+        return Recommendation(self.partition, fabric, pinning, set_, tuple(options), ppn, gains, reasons, jobs, tuned)
 
     def _gain(self, values: pl.DataFrame, subject: str, first: str, second: str) -> Gain | None:
         sides = [values.filter(pl.col(subject) == name) for name in (first, second)]
