@@ -226,7 +226,8 @@ def _suite(root: ElementTree.Element, name: str, tests: Sequence[_JUnitTest]) ->
     for group, title, tag, kind, message in tests:
         test = ElementTree.SubElement(suite, "testcase", classname=printable(group), name=printable(title))
         if tag:
-            ElementTree.SubElement(test, tag, {**({"type": kind} if kind else {}), "message": printable(message)})
+            words = {"type": kind, "message": printable(message)}
+            ElementTree.SubElement(test, tag, {name: word for name, word in words.items() if word or name == "message"})
         elif message:
             ElementTree.SubElement(test, "system-out").text = printable(message)
 

@@ -345,7 +345,8 @@ def _only_excused(row: Mapping[str, Any], missed: Sequence[str]) -> bool:
 
 def why_failed(row: Mapping[str, Any]) -> str:
     """A case of :func:`light_cases` and the first reason why it failed."""
-    facts = Facts(*(str(row[name] or "") for name in ("result", "fail_phase", "evidence")), False, bool(row["samples"]))
+    result, phase, evidence = (str(row[name] or "") for name in ("result", "fail_phase", "evidence"))
+    facts = Facts(result, phase, evidence, False, bool(row["samples"]))
     missed = [ReferenceCheck(**row["check"])] if row["check"] and (facts.fail_phase or "performance") == "performance" else []
     said = why(facts, row["measurement"] is not False, [row["sentence"]] if row["sentence"] else [], missed, row["reason"])
     more = f" {row['missed']} references missed." if missed and row["missed"] > 1 else ""

@@ -212,7 +212,7 @@ def _figure(over: OverTime, at: int, row: int, figure: KeyFigure) -> dict[str, A
         "where": f"{named['stack']}, {nodes_text(named['nodes'])}{ppn}, {named['pinning']}",
         "rate": rate_text,
         "above_line_rate": percent > ABOVE_PERCENT,
-        "bound": bounds_text(*(float(over.drawn[name][row, at]) for name in ("lower", "upper")), unit),
+        "bound": bounds_text(over.drawn["lower"][row, at], over.drawn["upper"][row, at], unit),
         "held": not over.missed[row, at],
         "change": _change_text(medians[max(0, at - USUAL_NIGHTS) : at], value, unit, named["direction"] == LOWER),
         "file": Family(*(named[name] for name in Family._fields)).file,
@@ -916,16 +916,16 @@ class _Build:
         return asked
 
     def _gate(self, system: str, night: SiteNight) -> StoredAnswer:
+        of = (self.folder, night.session, answers.GATE, night.run)
         try:
             said = gate.decide(self.folder, system, night.session, partial=bool(night.options), now=night.started)
         except BadInput as error:
             why = f"the gate could not judge: {str(error).rstrip('.')}"
-            return answers.record(self.folder, night.session, answers.GATE, night.run, [why], finding=why, now=self.now)
+            return answers.record(*of, [why], finding=why, now=self.now)
         counts = {check.kind: check.numbers for check in said.checks}
         judged = int(counts.get("history", {}).get("judged", 0))
         problems = [problem.text for problem in said.problems]
-        more = {"finding": said.finding, "judged": judged, "now": self.now}
-        return answers.record(self.folder, night.session, answers.GATE, night.run, problems, said.notes, **more)
+        return answers.record(*of, problems, said.notes, finding=said.finding, judged=judged, now=self.now)
 
     def _series(self, system: str, run: str, every: Sequence[SiteNight], cases: pl.DataFrame, kept: Kept) -> Series:
         own = [night for night in every if night.run == run and not is_confirming(night)]
