@@ -222,7 +222,7 @@ def _suite(root: ElementTree.Element, name: str, tests: Sequence[_JUnitTest]) ->
     tags = [tag for _, _, tag, _, _ in tests]
     counts = {"tests": len(tests), "failures": tags.count("failure"), "errors": 0, "skipped": tags.count("skipped")}
     counted = {key: str(count) for key, count in counts.items()}
-    suite = ElementTree.SubElement(root, "testsuite", name=printable(name), **counted)
+    suite = ElementTree.SubElement(root, "testsuite", {"name": printable(name), **counted})
     for group, title, tag, kind, message in tests:
         test = ElementTree.SubElement(suite, "testcase", classname=printable(group), name=printable(title))
         if tag:
