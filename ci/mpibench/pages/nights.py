@@ -881,6 +881,28 @@ class SiteCase:
 
 
 @dataclass(frozen=True)
+class MetricFamily:
+    """Metrics that one page draws.
+
+    :param metrics: its metrics with ``row``.
+    :param events: changes that some of them are part of, and how many of them.
+    """
+
+    series: Series
+    name: Family
+    metrics: pl.DataFrame
+    events: Sequence[tuple[Event, int]]
+
+    @cached_property
+    def file(self) -> str:
+        return self.name.file
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        return self.metrics["row"].to_numpy()
+
+
+@dataclass(frozen=True)
 class Series:
     """Sessions of one system under one label.
 
@@ -969,6 +991,15 @@ class Series:
             of_metric = tuple(last[name] for name in _OF_METRIC)
             found.append(SiteCase(file_name((title, *key)), f"{test}: {title}", runs, of_metric))
         return sorted(found, key=lambda one: one.title)
+
+    @cached_property
+    def families(self) -> list[MetricFamily]:
+        touched = [(event, rows_of(self.over, event)) for event in self.events]
+        found = []
+        for family, metrics in self.over.families():
+            counts = [(event, int(np.isin(metrics["row"], changed).sum())) for event, changed in touched]
+            found.append(MetricFamily(self, family, metrics, [(event, count) for event, count in counts if count]))
+        return found
 
     @cached_property
     def case_files(self) -> dict[str, str]:

@@ -14,12 +14,12 @@ from datetime import timedelta
 from functools import cached_property
 from itertools import combinations, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reframe_tests.harness.cases.preflight import node_judgement
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, PROVEN, Evidence, ReferenceCheck, Sample
+from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, PROVEN, Evidence, ReferenceCheck
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
@@ -184,18 +184,13 @@ MAIN = ("latency_us", "t_max_us", "t_avg_us", "t_ovrl_us", "bandwidth_mb_per_s",
 LINEAR_UNITS = ("%", "1")
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(NamedTuple):
     """What one curve is a curve of, apart from its condition."""
 
     suite: str
     benchmark: str
     variant: str
     groups: int
-
-    @classmethod
-    def of(cls, sample: Sample) -> Measure:
-        return cls(sample.suite, sample.benchmark, sample.variant, sample.groups)
 
     def label(self, ambiguous: bool) -> str:
         words = [self.benchmark, self.variant, f"{self.groups} groups" if self.groups > 1 else ""]
@@ -220,7 +215,7 @@ def curves(session: Session) -> dict[Measure, list[dict[str, Any]]]:
         for sample in case.samples:
             if not sample.measured or is_over_nodes(sample):
                 continue
-            rows = found.setdefault(Measure.of(sample), {})
+            rows = found.setdefault(Measure(sample.suite, sample.benchmark, sample.variant, sample.groups), {})
             empty = {"c": number, "r": sample.ranks, "q": sample.quantity, "x": [], "y": []}
             curve = rows.setdefault((number, sample.ranks, sample.quantity), empty)
             curve["x"].append(sample.message_bytes)

@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
-from functools import cached_property, partial
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +32,6 @@ from .. import whole_file
 from ..judge.statistics.two_sides import Array
 from ..judge.verdicts import policy as verdict_policy
 from ..judge.watch import gate
-from ..judge.watch.drift import Event
 from ..store import answers, dataset_layout, eligibility, unreadable
 from ..store.answers import StoredAnswer
 from ..store.dataset_layout import read_condition
@@ -43,6 +42,7 @@ from .nights import (
     STATES,
     Family,
     Kept,
+    MetricFamily,
     OverTime,
     Series,
     SiteCase,
@@ -57,7 +57,6 @@ from .nights import (
     labels_of,
     lasts,
     read_over_time,
-    rows_of,
     why_failed,
     worse_nights,
 )
@@ -379,38 +378,6 @@ DIGITS = 5
 TABLE_NIGHTS = 14
 
 
-@dataclass(frozen=True)
-class MetricFamily:
-    """Metrics that one page draws.
-
-    :param metrics: its metrics with ``row``.
-    :param events: changes that some of them are part of, and how many of them.
-    """
-
-    series: Series
-    name: Family
-    metrics: pl.DataFrame
-    events: Sequence[tuple[Event, int]]
-
-    @cached_property
-    def file(self) -> str:
-        return self.name.file
-
-    @cached_property
-    def rows(self) -> np.ndarray:
-        return self.metrics["row"].to_numpy()
-
-
-def families(series: Series) -> list[MetricFamily]:
-    touched = [(event, rows_of(series.over, event)) for event in series.events]
-    found = []
-    for family, metrics in series.over.families():
-        rows = metrics["row"].to_numpy()
-        counts = [(event, int(np.isin(rows, changed).sum())) for event, changed in touched]
-        found.append(MetricFamily(series, family, metrics, [(event, count) for event, count in counts if count]))
-    return found
-
-
 def key_of(metric: int) -> str:
     """Name of a metric in the files of values: short, and the same in every month."""
     return f"{metric:x}"
@@ -614,7 +581,7 @@ def _day(series: Series, day: date, first: date, today: date) -> dict[str, Any]:
     return {"day": day, "state": state, "page": shown.page if shown else "", "said": first_line(said, 200)}
 
 
-def worse_now(series: Series, found: Sequence[MetricFamily]) -> list[dict[str, Any]]:
+def worse_now(series: Series) -> list[dict[str, Any]]:
     """What is worse now, the longest first: cases that fail, and changes for the worse that last and nobody accepted."""
     newest = series.newest
     if newest is None:
@@ -632,7 +599,7 @@ def worse_now(series: Series, found: Sequence[MetricFamily]) -> list[dict[str, A
         lines.append({"since": since.day, "page": since.page, "text": text, "href": f"cases/{histories[0].file}.html"})
     for event in series.events:
         if event.worse and lasts(series.over, event):
-            family = next((one.file for one in found if any(changed is event for changed, _ in one.events)), "")
+            family = next((one.file for one in series.families if any(changed is event for changed, _ in one.events)), "")
             page, text = series.by_session[event.session].page, str(event).partition(", ")[2]
             href = f"metrics/{family}.html" if family else ""
             lines.append({"since": event.since, "page": page, "text": text, "href": href})
@@ -680,9 +647,9 @@ def _card_state(series: Series, now: datetime) -> Outcome:
     return STATES["red" if red else "none"] if night is None or red or is_old(series, now) else night.state
 
 
-def card(series: Series, found: Sequence[MetricFamily], now: datetime) -> dict[str, Any]:
+def card(series: Series, now: datetime) -> dict[str, Any]:
     night, last = series.headline, _measured(series)
-    lines = worse_now(series, found)
+    lines = worse_now(series)
     lost = max(series.lost, default=None)
     return {
         "series": series,
@@ -705,14 +672,6 @@ def _measured(series: Series) -> SiteNight | None:
     if last and last.session in series.over.place:
         return series.over.nights[series.over.place[last.session]]
     return series.over.nights[-1] if series.over.nights else None
-
-
-def series_shown(series: Series, found: Sequence[MetricFamily], now: datetime) -> dict[str, Any]:
-    return {
-        "series": series,
-        "card": card(series, found, now),
-        "families": found,
-    }
 
 
 #: Newest nights with a map that are shown.
@@ -865,8 +824,9 @@ def build(
     build_of = _Build(folder, out, writer, beside, judged, moment)
     found = [one for system in systems for one in build_of.series_of(system)]
     build_of.assets()
-    families = {one.folder: build_of.pages(one) for one in found}
-    build_of.index(found, families)
+    for one in found:
+        build_of.pages(one)
+    build_of.index(found)
     writer.finish()
     dataset_layout.keep_readable(readable, folder)
     count = sum(len(one.nights) for one in found)
@@ -965,8 +925,7 @@ class _Build:
 
         self.writer.put(name, content, make)
 
-    def pages(self, series: Series) -> list[MetricFamily]:
-        found = families(series)
+    def pages(self, series: Series) -> None:
         self._nodes_pages(series)
         events = {event.session: digest_of(event.session, str(event)) for event in series.events}
         before = ""
@@ -983,22 +942,21 @@ class _Build:
                 places = (self.folder, (self.out / name).parent)
                 self._put(f"{name}-proof.html", digest, "proof.html", night_proofs, series, night, *places)
             before = night.identity
-        self._metrics(series, found)
-        files = digest_of(*(one.file for one in found))
+        self._metrics(series)
+        files = digest_of(*(one.file for one in series.families))
         for history in series.histories:
             runs = digest_of(files, *(part for run in history.runs for part in (run.night.identity, run.outcome)))
             self._put(f"{series.folder}/cases/{history.file}.html", runs, "case.html", _case_shown, series, history)
-        return found
 
-    def _metrics(self, series: Series, found: Sequence[MetricFamily]) -> None:
+    def _metrics(self, series: Series) -> None:
         folder = f"{series.folder}/metrics"
         changes = changes_script(series)
-        if found:
+        if series.families:
             self.writer.put(f"{folder}/data/changes.js", digest_of(changes), lambda: changes)
         places = months(series.over)
         digests = {month: month_digest([series.over.nights[at] for at in there]) for month, there in places.items()}
         last = digest_of(*digests.values())
-        for family in found:
+        for family in series.families:
             for month, there in places.items():
                 content = digest_of(digests[month], *family.metrics["id"])
                 make = partial(month_script, family, month, there)
@@ -1021,19 +979,19 @@ class _Build:
             of_node = {**shown, "node": node, "histories": list(own)}
             self._put(f"{folder}/{node_file(node)}.html", content, "node.html", dict, of_node)
 
-    def index(self, found: Sequence[Series], families: Mapping[str, Sequence[MetricFamily]]) -> None:
+    def index(self, found: Sequence[Series]) -> None:
         built = self.now.isoformat()
+        cards = {series.folder: card(series, self.now) for series in found}
         for series in found:
-            shown = {**series_shown(series, families[series.folder], self.now), "maps": bool(self._maps[series.folder])}
+            shown = {"series": series, "card": cards[series.folder], "maps": bool(self._maps[series.folder])}
             self._put(f"{series.folder}/index.html", built, "series.html", dict, shown)
         first = {series.system: series for series in reversed(found)}
-        main = [series for series in found if first[series.system] is series]
-        cards = [card(series, families[series.folder], self.now) for series in main]
-        cards.sort(key=lambda card: -(card["night"].started.timestamp() if card["night"] else 0))
+        main = [cards[series.folder] for series in found if first[series.system] is series]
+        main.sort(key=lambda card: -(card["night"].started.timestamp() if card["night"] else 0))
         others = [(series, verdict(series, self.now)) for series in found if first[series.system] is not series]
         labels = {series.run for series in found}
         lost = [one for one in nights.without_session(self.answers) if one.label not in labels][-5:]
-        of_all = {"cards": cards, "others": others, "lost": lost, "months": FIRST_MONTHS}
+        of_all = {"cards": main, "others": others, "lost": lost, "months": FIRST_MONTHS}
         self._put("index.html", built, "index.html", dict, of_all)
 
 
