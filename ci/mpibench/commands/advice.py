@@ -126,13 +126,13 @@ def settings(
     what is not proven to be better is left as the stack has it. The page says what was measured, when, and how much it brings.
     Exit status: 0 written; 2 bad input; 3 nothing is proven, so that nothing is written.
     """
-    from mpibench.pages.settings import documents, recommendation
+    from mpibench.pages import settings as documents
     from mpibench.store.store import Store
 
     store = Store(dataset)
     _say(store.bring_up_to_date(db, without_db=dataset_only), as_json)
     try:
-        found = recommendation.recommend(store, store.system_of(system), stack, sessions, where=where)
+        found = documents.recommend(store, system, stack, sessions, where=where)
     except NotMeasured as error:
         typer.echo(f"mpibench: {one_line(str(error))}", err=True)
         raise typer.Exit(INCONCLUSIVE) from None

@@ -93,7 +93,7 @@ def _maps(db: Path, session: str, store: Store, asked: Asked) -> tuple[str, str,
     """Session id, system and the answer of each map of a session that nobody withdrew."""
     from mpibench.locate.answers import answer_of
     from mpibench.pages.session import find_preflight
-    from mpibench.store.sessions import read_session
+    from mpibench.store.sessions import Session, read_session
 
     read = read_session(db, None if session == "latest" else session)
     store.refuse_withdrawn(read.uuid)
@@ -104,7 +104,7 @@ def _maps(db: Path, session: str, store: Store, asked: Asked) -> tuple[str, str,
             "ordinary sessions with --ordinary."
         )
     before = find_preflight(read, db)
-    looked_at = before.session.cases if before and before.session else ()
+    looked_at = before.cases if isinstance(before, Session) else ()
     return read.uuid, cases[0].system, [answer_of(read, case, asked, looked_at) for case in cases]
 
 

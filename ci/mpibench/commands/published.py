@@ -17,14 +17,14 @@ def published(
     Nothing is run or parsed: the figures are the paper's and prove nothing. Exit status: 0 all agree, 1 one does not agree
     with its link, 2 the paper prints none that can be compared with one.
     """
-    from mpibench.pages.published import figures as published_figures
+    from mpibench.pages import published as papers
 
-    found = published_figures.curves(system)
+    found = papers.bandwidths(system)
     if as_json:
-        typer.echo(json.dumps(published_figures.as_data(found), indent=2))
+        typer.echo(json.dumps([curve.as_data() for curve in found], indent=2))
     else:
-        typer.echo("\n".join(published_figures.lines(found)))
-    raise typer.Exit(published_figures.status(found))
+        typer.echo("\n".join(papers.bandwidth_lines(found)))
+    raise typer.Exit(int(any(curve.problem() for curve in found)))
 
 
 def register(program: typer.Typer) -> None:

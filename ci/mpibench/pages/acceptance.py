@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from ..store import session_values
 from ..store.quantity_text import size_text
 from ..store.session_values import METRIC, UNIT, Selection, describe_condition
 from .comparison import job_rows
-from .page import number, render
+from .page import number, render, writing
 
 SIDES = ("baseline", "candidate")
 
@@ -214,25 +214,22 @@ def _measured_again(acceptance: Acceptance) -> dict[str, Any] | None:
     return {"summary": acceptance.confirmation.summary, **acceptance.confirmation.record, "measured": side}
 
 
-def _suite(root: ElementTree.Element, name: str, cases: list[tuple[str, str, str, str, str]]) -> None:
-    """One suite of (class, name, tag, type, message); the tag is ``failure``, ``skipped`` or, for output, empty."""
-    tags = [tag for _, _, tag, _, _ in cases]
-    suite = ElementTree.SubElement(
-        root,
-        "testsuite",
-        name=printable(name),
-        tests=str(len(cases)),
-        failures=str(tags.count("failure")),
-        errors="0",
-        skipped=str(tags.count("skipped")),
-    )
-    for group, title, tag, kind, message in cases:
-        case = ElementTree.SubElement(suite, "testcase", classname=printable(group), name=printable(title))
+#: Class, name, tag (``failure``, ``skipped`` or, for output, empty), type and message of a JUnit test.
+_JUnitTest = tuple[str, str, str, str, str]
+
+
+def _suite(root: ElementTree.Element, name: str, tests: Sequence[_JUnitTest]) -> None:
+    tags = [tag for _, _, tag, _, _ in tests]
+    counts = {"tests": len(tests), "failures": tags.count("failure"), "errors": 0, "skipped": tags.count("skipped")}
+    counted = {key: str(count) for key, count in counts.items()}
+    suite = ElementTree.SubElement(root, "testsuite", {"name": printable(name), **counted})
+    for group, title, tag, kind, message in tests:
+        test = ElementTree.SubElement(suite, "testcase", classname=printable(group), name=printable(title))
         if tag:
-            more = {"type": kind} if kind else {}
-            ElementTree.SubElement(case, tag, {**more, "message": printable(message)})
+            words = {"type": kind, "message": printable(message)}
+            ElementTree.SubElement(test, tag, {name: word for name, word in words.items() if word or name == "message"})
         elif message:
-            ElementTree.SubElement(case, "system-out").text = printable(message)
+            ElementTree.SubElement(test, "system-out").text = printable(message)
 
 
 def junit(acceptance: Acceptance) -> str:
@@ -259,7 +256,7 @@ def junit(acceptance: Acceptance) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _test(row: Mapping[str, Any], policy: Policy) -> tuple[str, str, str, str, str]:
+def _test(row: Mapping[str, Any], policy: Policy) -> _JUnitTest:
     title = f"{row['benchmark']} {row['quantity']} {size_text(row['message_bytes'])}"
     verdict, again = row["verdict"], row.get("confirmation") or ""
     if verdict in (REGRESSED, MISSING):
@@ -311,11 +308,9 @@ def write(acceptance: Acceptance, out: Path) -> list[Path]:
         JUNIT: junit(acceptance),
         PAGE: page(record),
     }
-    try:
+    with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as files:  # all are written before the first takes its place
             for name, text in content.items():
                 files.enter_context(whole_file.replacing(out / name)).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"cannot write the record into {out}: {error.strerror}.") from None
     return [out / name for name in content]

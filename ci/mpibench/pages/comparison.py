@@ -7,7 +7,6 @@ There is one direction: "1.25 times faster", for times and bandwidths alike, of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -224,24 +223,21 @@ def _text(line: str) -> Text:
     return Text(one_line(line))
 
 
-@dataclass(frozen=True)
-class Parts:
-    """A table in parts: its head, and the rows under the heading of each condition."""
-
-    head: tuple[str, ...]
-    rows: list[tuple[str, list[list[object]]]]
+#: A table in parts: its head, and the rows under the heading of each condition.
+_Parts = tuple[tuple[str, ...], list[tuple[str, list[list[object]]]]]
 
 
-def band_parts(comparison: Comparison) -> Parts:
+def _parts(head: Sequence[str], comparison: Comparison, rows: pl.DataFrame, cells: Callable[..., list[object]]) -> _Parts:
+    found = [(text, [cells(row) for row in part.to_dicts()]) for text, part in by_condition(rows, comparison.subject)]
+    return tuple(head), found
+
+
+def band_parts(comparison: Comparison) -> _Parts:
     head = ("benchmark", "quantity", "messages", "ahead", "times faster", "95 % interval", "winner")
-
-    def cells(row: Mapping[str, Any]) -> list[object]:
-        return [*_names(row), row["band"], *_difference(row)]
-
-    return Parts(head, _rows(comparison, comparison.bands, cells))
+    return _parts(head, comparison, comparison.bands, lambda row: [*_names(row), row["band"], *_difference(row)])
 
 
-def metric_parts(comparison: Comparison) -> Parts:
+def metric_parts(comparison: Comparison) -> _Parts:
     head = ("benchmark", "quantity", "size", comparison.first, comparison.second, "unit", "ahead", "times faster")
 
     def cells(row: Mapping[str, Any]) -> list[object]:
@@ -250,11 +246,10 @@ def metric_parts(comparison: Comparison) -> Parts:
         repeats = f"{row['baseline_repeats'] or 0} / {row['candidate_repeats'] or 0}"
         return [*_names(row), size, *values, row["unit"] or "", *_difference(row), repeats, row["why"] or ""]
 
-    tail = ("95 % interval", "winner", "repeats", "note")
-    return Parts((*head, *tail), _rows(comparison, comparison.metrics, cells))
+    return _parts((*head, "95 % interval", "winner", "repeats", "note"), comparison, comparison.metrics, cells)
 
 
-def best_parts(table: pl.DataFrame, subject: str) -> Parts:
+def best_parts(table: pl.DataFrame, subject: str) -> _Parts:
     """The best of all at each size, and how many times faster than each other.
 
     :param table: of :func:`figures.best_of_all`.
@@ -270,7 +265,7 @@ def best_parts(table: pl.DataFrame, subject: str) -> Parts:
             rows.append([*_names(best), size_text(best["message_bytes"]), best[subject], behind])
         first = part.row(0, named=True)
         found.append((condition_text({**dict.fromkeys(CONDITION, ""), **first}, subject), rows))
-    return Parts(("benchmark", "quantity", "size", "best", "by how much"), found)
+    return ("benchmark", "quantity", "size", "best", "by how much"), found
 
 
 def _names(row: Mapping[str, Any]) -> list[str]:
@@ -281,12 +276,6 @@ def _difference(row: Mapping[str, Any]) -> list[object]:
     if row["winner"] == UNKNOWN:
         return ["", "", "", UNKNOWN]
     return [row["ahead"], number(row["times"]), f"{number(row['times_low'])} to {number(row['times_high'])}", row["winner"]]
-
-
-def _rows(
-    comparison: Comparison, rows: pl.DataFrame, cells: Callable[[Mapping[str, Any]], list[object]]
-) -> list[tuple[str, list[list[object]]]]:
-    return [(text, [cells(row) for row in part.to_dicts()]) for text, part in by_condition(rows, comparison.subject)]
 
 
 #: Sizes of the Kiviat charts, in bytes, as in the 2011 white paper.

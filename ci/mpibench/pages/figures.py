@@ -105,36 +105,29 @@ def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
         }
         cells = [[best.get((call, size)) for size in sizes] for call in calls]
         ahead = [[100 * second.get((call, size), 0.0) if (call, size) in best else None for size in sizes] for call in calls]
-        steps = [(place / len(names), (place + 1) / len(names)) for place in range(len(names))]
-        scale = [(end, colour(place)) for place, pair in enumerate(steps) for end in pair]
-        figure = go.Figure(
-            go.Heatmap(
-                x=[size_text(size) for size in sizes],
-                y=calls,
-                z=[[names.index(str(cell[subject])) if cell else None for cell in row] for row in cells],
-                zmin=-0.5,
-                zmax=len(names) - 0.5,
-                colorscale=scale,
-                colorbar={
-                    "tickvals": list(range(len(names))),
-                    "ticktext": names,
-                    "orientation": "h",
-                    "thickness": 12,
-                    "y": 0,
-                    "ypad": 50,
-                    "yanchor": "top",
-                },
-                text=[["" if value is None else f"+{value:.0f} %" if value >= 1 else "=" for value in row] for row in ahead],
-                texttemplate="%{text}",
-                textfont_size=9,
-                xgap=1,
-                ygap=1,
-                hovertemplate="%{y}, %{x}: next best %{text}<extra></extra>",
-            )
-        )
-        title = ", ".join(str(one) for one in key)
-        figure.update_layout(title=f"best {subject}: {title}", height=300 + 26 * len(calls), margin_b=150)
-        yield figure
+        yield _heat_map(
+            f"best {subject}: {', '.join(str(one) for one in key)}",
+            [size_text(size) for size in sizes],
+            calls,
+            [[names.index(str(cell[subject])) if cell else None for cell in row] for row in cells],
+            300 + 26 * len(calls),
+            zmin=-0.5,
+            zmax=len(names) - 0.5,
+            colorscale=[((place + end) / len(names), colour(place)) for place in range(len(names)) for end in (0, 1)],
+            colorbar={
+                **{"tickvals": list(range(len(names))), "ticktext": names, "orientation": "h", "thickness": 12},
+                **{"y": 0, "ypad": 50, "yanchor": "top"},
+            },
+            text=[["" if value is None else f"+{value:.0f} %" if value >= 1 else "=" for value in row] for row in ahead],
+            texttemplate="%{text}",
+            textfont_size=9,
+            hovertemplate="%{y}, %{x}: next best %{text}<extra></extra>",
+        ).update_layout(margin_b=150)
+
+
+def _heat_map(title: str, x: Sequence[str], y: Sequence[str], z: Any, height: int, **trace: Any) -> go.Figure:
+    cells = go.Heatmap(x=list(x), y=list(y), z=z, **{"xgap": 1, "ygap": 1, **trace})
+    return go.Figure(cells).update_layout(title=title, height=height)
 
 
 def pinning_maps(values: pl.DataFrame, message_bytes: int) -> Iterator[go.Figure]:
@@ -150,23 +143,18 @@ def pinning_maps(values: pl.DataFrame, message_bytes: int) -> Iterator[go.Figure
             (row["pinning"], row["ppn"]): row["value"]
             for row in part.group_by("pinning", "ppn").agg(pl.col("value").median()).to_dicts()
         }
-        figure = go.Figure(
-            go.Heatmap(
-                x=[f"{count} per node" for count in counts],
-                y=policies,
-                z=[[middle.get((policy, count)) for count in counts] for policy in policies],
-                texttemplate="%{z:.4g}",
-                colorscale="Cividis",
-                reversescale=shown["direction"] == LOWER,
-                colorbar_title=str(shown["unit"]),
-                xgap=1,
-                ygap=1,
-            )
-        )
         where = f"{shown['stack']} on {shown['partition']}, {shown['fabric']}, {nodes_text(shown['nodes'])}"
-        size = size_text(message_bytes)
-        figure.update_layout(title=f"{shown['benchmark']}, {size}: {where}", height=180 + 40 * len(policies))
-        yield figure
+        yield _heat_map(
+            f"{shown['benchmark']}, {size_text(message_bytes)}: {where}",
+            [f"{count} per node" for count in counts],
+            policies,
+            [[middle.get((policy, count)) for count in counts] for policy in policies],
+            180 + 40 * len(policies),
+            texttemplate="%{z:.4g}",
+            colorscale="Cividis",
+            reversescale=shown["direction"] == LOWER,
+            colorbar_title=str(shown["unit"]),
+        )
 
 
 def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
@@ -219,18 +207,10 @@ def map_figures(answer: Answer) -> Iterator[go.Figure]:
 
 def node_trend(trend: Trend) -> go.Figure:
     days = [began.isoformat(timespec="minutes") for began, _ in trend.nights]
-    figure = go.Figure()
-    figure.add_scatter(x=days, y=trend.high.tolist(), mode="lines", line={"width": 0}, showlegend=False, hoverinfo="skip")
-    figure.add_scatter(
-        x=days,
-        y=trend.low.tolist(),
-        mode="lines",
-        line={"width": 0},
-        fill="tonexty",
-        fillcolor="rgba(128,128,128,0.25)",
-        name="9 of 10 nodes",
-        hoverinfo="skip",
-    )
+    figure, edge = go.Figure(), {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
+    figure.add_scatter(x=days, y=trend.high.tolist(), showlegend=False, **edge)
+    band = {"fill": "tonexty", "fillcolor": "rgba(128,128,128,0.25)", "name": "9 of 10 nodes"}
+    figure.add_scatter(x=days, y=trend.low.tolist(), **band, **edge)
     sessions = [session[:8] for _, session in trend.nights]
     for at, node in enumerate(trend.nodes):
         figure.add_scatter(
@@ -303,24 +283,23 @@ def _heat(
     title: str,
     pair: str,
 ) -> go.Figure:
-    figure = go.Figure(
-        go.Heatmap(
-            x=list(across),
-            y=list(down),
-            z=cells,
-            zmin=0,
-            zmax=100,
-            colorscale="Cividis",
-            colorbar={"title": "%", "thickness": 12},
-            text=proof,
-            xgap=1 if len(across) <= 64 else 0,
-            ygap=1 if len(down) <= 64 else 0,
-            hovertemplate=f"{pair}: %{{z:.0f}} %<br>%{{text}}<extra></extra>",
-        )
+    figure = _heat_map(
+        title,
+        across,
+        down,
+        cells,
+        min(1200, 260 + 18 * len(down)),
+        zmin=0,
+        zmax=100,
+        colorscale="Cividis",
+        colorbar={"title": "%", "thickness": 12},
+        text=proof,
+        xgap=1 if len(across) <= 64 else 0,
+        ygap=1 if len(down) <= 64 else 0,
+        hovertemplate=f"{pair}: %{{z:.0f}} %<br>%{{text}}<extra></extra>",
     )
     figure.update_xaxes(type="category", title="receives", constrain="domain")
     figure.update_yaxes(type="category", title="sends", autorange="reversed")
-    figure.update_layout(title=title, height=int(min(1200, 260 + 18 * len(down))))
     return figure
 
 
@@ -395,9 +374,8 @@ def _tree(answer: Answer) -> go.Figure | None:
     for column, node in enumerate(ordered):
         for station in stations[node]:
             columns.setdefault(station, []).append(column)
-    at = {name: (sum(where) / len(where), 0) for name, where in columns.items()}
     height = {station: level for path in stations.values() for level, station in enumerate(path)}
-    at = {name: (column, height[name]) for name, (column, _) in at.items()}
+    at = {name: (sum(where) / len(where), height[name]) for name, where in columns.items()}
     widest = max(Counter(height.values()).values())
     accused = {finding.names[0] for finding in answer.findings if finding.kind in (NODE, UPLINK)} | set(answer.evident)
     accused |= {name for finding in answer.findings if finding.kind == LINK for name in finding.names}

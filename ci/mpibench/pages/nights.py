@@ -8,6 +8,7 @@ measured, was measured in part, or was held against nothing is never green.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections import Counter
@@ -30,17 +31,19 @@ from reframe_tests.harness.suites.benchmark import metric_name
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, MB_PER_GBIT, NONE, QUANTITIES, BadInput
 
 from .. import whole_file
-from ..judge import drift
+from ..judge import drift, gate
 from ..judge import policy as verdict_policy
 from ..judge.drift import Event
 from ..judge.statistics.two_sides import Array
 from ..store import confirmations, eligibility, selection_options, session_values
 from ..store.dataset_layout import read_condition, read_labels
+from ..store.quantity_text import unit_text
 from ..store.records import NO_SESSION, StoredAnswer, Unreadable, Withdrawal
 from ..store.session_values import CONDITION, METRIC, changes
 from ..store.sessions import CONFIRMS
 from ..store.store import Store
-from .outcomes import OUTCOMES, gate_sentence, plain_reason
+from .outcomes import OUTCOMES, Outcome, why
+from .page import writing
 
 #: Characters of a name that are for people; the rest tells names apart that read alike.
 READABLE = 56
@@ -56,40 +59,22 @@ def file_name(words: Sequence[object]) -> str:
     return "-".join(filter(None, (text[:READABLE].strip("-"), digest(*words))))
 
 
-def night_name(session: str, started: datetime) -> str:
-    return f"{started:%Y-%m-%d-%H%M}-{digest(session)}"
-
-
 #: The label whose series is the system's own.
 NIGHTLY = "nightly"
 #: Characters of a reason that a page shows; the job's output has all of it.
 LONGEST_REASON = 600
 
 
-@dataclass(frozen=True)
-class NightState:
-    """What a night can be.
-
-    :param mark: a sign that needs no colour.
-    :param meaning: what it claims, and no more.
-    """
-
-    name: str
-    mark: str
-    word: str
-    meaning: str
-
-
-#: The first one that any session of a day has is that of the day.
+#: What a night can be. The first one that any session of a day has is that of the day.
 STATES = {
     one.name: one
     for one in (
-        NightState("red", "✕", "red", "something failed, was not proven, is missing, missed a reference or became worse"),
-        NightState("green", "✓", "green", "whole, every case proven, and everything it was held against was reached"),
-        NightState("part", "◐", "part", "measured in part, with options that select cases: nothing failed"),
-        NightState("unjudged", "○", "not judged", "measured and proven, and held against nothing: no reference, no history"),
-        NightState("withdrawn", "W", "withdrawn", "withdrawn by somebody: part of no verdict"),
-        NightState("none", "", "not measured", "nothing was measured"),
+        Outcome("red", "✕", "red", "something failed, was not proven, is missing, missed a reference or became worse"),
+        Outcome("green", "✓", "green", "whole, every case proven, and everything it was held against was reached"),
+        Outcome("part", "◐", "part", "measured in part, with options that select cases: nothing failed"),
+        Outcome("unjudged", "○", "not judged", "measured and proven, and held against nothing: no reference, no history"),
+        Outcome("withdrawn", "W", "withdrawn", "withdrawn by somebody: part of no verdict"),
+        Outcome("none", "", "not measured", "nothing was measured"),
     )
 }
 
@@ -118,13 +103,12 @@ class SiteNight:
     :param identity: changes when its files do.
     """
 
-    system: str
     session: str
     started: datetime
     seconds: float | None
     run: str
     options: tuple[str, ...]
-    state: NightState
+    state: Outcome
     finding: str
     problems: tuple[str, ...]
     notes: tuple[str, ...]
@@ -135,7 +119,7 @@ class SiteNight:
 
     @property
     def page(self) -> str:
-        return night_name(self.session, self.started)
+        return f"{self.started:%Y-%m-%d-%H%M}-{digest(self.session)}"
 
     @property
     def day(self) -> date:
@@ -206,7 +190,7 @@ def judge(by: Judging) -> list[SiteNight]:
     known, labels = {one.session for one in found}, [one.run for one in found if "=" not in one.run]
     # Nobody knows its label: it may have been a night.
     label = NIGHTLY if NIGHTLY in labels or not labels else labels[-1]
-    found += [_unreadable(by.system, one, gone.get(one.session), label) for one in by.lost if one.session not in known]
+    found += [_unreadable(one, gone.get(one.session), label) for one in by.lost if one.session not in known]
     return sorted(found, key=lambda one: (one.started, one.session))
 
 
@@ -267,16 +251,29 @@ def _night(
         problems += [one for one in answer.problems if one not in problems and not one.startswith(tuple(known))]
     labels = read_labels(session["labels"])
     options = selection_options.narrowing(session["cmdline"] or "")
-    state = _state(bool(problems), withdrawn is not None, options, references["held"] + _held_against(said))
+    history = sum(answer.judged for answer in said if answer.passed)
+    base = f"{sum(counts[name] for name in ('passed', 'recorded', 'proven'))} of {ran} cases proven"
+    if withdrawn is not None:
+        state, finding = "withdrawn", f"Withdrawn by {withdrawn.who} on {withdrawn.when[:10]}: {withdrawn.why}"
+    elif problems:
+        head = f"{len(failed)} of {ran} cases failed: " if failed else ""
+        state, finding = "red", f"{head}{_first_of(problems)}"
+    elif options:
+        state, finding = "part", f"{base}; measured in part"
+    elif references["held"] or history:
+        beside = f", {history} metrics as in the nights before" if history else ""
+        state, finding = "green", f"{base}, {references['held']} references held, none missed{beside}"
+    else:
+        state, finding = "unjudged", f"{base}; held against nothing: no reference and no history"
+    busy = session_values.busy_sentence(session["busy"], session["timed"]).rstrip(".")
     return SiteNight(
-        by.system,
         uuid,
         session["started"],
         session["session_seconds"],
         labels.get("run", "") if CONFIRMS not in labels else f"{CONFIRMS}={labels[CONFIRMS]}",
         options,
         STATES[state],
-        _finding(state, counts, references, problems, ran, said, withdrawn, len(failed)) + _busy(session),
+        ". ".join(filter(None, (finding, busy))),
         tuple(problems),
         (*excused, *dict.fromkeys(note for answer in said for note in answer.notes)),
         {name: counts[name] for name in OUTCOMES if counts[name]},
@@ -286,8 +283,10 @@ def _night(
     )
 
 
-def _held_against(said: Sequence[StoredAnswer]) -> int:
-    return sum(answer.judged for answer in said if answer.passed)
+def _unreadable(lost: Unreadable, withdrawn: Withdrawal | None, label: str) -> SiteNight:
+    state, text = STATES["withdrawn" if withdrawn else "red"], f"This session cannot be read: {lost.why}"
+    none, identity = dict.fromkeys(_GATES, 0), digest(lost.session, lost.why, withdrawn)
+    return SiteNight(lost.session, lost.started, None, label, (), state, text, (text,), (), {}, none, withdrawn, identity)
 
 
 def is_worse(night: SiteNight, problems: Sequence[str]) -> SiteNight:
@@ -317,83 +316,21 @@ def _only_excused(row: Mapping[str, Any], missed: Sequence[str]) -> bool:
     return (row["fail_phase"] or "performance") == "performance" and not any(f"{row['stack']} on" in one for one in missed)
 
 
-def _state(problems: bool, withdrawn: bool, options: Sequence[str], judged: int) -> str:
-    if withdrawn:
-        return "withdrawn"
-    if problems:
-        return "red"
-    if options:
-        return "part"
-    return "green" if judged else "unjudged"
-
-
 def why_failed(row: Mapping[str, Any]) -> str:
-    said = row["sentence"] if row["evidence"] != "proven" else _missed_reference(row)
-    why = first_line(said or plain_reason(row["reason"]) or _without_reason(row), 300)
-    return f"{condition_text(row)}: {why}"
-
-
-def _missed_reference(row: Mapping[str, Any]) -> str:
-    """The first reference that was missed, as the report says it; empty where another thing stopped the case."""
-    if row["check"] is None or (row["fail_phase"] or "performance") != "performance":
-        return ""
-    more = f" {row['missed']} references missed." if row["missed"] > 1 else ""
-    return f"{gate_sentence(ReferenceCheck(**row['check']))}{more}"
-
-
-def _without_reason(row: Mapping[str, Any]) -> str:
-    if row["missed"]:
-        return f"{row['missed']} references missed"
-    if row["result"] == "pass":
-        return "ReFrame passed it, but no proof of its condition was stored"
-    return f"ended with '{row['result']}' in phase '{row['fail_phase'] or 'unknown'}' and gave no reason"
+    """A case of :func:`light_cases` and the first reason why it failed."""
+    result, phase, evidence = (str(row[name] or "") for name in ("result", "fail_phase", "evidence"))
+    missed = [ReferenceCheck(**row["check"])] if row["check"] and phase in ("", "performance") else []
+    proof = [row["sentence"]] if row["sentence"] else []
+    said = why(result, phase, evidence, row["measurement"] is not False, proof, missed, row["reason"])
+    more = f" {row['missed']} references missed." if missed and row["missed"] > 1 else ""
+    return f"{condition_text(row)}: {first_line(next(iter(said), 'no reason was stored'), 300)}{more}"
 
 
 def condition_text(row: Mapping[str, Any]) -> str:
     """What a case measured under which condition: ``p2p of mpich on eth1g, 2 x 1, bunch``."""
-    ppn = row["ppn"] if row["ppn"] is not None else row["ppn_symbol"] or "?"
-    nodes = "all" if row["nodes"] == 0 else row["nodes"] if row["nodes"] is not None else "?"
+    where = f"{row['fabric'] or row['partition']}, {nodes_by_ppn(row['nodes'], row['ppn'] or row['ppn_symbol'])}"
     what = row["group"] or str(row["name"]).split(" ")[0]
-    return f"{what} of {row['stack']} on {row['fabric'] or row['partition']}, {nodes} x {ppn}, {row['pinning'] or 'no pinning'}"
-
-
-def _finding(
-    state: str,
-    counts: Mapping[str, int],
-    references: Mapping[str, int],
-    problems: Sequence[str],
-    ran: int,
-    said: Sequence[StoredAnswer],
-    withdrawn: Withdrawal | None,
-    failed: int,
-) -> str:
-    if withdrawn is not None:
-        return f"Withdrawn by {withdrawn.who} on {withdrawn.when[:10]}: {withdrawn.why}"
-    if problems:
-        head = f"{failed} of {ran} cases failed: " if failed else ""
-        return f"{head}{_first_of(problems)}"
-    proven = sum(counts.get(name, 0) for name in ("passed", "recorded", "proven"))
-    base = f"{proven} of {ran} cases proven"
-    if state == "green":
-        history = _held_against(said)
-        beside = f", {history} metrics as in the nights before" if history else ""
-        return f"{base}, {references['held']} references held, none missed{beside}"
-    return f"{base}; measured in part" if state == "part" else f"{base}; held against nothing: no reference and no history"
-
-
-def _busy(session: Mapping[str, Any]) -> str:
-    said = session_values.busy_sentence(session["busy"], session["timed"])
-    return f". {said.rstrip('.')}" if said else ""
-
-
-def _unreadable(system: str, lost: Unreadable, withdrawn: Withdrawal | None, label: str) -> SiteNight:
-    state = STATES["withdrawn" if withdrawn else "red"]
-    text = f"This session cannot be read: {lost.why}"
-    none: dict[str, int] = dict.fromkeys(_GATES, 0)
-    identity = digest(lost.session, lost.why, withdrawn)
-    return SiteNight(
-        system, lost.session, lost.started, None, label, (), state, text, (text,), (), {}, none, withdrawn, identity
-    )
+    return f"{what} of {row['stack']} on {where}, {row['pinning'] or 'no pinning'}"
 
 
 def without_session(answers: Mapping[str, Sequence[StoredAnswer]]) -> list[StoredAnswer]:
@@ -450,13 +387,11 @@ class Kept:
         every = pl.concat([self._metrics, *(night.metrics for night in new.values())])
         self._metrics = every.unique("id", keep="last", maintain_order=True)
         metadata = {"kept": KEPT, "about": json.dumps(self.about)}
-        try:
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for name, table in (("metrics", self._metrics), ("values", self._values)):
                 with whole_file.replacing(folder / f"{name}.parquet") as partial:
                     whole_file.write_parquet(partial, table, compression="lz4", statistics=False, metadata=metadata)
-        except OSError as error:
-            raise BadInput(f"cannot write {folder}: {error.strerror}.") from None
 
     @staticmethod
     def _read(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, dict[str, dict[str, Any]]]:
@@ -466,7 +401,7 @@ class Kept:
             if metadata.get("kept") == KEPT:
                 values, metrics = (pl.read_parquet(folder / f"{name}.parquet") for name in ("values", "metrics"))
                 return values, metrics, json.loads(metadata["about"])
-        return _no_values().with_columns(session=pl.lit("")), _no_metrics(), {}
+        return _NO_VALUES.with_columns(session=pl.lit("")), _NO_METRICS, {}
 
     def values(self, sessions: Sequence[str]) -> pl.DataFrame:
         """Values of some nights with ``night``, the place of each among them."""
@@ -480,16 +415,16 @@ class Kept:
         return self._metrics.join(values.select("id"), on="id", how="semi")
 
 
-def _no_values() -> pl.DataFrame:
-    numbers = dict.fromkeys(("median", "low", "high", "lower", "upper", "line_rate"), pl.Float64())
-    schema = {"id": pl.UInt64(), "n": pl.UInt32(), **numbers, "missed": pl.Boolean(), "judged": pl.Boolean()}
-    return pl.DataFrame(schema={name: schema[name] for name in ("id", *VALUES)})
-
-
-def _no_metrics() -> pl.DataFrame:
-    integers = {"nodes": pl.Int32(), "ppn": pl.Int32(), "ranks": pl.Int32(), "groups": pl.Int32(), "message_bytes": pl.Int64()}
-    columns = ("id", *IDENTITY, "name", "group", "direction")
-    return pl.DataFrame(schema={name: pl.UInt64() if name == "id" else integers.get(name, pl.String()) for name in columns})
+_NUMBERS = dict.fromkeys(("median", "low", "high", "lower", "upper", "line_rate"), pl.Float64)
+_NO_VALUES = pl.DataFrame(schema={"id": pl.UInt64, "n": pl.UInt32, **_NUMBERS, "missed": pl.Boolean, "judged": pl.Boolean})
+_NO_METRICS = pl.DataFrame(
+    schema={
+        "id": pl.UInt64,
+        **dict.fromkeys((*IDENTITY, "name", "group", "direction"), pl.String),
+        **dict.fromkeys(("nodes", "ppn", "ranks", "groups"), pl.Int32),
+        "message_bytes": pl.Int64,
+    }
+)
 
 
 def compute(store: Store, system: str, session: str) -> NightMedians:
@@ -507,11 +442,11 @@ def compute(store: Store, system: str, session: str) -> NightMedians:
         columns = ("case", *(name for name in IDENTITY if name not in CONDITION), "unit", "direction", "value")
         values = _medians(session, samples.select(columns).collect())
         if not values.height:
-            return NightMedians(_no_values(), _no_metrics(), facts)
+            return NightMedians(_NO_VALUES, _NO_METRICS, facts)
         shared = pl.col("condition").str.json_path_match(f"$.{session_values.OVERSUBSCRIBED}").is_not_null()
         described = eligible.select("case", *CONDITION, "name", "group", "gates", shared=shared, rate=_line_rates(eligible))
     except BadInput as error:
-        return NightMedians(_no_values(), _no_metrics(), {}, str(error).rstrip("."))
+        return NightMedians(_NO_VALUES, _NO_METRICS, {}, str(error).rstrip("."))
     table = values.join(described.drop("gates"), on="case")
     # Ranks that shared cores are another measurement, and no part of a history.
     variant = pl.when("shared").then(pl.format("{}oversubscribed", pl.col("variant").fill_null(""))).otherwise("variant")
@@ -519,8 +454,8 @@ def compute(store: Store, system: str, session: str) -> NightMedians:
     table = _bounded(table, described)
     table = table.with_columns(id=pl.struct(*IDENTITY, "name", "group").hash(seed=1)).unique("id", keep="last")
     return NightMedians(
-        table.select("id", *VALUES).cast(_no_values().schema),
-        table.select("id", *IDENTITY, "name", "group", "direction").cast(_no_metrics().schema),
+        table.select("id", *VALUES).cast(_NO_VALUES.schema),
+        table.select("id", *IDENTITY, "name", "group", "direction").cast(_NO_METRICS.schema),
         facts,
     )
 
@@ -575,9 +510,8 @@ def _bounded(table: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
         for case, gates in cases.select("case", "gates").iter_rows()
         for check in gates or ()
     ]
-    columns = ("case", "metric", "layer", "measured", "lower", "upper", "missed")
-    numbers = dict.fromkeys(("measured", "lower", "upper"), pl.Float64())
-    schema = {name: pl.Boolean() if name == "missed" else numbers.get(name, pl.String()) for name in columns}
+    words, numbers = dict.fromkeys(("case", "metric", "layer"), pl.String), ("measured", "lower", "upper")
+    schema = {**words, **dict.fromkeys(numbers, pl.Float64), "missed": pl.Boolean}
     gates = pl.DataFrame(checks, schema=schema, orient="row").unique(["case", "metric", "layer"], keep="last")
     points = table.select("benchmark", "quantity", "message_bytes", "variant").unique()
     named = points.with_columns(
@@ -610,45 +544,60 @@ def _metric_names(points: pl.DataFrame, short: Any) -> pl.Series:
 
 def _directions(benchmarks: Iterable[str]) -> dict[str, float]:
     """How many ways data flow over a link at once, by benchmark; 1 where the catalogue does not know."""
-    wanted = set(benchmarks)
-    found = {
-        row.name: float(row.directions)
-        for suite in catalogue.SUITES.values()
-        for row in suite.rows
-        if row.name in wanted and row.directions
-    }
-    return {name: found.get(name, 1.0) for name in wanted}
+    known = {row.name: row.directions for suite in catalogue.SUITES.values() for row in suite.rows if row.directions}
+    return {name: float(known.get(name, 1)) for name in set(benchmarks)}
 
 
 #: Nights that are drawn, the newest of a series: 13 months of one a night.
 MOST_NIGHTS = 400
 #: Facts of one night that are named; the others are counted.
 MOST_CHANGES = 12
-#: What makes metrics one family, drawn on one page.
-FAMILY = ("partition", "fabric", "nodes", "ppn", "suite", "benchmark", "variant", "groups", "quantity")
+
+
+class Family(NamedTuple):
+    """What metrics have in common that one page draws."""
+
+    partition: str
+    fabric: str | None
+    nodes: int | None
+    ppn: int | None
+    suite: str
+    benchmark: str
+    variant: str | None
+    groups: int | None
+    quantity: str
+
+    @property
+    def file(self) -> str:
+        return file_name((self.benchmark, self.quantity, self.fabric or self.partition, self.nodes, self.ppn, *self))
+
+    @property
+    def title(self) -> str:
+        groups = f"{self.groups} groups" if (self.groups or 1) > 1 else ""
+        quantity = QUANTITIES[self.quantity].title
+        return f"{', '.join(filter(None, (self.benchmark, self.variant, groups)))}: {quantity}"
+
+    @property
+    def place(self) -> str:
+        where = f"{self.fabric} on {self.partition}" if self.fabric else self.partition
+        return f"{where}, {nodes_by_ppn(self.nodes, self.ppn)}"
+
+    @property
+    def unit(self) -> str:
+        return unit_text(QUANTITIES[self.quantity].unit)
+
+
+def nodes_by_ppn(nodes: int | None, ppn: object) -> str:
+    return f"{'all' if nodes == 0 else '?' if nodes is None else nodes} x {ppn or '?'}"
+
+
 _DRAWN = ("median", "low", "high", "lower", "upper", "line_rate")
 #: Beside stack, fabric and condition nothing else distinguishes what the watch calls one metric.
 _WATCHED = tuple(name for name in METRIC if name in IDENTITY)
 
 
-@dataclass(frozen=True)
-class FactChange:
-    """Something that was otherwise in the night before.
-
-    :param what: e.g. ``kernel release``, ``MPI of openmpi-spack``, ``nodes``.
-    """
-
-    what: str
-    before: str
-    after: str
-
-    def __str__(self) -> str:
-        return f"{self.what}: {_short(self.before)} \N{RIGHTWARDS ARROW} {_short(self.after)}"
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 80 else f"{line[:77]}..."
+#: Something that was otherwise in the night before: what (``kernel release``, ``nodes``), what it was, and what it is.
+FactChange = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -678,29 +627,27 @@ class OverTime:
     def columns(self) -> dict[str, list[Any]]:
         return self.metrics.to_dict(as_series=False)
 
-    def families(self) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:
+    def families(self) -> list[tuple[Family, pl.DataFrame]]:
         rows = self.metrics.with_row_index("row")
-        parts = rows.partition_by(FAMILY, as_dict=True, maintain_order=True)
-        return sorted(parts.items(), key=lambda item: tuple(str(word) for word in item[0]))
+        parts = rows.partition_by(Family._fields, as_dict=True, maintain_order=True)
+        return [(Family(*key), parts[key]) for key in sorted(parts, key=lambda key: [str(word) for word in key])]
 
 
 def read_over_time(nights: Sequence[SiteNight], kept: Kept) -> OverTime:
     """Values of some nights, the oldest first."""
     chosen = [night for night in nights if night.session in kept.about][-MOST_NIGHTS:]
     values = kept.values([night.session for night in chosen])
-    metrics = kept.metrics(values).sort(["fabric", "suite", "benchmark", "quantity", "stack", "pinning", "message_bytes"])
+    metrics = kept.metrics(values).sort(
+        ["fabric", "suite", "benchmark", "quantity", "stack", "pinning", "message_bytes", "ranks", "name"]
+    )
     rows = metrics.select("id").with_row_index("row")
     placed = values.join(rows, on="id")
     row, night = placed["row"].to_numpy(), placed["night"].to_numpy()
     shape = (metrics.height, len(chosen))
-    drawn = {}
-    for name in _DRAWN:
-        table = np.full(shape, np.nan)
-        table[row, night] = placed[name].to_numpy()
-        drawn[name] = table
+    drawn = {name: np.full(shape, np.nan) for name in _DRAWN}
     flags = {name: np.zeros(shape, dtype=bool) for name in ("judged", "missed")}
-    for name, table in flags.items():
-        table[row, night] = placed[name].fill_null(False).to_numpy()
+    for name, table in {**drawn, **flags}.items():
+        table[row, night] = placed[name].fill_null(False if name in flags else np.nan).to_numpy()
     facts = [kept.about[night.session]["facts"] for night in chosen]
     return OverTime(chosen, metrics, drawn, flags["judged"], flags["missed"], facts)
 
@@ -713,9 +660,9 @@ def fact_changes(over: OverTime, nodes: Mapping[str, Sequence[str]]) -> dict[str
     found: dict[str, list[FactChange]] = {}
     for at in range(1, len(over.nights)):
         before, now = over.nights[at - 1].session, over.nights[at].session
-        rows = [FactChange(*one) for one in changes(over.facts[at - 1], over.facts[at])]
+        rows = list(changes(over.facts[at - 1], over.facts[at]))
         # What one night knows and the other never asked is no change of the machine.
-        rows = [one for one in rows if "-" not in (one.before, one.after)]
+        rows = [row for row in rows if "-" not in row[1:]]
         rows += _node_changes(nodes.get(before, ()), nodes.get(now, ()))
         if rows:
             found[now] = rows
@@ -726,7 +673,7 @@ def _node_changes(before: Sequence[str], after: Sequence[str]) -> list[FactChang
     gone, new = (sorted(set(one) - set(other)) for one, other in ((before, after), (after, before)))
     if not (gone or new) or not (before and after):
         return []
-    return [FactChange("nodes", ", ".join(gone) or "none less", ", ".join(new) or "none more")]
+    return [("nodes", ", ".join(gone) or "none less", ", ".join(new) or "none more")]
 
 
 def change_points(store: Store, system: str, over: OverTime) -> list[Event]:
@@ -768,8 +715,6 @@ def _one_a_day(nights: Sequence[SiteNight]) -> list[int]:
     return sorted(chosen.values())
 
 
-#: Nights for which a change for the worse that lasts is held against a night, as the gate holds it.
-REMEMBERED_NIGHTS = 90
 #: Nights before a change that say what was before it, and nights in a row that say what is.
 _BEFORE, _NOW = 14, drift.FEWEST_CHANGED
 
@@ -804,7 +749,7 @@ def _held_from(over: OverTime, event: Event) -> list[int]:
     table = over.drawn["median"][rows]
     before = _middle(table[:, max(0, start - _BEFORE) : start])
     held: list[int] = []
-    for at in range(start, min(len(over.nights), start + REMEMBERED_NIGHTS)):
+    for at in range(start, min(len(over.nights), start + gate.REMEMBERED_NIGHTS)):
         with np.errstate(all="ignore"):
             moved = sign * np.log(_middle(table[:, max(start, at + 1 - _NOW) : at + 1]) / before)
         known = moved[np.isfinite(moved)]
@@ -880,14 +825,31 @@ class SiteCase:
     @property
     def failing_since(self) -> SiteNight | None:
         """First of the nights in a row in which it failed, up to the last one; ``None`` if it does not fail."""
-        since = None
-        for run in reversed(self.runs):
-            if run.outcome == "withdrawn":
-                continue
-            if run.outcome not in ("failed", "interrupted"):
-                break
-            since = run.night
-        return since
+        counted = (run for run in reversed(self.runs) if run.outcome != "withdrawn")
+        failing = list(itertools.takewhile(lambda run: run.outcome in ("failed", "interrupted"), counted))
+        return failing[-1].night if failing else None
+
+
+@dataclass(frozen=True)
+class MetricFamily:
+    """Metrics that one page draws.
+
+    :param metrics: its metrics with ``row``.
+    :param events: changes that some of them are part of, and how many of them.
+    """
+
+    series: Series
+    name: Family
+    metrics: pl.DataFrame
+    events: Sequence[tuple[Event, int]]
+
+    @cached_property
+    def file(self) -> str:
+        return self.name.file
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        return self.metrics["row"].to_numpy()
 
 
 @dataclass(frozen=True)
@@ -941,7 +903,7 @@ class Series:
         return {night.session: night for night in self.nights}
 
     @cached_property
-    def days(self) -> dict[date, tuple[NightState, list[SiteNight]]]:
+    def days(self) -> dict[date, tuple[Outcome, list[SiteNight]]]:
         found: dict[date, list[SiteNight]] = {}
         for night in self.nights:
             found.setdefault(night.day, []).append(night)
@@ -957,14 +919,11 @@ class Series:
     @cached_property
     def red_since(self) -> SiteNight | None:
         """First of the nights in a row that are red, up to the last one; ``None`` if the last one is not. Parts end no row."""
-        since, last = None, self.headline
-        for night in reversed(self.nights[: self.nights.index(last) + 1] if last else ()):
-            if night.withdrawn or (night.options and last and not last.options):
-                continue
-            if night.state.name != "red":
-                break
-            since = night
-        return since
+        last = self.headline
+        until = self.nights[: self.nights.index(last) + 1] if last else ()
+        counted = [night for night in until if not night.withdrawn and not (night.options and last and not last.options)]
+        red = list(itertools.takewhile(lambda night: night.state.name == "red", reversed(counted)))
+        return red[-1] if red else None
 
     @cached_property
     def histories(self) -> list[SiteCase]:
@@ -984,6 +943,15 @@ class Series:
         return sorted(found, key=lambda one: one.title)
 
     @cached_property
+    def families(self) -> list[MetricFamily]:
+        touched = [(event, rows_of(self.over, event)) for event in self.events]
+        found = []
+        for family, metrics in self.over.families():
+            counts = [(event, int(np.isin(metrics["row"], changed).sum())) for event, changed in touched]
+            found.append(MetricFamily(self, family, metrics, [(event, count) for event, count in counts if count]))
+        return found
+
+    @cached_property
     def case_files(self) -> dict[str, str]:
         return {run.case: one.file for one in self.histories for run in one.runs}
 
@@ -995,18 +963,12 @@ class Series:
         return self._files_by_metric.get(tuple(row[name] for name in _OF_METRIC), "")
 
     @cached_property
-    def families_of_case(self) -> dict[str, list[tuple[Any, ...]]]:
-        columns = list(dict.fromkeys((*_OF_METRIC, *FAMILY)))
-        found: dict[str, list[tuple[Any, ...]]] = {}
+    def families_of_case(self) -> dict[str, list[Family]]:
+        columns = list(dict.fromkeys((*_OF_METRIC, *Family._fields)))
+        found: dict[str, list[Family]] = {}
         for row in self.over.metrics.select(columns).unique(maintain_order=True).to_dicts():
-            found.setdefault(self.case_of_metric(row), []).append(tuple(row[name] for name in FAMILY))
+            found.setdefault(self.case_of_metric(row), []).append(Family(*(row[name] for name in Family._fields)))
         return found
-
-
-def family_file(family: Sequence[Any]) -> str:
-    named = dict(zip(FAMILY, family, strict=True))
-    words = (named["benchmark"], named["quantity"], named["fabric"] or named["partition"], named["nodes"], named["ppn"])
-    return file_name((*words, *family))
 
 
 def labels_of(nights: Sequence[SiteNight]) -> list[str]:

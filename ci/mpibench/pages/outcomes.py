@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, ReferenceCheck, Sample
@@ -24,7 +27,7 @@ from ..store.sessions import Case, Session, label_of
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case, for a reader.
+    """What became of a case or a night, for a reader.
 
     :param mark: a sign that needs no colour.
     :param word: short form for tables.
@@ -95,6 +98,14 @@ def format_number(value: float | None) -> str:
     return f"{value:.0f}" if "e" in text or abs(value) >= 1000 else text
 
 
+def bounds_text(lower: float | None, upper: float | None, unit: str = "") -> str:
+    """What a reference asks for; a bound that is ``None`` or NaN is none."""
+    bounds = [("at least", lower), ("at most", upper)]
+    return " and ".join(
+        f"{word} {format_number(value)} {unit}".rstrip() for word, value in bounds if value is not None and math.isfinite(value)
+    )
+
+
 def gate_sentence(gate: ReferenceCheck) -> str:
     """A missed reference as a sentence; fractions of the line rate in percent, other numbers without unit as they are."""
     value = _quantity(gate, gate.value)
@@ -115,32 +126,47 @@ def _quantity(gate: ReferenceCheck, value: float | None) -> str:
     return f"{format_number(value)} {gate.unit if gate.unit != '1' else ''}".strip()
 
 
-def plain_reason(reason: str | None) -> str:
+def plain_reason(text: str | None) -> str:
     """ReFrame's reason without the name of the exception and the excerpt of the source below it."""
-    lines = []
-    for line in (reason or "").splitlines():
-        if line.startswith("|"):
-            break
-        lines.append(line.strip())
-    text = " ".join(filter(None, lines))
-    return re.sub(r"^(sanity|performance|reframe) error: ", "", text).strip().rstrip(":")
+    lines = itertools.takewhile(lambda line: not line.startswith("|"), (text or "").splitlines())
+    kept = " ".join(filter(None, map(str.strip, lines)))
+    return re.sub(r"^(sanity|performance|reframe) error: ", "", kept).strip().rstrip(":")
+
+
+def why(
+    result: str,
+    fail_phase: str,
+    evidence: str,
+    owes: bool,
+    proof: Sequence[str],
+    missed: Sequence[ReferenceCheck],
+    reason: str | None,
+) -> list[str]:
+    """Why a case did not pass, most important first, each sentence once; empty for one that did.
+
+    :param owes: it is a measurement.
+    :param proof: what its evidence says.
+    :param reason: ReFrame's.
+    """
+    if result == eligibility.INTERRUPTED:
+        return [f"did not run to its end: the session was interrupted ({eligibility.cause_of(reason)})."]
+    said = list(proof) if evidence != PROVEN else []
+    said += [gate_sentence(check) for check in missed]
+    if said or (plain := plain_reason(reason)):
+        return list(dict.fromkeys(said or [plain]))
+    if result == "pass":
+        unproven = owes and evidence not in (PROVEN, DRY_RUN)
+        return ["ReFrame passed it, but no proof of its condition was stored: its numbers are not used."] if unproven else []
+    if result == "fail_deps":
+        return ["a test it depends on failed."]
+    return [f"ended with '{result}' in phase '{fail_phase or 'unknown'}' and gave no reason."] if result != "skip" else []
 
 
 def sentences(case: Case) -> list[str]:
-    """Why a case did not pass, most important first, each sentence once; empty for one that did."""
-    if case.result == eligibility.INTERRUPTED:
-        return [f"did not run to its end: the session was interrupted ({eligibility.cause_of(case.reason)})."]
-    found = list(case.proof.sentences) if case.proof and case.evidence != PROVEN else []
-    found += [gate_sentence(gate) for gate in case.gates if gate.outcome == FAIL]
-    if not found and case.reason:
-        found.append(plain_reason(case.reason))
-    if not found and case.result == "pass" and case.is_measurement and case.evidence not in (PROVEN, DRY_RUN):
-        found.append("ReFrame passed it, but no proof of its condition was stored: its numbers are not used.")
-    if not found and case.result == "fail_deps":
-        found.append("a test it depends on failed.")
-    if not found and case.result not in ("pass", "skip"):
-        found.append(f"ended with '{case.result}' in phase '{case.fail_phase or 'unknown'}' and gave no reason.")
-    return list(dict.fromkeys(found))
+    """Why a case of a session did not pass."""
+    missed = [gate for gate in case.gates if gate.outcome == FAIL]
+    proof = case.proof.sentences if case.proof else ()
+    return why(case.result, case.fail_phase, case.evidence, case.is_measurement, proof, missed, case.reason)
 
 
 def interrupted(session: Session) -> str:
@@ -169,13 +195,7 @@ def failures(session: Session) -> list[Case]:
 KEY_FIGURES = tuple(figure for suite in catalogue.SUITES.values() for figure in suite.key_figures)
 
 
-def _figures() -> Iterator[tuple[str, KeyFigure]]:
-    for name, suite in catalogue.SUITES.items():
-        yield from ((name, figure) for figure in suite.key_figures)
-
-
-@dataclass(frozen=True)
-class Best:
+class Best(NamedTuple):
     """The best median over the conditions measured, and where it comes from."""
 
     value: float
@@ -190,7 +210,7 @@ def key_figures(session: Session) -> dict[tuple[str, str, int], dict[KeyFigure, 
     """
     eligible_cases = [case for case in session.cases if session.why_not(case) is None]
     table: dict[tuple[str, str, int], dict[KeyFigure, Best]] = {}
-    for suite, figure in _figures():
+    for suite, figure in ((one.name, figure) for one in catalogue.SUITES.values() for figure in one.key_figures):
         found = [
             (case, sample)
             for case in eligible_cases
@@ -278,12 +298,12 @@ def _curves(case: Case) -> set[tuple[str, str, str, int, int, str]]:
     }
 
 
-def _cell(text: str) -> str:
-    text = re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(text.split()))
-    return text.replace("://", ":\u200b//")
+def markdown_text(text: object) -> str:
+    """A line in which Markdown sees no marks, cells, tags or addresses."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(str(text).split())).replace("://", ":\u200b//")
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows), ""]
 
 
@@ -294,12 +314,12 @@ def write_markdown(session: Session, path: str | Path, faults: Sequence[str] = (
     """
     number = counts(session)
     lines = [
-        f"## {_cell(', '.join(session.systems))}: {_cell(label_of(session))}",
+        f"## {markdown_text(', '.join(session.systems))}: {markdown_text(label_of(session))}",
         "",
         f"**{verdict_line(session)}** Session `{session.uuid}`, {session.started:%Y-%m-%d %H:%M} UTC.",
         "",
-        *(line for fault in faults for line in (f"**{_cell(fault)}**", "")),
-        *_table(
+        *(line for fault in faults for line in (f"**{markdown_text(fault)}**", "")),
+        *markdown_table(
             ["", "cases", "meaning"],
             [[one.mark, str(number[name]), one.meaning] for name, one in OUTCOMES.items() if number[name]],
         ),
@@ -307,10 +327,20 @@ def write_markdown(session: Session, path: str | Path, faults: Sequence[str] = (
     failed = failures(session)
     if failed:
         rows = [
-            [_cell(case.stack), _cell(title_of(case)), _cell(" ".join(sentences(case))), _cell(case.job_id)] for case in failed
+            [
+                markdown_text(case.stack),
+                markdown_text(title_of(case)),
+                markdown_text(" ".join(sentences(case))),
+                markdown_text(case.job_id),
+            ]
+            for case in failed
         ]
-        lines += ["### Failures", "", *_table(["stack", "case", "why", "job"], rows)]
+        lines += ["### Failures", "", *markdown_table(["stack", "case", "why", "job"], rows)]
     skipped = skip_reasons(session)
     if skipped:
-        lines += ["### Skipped", "", *_table(["cases", "reason"], [[str(len(c)), _cell(reason)] for reason, c in skipped])]
+        lines += [
+            "### Skipped",
+            "",
+            *markdown_table(["cases", "reason"], [[str(len(c)), markdown_text(reason)] for reason, c in skipped]),
+        ]
     Path(path).write_text("\n".join(lines), encoding="utf-8")

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -60,24 +62,18 @@ def _figures_json(figures: Iterable[Any]) -> Markup:
     return htmlsafe_json_dumps(figures, dumps=lambda drawn: f"[{','.join(figure.to_json() for figure in drawn)}]")
 
 
-def environment(package: str = __package__, **filters: Callable[[Any], Any]) -> Environment:
-    """Templates of a room, beside those of all.
-
-    :param package: name of the room's package, e.g. ``mpibench.pages.settings``.
-    :param filters: what its templates make text with, beside ``size``, ``unit``, ``number``, ``title_of``, ``figures_json``.
-    """
+def environment(package: str = __package__) -> Environment:
+    """Templates of a room, e.g. ``studies.error_rates``, beside those of all."""
     loader = ChoiceLoader([PackageLoader(package), PackageLoader(__package__)])
     templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     templates.policies["json.dumps_kwargs"] = _JSON
     shared = {"size": size_text, "unit": unit_text, "number": format_number, "title_of": title_of}
-    templates.filters.update(shared, figures_json=_figures_json, **filters)
-    # The text of a file as it is, for scripts.
-    source = {"source": lambda name: Markup(loader.get_source(templates, name)[0])}
-    templates.globals.update(palette=PALETTE, symbols=SYMBOLS, outcomes=OUTCOMES, plotly=plotly_source, **source)
+    templates.filters.update(shared, figures_json=_figures_json)
+    templates.globals.update(palette=PALETTE, symbols=SYMBOLS, outcomes=OUTCOMES, plotly=plotly_source)
     return templates
 
 
-#: Of this room's pages.
+#: Of all pages.
 TEMPLATES = environment()
 
 
@@ -89,6 +85,27 @@ def render(name: str, templates: Environment = TEMPLATES, script: bool = False, 
     :param content: what it and the base page insert.
     """
     return templates.get_template(name).render(**content, nonce=secrets.token_urlsafe(16) if script else "")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Around what writes a file or folder.
+
+    :raises BadInput: it cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(f"cannot write {error.filename or path}: {error.strerror}.") from None
+
+
+def flat(value: Any) -> str:
+    """A stored value of any shape as text."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={flat(one)}" for key, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return " ".join(f"[{flat(one)}]" if isinstance(one, (list, tuple)) else flat(one) for one in value)
+    return "" if value is None else str(value)
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -20,7 +20,7 @@ import plotly.graph_objects as go
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from .page import TEMPLATES
+from .page import TEMPLATES, writing
 
 #: What a Chromium is called, as it may be installed.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -52,15 +52,13 @@ def save(figures: Sequence[go.Figure], folder: Path) -> list[Path]:
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1][:200]
         raise BadInput(f"{browser} drew {len(images)} of {2 * len(figures)} pictures; it said: {said}.")
     paths = []
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for place, image in enumerate(images):
             kind, _, content = image.partition(",")
             path = folder / f"{place // 2 + 1:02}-{_file_name(figures[place // 2])}.{'png' if 'png' in kind else 'svg'}"
             path.write_bytes(base64.b64decode(content) if "base64" in kind else unquote(content).encode())
             paths.append(path)
-    except OSError as error:
-        raise BadInput(f"cannot write pictures into {folder}: {error.strerror}.") from None
     return paths
 
 

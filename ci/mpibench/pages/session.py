@@ -6,23 +6,20 @@ opens at once and decodes only what is looked at. From each number a reader gets
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from functools import cached_property
-from itertools import combinations, groupby, islice
+from itertools import combinations, groupby
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import Any, NamedTuple
 
 from reframe_tests.harness.cases.preflight import node_judgement
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, PROVEN, Evidence, ReferenceCheck, Sample
+from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, PROVEN, Evidence, ReferenceCheck
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
@@ -43,6 +40,8 @@ from ..store.quantity_text import size_text, unit_text
 from ..store.sessions import PAIRED, Case, Session, label_of, read_session, session_starts
 from ..store.store import Store
 from . import figures
+from . import published as papers
+from .job_files import Place, place_of
 from .node_curves import is_over_nodes, node_charts
 from .outcomes import (
     KEY_FIGURES,
@@ -62,80 +61,12 @@ from .outcomes import (
     verdict_line,
     write_markdown,
 )
-from .page import SYMBOLS, TEMPLATES
+from .page import SYMBOLS, TEMPLATES, flat, writing
 from .page import render as render_page
-from .published import curves as published_curves
-from .published.curves import Curve
+from .published import Curve
 
-#: Rows of ranks and files embedded per case; the rest is in the job's directory, and the page says so.
-MAX_RANKS, MAX_FILES = 512, 200
-#: Files looked at per directory: a damaged record may name one that is not a job's at all.
-MAX_SEEN = 5000
-#: A file written this many seconds after its session ended belongs to another run (clocks of file servers differ).
-SLACK_S = 120.0
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the files of a case are, seen from the report.
-
-    :param href: relative link, empty if the directory is not on this machine.
-    :param files: name, link and size in bytes of each file.
-    :param note: what is wrong with the directory.
-    """
-
-    path: str
-    href: str = ""
-    files: tuple[tuple[str, str, int], ...] = ()
-    note: str = ""
-
-
-def link(path: Path, base: Path) -> str:
-    return quote(os.path.relpath(path.absolute(), base.absolute()).replace(os.sep, "/"))
-
-
-def _sizes(directory: Path) -> Iterator[tuple[Path, int]]:
-    """Files below a directory with their sizes in bytes; those that vanish meanwhile are left out."""
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            path = Path(folder) / name
-            with suppress(OSError):
-                yield path, path.stat().st_size
-
-
-def place_of(session: Session, case: Case, base: Path) -> Place:
-    """Find a case's directory and look whether it still holds what this session left there."""
-    if not case.directory or not case.job_id:
-        return Place("")
-    directory = Path(str(session.info.get("workdir") or ".")) / case.directory
-    try:
-        return _look(session, case, directory, base)
-    except (OSError, ValueError) as err:
-        return Place(str(directory), note=f"This directory cannot be read ({err.__class__.__name__}).")
-
-
-def _look(session: Session, case: Case, directory: Path, base: Path) -> Place:
-    if not directory.is_dir():
-        return Place(str(directory), note="This directory is not on the machine the report was written on.")
-    found = sorted(islice(_sizes(directory), MAX_SEEN))
-    files = tuple((str(path.relative_to(directory)), link(path, base), size) for path, size in found[:MAX_FILES])
-    output = directory / case.job_files[1] if len(case.job_files) > 1 else directory
-    note = ""
-    if not output.exists():
-        note = "The job's output is no longer in this directory."
-    elif output.stat().st_mtime > session.started.timestamp() + session.seconds + SLACK_S:
-        note = "A later run has overwritten this directory: its files are not those of this session."
-    elif len(found) > MAX_FILES:
-        note = f"{MAX_FILES} of its files are listed; there are more."
-    return Place(str(directory), f"{link(directory, base)}/", files, note)
-
-
-def _flat(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}={_flat(one)}" for key, one in value.items())
-    if isinstance(value, (list, tuple)):
-        return " ".join(f"[{_flat(one)}]" if isinstance(one, (list, tuple)) else _flat(one) for one in value)
-    return "" if value is None else str(value)
+#: Ranks embedded per case; the rest is in the job's directory, and the page says so.
+MAX_RANKS = 512
 
 
 #: Keys of a condition that are shown as tables of their own.
@@ -150,8 +81,8 @@ def _job_facts(case: Case) -> list[tuple[str, str]]:
         ("partition", f"{case.system}:{case.partition}"),
         ("job id", case.job_id),
         ("nodes", case.nodelist),
-        ("exit code", _flat(entry.get("job_exitcode"))),
-        ("ended", _flat(entry.get("job_completion_time"))),
+        ("exit code", flat(entry.get("job_exitcode"))),
+        ("ended", flat(entry.get("job_completion_time"))),
         ("time in job", f"{seconds:.1f} s" if isinstance(seconds, (int, float)) else ""),
         ("result", " in phase ".join(filter(None, (case.result, case.fail_phase)))),
     ]
@@ -169,7 +100,7 @@ def _proof_facts(proof: Evidence) -> list[tuple[str, str]]:
 
 def _rank_rows(proof: Evidence) -> list[list[str]]:
     columns = ("host", "cpus_allowed", "cpu", "numa_node")
-    return [[_rank_text(rank), *(_flat(rank.get(key)) for key in columns)] for rank in proof.ranks[:MAX_RANKS]]
+    return [[_rank_text(rank), *(flat(rank.get(key)) for key in columns)] for rank in proof.ranks[:MAX_RANKS]]
 
 
 def _device_rows(proof: Evidence) -> list[list[str]]:
@@ -183,17 +114,17 @@ def _device_rows(proof: Evidence) -> list[list[str]]:
 
 
 def _condition_facts(case: Case) -> list[tuple[str, str]]:
-    return [(key, _flat(value)) for key, value in case.condition.items() if key not in _APART]
+    return [(key, flat(value)) for key, value in case.condition.items() if key not in _APART]
 
 
 def _environment(case: Case) -> str:
     parts = (case.condition.get(part) for part in _APART)
-    return "\n".join(f"{key}={_flat(value)}" for part in parts if isinstance(part, Mapping) for key, value in part.items())
+    return "\n".join(f"{key}={flat(value)}" for part in parts if isinstance(part, Mapping) for key, value in part.items())
 
 
 def _rank_text(rank: Mapping[str, Any]) -> Any:
-    number, program = _flat(rank.get("rank")), rank.get("program")
-    return number if program is None else f"{number} of program {_flat(program)}"
+    number, program = flat(rank.get("rank")), rank.get("program")
+    return number if program is None else f"{number} of program {flat(program)}"
 
 
 def bytes_text(count: float) -> str:
@@ -205,12 +136,12 @@ def bytes_text(count: float) -> str:
 
 def placement_text(proof: Evidence, limit: int = 8) -> Iterator[str]:
     """Ranks per host as ``n1: 0 on 0-3, 1 on 4-7 (NUMA 0); ...``, at most ``limit`` ranks of a host in full."""
-    for host, group in groupby(proof.ranks, key=lambda rank: _flat(rank.get("host"))):
+    for host, group in groupby(proof.ranks, key=lambda rank: flat(rank.get("host"))):
         rows = list(group)
         parts = []
         for node, near in groupby(rows[:limit], key=lambda rank: rank.get("numa_node")):
-            shown = ", ".join(f"{_rank_text(rank)} on {_flat(rank.get('cpus_allowed'))}" for rank in near)
-            parts.append(shown if node is None else f"{shown} (NUMA\N{NO-BREAK SPACE}{_flat(node)})")
+            shown = ", ".join(f"{_rank_text(rank)} on {flat(rank.get('cpus_allowed'))}" for rank in near)
+            parts.append(shown if node is None else f"{shown} (NUMA\N{NO-BREAK SPACE}{flat(node)})")
         more = f" and {len(rows) - limit} more" if len(rows) > limit else ""
         yield f"{host}: {'; '.join(parts)}{more}"
 
@@ -250,18 +181,13 @@ MAIN = ("latency_us", "t_max_us", "t_avg_us", "t_ovrl_us", "bandwidth_mb_per_s",
 LINEAR_UNITS = ("%", "1")
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(NamedTuple):
     """What one curve is a curve of, apart from its condition."""
 
     suite: str
     benchmark: str
     variant: str
     groups: int
-
-    @classmethod
-    def of(cls, sample: Sample) -> Measure:
-        return cls(sample.suite, sample.benchmark, sample.variant, sample.groups)
 
     def label(self, ambiguous: bool) -> str:
         words = [self.benchmark, self.variant, f"{self.groups} groups" if self.groups > 1 else ""]
@@ -286,7 +212,7 @@ def curves(session: Session) -> dict[Measure, list[dict[str, Any]]]:
         for sample in case.samples:
             if not sample.measured or is_over_nodes(sample):
                 continue
-            rows = found.setdefault(Measure.of(sample), {})
+            rows = found.setdefault(Measure(sample.suite, sample.benchmark, sample.variant, sample.groups), {})
             empty = {"c": number, "r": sample.ranks, "q": sample.quantity, "x": [], "y": []}
             curve = rows.setdefault((number, sample.ranks, sample.quantity), empty)
             curve["x"].append(sample.message_bytes)
@@ -306,7 +232,7 @@ def _published(measure: Measure, published: Sequence[Curve]) -> list[dict[str, A
     """Published curves of a measure's benchmark, kept apart from measured ones: no case, no repeats, no proof."""
     return [
         {
-            **{"source": one.source, "title": one.title, "conditions": one.conditions, "q": one.quantity},
+            **{"source": one.source, "title": one.title, "q": one.quantity},
             **{"fabric": one.fabric, "nodes": one.nodes, "ppn": one.ppn},
             **{"x": [*one.points], "y": [_rounded(one.number(size)) for size in one.points]},
         }
@@ -409,46 +335,19 @@ def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]], publi
     }
 
 
-@dataclass(frozen=True)
-class ReportPlan:
-    """Of one session.
-
-    :param plan: ``None`` where it cannot be read.
-    :param fault: why not, one sentence.
-    """
-
-    plan: PlanRecord | None
-    fault: str = ""
-
-
-def find_plan(session: Session, dataset: Path) -> ReportPlan | None:
-    """The plan of a session; ``None`` where it was measured without one."""
+def find_plan(session: Session, dataset: Path) -> PlanRecord | str | None:
+    """The plan of a session, or why it cannot be read; ``None`` where it was measured without one."""
     if len(session.systems) != 1:
         return None
     try:
-        plan = record.of_session(dataset, session.labels, session.systems[0], session.started)
+        return record.of_session(dataset, session.labels, session.systems[0], session.started)
     except BadInput as error:
-        return ReportPlan(None, str(error))
-    return ReportPlan(plan) if plan else None
+        return str(error)
 
 
-@dataclass(frozen=True)
-class Cell:
-    """All cases of one stack, fabric and group.
-
-    :param planned: how many of ``cases`` were planned; ``proven``: how many were proven in this session.
-    :param oldest: the day on which the case that was not measured for longest was last proven; ``None``: it never was.
-    :param never: how many were never proven.
-    """
-
-    planned: int
-    cases: int
-    proven: int
-    oldest: date | None
-    never: int
-
-
-def plan_cells(plan: PlanRecord, session: Session) -> dict[tuple[str, str, str], Cell]:
+def _plan_cells(plan: PlanRecord, session: Session) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Cases of each stack, fabric and group: how many were planned, how many there are, were proven in this session, and were
+    never; the day on which the case that was not measured for longest was last proven."""
     own = [case for case in session.cases if not case.uuid.endswith(PAIRED)]
     proven = {
         ListedCase(case.partition, str(case.entry.get("environ") or case.stack), case.name)
@@ -458,39 +357,26 @@ def plan_cells(plan: PlanRecord, session: Session) -> dict[tuple[str, str, str],
     found: dict[tuple[str, str, str], list[record.PlannedCase]] = {}
     for one in plan.cases:
         found.setdefault(one.cell, []).append(one)
-    return {cell: _cell(rows, proven, plan.day) for cell, rows in sorted(found.items())}
-
-
-def _cell(rows: Sequence[record.PlannedCase], proven: set[ListedCase], today: date) -> Cell:
-    days = [today if one.case in proven else one.proven for one in rows]
-    known = [day for day in days if day is not None]
-    return Cell(
-        sum(one.planned for one in rows),
-        len(rows),
-        sum(one.case in proven for one in rows),
-        min(known, default=None),
-        len(days) - len(known),
-    )
+    cells = {}
+    for cell, rows in sorted(found.items()):
+        days = [plan.day if one.case in proven else one.proven for one in rows]
+        known = [day for day in days if day is not None]
+        cells[cell] = {
+            "planned": sum(one.planned for one in rows),
+            "cases": len(rows),
+            "proven": sum(one.case in proven for one in rows),
+            "oldest": min(known, default=None),
+            "never": len(days) - len(known),
+        }
+    return cells
 
 
 #: A night starts to measure so much after its preflight has started, at most: its time, and what loading all tests takes.
 WITHIN = timedelta(minutes=LIMIT_MINUTES + 5)
 
 
-@dataclass(frozen=True)
-class Preflight:
-    """Of one session.
-
-    :param session: the one in which its nodes were looked at; ``None`` where it cannot be read.
-    :param fault: why not, one sentence.
-    """
-
-    session: Session | None
-    fault: str = ""
-
-
-def find_preflight(session: Session, database: Path) -> Preflight | None:
-    """The preflight of a session; ``None`` where it had none.
+def find_preflight(session: Session, database: Path) -> Session | str | None:
+    """The session in which the nodes of a session were looked at before, or why it cannot be read; ``None`` where it had none.
 
     One that other sessions followed, or another system's, is not its own. One that cannot be read may have been.
     """
@@ -501,10 +387,8 @@ def find_preflight(session: Session, database: Path) -> Preflight | None:
     try:
         found = read_session(database, uuid)
     except BadInput as error:
-        return Preflight(
-            None, f"session {uuid[:8]}, which may be that in which the nodes were looked at, cannot be read: {error}"
-        )
-    return Preflight(found) if found.labels.get("run") == RUN and found.systems == session.systems else None
+        return f"session {uuid[:8]}, which may be that in which the nodes were looked at, cannot be read: {error}"
+    return found if found.labels.get("run") == RUN and found.systems == session.systems else None
 
 
 #: Nothing was measured again.
@@ -516,21 +400,21 @@ class View:
     """One session with what stands beside it.
 
     :param base: folder the page will be in; links to job directories are relative to it.
-    :param built: stacks on this machine, for the table of what they are made of.
+    :param built: metadata of the stacks on this machine, for the table of what they are made of.
     :param published: curves of papers to put beside the measured ones.
     :param again: what measuring again gave for cases that missed a reference.
-    :param preflight: the session in which the nodes were looked at before; ``None`` without one.
-    :param plan: by which the session was measured; ``None`` without one.
+    :param preflight: the session in which the nodes were looked at before, or why it cannot be read; ``None`` without one.
+    :param plan: by which the session was measured, or why it cannot be read; ``None`` without one.
     :param withdrawn: who withdrew it, and why; empty where nobody did.
     """
 
     session: Session
     base: Path
-    built: Iterable[Stack] = ()
+    built: Sequence[Stack] = ()
     published: Sequence[Curve] = ()
     again: StoredAnswers = NOT_AGAIN
-    preflight: Preflight | None = None
-    plan: ReportPlan | None = None
+    preflight: Session | str | None = None
+    plan: PlanRecord | str | None = None
     withdrawn: str = ""
 
     @cached_property
@@ -539,19 +423,18 @@ class View:
         return stack_names(self.session)
 
     @cached_property
-    def places(self) -> list[Place]:
-        """Where the files of each case are."""
-        return [place_of(self.session, case, self.base) for case in self.session.cases]
-
-    @cached_property
     def _numbers(self) -> dict[str, int]:
         return {case.uuid: number for number, case in enumerate(self.session.cases)}
+
+    @cached_property
+    def _places(self) -> list[Place]:
+        return [place_of(self.session, case, self.base) for case in self.session.cases]
 
     def number(self, case: Case) -> int:
         return self._numbers[case.uuid]
 
     def place(self, case: Case) -> Place:
-        return self.places[self.number(case)]
+        return self._places[self.number(case)]
 
     def outcome(self, case: Case) -> Outcome:
         return OUTCOMES[self.session.outcome(case)]
@@ -584,9 +467,9 @@ def _preflight(view: View) -> Content:
     """Odd nodes of each partition: what was found and expected, why, how to put it right; nothing without a preflight."""
     if view.preflight is None:
         return None
-    looked = view.preflight.session
-    parts = [_preflight_part(case) for case in looked.cases] if looked else []
-    return {"fault": view.preflight.fault, "uuid": looked.uuid if looked else "", "parts": parts}
+    if isinstance(view.preflight, str):
+        return {"fault": view.preflight, "parts": ()}
+    return {"fault": "", "uuid": view.preflight.uuid, "parts": map(_preflight_part, view.preflight.cases)}
 
 
 def _preflight_part(case: Case) -> dict[str, Any]:
@@ -638,14 +521,14 @@ def _again(view: View) -> Content:
 
 def _plan(view: View) -> Content:
     """A row for each stack and fabric, a column for each group; nothing where the session was measured without a plan."""
-    if view.plan is None or view.plan.plan is None:
-        return None if view.plan is None else {"fault": view.plan.fault}
-    found = plan_cells(view.plan.plan, view.session)
+    if not isinstance(view.plan, PlanRecord):
+        return None if view.plan is None else {"fault": view.plan}
+    found = _plan_cells(view.plan, view.session)
     groups = sorted({group for _, _, group in found})
     places = sorted({(stack, fabric) for stack, fabric, _ in found})
     return {
         "fault": "",
-        "plan": view.plan.plan,
+        "plan": view.plan,
         "minutes": view.session.seconds / 60,
         "groups": groups,
         "rows": [(stack, fabric, [found.get((stack, fabric, group)) for group in groups]) for stack, fabric in places],
@@ -741,7 +624,7 @@ def _published_figures(view: View) -> Content:
     """Measured curves beside published ones, size by size; nothing where the site chose no published data."""
     if not view.published:
         return None
-    pairs = [(curve, found) for curve in view.published if (found := published_curves.beside(view.session, curve))]
+    pairs = [(curve, found) for curve in view.published if (found := papers.beside(view.session, curve))]
     shown = [curve for curve, _ in pairs]
     comparisons = []
     for curve, found in pairs:
@@ -764,8 +647,7 @@ def _evidence(view: View) -> Content:
 
 def _stacks(view: View) -> Content:
     """What each stack is made of, as its cases and its metadata file say."""
-    rows, facts = [], {}
-    built_here = {stack.name: stack for stack in view.built}
+    rows, facts, built_here = [], {}, {stack.name: stack for stack in view.built}
     for name in sorted({case.stack for case in view.session.cases if case.condition.get("stack")}):
         cases = [case for case in view.session.cases if case.stack == name and case.condition]
         condition, built = cases[0].condition, built_here.get(name)
@@ -830,7 +712,7 @@ TEMPLATES.filters.update(
     device_rows=_device_rows,
     condition_facts=_condition_facts,
     environment=_environment,
-    flat=_flat,
+    flat=flat,
 )
 
 
@@ -849,21 +731,20 @@ def _facts(session: Session) -> list[tuple[str, str]]:
 
 def render(view: View) -> str:
     """The page as text."""
-    session, withdrawn = view.session, view.withdrawn
+    session = view.session
     systems, label = ", ".join(session.systems), label_of(session)
-    curves_of = curves(session)
-    shown = [(name, title, link, content) for name, title, link, make in SECTIONS if (content := make(view)) is not None]
+    curves_of, verdict = curves(session), verdict_line(session)
     return render_page(
         "session.html",
         script=True,
         title=f"{systems}: {label}, {session.started:%Y-%m-%d}",
         systems=systems or "no system",
         label=label,
-        failed=counts(session)["failed"] or view.again.unreadable or withdrawn,
-        verdict=f"{withdrawn}. {verdict_line(session)}" if withdrawn else verdict_line(session),
+        failed=counts(session)["failed"] or view.again.unreadable or view.withdrawn,
+        verdict=f"{view.withdrawn}. {verdict}" if view.withdrawn else verdict,
         facts=_facts(session),
         view=view,
-        sections=shown,
+        sections=[(*words, content) for *words, make in SECTIONS if (content := make(view)) is not None],
         index=index(session, curves_of, view.published),
         curve_rows=list(curves_of.values()),
         listed=MAX_RANKS,
@@ -876,10 +757,8 @@ def write_report(view: View, name: str) -> Path:
     :raises BadInput: the folder cannot be written.
     """
     out_path = view.base / name
-    try:
+    with writing(out_path):
         whole_file.write_text(out_path, render(view))
-    except OSError as err:
-        raise BadInput(f"cannot write {out_path}: {err.strerror}.") from None
     return out_path
 
 
@@ -896,22 +775,16 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
     folder = Path(db).parent
     pages = [Path(out)] if out else [folder / "reports" / f"{read.uuid}.html", folder / "report.html"]
     stacks, _ = metadata.discover()
-    curves = published_curves.choose(read, published)
-    store, looked = Store(folder / "dataset"), find_preflight(read, Path(db))
-    plan = find_plan(read, store.folder)
+    store, chosen = Store(folder / "dataset"), papers.choose(read, published)
+    looked, plan = find_preflight(read, Path(db)), find_plan(read, store.folder)
     try:
         again = references.stored(store, read.uuid)
     except BadInput as error:
         again = StoredAnswers(unreadable=(f"what measured this session again is not known: {error}",))
     gone = store.withdrawn.get(read.uuid)
     withdrawn = f"WITHDRAWN: {gone}" if gone else ""
+    faults = [*filter(None, [withdrawn]), *again.unreadable]
     for path in pages:
-        write_report(View(read, path.parent, stacks, curves, again, looked, plan, withdrawn), path.name)
-        write_markdown(read, path.with_suffix(".md"), [*again.unreadable, *filter(None, [withdrawn])])
-    return [
-        *summary_lines(read),
-        *filter(None, [withdrawn]),
-        *again.unreadable,
-        *published_curves.lines(read, curves),
-        *(f"report: {path}" for path in pages),
-    ]
+        write_report(View(read, path.parent, stacks, chosen, again, looked, plan, withdrawn), path.name)
+        write_markdown(read, path.with_suffix(".md"), faults)
+    return [*summary_lines(read), *faults, *papers.beside_lines(read, chosen), *(f"report: {path}" for path in pages)]

@@ -8,47 +8,42 @@ from __future__ import annotations
 import calendar
 import fcntl
 import hashlib
-import hmac
 import json
 import math
-import os
 import secrets
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
-from functools import cache, cached_property
+from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
-from reframe_tests.harness.printable import first_line, one_line, printable
+from reframe_tests.harness.printable import first_line, one_line
 from reframe_tests.harness.samples import NO_REFERENCE, PROVEN
 from reframe_tests.harness.suites.model import KeyFigure
-from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, ROOT, BadInput
+from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 
 from .. import whole_file
 from ..judge import gate
 from ..judge import policy as verdict_policy
-from ..judge.drift import Event
 from ..judge.statistics.two_sides import Array
 from ..store import eligibility, records
 from ..store.dataset_layout import read_condition
 from ..store.quantity_text import nodes_text, size_text, unit_text
 from ..store.records import StoredAnswer
 from ..store.store import Store, scan_files
-from . import nights
+from . import job_files, nights
 from .nights import (
-    FAMILY,
     MOST_CHANGES,
     STATES,
+    Family,
     Kept,
-    NightState,
+    MetricFamily,
     OverTime,
     Series,
     SiteCase,
@@ -57,22 +52,19 @@ from .nights import (
     change_points,
     condition_text,
     fact_changes,
-    family_file,
     file_name,
     is_confirming,
     labels_of,
     lasts,
-    plain_reason,
     read_over_time,
-    rows_of,
     why_failed,
     worse_nights,
 )
 from .nights import (
     digest as digest_of,
 )
-from .outcomes import KEY_FIGURES, OUTCOMES, format_number
-from .page import TEMPLATES, plotly_source
+from .outcomes import KEY_FIGURES, OUTCOMES, Outcome, bounds_text, format_number, plain_reason
+from .page import TEMPLATES, flat, plotly_source, writing
 
 #: Lies in the folder of a site; a folder with other things in it is never taken for one.
 MARKER = "mpibench-site.json"
@@ -87,48 +79,35 @@ class SiteWriter:
     """
 
     def __init__(self, folder: Path, kept: Path, program: str) -> None:
-        self.folder, self._kept = folder, kept
+        self.folder, self._kept, self._program = folder, kept, program
         self.written = self.unchanged = 0
-        try:
+        self._now: dict[str, str] = {}
+        with writing(folder):
             if folder.exists() and not (folder / MARKER).is_file() and any(folder.iterdir()):
                 raise BadInput(f"{folder} holds other things than a site of mpibench: name a folder of its own with --out.")
             folder.mkdir(parents=True, exist_ok=True)
             kept.mkdir(parents=True, exist_ok=True)
             self._lock = (kept / "lock").open("a")
             (folder / MARKER).write_text(json.dumps({"site": "mpibench"}), encoding="utf-8")
-            self._secret = self._read_secret()
-        except OSError as error:
-            raise BadInput(f"cannot write {error.filename or folder}: {error.strerror}.") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise BadInput(f"another `mpibench site` writes {folder}: wait for it.") from None
-        self._before = self._read_manifest(program)
-        self._now: dict[str, str] = {}
-        self._folders: set[Path] = set()
+        self._before = self._read_manifest()
         # After a build that ends half way the next one writes everything again, and removes what that one would have.
-        self._program = program
         self._keep("", self._before)
 
-    def _read_secret(self) -> bytes:
-        path = self._kept / "nonces.key"
-        if not path.is_file() or len(path.read_bytes()) < 32:
-            with whole_file.replacing(path) as partial:
-                partial.write_bytes(secrets.token_bytes(32))
-                partial.chmod(0o600)
-        return path.read_bytes()
-
-    def _read_manifest(self, program: str) -> dict[str, str]:
+    def _read_manifest(self) -> dict[str, str]:
         try:
             stored = json.loads((self._kept / "manifest.json").read_text(encoding="utf-8"))
-            files = {str(name): str(digest) for name, digest in stored["files"].items()}
-            return files if stored["program"] == program else dict.fromkeys(files, "")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            files: dict[str, str] = stored["files"]
+            return files if stored["program"] == self._program else dict.fromkeys(files, "")
+        except (OSError, ValueError, KeyError, TypeError):
             return {}
 
-    def nonce(self, name: str, content: str) -> str:
-        """What the scripts of a page carry: nobody can guess it who does not have the key, and the same page has the same."""
-        return hmac.new(self._secret, f"{name}\0{content}".encode(), hashlib.sha256).hexdigest()[:32]
+    def is_there(self, name: str, content: str) -> bool:
+        """Whether a file was written of the same content before."""
+        return self._before.get(name) == content and (self.folder / name).is_file()
 
     def put(self, name: str, content: str, make: Callable[[], str | bytes]) -> None:
         """Write a file unless the same was written before.
@@ -137,120 +116,39 @@ class SiteWriter:
         :param content: changes when what ``make`` returns does.
         :raises BadInput: it cannot be written.
         """
-        path = self.folder / name
         self._now[name] = content
-        if self._before.get(name) == content and path.is_file():
+        if self.is_there(name, content):
             self.unchanged += 1
             return
         made = make()
-        try:
-            if path.parent not in self._folders:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._folders.add(path.parent)
+        path = self.folder / name
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
             with whole_file.replacing(path) as partial:
                 partial.write_bytes(made.encode("utf-8", "replace") if isinstance(made, str) else made)
-        except OSError as error:
-            raise BadInput(f"cannot write {path}: {error.strerror}.") from None
         self.written += 1
+
+    def leave(self, folder: str, content: str) -> bool:
+        """Leave the files of a folder as they are; whether all of them are there and were written of the same content."""
+        files = [name for name in self._before if name.startswith(f"{folder}/")]
+        if not files or not all(self.is_there(name, content) for name in files):
+            return False
+        self._now.update(dict.fromkeys(files, content))
+        self.unchanged += len(files)
+        return True
 
     def finish(self) -> None:
         """Remove files of earlier builds that this one did not make, and keep what the next one wants to know."""
-        try:
+        with writing(self.folder):
             for name in self._before.keys() - self._now.keys():
-                path = self.folder / name
                 if ".." not in Path(name).parts:
-                    path.unlink(missing_ok=True)
-        except OSError as error:
-            raise BadInput(f"cannot write {error.filename}: {error.strerror}.") from None
+                    (self.folder / name).unlink(missing_ok=True)
         self._keep(self._program, self._now)
         self._lock.close()
 
     def _keep(self, program: str, files: Mapping[str, str]) -> None:
-        try:
-            with whole_file.replacing(self._kept / "manifest.json") as partial:
-                partial.write_text(json.dumps({"program": program, "files": dict(files)}), encoding="utf-8")
-        except OSError as error:
-            raise BadInput(f"cannot write {error.filename}: {error.strerror}.") from None
-
-
-#: Names of script, standard output and standard error: ReFrame calls a job ``rfm_job``.
-JOB_FILES = ("rfm_job.sh", "rfm_job.out", "rfm_job.err")
-#: Bytes of a file that are copied: its beginning and its end.
-MOST_BYTES = 200_000
-
-
-@dataclass(frozen=True)
-class JobFiles:
-    """Files of one job.
-
-    :param path: folder as text; empty where none was stored.
-    :param href: link to the folder; empty where it is not here.
-    :param files: name and link of each of :data:`JOB_FILES` that is there.
-    """
-
-    path: str
-    href: str
-    files: tuple[tuple[str, str], ...]
-
-
-def folder_of(row: Mapping[str, Any]) -> Path | None:
-    text = str(row["outputdir"] or "")
-    return (ROOT / text) if text and row["job_id"] and "\0" not in text else None
-
-
-def find(row: Mapping[str, Any], page_folder: Path) -> JobFiles:
-    """Links to the files of a case, seen from the folder of a page.
-
-    :param row: of ``cases``.
-    """
-    folder = folder_of(row)
-    if folder is None:
-        return JobFiles("", "", ())
-    try:
-        there = [name for name in JOB_FILES if _is_plain(folder / name)]
-        if not there and not folder.is_dir():
-            return JobFiles(str(folder), "", ())
-        href = _link(folder, page_folder)
-    except (OSError, ValueError):
-        return JobFiles(str(folder), "", ())
-    return JobFiles(str(folder), f"{href}/", tuple((name, f"{href}/{quote(name)}") for name in there))
-
-
-def _link(path: Path, base: Path) -> str:
-    return quote(os.path.relpath(path.absolute(), base.absolute()).replace(os.sep, "/"))
-
-
-def _is_plain(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except (OSError, ValueError):
-        return False
-
-
-def excerpts(row: Mapping[str, Any]) -> dict[str, str]:
-    """Script and outputs of a case as text fit for a page, each cut to :data:`MOST_BYTES`; without what is not there."""
-    folder = folder_of(row)
-    found = {}
-    for name in JOB_FILES if folder is not None else ():
-        path = folder / name  # type: ignore[operator]
-        if _is_plain(path):
-            try:
-                found[name] = _excerpt(path)
-            except OSError:
-                continue
-    return found
-
-
-def _excerpt(path: Path) -> str:
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        if size <= MOST_BYTES:
-            return printable(file.read(MOST_BYTES).decode("utf-8", "replace"))
-        first = file.read(MOST_BYTES // 2)
-        file.seek(-MOST_BYTES // 2, os.SEEK_END)
-        last = file.read(MOST_BYTES // 2)
-    left = size - len(first) - len(last)
-    return printable(f"{first.decode('utf-8', 'replace')}\n[... {left} bytes left out ...]\n{last.decode('utf-8', 'replace')}")
+        with writing(self._kept):
+            whole_file.write_text(self._kept / "manifest.json", json.dumps({"program": program, "files": files}))
 
 
 #: Figures shown of each fabric.
@@ -263,84 +161,18 @@ ABOVE_PERCENT = 103.0
 CURVE_NIGHTS = 60
 
 
-@dataclass(frozen=True)
-class FabricFigure:
-    """One number people quote, of one fabric.
-
-    :param value: the best median of the last night over stacks and conditions, in ``unit``.
-    :param percent_of_line_rate: ``None`` where the fabric has none or the figure is no bandwidth.
-    :param bound: its reference in words; empty where it has none.
-    :param held: whether the reference was held; ``None`` without one.
-    :param usual: median of the nights before; ``None`` before there are three.
-    :param change: by how much it is worse (positive) than usual, a fraction.
-    :param family: words of its family (:data:`FAMILY`).
-    :param curve: of the nights up to this one, newest last; the line rate is in it where it is near.
-    """
-
-    title: str
-    value: float
-    unit: str
-    stack: str
-    condition: str
-    line_rate: float | None
-    percent_of_line_rate: float | None
-    bound: str
-    held: bool | None
-    usual: float | None
-    change: float | None
-    family: tuple[Any, ...]
-    curve: dict[str, Any]
-    nights: int
-
-    @property
-    def text(self) -> str:
-        return format_number(self.value)
-
-    @property
-    def rate_text(self) -> str:
-        if self.line_rate is None or self.percent_of_line_rate is None:
-            return ""
-        return f"{self.percent_of_line_rate:.0f} % of the line rate, {format_number(self.line_rate)} {self.unit}"
-
-    @property
-    def above_line_rate(self) -> bool:
-        return (self.percent_of_line_rate or 0) > ABOVE_PERCENT
-
-    @property
-    def change_text(self) -> str:
-        if self.change is None or self.usual is None:
-            return ""
-        usual = f"{format_number(self.usual)} {self.unit}"
-        if abs(self.change) < 0.005:
-            return f"as usual ({usual})"
-        return f"{abs(self.change):.1%} {'worse' if self.change > 0 else 'better'} than usual ({usual})"
-
-    @property
-    def alternative(self) -> str:
-        limit = f"; {self.rate_text}" if self.rate_text else ""
-        return f"{self.title} over the last {self.nights} nights, now {self.text} {self.unit}{limit}"
-
-
-@dataclass(frozen=True)
-class FabricFigures:
-    """The figures of one fabric."""
-
-    partition: str
-    fabric: str
-    figures: Sequence[FabricFigure]
-
-
-def of_last_night(over: OverTime, night: SiteNight) -> list[FabricFigures]:
+def of_last_night(over: OverTime, night: SiteNight) -> list[dict[str, Any]]:
+    """Numbers that people quote, of each fabric: the best median of a night over stacks and conditions."""
     at = over.place.get(night.session)
     if at is None:
         return []
-    found: dict[tuple[str, str], list[FabricFigure]] = {}
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for figure in KEY_FIGURES:
         for place, row in _best(over, at, figure).items():
             known = found.setdefault(place, [])
             if len(known) < MOST_FIGURES:
                 known.append(_figure(over, at, row, figure))
-    return [FabricFigures(partition, fabric, figures) for (partition, fabric), figures in sorted(found.items())]
+    return [{"partition": place[0], "fabric": place[1], "figures": figures} for place, figures in sorted(found.items())]
 
 
 def _best(over: OverTime, at: int, figure: KeyFigure) -> Mapping[tuple[str, str], int]:
@@ -359,43 +191,45 @@ def _best(over: OverTime, at: int, figure: KeyFigure) -> Mapping[tuple[str, str]
     return {place: row for place, (_, row) in best.items()}
 
 
-def _figure(over: OverTime, at: int, row: int, figure: KeyFigure) -> FabricFigure:
+def _figure(over: OverTime, at: int, row: int, figure: KeyFigure) -> dict[str, Any]:
+    """One figure beside its line rate, its reference and what is usual; its curve has the line rate where that is near."""
     named = over.metrics.row(row, named=True)
     medians = over.drawn["median"][row]
     value, rate = float(medians[at]), float(over.drawn["line_rate"][row, at])
-    before = medians[max(0, at - USUAL_NIGHTS) : at]
-    before = before[~np.isnan(before)]
-    usual = float(np.median(before)) if len(before) >= 3 else None
-    lower, upper = (float(over.drawn[name][row, at]) for name in ("lower", "upper"))
     unit = unit_text(QUANTITIES[named["quantity"]].unit)
     size = "" if named["message_bytes"] is None else f", {size_text(named['message_bytes'])}"
-    change = None if usual is None or usual <= 0 else (value / usual - 1) * (1 if named["direction"] == LOWER else -1)
-    line_rate = rate if math.isfinite(rate) and rate > 0 else None
+    title, text = f"{figure.title}{size}", format_number(value)
+    percent = 100 * value / rate if rate > 0 else 0.0
+    rate_text = f"{percent:.0f} % of the line rate, {format_number(rate)} {unit}" if rate > 0 else ""
     drawn = medians[max(0, at + 1 - CURVE_NIGHTS) : at + 1]
-    near = line_rate if line_rate and line_rate < 2.5 * 1.05 * float(np.nanmax(drawn)) else None
+    nights = f"{title} over the last {int((~np.isnan(drawn)).sum())} nights, now {text} {unit}"
     ppn = "" if named["ppn"] is None else f" x {named['ppn']}"
-    return FabricFigure(
-        f"{figure.title}{size}",
-        value,
-        unit,
-        str(named["stack"]),
-        f"{nodes_text(named['nodes'])}{ppn}, {named['pinning']}",
-        line_rate,
-        100 * value / line_rate if line_rate else None,
-        bounds_text(lower, upper, unit),
-        None if not (math.isfinite(lower) or math.isfinite(upper)) else not bool(over.missed[row, at]),
-        usual,
-        change,
-        tuple(named[name] for name in FAMILY),
-        spark(drawn, near),
-        int((~np.isnan(drawn)).sum()),
-    )
+    return {
+        "title": title,
+        "text": text,
+        "unit": unit,
+        "where": f"{named['stack']}, {nodes_text(named['nodes'])}{ppn}, {named['pinning']}",
+        "rate": rate_text,
+        "above_line_rate": percent > ABOVE_PERCENT,
+        "bound": bounds_text(over.drawn["lower"][row, at], over.drawn["upper"][row, at], unit),
+        "held": not over.missed[row, at],
+        "change": _change_text(medians[max(0, at - USUAL_NIGHTS) : at], value, unit, named["direction"] == LOWER),
+        "file": Family(*(named[name] for name in Family._fields)).file,
+        "curve": spark(drawn, rate if 0 < rate < 2.5 * 1.05 * float(np.nanmax(drawn)) else None),
+        "alternative": "; ".join(filter(None, (nights, rate_text))),
+    }
 
 
-def bounds_text(lower: float, upper: float, unit: str) -> str:
-    low = f"at least {format_number(lower)} {unit}" if math.isfinite(lower) else ""
-    high = f"at most {format_number(upper)} {unit}" if math.isfinite(upper) else ""
-    return " and ".join(filter(None, (low, high)))
+def _change_text(before: Array, value: float, unit: str, lower: bool) -> str:
+    """How a value differs from the median of the nights before; nothing before there are three."""
+    before = before[~np.isnan(before)]
+    usual = float(np.median(before)) if len(before) >= 3 else 0.0
+    if usual <= 0:
+        return ""
+    worse = (value / usual - 1) * (1 if lower else -1)
+    if abs(worse) < 0.005:
+        return f"as usual ({format_number(usual)} {unit})"
+    return f"{abs(worse):.1%} {'worse' if worse > 0 else 'better'} than usual ({format_number(usual)} {unit})"
 
 
 def spark(values: Iterable[float], limit: float | None = None) -> dict[str, Any]:
@@ -411,29 +245,16 @@ OPEN_LINES = 12
 LONGEST_VALUE = 2000
 
 
-def family_title(family: Sequence[Any]) -> str:
-    named = dict(zip(FAMILY, family, strict=True))
-    groups = f"{named['groups']} groups" if (named["groups"] or 1) > 1 else ""
-    quantity = QUANTITIES[named["quantity"]].title if named["quantity"] in QUANTITIES else named["quantity"]
-    return f"{', '.join(filter(None, (named['benchmark'], named['variant'], groups)))}: {quantity}"
-
-
-def family_place(family: Sequence[Any]) -> str:
-    named = dict(zip(FAMILY, family, strict=True))
-    nodes = "all" if named["nodes"] == 0 else "?" if named["nodes"] is None else named["nodes"]
-    where = f"{named['fabric']} on {named['partition']}" if named["fabric"] else str(named["partition"])
-    return f"{where}, {nodes} x {'?' if named['ppn'] is None else named['ppn']}"
-
-
 def night_shown(series: Series, night: SiteNight) -> dict[str, Any]:
     cases = series.cases.filter(pl.col("session") == night.session).to_dicts()
     rows = [_row(series, row) for row in cases if row["outcome"] not in ("skipped", "retried")]
     failed = [row for row in rows if row["outcome"] in ("failed", "interrupted")]
     shown = {row["line"] for row in failed}
     others = [one for one in night.problems if one not in shown]
-    skipped = sorted((row for row in cases if row["outcome"] == "skipped"), key=_skip_reason)
+    skipped = [row for row in cases if row["outcome"] == "skipped"]
     place = next((at for at, one in enumerate(series.nights) if one.session == night.session), 0)
     return {
+        "series": series,
         "night": night,
         "failed": failed,
         "problems": others[:OPEN_LINES],
@@ -441,15 +262,9 @@ def night_shown(series: Series, night: SiteNight) -> dict[str, Any]:
         "changes": series.changes.get(night.session, ()),
         "events": [event for event in series.events if event.session == night.session],
         "fabrics": of_last_night(series.over, night),
-        "parts": [
-            (fabric, list(part))
-            for fabric, part in groupby(
-                sorted(rows, key=lambda row: (row["fabric"], row["title"])), key=lambda row: row["fabric"]
-            )
-        ],
-        "families": _families(series, rows),
-        "skipped": [(reason, [condition_text(row) for row in part]) for reason, part in groupby(skipped, key=_skip_reason)],
-        "outcomes_of": [(OUTCOMES[name], count) for name, count in night.counts.items()],
+        "rows": sorted(rows, key=lambda row: row["title"]),
+        "families": {family for row in rows for family in row["families"]},
+        "skipped": [{"reason": _skip_reason(row), "title": condition_text(row)} for row in skipped],
         "previous": series.nights[place - 1] if place else None,
         "confirming": series.confirming.get(night.session, ()),
         "same_day": [one for one in series.days[night.day][1] if one.session != night.session],
@@ -462,44 +277,36 @@ def _skip_reason(row: Mapping[str, Any]) -> str:
 
 def _row(series: Series, row: Mapping[str, Any]) -> dict[str, Any]:
     file = series.case_files.get(str(row["case"]), "")
-    families = series.families_of_case.get(file, [])
     return {
         "title": condition_text(row),
         "fabric": str(row["fabric"] or row["partition"]),
         "outcome": row["outcome"],
-        "mark": OUTCOMES[row["outcome"]].mark,
-        "word": OUTCOMES[row["outcome"]].word,
         "case": file,
         "anchor": anchor(str(row["case"])),
         "job": row["job_id"] or "",
         "held": row["held"],
         "missed": row["missed"],
         "line": why_failed(row) if row["outcome"] in ("failed", "interrupted") else "",
-        "families": [(family_title(one), family_file(one)) for one in families],
+        "families": series.families_of_case.get(file, ()),
     }
 
 
-def _families(series: Series, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[tuple[str, str]]]]:
-    found = dict.fromkeys(family for row in rows for family in series.families_of_case.get(row["case"], ()))
-    placed = sorted((family_place(one), family_title(one), family_file(one)) for one in found)
-    return [(place, [(title, file) for _, title, file in part]) for place, part in groupby(placed, key=lambda one: one[0])]
-
-
 def night_proofs(store: Store, series: Series, night: SiteNight, page_folder: Path) -> dict[str, Any]:
-    """What the template ``proof.html`` shows: each case that ran, with its job, its proof and its output.
+    """Each case that ran, with its job, its proof and its output.
 
     :param page_folder: where the page will be; links to the jobs' folders are relative to it.
     """
     light = series.cases.filter((pl.col("session") == night.session) & ~pl.col("outcome").is_in(["skipped"])).to_dicts()
     long = store.scan("cases", series.system, [night.session]).select(_PROOF).collect()
     by_case = {row["case"]: row for row in long.to_dicts()}
-    flat = {row["case"]: _flat_condition(by_case.get(row["case"], {}).get("condition")) for row in light}
-    shared = _shared(list(flat.values()))
+    stored = {row["case"]: _flat_condition(by_case.get(row["case"], {}).get("condition")) for row in light}
+    shared = _shared(list(stored.values()))
     return {
+        "series": series,
         "night": night,
         "shared": shared,
         "cases": [
-            _proof(series, row, by_case.get(row["case"], {}), flat[row["case"]], shared, page_folder)
+            _proof(series, row, by_case.get(row["case"], {}), stored[row["case"]], shared, page_folder)
             for row in sorted(light, key=lambda one: (one["outcome"] not in ("failed", "interrupted"), condition_text(one)))
         ],
     }
@@ -509,7 +316,7 @@ def _proof(
     series: Series,
     row: Mapping[str, Any],
     long: Mapping[str, Any],
-    flat: Mapping[str, str],
+    condition: Mapping[str, str],
     shared: Mapping[str, str],
     page_folder: Path,
 ) -> dict[str, Any]:
@@ -529,11 +336,11 @@ def _proof(
         "sentences": sentences,
         "library": long.get("library") or "",
         "version": version[0] if version else "",
-        "condition": [(name, value) for name, value in flat.items() if shared.get(name) != value],
+        "condition": [(name, value) for name, value in condition.items() if shared.get(name) != value],
         "gates": [_gate(check) for check in long.get("gates") or ()],
         "references": references_title(long.get("gates") or ()),
-        "place": find(row, page_folder),
-        "excerpts": list(excerpts(row).items()) if failed else [],
+        "place": job_files.find(row, page_folder),
+        "excerpts": list(job_files.excerpts(row).items()) if failed else [],
     }
 
 
@@ -545,30 +352,16 @@ def references_title(checks: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _gate(check: Mapping[str, Any]) -> dict[str, Any]:
-    bounds = [
-        f"{word} {format_number(check[name])}" for name, word in (("lower", "at least"), ("upper", "at most")) if check[name]
-    ]
-    return {**check, "shown": format_number(check["value"]), "bounds": " and ".join(bounds)}
+    return {**check, "shown": format_number(check["value"]), "bounds": bounds_text(check["lower"], check["upper"])}
 
 
 def _flat_condition(text: str | None) -> dict[str, str]:
-    found: dict[str, str] = {}
+    found: dict[str, Any] = {}
     for name, value in read_condition(text).items():
-        if isinstance(value, Mapping):
-            found.update({f"{name}: {key}": _flat(inner) for key, inner in value.items()})
-        else:
-            found[str(name)] = _flat(value)
-    return {name: value for name, value in found.items() if value}
-
-
-def _flat(value: Any) -> str:
-    if isinstance(value, Mapping):
-        text = ", ".join(f"{key}={_flat(inner)}" for key, inner in value.items())
-    elif isinstance(value, (list, tuple)):
-        text = " ".join(_flat(inner) for inner in value)
-    else:
-        text = "" if value is None else str(value)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]} ..."
+        inner = {f"{name}: {key}": one for key, one in value.items()} if isinstance(value, Mapping) else {str(name): value}
+        found.update(inner)
+    texts = {name: flat(value) for name, value in found.items()}
+    return {name: text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]} ..." for name, text in texts.items() if text}
 
 
 def _shared(conditions: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -582,55 +375,6 @@ def _shared(conditions: Sequence[Mapping[str, str]]) -> dict[str, str]:
 DIGITS = 5
 #: Nights in the table that stands on the page itself.
 TABLE_NIGHTS = 14
-
-
-@dataclass(frozen=True)
-class MetricFamily:
-    """Metrics that one page draws.
-
-    :param family: words of :data:`FAMILY`.
-    :param metrics: its metrics with ``row``.
-    :param events: changes that some of them are part of, and how many of them.
-    """
-
-    series: Series
-    family: tuple[Any, ...]
-    metrics: pl.DataFrame
-    events: Sequence[tuple[Event, int]]
-
-    @cached_property
-    def file(self) -> str:
-        return family_file(self.family)
-
-    @property
-    def title(self) -> str:
-        return family_title(self.family)
-
-    @property
-    def place(self) -> str:
-        return family_place(self.family)
-
-    @property
-    def unit(self) -> str:
-        return unit_text(QUANTITIES[str(self.family[FAMILY.index("quantity")])].unit)
-
-    @property
-    def is_bandwidth(self) -> bool:
-        return self.family[FAMILY.index("quantity")] == "bandwidth_mb_per_s"
-
-    @cached_property
-    def rows(self) -> np.ndarray:
-        return self.metrics["row"].to_numpy()
-
-
-def families(series: Series) -> list[MetricFamily]:
-    touched = [(event, rows_of(series.over, event)) for event in series.events]
-    found = []
-    for family, metrics in series.over.families():
-        rows = metrics["row"].to_numpy()
-        counts = [(event, int(np.isin(rows, changed).sum())) for event, changed in touched]
-        found.append(MetricFamily(series, family, metrics, [(event, count) for event, count in counts if count]))
-    return found
 
 
 def key_of(metric: int) -> str:
@@ -668,7 +412,6 @@ def month_script(family: MetricFamily, month: str, places: Sequence[int]) -> str
             "month": month,
             "days": [round((night.started - start).total_seconds() / 86400, 4) for night in nights],
             "pages": [night.page for night in nights],
-            "states": [night.state.name for night in nights],
         }
     )
     return f"mpibenchValues({header},{{{','.join(parts)}}});\n"
@@ -705,11 +448,14 @@ def metric_shown(family: MetricFamily) -> dict[str, Any]:
     series, over = family.series, family.series.over
     metrics = family.metrics.to_dicts()
     sizes = sorted({row["message_bytes"] for row in metrics}, key=lambda size: -1 if size is None else size)
-    chosen = sizes[-1] if family.is_bandwidth else sizes[0]
+    bandwidth = family.name.quantity == "bandwidth_mb_per_s"
+    chosen = sizes[-1] if bandwidth else sizes[0]
     cases = {series.case_of_metric(row): f"{row['stack']}, {row['pinning']}" for row in metrics}
     titles = {one.file: one.title for one in series.histories}
     return {
-        "family": family,
+        "series": series,
+        "family": family.name,
+        "bandwidth": bandwidth,
         "sizes": [(size, size_text(size)) for size in sizes],
         "chosen": chosen,
         "events": family.events,
@@ -717,39 +463,29 @@ def metric_shown(family: MetricFamily) -> dict[str, Any]:
         "chosen_text": size_text(chosen),
         "cases": sorted((titles.get(file, text), file) for file, text in cases.items() if file),
         "months": list(months(over)),
-        "data": _data(family, metrics, chosen),
+        "data": _data(family, metrics),
     }
 
 
-def _data(family: MetricFamily, metrics: Sequence[Mapping[str, Any]], chosen: int | None) -> dict[str, Any]:
+def _data(family: MetricFamily, metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the page's script draws the family from."""
     stacks = sorted({str(row["stack"]) for row in metrics})
     several = len({row["ranks"] for row in metrics}) > 1
+    lines = []
+    for row in metrics:
+        words = (str(row["stack"]), row["pinning"], f"{row['ranks']} ranks" if several else "")
+        name = ", ".join(filter(None, words))
+        lines.append({"key": key_of(row["id"]), "stack": stacks.index(words[0]), "name": name, "size": row["message_bytes"]})
     return {
-        "unit": family.unit,
-        "quantity": QUANTITIES[str(family.family[FAMILY.index("quantity")])].title,
-        "stacks": stacks,
-        "chosen": chosen,
-        "lines": [
-            {
-                "key": key_of(row["id"]),
-                "stack": stacks.index(str(row["stack"])),
-                "name": ", ".join(
-                    filter(None, (str(row["stack"]), str(row["pinning"] or ""), f"{row['ranks']} ranks" if several else ""))
-                ),
-                "size": row["message_bytes"],
-            }
-            for row in metrics
-        ],
-        "events": [
-            {
-                "day": event.since.isoformat(),
-                "text": str(event),
-                "worse": event.worse,
-                "page": next((n.page for n in family.series.over.nights if n.session == event.session), ""),
-            }
-            for event, _ in family.events
-        ],
+        "unit": family.name.unit,
+        "quantity": QUANTITIES[family.name.quantity].title,
+        "lines": lines,
+        "events": [{"day": event.since.isoformat(), "worse": event.worse} for event, _ in family.events],
     }
+
+
+def _change_line(what: str, before: str, after: str) -> str:
+    return f"{what}: {first_line(before, 80)} \N{RIGHTWARDS ARROW} {first_line(after, 80)}"
 
 
 def changes_script(series: Series) -> str:
@@ -757,7 +493,7 @@ def changes_script(series: Series) -> str:
         {
             "at": f"{night.started:%Y-%m-%dT%H:%M:%SZ}",
             "page": night.page,
-            "what": [str(one) for one in series.changes[night.session][:MOST_CHANGES]],
+            "what": [_change_line(*one) for one in series.changes[night.session][:MOST_CHANGES]],
             "more": max(0, len(series.changes[night.session]) - MOST_CHANGES),
         }
         for night in series.over.nights
@@ -797,13 +533,9 @@ def _cell(over: OverTime, row: int, at: int) -> dict[str, Any]:
 
 
 def _metric_bounds(family: MetricFamily, row: int, at: int) -> str:
-    over = family.series.over
-    lower, upper, rate = (float(over.drawn[name][row, at]) for name in ("lower", "upper", "line_rate"))
-    said = [
-        bounds_text(lower, upper, family.unit),
-        f"line rate {format_number(rate)} {family.unit}" if math.isfinite(rate) else "",
-    ]
-    return "; ".join(filter(None, said))
+    lower, upper, rate = (float(family.series.over.drawn[name][row, at]) for name in ("lower", "upper", "line_rate"))
+    line_rate = f"line rate {format_number(rate)} {family.name.unit}" if math.isfinite(rate) else ""
+    return "; ".join(filter(None, (bounds_text(lower, upper, family.name.unit), line_rate)))
 
 
 #: Months on the first screen; the page of the series has all.
@@ -814,79 +546,41 @@ MOST_MONTHS = 120
 MOST_WORSE = 5
 
 
-@dataclass(frozen=True)
-class CalendarDay:
-    """One day.
-
-    :param state: of :data:`STATES`; ``None``: not to be judged, since it is to come.
-    :param page: of the session that stands for it; empty without one.
-    :param said: what it was, for who points at it or listens to it.
-    """
-
-    day: date
-    state: NightState | None
-    page: str
-    said: str
-
-
-@dataclass(frozen=True)
-class CalendarMonth:
-    """A month as weeks of seven days, Monday first; ``None``: a day of another month."""
-
-    title: str
-    weeks: Sequence[Sequence[CalendarDay | None]]
-
-
-@dataclass(frozen=True)
-class WorseLine:
-    """Something that is worse, and since when.
-
-    :param since: the first night; ``text``: what, in a sentence.
-    :param page: of that night; ``case``: of the case, empty where it is several.
-    """
-
-    since: date
-    text: str
-    page: str
-    case: str = ""
-    family: str = ""
-
-
-def calendar_months(series: Series, today: date) -> list[CalendarMonth]:
-    """All months from the first session to today, newest first. A day without a session is "not measured", and never green."""
+def calendar_months(series: Series, today: date) -> list[dict[str, Any]]:
+    """All months from the first session to today, newest first, as weeks from Monday to Sunday. A day without a session is
+    "not measured", and never green."""
     days = [day for day in series.days if day <= today + timedelta(days=1)]
     if not days:
         return []
     first, last = min(days), max(today, *days)
-    found: list[CalendarMonth] = []
+    found: list[dict[str, Any]] = []
     year, month = last.year, last.month
     while (year, month) >= (first.year, first.month) and len(found) < MOST_MONTHS:
         weeks = [
             [_day(series, day, first, today) if day.month == month else None for day in week]
             for week in calendar.Calendar().monthdatescalendar(year, month)
         ]
-        found.append(CalendarMonth(f"{calendar.month_name[month]} {year}", weeks))
+        found.append({"title": f"{calendar.month_name[month]} {year}", "weeks": weeks})
         year, month = (year, month - 1) if month > 1 else (year - 1, 12)
     return found
 
 
-def _day(series: Series, day: date, first: date, today: date) -> CalendarDay:
+def _day(series: Series, day: date, first: date, today: date) -> dict[str, Any]:
+    """State of a day (``None``: it is not to be judged), page of the session that stands for it, and what it was in words."""
     name = f"{day:%a} {day.day} {day:%b %Y}"
     if day not in series.days:
         if day > today or day < first:
-            return CalendarDay(day, None, "", "")
-        return CalendarDay(day, STATES["none"], "", f"{name}: not measured")
+            return {"day": day, "state": None}
+        return {"day": day, "state": STATES["none"], "page": "", "said": f"{name}: not measured"}
     state, nights = series.days[day]
     shown = next((one for one in reversed(nights) if one.state is state), nights[-1] if nights else None)
     lost = f"{series.lost[day]} " if day in series.lost else ""
     several = f" ({len(nights)} sessions)" if len(nights) > 1 else ""
-    finding = f"{shown.finding}" if shown else ""
-    return CalendarDay(
-        day, state, shown.page if shown else "", first_line(f"{name}: {state.word}{several}. {lost}{finding}", 200)
-    )
+    said = f"{name}: {state.word}{several}. {lost}{shown.finding if shown else ''}"
+    return {"day": day, "state": state, "page": shown.page if shown else "", "said": first_line(said, 200)}
 
 
-def worse_now(series: Series, found: Sequence[MetricFamily]) -> list[WorseLine]:
+def worse_now(series: Series) -> list[dict[str, Any]]:
     """What is worse now, the longest first: cases that fail, and changes for the worse that last and nobody accepted."""
     newest = series.newest
     if newest is None:
@@ -900,13 +594,15 @@ def worse_now(series: Series, found: Sequence[MetricFamily]) -> list[WorseLine]:
     for session, histories in by_night.items():
         since = series.by_session[session]
         more = f", and {len(histories) - 1} more cases" if len(histories) > 1 else ""
-        lines.append(WorseLine(since.day, f"{histories[0].title} fails{more}", since.page, histories[0].file))
+        text = f"{histories[0].title} fails{more}"
+        lines.append({"since": since.day, "page": since.page, "text": text, "href": f"cases/{histories[0].file}.html"})
     for event in series.events:
         if event.worse and lasts(series.over, event):
-            family = next((one.file for one in found if any(changed is event for changed, _ in one.events)), "")
-            page = series.by_session[event.session].page
-            lines.append(WorseLine(event.since, str(event).partition(", ")[2], page, family=family))
-    return sorted(lines, key=lambda line: line.since)
+            family = next((one.file for one in series.families if any(changed is event for changed, _ in one.events)), "")
+            page, text = series.by_session[event.session].page, str(event).partition(", ")[2]
+            href = f"metrics/{family}.html" if family else ""
+            lines.append({"since": event.since, "page": page, "text": text, "href": href})
+    return sorted(lines, key=lambda line: line["since"])
 
 
 def max_age_hours(series: Series) -> float:
@@ -944,16 +640,15 @@ def _said(night: SiteNight) -> str:
     return f"{night.day.day} {night.day:%b %Y}, {night.state.word}: {night.finding.rstrip('.')}"
 
 
-def _card_state(series: Series, now: datetime) -> NightState:
+def _card_state(series: Series, now: datetime) -> Outcome:
     night = series.headline
     red = any(part.state.name == "red" for part in series.parts_since)
     return STATES["red" if red else "none"] if night is None or red or is_old(series, now) else night.state
 
 
-def card(series: Series, found: Sequence[MetricFamily], now: datetime) -> dict[str, Any]:
+def card(series: Series, now: datetime) -> dict[str, Any]:
     night, last = series.headline, _measured(series)
-    fabrics: list[FabricFigures] = of_last_night(series.over, last) if last else []
-    lines = worse_now(series, found)
+    lines = worse_now(series)
     lost = max(series.lost, default=None)
     return {
         "series": series,
@@ -963,7 +658,7 @@ def card(series: Series, found: Sequence[MetricFamily], now: datetime) -> dict[s
         "lost": series.lost[lost] if lost and (night is None or lost >= night.day) else "",
         "worse": lines[:MOST_WORSE],
         "more_worse": len(lines) - MOST_WORSE,
-        "fabrics": fabrics,
+        "fabrics": of_last_night(series.over, last) if last else [],
         "figures_of": last,
         "months": calendar_months(series, now.date()),
         "stale_after_h": max_age_hours(series),
@@ -978,40 +673,11 @@ def _measured(series: Series) -> SiteNight | None:
     return series.over.nights[-1] if series.over.nights else None
 
 
-def series_shown(series: Series, found: Sequence[MetricFamily], now: datetime) -> dict[str, Any]:
-    return {
-        "card": card(series, found, now),
-        "places": list(_by_place(found)),
-        "cases": [
-            {"history": one, "mark": _mark(one), "since": one.failing_since, "nights": len(one.runs)}
-            for one in series.histories
-        ],
-        "events": series.events,
-        "event_pages": {event.session: series.by_session[event.session].page for event in series.events},
-        "nights": list(reversed(series.nights)),
-        "states": STATES.values(),
-    }
-
-
-def _mark(history: SiteCase) -> tuple[str, str]:
-    outcome = history.last.outcome
-    return ("W", "withdrawn") if outcome == "withdrawn" else (OUTCOMES[outcome].mark, OUTCOMES[outcome].word)
-
-
-def _by_place(found: Sequence[MetricFamily]) -> Iterator[tuple[str, list[MetricFamily]]]:
-    places: dict[str, list[MetricFamily]] = {}
-    for one in found:
-        places.setdefault(one.place, []).append(one)
-    for place in sorted(places):
-        yield place, sorted(places[place], key=lambda one: one.title)
-
-
 #: Newest nights with a map that are shown.
 MOST_NIGHTS = 90
 
 
-@dataclass(frozen=True)
-class NodeShare:
+class NodeShare(NamedTuple):
     """What is compared.
 
     :param quantity: of the map.
@@ -1035,67 +701,32 @@ SHARES = (
 
 
 @dataclass(frozen=True)
-class NodeNight:
-    """One map.
-
-    :param percent: by the name of the share; what was not measured is absent.
-    """
-
-    night: SiteNight
-    percent: Mapping[str, float]
-
-
-@dataclass(frozen=True)
 class NodeHistory:
     """One node on one stack and fabric.
 
-    :param nights: oldest first.
+    :param nights: with a map, oldest first, each with its shares in percent by name; what was not measured is absent.
     """
 
     node: str
     stack: str
     fabric: str
-    nights: Sequence[NodeNight]
+    nights: Sequence[tuple[SiteNight, Mapping[str, float]]]
 
     @property
     def file(self) -> str:
         return node_file(self.node)
 
     @property
-    def last(self) -> NodeNight:
-        return self.nights[-1]
-
-    @property
     def worst(self) -> float:
         signs = {share.name: 1 if share.lower else -1 for share in SHARES}
-        return max(signs[name] * (percent - 100) for name, percent in self.last.percent.items())
+        return max(signs[name] * (percent - 100) for name, percent in self.nights[-1][1].items())
 
     def curve(self, share: NodeShare) -> dict[str, Any]:
-        return spark((one.percent.get(share.name, math.nan) for one in self.nights), 100.0)
+        return spark((percent.get(share.name, math.nan) for _, percent in self.nights), 100.0)
 
 
 def node_file(node: str) -> str:
     return file_name((node,))
-
-
-def keep_names(path: Path, content: str, make: Callable[[], list[str]]) -> list[str]:
-    """Names of the nodes, as they were kept for the same content; else they are made, and kept.
-
-    :raises BadInput: they cannot be kept.
-    """
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["content"] == content:
-            return [str(node) for node in kept["nodes"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    found = make()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        whole_file.write_text(path, json.dumps({"content": content, "nodes": found}))
-    except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}.") from None
-    return found
 
 
 def files_of(store: Store, series: Series) -> dict[str, Path]:
@@ -1121,7 +752,7 @@ def read_shares(files: Mapping[str, Path], series: Series) -> list[NodeHistory]:
             nights = found.setdefault((node, stack, fabric or ""), {})
             nights.setdefault(session, {})[share.name] = percent
     histories = [
-        NodeHistory(*key, [NodeNight(series.by_session[session], nights[session]) for session in files if session in nights])
+        NodeHistory(*key, [(series.by_session[session], nights[session]) for session in files if session in nights])
         for key, nights in found.items()
     ]
     return sorted(histories, key=lambda one: (one.stack, one.fabric, -one.worst, one.node))
@@ -1142,27 +773,7 @@ def _percent(rows: pl.DataFrame, share: NodeShare) -> Iterator[tuple[str, str, s
     yield from shares.select("session", "stack", "fabric", "node", "percent").iter_rows()
 
 
-def by_stack_and_fabric(histories: Sequence[NodeHistory]) -> dict[tuple[str, str], list[NodeHistory]]:
-    found: dict[tuple[str, str], list[NodeHistory]] = {}
-    for one in histories:
-        found.setdefault((one.stack, one.fabric), []).append(one)
-    return found
-
-
-def by_node(histories: Sequence[NodeHistory]) -> dict[str, list[NodeHistory]]:
-    found: dict[str, list[NodeHistory]] = {}
-    for one in sorted(histories, key=lambda one: (one.node, one.stack, one.fabric)):
-        found.setdefault(one.node, []).append(one)
-    return found
-
-
-TEMPLATES.globals.update(
-    states=STATES,
-    anchor=anchor,
-    family_file=family_file,
-    family_title=family_title,
-    family_place=family_place,
-)
+TEMPLATES.globals.update(states=STATES, marks={**OUTCOMES, "withdrawn": STATES["withdrawn"]})
 #: Templates of pages with drawings.
 DRAWN = ("index.html", "series.html", "night.html", "node.html", "metric.html")
 #: Newest nights of a system that are held against those before them, if nobody did that yet.
@@ -1208,8 +819,9 @@ def build(
     build_of = _Build(store, out, writer, beside, judged, moment)
     found = [one for system in systems for one in build_of.series_of(system)]
     build_of.assets()
-    families = {one.folder: build_of.pages(one) for one in found}
-    build_of.index(found, families)
+    for one in found:
+        build_of.pages(one)
+    build_of.index(found)
     writer.finish()
     count = sum(len(one.nights) for one in found)
     return BuiltSite(out / "index.html", len(systems), count, writer.written, writer.unchanged, tuple(build_of.sentences))
@@ -1241,7 +853,7 @@ class _Build:
         spoiled = {session: about["spoiled"] for session, about in kept.about.items() if about["spoiled"]}
         by = nights.Judging(self.store, system, cases, ids, self.answers, spoiled, self.store.lost(system))
         every = nights.judge(by)
-        if self._ask_the_gate(system, every, measured):
+        if self._ask_the_gate(system, every, kept.about.keys()):
             every = nights.judge(by)
         return [self._series(system, run, every, cases, kept) for run in labels_of(every)]
 
@@ -1257,25 +869,17 @@ class _Build:
         return asked
 
     def _gate(self, system: str, night: SiteNight) -> StoredAnswer:
+        of = (self.store.folder, night.session, records.GATE, night.run)
         try:
             said = gate.decide(self.store, system, night.session, partial=bool(night.options), now=night.started)
         except BadInput as error:
             why = f"the gate could not judge: {str(error).rstrip('.')}"
-            return records.answer(self.store.folder, night.session, records.GATE, night.run, [why], finding=why, now=self.now)
+            return records.answer(*of, [why], finding=why, now=self.now)
         counts = {check.kind: check.numbers for check in said.checks}
         judged = int(counts.get("history", {}).get("judged", 0))
         problems = [problem.text for problem in said.problems]
-        return records.answer(
-            self.store.folder,
-            night.session,
-            records.GATE,
-            night.run,
-            problems,
-            said.notes,
-            finding=said.finding or ("measured in part" if night.options else ""),
-            judged=judged,
-            now=self.now,
-        )
+        finding = said.finding or ("measured in part" if night.options else "")
+        return records.answer(*of, problems, said.notes, finding=finding, judged=judged, now=self.now)
 
     def _series(self, system: str, run: str, every: Sequence[SiteNight], cases: pl.DataFrame, kept: Kept) -> Series:
         own = [night for night in every if night.run == run and not is_confirming(night)]
@@ -1303,19 +907,19 @@ class _Build:
 
         for name in ("page.css", "site.js"):
             text = TEMPLATES.get_template(name).render()
-            self.writer.put(f"assets/{name}", digest_of(text), lambda text=text: text)  # type: ignore[misc]
+            self.writer.put(f"assets/{name}", digest_of(text), text.encode)
         self.writer.put("assets/plotly.min.js", get_plotlyjs_version(), lambda: str(plotly_source()))
 
-    def _put(self, name: str, content: str, template: str, up: str, shown: Any, **more: Any) -> None:
+    def _put(self, name: str, content: str, template: str, shown: Callable[..., Mapping[str, Any]], *of: Any) -> None:
+        """Write a page, unless the same was written before: what it shows is asked for only then."""
 
         def make() -> str:
-            text = {**shown(), "up": up, "nonce": self.writer.nonce(name, content), "drawn": template in DRAWN, **more}
-            return TEMPLATES.get_template(template).render(text)
+            about = {"up": "../" * name.count("/"), "nonce": secrets.token_hex(16), "drawn": template in DRAWN}
+            return TEMPLATES.get_template(template).render(**shown(*of), **about, built=f"{self.now:%Y-%m-%dT%H:%M:%SZ}")
 
         self.writer.put(name, content, make)
 
-    def pages(self, series: Series) -> list[MetricFamily]:
-        found = families(series)
+    def pages(self, series: Series) -> None:
         self._nodes_pages(series)
         events = {event.session: digest_of(event.session, str(event)) for event in series.events}
         before = ""
@@ -1326,99 +930,69 @@ class _Build:
             )
             again = [one.identity for one in series.confirming.get(night.session, ())]
             digest = digest_of(known, *again, *(one.session for one in series.days[night.day][1]))
-            self._night(series, night, digest)
+            name = f"{series.folder}/nights/{night.page}"
+            self._put(f"{name}.html", digest, "night.html", night_shown, series, night)
+            if night.counts:
+                of = (self.store, series, night, (self.out / name).parent)
+                self._put(f"{name}-proof.html", digest, "proof.html", night_proofs, *of)
             before = night.identity
-        self._metrics(series, found)
-        files = digest_of(*(one.file for one in found))
+        self._metrics(series)
+        files = digest_of(*(one.file for one in series.families))
         for history in series.histories:
             runs = digest_of(files, *(part for run in history.runs for part in (run.night.identity, run.outcome)))
-            shown = _case_shown(series, history)
-            self._put(f"{series.folder}/cases/{history.file}.html", runs, "case.html", "../../", shown)
-        return found
+            self._put(f"{series.folder}/cases/{history.file}.html", runs, "case.html", _case_shown, series, history)
 
-    def _night(self, series: Series, night: SiteNight, digest: str) -> None:
-        folder = f"{series.folder}/nights"
-
-        def shown() -> dict[str, Any]:
-            return {"series": series, **night_shown(series, night)}
-
-        def proofs() -> dict[str, Any]:
-            return {"series": series, **night_proofs(self.store, series, night, self.out / folder)}
-
-        self._put(f"{folder}/{night.page}.html", digest, "night.html", "../../", shown)
-        if night.counts:
-            self._put(f"{folder}/{night.page}-proof.html", digest, "proof.html", "../../", proofs)
-
-    def _metrics(self, series: Series, found: Sequence[MetricFamily]) -> None:
+    def _metrics(self, series: Series) -> None:
         folder = f"{series.folder}/metrics"
         changes = changes_script(series)
-        if found:
+        if series.families:
             self.writer.put(f"{folder}/data/changes.js", digest_of(changes), lambda: changes)
         places = months(series.over)
         digests = {month: month_digest([series.over.nights[at] for at in there]) for month, there in places.items()}
         last = digest_of(*digests.values())
-        for family in found:
+        for family in series.families:
             for month, there in places.items():
-                self._values(folder, family, month, there, digests[month])
+                content = digest_of(digests[month], *family.metrics["id"])
+                make = partial(month_script, family, month, there)
+                self.writer.put(f"{folder}/data/{family.file}.{month}.js", content, make)
             known = digest_of(last, *(str(event) for event, _ in family.events))
-
-            def shown(family: MetricFamily = family) -> dict[str, Any]:
-                return {"series": series, **metric_shown(family)}
-
-            self._put(f"{folder}/{family.file}.html", known, "metric.html", "../../", shown)
-
-    def _values(self, folder: str, family: MetricFamily, month: str, there: Sequence[int], digest: str) -> None:
-        name = f"{folder}/data/{family.file}.{month}.js"
-        content = digest_of(digest, *family.metrics["id"])
-        self.writer.put(name, content, lambda: month_script(family, month, there))
+            self._put(f"{folder}/{family.file}.html", known, "metric.html", metric_shown, family)
 
     def _nodes_pages(self, series: Series) -> None:
         files = self._maps[series.folder] = files_of(self.store, series)
         if not files:
             return
         content, folder = maps_digest(files), f"{series.folder}/nodes"
-        shared = {"series": series, "shares": SHARES}
-        histories = cache(lambda: read_shares(files, series))
-        nodes = cache(lambda: by_node(histories()))
+        if self.writer.leave(folder, content):
+            return
+        histories = read_shares(files, series)
+        shown = {"series": series, "shares": SHARES}
+        self._put(f"{folder}/index.html", content, "nodes.html", lambda: {**shown, "histories": histories})
+        by_node = sorted(histories, key=lambda one: (one.node, one.stack, one.fabric))
+        for node, own in groupby(by_node, key=lambda one: one.node):
+            of_node = {**shown, "node": node, "histories": list(own)}
+            self._put(f"{folder}/{node_file(node)}.html", content, "node.html", dict, of_node)
 
-        def all_of_them() -> dict[str, Any]:
-            return {**shared, "places": by_stack_and_fabric(histories())}
-
-        self._put(f"{folder}/index.html", content, "nodes.html", "../../", all_of_them)
-        for node in keep_names(self.kept / "nodes" / f"{series.folder}.json", content, lambda: list(nodes())):
-
-            def shown(node: str = node) -> dict[str, Any]:
-                return {**shared, "node": node, "histories": nodes()[node]}
-
-            self._put(f"{folder}/{node_file(node)}.html", content, "node.html", "../../", shown)
-
-    def _series_page(self, series: Series, found: Sequence[MetricFamily], built: str) -> None:
-        maps = bool(self._maps[series.folder])
-        shown = {"series": series, "maps": maps, **series_shown(series, found, self.now)}
-        self._put(f"{series.folder}/index.html", built, "series.html", "../", lambda: shown, built=built)
-
-    def index(self, found: Sequence[Series], families: Mapping[str, Sequence[MetricFamily]]) -> None:
-        built = f"{self.now:%Y-%m-%dT%H:%M:%SZ}"
+    def index(self, found: Sequence[Series]) -> None:
+        built = self.now.isoformat()
+        cards = {series.folder: card(series, self.now) for series in found}
         for series in found:
-            self._series_page(series, families[series.folder], built)
+            shown = {"series": series, "card": cards[series.folder], "maps": bool(self._maps[series.folder])}
+            self._put(f"{series.folder}/index.html", built, "series.html", dict, shown)
         first = {series.system: series for series in reversed(found)}
-        main = [series for series in found if first[series.system] is series]
-        cards = [card(series, families[series.folder], self.now) for series in main]
-        cards.sort(key=lambda card: -(card["night"].started.timestamp() if card["night"] else 0))
+        main = [cards[series.folder] for series in found if first[series.system] is series]
+        main.sort(key=lambda card: -(card["night"].started.timestamp() if card["night"] else 0))
         others = [(series, verdict(series, self.now)) for series in found if first[series.system] is not series]
         labels = {series.run for series in found}
         lost = [one for one in nights.without_session(self.answers) if one.label not in labels][-5:]
-        shown_first = {"cards": cards, "others": others, "lost": lost, "months": FIRST_MONTHS}
-        self._put("index.html", built, "index.html", "", lambda: shown_first, built=built)
+        of_all = {"cards": main, "others": others, "lost": lost, "months": FIRST_MONTHS}
+        self._put("index.html", built, "index.html", dict, of_all)
 
 
 def _nodes(lists: pl.Series) -> list[str]:
     return sorted({node for text in lists.drop_nulls().unique() for node in one_line(text).split(",") if node})
 
 
-def _case_shown(series: Series, history: SiteCase) -> Any:
-    def shown() -> dict[str, Any]:
-        families = [(family_title(one), family_file(one)) for one in series.families_of_case.get(history.file, ())]
-        return {"series": series, "history": history, "families": families, "runs": list(reversed(history.runs))}
-
-    return shown
+def _case_shown(series: Series, history: SiteCase) -> dict[str, Any]:
+    families = series.families_of_case.get(history.file, ())
+    return {"series": series, "history": history, "families": families, "runs": list(reversed(history.runs))}

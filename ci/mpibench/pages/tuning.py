@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
@@ -22,7 +23,7 @@ from ..tune import measuring
 from ..tune.race import ALL_SIZES, BETTER, SLACK, Times, TuneState, read_state
 from ..tune.tuning import RESULTS
 from . import figures
-from .page import render
+from .page import render, writing
 
 #: Sizes of the Kiviat charts in bytes, as in the Cambridge paper.
 KIVIAT_BYTES = (32, 1 << 20)
@@ -52,21 +53,15 @@ class TunedStack:
         return found
 
 
-@dataclass(frozen=True)
-class SweetSpot:
+class SweetSpot(NamedTuple):
     """Neighbouring sizes at which one algorithm of one stack is the fastest, or within :data:`SLACK` of it.
 
     :param also: others of which the same holds.
     """
 
-    first: int
-    last: int
+    sizes: str
     name: str
     also: tuple[str, ...]
-
-    @property
-    def sizes(self) -> str:
-        return size_text(self.first) if self.first == self.last else f"{size_text(self.first)} to {size_text(self.last)}"
 
 
 def collect(place: Place, collectives: Sequence[str]) -> list[TunedStack]:
@@ -107,11 +102,6 @@ def _gains(place: Place) -> dict[tuple[str, int], float]:
     return {(name, size): ratio for name, size, ratio in covered}
 
 
-def lines_of(stacks: Sequence[TunedStack], collective: str) -> dict[str, dict[int, float]]:
-    """Stack and algorithm to message size to median time in microseconds."""
-    return {name: line for stack in stacks for name, line in stack.lines(collective).items()}
-
-
 def sweet_spots(lines: Mapping[str, Mapping[int, float]]) -> list[SweetSpot]:
     """Runs of sizes, as long as one name is within :data:`SLACK` of the fastest at each of them, so that noise ends none."""
     runs: list[tuple[list[int], set[str]]] = []
@@ -125,7 +115,8 @@ def sweet_spots(lines: Mapping[str, Mapping[int, float]]) -> list[SweetSpot]:
     spots = []
     for sizes, names in runs:
         ordered = sorted(names, key=lambda name: math.fsum(math.log(lines[name][size]) for size in sizes))
-        spots.append(SweetSpot(sizes[0], sizes[-1], ordered[0], tuple(ordered[1:])))
+        text = " to ".join(map(size_text, dict.fromkeys((sizes[0], sizes[-1]))))
+        spots.append(SweetSpot(text, ordered[0], tuple(ordered[1:])))
     return spots
 
 
@@ -187,13 +178,11 @@ def write(path: Path, place: Place, collectives: Sequence[str]) -> None:
         shared=sorted({stack.oversubscribed for stack in stacks} - {""}),
         untuned=[stack.name for stack in stacks if not stack.gains],
         slack=f"{100 * SLACK:.0f}",
-        spots={name: sweet_spots(lines_of(stacks, name)) for name in there},
+        spots={name: sweet_spots({line: of for stack in stacks for line, of in stack.lines(name).items()}) for name in there},
         figures=[
             *(figure for size in KIVIAT_BYTES if (figure := algorithm_kiviat(stacks, size))),
             *(algorithm_curves(stacks, name) for name in there),
         ],
     )
-    try:
+    with writing(path):
         whole_file.write_text(path, text)
-    except OSError as error:
-        raise BadInput(f"cannot write {path} ({error.strerror}): give another --chart.") from None

@@ -10,7 +10,7 @@ import synthetic_session as synthetic
 from mpibench.judge import accept, pairing
 from mpibench.pages import acceptance, comparison
 from mpibench.pages import session as report
-from mpibench.pages.published.curves import Curve
+from mpibench.pages.published import Curve
 from mpibench.store import sessions
 from mpibench.store.store import Store
 from reframe_tests.harness.stacks.stack import Stack

@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import synthetic_session as synthetic
-from mpibench.pages.published import curves as published_curves
-from mpibench.pages.published import figures_file
+from mpibench.pages import published
 from mpibench.store import sessions
 from synthetic_report import session_of
 
 SOURCE = "openhpc-mini/eth1g"
 
 
+def selected(values: list[published.Value], **wanted: str | int) -> list[published.Value]:
+    """Values whose columns have exactly these texts."""
+    return [value for value in values if all(value[column] == str(text) for column, text in wanted.items())]
+
+
 def eth1g_case(factor: float = 2.0, **changes: Any) -> dict[str, Any]:
     """A case of two nodes on eth1g whose PingPong values are the white paper's times ``factor``, three repeats each."""
     plan = synthetic.case(ppn=1, pinning="default", **changes)
-    printed = figures_file.select(figures_file.read("openhpc-mini"), benchmark="PingPong", fabric="eth1g")
+    printed = selected(published.read("openhpc-mini"), benchmark="PingPong", fabric="eth1g")
     samples = {row["quantity"]: row for row in plan["samples"] if row["benchmark"] == "PingPong"}
     plan["samples"] = [
         {**samples[value["quantity"]], "message_bytes": value.message_bytes, "values": values}
@@ -33,6 +37,6 @@ def published_session() -> sessions.Session:
     return session_of(eth1g_case(2.0), eth1g_case(0.5, stack="mpich-wheels"))
 
 
-def chosen(session: sessions.Session) -> list[published_curves.Curve]:
+def chosen(session: sessions.Session) -> list[published.Curve]:
     """The white paper's curves that stand beside those of a session."""
-    return published_curves.choose(session, [f"eth1g={SOURCE}"])
+    return published.choose(session, [f"eth1g={SOURCE}"])

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mpibench.pages import settings
+from mpibench.pages.settings import Recommendation
 from reframe_tests.harness.stacks.stack import Stack
 from synthetic_evidence import STACK
 from synthetic_verdicts import write_session
@@ -73,3 +75,8 @@ def measured(
 def registered(*stacks: Stack) -> Callable[[], tuple[list[Stack], list[str]]]:
     """Stands for ``metadata.discover``."""
     return lambda: (list(stacks), [])
+
+
+def variables_of(row: Recommendation) -> dict[str, str]:
+    """What a recommendation sets."""
+    return {one.name: one.value for one in settings.variables(row)}

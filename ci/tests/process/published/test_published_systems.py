@@ -13,7 +13,8 @@ import pytest
 
 import published_stacks
 from job_scripts import compare, fabric_of, kept, listed, normalised
-from mpibench.pages.published import figures_file
+from mpibench.pages import published
+from published_session import selected
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.launchers.model import Bootstrap
 from reframe_tests.harness.sites import site
@@ -133,7 +134,7 @@ def test_recommended_variables_are_the_papers() -> None:
             ours = {key: text for entry in partition["extras"]["recommended"] for key, text in entry["env_vars"].items()}
             printed = {
                 row["benchmark"]: row["value"].lower()
-                for row in figures_file.select(figures_file.read(name), quantity="setting")
+                for row in selected(published.read(name), quantity="setting")
                 if row["benchmark"] not in by_condition and not row["benchmark"].startswith("vm.")
             }
             assert printed.items() <= ours.items()
@@ -169,7 +170,7 @@ def learned(system: str) -> list[tuple[tuple, list]]:
 def test_references_of_a_paper_are_its_numbers(system: str) -> None:
     """Every learned reference of these systems is a published value, with unit, origin and whose bounds they are."""
     printed = {
-        (row["benchmark"], row["message_bytes"], row.number) for row in figures_file.read(system) if _is_number(row["value"])
+        (row["benchmark"], row["message_bytes"], row.number) for row in published.read(system) if _is_number(row["value"])
     }
     entries = learned(system)
     assert entries
@@ -186,7 +187,7 @@ def test_the_window_of_the_published_put_bw_is_what_the_site_asks_for() -> None:
     extras = next(each for each in read["partitions"] if each["name"] == "eth1g")["extras"]
     (conditions,) = {
         row["conditions"]
-        for row in figures_file.read("openhpc-mini")
+        for row in published.read("openhpc-mini")
         if row["quantity"] == "bandwidth_mb_per_s" and row["benchmark"] == "osu_put_bw"
     }
     assert "MPI_Win_allocate; MPI_Win_flush" in conditions
@@ -204,7 +205,7 @@ def test_every_number_of_a_paper_that_can_be_a_reference_is_one(system: str) -> 
     short = {"latency_us": "latency", "bandwidth_mb_per_s": "bandwidth"}
     measured = {"PingPong", "PingPing", "Uniband", "Biband", "Exchange", "osu_put_bw"}
     window = {"osu_put_bw": "allocate_flush."}
-    for row in figures_file.read(system):
+    for row in published.read(system):
         if row["quantity"] in short and row["nodes"] and row["benchmark"] != "ib_send_bw":
             assert row["benchmark"] in measured
             metric = f"{row['benchmark']}.{window.get(row['benchmark'], '')}{short[row['quantity']]}"

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 
 import synthetic_session as synthetic
 from mpibench import cli
+from mpibench.pages import job_files
 from mpibench.pages import outcomes as report_summary
 from mpibench.pages import page as page_templates
 from mpibench.pages import session as report
-from mpibench.pages import session as report_cases
 from mpibench.store import sessions
 from page_reader import Reader
 from reframe_tests.harness.stacks.stack import Stack
@@ -227,31 +227,31 @@ def test_no_text_of_a_session_breaks_a_line_in_secret() -> None:
 
 def test_an_overwritten_directory_is_reported(session: sessions.Session, folder: Path, tmp_path: Path) -> None:
     case = session.cases[0]
-    assert report_cases.place_of(session, case, folder).note == ""
+    assert job_files.place_of(session, case, folder).note == ""
     output = Path(case.directory) / "rfm_job.out"
     before = output.stat()
-    later = session.started.timestamp() + session.seconds + report_cases.SLACK_S + 1
+    later = session.started.timestamp() + session.seconds + job_files.SLACK_S + 1
     os.utime(output, (later, later))
     try:
-        assert "later run has overwritten" in report_cases.place_of(session, case, folder).note
+        assert "later run has overwritten" in job_files.place_of(session, case, folder).note
     finally:
         os.utime(output, (before.st_atime, before.st_mtime))
 
 
 def test_a_directory_that_is_gone_is_reported(session: sessions.Session, tmp_path: Path) -> None:
     case = changed(session.cases[0], outputdir=str(tmp_path / "gone"))
-    place = report_cases.place_of(session, case, tmp_path)
+    place = job_files.place_of(session, case, tmp_path)
     assert (place.href, place.files) == ("", ())
     assert "not on the machine" in place.note
     (tmp_path / "gone").mkdir()
-    assert "no longer in this directory" in report_cases.place_of(session, case, tmp_path).note
+    assert "no longer in this directory" in job_files.place_of(session, case, tmp_path).note
 
 
 def test_a_relative_directory_starts_at_the_sessions_own(session: sessions.Session, tmp_path: Path) -> None:
     (tmp_path / "output" / "a b#c").mkdir(parents=True)
     (tmp_path / "output" / "a b#c" / "rfm_job.out").write_text("")
     moved = sessions.Session({**session.info, "workdir": str(tmp_path)}, session.cases)
-    place = report_cases.place_of(moved, changed(session.cases[0], outputdir="output/a b#c"), tmp_path / "reports")
+    place = job_files.place_of(moved, changed(session.cases[0], outputdir="output/a b#c"), tmp_path / "reports")
     assert place.href == "../output/a%20b%23c/"
     assert place.files[0][1] == "../output/a%20b%23c/rfm_job.out"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.pages import session as report_cases
+from mpibench.pages import job_files
 from mpibench.store import sessions
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.sites.session import session_folder
@@ -34,7 +34,7 @@ def test_two_sessions_two_folders_and_links_of_the_first_lead_to_its_own_evidenc
     assert len(found) == 2 and len(set(found.values())) == 2
     session = sessions.read_session(tiny.results / "results.db", first)
     [case] = session.cases
-    place = report_cases.place_of(session, case, tiny.results / "reports")
+    place = job_files.place_of(session, case, tiny.results / "reports")
     [(_, link, _)] = [row for row in place.files if row[0] == "evidence.txt"]
     assert (tiny.results / "reports" / link).resolve().read_text() == text
     assert not place.note

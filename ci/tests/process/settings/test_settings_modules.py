@@ -9,7 +9,7 @@ import pytest
 
 import module_systems
 from module_systems import ModuleSystem
-from mpibench.pages.settings import documents
+from mpibench.pages import settings as documents
 
 #: Values that no module system may touch.
 VARIABLES = {

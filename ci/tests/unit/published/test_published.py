@@ -10,7 +10,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from mpibench.pages.published import figures_file
+from mpibench.pages import published
+from published_session import selected
 from reframe_tests.harness import vocabulary
 from reframe_tests.harness.machine.topology import Topology
 from reframe_tests.harness.sites import site
@@ -24,7 +25,7 @@ TABLES = re.compile(r"table\d.*|imb-.*|osu-.*|ib-.*|cpuinfo")
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_digit_is_that_of_the_printed_line(system: str) -> None:
     """``source`` is the line or the sentence of the paper; of a table it has the values of its row in their order."""
-    rows = itertools.groupby(figures_file.read(system), lambda value: (Path(value.file).stem, value["source"]))
+    rows = itertools.groupby(published.read(system), lambda value: (Path(value.file).stem, value["source"]))
     for (file, line), values in rows:
         printed = list(values)
         if TABLES.fullmatch(file):
@@ -49,25 +50,25 @@ def test_every_digit_is_that_of_the_printed_line(system: str) -> None:
     ],
 )
 def test_no_value_of_a_table_is_left_out(system: str, file: str, values: int) -> None:
-    assert [Path(value.file).stem for value in figures_file.read(system)].count(file) == values
+    assert [Path(value.file).stem for value in published.read(system)].count(file) == values
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_rows_keep_to_the_schema_and_the_vocabulary(system: str) -> None:
-    validator = jsonschema.Draft202012Validator(json.loads(figures_file.SCHEMA.read_text()))
-    for value in figures_file.read(system):
+    validator = jsonschema.Draft202012Validator(json.loads(published.SCHEMA.read_text()))
+    for value in published.read(system):
         validator.validate(value.data)
         known = vocabulary.QUANTITIES.get(value["quantity"])
         assert known is None or known.unit == value["unit"], value
         if value["unit"] != "text" and re.fullmatch(r"[0-9.,]+", value["value"]):
             assert value.number >= 0
-    assert set(figures_file.systems()) == set(SYSTEMS)
+    assert {path.parent.parent.name for path in site.ROOT.glob("site_configs/*/published/*.csv")} == set(SYSTEMS)
 
 
 @pytest.mark.parametrize("fabric", ["eth1g", "eth40g", "opa100"])
 def test_columns_of_a_row_agree(fabric: str) -> None:
     """MB/s is bytes / us and msg/s is 1e6 / us, within rounding and 5e-4 of IMB-P2P's own: no cell is in a wrong row."""
-    values = figures_file.select(figures_file.read("openhpc-mini"), benchmark="PingPong", fabric=fabric)
+    values = selected(published.read("openhpc-mini"), benchmark="PingPong", fabric=fabric)
     rows: dict[int, dict[str, float]] = {}
     for value in values:
         if value.message_bytes is not None and value["quantity"] != "bandwidth_gbit_per_s":
@@ -81,14 +82,14 @@ def test_columns_of_a_row_agree(fabric: str) -> None:
 
 def test_a_sum_over_hpcc_finds_the_misprint() -> None:
     """Star DGEMM of Table 9 is printed as 719: a hundred times the other rows of the same machine."""
-    values = figures_file.select(figures_file.read("ibm-p5-575"), quantity="star_dgemm_gflops")
+    values = selected(published.read("ibm-p5-575"), quantity="star_dgemm_gflops")
     assert [value["value"] for value in values] == ["7.13", "7.27", "7.13", "719"]
     assert [value["value"] for value in values if value["note"]] == ["719"]
 
 
 def test_the_core_numbers_of_the_westmere_node_are_the_papers() -> None:
     system = site.read_system(site.ROOT / "site_configs" / "cambridge-westmere" / "system.py")
-    packages = figures_file.select(figures_file.read("cambridge-westmere"), quantity="package_id")
+    packages = selected(published.read("cambridge-westmere"), quantity="package_id")
     printed = {int(value["conditions"].split()[1]): int(value["value"]) for value in packages}
     for partition in system["partitions"]:
         topology = Topology.from_processor(partition["processor"])
@@ -99,8 +100,8 @@ def test_the_core_numbers_of_the_westmere_node_are_the_papers() -> None:
     ("text", "wanted"),
     [
         ("a,b\n1,2\n", "the columns must be"),
-        (",".join(figures_file.COLUMNS) + "\nTable 1,PingPong\n", "row 2: a cell is missing"),
-        (",".join(figures_file.COLUMNS) + "\n" + "," * (len(figures_file.COLUMNS) - 1) + "\n", "row 2"),
+        (",".join(published.COLUMNS) + "\nTable 1,PingPong\n", "row 2: a cell is missing"),
+        (",".join(published.COLUMNS) + "\n" + "," * (len(published.COLUMNS) - 1) + "\n", "row 2"),
     ],
 )
 def test_a_bad_file_is_one_sentence(tmp_path: Path, text: str, wanted: str) -> None:
@@ -108,10 +109,10 @@ def test_a_bad_file_is_one_sentence(tmp_path: Path, text: str, wanted: str) -> N
     file.parent.mkdir(parents=True)
     file.write_text(text)
     with pytest.raises(BadInput, match=wanted) as caught:
-        figures_file.read("mysystem", tmp_path)
+        published.read("mysystem", tmp_path)
     assert str(file) in str(caught.value)
 
 
 def test_a_system_without_published_data_is_one_sentence() -> None:
     with pytest.raises(BadInput, match="'generic' has no published data"):
-        figures_file.read("generic")
+        published.read("generic")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mpibench.pages import outcomes as report_summary
+from mpibench.pages import published
 from mpibench.pages import session as report
-from mpibench.pages.published import curves as published_curves
 from mpibench.store import sessions
 from published_session import SOURCE, chosen, eth1g_case, published_session
 from reframe_tests.harness.sites import site
@@ -24,7 +24,7 @@ def session() -> sessions.Session:
 
 
 def test_curves_of_a_data_set_are_its_tables() -> None:
-    curves = published_curves.read(SOURCE, "eth1g")
+    curves = published.curves(SOURCE, "eth1g")
     assert [(one.benchmark, one.quantity, len(one.points)) for one in curves] == [
         ("PingPong", "latency_us", 24),
         ("PingPong", "bandwidth_mb_per_s", 24),
@@ -36,7 +36,7 @@ def test_curves_of_a_data_set_are_its_tables() -> None:
 
 
 def test_links_and_tasks_make_a_curve_another() -> None:
-    curves = published_curves.read("ibm-p5-575/ib4x", "ib")
+    curves = published.curves("ibm-p5-575/ib4x", "ib")
     exchange = [one for one in curves if one.benchmark == "Biband"]
     assert len(exchange) == 12 and len({(one.title, one.ppn) for one in exchange}) == 12
     assert all(len(one.points) == 3 for one in exchange)
@@ -44,14 +44,14 @@ def test_links_and_tasks_make_a_curve_another() -> None:
 
 def test_ratio_is_median_over_published_and_nothing_is_divided_by_zero(session: sessions.Session) -> None:
     latency, bandwidth, rate, put = chosen(session)
-    twice, half = published_curves.beside(session, latency)
+    twice, half = published.beside(session, latency)
     assert (twice.case.stack, half.case.stack) == ("intelmpi-wheels", "mpich-wheels")
     assert set(twice.ratios.values()) == {2.0} and set(half.ratios.values()) == {0.5}
     assert twice.measured[0] == pytest.approx(2 * 49.81)
     # 0.00 MB/s at 0 bytes divides nothing, and measured 0.00 are too few digits for a ratio.
-    assert 0 not in published_curves.beside(session, bandwidth)[0].ratios
-    assert published_curves.beside(session_of(eth1g_case(0.0)), bandwidth) == []
-    assert published_curves.beside(session, rate) == published_curves.beside(session, put) == []
+    assert 0 not in published.beside(session, bandwidth)[0].ratios
+    assert published.beside(session_of(eth1g_case(0.0)), bandwidth) == []
+    assert published.beside(session, rate) == published.beside(session, put) == []
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_ratio_is_median_over_published_and_nothing_is_divided_by_zero(session: 
 )
 def test_only_proven_curves_stand_beside(changes: dict[str, Any]) -> None:
     session = session_of(eth1g_case(**changes))
-    assert [published_curves.beside(session, curve) for curve in chosen(session)] == [[]] * 4
+    assert [published.beside(session, curve) for curve in chosen(session)] == [[]] * 4
 
 
 @pytest.mark.parametrize(("key", "value"), [("nodes", 4), ("fabric", "eth10g"), ("ppn", 2)])
@@ -71,17 +71,17 @@ def test_another_condition_is_not_compared(key: str, value: object) -> None:
     plan = eth1g_case()
     other = {**plan, key: value, "ppn_symbol": "2" if key == "ppn" else "1", "condition": {**plan["condition"], key: value}}
     session = session_of(eth1g_case(), other)
-    assert [len(published_curves.beside(session, curve)) for curve in chosen(session)] == [1, 1, 0, 0]
+    assert [len(published.beside(session, curve)) for curve in chosen(session)] == [1, 1, 0, 0]
 
 
 def test_the_site_says_what_a_fabric_stands_beside(session: sessions.Session) -> None:
     described = site.read_system(site.ROOT / "site_configs" / "minicluster" / "system.py")
     declared = [row["extras"]["fabrics"]["eth1g"].get("published") for row in described["partitions"] if "eth1g" in row["name"]]
     assert declared == [[SOURCE]] * 2
-    assert published_curves.choose(session) == [], "its system is not described here"
+    assert published.choose(session) == [], "its system is not described here"
     there = sessions.Session(session.info, tuple(changed(case, system="minicluster") for case in session.cases))
-    assert published_curves.choose(there) == chosen(session), "each data set once, whatever the number of partitions"
-    [other, *_] = published_curves.choose(there, ["eth1g=openhpc-mini/opa100"])
+    assert published.choose(there) == chosen(session), "each data set once, whatever the number of partitions"
+    [other, *_] = published.choose(there, ["eth1g=openhpc-mini/opa100"])
     assert other.source == "openhpc-mini/opa100", "the command line wins"
 
 
@@ -95,7 +95,7 @@ def test_the_site_says_what_a_fabric_stands_beside(session: sessions.Session) ->
     ],
 )
 def test_a_choice_of_nothing_is_one_sentence(session: sessions.Session, given: str, wanted: str) -> None:
-    refused(lambda: published_curves.choose(session, [given]), wanted)
+    refused(lambda: published.choose(session, [given]), wanted)
 
 
 def test_the_page_has_every_ratio_without_a_script(session: sessions.Session, tmp_path: Path) -> None:
@@ -123,5 +123,5 @@ def test_published_figures_change_nothing_but_what_is_shown(session: sessions.Se
 
 
 def test_the_terminal_says_the_range(session: sessions.Session) -> None:
-    [first, *_] = published_curves.lines(session, chosen(session))
+    [first, *_] = published.beside_lines(session, chosen(session))
     assert first.strip() == "intelmpi-wheels on p: PingPong latency is 2.00 to 2.00 times that of openhpc-mini/eth1g (24 sizes)"

@@ -6,9 +6,8 @@ import dataclasses
 
 import pytest
 
-from mpibench.pages.published import figures as published_figures
-from mpibench.pages.published import figures_file
-from mpibench.pages.published.figures import PrintedBandwidth
+from mpibench.pages import published
+from mpibench.pages.published import PrintedBandwidth
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -16,17 +15,17 @@ SYSTEM = "openhpc-mini"
 
 
 def curve_of(fabric: str, benchmark: str = "PingPong") -> PrintedBandwidth:
-    [curve] = [row for row in published_figures.curves(SYSTEM) if (row.fabric.name, row.benchmark) == (fabric, benchmark)]
+    [curve] = [row for row in published.bandwidths(SYSTEM) if (row.fabric.name, row.benchmark) == (fabric, benchmark)]
     return curve
 
 
 @pytest.mark.parametrize("system", ["openhpc-mini", "ibm-p5-575", "ibm-js21"])
 def test_every_printed_bandwidth_of_a_link_is_looked_at(system: str) -> None:
-    looked_at = sorted((size, value) for curve in published_figures.curves(system) for size, value in curve.points)
+    looked_at = sorted((size, value) for curve in published.bandwidths(system) for size, value in curve.points)
     printed = sorted(
-        (value.message_bytes, value.number * published_figures.MB_PER_S[value["quantity"]])
-        for value in figures_file.read(system)
-        if value["quantity"] in published_figures.MB_PER_S and value["fabric"] not in ("", "shm")
+        (value.message_bytes, value.number * published.MB_PER_S[value["quantity"]])
+        for value in published.read(system)
+        if value["quantity"] in published.MB_PER_S and value["fabric"] not in ("", "shm")
     )
     assert looked_at == printed != []
 
@@ -77,7 +76,7 @@ def test_another_figure_is_answered_otherwise(factor: float, words: str) -> None
 
 
 def test_links_count_together_and_both_ways_count_twice() -> None:
-    four = [curve for curve in published_figures.curves("ibm-p5-575") if len(curve.fabric.rails) == 4 and curve.ppn == "8"]
+    four = [curve for curve in published.bandwidths("ibm-p5-575") if len(curve.fabric.rails) == 4 and curve.ppn == "8"]
     best = {curve.benchmark: curve.fraction(curve.best[1]) for curve in four}
     assert best["Uniband"] == pytest.approx(3753 / 4000)
     assert best["Biband"] == pytest.approx(6190 / 8000)
@@ -86,9 +85,9 @@ def test_links_count_together_and_both_ways_count_twice() -> None:
 @pytest.mark.parametrize("system", ["cambridge-westmere", "opa-dual-rail"])
 def test_where_a_paper_prints_no_figure_of_a_link_nothing_holds(system: str) -> None:
     with pytest.raises(BadInput, match="prints no bandwidth of a size"):
-        published_figures.curves(system)
+        published.bandwidths(system)
 
 
 def test_a_machine_that_nothing_was_published_of_is_one_sentence() -> None:
     with pytest.raises(BadInput, match="'generic' has no published data"):
-        published_figures.curves("generic")
+        published.bandwidths("generic")

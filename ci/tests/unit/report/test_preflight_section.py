@@ -61,7 +61,7 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[Session | str]:
     return found
 
 
-def section(found: preflight.Preflight | None, folder: Path) -> str:
+def section(found: Session | str | None, folder: Path) -> str:
     page = report.render(report.View(NIGHT, folder, preflight=found))
     return " ".join(Reader(page).text.get("preflight", "").split())
 

@@ -12,13 +12,13 @@ import yaml
 
 from folders import DATA
 from mpibench import cli
-from mpibench.pages.settings import documents
-from mpibench.pages.settings.recommendation import Recommendation, recommend
+from mpibench.pages import settings as documents
+from mpibench.pages.settings import Recommendation, recommend
 from mpibench.store.store import Store
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
-from synthetic_settings import ALL, ENVIRONMENT, INTEL, measured, registered
+from synthetic_settings import ALL, ENVIRONMENT, INTEL, measured, registered, variables_of
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def test_the_faster_fabric_and_pinning_are_set_as_they_were_measured(tmp_path: P
     measured(tmp_path, 3, pinning="default", factor=1.3)
     row = only(tmp_path)
     assert (row.fabric, row.pinning, row.ppn) == ("eth10g", "bunch", 2)
-    assert documents.variables(row) == {
+    assert variables_of(row) == {
         **{name: ENVIRONMENT[name] for name in ("FI_PROVIDER", "FI_TCP_IFACE", "I_MPI_FABRICS", "I_MPI_OFI_PROVIDER")},
         "I_MPI_PIN": "on",
         "I_MPI_PIN_DOMAIN": "[0x1,0x2]",
@@ -101,14 +101,14 @@ def test_no_pinning_is_better_than_one_that_was_not_compared(tmp_path: Path) -> 
     measured(tmp_path, 1)
     row = only(tmp_path)
     assert row.pinning == "default" and "the stack's own was not measured" in said(row)
-    assert "I_MPI_PIN" not in documents.variables(row)
+    assert "I_MPI_PIN" not in variables_of(row)
     measured(tmp_path, 2, pinning="default", noise=0.02)
     assert "none is better than the stack's own (bunch is " in said(only(tmp_path))
 
 
 def test_fabrics_inside_a_node_are_not_set_where_jobs_use_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured(tmp_path, 1, scope="node", fabric="shm", transport="shm", environment={"I_MPI_FABRICS": "shm"})
-    assert documents.variables(only(tmp_path)) == {"I_MPI_FABRICS": "shm"}
+    assert variables_of(only(tmp_path)) == {"I_MPI_FABRICS": "shm"}
     extras = {"fabrics": {"shm": {"scope": "node"}, "eth": {"scope": "cluster"}}}
     monkeypatch.setattr(systems, "find", lambda name: {"partitions": [{"name": "node", "extras": extras}]})
     row = only(tmp_path)
@@ -151,7 +151,7 @@ def test_the_command_writes_all_documents_or_none(tmp_path: Path, capsys: pytest
     folder = out / INTEL.name / "node"
     names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert names == {"tcl/intelmpi-wheels", "lua/intelmpi-wheels.lua", "modules.yaml", "settings.md", "settings.html"}
-    spec = {"environment": {"set": documents.variables(only(tmp_path / "data"))}}
+    spec = {"environment": {"set": variables_of(only(tmp_path / "data"))}}
     spack = yaml.safe_load((folder / "modules.yaml").read_text())["modules"]["default"]
     assert spack == {kind: {"intel-oneapi-mpi@=2021.18.1": spec} for kind in ("tcl", "lmod")}
     for name in ("settings.md", "settings.html"):
@@ -186,7 +186,7 @@ def test_the_fragment_names_the_package_of_the_lock_and_not_the_librarys_version
 def test_a_page_shows_text_as_text(tmp_path: Path) -> None:
     measured(tmp_path, 1, environment={**ENVIRONMENT, "FI_TCP_IFACE": "<b>|`x`"})
     found = recommend(Store(tmp_path), "testbed", INTEL.name, ALL)
-    page = documents.markdown(found, found.rows[0])
+    page = documents.markdown(found, found.rows[0], documents.variables(found.rows[0]))
     assert "``<b>\\|`x` ``" in page or "`` <b>\\|`x` ``" in page
     (html,) = [path for path in documents.write(found, tmp_path / "out") if path.suffix == ".html"]
     assert "<b>" not in html.read_text() and "&lt;b&gt;" in html.read_text()

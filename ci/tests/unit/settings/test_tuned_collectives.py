@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mpibench import cli
-from mpibench.pages.settings import documents, tuned_collectives
-from mpibench.pages.settings.recommendation import Recommended, recommend
+from mpibench.pages import settings as documents
+from mpibench.pages.settings import Recommended, recommend
 from mpibench.store.store import Store
 from mpibench.tune import settings
 from mpibench.tune.proof import Proof
@@ -20,7 +20,7 @@ from reframe_tests.harness.sites import site, tuned_settings
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from synthetic_settings import ALL, INTEL, measured, registered
+from synthetic_settings import ALL, INTEL, measured, registered, variables_of
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def recommended(folder: Path) -> Recommended:
 def test_what_was_proven_is_set_with_how_much_it_brings(tmp_path: Path) -> None:
     install()
     [row] = recommended(tmp_path / "data").rows
-    assert documents.variables(row)["I_MPI_ADJUST_ALLTOALL"] == "2:512-2048@4-4"
+    assert variables_of(row)["I_MPI_ADJUST_ALLTOALL"] == "2:512-2048@4-4"
     said = "\n".join(documents.facts(recommended(tmp_path / "more"), row))
     assert "MPI_Alltoall is up to 2.00 (1.60 to 2.50) times as fast as by the library's own choice (1 KiB, algorithm 2)" in said
     assert "shown by timing" in said and "communicators of 4 ranks, 2 a node, on eth10g" in said
@@ -77,7 +77,7 @@ def test_no_algorithm_is_said_to_be_the_default() -> None:
     proven = tuned_settings.read(place.folder)
     whole = {**proven.proof["rows"][0], "message_bytes": 0, "word": DEFAULT, "ratio": 0.3, "low": 0.2, "high": 0.4}
     both = replace(proven, proof={**proven.proof, "rows": [whole, *proven.proof["rows"]]})
-    said = "\n".join(tuned_collectives.TunedCollectives(both, place.folder).facts)
+    said = "\n".join(documents.TunedCollectives(both, place.folder).facts)
     assert "2.00 (1.60 to 2.50) times" in said and "(1 KiB, algorithm 2)" in said and DEFAULT not in said
 
 
@@ -126,7 +126,7 @@ def test_files_are_copied_beside_the_modules_that_name_them(tmp_path: Path, monk
     )
     assert cli.main([*words, "--out", "out"]) == 0, capsys.readouterr()
     [folder] = (tmp_path / "out" / stack.name).iterdir()
-    copied = folder / tuned_collectives.FOLDER / "openmpi_rules.conf"
+    copied = folder / documents.TUNING / "openmpi_rules.conf"
     assert copied.read_text() == (place.folder / copied.name).read_text()
     module = (folder / "lua" / f"{stack.name}.lua").read_text()
     assert f'setenv("OMPI_MCA_coll_tuned_dynamic_rules_filename", "{copied}")' in module

@@ -23,7 +23,9 @@ def dataset(tmp_path: Path) -> tuple[Path, list[str]]:
 
 
 def values(kept: Kept, sessions: list[str]) -> list[tuple[object, ...]]:
-    return sorted(kept.values(sessions).select("night", "id", "n", "median", "low", "high").iter_rows())
+    found = kept.values(sessions)
+    assert kept.metrics(found)["id"].n_unique() == found["id"].n_unique()
+    return sorted(found.select("night", "id", "n", "median", "low", "high").iter_rows())
 
 
 def test_what_was_kept_is_what_would_be_computed(
@@ -59,6 +61,7 @@ def test_what_was_kept_is_what_would_be_computed(
     for name in ("values", "metrics"):
         (place / f"{name}.parquet").write_bytes(b"damaged")
         assert values(kept(ids), sessions) == first and computed == sessions
+    assert values(kept({}), []) == []
 
 
 def test_a_file_that_is_written_again_is_looked_at_again(dataset: tuple[Path, list[str]]) -> None:

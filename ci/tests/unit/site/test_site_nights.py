@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mpibench.pages import nights, site
+from mpibench.pages import job_files, nights
 from mpibench.pages.nights import SiteNight
 from mpibench.store import records
 from mpibench.store.store import Store
@@ -179,13 +179,13 @@ def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path: Path) -> None:
     (tmp_path / "rfm_job.out").symlink_to(tmp_path / "secret")
     (tmp_path / "rfm_job.err").write_bytes(b"\x1b[31mred\xff" + b"x" * 300_000 + b"end")
     row = {"outputdir": str(tmp_path), "job_id": "1"}
-    found = site.excerpts(row)
+    found = job_files.excerpts(row)
     assert set(found) == {"rfm_job.err"}
     assert found["rfm_job.err"].startswith("red") and found["rfm_job.err"].endswith("end")
     assert "bytes left out" in found["rfm_job.err"] and len(found["rfm_job.err"]) < 250_000
-    assert site.find({**row, "outputdir": "/no/such/folder"}, tmp_path).href == ""
-    assert site.find({**row, "outputdir": None}, tmp_path).path == ""
-    assert site.excerpts({**row, "outputdir": "a\0b"}) == {}
+    assert job_files.find({**row, "outputdir": "/no/such/folder"}, tmp_path).href == ""
+    assert job_files.find({**row, "outputdir": None}, tmp_path).path == ""
+    assert job_files.excerpts({**row, "outputdir": "a\0b"}) == {}
 
 
 def test_outcomes_are_those_of_the_report(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from reframe.core import backends
 
 from centre_styles import FABRICS, PROCESSOR, STYLES, CentreSite
 from mpibench.judge import expected
-from mpibench.pages.published import curves
+from mpibench.pages import published
 from mpibench.stacks.spack import scope
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import centre, references, reframe_settings, site, systems
@@ -403,7 +403,7 @@ def test_every_reader_finds_such_a_system(make: Make) -> None:
     assert problems == [] and {place.partition for place in places} == {"compute"}
     assert {place.fabric for place in places} >= {"hdr200", "eth1g", "shm"}
     assert scope.choose("lagoon", beside.root, {}) == beside.folder / "spack"
-    assert curves._declared("lagoon", beside.root)["eth1g"] == ["openhpc-mini/eth1g"]
+    assert published.declared("lagoon", beside.root)["eth1g"] == ["openhpc-mini/eth1g"]
     [sentence] = site.left_unmeasured("lagoon", beside.root)
     assert sentence.startswith("lagoon:compute: 'none-*' in extras.stacks fits no stack")
 

@@ -8,7 +8,8 @@ import pytest
 
 from catalogue_launches import launches
 from hpcc_outputs import TEXT, on_grid
-from mpibench.pages.published import figures_file
+from mpibench.pages import published
+from published_session import selected
 from reframe_tests.harness.suites import catalogue, hpcc, reader
 from reframe_tests.harness.suites.records import OutputError
 from reframe_tests.harness.vocabulary import QUANTITIES
@@ -68,8 +69,8 @@ def test_published_rows_have_the_catalogues_names() -> None:
     named = [result.name for result in hpcc.RESULTS if result.abbreviation]
     for system, tables in (("ibm-p5-575", ("Table 8", "Table 9")), ("ibm-js21", ("Table 10",))):
         for table in tables:
-            published = figures_file.select(figures_file.read(system), table=table)
-            assert list(dict.fromkeys(value["benchmark"] for value in published)) == named
+            printed = selected(published.read(system), table=table)
+            assert list(dict.fromkeys(value["benchmark"] for value in printed)) == named
 
 
 def test_lines_of_others_change_nothing() -> None:

@@ -12,15 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 import scipy
 
-from ...judge.policy import Policy
-from ...judge.statistics import two_sides
-from ...judge.statistics.two_sides import Array
-from ...store.session_values import METRIC, slowness
+from ..judge.policy import Policy
+from ..judge.statistics import two_sides
+from ..judge.statistics.two_sides import Array
+from ..store.session_values import METRIC, slowness
 
 FASTER, SLOWER, SAME = "faster", "slower", "not distinguishable"
 
@@ -44,8 +45,18 @@ class Gain:
 
     @property
     def outcome(self) -> str:
-        """:data:`FASTER`, :data:`SLOWER` or :data:`SAME`, as the interval has it."""
         return FASTER if self.low > 1 else SLOWER if self.high < 1 else SAME
+
+    def as_data(self) -> dict[str, Any]:
+        known = math.isfinite(self.low)
+        return {
+            "against": self.against,
+            "times": self.times,
+            "low": self.low if known else None,
+            "high": self.high if known else None,
+            "metrics": self.metrics,
+            "bands": {name: {"times": band.times, "outcome": band.outcome} for name, band in self.bands.items()},
+        }
 
     @property
     def better(self) -> bool:
@@ -54,7 +65,6 @@ class Gain:
 
     @property
     def text(self) -> str:
-        """In words, with the interval where there is one."""
         interval = f" ({self.low:.2f} to {self.high:.2f})" if math.isfinite(self.low) else " (too few repeats for an interval)"
         slower = [name for name, one in self.bands.items() if one.outcome == SLOWER]
         mixed = f", but slower for {' and '.join(slower)} messages" if slower and self.outcome == FASTER else ""

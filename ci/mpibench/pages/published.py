@@ -1,0 +1,332 @@
+"""What papers print about the bundled systems: ``site_configs/<system>/published/*.csv``, a row a value, every digit printed.
+
+Others measured these numbers on other machines and they prove nothing: they are held against the links of those machines
+(``mpibench published``), or drawn beside measured curves and divided by ("your 1GbE beside the white paper's"), and never
+judged, counted or learned from. Which data a fabric is put beside is the site's choice: ``published`` of the fabric in
+``system.py``, for instance ``["openhpc-mini/eth1g"]``, or ``mpibench report --published eth1g=openhpc-mini/eth1g``.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.machine.fabric import Fabric
+from reframe_tests.harness.samples import PROVEN
+from reframe_tests.harness.sites import references, site, systems
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+
+from ..store.sessions import Case, Session
+
+SCHEMA = site.ROOT / "site_configs" / "published.schema.json"
+COLUMNS: tuple[str, ...] = tuple(json.loads(SCHEMA.read_text())["required"])
+#: Columns whose cells make one curve of a table another than the next.
+_CURVE = ("table", "benchmark", "quantity", "fabric", "node_type", "cores", "links", "nodes", "ppn", "conditions")
+#: Quantities of the schema that are bandwidths of a size, and MB/s (1e6 bytes per second) in one of their units.
+MB_PER_S = {"bandwidth_mb_per_s": 1.0, "bandwidth_mib_per_s": 1.048576, "bandwidth_gb_per_s": 1000.0}
+
+
+@dataclass(frozen=True)
+class Value:
+    """One printed value with its conditions: cells by column name."""
+
+    file: str
+    data: dict[str, str]
+
+    def __getitem__(self, column: str) -> str:
+        return self.data[column]
+
+    @property
+    def number(self) -> float:
+        """The value as a number, in the unit of the row.
+
+        :raises BadInput: the paper prints no number there.
+        """
+        try:
+            return float(self["value"].replace(",", ""))
+        except ValueError:
+            where = f"'{self['value']}' of {self['benchmark']} ({self['table']})"
+            raise BadInput(f"{self.file}: {where} is not a number.") from None
+
+    @property
+    def message_bytes(self) -> int | None:
+        return int(self["message_bytes"]) if self["message_bytes"] else None
+
+
+def read(system: str, root: Path = site.ROOT) -> list[Value]:
+    """All published values of a system, in the order of files and rows.
+
+    :raises BadInput: the system has none, or a file has other columns or an incomplete row.
+    """
+    files = sorted((root / "site_configs").glob("*/published/*.csv"))
+    own = [path for path in files if path.parent.parent.name == system]
+    if not own:
+        known = ", ".join(sorted({path.parent.parent.name for path in files}))
+        raise BadInput(f"system '{system}' has no published data under site_configs/; those that have: {known}.")
+    return [value for path in own for value in _read(path)]
+
+
+def _read(path: Path) -> list[Value]:
+    with path.open(newline="") as stream:
+        reader = csv.DictReader(stream)
+        if tuple(reader.fieldnames or ()) != COLUMNS:
+            raise BadInput(f"{path}: the columns must be {', '.join(COLUMNS)}; see {SCHEMA.name}.")
+        rows = list(reader)
+    for line, row in enumerate(rows, 2):
+        if None in row or None in row.values() or not all(row[name] for name in ("table", "benchmark", "value", "source")):
+            raise BadInput(f"{path}, row {line}: a cell is missing or too many; see {SCHEMA.name}.")
+    return [Value(str(path), row) for row in rows]
+
+
+def _tables(values: Iterable[Value]) -> list[list[Value]]:
+    """Values with a message size, those of one curve together."""
+    found: dict[tuple[str, ...], list[Value]] = {}
+    for value in values:
+        if value.message_bytes is not None:
+            found.setdefault(tuple(value[column] for column in _CURVE), []).append(value)
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class PrintedBandwidth:
+    """Printed bandwidths of one benchmark under one condition.
+
+    :param row: of the catalogue.
+    :param points: message size in bytes and bandwidth in MB/s, in printed order.
+    """
+
+    table: str
+    ppn: str
+    row: catalogue.Benchmark
+    fabric: Fabric
+    points: tuple[tuple[int, float], ...]
+
+    @property
+    def benchmark(self) -> str:
+        return self.row.name
+
+    @property
+    def best(self) -> tuple[int, float]:
+        """Size and value of the largest bandwidth, which papers quote."""
+        return max(self.points, key=lambda point: point[1])
+
+    def fraction(self, value: float) -> float:
+        """Of the line rate of all rails, both ways where the benchmark sends both ways."""
+        fraction = references.line_rate_fraction(value, self.fabric, self.row.directions)
+        assert fraction is not None  # curves of other fabrics are left out
+        return fraction
+
+    def problem(self) -> str:
+        """Why the curve cannot be, or is not, the bandwidth of its fabric; empty if it can and is."""
+        size, value = self.best
+        what = f"{self.benchmark} of {size} bytes"
+        if too_high := references.above_line_rate(what, value, self.fabric, self.row.directions):
+            return too_high
+        gate = references.physics_reference(self.fabric)
+        for size, value in self.points:
+            fraction = self.fraction(value)
+            least = references.judge(self.benchmark, "physics", fraction, gate, "1").lower
+            if size >= self.row.line_rate_from_bytes and least is not None and fraction < least:
+                return (
+                    f"{self.benchmark} of {size} bytes shows {value:.1f} MB/s, {fraction:.3f} of the line rate of "
+                    f"{self.fabric.name}; at least {least:g} are asked for."
+                )
+        return ""
+
+    def as_data(self) -> dict[str, Any]:
+        """For programs; bandwidths in MB/s."""
+        problem = self.problem()
+        return {
+            **{"table": self.table, "benchmark": self.benchmark, "ppn": self.ppn, "fabric": self.fabric.name},
+            **{"rails": len(self.fabric.rails), "points": [list(point) for point in self.points]},
+            **{"best_mb_per_s": self.best[1], "line_rate_fraction": self.fraction(self.best[1])},
+            **{"holds": not problem, "problem": problem},
+        }
+
+
+def bandwidths(system: str) -> list[PrintedBandwidth]:
+    """Printed curves of a system that can be held against a link with a line rate, in the order of its files.
+
+    :raises BadInput: there are none.
+    """
+    described, found = systems.find(system) or {}, []
+    for table in _tables(value for value in read(system) if value["quantity"] in MB_PER_S):
+        first = table[0]
+        row, fabric = _row(first["benchmark"]), _fabric(described, first["fabric"], first["links"])
+        if row and fabric:
+            points = tuple((value.message_bytes or 0, value.number * MB_PER_S[value["quantity"]]) for value in table)
+            found.append(PrintedBandwidth(first["table"], first["ppn"], row, fabric, points))
+    if not found:
+        raise BadInput(f"the paper of '{system}' prints no bandwidth of a size on a link with a line rate.")
+    return found
+
+
+def _row(name: str) -> catalogue.Benchmark | None:
+    """Catalogue row of a benchmark that says something about a link; suites that share a name mean the same by it."""
+    rows = (row for row in (*catalogue.ROWS, *catalogue.READ_ONLY) if row.name == name and row.directions)
+    return next(rows, None)
+
+
+def _fabric(described: Mapping[str, Any], name: str, links: str) -> Fabric | None:
+    """The fabric of this name, with as many rails as the paper counts links, if it has a line rate."""
+    for partition in described.get("partitions", ()):
+        fabric = site.fabrics_of(partition["extras"]).get(name)
+        if fabric and fabric.line_rate_gbit_per_s and (not links or len(fabric.rails) == int(links)):
+            return fabric
+    return None
+
+
+def bandwidth_lines(found: Sequence[PrintedBandwidth]) -> Iterator[str]:
+    """What the terminal shows of printed bandwidths."""
+    for curve in found:
+        size, value = curve.best
+        problem = curve.problem()
+        shown = f"at best {value:.2f} MB/s at {size} bytes, {curve.fraction(value):.3f} of the line rate"
+        rails = f" ({len(curve.fabric.rails)} links)" if len(curve.fabric.rails) > 1 else ""
+        answer = "does not hold" if problem else "holds"
+        yield f"{curve.fabric.name}{rails} {curve.benchmark}, {curve.ppn} a node: {shown}: {answer}"
+        yield f"  {curve.table}"
+        if problem:
+            yield f"  {problem}"
+    held = sum(not curve.problem() for curve in found)
+    yield f"{held} of {len(found)} printed curves agree with their links as system.py has them; nothing was measured here."
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One published curve, put beside the session's fabric ``fabric``.
+
+    :param source: data set, ``<published system>/<its fabric>``.
+    :param title: table of the paper, with what distinguishes it from others of the same table.
+    :param quantity: key of ``vocabulary.QUANTITIES``; values are in its unit.
+    :param points: message size in bytes to the value as printed, ascending.
+    """
+
+    source: str
+    title: str
+    conditions: str
+    fabric: str
+    benchmark: str
+    quantity: str
+    nodes: int
+    ppn: int
+    points: Mapping[int, str]
+
+    def number(self, size: int) -> float:
+        return float(self.points[size].replace(",", ""))
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A measured curve beside a published one of the same benchmark, quantity, nodes and processes per node.
+
+    :param measured: message size in bytes to the median of the repeats.
+    :param ratios: measured over published, at the sizes both have; none where either was printed as 0.
+    """
+
+    case: Case
+    variant: str
+    measured: Mapping[int, float]
+    ratios: Mapping[int, float]
+
+
+def choose(session: Session, given: Sequence[str] = ()) -> list[Curve]:
+    """Published curves for the fabrics of a session.
+
+    :param given: ``FABRIC=SYSTEM/FABRIC`` each; for a fabric named here the site's own choice does not count.
+    :raises BadInput: a choice names no fabric of the session or no published data.
+    """
+    measured = {case.fabric for case in session.cases if case.fabric}
+    wanted: dict[str, list[str]] = {}
+    for text in given:
+        fabric, _, source = text.partition("=")
+        if fabric not in measured:
+            known = ", ".join(sorted(measured)) or "none"
+            raise BadInput(f"--published {text}: the session has no fabric '{fabric}'; it has {known}.")
+        wanted.setdefault(fabric, []).append(source)
+    named = set(wanted)
+    for system in session.systems:
+        for fabric, sources in declared(system).items():
+            if fabric in measured - named:
+                wanted.setdefault(fabric, []).extend(sources)
+    return [
+        curve for fabric, sources in wanted.items() for source in dict.fromkeys(sources) for curve in curves(source, fabric)
+    ]
+
+
+def declared(system: str, root: Path = site.ROOT) -> dict[str, list[str]]:
+    """What each fabric of a system is put beside, as its description says; nothing where there is none here."""
+    found: dict[str, list[str]] = {}
+    for partition in (systems.find(system, root) or {}).get("partitions", ()):
+        for fabric, row in partition["extras"].get("fabrics", {}).items():
+            found.setdefault(fabric, []).extend(row.get("published", ()))
+    return found
+
+
+def curves(source: str, fabric: str) -> list[Curve]:
+    """Curves of a published data set, in the order of its tables.
+
+    Single figures, values without a message size and quantities the tests do not measure are no curves and left out.
+
+    :param source: ``<system>/<fabric>``.
+    :param fabric: of the session, which they are put beside.
+    :raises BadInput: there is no such data.
+    """
+    system, _, named = source.partition("/")
+    values = read(system)
+    own = (value for value in values if value["fabric"] == named and value["quantity"] in QUANTITIES and value["nodes"])
+    found = [_curve(source, fabric, table) for table in _tables(own) if len(table) > 1]
+    if not found:
+        known = ", ".join(sorted({f"{system}/{value['fabric']}" for value in values if value["fabric"]}))
+        raise BadInput(f"'{source}' names no published curve; of {system} there are {known or 'none'}.")
+    return found
+
+
+def _curve(source: str, fabric: str, table: Sequence[Value]) -> Curve:
+    row = table[0]
+    links = f"{row['links']} link{'s' * (row['links'] != '1')}" if row["links"] else ""
+    title = ", ".join(filter(None, (row["table"], row["node_type"], links)))
+    where = {"nodes": int(row["nodes"]), "ppn": int(row["ppn"])}
+    points = dict(sorted((value.message_bytes or 0, value["value"]) for value in table))
+    return Curve(source, title, row["conditions"], fabric, row["benchmark"], row["quantity"], **where, points=points)
+
+
+def beside(session: Session, curve: Curve) -> list[Beside]:
+    """Measured curves of a session that stand beside a published one; only those with proof."""
+    found = []
+    for case in session.cases:
+        if case.evidence != PROVEN or case.uuid in session.superseded:
+            continue
+        if (case.fabric, case.nodes, case.ppn) != (curve.fabric, curve.nodes, curve.ppn):
+            continue
+        medians: dict[str, dict[int, float]] = {}
+        for sample in case.samples:
+            same = (sample.benchmark, sample.quantity) == (curve.benchmark, curve.quantity)
+            if same and sample.message_bytes is not None and sample.measured:
+                medians.setdefault(sample.variant, {})[sample.message_bytes] = statistics.median(sample.measured)
+        for variant, measured in medians.items():
+            shared = [size for size in curve.points if measured.get(size) and curve.number(size)]
+            ratios = {size: measured[size] / curve.number(size) for size in shared}
+            if ratios:
+                found.append(Beside(case, variant, measured, ratios))
+    return found
+
+
+def beside_lines(session: Session, chosen: Iterable[Curve]) -> list[str]:
+    """One line for a terminal per measured curve that stands beside a published one."""
+    lines = []
+    for curve in chosen:
+        for one in beside(session, curve):
+            low, high = min(one.ratios.values()), max(one.ratios.values())
+            what = f"{curve.benchmark} {QUANTITIES[curve.quantity].short}"
+            lines.append(
+                f"  {one.case.stack} on {one.case.partition}: {what} is {low:.2f} to {high:.2f} times that of {curve.source} "
+                f"({len(one.ratios)} sizes)"
+            )
+    return lines

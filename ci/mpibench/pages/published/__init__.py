@@ -1,1 +1,0 @@
-"""Figures that papers print about the bundled systems."""

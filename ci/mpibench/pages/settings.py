@@ -1,0 +1,609 @@
+"""Which fabric and pinning were proven best for a stack, per partition; what is not proven is left as the stack has it.
+
+A fabric is chosen where it is the only one of its scope that was measured, or faster than each other one by more than noise,
+and all of them are proven: one that was measured and is not may be the fastest. Where the MPI was also measured with nothing
+forced, it must be faster than that, too. A pinning is chosen where it is faster than the stack's own (``default``) with the
+most ranks a node. Settings are those of the proven cases themselves, as they were stored, without what only makes an MPI speak.
+
+Collectives are tuned where ``mpibench tune`` has installed what it proved for that fabric and pinning. Such rules hold for
+communicators of exactly as many ranks as were measured, so that nothing changes for others. Of several conditions the one with
+most ranks is taken, and the others are named: libraries read one file.
+
+Written are two modulefiles, Spack's fragment and a page (Markdown and HTML) for each partition. Sources: Environment Modules 5,
+modulefile(4); Lmod documentation, 'Lua Modulefile Functions'; Spack documentation, 'Modules (modules.yaml)', "Customize
+environment modifications": ``environment: set:`` below a spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import yaml
+
+from reframe_tests.harness.launchers import binding
+from reframe_tests.harness.launchers.model import Binding
+from reframe_tests.harness.machine.placement import RankPlacement
+from reframe_tests.harness.mpis import registry as mpis
+from reframe_tests.harness.mpis.tuning.model import DEFAULT
+from reframe_tests.harness.printable import first_line, one_line
+from reframe_tests.harness.samples import PROVEN
+from reframe_tests.harness.sites import site, systems, tuned_settings
+from reframe_tests.harness.sites.tuned_settings import TunedSettings
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput, NotMeasured
+
+from .. import whole_file
+from ..judge import policy as policies
+from ..judge.policy import Policy
+from ..stacks.spack import lock as lock_file
+from ..store import session_values
+from ..store.dataset_layout import read_condition
+from ..store.quantity_text import nodes_text, size_text
+from ..store.session_values import Selection
+from ..store.store import Store
+from ..tune.race import ALL_SIZES, BETTER
+from . import gain, page
+from .gain import Gain
+from .outcomes import markdown_table, markdown_text
+
+#: Folder beside the modulefiles that the library's files are copied to.
+TUNING = "tuning"
+
+
+class Variable(NamedTuple):
+    """One variable and what it is for: ``fabric``, ``pinning``, ``tuning`` or ``site`` (what the site sets anyway)."""
+
+    name: str
+    value: str
+    purpose: str
+
+
+@dataclass(frozen=True)
+class TunedCollectives:
+    """What was installed for one condition.
+
+    :param folder: where it is installed.
+    """
+
+    settings: TunedSettings
+    folder: Path
+
+    def texts(self) -> dict[str, str]:
+        """Name to text of each file that the library reads."""
+        try:
+            return {name: (self.folder / name).read_text() for name in self.settings.files}
+        except OSError as error:
+            raise BadInput(f"{error.filename} cannot be read ({error.strerror}): tune again.") from None
+
+    @property
+    def facts(self) -> list[str]:
+        place, proof = self.settings.place, self.settings.proof
+        said = [
+            f"tuning: collectives of communicators of {place.ranks} ranks, {place.ppn} a node, on {place.fabric}; proven "
+            f"{self.settings.made[:10]}, session {str(proof.get('session', ''))[:8]}"
+        ]
+        shown = proof.get("evidence", {})
+        for collective in dict.fromkeys(rule.collective for rule in self.settings.rules):
+            # All sizes together have no algorithm of their own where sizes have several.
+            rows = [
+                row
+                for row in proof.get("rows", ())
+                if row["collective"] == collective and row["outcome"] == BETTER and row["word"] != DEFAULT
+            ]
+            best = min(rows, key=lambda row: float(row["ratio"]), default=None)
+            if best:
+                size = "all sizes" if best["message_bytes"] == ALL_SIZES else size_text(best["message_bytes"])
+                times, low, high = (1 / float(best[name]) for name in ("ratio", "high", "low"))
+                said.append(
+                    f"tuning: MPI_{collective} is up to {times:.2f} ({low:.2f} to {high:.2f}) times as fast as by the "
+                    f"library's own choice ({size}, algorithm {best['word']}); shown by {shown.get(collective)}"
+                )
+        if how := self.settings.compilation:
+            said += [
+                f"tuning: {self.folder / name} is the same as one file, for {how.read} in place of these variables"
+                for name in self.settings.compiled
+            ]
+        if shared := proof.get("oversubscribed"):
+            said.append(f"tuning: measured with {shared}")
+        return [*said, *([f"tuning: {self.settings.note}"] if self.settings.note else [])]
+
+    def as_data(self) -> Mapping[str, Any]:
+        rules = [
+            {"collective": rule.collective, "first": rule.first, "last": rule.last, "algorithm": rule.word}
+            for rule in self.settings.rules
+        ]
+        return {"id": self.settings.id, "ranks": self.settings.place.ranks, "rules": rules, "folder": str(self.folder)}
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """For one stack on one partition.
+
+    :param fabric: chosen one; empty: none.
+    :param pinning: chosen policy; :data:`DEFAULT`: the stack's own.
+    :param variables: what to set.
+    :param options: words between ``mpirun -np N`` and the program that pin as chosen, where variables do not.
+    :param ppn: ranks a node that pinning is for.
+    :param gains: what each choice brings.
+    :param reasons: why something is left as it is, a sentence each.
+    :param jobs: what was measured.
+    :param tuned: tuned collectives that are installed for it.
+    """
+
+    partition: str
+    fabric: str
+    pinning: str
+    variables: Sequence[Variable]
+    options: Sequence[str]
+    ppn: int
+    gains: Sequence[tuple[str, Gain]]
+    reasons: Sequence[str]
+    jobs: Sequence[Mapping[str, Any]]
+    tuned: TunedCollectives | None = None
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """For one stack on all partitions.
+
+    :param notes: what was not used and why.
+    """
+
+    system: str
+    stack: Stack
+    sessions: tuple[str, ...]
+    rows: tuple[Recommendation, ...]
+    notes: tuple[str, ...] = field(default=())
+
+
+def recommend(store: Store, system: str | None, stack: str, selector: str, *, where: str | None = None) -> Recommended:
+    """Recommend settings from the sessions a selector means.
+
+    :raises NotMeasured: nothing of the stack is proven there.
+    """
+    name = store.system_of(system)
+    whole = store.select(name, selector, where=where, unproven_too=True)
+    cases = whole.cases.filter(pl.col("stack") == stack, ~session_values.SHARED_CORES)
+    if not cases.height:
+        known = ", ".join(sorted(set(whole.cases["stack"]))) or "nothing"
+        left = f" ({'; '.join(whole.notes)})" if whole.notes else ""
+        raise NotMeasured(
+            f"nothing of {stack} is proven on {name} in {selector!r}, so nothing is recommended; proven is {known}{left}."
+        )
+    found = _registered(stack)
+    _check_version(found, cases)
+    described = systems.find(name) or {}
+    extras = {row["name"]: row.get("extras", {}) for row in described.get("partitions", ())}
+    policy = policies.load(name).judging_all()
+    rows = [
+        _Choice(
+            found, whole, cases.filter(pl.col("partition") == partition), partition, extras.get(partition, {}), policy
+        ).made()
+        for partition in sorted(set(cases["partition"]))
+    ]
+    return Recommended(name, found, whole.sessions, tuple(rows), whole.notes)
+
+
+def _registered(name: str) -> Stack:
+    stacks, problems = metadata.discover()
+    found = next((stack for stack in stacks if stack.name == name), None)
+    if found is None:
+        why = next((f" ({text})" for text in problems if name in text), "")
+        raise BadInput(f"stack {name!r} was measured and is not registered here{why}: build or register it again.")
+    return found
+
+
+def _check_version(stack: Stack, cases: pl.DataFrame) -> None:
+    """Measurements of another version prove nothing of this one."""
+    for column, own in (("mpi_version", stack.mpi_version), ("lock_hash", stack.lock_hash)):
+        measured = sorted({str(value) for value in cases[column] if value})
+        if own and measured and measured != [own]:
+            what = column.replace("_", " ")
+            raise BadInput(
+                f"stack {stack.name!r} has {what} {own} and was measured with {', '.join(measured)}: measure it again, or name "
+                "the sessions of this one with --sessions."
+            )
+
+
+class _Choice:
+    """What is chosen for a partition, what each choice brings, and why something is left as it is.
+
+    :param cases: rows of ``cases`` that are proven.
+    """
+
+    def __init__(
+        self, stack: Stack, whole: Selection, cases: pl.DataFrame, partition: str, extras: Mapping[str, Any], policy: Policy
+    ) -> None:
+        self.stack, self.system, self.partition, self.extras, self.policy = stack, whole.system, partition, extras, policy
+        self.values = whole.values.filter(pl.col("case").is_in(cases["case"].to_list()), pl.col("variant").fill_null("") == "")
+        self.stored = [(row, read_condition(row["condition"])) for row in cases.sort("started").to_dicts()]
+        self.tried = whole.planned.filter(pl.col("stack") == stack.name, pl.col("partition") == partition)
+        self.gains: list[tuple[str, Gain]] = []
+        self.reasons: list[str] = []
+
+    def made(self) -> Recommendation:
+        fabric = self._fabric()
+        pinning, measured = self._pinning(fabric)
+        variables, options = self._variables(fabric, pinning, measured)
+        columns = ("session", "started", "job_id", "nodelist", "fabric", "nodes", "ppn", "pinning", "group")
+        jobs = tuple({name: row[name] for name in columns} for row, _ in self.stored)
+        ppn = int(measured.get("ppn") or 0)
+        fabrics = {fabric} if fabric else {str(row["fabric"]) for row, _ in self.stored}
+        tuned = _find_tuned(self.system, self.stack, fabrics, pinning, self.reasons)
+        set_, gains, reasons = tuple(variables), tuple(self.gains), tuple(self.reasons)
+        return Recommendation(self.partition, fabric, pinning, set_, tuple(options), ppn, gains, reasons, jobs, tuned)
+
+    def _gain(self, values: pl.DataFrame, subject: str, first: str, second: str) -> Gain | None:
+        sides = [values.filter(pl.col(subject) == name) for name in (first, second)]
+        return gain.measure(sides[0], sides[1], (subject,), second, self.policy)
+
+    def _fabric(self) -> str:
+        """The fabric to choose; empty: none."""
+        scopes = {str(row["fabric"]): str(condition.get("scope", SCOPE_NODE)) for row, condition in self.stored}
+        shipped = {
+            str(row["fabric"])
+            for row, condition in self.stored
+            if not mpis.transport(str(condition.get("transport", ""))).forced  # the MPI was not made to use it
+        }
+        between = any(one.get("scope") == SCOPE_CLUSTER for one in self.extras.get("fabrics", {}).values())
+        scope = SCOPE_CLUSTER if SCOPE_CLUSTER in scopes.values() else SCOPE_NODE
+        if scope == SCOPE_NODE and between:
+            self.reasons.append("fabric: only those inside a node are proven, and jobs use several nodes; none is set")
+            return ""
+        candidates = sorted(name for name, its in scopes.items() if its == scope and name not in shipped)
+        if unproven := self._unproven(set(scopes), scope):
+            names = f"{' and '.join(unproven)} {'was' if len(unproven) == 1 else 'were'}"
+            self.reasons.append(
+                f"fabric: {names} measured, too, and nothing of that is proven ({next(iter(unproven.values()))}), so that "
+                "which is the fastest is not known; none is set"
+            )
+            return ""
+        best, lost = "", []
+        for one in candidates:
+            against = {other: self._gain(self.values, "fabric", one, other) for other in candidates if other != one}
+            if all(found is not None and found.better for found in against.values()):
+                best = one
+                self.gains += [("fabric", found) for found in against.values() if found]
+            else:
+                lost += [
+                    f"{one}: {found.text}" if found else f"{one} and {other} share no measurement"
+                    for other, found in against.items()
+                ]
+        if not best:
+            why = f" ({lost[0]})" if lost else ""
+            self.reasons.append(f"fabric: none is faster than all others by more than noise{why}; none is set")
+            return ""
+        baseline = sorted(name for name in shipped if scopes[name] == scope)
+        for other in baseline:
+            found = self._gain(self.values, "fabric", best, other)
+            if found is None or not found.better:
+                self.reasons.append(f"fabric: {best} is no better than {other}, where nothing is forced; none is set")
+                return ""
+            self.gains.append(("fabric", found))
+        if len(candidates) == 1 and not baseline:
+            self.reasons.append(f"fabric: {best} is the only one that is proven; how much it brings is not known")
+        return best
+
+    def _unproven(self, proven: Collection[str], scope: str) -> dict[str, str]:
+        """Fabrics of a scope that were to be measured and of which nothing is proven that is used, each with why.
+
+        One whose scope nobody says counts.
+        """
+        described = self.extras.get("fabrics", {})
+        found: dict[str, str] = {}
+        for row in self.tried.filter(pl.col("fabric").is_not_null()).sort("started").to_dicts():
+            name = str(row["fabric"])
+            its = read_condition(row["condition"]).get("scope") or described.get(name, {}).get("scope") or scope
+            if name not in proven and its == scope:
+                shared = row["evidence"] == PROVEN
+                said = ["its ranks shared cores"] if shared else [*(row["sentences"] or ()), row["reason"] or ""]
+                found[name] = first_line(next(filter(None, said), "")).rstrip(".") or "it gave no reason"
+        return found
+
+    def _pinning(self, fabric: str) -> tuple[str, Mapping[str, Any]]:
+        """The pinning policy to choose, and the condition it was measured in."""
+        usable = [(row, condition) for row, condition in self.stored if fabric in ("", row["fabric"])]
+        ppn = max((int(row["ppn"] or 0) for row, _ in usable), default=0)
+        chosen = self.values.filter(pl.col("ppn") == ppn)
+        chosen = chosen.filter(pl.col("fabric") == fabric) if fabric else chosen
+        usable = [(row, condition) for row, condition in usable if int(row["ppn"] or 0) == ppn]
+        newest = usable[-1][1] if usable else {}
+        if not chosen.filter(pl.col("pinning") == DEFAULT).height:
+            self.reasons.append(
+                "pinning: the stack's own was not measured, so that no other is proven to be better; it is left as it is"
+            )
+            return DEFAULT, newest
+        others = sorted(set(chosen["pinning"]) - {DEFAULT})
+        found = {name: one for name in others if (one := self._gain(chosen, "pinning", name, DEFAULT)) is not None}
+        better = {name: one for name, one in found.items() if one.better}
+        if not better:
+            said = "; ".join(f"{name} is {one.text}" for name, one in found.items())
+            self.reasons.append(
+                f"pinning: none is better than the stack's own{f' ({said})' if said else ''}; it is left as it is"
+            )
+            return DEFAULT, newest
+        best = max(better, key=lambda name: better[name].times)
+        self.gains.append(("pinning", better[best]))
+        return best, [condition for row, condition in usable if row["pinning"] == best][-1]
+
+    def _variables(self, fabric: str, pinning: str, measured: Mapping[str, Any]) -> tuple[list[Variable], Sequence[str]]:
+        """Variables with their values as they were stored, and options for what has none."""
+        of_fabric = [condition for row, condition in self.stored if row["fabric"] == fabric]
+        source = of_fabric[-1] if of_fabric else measured
+        environment = {str(name): str(value) for name, value in (source.get("environment") or {}).items()}
+        chosen = _transport_names(self.stack, str(source.get("transport", ""))) if fabric else set()
+        site_ = {name for entry in self.extras.get("recommended", ()) for name in entry["env_vars"]}
+        variables = [
+            Variable(name, value, "site" if name in site_ else "fabric")
+            for name, value in sorted(environment.items())
+            if name in chosen | site_
+        ]
+        if pinning == DEFAULT:
+            return variables, ()
+        try:
+            words, plain = (_binding(self.stack, policy, measured) for policy in (pinning, DEFAULT))
+        except NotMeasured as error:
+            self.reasons.append(f"pinning: {pinning} is as the job's script has it, and no variable: {error}")
+            return variables, ()
+        known = {one.name for one in variables} | set(plain.env)
+        variables += [Variable(name, value, "pinning") for name, value in sorted(words.env.items()) if name not in known]
+        options = words.options
+        if options[: len(plain.options)] == plain.options:
+            options = options[len(plain.options) :]
+        if options:
+            self.reasons.append(
+                f"pinning: {self.stack.launcher_family} takes it as options and not as variables; give them to mpirun"
+            )
+        if words.files:
+            self.reasons.append(
+                f"pinning: it needs the file {next(iter(words.files))} in the job's directory, as the job's script has it"
+            )
+        return variables, options
+
+
+def _binding(stack: Stack, policy: str, measured: Mapping[str, Any]) -> Binding:
+    """A policy in the words of the stack's launcher."""
+    ranks = measured.get("placement") if policy != DEFAULT else None
+    cpus = None if ranks is None else tuple(tuple(int(cpu) for cpu in one) for one in ranks)
+    ppn, nodes = int(measured["ppn"]), int(measured["nodes"])
+    placed = RankPlacement(policy, ppn, cpus)
+    return binding.bind(placed, stack.launcher_family, nodes, ppn, mpi=stack.mpi, version=stack.version_tuple)
+
+
+def _transport_names(stack: Stack, transport: str) -> set[str]:
+    """Variables by which the MPI is made to use a transport; none of those that only make it speak."""
+    rows = [row for row in mpis.find(stack.mpi).rows if row.transport == transport and stack.version_tuple in row.versions]
+    return {name for row in rows for part in (row.env, *row.by_scope.values(), *row.by_rails.values()) for name in part} - {
+        name for row in rows for name in row.debug_env
+    }
+
+
+def _find_tuned(system: str, stack: Stack, fabrics: set[str], pinning: str, reasons: list[str]) -> TunedCollectives | None:
+    """The tuned collectives for a recommendation; why there are none, or not all, is added to the reasons.
+
+    :param fabrics: the recommended one; those that were measured where none is.
+    """
+    top = site.references_file(system).parent / "tuning" / stack.name
+    usable: list[TunedCollectives] = []
+    for path in sorted(top.glob(f"*/{tuned_settings.NAME}")):
+        try:
+            found = tuned_settings.read(path.parent)
+            if found.place.fabric not in fabrics or found.place.pinning != pinning:
+                continue
+            tuned_settings.check_release(found, stack)
+        except BadInput as error:
+            reasons.append(f"tuning: {str(error).rstrip('.')}")
+            continue
+        usable.append(TunedCollectives(found, path.parent))
+    if not usable:
+        where = f"{', '.join(sorted(fabrics))} with pinning {pinning}"
+        reasons.append(f"tuning: no tuned collectives are installed for {where}; see {tuned_settings.REMEDY}")
+        return None
+    best = max(usable, key=lambda one: (one.settings.place.ranks, one.settings.place.name))
+    reasons += [
+        f"tuning: that of {one.settings.place.name} is not used, as a library reads one file"
+        for one in usable
+        if one is not best
+    ]
+    return best
+
+
+def variables(row: Recommendation, folder: Path | None = None) -> list[Variable]:
+    """What to set.
+
+    :param folder: where the files of tuned collectives are; ``None``: where they are installed.
+    """
+    if row.tuned is None:
+        return list(row.variables)
+    tuned = row.tuned.settings.environment(row.tuned.folder if folder is None else folder)
+    return [*row.variables, *(Variable(name, value, "tuning") for name, value in sorted(tuned.items()))]
+
+
+def title(found: Recommended, row: Recommendation) -> str:
+    fabric = f"fabric {row.fabric}" if row.fabric else "no fabric chosen"
+    pinning = f"pinning {row.pinning}" if row.pinning != DEFAULT else "the stack's own pinning"
+    return f"{found.stack.name} on {found.system}, partition {row.partition}: {fabric}, {pinning}, as measured"
+
+
+def facts(found: Recommended, row: Recommendation) -> list[str]:
+    """What was measured, when, and how much each choice brings: a sentence each."""
+    days = sorted({job["started"].strftime("%Y-%m-%d") for job in row.jobs})
+    nodes = ", ".join(nodes_text(number) for number in sorted({job["nodes"] for job in row.jobs}))
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    said = [
+        f"proven by {len(row.jobs)} jobs on {nodes}, {when} (UTC), sessions {', '.join(one[:8] for one in found.sessions)}",
+        f"MPI: {found.stack.mpi} {found.stack.mpi_version}",
+        *(f"{what}: {one.text}, over {one.metrics} benchmarks and sizes" for what, one in row.gains),
+        *row.reasons,
+        *(row.tuned.facts if row.tuned else ()),
+    ]
+    if row.pinning != DEFAULT:
+        said.append(f"pinning: for {row.ppn} ranks a node")
+    if row.options:
+        said.append(f"mpirun options: {' '.join(row.options)}")
+    return [one_line(line) for line in said]
+
+
+def lines(found: Recommended) -> list[str]:
+    shown = []
+    for row in found.rows:
+        shown.append(title(found, row))
+        shown += [f"  {one.name}={one.value}" for one in variables(row)] or ["  nothing to set"]
+        shown += [f"  {line}" for line in facts(found, row)]
+    return [*shown, *(f"note: {note}" for note in found.notes)]
+
+
+def write(found: Recommended, out: Path) -> list[Path]:
+    """Write the files of every partition below a folder."""
+    written = []
+    for row in found.rows:
+        name, said = title(found, row), facts(found, row)
+        folder = out / found.stack.name / row.partition
+        tuning = (folder / TUNING).resolve()
+        shown = variables(row, tuning)
+        set_ = {one.name: one.value for one in shown}
+        html = page.render("settings.html", title=name, found=found, row=row, variables=shown, facts=said)
+        texts = {
+            # What the modules refer to first.
+            **({tuning / file: text for file, text in row.tuned.texts().items()} if row.tuned else {}),
+            folder / "tcl" / found.stack.name: tcl(name, said, set_),
+            folder / "lua" / f"{found.stack.name}.lua": lua(name, said, set_),
+            folder / "modules.yaml": fragment(found.stack, [name, *said], set_),
+            folder / "settings.md": markdown(found, row, shown),
+            folder / "settings.html": html,
+        }
+        for path, text in texts.items():
+            with page.writing(path):
+                whole_file.write_text(path, text)
+            written.append(path)
+    return written
+
+
+def tcl(title: str, lines: Sequence[str], variables: Mapping[str, str]) -> str:
+    """A modulefile in Tcl (Environment Modules, and Lmod reads it, too), with every value as it stands.
+
+    :param title: one line for ``module whatis``; ``lines``: for ``module help``.
+    """
+    shown = [title, *lines]
+    return _text(
+        "#%Module1.0",
+        *(f"## {_comment(line)}" for line in shown),
+        f"module-whatis {_tcl(title)}",
+        "proc ModulesHelp { } {",
+        *(f"    puts stderr {_tcl(line)}" for line in shown),
+        "}",
+        *(f"setenv {name} {_tcl(value)}" for name, value in variables.items()),
+    )
+
+
+def lua(title: str, lines: Sequence[str], variables: Mapping[str, str]) -> str:
+    """The same in Lua (Lmod)."""
+    shown = [title, *lines]
+    return _text(
+        *(f"-- {_comment(line)}" for line in shown),
+        f"whatis({_lua(title)})",
+        f"help({_lua(chr(10).join(shown))})",
+        *(f"setenv({_lua(name)}, {_lua(value)})" for name, value in variables.items()),
+    )
+
+
+def _text(*lines: str) -> str:
+    return "\n".join([*lines, ""])
+
+
+def _comment(line: str) -> str:
+    """A comment must not end before its line does, nor go on after it (a backslash at the end of a Tcl line)."""
+    return " ".join(line.split()).rstrip("\\")
+
+
+def _tcl(text: str) -> str:
+    """A word in quotes in which nothing is substituted, also inside the braces of a procedure."""
+    escaped = "".join(f"\\{sign}" if sign in '\\"$[]{}' else sign for sign in text)
+    return f'"{escaped}"'.replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _lua(text: str) -> str:
+    """A string literal; control characters by their number."""
+    escaped = "".join(f"\\{ord(sign):03d}" if ord(sign) < 32 else f"\\{sign}" if sign in '\\"' else sign for sign in text)
+    return f'"{escaped}"'
+
+
+def spec_of(stack: Stack) -> str:
+    """The package of a stack's MPI in its version, as Spack has it where Spack built the stack; empty where it has none.
+
+    MVAPICH2 2.3.7 is the package's 2.3.7-1.
+    """
+    kept = Path(stack.source).parent / lock_file.LOCK
+    if stack.origin == "spack" and kept.is_file():
+        mpi = lock_file.read(kept).mpi
+        return f"{mpi.name}@={mpi.version}"
+    packages = mpis.find(stack.mpi).spack
+    return f"{packages[0].name}@={stack.mpi_version}" if packages else ""
+
+
+def fragment(stack: Stack, lines: Sequence[str], variables: Mapping[str, str]) -> str:
+    """The variables for the module files that Spack writes of the package; only comments where nothing is to be set."""
+    head = "".join(f"# {' '.join(line.split())}\n" for line in lines)
+    spec = spec_of(stack)
+    if not spec or not variables:
+        return f"{head}# {'Spack has no package of ' + stack.mpi if not spec else 'nothing is to be set'}.\n"
+    # Spack fills {...} in values.
+    values = {name: value.replace("{", "\\{").replace("}", "\\}") for name, value in variables.items()}
+    kinds = {kind: {spec: {"environment": {"set": dict(values)}}} for kind in ("tcl", "lmod")}
+    return head + yaml.safe_dump({"modules": {"default": kinds}}, sort_keys=False, default_flow_style=False)
+
+
+def markdown(found: Recommended, row: Recommendation, shown: Sequence[Variable]) -> str:
+    """The page as Markdown."""
+    parts = [f"# {markdown_text(title(found, row))}", ""]
+    if shown:
+        parts += markdown_table(
+            ("variable", "value", "for"), [(f"`{one.name}`", _code(one.value), one.purpose) for one in shown]
+        )
+    else:
+        parts += ["Nothing is to be set: nothing was proven to be better than what the stack does by itself.", ""]
+    parts += ["## What was measured", "", *(f"- {markdown_text(line)}" for line in facts(found, row)), ""]
+    fields = ("job_id", "nodelist", "fabric", "ppn", "pinning", "group")
+    jobs = [[markdown_text(text) for text in (job["session"][:8], *(job[name] for name in fields))] for job in row.jobs]
+    parts += markdown_table(("session", "job", "nodes", "fabric", "ranks a node", "pinning", "group"), jobs)
+    return "\n".join(parts)
+
+
+def _code(text: str) -> str:
+    """A value as code: between more backquotes than it has in a row, its cells' marks escaped."""
+    fence = "`"
+    while fence in text:
+        fence += "`"
+    blank = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{blank}{one_line(text)}{blank}{fence}".replace("|", "\\|")
+
+
+def as_data(found: Recommended) -> dict[str, Any]:
+    return {
+        "system": found.system,
+        "stack": found.stack.name,
+        "mpi": found.stack.mpi,
+        "mpi_version": found.stack.mpi_version,
+        "sessions": list(found.sessions),
+        "partitions": [
+            {
+                "partition": row.partition,
+                "fabric": row.fabric or None,
+                "pinning": row.pinning,
+                "ppn": row.ppn,
+                "variables": [{"name": one.name, "value": one.value, "for": one.purpose} for one in variables(row)],
+                "tuned": row.tuned.as_data() if row.tuned else None,
+                "options": list(row.options),
+                "gains": [{"choice": what, **one.as_data()} for what, one in row.gains],
+                "reasons": list(row.reasons),
+                "jobs": [{**job, "started": job["started"].isoformat(sep=" ")} for job in row.jobs],
+            }
+            for row in found.rows
+        ],
+        "notes": list(found.notes),
+    }
