@@ -75,7 +75,7 @@ def catalogue(
 
 
 def parse(
-    files: Annotated[list[Path], typer.Argument(help="Outputs of IMB, OSU, mpi4py.bench or perftest; - reads standard input.")],
+    files: Annotated[list[Path], typer.Argument(help="Outputs of any suite of 'mpibench catalogue'; - reads standard input.")],
     format: Annotated[TableFormat, typer.Option("--format", "-f", help="How to print the records.")] = TableFormat.table,
 ) -> None:
     """Parse benchmark outputs into records: benchmark, ranks, groups, message_bytes, repetitions, one field per column.

@@ -266,7 +266,7 @@ _REPEAT = pl.concat_str(_JOB_OF_BOTH, pl.lit("#"), pl.col("repeat"))
 
 
 def _sessions_of_jobs(values: pl.DataFrame) -> tuple[str, ...]:
-    """Session of each job, in the order of the columns of :func:`matrix`."""
+    """Session of each job, in the order of the columns of :func:`.curve_tests.matrix`."""
     return tuple(values.unique("case", keep="first", maintain_order=True)["session"])
 
 

@@ -370,7 +370,7 @@ def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
 def absent(history: History, *, whole: bool = True) -> list[str]:
     """Metrics that each of the :data:`FEWEST_CHANGED` nights before the last had and the last has not: a sentence per group.
 
-    Of a partial session it is not known what it should have had. What a planned one lacks is for :mod:`..completeness`.
+    Of a partial session it is not known what it should have had. What a planned one lacks is for :mod:`.expected`.
 
     :param whole: also benchmarks of which the last night has nothing at all under a condition.
     """

@@ -201,7 +201,7 @@ def changed_curves(metrics: pl.DataFrame, baseline: pl.DataFrame, candidate: pl.
     """Curves of two sides of which something was called.
 
     :param metrics: one row per metric: :data:`METRIC`, ``slower``, ``called``, ``margin``.
-    :param baseline: values with :data:`METRIC`, :data:`UNIT`, ``direction``, ``value``; likewise ``candidate``.
+    :param baseline: values with :data:`METRIC`, :data:`.session_values.UNIT`, ``direction``, ``value``; so ``candidate``.
     """
     touched = metrics.filter(pl.col("called")).select(CURVE).unique()
     chosen = metrics.join(touched, on=CURVE, how="semi", nulls_equal=True).sort("message_bytes")

@@ -214,7 +214,7 @@ def _missed(by: Judging, session: str, again: Sequence[str]) -> tuple[list[str],
     gone: list[str] = []
     for one in confirmations.missed_references(own, second):
         row = one.check
-        text = f"{row['stack']} on {row['fabric']}: {row['metric']} is {confirmations.value_text(row['value'])} {row['unit']}"
+        text = f"{row['stack']} on {row['fabric']}: {row['metric']} is {confirmations.value_text(row['value'], row)}"
         (gone if one.outcome == confirmations.NOT_SEEN_AGAIN else held).append(
             f"reference ({row['layer']}) missed: {text}" + "".join(f"; {said}" for said in (one.outcome, one.why) if said)
         )

@@ -186,9 +186,10 @@ def _ask(launcher: Path, option: str, environ: Mapping[str, str]) -> str:
 
 
 def is_library_name(name: str) -> bool:
-    """Whether an MPI's C library is called so, as the loader looks for it (SONAME): one number after ``.so``."""
-    stem, dot, number = name.partition(".so.")
-    return bool(dot) and number.isdecimal() and any(stem in mpi.libraries for mpi in mpis.known().values())
+    """Whether an MPI's C library is called so, as the loader looks for it (SONAME): one number after ``.so``, or none."""
+    stem, dot, number = name.partition(".so")
+    known = any(stem in mpi.libraries for mpi in mpis.known().values())
+    return bool(dot) and known and re.fullmatch(r"(\.\d+)?", number) is not None
 
 
 def find_libraries(prefix: Path) -> list[Path]:
@@ -196,7 +197,8 @@ def find_libraries(prefix: Path) -> list[Path]:
     found: dict[Path, Path] = {}
     for pattern in LIBRARY_FOLDERS:
         for folder in sorted(prefix.glob(pattern)):
-            for path in sorted(folder.glob("lib*.so.*")):
+            # The name with a number first: the other one is that of linkers where there are both.
+            for path in (*sorted(folder.glob("lib*.so.*")), *sorted(folder.glob("lib*.so"))):
                 if is_library_name(path.name) and path.is_file():
                     found.setdefault(path.resolve(), path)
     return list(found.values())

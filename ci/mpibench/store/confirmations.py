@@ -23,6 +23,7 @@ import polars as pl
 
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import NO_REFERENCE, PASS
+from reframe_tests.harness.vocabulary import QUANTITIES
 
 from . import eligibility
 from .dataset_layout import read_condition
@@ -117,18 +118,19 @@ class MissedReference:
         """Both measurements, and the bounds."""
         row = self.check
         text = (
-            f"{row['stack']} on {row['fabric']}: {row['metric']} is {value_text(row['value'])} {row['unit']}, "
-            f"must be {_bounds(row['lower'], row['upper'])} ({row['layer']})"
+            f"{row['stack']} on {row['fabric']}: {row['metric']} is {value_text(row['value'], row)}, must be {_bounds(row)} "
+            f"({row['layer']})"
         )
         if self.again is not None:
-            return f"{text}; measured again {self.again:g} {row['unit']}"
+            return f"{text}; measured again {value_text(self.again, row)}"
         return text + (f"; {': '.join(filter(None, (self.outcome, self.why)))}" if self.outcome else "")
 
 
-def _bounds(lower: float | None, upper: float | None) -> str:
+def _bounds(check: Mapping[str, Any]) -> str:
+    lower, upper = (None if check[name] is None else value_text(check[name], check) for name in ("lower", "upper"))
     if lower is None:
-        return f"at most {upper:g}"
-    return f"at least {lower:g}" if upper is None else f"between {lower:g} and {upper:g}"
+        return f"at most {upper}"
+    return f"at least {lower}" if upper is None else f"between {lower} and {upper}"
 
 
 def confirming(cases: pl.LazyFrame, session: str, withdrawn: Collection[str] = ()) -> pl.DataFrame:
@@ -268,9 +270,13 @@ def within(check: Mapping[str, Any], value: float) -> bool:
     return (lower is None or value >= lower) and (upper is None or value <= upper)
 
 
-def value_text(value: float | None) -> str:
-    """A measured value of a reference check; a record need not hold one."""
-    return "nothing" if value is None else f"{value:g}"
+def value_text(value: float | None, check: Mapping[str, Any]) -> str:
+    """A measured value of a reference check, or a bound, with its unit; a record need not hold one."""
+    if value is None:
+        return "nothing"
+    if f".{QUANTITIES['line_rate_fraction'].short}." in check["metric"]:
+        return f"{100 * value:.3g} % of the line rate"
+    return f"{value:g} {check['unit']}".removesuffix(" 1")
 
 
 def distance(value: float | None, lower: float | None, upper: float | None) -> float:

@@ -437,7 +437,7 @@ class Race:
 
     :param times: as :meth:`Times.add` has it.
     :param survivors: what is still to be measured; by :data:`ALL_SIZES` where one algorithm is chosen for all.
-    :param messages: collective to algorithm to message size to what one call sends (:mod:`.algorithms.counts`).
+    :param messages: collective to algorithm to message size to what one call sends.
     :param unusable: collective to why the last case of it was not used.
     :param usage: of an application, for what one algorithm is chosen for.
     """

@@ -323,5 +323,5 @@ class RoundsPlugin(rfm.RegressionTestPlugin):
     #: :default: that of the partition's extras, else what Slurm says
     switches = variable(str, value="")
 
-    #: The map, as stored with the session (:mod:`..pairs.pair_values`).
+    #: The map, as stored with the session (:mod:`..instruments.pairs.pair_values`).
     pair_map = variable(dict, value={}, loggable=True)

@@ -50,7 +50,7 @@ def _check_names(suites: Mapping[str, Suite]) -> Mapping[str, Suite]:
     return suites
 
 
-#: Suites by name: the folders of this room, and those of ``MPIBENCH_EXTENSIONS`` (:mod:`records`).
+#: Suites by name: the files of this room, and those of ``MPIBENCH_EXTENSIONS`` (:mod:`records`).
 SUITES = _check_names(dict(sorted(found_records.load(__name__.rpartition(".")[0], "SUITE", Suite, _find_fault).items())))
 
 #: Group without rows: its evidence is its result.

@@ -1,5 +1,5 @@
 """The suites whose programs are our own (``harness/instruments``): their rows, plans, command lines and outputs as records.
- mpi4py.bench and STREAM, which are others' programs, have folders of their own.
+mpi4py.bench and STREAM, which are others' programs, have files of their own.
 
 Each output is read whole or not at all: any damage is seen by the checksum of its last line (:mod:`..instruments.reading`).
 """

@@ -1,7 +1,7 @@
 """A suite as one record: how its output is recognised and read, what it measures in which groups, how it is started and built.
 
-Each folder of this room exports one as ``SUITE``; the reader, the catalogue, the commands and the report are made of these
-records (:mod:`records`).
+Each file of this room that is none of ``SHARED`` exports one as ``SUITE``; the reader, the catalogue, the commands and the
+report are made of these records (:mod:`records`).
 """
 
 from __future__ import annotations

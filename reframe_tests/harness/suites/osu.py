@@ -82,7 +82,7 @@ CONGESTION, STARTUP, THREADED = "congestion_osu", "startup_osu", "threads_osu"
 
 #: ``-f`` prints the repetitions and the slowest rank, which is what a program waits for.
 FULL = ("-f",)
-#: Reductions of what every release can be asked for, or reduces without being asked (:data:`output.REDUCED`): ``-T`` since 7.1.
+#: Reductions of what every release can be asked for, or reduces without being asked (:data:`REDUCED`): ``-T`` since 7.1.
 OF_FLOATS: dict[str, Any] = {"newer_options": ("-T", "mpi_float"), "options_since": (7, 1), "reduction": True}
 WINDOW = ("-W", str(traffic.WINDOW))
 #: The program's own memory, as IMB-RMA exposes it. OMB's default is memory the MPI allocates, which Open MPI keeps in shared

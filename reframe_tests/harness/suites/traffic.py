@@ -87,7 +87,7 @@ def window_fan(message_bytes: int, ranks: int) -> int:
 
 
 def stream_window(message_bytes: int, ranks: int) -> int:
-    """``32 s``: one pair of ranks sends 16 messages each way (``loaded_latency/instrument.py``, ``stream``)."""
+    """``32 s``: one pair of ranks sends 16 messages each way (``instruments/loaded_latency.py``, ``stream``)."""
     return 2 * 16 * message_bytes
 
 

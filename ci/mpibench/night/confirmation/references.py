@@ -96,8 +96,8 @@ def _answer(called: CalledCase, missed: Sequence[MissedReference], left: Mapping
         reasons = (left.get(called), *(one.why for one in missed), "no session measured it again as it was, with proof")
         return Answer(called, case, False, f"{called}: {outcome}: {next(filter(None, reasons))}")
     said = ", ".join(
-        f"{one.check['metric']} {confirmations.value_text(one.check['value'])} {one.check['unit']} and again "
-        f"{confirmations.value_text(one.again)}"
+        f"{one.check['metric']} {confirmations.value_text(one.check['value'], one.check)} and again "
+        f"{confirmations.value_text(one.again, one.check)}"
         for one in missed
         if one.outcome == outcome
     )

@@ -93,8 +93,8 @@ def write_mirrors(mirrors: Sequence[str], folder: Path, signed: bool = False) ->
             path = optional_file.named(mirror).absolute()
             if not mirror or not path.is_dir():
                 raise BadInput(
-                    f"mirror {mirror or repr(mirror)} is not a folder; name a folder or URL that 'mpibench build --push', "
-                    "'spack mirror create' or 'spack buildcache push' has filled."
+                    f"mirror {mirror or repr(mirror)} is not a folder; name a folder or URL that 'mpibench stacks build "
+                    "--push', 'spack mirror create' or 'spack buildcache push' has filled."
                 )
             url = path.as_uri()
         rows[f"mpibench-{number}"] = {"url": url, "signed": signed}

@@ -70,14 +70,14 @@ def test_what_is_not_missed_again_is_green_and_told(project: NightProject) -> No
     status, said = project.run(JUNIT, NIGHT_DURING=then(project, with_bandwidth(97.0), *GOOD))
     assert status == 0, said
     name = "Replay %number=p2p_shm_2_bunch_mpich @tiny:node+mpich-wheels"
-    assert f"missed reference not seen again: {name}: bandwidth 50 MB/s and again 97" in said
+    assert f"missed reference not seen again: {name}: bandwidth 50 MB/s and again 97 MB/s" in said
     first, second = (sessions.read_session(project.results / "results.db", one) for one in _stored(project))
     assert first.uuid == project.session and second.labels == {"run": "confirmation", CONFIRMS: first.uuid}
     assert [one.name for one in second.cases] == ["Replay %number=p2p_shm_2_bunch_mpich"], "nothing else is measured again"
     gated, answer = gate_says(project)
     assert gated == 0, answer
-    assert "1 missed (1 not seen again)" in answer and "must be at least 90 (learned); measured again 97 MB/s" in answer
-    both = "bandwidth 50 MB/s and again 97"
+    assert "1 missed (1 not seen again)" in answer and "must be at least 90 MB/s (learned); measured again 97 MB/s" in answer
+    both = "bandwidth 50 MB/s and again 97 MB/s"
     suite, elements = in_junit(project)
     assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["3", "0", "0"]
     assert [one.findtext("system-out", "").rpartition(": ")[2] for one in elements if len(one)] == [both]

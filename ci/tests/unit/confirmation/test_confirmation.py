@@ -336,8 +336,14 @@ UNPROVEN = {"evidence": "missing", "result": "fail", "where": {"fail_phase": "sa
     ("value", "more", "status", "counts", "line"),
     [
         (95.0, [], 0, "1 references held, 0 missed, 0 without", ""),
-        (50.0, [], 1, "1 missed, 0", "reference: openmpi-spack on eth1g: bandwidth is 50 MB/s, must be at least 90 (learned)"),
-        (50.0, [(55.0, {})], 1, "1 missed (1 seen twice)", "must be at least 90 (learned); measured again 55 MB/s"),
+        (
+            50.0,
+            [],
+            1,
+            "1 missed, 0",
+            "reference: openmpi-spack on eth1g: bandwidth is 50 MB/s, must be at least 90 MB/s (learn",
+        ),
+        (50.0, [(55.0, {})], 1, "1 missed (1 seen twice)", "must be at least 90 MB/s (learned); measured again 55 MB/s"),
         (50.0, [(99.0, {})], 0, "1 missed (1 not seen again)", "note: reference not seen again: openmpi-spack on eth1g: "),
         (50.0, [(55.0, {}), (99.0, {})], 1, "1 missed (1 seen twice)", "measured again 55 MB/s"),
         (50.0, [(99.0, UNPROVEN)], 1, "1 missed (1 not measured again)", "(learned); not measured again"),

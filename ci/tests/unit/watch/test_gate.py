@@ -180,7 +180,7 @@ def test_what_failed_and_what_was_missed_is_reported(tmp_path: Path, capsys: pyt
     assert "1 of 2 cases proven, 1 measured" in lines[1]
     assert lines[2].startswith("0 references held, 1 missed, 1 without")
     assert lines[3] == "evidence: ImbPointToPoint %stack=openmpi-spack @node+openmpi-spack: asked for lo, went over shm"
-    assert lines[4].endswith("PingPong.latency.8 is 9 us, must be at most 6 (learned)")
+    assert lines[4].endswith("PingPong.latency.8 is 9 us, must be at most 6 us (learned)")
     assert run(tmp_path, "--session", "latest~4") == 2
 
 
@@ -488,7 +488,7 @@ def test_many_problems_of_one_kind_hide_none_of_another(tmp_path: Path, capsys: 
     kinds = [line.partition(":")[0] for line in lines[3:9]]
     assert kinds == ["age", "evidence", "evidence", "reference", "history", "drift"]
     assert lines[4].endswith(": went over shm") and lines[5].endswith(": no output 0")
-    assert " b is 12 us, must be at most 6 (learned)" in lines[6]
+    assert " b is 12 us, must be at most 6 us (learned)" in lines[6]
     assert re.match(r"\.\.\. and \d+ more \(28 evidence, 1 reference, 1 history, ", lines[9]), lines[9]
 
 

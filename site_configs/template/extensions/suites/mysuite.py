@@ -4,6 +4,9 @@ Here its one program, mysuite-ring, prints "# My suite 1.0" and lines "<bytes> <
 'mpibench stacks add --mpirun ... --binaries FOLDER' found it (``programs``), or when its stack.json has "mysuite-ring" in
 "binaries" and "mysuite" in "suites". Nothing is run without a test class: tests/mysuite.py, beside this folder. A long suite
 can be a folder, suites/mysuite/ with an __init__.py.
+
+Where a program prints a last line, require it in ``parse``: a table that is cut between two rows looks whole, and only a job,
+which knows the sizes that were asked for, notices (reader.check_complete); 'mpibench parse' cannot.
 """
 
 import re
@@ -31,6 +34,8 @@ LINE = re.compile(r"([0-9]+) +([0-9.]+)")
 
 def parse(text, source):
     """A record per line; whatever is not understood is an error, never left out."""
+    if not text.endswith("\n"):
+        raise OutputError(f"{source}: the last line has no end; the output was cut off.")
     _, *lines = text.splitlines()
     rows = [LINE.fullmatch(line) for line in lines]
     if not rows or not all(rows):
