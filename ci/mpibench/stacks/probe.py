@@ -99,6 +99,12 @@ def run_inside(
         raise
 
 
+def starting(stack: Stack, ranks: int) -> list[str]:
+    """The stack's own launcher with the words that its record has for a number of ranks on this machine."""
+    total = registry.families()[stack.launcher_family].total
+    return [*stack.mpirun, *(word.format(ranks=ranks, nodes=1, pmi="") for word in total)]
+
+
 def ask_program(
     stack: Stack, programs: Programs, path: str, environ: Mapping[str, str] = os.environ, more: Sequence[str] = ()
 ) -> tuple[int, str]:
@@ -108,7 +114,7 @@ def ask_program(
     """
     if programs.in_file:
         return 0, Path(path).read_bytes().decode("latin-1")
-    words = [*stack.mpirun, "-n", str(programs.ranks), *more, path, *filter(None, [programs.option])]
+    words = [*starting(stack, programs.ranks), *more, path, *filter(None, [programs.option])]
     if not programs.files:
         return run_inside(stack, words, environ)
     with tempfile.TemporaryDirectory(prefix="mpibench-") as name:
@@ -178,7 +184,7 @@ def find_mpi4py_fault(
     command = stack.commands.get(INSTRUMENT)
     if not command:
         return ""
-    status, output = run_inside(stack, [*stack.mpirun, "-n", "1", command[0], "-c", RANK_REPORT], environ)
+    status, output = run_inside(stack, [*starting(stack, 1), command[0], "-c", RANK_REPORT], environ)
     record(output)
     report = re.search(r"^RANK (.*)$", output, re.M)
     if not report:
