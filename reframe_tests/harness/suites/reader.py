@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from ..vocabulary import POSITIVE_TIMES
+from ..vocabulary import POSITIVE_TIMES, QUANTITIES
 from . import catalogue, preamble
 from .records import OutputError, Record
 
@@ -201,9 +201,13 @@ def parse(text: str, *, source: str = "<text>") -> list[Record]:
 
 
 def _possible(records: list[Record], source: str) -> list[Record]:
-    """The records, none of them with a time of nothing or a negative value."""
+    """The records, none of them with a time of nothing, a negative value or a quantity that nobody knows."""
     for record in records:
         for name, value in record.values.items():
+            if name not in QUANTITIES:
+                raise OutputError(
+                    f"{source}: {name} is no quantity: the reader of {record.suite} is to give one of vocabulary.QUANTITIES."
+                )
             if value < 0 or (value == 0 and name in POSITIVE_TIMES):
                 where = "" if record.message_bytes is None else f" at {record.message_bytes} bytes"
                 raise OutputError(

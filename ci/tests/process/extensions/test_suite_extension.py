@@ -70,6 +70,15 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_pa
     }
 
 
+def test_a_quantity_that_nobody_knows_is_no_number_left_out(folder: Path, tmp_path: Path) -> None:
+    path = folder / "suites" / "relay.py"
+    path.write_text(path.read_text().replace('{"latency_us": float', '{"time_us": float'))
+    (tmp_path / "output.txt").write_text(OUTPUT)
+    done = run_with(folder, "-c", COMMAND, "parse", str(tmp_path / "output.txt"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "time_us is no quantity: the reader of relay is to give one of vocabulary.QUANTITIES" in done.stderr
+
+
 def test_a_suite_that_takes_anothers_names_is_refused(folder: Path) -> None:
     (folder / "suites" / "copy.py").write_text(SUITE.replace('"relay",\n', '"copy",\n'))
     done = run_with(folder, "-c", COMMAND, "catalogue")
