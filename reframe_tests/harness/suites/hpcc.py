@@ -454,6 +454,12 @@ def _check(source: str, values: Mapping[str, str], head: re.Match[str]) -> None:
             f"{source}: HPL_Tflops={values['HPL_Tflops']} and HPL_time={values['HPL_time']} do not fit order {order}; the "
             "output is damaged, run it again."
         )
+    for part in ("MPIRandomAccess", "MPIRandomAccess_LCG"):
+        rate, time, updates = (
+            _number(source, key, values.get(key, "0")) for key in (f"{part}_GUPs", f"{part}_time", f"{part}_ExeUpdates")
+        )
+        if abs(rate * time * 1e9 - updates) > _FIT * updates:  # MPIRandomAccess.c: 1e-9 * updates / time
+            raise OutputError(f"{source}: {part}_GUPs does not fit its time and updates; the output is damaged, run it again.")
     height, width, some = (_whole(source, key, values[key]) for key in ("PTRANS_nprow", "PTRANS_npcol", "MPIFFT_Procs"))
     if height * width != ranks or some > ranks:
         said = f"PTRANS ran on {height * width} ranks, MPIFFT on {some}, of {ranks}"
