@@ -100,3 +100,10 @@ def test_tests_below_mpi_say_why_they_have_no_case(monkeypatch: pytest.MonkeyPat
     assert [row.subject for row in doctor.check_below_mpi(system, tests, here=False)] == ["test WireRdma"]
     monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
     assert [row.subject for row in doctor.check_below_mpi(system, tests, here=True)] == ["test WireRdma"]
+
+
+def test_files_of_a_site_that_were_read_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "mpis").mkdir()
+    (tmp_path / "mpis" / "own.py").touch()
+    monkeypatch.setenv("MPIBENCH_EXTENSIONS", str(tmp_path))
+    assert doctor.Finding("extension", doctor.OK, str(tmp_path / "mpis" / "own.py")) in doctor._software()
