@@ -5,13 +5,16 @@ All or nothing: either every number of complete outputs, or an :class:`records.O
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from pathlib import Path
 
-from ..vocabulary import POSITIVE_TIMES, QUANTITIES
+from ..vocabulary import POSITIVE_TIMES, QUANTITIES, ROOT, BadInput
 from . import catalogue, preamble
+from .model import Suite
 from .records import OutputError, Record
 
 __all__ = [
@@ -79,7 +82,7 @@ def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
     other = next((title for title in titles if title[1] != suite.name), None)
     if not suite.extent or (other and not catalogue.SUITES[other[1]].extent):
         parted = preamble.part(text, titles[0][0])
-        records = _possible(suite.parse(parted.text, source), source)
+        records = _parse(suite, parted.text, source)
         if other:
             line = text.count("\n", 0, other[0]) + 1
             raise OutputError(
@@ -110,7 +113,7 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
         begin, end = suite.extent(lines[:stop], place)
         # Blank lines in front keep the numbers of lines; the last one has its end unless the file ends there.
         own = "\n" * begin + "\n".join(lines[begin:end]) + "\n" * (end < len(lines))
-        records = _possible(suite.parse(own, source), source)
+        records = _parse(suite, own, source)
         ends = bool(suite.last_line) and any(line.strip() == suite.last_line for line in lines[begin:end])
         found.append(Reading(records, {}, suite.said(own).notes, place + 1, ends))
         rest[begin:end] = [""] * (end - begin)
@@ -198,6 +201,20 @@ def parse(text: str, *, source: str = "<text>") -> list[Record]:
     :raises OutputError: as :func:`read`.
     """
     return read(text, source=source).records
+
+
+def _parse(suite: Suite, text: str, source: str) -> list[Record]:
+    """Records as the suite's reader gives them; where that is a site's own and fails, the defect is not the project's."""
+    try:
+        return _possible(suite.parse(text, source), source)
+    except BadInput:
+        raise
+    except Exception as error:
+        file = Path(inspect.getfile(suite.parse))
+        if file.is_relative_to(ROOT):
+            raise
+        why = f"{type(error).__name__}: {error}"
+        raise OutputError(f"{source}: the reader of {suite.title} in {file} fails ({why}).") from error
 
 
 def _possible(records: list[Record], source: str) -> list[Record]:

@@ -131,8 +131,8 @@ def _software() -> Iterator[Finding]:
         yield Finding("evidence library", OK, str(recorder.locate()))
     except BadInput as error:
         yield Finding("evidence library", MISSING, str(error))
-    for path in records.extension_files():  # which has been read, or this would not run
-        yield Finding("extension", OK, str(path))
+    for file in records.extension_files():  # which has been read, or this would not run
+        yield Finding("extension", OK, str(file))
     for program, purpose in OPTIONAL_PROGRAMS.items():
         path = shutil.which(program)
         if program == "spack" and not path and os.environ.get("SPACK_ROOT"):
