@@ -127,7 +127,9 @@ class MissedReference:
 
 
 def _bounds(check: Mapping[str, Any]) -> str:
-    lower, upper = (None if check[name] is None else value_text(check[name], check) for name in ("lower", "upper"))
+    known = {name: check[name] for name in ("lower", "upper") if check[name] is not None}
+    said = {name: value_text(value, check).removesuffix(" of the line rate") for name, value in known.items()}
+    lower, upper = said.get("lower"), said.get("upper")
     if lower is None:
         return f"at most {upper}"
     return f"at least {lower}" if upper is None else f"between {lower} and {upper}"
