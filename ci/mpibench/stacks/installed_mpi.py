@@ -194,13 +194,13 @@ def is_library_name(name: str) -> bool:
 
 def find_libraries(prefix: Path) -> list[Path]:
     """The libmpi files below a prefix, each installation's once, by the name programs ask for."""
+    folders = [folder for pattern in LIBRARY_FOLDERS for folder in sorted(prefix.glob(pattern))]
     found: dict[Path, Path] = {}
-    for pattern in LIBRARY_FOLDERS:
-        for folder in sorted(prefix.glob(pattern)):
-            # The name with a number first: the other one is that of linkers where there are both.
-            for path in (*sorted(folder.glob("lib*.so.*")), *sorted(folder.glob("lib*.so"))):
-                if is_library_name(path.name) and path.is_file():
-                    found.setdefault(path.resolve(), path)
+    for names in ("lib*.so.*", "lib*.so"):  # one without a number is that of linkers, unless the library has no other
+        paths = [path for folder in folders for path in sorted(folder.glob(names))] if not found else []
+        for path in paths:
+            if is_library_name(path.name) and path.is_file():
+                found.setdefault(path.resolve(), path)
     return list(found.values())
 
 

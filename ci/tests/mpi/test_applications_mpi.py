@@ -28,7 +28,7 @@ def debian(tmp_path_factory: pytest.TempPathFactory) -> Stack:
         pytest.skip("[host-mpi] no Open MPI and hpcc of Debian here (packages openmpi-bin and hpcc)")
     beside = Path(hpcc).parent == Path(launcher).parent
     into = tmp_path_factory.mktemp("system") / "openmpi"
-    return system.add(launcher, name="openmpi-debian", binaries=[] if beside else [Path(hpcc).parent], into=into)
+    return system.add(launcher, name="openmpi-debian-hpcc", binaries=[] if beside else [Path(hpcc).parent], into=into)
 
 
 def test_debians_hpcc_is_found_and_says_its_version(debian: Stack) -> None:
@@ -41,7 +41,7 @@ def test_hpcc_is_measured_with_proof(fabric: str, debian: Stack, run_reframe: Ca
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("[cores] this machine has one core, on which two ranks are not placed")
     case = f"Hpcc%fabric={fabric}%nodes=1%ppn=2"
-    words = ("-r", "--system=generic", "-p", "openmpi-debian", "-n", case, "-S", "level=smoke", "-S", "repeats=1")
+    words = ("-r", "--system=generic", "-p", "openmpi-debian-hpcc", "-n", case, "-S", "level=smoke", "-S", "repeats=1")
     there = {metadata.EXTRA_STACKS: str(Path(debian.source).parent), "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db")}
     done = run_reframe(*words, "-S", "limit_s=300", environ=there, only="applications.py")
     assert done.returncode == 0, done.stdout

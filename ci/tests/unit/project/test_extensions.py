@@ -176,7 +176,14 @@ def test_its_lines_before_a_title_are_set_aside(folder: Path) -> None:
     assert "PARAM : tree" in parted.text
 
 
-def test_an_installed_one_is_recognised(folder: Path) -> None:
+def test_an_installed_one_is_recognised(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    for name in ("libtorus.so", "libtorus.so.7", "libtorus.so.7.1"):
+        (tmp_path / "lib" / name).touch()
+    assert installed_mpi.find_libraries(tmp_path) == [tmp_path / "lib" / "libtorus.so.7"]
+    for name in ("libtorus.so.7", "libtorus.so.7.1"):
+        (tmp_path / "lib" / name).unlink()
+    assert installed_mpi.find_libraries(tmp_path) == [tmp_path / "lib" / "libtorus.so"], "of one without a number"
     found = installed_mpi.identify("Torus MPI 2.1 (built today)\n", "/opt/libtorus.so.7")
     assert (found.mpi, found.version, found.abi, found.families) == ("torusmpi", "2.1", "torus", ("hydra",))
     assert re.search(found.pattern, "Torus MPI 2.1 (built today)")
