@@ -6,6 +6,7 @@ another name, a ``lib`` folder of links; the MPI itself is left alone.
 
 from __future__ import annotations
 
+import fcntl
 import platform
 import re
 import shutil
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
@@ -103,7 +104,7 @@ def add(
         begun = folder / UNFINISHED
         if into and into.exists() and (not into.is_dir() or (any(into.iterdir()) and not begun.is_file())):
             raise BadInput(f"{into} is there already and not an empty folder; name one of the stack's own with --into.")
-        _make_folder(folder)
+        mark = _make_folder(folder)
         try:
             inside = metadata.enter(metadata.parse(document, path), clean)
             built = _build(tarballs, mpi, {**outside, **inside}, folder, root / BUILDS / title, say, lock)
@@ -126,6 +127,8 @@ def add(
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
+        finally:
+            mark.close()
     runs = [name for name in (*stack.binaries, *stack.commands) if name != "mpirun"]
     say(f"{title}: registered in {path}; it runs {', '.join(runs) or 'nothing yet'}")
     return stack
@@ -142,22 +145,29 @@ def _expect_free(title: str, path: Path, root: Path) -> None:
     writer.check_name(title, path, root)
 
 
-def _make_folder(folder: Path) -> None:
-    """Make a stack's folder, with a file in it that says until the end that it is not whole.
+def _make_folder(folder: Path) -> IO[str]:
+    """Make a stack's folder, with a file in it that says until the end that it is not whole, and is locked as long.
 
-    What a killed command left is removed.
+    What a killed command left is removed; what another one works on, of this checkout or not, is not touched.
 
-    :raises BadInput: nothing can be written there, or something else is there.
+    :raises BadInput: another one does, nothing can be written there, or something else is there.
     """
+    mark = folder / UNFINISHED
     try:
-        if (folder / UNFINISHED).is_file():
+        if mark.is_file():
+            with mark.open("a") as left:
+                fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder)
         elif folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
         folder.mkdir(parents=True)
-        (folder / UNFINISHED).touch()
+        made = mark.open("x")
+        fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BadInput(f"another 'mpibench stacks add' is at work in {folder}: wait for it, or end it.") from None
     except OSError as error:
         raise BadInput(f"{folder} cannot be made ({error.strerror}); make it possible, or name another with --into.") from None
+    return made
 
 
 def _examine(

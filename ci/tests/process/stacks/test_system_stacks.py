@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -268,6 +269,16 @@ def test_what_a_killed_command_left_is_taken_over(add: Add, tmp_path: Path) -> N
     (tmp_path / "link").symlink_to(into)
     assert Path(add(mpirun, name="other", into=tmp_path / "link").source) == into / "stack.json"
     assert not (into / "made").exists() and not (into / system.UNFINISHED).exists()
+
+
+def test_a_folder_that_another_checkout_works_in_is_not_touched(add: Add, tmp_path: Path) -> None:
+    mpirun, into = synthetic.make_open_mpi(tmp_path / "opt"), tmp_path / "shared"
+    into.mkdir()
+    (into / "made").touch()
+    with (into / system.UNFINISHED).open("x") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        assert f"another 'mpibench stacks add' is at work in {into}: wait for it" in refused(add, mpirun, into=into)
+    assert (into / "made").exists() and (into / system.UNFINISHED).exists()
 
 
 def test_a_link_to_a_stack_is_not_removed(add: Add, tmp_path: Path) -> None:

@@ -84,12 +84,20 @@ def test_whatever_happens_to_the_text_is_refused() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *(changed(**{name: value}) for name in json.loads(LINE) for value in (None, True, [])),
+        *(changed(**{name: value}) for name in json.loads(LINE) for value in (None, True, [], {})),
+        *(changed(**{name: -1}) for name in json.loads(LINE) if name != "repetitions"),
+        changed(host=""),
         *(
             signed(json.dumps({key: value for key, value in json.loads(LINE).items() if key != name}))
             for name in json.loads(LINE)
         ),
         changed(mb_per_s=dict.fromkeys(KERNELS[:3], 1.0)),
+        changed(mb_per_s=dict.fromkeys(KERNELS, 0.0)),
+        changed(mb_per_s=dict.fromkeys(KERNELS, 1e400)),
+        changed(threads=[*json.loads(LINE)["threads"], json.loads(LINE)["threads"][0]]),
+        changed(numa_nodes=2),
+        changed(free_kib={"1": 1}),
+        changed(free_kib={"0": -1}),
         signed("[]"),
         signed("{" * 20000),
         signed("1"),

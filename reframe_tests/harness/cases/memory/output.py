@@ -7,6 +7,7 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
@@ -28,6 +29,10 @@ MOST = 1 << 20
 _OUTPUT = re.compile(r"(?P<said># STREAM, format 2\n(?P<json>[^\n]+)\n)# end: CRC-32 (?P<sum>[0-9a-f]{8})\n")
 
 
+Positive = Annotated[int, msgspec.Meta(gt=0)]
+Counts = Mapping[str, Annotated[int, msgspec.Meta(ge=0)]]
+
+
 @dataclass(frozen=True)
 class StreamThread:
     """One thread, its core and its pages.
@@ -45,7 +50,7 @@ class StreamThread:
     ran_on: int
     numa_node: int
     memory_node: int
-    pages: Mapping[str, int]
+    pages: Counts
 
 
 @dataclass(frozen=True)
@@ -65,17 +70,17 @@ class StreamResult:
 
     memory: str
     page_cache: str
-    array_bytes: int
-    last_level_cache_bytes: int
+    array_bytes: Positive
+    last_level_cache_bytes: Positive
     repetitions: int
-    host: str
+    host: Annotated[str, msgspec.Meta(min_length=1)]
     zone_reclaim_mode: str
     numa_nodes: int
-    page_cache_kib: Mapping[str, int]
-    free_kib: Mapping[str, int]
+    page_cache_kib: Counts
+    free_kib: Counts
     threads: tuple[StreamThread, ...]
-    largest_error: float
-    mb_per_s: Mapping[str, float]
+    largest_error: Annotated[float, msgspec.Meta(ge=0)]
+    mb_per_s: Mapping[str, Annotated[float, msgspec.Meta(gt=0)]]
 
 
 def read(text: str, memory: str, page_cache: str, repetitions: int) -> StreamResult:
@@ -101,6 +106,10 @@ def read(text: str, memory: str, page_cache: str, repetitions: int) -> StreamRes
         )
     if tuple(result.mb_per_s) != KERNELS or not result.threads:
         raise BadInput("STREAM's output is not of this format: it lacks kernels or threads.")
+    if len({one.core for one in result.threads}) < len(result.threads):
+        raise BadInput("STREAM's output is not of this format: two threads are said to have one core.")
+    if result.free_kib.keys() != result.page_cache_kib.keys() or len(result.free_kib) != result.numa_nodes:
+        raise BadInput("STREAM's output is not of this format: its NUMA nodes are not those whose memory it tells.")
     return result
 
 
