@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import fcntl
 import os
 import re
@@ -163,6 +164,25 @@ def test_a_signal_to_the_script_reaches_the_night(tmp_path: Path, root: Path) ->
         assert Process.observe(int(pid)) is None
 
 
-def test_no_program_of_a_stranger_runs_on_a_login_node(root: Path) -> None:
+def test_units_start_the_script(root: Path) -> None:
+    folder = root / "ci" / "pipelines"
+    service, timer = (configparser.ConfigParser(strict=False) for _ in range(2))
+    service.read(folder / "mpibench-nightly.service")
+    timer.read(folder / "mpibench-nightly.timer")
+    assert service["Service"]["ExecStart"].endswith(f"/ci/pipelines/{SCRIPT}") and os.access(folder / SCRIPT, os.X_OK)
+    assert timer["Timer"]["OnCalendar"] and timer["Install"]["WantedBy"] == "timers.target"
+
+
+def test_the_yaml_files_say_what_they_run(root: Path) -> None:
+    jobs = yaml.safe_load((root / "ci" / "pipelines" / "gitlab-ci.yml").read_text())
+    assert jobs["nightly"]["artifacts"]["reports"] == {"junit": "results/tonight/nightly.xml"}
+    assert jobs["pages"]["artifacts"]["paths"] == ["public"] and jobs["pages"]["script"][-1] == "mv results/site public"
     actions = yaml.safe_load((root / "ci" / "pipelines" / "github-actions.yml").read_text())["jobs"]
-    assert "head.repo.full_name == github.repository" in actions["change"]["if"]
+    for job, command in {
+        "change": "ci/pipelines/change-verdict ",
+        "reframe-main": "ci/pipelines/reframe-main",
+        "stacks": '.venv/bin/mpibench stacks build --push "$SPACK_CACHE" --key "$SPACK_KEY"',
+    }.items():
+        for words in (jobs[job]["script"], [step.get("run", "") for step in actions[job]["steps"]]):
+            assert any(word.startswith(command) for word in words), job
+    assert "head.repo.full_name == github.repository" in actions["change"]["if"], "no program of a stranger on a login node"
