@@ -52,13 +52,18 @@ class Fault:
     expected: str
 
 
-def find_fault(path: Path, document: Any) -> Fault | None:
-    """The most specific error of a document against a schema file (``jsonschema.exceptions.best_match``)."""
+def find_fault(path: Path, document: Any, part: str = "") -> Fault | None:
+    """The most specific error of a document against a schema file (``jsonschema.exceptions.best_match``).
+
+    :param part: reference to the part of the schema that describes the document; by default the whole.
+    """
     from jsonschema.exceptions import best_match
 
     if odd := _find_odd_key(document):
         return odd
-    error = best_match(validator(path).iter_errors(document))
+    checker = validator(path)
+    checker = checker.evolve(schema={"$defs": checker.schema["$defs"], "$ref": part}) if part else checker
+    error = best_match(checker.iter_errors(document))
     if error is None:
         return None
     described = error.schema.get("description", "") if isinstance(error.schema, dict) else ""

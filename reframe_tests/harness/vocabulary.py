@@ -10,8 +10,8 @@ from pathlib import Path
 
 #: Top of the checkout.
 ROOT = Path(__file__).resolve().parents[2]
-#: What describes a site below ``site_configs``: a file of its own, or one beside the centre's ReFrame configuration.
-SITE_FILES = "system.py or fabrics.yaml"
+#: What describes a system: a file below ``site_configs``, or the centre's own ReFrame configuration.
+SITE_FILES = "the system's description"
 LOWER, HIGHER, NONE = "lower", "higher", "none"
 #: MB/s (1e6 bytes per second) that 1 Gbit/s is.
 MB_PER_GBIT = 125.0

@@ -31,7 +31,7 @@ def doctor(
     ] = False,
     draft: Annotated[
         bool,
-        typer.Option("--draft", help="Print only a draft of fabrics.yaml, for a system of your ReFrame configuration."),
+        typer.Option("--draft", help="Print only a draft of extras, for a system of your ReFrame configuration."),
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -547,7 +547,7 @@ def _registered(system: str, root: Path) -> tuple[list[CoverageKey], list[str], 
     """Stacks on the partitions they fit and fabrics of each partition; what is wrong with a stack; what this rests on."""
     described = systems.find(system, root)
     if described is None:
-        return [], [], f"no {SITE_FILES} in site_configs/{system} here, so neither registered stacks nor fabrics"
+        return [], [], f"nothing describes {system} here, so neither registered stacks nor fabrics"
     stacks, problems = metadata.discover(root)
     names = [stack.name for stack in stacks]
     found = []

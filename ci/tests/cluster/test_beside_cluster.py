@@ -1,4 +1,4 @@
-"""The mini-cluster as a centre describes it to ReFrame, and one fabrics.yaml: proven, and in the centre's performance log."""
+"""The mini-cluster as a centre describes it to ReFrame, fabrics in its extras: proven, and in the centre's performance log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,17 @@ def partition(name, queue, launcher):
         "name": name, "scheduler": "slurm", "launcher": launcher, "environs": ["gnu"], "time_limit": "10m", "max_jobs": 2,
         "access": [f"--partition={queue}", "--no-requeue", "--export=NONE"],
         "env_vars": [["I_MPI_WAIT_MODE", "1"], ["MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"]],
-        "prepare_cmds": ["echo prepared by the centre"], "features": ["cpu"], "extras": {"mem_per_node": 1024},
+        "prepare_cmds": ["echo prepared by the centre"], "features": ["cpu"], "processor": @PROCESSOR@,
+        "extras": {
+            "mem_per_node": 1024, "node_counts": [2], "pinning": ["default", "none"], "most_repetitions": 200,
+            "most_timed_ranks": @CORES@,
+            "fabrics": {
+                queue: {
+                    "transport": "tcp", "scope": "cluster", "mtu_bytes": 1500,
+                    "rails": [{"device": queue, "line_rate_gbit_per_s": int(queue[3:-1])}],
+                },
+            },
+        },
     }
 
 
@@ -49,21 +59,6 @@ site_configuration = {
     ],
 }
 """
-FABRICS = """
-thin: &measured
-  node_counts: [2]
-  pinning: [default, none]
-  most_repetitions: 200
-  most_timed_ranks: @CORES@
-  fabrics:
-    eth1g: {transport: tcp, scope: cluster, mtu_bytes: 1500, rails: [{device: eth1g, line_rate_gbit_per_s: 1}]}
-  processor: @PROCESSOR@
-wide:
-  <<: *measured
-  fabrics:
-    eth10g: {transport: tcp, scope: cluster, mtu_bytes: 1500, rails: [{device: eth10g, line_rate_gbit_per_s: 10}]}
-login: {}
-"""
 
 
 def test_a_centres_system_is_measured_with_proof(
@@ -73,11 +68,8 @@ def test_a_centres_system_is_measured_with_proof(
     shutil.rmtree(box.top / "site_configs" / "minicluster")  # whose host names are the same
     node = json.loads(cluster.on(HEAD, "cat", "/etc/mpibench/node.json"))
     centre = visible / "site.py"
-    centre.write_text(CENTRE.replace("@TOP@", str(visible)))
-    fabrics = box.top / "site_configs" / "lagoon" / "fabrics.yaml"
-    fabrics.parent.mkdir()
-    text = FABRICS.replace("@CORES@", str(node["cores"])).replace("@PROCESSOR@", json.dumps(node["processor"]))
-    fabrics.write_text(text)
+    text = CENTRE.replace("@TOP@", str(visible)).replace("@CORES@", str(node["cores"]))
+    centre.write_text(text.replace("@PROCESSOR@", json.dumps(node["processor"])))
     names = "Mpi4pyPingPong%fabric=eth(1|10)g%nodes=2%ppn=1%pinning=default"
     options = ("-S", "repeats=1", "-C", str(centre), "-C", str(box.top / "site_configs" / "settings.py"))
     status, said = end_of(box.begin(*options, names=names, system="lagoon"))

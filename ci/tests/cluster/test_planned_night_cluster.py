@@ -1,4 +1,4 @@
-"""A night that fits, beside a centre's ReFrame configuration and from its modules, in one job, by one YAML file."""
+"""A night that fits, beside a centre's ReFrame configuration and from its modules, in one job, by its extras."""
 
 from __future__ import annotations
 
@@ -29,26 +29,24 @@ site_configuration = {
                     "name": "thin", "scheduler": "slurm", "launcher": "srun", "environs": ["gnu"], "time_limit": "10m",
                     "max_jobs": 8, "access": ["--partition=eth1g", "--no-requeue"],
                     "env_vars": [["I_MPI_WAIT_MODE", "1"], ["MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"]],
+                    "processor": @PROCESSOR@,
+                    "extras": {
+                        "node_counts": [2], "pinning": ["none"], "most_repetitions": 20, "most_timed_ranks": @CORES@,
+                        "share_allocations": {"minutes": 20, "idle_s": 5}, "stacks": ["*-module"],
+                        "fabrics": {
+                            "eth1g": {
+                                # Rates are not what is asked here, and a busy machine reaches none.
+                                "transport": "tcp", "scope": "cluster", "mtu_bytes": 1500,
+                                "rails": [{"device": "eth1g", "line_rate_gbit_per_s": 1}],
+                            },
+                        },
+                    },
                 },
             ],
         },
     ],
     "environments": [{"name": "gnu", "modules": [], "cc": "gcc"}],
 }
-"""
-#: Rates are not what is asked here, and a busy machine reaches none.
-FABRICS = """
-thin:
-  node_counts: [2]
-  pinning: [none]
-  most_repetitions: 20
-  most_timed_ranks: @CORES@
-  share_allocations: {minutes: 20, idle_s: 5}
-  stacks: ["*-module"]
-  fabrics:
-    eth1g: {transport: tcp, scope: cluster, mtu_bytes: 1500, rails: [{device: eth1g, line_rate_gbit_per_s: 1}]}
-  processor: @PROCESSOR@
-login: {}
 """
 
 
@@ -68,7 +66,9 @@ def test_a_planned_night_of_a_centres_modules_runs_in_one_job(
     (project.top / "reframe_tests" / "replay_plan.py").unlink()
     shutil.copy(ROOT / "reframe_tests" / "point_to_point.py", project.top / "reframe_tests")
     shutil.copytree(ROOT / "results" / "recorder", project.top / "results" / "recorder")
-    centre = project.write("centre/site.py", CENTRE)
+    node = json.loads(cluster.on(HEAD, "cat", "/etc/mpibench/node.json"))
+    text = CENTRE.replace("@CORES@", str(node["cores"])).replace("@PROCESSOR@", json.dumps(node["processor"]))
+    centre = project.write("centre/site.py", text)
     settings = {
         **there.environ,
         "RFM_CONFIG_FILES": f"{centre}:{project.top}/site_configs/settings.py",
@@ -84,9 +84,6 @@ def test_a_planned_night_of_a_centres_modules_runs_in_one_job(
         return end_of(cluster.begin("exec", "--", "env", *words, "bash", "-c", f"cd {project.top} && {script}"), 500)
 
     activate = f". {project.top}/.venv/bin/activate"
-    node = json.loads(cluster.on(HEAD, "cat", "/etc/mpibench/node.json"))
-    text = FABRICS.replace("@CORES@", str(node["cores"])).replace("@PROCESSOR@", json.dumps(node["processor"]))
-    project.write("site_configs/lagoon/fabrics.yaml", text)
     for name in MPIS:
         status, said = on_head(f"{activate} && mpibench stacks add --module {name} --module imb --name {name}-module")
         assert status == 0, said

@@ -1,4 +1,4 @@
-"""Made-up ReFrame configurations in the styles in which centres write theirs, and the site's folder beside one."""
+"""Made-up ReFrame configurations in the styles in which centres write theirs, with fabrics in the extras of a partition."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ site_configuration = {
                     "processor": {**COUNTS, "topology": MASKS}, "sched_options": {"job_submit_timeout": 120},
                     "container_platforms": [{"type": "Singularity"}],
                     "resources": [{"name": "mem", "options": ["--mem={size}"]}],
-                    "features": ["big"], "extras": {"mem_per_node": 1024}, "prepare_cmds": ["echo prepared by the centre"],
+                    "features": ["big"], "extras": {"mem_per_node": 1024@FABRICS@},
+                    "prepare_cmds": ["echo prepared by the centre"],
                 },
                 {
                     "name": "skiffs", "scheduler": "slurm", "launcher": "skiff_mpirun", "environs": ["gnu"],
@@ -130,7 +131,7 @@ site_configuration = {
                 {"name": "login", "scheduler": "local", "launcher": "local", "environs": ["builtin"]},
                 {
                     "name": "normal", "scheduler": "slurm", "launcher": "srun", "environs": ["builtin"],
-                    "features": ["remote", "image"], "access": ["--account=ocean"], "extras": {"cn_memory": 870000},
+                    "features": ["remote", "image"], "access": ["--account=ocean"], "extras": {"cn_memory": 870000@FABRICS@},
                     "devices": [{"type": "gpu", "arch": "sm_90", "num_devices": 4}],
                 },
             ],
@@ -162,7 +163,7 @@ site_configuration = {
             "partitions": [
                 {
                     "name": "rome", "scheduler": "slurm", "launcher": "mpirun", "access": ["-p rome", "--export=None"],
-                    "features": ["cpu", "scale_2_nodes"], "extras": {"mem_per_node": 229376}, "max_jobs": 120,
+                    "features": ["cpu", "scale_2_nodes"], "extras": {"mem_per_node": 229376@FABRICS@}, "max_jobs": 120,
                     "prepare_cmds": ["source /cvmfs/init"],
                 },
             ],
@@ -182,37 +183,27 @@ systems:
   descr: {{ getenv("COVE", "in YAML") }}
   hostnames: ['cove']
   partitions:
-  - {name: batch, scheduler: squeue, launcher: srun, access: ['-p all'], environs: [plain]}
+  - {name: batch, scheduler: squeue, launcher: srun, access: ['-p all'], environs: [plain], extras: {"rack": 7@FABRICS@}}
 environments:
 - {name: plain, features: [stream]}
 """
-FABRICS = """
-{partition}:
-  node_counts: [2]
-  fabrics:
-    hdr200:
-      transport: ucx
-      scope: cluster
-      min_efficiency: 0.9
-      rails:
-      - {{device: mlx5_0, line_rate_gbit_per_s: 200, numa_node: 0}}
-    eth1g: {{transport: tcp, scope: cluster, mtu_bytes: 1500, rails: [{{device: eth0, line_rate_gbit_per_s: 1}}]}}
-    shm: {{transport: shm, scope: node}}
-"""
-#: A node of two sockets with four cores each, as ReFrame writes it.
-PROCESSOR = """
-  processor: {num_cpus: 8, num_sockets: 2, topology: {numa_nodes: ['0x0f', '0xf0'], sockets: ['0x0f', '0xf0'],
-    cores: ['0x1', '0x2', '0x4', '0x8', '0x10', '0x20', '0x40', '0x80'], caches: []}}
-"""
+#: What is added to the extras of a partition, as Python and YAML both read it.
+FABRICS = """, "node_counts": [2], "fabrics": {
+    "hdr200": {"transport": "ucx", "scope": "cluster", "min_efficiency": 0.9,
+        "rails": [{"device": "mlx5_0", "line_rate_gbit_per_s": 200, "numa_node": 0}]},
+    "eth1g": {"transport": "tcp", "scope": "cluster", "mtu_bytes": 1500,
+        "rails": [{"device": "eth0", "line_rate_gbit_per_s": 1}]},
+    "shm": {"transport": "shm", "scope": "node"}}"""
 
 
 class CentreSite:
     """A folder with a centre's configuration, and beside it a project with the site's folder for one of its systems.
 
     :param style: what writes the configuration: its file, system, partition, and the partitions on which nothing is measured.
+    :param fabrics: added to the extras of the partition.
     """
 
-    def __init__(self, top: Path, style: str) -> None:
+    def __init__(self, top: Path, style: str, fabrics: str = FABRICS) -> None:
         self.top, self.root, self.logs = top, top / "project", top / "logs"
         self.logs.mkdir(parents=True)
         self.file, self.system, self.partition, *self.others = STYLES[style](top / "centre", self.logs)
@@ -220,13 +211,14 @@ class CentreSite:
         self.folder.mkdir(parents=True)
         self.settings = self.folder.parent / "settings.py"
         self.settings.write_text(SETTINGS)
-        self.fabrics = self.folder / "fabrics.yaml"
-        self.describe()
+        for path in self.file.parent.rglob("*.*"):
+            path.write_text(path.read_text().replace("@FABRICS@", fabrics))
 
-    def describe(self, text: str = FABRICS, extra: str = "") -> None:
-        """Write the site's ``fabrics.yaml``."""
-        others = "".join(f"{name}: {{}}\n" for name in self.others)
-        self.fabrics.write_text(text.format(partition=self.partition).lstrip() + extra.lstrip("\n") + others)
+    def change(self, old: str, new: str) -> None:
+        """Change the configuration before it is read for the first time: ReFrame keeps a module that it has loaded."""
+        text = self.file.read_text()
+        assert old in text
+        self.file.write_text(text.replace(old, new))
 
     @property
     def variable(self) -> str:

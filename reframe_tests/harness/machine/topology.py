@@ -71,9 +71,8 @@ class Topology:
         topology = row.get("topology") or {}
         if not topology.get("cores"):
             raise BadInput(
-                "the processor description has no topology.cores: use topology.describe() in system.py, let "
-                "'reframe --detect-host-topology' describe one of the partition's nodes, or write into fabrics.yaml what "
-                "'mpibench doctor --draft' prints in a job of the partition."
+                "the processor description has no topology.cores: use topology.describe() in system.py, or "
+                "what 'reframe --detect-host-topology' prints in a job of the partition."
             )
         cores = _disjoint("cores", topology["cores"])
         cpus = set(cores)

@@ -145,7 +145,7 @@ class _Learned(NamedTuple):
 def _learned(system_name: str, root: Path) -> _Learned:
     """Read again only when a file has changed, because every case of a session asks."""
     path = references_file(system_name, root)
-    describing = (path, path.with_name("system.py"), systems.fabrics_path(system_name, root), *centres.files(root))
+    describing = (path, path.with_name("system.py"), *centres.files(root))
     stamps = tuple((file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else None for file in describing)
     return _read_references(path, system_name, root, stamps) if optional_file.is_there(path) else _Learned({}, ())
 
@@ -209,7 +209,7 @@ def configuration(root: Path = ROOT, log: str = os.devnull) -> tuple[dict[str, A
     All systems, stacks as environments, modes, storage, logging.
 
     :param log: file of this start's log.
-    :raises SiteError: for a bad ``system.py`` or ``fabrics.yaml``; the sentence names file, key and remedy.
+    :raises SiteError: for a bad ``system.py``; the sentence names file, key and remedy.
     """
     from ..stacks import metadata
 

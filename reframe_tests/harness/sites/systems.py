@@ -1,15 +1,12 @@
 """Systems: found, read and checked, whoever describes them.
 
 A site adds itself with one folder ``site_configs/<system>``; nothing here or in a test names a system. Its ``system.py`` holds
-one dictionary called ``system``: ReFrame's own system dictionary, whose partitions carry ``extras.fabrics``. A system that the
-centre's own ReFrame configuration describes (:mod:`.centre`) has a ``fabrics.yaml`` there instead. It is keyed by partition;
-each has the words that ``extras`` of a partition in a ``system.py`` has, or none where nothing is measured on it. A partition
-whose ``extras`` in the centre's configuration have them needs no entry.
+one dictionary called ``system``: ReFrame's own system dictionary, whose partitions carry ``extras.fabrics``. A centre's own
+ReFrame configuration (:mod:`.centre`) has the same words in the ``extras`` of its partitions.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 import runpy
 import socket
@@ -19,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .. import batch_systems, optional_file, schema, yaml_file
+from .. import batch_systems, optional_file, schema
 from ..launchers import registry as launchers
 from ..launchers.schedulers import spool
 from ..machine.fabric import Fabric, Rail
@@ -32,10 +29,8 @@ from .centre import Centre
 #: The system that fits any machine; it must stay last, because ReFrame takes the first whose host names match.
 FALLBACK_SYSTEM = "generic"
 SYSTEM_SCHEMA = ROOT / "site_configs" / "system.schema.json"
-FABRICS_FILE = "fabrics.yaml"
-FABRICS_SCHEMA = ROOT / "site_configs" / "fabrics.schema.json"
-#: What stands beside the words of ``extras``: ReFrame's description of the nodes, where the centre's has no topology.
-PROCESSOR = "processor"
+#: Where that schema has the words of ``extras``.
+EXTRAS = "#/$defs/partition/properties/extras"
 #: What says that something is measured; of a centre's own ``extras``, where it stands there.
 FABRICS = "fabrics"
 #: The shortest that is needed.
@@ -63,11 +58,6 @@ class Shortcoming:
     note: bool = False
 
 
-def fabrics_path(system: str, root: Path = ROOT) -> Path:
-    """Where the ``fabrics.yaml`` of a system is."""
-    return folders.of(system, root) / FABRICS_FILE
-
-
 def system_files(root: Path = ROOT) -> list[Path]:
     """``system.py`` of every bundled or added system, the fallback last."""
     named = [folder for place in folders.every(root) for folder in sorted(place.glob("*"))]
@@ -75,21 +65,11 @@ def system_files(root: Path = ROOT) -> list[Path]:
     return sorted(files, key=lambda path: path.parent.name == FALLBACK_SYSTEM)
 
 
-def _check_schema(place: str, schema_file: Path, content: Any, above: str = "", see: str = "") -> None:
-    """:raises SiteError: naming the key, without the keys ``above`` it."""
-    if fault := schema.find_fault(schema_file, content):
-        remedy = f"expected {fault.expected}" if fault.expected else f"see {see or schema_file.name}"
-        raise SiteError(f"{place}: key '{fault.key.removeprefix(above)}': {fault.message}; {remedy}.")
-
-
-def read_fabrics(path: Path) -> dict[str, Mapping[str, Any]]:
-    """The words of each partition in a ``fabrics.yaml``.
-
-    :raises BadInput: it cannot be read, is not YAML or breaks the schema; naming the key.
-    """
-    content = yaml_file.read_mapping(path)
-    _check_schema(str(path), FABRICS_SCHEMA, content)
-    return content
+def _check_schema(place: str, schema_file: Path, content: Any, part: str = "") -> None:
+    """:raises SiteError: naming the key."""
+    if fault := schema.find_fault(schema_file, content, part):
+        remedy = f"expected {fault.expected}" if fault.expected else f"see {schema_file.name}"
+        raise SiteError(f"{place}: key '{fault.key}': {fault.message}; {remedy}.")
 
 
 def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]:
@@ -115,11 +95,11 @@ def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]
         raise SiteError(
             f"{path}: key 'name' is {system['name']!r} but the folder is called {path.parent.name!r}; make them equal."
         )
-    _check_partitions(path, system)
+    _check_partitions(str(path), system)
     return system
 
 
-def _check_partitions(path: Path, system: Mapping[str, Any]) -> None:
+def _check_partitions(source: str, system: Mapping[str, Any]) -> None:
     """What a schema cannot say of a system's partitions.
 
     :raises SiteError: naming the partition.
@@ -127,13 +107,13 @@ def _check_partitions(path: Path, system: Mapping[str, Any]) -> None:
     for partition in system["partitions"]:
         if spool.EXTRA in partition["extras"] and partition["scheduler"] not in spool.SHARED:
             raise SiteError(
-                f"{path}: partition {partition['name']} has {spool.EXTRA}, and its scheduler is {partition['scheduler']!r}; "
+                f"{source}: partition {partition['name']} has {spool.EXTRA}, and its scheduler is {partition['scheduler']!r}; "
                 f"only those of {', '.join(spool.SHARED)} share allocations: remove it."
             )
         for fabric in fabrics_of(partition["extras"]).values():
             if fabric.expect and fabric.expect not in (names := [each.name for each in fabric.choices]):
                 raise SiteError(
-                    f"{path}: fabric {fabric.name} of partition {partition['name']} expects {fabric.expect!r}, which is not "
+                    f"{source}: fabric {fabric.name} of partition {partition['name']} expects {fabric.expect!r}, which is not "
                     f"one of its other fabrics of scope {fabric.scope} "
                     f"({', '.join(names) or 'there is none'}); correct 'expect'."
                 )
@@ -153,110 +133,51 @@ def read_all(root: Path = ROOT) -> list[dict[str, Any]]:
 
 
 def _of_centre(root: Path) -> dict[str, dict[str, Any]]:
-    """The centre's systems by name, completed; none where ReFrame is given our configuration alone."""
+    """The centre's systems by name, each partition with ``extras``; none where ReFrame is given our configuration alone.
+
+    :raises SiteError: what extras say of fabrics cannot be used.
+    """
     centre = centres.read(root)
     if centre is None:
         return {}
-    found = {row["name"]: _completed(row, centre, root) for row in centre.systems}
-    for name, system in found.items():
-        _check_partitions(fabrics_path(name, root), system)
+    found: dict[str, dict[str, Any]] = {}
+    for system in centre.systems:
+        partitions = [{**row, "extras": dict(row.get("extras", {}))} for row in system["partitions"]]
+        for row in partitions:
+            if row["extras"].get(FABRICS):
+                words = {word: row["extras"][word] for word in _words() if word in row["extras"]}
+                _check_schema(f"{centre.source}: extras of partition '{row['name']}'", SYSTEM_SCHEMA, words, EXTRAS)
+        found[system["name"]] = {**system, "partitions": partitions}
+        _check_partitions(centre.source, found[system["name"]])
     return found
 
 
-def _completed(system: Mapping[str, Any], centre: Centre, root: Path) -> dict[str, Any]:
-    """A system of the centre's with what is measured on it; as it is where it has no ``fabrics.yaml``.
-
-    :raises BadInput: the file and the configuration do not fit each other.
-    """
-    path = fabrics_path(system["name"], root)
-    described = read_fabrics(path) if optional_file.is_there(path) else {}
-    names = [row["name"] for row in system["partitions"]]
-    for name in described:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            meant = f"did you mean '{near[0]}'" if near else f"there are {', '.join(names)}"
-            raise BadInput(
-                f"{path}: partition '{name}' is none of system {system['name']} in {centre.source}; {meant}? "
-                "Correct the name, or remove the entry."
-            )
-    return {
-        **system,
-        "partitions": [_completed_partition(row, described.get(row["name"], {}), path, centre) for row in system["partitions"]],
-    }
-
-
-def _completed_partition(row: Mapping[str, Any], said: Mapping[str, Any], path: Path, centre: Centre) -> dict[str, Any]:
-    own, extras = dict(said), dict(row.get("extras", {}))
-    taken = [word for word in _words() if word in extras] if own else []
-    if taken:
-        raise BadInput(
-            f"{centre.source}: extras of partition '{row['name']}' have '{taken[0]}', which is a word of {path}: "
-            "move it there, or give it another name in the configuration."
-        )
-    if extras.get(FABRICS):
-        words = {word: extras[word] for word in _words() if word in extras}
-        place = f"{centre.source}: extras of partition '{row['name']}'"
-        _check_schema(
-            place, FABRICS_SCHEMA, {row["name"]: words}, f"{row['name']}.", "extras in site_configs/system.schema.json"
-        )
-    if PROCESSOR not in own:
-        return {**row, "extras": {**extras, **own}}
-    processor, theirs, key = own.pop(PROCESSOR), row.get(PROCESSOR, {}), f"{path}: key '{row['name']}.{PROCESSOR}':"
-    if _has_topology(row):
-        raise BadInput(f"{key} {centre.source} has the topology of its nodes already; remove the key.")
-    for count, value in theirs.items():
-        if count.startswith("num_") and processor.get(count, value) != value:
-            raise BadInput(f"{key} {count} is {processor[count]} here and {value} in {centre.source}; correct one of them.")
-    return {**row, PROCESSOR: {**theirs, **processor}, "extras": {**extras, **own}}
-
-
 def _has_topology(row: Mapping[str, Any]) -> bool:
-    return bool((row.get(PROCESSOR, {}).get("topology") or {}).get("cores"))
+    return bool((row.get("processor", {}).get("topology") or {}).get("cores"))
 
 
 @lru_cache(maxsize=1)
 def _words() -> tuple[str, ...]:
-    partition = schema.read(ROOT / "site_configs" / "system.schema.json")["$defs"]["partition"]
+    partition = schema.read(SYSTEM_SCHEMA)["$defs"]["partition"]
     return tuple(partition["properties"]["extras"]["properties"])
 
 
 def find(name: str, root: Path = ROOT) -> dict[str, Any] | None:
     """A system as it is described, by the centre or in a ``system.py``; ``None`` where nothing describes it.
 
-    Where the centre's configuration is not at hand, as for stored sessions elsewhere, what its ``fabrics.yaml`` says alone:
-    the partitions that it names, with their ``extras``.
-
     :raises SiteError: for a bad file.
     """
     theirs, path = _of_centre(root), folders.of(name, root) / "system.py"
     if name in theirs:
         return theirs[name]
-    if optional_file.is_there(path):
-        return read_system(path)
-    if not _stands_alone(name, root):
-        return None
-    named = read_fabrics(fabrics_path(name, root))
-    partitions = [{"name": partition, "extras": dict(words)} for partition, words in named.items()]
-    return {"name": name, "hostnames": [], "partitions": partitions}
-
-
-def _stands_alone(name: str, root: Path) -> bool:
-    """Whether there is only a ``fabrics.yaml`` of a system, of whose configuration ReFrame is given nothing."""
-    elsewhere = name in _of_centre(root) or optional_file.is_there(folders.of(name, root) / "system.py")
-    return not elsewhere and optional_file.is_there(fabrics_path(name, root))
+    return read_system(path) if optional_file.is_there(path) else None
 
 
 def select(name: str | None, root: Path = ROOT) -> dict[str, Any]:
     """The system of that name, or else the one that ReFrame selects on this machine.
 
-    :raises SiteError: there is none, this machine is one of the centre's and of another one's, or its ``fabrics.yaml`` stands
-        alone.
+    :raises SiteError: there is none, or this machine is one of the centre's and of another one's.
     """
-    if name and _stands_alone(name, root):
-        raise SiteError(
-            f"{fabrics_path(name, root)} is there, and no configuration file of ReFrame describes system {name}: name "
-            f"yours in {centres.VARIABLE}, before {root}/site_configs/settings.py."
-        )
     found = find(name, root) if name else None
     if name is None:
         host, centre, described = socket.gethostname(), centres.read(root), read_all(root)
@@ -272,7 +193,10 @@ def select(name: str | None, root: Path = ROOT) -> dict[str, Any]:
     if found is None:
         known = ", ".join([*_of_centre(root), *(path.parent.name for path in system_files(root))])
         places = " or ".join(map(str, folders.every(root)))
-        raise SiteError(f"there is no system '{name or socket.gethostname()}' in {places}; known are {known}.")
+        raise SiteError(
+            f"there is no system '{name or socket.gethostname()}' in {places}; known are {known}; one of your own ReFrame "
+            f"configuration is known where {centres.VARIABLE} names that before {root}/site_configs/settings.py."
+        )
     return found
 
 
@@ -293,39 +217,20 @@ def shortcomings(name: str, root: Path = ROOT) -> list[Shortcoming]:
 
     :raises SiteError: for a bad file.
     """
-    return list(_shortcomings(name, root))
-
-
-def _shortcomings(name: str, root: Path) -> Iterator[Shortcoming]:
-    centre, system, path = centres.read(root), _of_centre(root).get(name), fabrics_path(name, root)
+    centre, system = centres.read(root), _of_centre(root).get(name)
     if centre is None or system is None:
-        return
-    draft = f"'mpibench doctor --system {name} --draft' prints a draft"
-    there = optional_file.is_there(path)
-    described = read_fabrics(path) if there else {}
-    if not any(row["extras"].get(FABRICS) for row in system["partitions"]):
-        what = f"{path} says nothing but {{}}" if there else f"{path} is not there"
-        yield Shortcoming(
-            name,
-            f"{what}, so nothing is measured on a system of {centre.source}; give one of its partitions fabrics there, "
-            f"{EXAMPLE}, or in {path}: {draft}.",
+        return []
+    measured = [row for row in system["partitions"] if row["extras"].get(FABRICS)]
+    if not measured:
+        sentence = (
+            f"no partition has fabrics in {centre.source}, so nothing is measured on it; give one {EXAMPLE}: "
+            f"'mpibench doctor --system {name} --draft' prints a draft."
         )
-        return
-    for row in system["partitions"]:
-        place = f"{name}:{row['name']}"
-        if row["extras"].get(FABRICS):
-            yield from _of_partition(place, row, system, centre, path if described.get(row["name"]) else None)
-        elif there and row["name"] not in described:
-            yield Shortcoming(
-                place,
-                f"{path} does not name this partition of {centre.source}, so nothing is measured on it; {draft}, and "
-                f"'{row['name']}: {{}}' says that this is meant.",
-            )
+        return [Shortcoming(name, sentence)]
+    return [each for row in measured for each in _of_partition(f"{name}:{row['name']}", row, system, centre)]
 
 
-def _of_partition(
-    place: str, row: Mapping[str, Any], system: Mapping[str, Any], centre: Centre, path: Path | None
-) -> Iterator[Shortcoming]:
+def _of_partition(place: str, row: Mapping[str, Any], system: Mapping[str, Any], centre: Centre) -> Iterator[Shortcoming]:
     launcher, scheduler = row["launcher"], row["scheduler"]
     if launcher not in launchers.STACKS_OWN and launchers.find(launcher, "") is None:
         yield Shortcoming(
@@ -344,19 +249,14 @@ def _of_partition(
     if not _lacks_topology(row, system["name"], centre):
         return
     job = " ".join(row.get("access", ()))
-    how = (
-        f"run 'mpibench doctor --system {system['name']} --draft' in one of its jobs{f' ({job})' if job else ''} and put the "
-        f"'{PROCESSOR}' that it prints in {path or centre.source}"
-    )
-    if row.get(PROCESSOR):
-        yield Shortcoming(
-            place,
-            f"'{PROCESSOR}' in {centre.source} has no topology, and ReFrame detects none where one is stated: {how}.",
-        )
+    how = f"run 'reframe --detect-host-topology' in one of its jobs{f' ({job})' if job else ''} and put what it prints there"
+    if row.get("processor"):
+        sentence = f"'processor' in {centre.source} has no topology, and ReFrame detects none where one is stated: {how}"
+        yield Shortcoming(place, f"{sentence}.")
         return
     detected = centres.topology_file(centre, system["name"], row["name"])
     remote = centres.setting(centre, system["name"], "remote_detect")
-    sentence = f"{centre.source} has no '{PROCESSOR}', and {detected} is not there either"
+    sentence = f"{centre.source} has no 'processor', and {detected} is not there either"
     sentence += ": ReFrame detects it with a job when it starts (general.remote_detect)" if remote else f": {how}"
     yield Shortcoming(place, f"{sentence}.", note=bool(remote))
 
@@ -365,18 +265,9 @@ def _lacks_topology(row: Mapping[str, Any], system: str, centre: Centre) -> bool
     """Whether neither a configuration nor ReFrame's own detection says what cores a partition's nodes have."""
     if _has_topology(row) or row["scheduler"] == row["launcher"] == "local":  # of such ReFrame detects the topology at once
         return False
-    if row.get(PROCESSOR):  # ReFrame detects none where one is stated
+    if row.get("processor"):  # ReFrame detects none where one is stated
         return True
     return not (centres.read_topology(centres.topology_file(centre, system, row["name"])).get("topology") or {}).get("cores")
-
-
-def without_topology(system: Mapping[str, Any], centre: Centre) -> list[str]:
-    """Names of partitions on which something is measured, and whose cores nobody knows.
-
-    :param system: completed (:func:`find`).
-    """
-    measured = (row for row in system["partitions"] if row["extras"].get(FABRICS))
-    return [row["name"] for row in measured if _lacks_topology(row, system["name"], centre)]
 
 
 def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:

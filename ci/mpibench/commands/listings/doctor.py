@@ -102,8 +102,7 @@ def report(
         )
         console.print(line, soft_wrap=True)
     if not stacks_only and (text := beside.draft(selected, site.ROOT)):
-        path = systems.fabrics_path(selected["name"], site.ROOT)
-        console.print(Text(f"\ndraft for {path} (--draft prints it alone):\n\n{text}"), soft_wrap=True, end="")
+        console.print(Text(f"\ndraft for your configuration (--draft prints it alone):\n\n{text}"), soft_wrap=True, end="")
     return int(not ready)
 
 

@@ -1,4 +1,4 @@
-"""A draft of ``fabrics.yaml`` from what this machine shows of its networks, for a person to correct.
+"""A draft of a partition's ``extras`` from what this machine shows of its networks, for a person to correct.
 
 Read where ``NodePreflight`` reads them on nodes (:mod:`node_facts`): ``net``, ``infiniband`` and ``cxi`` in ``/sys/class``.
 """
@@ -11,14 +11,10 @@ import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from reframe_tests.harness import batch_systems
 from reframe_tests.harness.cases.preflight import node_facts
-from reframe_tests.harness.sites.systems import PROCESSOR
 
 #: Names of InfiniBand's rates over four lanes, in Gbit/s (sysfs ``rate``: ``200 Gb/sec (4X HDR)``).
 INFINIBAND: Mapping[float, str] = {40: "qdr", 56: "fdr", 100: "edr", 200: "hdr", 400: "ndr", 800: "xdr"}
@@ -159,7 +155,7 @@ def write(
     node: node_facts.Node | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> str:
-    """The draft's text for partitions of a centre's ReFrame configuration.
+    """The draft's text for partitions of a centre's ReFrame configuration, in words that Python and YAML both read.
 
     :param partitions: as ReFrame's configuration has them.
     :param command: that printed it.
@@ -169,53 +165,20 @@ def write(
     seen = f"up on {socket.gethostname()}" if found else f"no network was seen on {socket.gethostname()}"
     lines = [
         f"# Begun by '{command}': {seen}. Take out networks that MPI must not use; say what must be reached,",
-        "# e.g. min_efficiency: 0.9 (of the line rate), where that is known. Words: site_configs/system.schema.json, extras.",
+        '# e.g. "min_efficiency": 0.9 (of the line rate), where that is known. Words: site_configs/system.schema.json, extras.',
     ]
-    for row in partitions:
-        lines += _partition(row, found, command, environ)
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *(line for row in partitions for line in _partition(row, found, environ))]) + "\n"
 
 
-def _partition(row: Mapping[str, Any], found: Sequence[Port], command: str, environ: Mapping[str, str]) -> Iterator[str]:
-    name = _key(row["name"])
-    if row["scheduler"] == "local":
-        yield f"{name}: {{}}  # runs where ReFrame is started, so nothing is measured on it"
-        return
-    inside = is_inside(row, environ)
-    yield f"{name}:"
-    if not inside:
-        options = " ".join(row.get("access", ())) or "without options"
-        yield f"  # Its nodes may have others: run the same in one of its jobs ({options})."
-    words: dict[str, Any] = {"node_counts": [2], "fabrics": fabrics(found)}
-    text = yaml.safe_dump(words, sort_keys=False, width=120, default_flow_style=None)
-    yield from (f"  {line}" for line in text.splitlines())
-    if (row.get(PROCESSOR, {}).get("topology") or {}).get("cores"):
-        return
-    if inside:
-        yield _processor()
-    else:
-        yield f"  # {PROCESSOR}: its configuration has no topology; in one of its jobs '{command}' writes it here."
-
-
-def is_inside(row: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether this runs in a job of a partition's batch system."""
+def _partition(row: Mapping[str, Any], found: Sequence[Port], environ: Mapping[str, str]) -> Iterator[str]:
+    options = " ".join(row.get("access", ())) or "without options"
     batch = batch_systems.find(row["scheduler"])
-    return bool(batch and batch.job and batch.job in environ)
-
-
-def write_processor(name: str, path: Path) -> str:
-    """What a partition lacks that is described already but for its topology, where this runs on one of its nodes.
-
-    :param path: of the file that describes it.
-    """
-    return f"# The topology of {socket.gethostname()}, to be added to '{name}' in {path}:\n{_key(name)}:\n{_processor()}\n"
-
-
-def _key(name: str) -> str:
-    return str(yaml.safe_dump({name: {}})).partition(": {}")[0]
-
-
-def _processor() -> str:
-    from reframe.utility.cpuinfo import cpuinfo
-
-    return f"  {PROCESSOR}: {json.dumps(cpuinfo())}"
+    if row["scheduler"] == "local":
+        yield f"# {row['name']} runs where ReFrame is started: needs none unless it is a node that MPI jobs run on."
+        return
+    inside = bool(batch and batch.job and batch.job in environ)
+    yield f"# {row['name']}:" + ("" if inside else f" its nodes may have others: run the same in one of its jobs ({options}).")
+    extras = {"node_counts": [2], "fabrics": fabrics(found)}
+    yield f'"extras": {json.dumps(extras, indent=4)},'
+    if not (row.get("processor", {}).get("topology") or {}).get("cores"):
+        yield "# No topology: put what 'reframe --detect-host-topology' prints in one of its jobs into 'processor'."

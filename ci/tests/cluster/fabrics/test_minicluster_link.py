@@ -87,7 +87,7 @@ def test_a_node_with_another_mtu_is_reported_and_healthy_links_are_stored(box: B
     cases = box.cases()
     odd = cases[f"eth1g {STACK}"]["proof"]
     assert odd["verdict"] == "contradicted"
-    sentence = "eth1g on c2 has an MTU of 1400, the site says 1500 for eth1g; set it, or correct system.py or fabrics.yaml."
+    sentence = "eth1g on c2 has an MTU of 1400, the site says 1500 for eth1g; set it, or correct the system's description."
     assert odd["sentences"] == [f"{launch}: {sentence}" for launch in ("data_check", "pair")]
     well = cases[f"eth10g {STACK}"]
     assert well["proof"]["verdict"] == "proven", well["fail_reason"]

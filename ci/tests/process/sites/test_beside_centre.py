@@ -9,13 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 from rich.console import Console
 
-from centre_styles import PROCESSOR, CentreSite
-from mpibench.commands.listings import beside as listings_beside
+from centre_styles import FABRICS, CentreSite
 from mpibench.commands.listings import doctor
-from reframe_tests.harness.sites import centre, site, systems
+from reframe_tests.harness.sites import centre, site
 from synthetic_stack import write_stack
 from tiny_site import TEST
 
@@ -29,6 +27,12 @@ def beside(tmp_path: Path) -> CentreSite:
     made = CentreSite(tmp_path, "modules")
     write_stack(made.root / "environments" / "mpich")
     return made
+
+
+@pytest.fixture
+def nothing(tmp_path: Path) -> CentreSite:
+    """The same without fabrics."""
+    return CentreSite(tmp_path / "nothing", "modules", "")
 
 
 @pytest.fixture
@@ -137,40 +141,45 @@ def alone(beside: CentreSite, *options: str, **environ: str) -> subprocess.Compl
     )
 
 
-@pytest.fixture
-def own_fabrics(beside: CentreSite) -> CentreSite:
-    """The configuration with fabrics in the extras of a partition, and no file of ours."""
-    beside.fabrics.unlink()
-    fabrics = '"fabrics": {"eth1g": {"transport": "tcp", "scope": "cluster", "rails": [{"device": "eth0"}]}}'
-    text = beside.file.read_text()
-    assert '"extras": {"mem_per_node": 1024}' in text
-    beside.file.write_text(text.replace('"mem_per_node": 1024', f'"mem_per_node": 1024, {fabrics}'))
-    return beside
-
-
-def test_fabrics_in_the_centres_extras_are_enough(own_fabrics: CentreSite, root: Path) -> None:
+def test_fabrics_in_the_centres_extras_are_enough(beside: CentreSite, root: Path) -> None:
     """Named by an option or by the variable, from any folder, relative or not."""
-    tests = os.path.relpath(root / "reframe_tests" / ONE, own_fabrics.top / "elsewhere")
-    file = os.path.relpath(own_fabrics.file, own_fabrics.top / "elsewhere")
-    twice = own_fabrics.top / "path" / "settings.py"
+    tests = os.path.relpath(root / "reframe_tests" / ONE, beside.top / "elsewhere")
+    file = os.path.relpath(beside.file, beside.top / "elsewhere")
+    twice = beside.top / "path" / "settings.py"
     twice.parent.mkdir()
-    twice.write_text(own_fabrics.file.read_text().replace("lagoon", "reef"))
+    twice.write_text(beside.file.read_text().replace("lagoon", "reef"))
     for listed in (
-        alone(own_fabrics, "-C", file, "-c", tests, "-l"),
-        alone(own_fabrics, "-c", tests, "-l", RFM_CONFIG_FILES=str(own_fabrics.file)),
-        alone(own_fabrics, "-c", tests, "-l", RFM_CONFIG_FILES=f":{own_fabrics.file}", RFM_CONFIG_PATH=f":{twice.parent}"),
+        alone(beside, "-C", file, "-c", tests, "-l"),
+        alone(beside, "-c", tests, "-l", RFM_CONFIG_FILES=str(beside.file)),
+        alone(beside, "-c", tests, "-l", RFM_CONFIG_FILES=f":{beside.file}", RFM_CONFIG_PATH=f":{twice.parent}"),
     ):
         assert listed.returncode == 0 and "WARNING" not in said(listed), said(listed)
-        assert "%fabric=eth1g %nodes=2" in listed.stdout and "Found 0" not in listed.stdout
+        assert "%fabric=hdr200 %nodes=2" in listed.stdout and "Found 0" not in listed.stdout
 
 
-def test_with_nothing_to_measure_it_says_what_to_add(beside: CentreSite, root: Path) -> None:
-    beside.fabrics.unlink()
+def test_with_nothing_to_measure_it_says_what_to_add(nothing: CentreSite, reframe: Run, root: Path) -> None:
+    """With the centre's configuration alone, and with both."""
     for tests in ("", "cascade.py", "node.py", "preflight.py"):
-        nothing = alone(beside, "-C", str(beside.file), "-c", str(root / "reframe_tests" / tests), "-r")
-        assert nothing.returncode == 1 and "Traceback" not in said(nothing), said(nothing)
-        [line] = [line for line in said(nothing).splitlines() if "ERROR" in line]
-        assert "nothing is measured on a system of" in line and '"extras": {"fabrics": {' in line
+        ended = alone(nothing, "-C", str(nothing.file), "-c", str(root / "reframe_tests" / tests), "-r")
+        assert ended.returncode == 1 and "Traceback" not in said(ended), said(ended)
+        [line] = [line for line in said(ended).splitlines() if "ERROR" in line]
+        assert f"no partition has fabrics in {nothing.file}, so nothing is measured on it" in line
+        assert '"extras": {"fabrics": {' in line
+    for action in ("-l", "-r"):
+        ended = reframe(action, "--system=lagoon", files=nothing.variable)
+        assert ended.returncode == 1 and "Traceback" not in said(ended), said(ended)
+        [line] = [line for line in said(ended).splitlines() if "ERROR" in line]
+        assert f"lagoon: no partition has fabrics in {nothing.file}" in line
+
+
+def test_a_file_of_ones_own_adds_fabrics_to_the_centres(nothing: CentreSite, root: Path) -> None:
+    """As docs/how-to/own-reframe.md shows it."""
+    page = (root / "docs" / "how-to" / "own-reframe.md").read_text()
+    shown = next(text for text in page.split("```python\n") if text.startswith("import runpy")).partition("```")[0]
+    mine = nothing.top / "mine.py"
+    mine.write_text(shown.replace("/site/reframe/site.py", str(nothing.file)))
+    listed = alone(nothing, "-C", str(mine), "-c", str(root / "reframe_tests" / ONE), "-l")
+    assert listed.returncode == 0 and "%fabric=shm" in listed.stdout, said(listed)
 
 
 def test_our_settings_that_do_not_come_into_force_are_no_loop(beside: CentreSite, root: Path) -> None:
@@ -181,21 +190,9 @@ def test_our_settings_that_do_not_come_into_force_are_no_loop(beside: CentreSite
     assert f"need its settings: name them last, -C {settings}" in said(nothing)
 
 
-def test_what_lacks_of_the_file_is_a_warning_and_nothing_runs(beside: CentreSite, reframe: Run) -> None:
-    beside.fabrics.unlink()
-    for action in ("-l", "-r"):
-        nothing = reframe(action, "--system=lagoon")
-        assert nothing.returncode == 1 and "Traceback" not in said(nothing), said(nothing)
-        [line] = [line for line in said(nothing).splitlines() if "ERROR" in line]
-        assert f"lagoon: {beside.fabrics} is not there, so nothing is measured" in line
-    beside.fabrics.write_text("compute: {}\nskiffs: {}\n")
-    empty = reframe("-r", "--system=lagoon")
-    assert empty.returncode == 1 and f"lagoon: {beside.fabrics} says nothing but {{}}, so nothing is measured" in said(empty)
-    beside.partition, beside.others = "skiffs", []
-    beside.describe(extra=PROCESSOR)
-    found = said(reframe("-l", "--system=lagoon"))
-    assert f"lagoon:compute: {beside.fabrics} does not name this partition of {beside.file}" in found
-    assert "lagoon:skiffs: launcher skiff_mpirun" in found
+def test_what_a_partition_lacks_is_a_warning(beside: CentreSite, reframe: Run) -> None:
+    beside.change('"launcher": "skiff_mpirun",', f'"launcher": "skiff_mpirun", "extras": {{"rack": 7{FABRICS}}},')
+    assert "lagoon:skiffs: launcher skiff_mpirun" in said(reframe("-l", "--system=lagoon"))
 
 
 def test_a_wrong_configuration_is_one_sentence(beside: CentreSite, reframe: Run) -> None:
@@ -212,10 +209,8 @@ def test_the_centres_performance_log_gets_its_lines(beside: CentreSite, reframe:
     file = beside.root / "reframe_tests" / "writer.py"
     file.parent.mkdir()
     file.write_text(TEST)
-    text = beside.file.read_text()
-    beside.file.write_text(text.replace('"launcher": "mpirun", "environs"', '"launcher": "local", "environs"'))
-    (beside.folder.parent / "default").mkdir()
-    (beside.folder.parent / "default" / "fabrics.yaml").write_text("default: {fabrics: {shm: {transport: shm, scope: node}}}\n")
+    extras = f'"extras": {{"rack": 7{FABRICS}}}'
+    beside.change('"launcher": "mpirun", "environs"', f'"launcher": "local", {extras}, "environs"')
     result = reframe("-r", "--system=default", "-p", "gnu", "-c", str(file), "-n", "Writer", only="preflight.py")
     assert "PASSED" in said(result), said(result)
     [log] = (beside.logs / "perflogs").rglob("Writer.log")
@@ -241,71 +236,15 @@ def test_the_doctor_says_what_is_missing_and_of_both_configurations(
     beside.file.write_text(beside.file.read_text().replace('"logging": [', '"modes": [{"name": "nightly"}], "logging": [', 1))
     (beside.root / "reframe_tests").mkdir()
     findings = {(row.subject, row.state): row.detail for row in doctor.examine("lagoon", beside.root)}
-    assert findings["lagoon", doctor.OK].startswith(f"is in {beside.file}; {beside.fabrics} is to say")
+    assert findings["lagoon", doctor.OK] == f"is in {beside.file}, with what is measured on it"
     assert findings["mode nightly", doctor.NOTE].startswith("stands in place of that of ")
     assert findings["lagoon:compute stacks", doctor.OK] == "1 of 1: mpich-system"
     assert not [place for place, state in findings if place.startswith("lagoon") and state == doctor.MISSING]
     assert ("lagoon:compute hdr200", doctor.OK) in findings and "lagoon:skiffs" not in {place for place, _ in findings}
     tests = next(detail for (place, _), detail in findings.items() if place == "tests")
     assert "ReFrame loads" in tests or "it lists nothing" in tests, "with both files, in the right order"
-    beside.fabrics.unlink()
-    missing = [row.detail for row in doctor.examine("lagoon", beside.root) if row.state == doctor.MISSING]
-    assert any(sentence.startswith(f"{beside.fabrics} is not there, so nothing is measured") for sentence in missing)
     monkeypatch.setattr(site, "ROOT", beside.root)
     assert doctor.report("lagoon", Console(width=400), draft_only=True) == 0
     text = capsys.readouterr().out
-    beside.fabrics.write_text(text)
-    assert set(systems.read_fabrics(beside.fabrics)) == {"compute", "skiffs"}
-    with pytest.raises(doctor.BadInput, match="names every partition of lagoon already"):
-        doctor.report("lagoon", draft_only=True)
-
-
-def test_the_topology_of_a_partition_of_this_machine_itself_needs_no_job(
-    beside: CentreSite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(centre, "GIVEN", [])
-    monkeypatch.setenv("RFM_CONFIG_FILES", beside.variable)
-    monkeypatch.setenv("RFM_TOPOLOGY_PREFIX", str(beside.root / "nothing"))
-    monkeypatch.setattr(site, "ROOT", beside.root)
-    text = beside.file.read_text().replace('"processor": {**COUNTS, "topology": MASKS}, ', "")
-    text = text.replace('@mpi.register_launcher("skiff_mpirun")\n', "").replace(
-        '"launcher": "skiff_mpirun"', '"launcher": "srun"'
-    )
-    text = text.replace('"scheduler": "slurm"', '"scheduler": "local"').replace('[r"lagoon-login', '[".*", r"lagoon-login', 1)
-    beside.file.write_text(text)
-    assert doctor.report("lagoon", Console(width=400), draft_only=True) == 0
-    assert f"to be added to 'compute' in {beside.fabrics}" in capsys.readouterr().out
-    row = {"scheduler": "local", "extras": {"remote": True}}
-    assert not listings_beside._is_here(row, "lagoon", centre.read(beside.root)), "its nodes are others"
-
-
-@pytest.mark.parametrize("just_made", [False, True])
-def test_the_topology_that_a_described_partition_lacks_is_written_in_a_job(
-    beside: CentreSite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], just_made: bool
-) -> None:
-    """Also into a file that a shell has just made, where the configuration itself has the fabrics."""
-    monkeypatch.setattr(centre, "GIVEN", [])
-    monkeypatch.setenv("RFM_CONFIG_FILES", beside.variable)
-    monkeypatch.setenv("RFM_TOPOLOGY_PREFIX", str(beside.root / "nothing"))
-    monkeypatch.setattr(site, "ROOT", beside.root)
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    text = beside.file.read_text().replace('"processor": {**COUNTS, "topology": MASKS}, ', "")
-    # ReFrame registers a launcher once in a process, and this one has read another such file.
-    text = text.replace('@mpi.register_launcher("skiff_mpirun")\n', "").replace(
-        '"launcher": "skiff_mpirun"', '"launcher": "srun"'
-    )
-    if just_made:
-        extras = '"extras": {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}}'
-        text = text.replace('"extras": {"mem_per_node": 1024}', extras)
-        text = text.replace('"name": "skiffs", ', f'"name": "skiffs", {extras}, ')
-        beside.fabrics.write_text("")
-    beside.file.write_text(text)
-    empty = f": remove {beside.fabrics}, an empty file" if just_made else ""
-    lacking = f"what compute{' and skiffs lack' if just_made else ' lacks'}, 'processor', is written in a job there"
-    with pytest.raises(doctor.BadInput, match=f"and {lacking}: run this in one{empty}"):
-        doctor.report("lagoon", draft_only=True)
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
-    assert doctor.report("lagoon", Console(width=400), draft_only=True) == 0
-    text = capsys.readouterr().out
-    assert f"to be added to 'compute' in {beside.fabrics}" in text
-    assert yaml.safe_load(text)["compute"]["processor"]["topology"]["cores"]
+    assert "# skiffs: its nodes may have others" in text and '"extras": {' in text and "compute" not in text
+    assert "put what 'reframe --detect-host-topology' prints" in text

@@ -104,7 +104,7 @@ def test_another_label_or_system_is_another_series(tmp_path: Path) -> None:
 def test_a_session_of_which_nothing_is_known_is_not_complete(tmp_path: Path) -> None:
     first = night(tmp_path, 0)
     assert judge(tmp_path, first).missing == (
-        "missing: nothing says what this session must hold: no earlier session, expected.yaml, system.py or fabrics.yaml",
+        "missing: nothing says what this session must hold: no earlier session, expected.yaml, the system's description",
     )
 
 

@@ -310,7 +310,7 @@ def test_every_rail_is_reported():
 
 def test_rail_the_node_does_not_have():
     assert sentences(exchange({"eth0": GB}), ETH1G, GB) == [
-        "fabric eth1g names eth1, which c1 does not have (it has eth0); correct system.py or fabrics.yaml."
+        "fabric eth1g names eth1, which c1 does not have (it has eth0); correct the system's description."
     ]
 
 

@@ -56,7 +56,7 @@ def test_a_link_that_is_well_says_nothing() -> None:
     [
         (
             {"mtu_bytes": 1400},
-            "eth1 on c2 has an MTU of 1400, the site says 1500 for eth1g; set it, or correct system.py or fabrics.yaml.",
+            "eth1 on c2 has an MTU of 1400, the site says 1500 for eth1g; set it, or correct the system's description.",
         ),
         ({"speed_mbit_per_s": 100}, "eth1 on c2 came up at 0.1 Gbit/s, the site says 1 for eth1g; see cable and port."),
         ({"duplex": "half"}, "the link of eth1 on c2 runs at half duplex; let both ends negotiate, or set both alike."),

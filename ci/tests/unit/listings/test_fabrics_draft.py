@@ -1,16 +1,19 @@
-"""The draft of a fabrics.yaml: what a machine shows, in words that the file's reader takes."""
+"""The draft of a partition's extras: what a machine shows, in words that Python, YAML and the schema take."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from mpibench.commands.listings import fabrics_draft
+from reframe_tests.harness import schema
 from reframe_tests.harness.cases.preflight import node_facts
-from reframe_tests.harness.machine.topology import Topology, describe
+from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import site, systems
 from synthetic_node import CXI, ETHERNET, HFI1, MLX5, make_node
 
@@ -58,15 +61,17 @@ def draft(folder: Path, *parts: Mapping[str, str], row: Mapping[str, Any] = COMP
     return fabrics_draft.write([row], COMMAND, node_facts.Node(make_node(folder, *parts)), environ)
 
 
-def read(tmp_path: Path, text: str) -> dict[str, Any]:
-    """What the file's own reader makes of it."""
-    path = tmp_path / "fabrics.yaml"
-    path.write_text(text)
-    return systems.read_fabrics(path)
+def read(text: str) -> dict[str, Any]:
+    """The extras as a configuration in Python and one in YAML have them, held against the schema."""
+    document = ast.literal_eval(f"{{\n{text}}}")
+    assert document == yaml.safe_load(f"{{\n{text}}}")
+    extras: dict[str, Any] = document["extras"]
+    assert schema.find_fault(systems.SYSTEM_SCHEMA, extras, systems.EXTRAS) is None
+    return extras
 
 
 def test_ports_of_a_kind_and_rate_are_rails_of_one_fabric(tmp_path: Path) -> None:
-    found = read(tmp_path, draft(tmp_path / "node", TWO_RAILS))["compute"]
+    found = read(draft(tmp_path / "node", TWO_RAILS))
     assert found["node_counts"] == [2]
     assert found["fabrics"] == {
         "ndr400": {
@@ -87,7 +92,7 @@ def test_each_kind_has_its_transport(tmp_path: Path) -> None:
         name.replace("hfi1_0", "hfi1_1"): text.replace("100 Gb/sec (4X EDR)", "400 Gb/sec (4X NDR)")
         for name, text in HFI1.items()
     }
-    extras = read(tmp_path, draft(tmp_path / "node", HFI1, faster, CXI, ROCE))["compute"]
+    extras = read(draft(tmp_path / "node", HFI1, faster, CXI, ROCE))
     fabrics = site.fabrics_of(extras)
     shown = {name: (each.transport, each.devices, each.line_rate_gbit_per_s) for name, each in fabrics.items()}
     assert shown == {
@@ -102,7 +107,7 @@ def test_each_kind_has_its_transport(tmp_path: Path) -> None:
 
 def test_interfaces_are_networks_of_their_own(tmp_path: Path) -> None:
     """Without those that are down, part of another, or nobody's network."""
-    fabrics = read(tmp_path, draft(tmp_path / "node", INTERFACES))["compute"]["fabrics"]
+    fabrics = read(draft(tmp_path / "node", INTERFACES))["fabrics"]
     assert {name: row["rails"] for name, row in fabrics.items() if name != "shm"} == {
         "eth50g": [{"device": "bond0", "line_rate_gbit_per_s": 50}],
         "eth25g": [{"device": "eth0", "line_rate_gbit_per_s": 25, "numa_node": 1}],
@@ -116,23 +121,20 @@ def test_interfaces_are_networks_of_their_own(tmp_path: Path) -> None:
 def test_a_machine_without_a_network_says_so(tmp_path: Path) -> None:
     text = draft(tmp_path / "node", ETHERNET | {"sys/class/net/eth0/operstate": "down"})
     assert "no network was seen on" in text.splitlines()[0]
-    assert set(read(tmp_path, text)["compute"]["fabrics"]) == {"shm"}
+    assert set(read(text)["fabrics"]) == {"shm"}
 
 
 def test_a_partition_where_reframe_is_started_is_not_measured(tmp_path: Path) -> None:
     text = draft(tmp_path / "node", row={"name": "login", "scheduler": "local", "launcher": "local"})
-    assert read(tmp_path, text) == {"login": {}}
+    assert "# login runs where ReFrame is started" in text and "extras" not in text.splitlines()[-1]
 
 
 @pytest.mark.parametrize("counts", [{}, {"processor": {"num_cpus": 8}}])
-def test_the_processor_is_that_of_a_job(tmp_path: Path, counts: dict[str, Any]) -> None:
+def test_outside_of_its_jobs_a_draft_says_so_and_what_topology_lacks(tmp_path: Path, counts: dict[str, Any]) -> None:
     row = {"name": "1_gpu", "scheduler": "slurm", "launcher": "srun", "access": ["-p gpu", "-A me"], **counts}
     outside = draft(tmp_path / "node", TWO_RAILS, row=row)
     assert "run the same in one of its jobs (-p gpu -A me)" in outside
-    assert f"in one of its jobs '{COMMAND}' writes it here" in outside
-    assert "processor" not in read(tmp_path, outside)["1_gpu"]
+    assert "what 'reframe --detect-host-topology' prints in one of its jobs" in outside
     inside = draft(tmp_path / "node", TWO_RAILS, row=row, environ={"SLURM_JOB_ID": "7"})
-    assert "one of its jobs" not in inside
-    assert Topology.from_processor(read(tmp_path, inside)["1_gpu"]["processor"]).cpus
-    whole = draft(tmp_path / "node", TWO_RAILS, environ={"SLURM_JOB_ID": "7"})
-    assert "processor" not in whole
+    assert "run the same" not in inside and "'processor'" in inside
+    assert "processor" not in draft(tmp_path / "node", TWO_RAILS, environ={"SLURM_JOB_ID": "7"})

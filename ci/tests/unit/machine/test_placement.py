@@ -220,7 +220,7 @@ def test_where_near_and_far_mean_nothing(policy: str, topology: Topology, nic: t
 
 
 def test_an_adapter_on_a_numa_node_that_is_not_there() -> None:
-    with pytest.raises(BadInput, match=r"on NUMA node 2 and the partition has 0, 1: correct system.py or fabrics.yaml\."):
+    with pytest.raises(BadInput, match=r"on NUMA node 2 and the partition has 0, 1: correct the system's description\."):
         place("nic_local", 1, WESTMERE, (0, 2))
 
 

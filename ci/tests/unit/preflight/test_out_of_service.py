@@ -88,7 +88,7 @@ def test_a_node_that_the_scheduler_does_not_know_is_missed_by_its_pattern() -> N
     names = [one.name for one in NODES]
     assert out_of_service.find_absent(names, ["n*", "n4"]) == []
     assert out_of_service.find_absent(names, ["n*", "n9", "gpu*"]) == [
-        "nodes_in_service in system.py or fabrics.yaml has n9, gpu*, and the partition has no such node"
+        "nodes_in_service in the system's description has n9, gpu*, and the partition has no such node"
     ]
 
 

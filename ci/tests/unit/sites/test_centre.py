@@ -1,4 +1,4 @@
-"""A centre's own ReFrame configuration: read as ReFrame reads it, completed by fabrics.yaml, and refused with one sentence."""
+"""A centre's own ReFrame configuration: read as ReFrame reads it, and refused with one sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import yaml
 from reframe.core import backends
 
-from centre_styles import FABRICS, PROCESSOR, STYLES, CentreSite
+from centre_styles import FABRICS, STYLES, CentreSite
 from mpibench.judge import expected
 from mpibench.pages import published
 from mpibench.stacks.spack import scope
@@ -23,7 +23,7 @@ from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
 from tiny_site import SETTINGS
 
-Make = Callable[[str], CentreSite]
+Make = Callable[..., CentreSite]
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     monkeypatch.setattr(backends, "_launchers", dict(backends._launchers))  # a centre's file adds to them
     monkeypatch.setenv("IMAGES", "mpich")
 
-    def made(style: str) -> CentreSite:
-        beside = CentreSite(tmp_path / style, style)
+    def made(style: str, fabrics: str = FABRICS) -> CentreSite:
+        beside = CentreSite(tmp_path / f"{style}{len([*tmp_path.iterdir()])}", style, fabrics)
         monkeypatch.setenv("RFM_CONFIG_FILES", beside.variable)
         return beside
 
@@ -47,7 +47,7 @@ def partition_of(system: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_a_system_is_used_as_it_is_and_measured_as_the_file_says(make: Make, style: str) -> None:
+def test_a_system_is_used_as_it_is_and_measured_as_its_extras_say(make: Make, style: str) -> None:
     beside = make(style)
     write_stack(beside.root / "environments" / "mpich")
     described = centre.read(beside.root)
@@ -242,74 +242,40 @@ def test_a_file_that_is_not_there_is_named(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("old", "new", "words"),
     [
-        (FABRICS.replace("{partition}", "computer"), "'computer' is none of system lagoon in {file}; did you mean 'compute'?"),
-        (FABRICS.replace("{partition}", "gpu"), "'gpu' is none of system lagoon in {file}; there are compute, skiffs?"),
+        ('"hdr200":', '"hdr-200":', "key 'fabrics': 'hdr-200' does not match"),
+        ('"transport": "ucx"', '"transport": "infiniband"', "key 'fabrics.hdr200.transport': 'infiniband' is not"),
+        ('"node_counts": [2]', '"node_counts": 2', "key 'node_counts': 2 is not"),
         (
-            FABRICS.replace("node_counts", "nodecounts"),
-            "key 'compute': Unevaluated properties are not allowed ('nodecounts' was",
-        ),
-        (FABRICS.replace("hdr200:", "hdr-200:"), "key 'compute.fabrics': 'hdr-200' does not match"),
-        (
-            FABRICS.replace("transport: ucx", "transport: infiniband"),
-            "key 'compute.fabrics.hdr200.transport': 'infiniband' is not",
-        ),
-        ("{partition}: {{node_counts: [2]}}\n", "key 'compute': 'fabrics' is a required property"),
-        ("{partition}:\n", "key 'compute': None is not of type 'object'"),
-        (FABRICS + PROCESSOR.replace("{", "{{").replace("}", "}}").lstrip("\n"), "has the topology of its nodes already"),
-        (
-            FABRICS + "    plain: {{transport: as_shipped, scope: cluster, expect: edr}}\n",
+            '"shm": {',
+            '"plain": {"transport": "as_shipped", "scope": "cluster", "expect": "edr"}, "shm": {',
             "fabric plain of partition compute expects 'edr', which is not one of its other fabrics",
         ),
     ],
 )
-def test_a_bad_fabrics_file_is_one_sentence(make: Make, text: str, words: str) -> None:
-    beside = make("modules")
-    beside.describe(text)
+def test_bad_extras_are_one_sentence(make: Make, old: str, new: str, words: str) -> None:
+    assert old in FABRICS
+    beside = make("modules", FABRICS.replace(old, new))
     with pytest.raises(BadInput) as caught:
         systems.find("lagoon", beside.root)
     said = str(caught.value)
-    assert words.format(file=beside.file) in said and str(beside.fabrics) in said and "\n" not in said
-
-
-def test_words_of_ours_in_the_centres_extras_are_refused(make: Make) -> None:
-    beside = make("modules")
-    beside.file.write_text(beside.file.read_text().replace('{"mem_per_node": 1024}', '{"stacks": ["mine"]}'))
-    with pytest.raises(BadInput, match=r"extras of partition 'compute' have 'stacks', which is a word of .*: move it"):
-        systems.find("lagoon", beside.root)
-
-
-def test_counts_of_a_processor_must_agree_with_the_centres(make: Make) -> None:
-    beside = make("modules")
-    beside.partition, beside.others = "skiffs", ["compute"]
-    beside.describe(extra=PROCESSOR)
-    found = systems.find("lagoon", beside.root)
-    assert found is not None
-    processor = partition_of(found, "skiffs")["processor"]
-    assert processor["num_cpus_per_socket"] == 4 and len(processor["topology"]["cores"]) == 8
-    beside.describe(extra=PROCESSOR.replace("num_cpus: 8", "num_cpus: 16"))
-    with pytest.raises(BadInput, match=r"key 'skiffs.processor': num_cpus is 16 here and 8 in .*; correct one of them\."):
-        systems.find("lagoon", beside.root)
+    assert words in said and said.startswith(str(beside.file)) and "compute" in said and "\n" not in said
 
 
 def test_what_keeps_cases_from_being_measured_is_said(make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RFM_TOPOLOGY_PREFIX", str(tmp_path / "topology"))
     beside = make("modules")
-    assert systems.shortcomings("lagoon", beside.root) == []
-    beside.partition, beside.others = "skiffs", []
-    beside.describe()
-    unnamed, launcher, processor = systems.shortcomings("lagoon", beside.root)
-    assert unnamed.place == "lagoon:compute" and "does not name this partition" in unnamed.sentence
-    assert "'mpibench doctor --system lagoon --draft' prints a draft, and 'compute: {}' says" in unnamed.sentence
+    beside.change('"launcher": "skiff_mpirun",', f'"launcher": "skiff_mpirun", "extras": {{"rack": 7{FABRICS}}},')
+    launcher, processor = systems.shortcomings("lagoon", beside.root)
     assert launcher.sentence.startswith(
         f"launcher skiff_mpirun of {beside.file}: nothing is known about pinning under launcher"
     )
-    assert "has no topology, and ReFrame detects none where one is stated: run 'mpibench doctor --system " in processor.sentence
-    assert not any(each.note for each in (unnamed, launcher, processor))
-    beside.fabrics.unlink()
-    [nothing] = systems.shortcomings("lagoon", beside.root)
-    assert nothing.place == "lagoon" and nothing.sentence.startswith(f"{beside.fabrics} is not there, so nothing is measured")
+    assert "has no topology, and ReFrame detects none where one is stated: run 'reframe --detect" in processor.sentence
+    assert {launcher.place, processor.place} == {"lagoon:skiffs"} and not launcher.note and not processor.note
+    [nothing] = systems.shortcomings("cove", make("yaml", "").root)
+    assert nothing.place == "cove" and nothing.sentence.startswith("no partition has fabrics in ")
+    assert "'mpibench doctor --system cove --draft' prints a draft" in nothing.sentence
     assert systems.shortcomings("generic", site.ROOT) == []
 
 
@@ -320,7 +286,7 @@ def test_a_topology_that_reframe_detects_is_enough(make: Make, monkeypatch: pyte
     beside = make("yaml")
     [missing] = systems.shortcomings("cove", beside.root)
     path = tmp_path / "topology" / "cove-batch" / "processor.json"
-    assert not missing.note and f"has no 'processor', and {path} is not there either: run 'mpibench doctor" in missing.sentence
+    assert not missing.note and f"has no 'processor', and {path} is not there either: run 'reframe --detect" in missing.sentence
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(describe(2, 4)))
     assert systems.shortcomings("cove", beside.root) == []
@@ -371,27 +337,11 @@ def test_the_centres_own_detection_is_asked(make: Make) -> None:
     assert centre.matching(centre.Centre((again,), described.systems, (), frozenset(), frozenset())) == ("reef",)
 
 
-def test_a_fabrics_file_without_its_configuration_is_for_stored_sessions_only(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    beside = make("yaml")
-    monkeypatch.setenv("RFM_CONFIG_FILES", str(beside.settings))
-    with pytest.raises(
-        site.SiteError, match=r"fabrics\.yaml is there, and no configuration file of ReFrame describes system cove"
-    ):
-        systems.select("cove", beside.root)
-    assert systems.find("nosuch", beside.root) is None
-    found = systems.find("cove", beside.root)
-    assert found is not None and set(site.fabrics_of(partition_of(found, "batch")["extras"])) == {"hdr200", "eth1g", "shm"}
-    assert site.configuration(beside.root)[0]["systems"] == [], "ReFrame is given only what it could start"
-
-
 def test_every_reader_finds_such_a_system(make: Make) -> None:
     """References, what is expected, Spack's scope, published curves, the night: one reader for all."""
-    beside = make("modules")
+    text = FABRICS.replace('"transport": "tcp",', '"transport": "tcp", "published": ["openhpc-mini/eth1g"],')
+    beside = make("modules", f'{text}, "stacks": ["mpich-*", "none-*"]')
     write_stack(beside.root / "environments" / "mpich")
-    text = FABRICS.replace("scope: node}}", "scope: node}}\n  stacks: ['mpich-*', 'none-*']")
-    beside.describe(text.replace("{{transport: tcp,", "{{transport: tcp, published: [openhpc-mini/eth1g],"))
     keys = {
         "lagoon:gpu": {"mpich-system": {"hdr200": {2: {1: {"none": {"PingPong.latency.0000000064": [1, None, 0.1, "us"]}}}}}}
     }
@@ -406,11 +356,3 @@ def test_every_reader_finds_such_a_system(make: Make) -> None:
     assert published.declared("lagoon", beside.root)["eth1g"] == ["openhpc-mini/eth1g"]
     [sentence] = site.left_unmeasured("lagoon", beside.root)
     assert sentence.startswith("lagoon:compute: 'none-*' in extras.stacks fits no stack")
-
-
-def test_the_words_of_the_file_are_those_of_a_system() -> None:
-    """One description of a partition's words; the file has the processor besides."""
-    schema = json.loads(systems.FABRICS_SCHEMA.read_text())
-    partition = schema["additionalProperties"]["else"]
-    assert partition["$ref"] == "system.schema.json#/$defs/partition/properties/extras"
-    assert list(partition["properties"]) == [systems.PROCESSOR]

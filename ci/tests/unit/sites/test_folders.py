@@ -32,7 +32,7 @@ def test_a_system_outside_the_checkout_is_one_like_any(outside: Path, tmp_path: 
     assert found is not None and found["partitions"][0]["name"] == "node"
     assert site.references_file("tiny", root) == outside / "tiny" / "references.yaml"
     assert expected.path_of("tiny", root) == outside / "tiny" / "expected.yaml"
-    assert systems.fabrics_path("new", root) == outside / "new" / "fabrics.yaml", "what is written first is written outside"
+    assert site.references_file("new", root) == outside / "new" / "references.yaml", "what is written first is written outside"
 
 
 def test_each_of_its_files_is_read(outside: Path, tmp_path: Path) -> None:

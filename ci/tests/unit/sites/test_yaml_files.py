@@ -19,7 +19,6 @@ FOLDER = Path("site_configs") / "mysystem"
 Reader = Callable[[Path], object]
 #: Each file a person writes to how it is read; with what it may begin.
 READERS: dict[Path, Reader] = {
-    FOLDER / "fabrics.yaml": lambda root: systems.read_fabrics(systems.fabrics_path("mysystem", root)),
     FOLDER / "policy.yaml": lambda root: policy.load("mysystem", root),
     FOLDER / "expected.yaml": lambda root: expected.load_file("mysystem", root),
     FOLDER / "references.yaml": lambda root: site.read_references("mysystem", root),
@@ -27,7 +26,7 @@ READERS: dict[Path, Reader] = {
     Path("packages.yaml"): lambda root: scope.read(root / "packages.yaml"),
 }
 #: Those that are a mapping by themselves, and may be left out.
-OPTIONAL = tuple(READERS)[:4]
+OPTIONAL = tuple(READERS)[:3]
 #: Eight lines, each of nine times the line before: nine to the eighth values.
 ALIASES = b"a: &a [x]\n" + b"".join(
     b"%c: &%c [%s]\n" % (key + 1, key + 1, b", ".join(9 * [b"*%c" % key])) for key in b"abcdefg"
