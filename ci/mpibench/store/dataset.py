@@ -9,7 +9,9 @@ partition columns are in the path, not in the files):
     one row per test case, also of those that were skipped or failed before they measured, so that what is missing
     can be judged later;
 ``pairs`` and ``pair_maps``
-    of sessions with maps of pairs: one row per value of a pair of nodes, and one per map, with the switches.
+    of sessions with maps of pairs: one row per value of a pair of nodes, and one per map, with the switches;
+``reports``
+    ReFrame's run report, for pages and diagnoses that show what has no column (:meth:`.store.Store.session`).
 """
 
 from __future__ import annotations
@@ -38,11 +40,12 @@ from .dataset_layout import (
     CASES_SCHEMA,
     PAIR_MAPS_SCHEMA,
     PAIRS_SCHEMA,
+    REPORTS_SCHEMA,
     SAMPLES_SCHEMA,
     place_of,
     write_file,
 )
-from .sessions import Case, Session, read_session, session_starts, systems_of
+from .sessions import Case, Session, encode, read_session, session_starts, systems_of
 
 
 @dataclass(frozen=True)
@@ -229,6 +232,7 @@ def tables(session: Session, system: str) -> dict[str, pl.DataFrame]:
         "samples": _samples_table(session, cases),
         "cases": pl.DataFrame(_case_rows(session, cases), schema=CASES_SCHEMA, orient="row"),
         **_pair_tables(session, cases),
+        "reports": pl.DataFrame([(session.uuid, session.started, encode(session))], schema=REPORTS_SCHEMA, orient="row"),
     }
 
 

@@ -18,8 +18,10 @@ from reframe_tests.harness.vocabulary import BadInput
 from .. import whole_file
 
 #: Version of the layout; another one for every change of a column.
-LAYOUT = "1.5"
+LAYOUT = "1.6"
 VERSION_KEY = "mpibench_layout"
+#: How many rows were written: other ones were added, doubled or taken away by hand.
+ROWS_KEY = "mpibench_rows"
 #: Where a file belongs: folders of system and day, and its name. One that was copied or moved by hand holds another session.
 PLACE_KEY = "mpibench_place"
 
@@ -136,9 +138,23 @@ PAIR_MAPS_SCHEMA = pl.Schema(
     }
 )
 
-SCHEMAS = {"samples": SAMPLES_SCHEMA, "cases": CASES_SCHEMA, "pairs": PAIRS_SCHEMA, "pair_maps": PAIR_MAPS_SCHEMA}
+#: ``reports``: one row, ReFrame's run report of the session, for all that has no column.
+REPORTS_SCHEMA = pl.Schema(
+    {
+        **{name: CASE_COLUMNS[name] for name in ("session", "started")},
+        "report": pl.String,  # JSON, layout of ReFrame's data version 4 (``sessions``)
+    }
+)
+
+SCHEMAS: dict[str, pl.Schema] = {
+    "samples": SAMPLES_SCHEMA,
+    "cases": CASES_SCHEMA,
+    "pairs": PAIRS_SCHEMA,
+    "pair_maps": PAIR_MAPS_SCHEMA,
+    "reports": REPORTS_SCHEMA,
+}
 #: An export writes both files of a pair: where one is gone, the other is no whole session.
-PARTNERS = {"samples": "cases", "cases": "samples", "pairs": "pair_maps", "pair_maps": "pairs"}
+PARTNERS = {"samples": "cases", "cases": "samples", "pairs": "pair_maps", "pair_maps": "pairs", "reports": "cases"}
 
 
 def read_labels(text: str | None) -> dict[str, str]:
@@ -183,5 +199,5 @@ def write_file(path: Path, frame: pl.DataFrame, place: str = "") -> None:
     :raises OSError: it cannot be written.
     """
     frame = frame.select(SCHEMAS[path.parts[-4]].names())
-    said = {VERSION_KEY: LAYOUT, PLACE_KEY: place or place_of(path)}
+    said = {VERSION_KEY: LAYOUT, PLACE_KEY: place or place_of(path), ROWS_KEY: str(frame.height)}
     whole_file.write_parquet(path, frame, compression="zstd", statistics=True, metadata=said)

@@ -382,12 +382,26 @@ def _defined(entry: Mapping[str, Any], key: str) -> Any:
     return None if value == UNDEFINED else value
 
 
-def _session(text: Any, where: str) -> Session:
+def decode(text: Any, where: str) -> Session:
+    """A session from the JSON of a run report.
+
+    :param where: what it is from, for a sentence.
+    :raises BadInput: it is cut off, no report, or a value in it is not a finite number in the unit of its quantity.
+    """
     report = _decode(text, where)
     try:
         return Session(info=report["session_info"], cases=tuple(_cases(report, where)))
     except (AttributeError, KeyError, TypeError) as err:
         raise BadInput(f"{where} is not a complete ReFrame run report ({type(err).__name__}: {err}).") from None
+
+
+def encode(session: Session) -> str:
+    """A session as the JSON of a run report: :func:`decode` makes the same of it."""
+    runs: list[dict[str, Any]] = [{"testcases": []} for _ in range(1 + max((case.run for case in session.cases), default=-1))]
+    for case in session.cases:
+        if not case.uuid.endswith(PAIRED):
+            runs[case.run]["testcases"].append(case.entry)
+    return json.dumps({"session_info": session.info, "runs": runs}, separators=(",", ":"))
 
 
 def read_report(path: str | Path) -> Session:
@@ -398,7 +412,7 @@ def read_report(path: str | Path) -> Session:
     """
     path = Path(path)
     try:
-        return _session(path.read_bytes(), f"report file {path}")
+        return decode(path.read_bytes(), f"report file {path}")
     except OSError as err:
         raise BadInput(f"cannot read report file {path}: {err.strerror}.") from None
 
@@ -485,7 +499,7 @@ def read_session(path: str | Path, uuid: str | None = None) -> Session:
     if len(found) > 1:
         raise BadInput(f"{uuid} is the beginning of {len(found)} sessions in {path}: give more of the id.")
     ((blob,),) = _rows(path, "SELECT json_blob FROM sessions WHERE uuid = ?", found)
-    session = _session(blob, f"session {found[0]} in {path}")
+    session = decode(blob, f"session {found[0]} in {path}")
     if session.uuid != found[0]:
         raise BadInput(f"session {found[0]} in {path} holds the report of session {session.uuid}.")
     return session

@@ -30,6 +30,7 @@ from .dataset_layout import (
     PARTITION_SCHEMA,
     PARTNERS,
     PLACE_KEY,
+    ROWS_KEY,
     SCHEMAS,
     VERSION_KEY,
     place_of,
@@ -37,7 +38,7 @@ from .dataset_layout import (
 )
 from .records import StoredAnswer, Unreadable, Withdrawal, inside
 from .session_values import METRIC, OVERSUBSCRIBED, RENAMED, SHARED_CORES, VALUES, Selection
-from .sessions import session_starts
+from .sessions import CONFIRMS, Session, decode, session_starts
 
 #: A clock that is wrong puts nights in a wrong order; sessions may be this much in the future.
 CLOCK_TOLERANCE = timedelta(days=1)
@@ -65,7 +66,7 @@ class Store:
     def reread(self) -> None:
         """Forget what was read: something was written."""
         self._looked.clear()
-        for name in ("systems", "session_systems", "withdrawn", "refused", "answers"):
+        for name in ("systems", "session_systems", "starts", "withdrawn", "refused", "answers"):
             self.__dict__.pop(name, None)
 
     # Files ------------------------------------------------------------------------------------------------------------------
@@ -281,6 +282,39 @@ class Store:
         if len(on) > 1:
             raise BadInput(f"session {chosen[0]} has cases on {len(on)} systems ({', '.join(on)}): name one with --system.")
         return on[0], chosen[0]
+
+    @cached_property
+    def starts(self) -> dict[str, datetime]:
+        """All sessions, withdrawn ones and those that the export refused too, with their start (UTC), the oldest first.
+
+        :raises BadInput: a file that cannot be read.
+        """
+        found = {lost.session: lost.started for lost in self.refused}
+        if self.systems:
+            found |= dict(self.scan("cases").select("session", "started").unique().collect().iter_rows())
+        return dict(sorted(found.items(), key=lambda session: (session[1], session[0])))
+
+    def session(self, session: str = "latest") -> Session:
+        """A session as ReFrame reported it, withdrawn or not.
+
+        :param session: its id, a unique beginning of it, or ``latest``: the newest that confirms no other one.
+        :raises BadInput: there is none, there are several, or it cannot be read.
+        """
+        if session == "latest":
+            newest = (self.session(uuid) for uuid in reversed(self.starts))
+            if found := next((one for one in newest if CONFIRMS not in one.labels), None):
+                return found
+            raise BadInput(f"the dataset {self.folder} holds no session: write one with `mpibench export`.")
+        for lost in self.refused:
+            if lost.session == session:
+                raise BadInput(lost.why)
+        uuid = self._whole_id(session)
+        path = next(iter(sorted(self.folder.glob(f"reports/system=*/date=*/{uuid}.parquet"))), None)
+        if path is None:
+            raise BadInput(f"the dataset {self.folder} has no run report of session {uuid}: export that session again.")
+        if why := _unreadable(path, "reports"):
+            raise BadInput(why)
+        return decode(pl.read_parquet(path, columns=["report"]).item(), f"session {uuid} in {path}")
 
     def session_rows(self, system: str | None = None, *, withdrawn_only: bool = False) -> list[dict[str, Any]]:
         """Sessions, the newest last, withdrawn ones too: ``mpibench sessions list``.
@@ -540,6 +574,12 @@ def _unreadable(path: Path, table: str) -> str:
         )
     if said.get(PLACE_KEY, place_of(path)) != place_of(path):
         return f"{path} was written as {said[PLACE_KEY]}: remove it, and export the sessions again."
+    rows = pl.scan_parquet(path).select(pl.len()).collect().item()
+    if said.get(ROWS_KEY) != str(rows):
+        return (
+            f"{path} holds {rows} rows of session {path.stem} and was written with {said.get(ROWS_KEY)}: "
+            "export that session again, or remove it."
+        )
     return ""
 
 

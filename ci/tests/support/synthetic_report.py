@@ -52,7 +52,7 @@ def session_of(*plans: dict[str, Any], **info: Any) -> sessions.Session:
         changes = {"uuid": f"s:0:{number}", "name": plan["name"], "environ": plan["stack"], "ppn": plan["ppn_symbol"]}
         document["runs"][0]["testcases"].append({**entry, **own, **changes})
     document["session_info"].update(info)
-    return sessions._session(json.dumps(document), "here")
+    return sessions.decode(json.dumps(document), "here")
 
 
 def changed(case: sessions.Case, **changes: Any) -> sessions.Case:

@@ -332,7 +332,7 @@ def test_a_dry_run_measures_nothing_and_says_so() -> None:
 def test_whatever_is_read_can_be_reported(document: dict[str, Any]) -> None:
     """A session with anything anywhere is refused when it is read, or has a report; nothing else ever escapes."""
     try:
-        session = sessions._session(json.dumps(document), "here")
+        session = sessions.decode(json.dumps(document), "here")
     except BadInput:
         return
     Reader(_render_bare(session)).close()

@@ -178,8 +178,8 @@ def test_partitions_are_read_by_plain_polars(exported: Path, db: Path) -> None:
     session = sessions.read_session(db)
     files = [path.relative_to(exported).as_posix() for path in sorted(exported.rglob("*")) if path.is_file()]
     day = f"{datetime.fromtimestamp(session.info['time_start_unix'], timezone.utc):%Y-%m-%d}"
-    assert files == [f"{table}/system=testbed/date={day}/{session.uuid}.parquet" for table in ("cases", "samples")]
-    assert "system" not in pl.read_parquet_schema(exported / files[1])
+    assert files == [f"{table}/system=testbed/date={day}/{session.uuid}.parquet" for table in ("cases", "reports", "samples")]
+    assert "system" not in pl.read_parquet_schema(exported / files[2])
     assert set(pl.read_parquet(exported / "samples")["system"]) == {"testbed"}
 
 
@@ -188,7 +188,7 @@ def test_exporting_again_changes_nothing(db: Path, tmp_path: Path) -> None:
     before = everything(tmp_path)
     assert dataset.export(db, tmp_path) == first
     assert everything(tmp_path).equals(before)
-    assert len(list(tmp_path.rglob("*.*"))) == 2
+    assert len(list(tmp_path.rglob("*.*"))) == 3
 
 
 def test_a_session_is_never_there_twice(db: Path, tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_files_are_seen_only_when_they_are_whole(db: Path, tmp_path: Path, monke
         whole_file, "write_parquet", lambda path, frame, **rest: (places.append(path), write(path, frame, **rest))
     )
     dataset.export(db, tmp_path)
-    assert len(places) == 2
+    assert len(places) == 3
     assert all(place.suffix != ".parquet" and not place.exists() for place in places)
 
 
@@ -317,16 +317,18 @@ def test_files_say_their_layout(exported: Path) -> None:
         assert pl.read_parquet_metadata(path)[dataset_layout.VERSION_KEY] == dataset_layout.LAYOUT
 
 
-@pytest.mark.parametrize("change", ["version", "column", "type", "no day", "gone", "twice", "copied"])
+@pytest.mark.parametrize("change", ["version", "column", "type", "rows", "no day", "gone", "twice", "copied"])
 def test_a_file_that_is_not_as_written_is_named_and_stops(exported: Path, tmp_path: Path, change: str) -> None:
     shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
     path = next(tmp_path.glob("cases/system=*/date=*/*.parquet"))
     whole = pl.read_parquet(path, hive_partitioning=False)
-    changed = {"column": whole.drop("cmdline"), "type": whole.with_columns(pl.col("samples").cast(pl.String))}.get(
-        change, whole
-    )
+    changed = {
+        "column": whole.drop("cmdline"),
+        "type": whole.with_columns(pl.col("samples").cast(pl.String)),
+        "rows": pl.concat([whole, whole]),
+    }.get(change, whole)
     version = "1.0" if change == "version" else dataset_layout.LAYOUT
-    changed.write_parquet(path, metadata={dataset_layout.VERSION_KEY: version})
+    changed.write_parquet(path, metadata={dataset_layout.VERSION_KEY: version, dataset_layout.ROWS_KEY: str(whole.height)})
     copy = path.parents[1] / ("date=x" if change == "no day" else "date=2001-01-01") / path.name
     if change in ("no day", "twice"):
         copy.parent.mkdir()
@@ -339,6 +341,25 @@ def test_a_file_that_is_not_as_written_is_named_and_stops(exported: Path, tmp_pa
             (of_table,) = tmp_path.glob(f"{table}/system=*/date=*/*.parquet")
             copy = Path(shutil.copy(of_table, of_table.with_name("another.parquet")))
     refused(lambda: Store(tmp_path).scan("cases"), str(copy if change in ("no day", "copied") else path), "export")
+
+
+def test_a_session_comes_back_as_reframe_reported_it(exported: Path, db: Path, tmp_path: Path) -> None:
+    stored = sessions.read_session(db)
+    for named in ("latest", stored.uuid, stored.uuid[:8]):
+        assert Store(exported).session(named) == stored
+    assert dict(Store(exported).starts) == {
+        stored.uuid: stored.started.replace(microsecond=stored.started.microsecond // 1000 * 1000)
+    }
+    refused(lambda: Store(exported).session("none"), "holds no session none")
+    refused(lambda: Store(tmp_path).session(), "holds no session", "export")
+    shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
+    (path,) = tmp_path.glob("reports/system=*/date=*/*.parquet")
+    path.write_bytes(path.read_bytes()[:100])
+    refused(lambda: Store(tmp_path).session(), str(path), "export")
+    path.unlink()
+    refused(lambda: Store(tmp_path).session(), stored.uuid, "export")
+    Store(tmp_path).bring_up_to_date(db)
+    assert Store(tmp_path).session() == stored
 
 
 def test_a_refused_session_is_kept_in_mind_until_it_is_exported(db: Path, tmp_path: Path) -> None:

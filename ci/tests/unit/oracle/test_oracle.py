@@ -29,7 +29,7 @@ FREEZE = os.environ.get("MPIBENCH_FREEZE") == "yes"
 READ_BY_PROGRAMS = (".json", ".xml", ".diff", ".lua", ".yaml")
 #: What of an answer is of the moment or the version it is given by, and not of the sessions.
 OF_THE_MOMENT = (
-    (re.compile(r"\b[\d.]+ (h|days?) old\b"), r"N \1 old"),
+    (re.compile(r"\b[\d.]+ (?:h|days?) old\b"), "N old"),
     (re.compile(r'("(?:hours|age_days)": )[\d.]+'), r"\1N"),
     (re.compile(r'("(?:made|written|decided|judged_at)": )"\d{4}-[^"]+"'), r'\1"NOW"'),
     (re.compile(r'("(?:decided_on|mpibench)": )"[^"]+"'), r'\1"HERE"'),
