@@ -60,13 +60,6 @@ def test_the_tests_it_runs_exist() -> None:
     assert set(bare_machine.MAY_SKIP.split()) <= set(untested.NEEDS)
 
 
-def test_some_steps_stand_on_others() -> None:
-    chosen = bare_machine.choose(["user"], ["doctor"])
-    assert [step.title for step in chosen["user"]] == ["ci-nightly", "doctor"]
-    assert [step.title for step in bare_machine.choose([], ["cluster"])["root"]] == ["set-up for tests", "cluster"]
-    assert list(bare_machine.choose([], [])) == ["user", "root"]
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -97,136 +90,6 @@ def test_only_root_may(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     assert bare_machine.main([]) == 2
     said = "bare-machine: only root can make a root file system and enter it; run it with sudo.\n"
     assert capsys.readouterr().err == said
-
-
-@pytest.mark.parametrize(
-    ("environ", "installed"),
-    [
-        ({}, False),
-        ({"CI": "true"}, True),
-        ({"MPIBENCH_INSTALL": "yes"}, True),
-        ({"CI": "true", "MPIBENCH_INSTALL": "no"}, False),
-    ],
-)
-def test_debootstrap_is_installed_only_when_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], installed: bool
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    (tmp_path / "apt-get").write_text(f"#!/bin/sh\n/bin/cp {tmp_path}/apt-get {tmp_path}/$4\n")
-    (tmp_path / "apt-get").chmod(0o755)
-    refusal = pytest.raises(Failed, match="no debootstrap here; apt-get install debootstrap, or MPIBENCH_INSTALL=yes")
-    with contextlib.nullcontext() if installed else refusal:
-        bare_machine.install_debootstrap({**environ, "PATH": str(tmp_path)})
-    assert (tmp_path / "debootstrap").exists() == installed
-
-
-@pytest.mark.skipif(shutil.which("apt-get") is None, reason="[debian] this machine has no apt")
-def test_a_root_that_cannot_be_made_is_a_failure_and_no_refusal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Continuous integration passes over what cannot be tried, not over what went wrong."""
-    source = ("bookworm", "http://127.0.0.1:9/debian/", "")
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(bare_machine, "find_source", lambda _: source)
-    monkeypatch.setattr(bare_machine, "install_debootstrap", lambda *_: None)
-    monkeypatch.setattr(bare_machine, "PROJECT", tmp_path)
-    monkeypatch.setattr(bare_machine, "uncommitted", lambda _: 0)
-    (tmp_path / ".git").mkdir()
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for name, line in {
-        "setpriv": 'while [[ $1 != debootstrap ]]; do shift; done; exec "$@"',
-        "debootstrap": "echo E: no archive; exit 1",
-    }.items():
-        (tools / name).write_text(f"#!/bin/bash\n{line}\n")
-        (tools / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    assert bare_machine.main(["user", "--cache", str(tmp_path / "cache")]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("bare-machine: debootstrap failed (E: no archive); check apt's sources, its log is ")
-    assert not (tmp_path / "cache/base").exists()
-
-
-@pytest.fixture
-def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand-ins for apt's programs; the file is what ``apt-get indextargets`` prints."""
-    tools, targets = tmp_path / "tools", tmp_path / "targets"
-    tools.mkdir()
-    (tools / "apt-get").write_text(f'#!/bin/sh\ncase "$*" in *" update") touch {targets}.updated ;; esac\ncat {targets}\n')
-    lines = 'Acquire::http::Proxy "http://proxy:3128";\nAcquire::Languages "none";\nAPT::Install-Recommends "0";\n'
-    (tools / "apt-config").write_text(f"#!/bin/sh\nprintf '%s' '{lines}'\n")
-    for tool in tools.iterdir():
-        tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    (tmp_path / "os-release").write_text("ID=debian\nVERSION_CODENAME=bookworm\n")
-    return targets
-
-
-def test_the_archive_is_that_of_this_machines_release(apt: Path, tmp_path: Path) -> None:
-    key = tmp_path / "key.gpg"
-    key.touch()
-    apt.write_text(
-        "nodistro\tnodistro\tmain\thttps://other/\t\n"
-        "bookworm\tstable\tcontrib\thttp://mirror/contrib/\t\n"
-        f"bookworm\tstable\tmain\thttp://mirror/debian/\t{key}\n"
-    )
-    found = bare_machine.find_source(tmp_path / "lists", tmp_path / "os-release")
-    assert found == ("bookworm", "http://mirror/debian/", str(key))
-    assert not Path(f"{apt}.updated").exists()
-    apt.write_text("trixie\tstable\tmain\thttp://mirror/debian/\t\n")
-    with pytest.raises(Failed, match="apt has no source for component 'main' of bookworm"):
-        bare_machine.find_source(tmp_path / "lists", tmp_path / "os-release")
-    assert Path(f"{apt}.updated").exists()  # lists of its own, where the machine has none
-    with pytest.raises(Failed, match="neither Debian nor Ubuntu"):
-        bare_machine.find_source(tmp_path / "lists", tmp_path / "nothing")
-
-
-def test_only_the_way_to_the_network_is_carried_inside() -> None:
-    carried = {"https_proxy": "http://p", "NO_PROXY": "x", "PIP_INDEX_URL": "https://i", "SSL_CERT_FILE": "/c.pem"}
-    others = {"HOME": "/root", "PATH": "/bin", "CI": "true", "RFM_CONFIG_FILES": "x", "PIP_TARGET": "/t", "MY_PIP_CERT": "x"}
-    assert bare_machine.carried_variables(carried | others) == carried
-
-
-def test_a_copy_reaches_the_network_as_this_machine_does(apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bare_machine, "give", lambda folder: None)
-    base, certificate, home = tmp_path / "base", tmp_path / "ca.pem", tmp_path / "home"
-    for name in ("etc/apt", "root"):
-        (base / name).mkdir(parents=True)
-    (base / "etc/passwd").write_text("root:x:0:0::/root:/bin/bash\n")
-    (base / "etc/group").write_text("root:x:0:\n")
-    certificate.write_text("a certificate\n")
-    (home / ".config/pip").mkdir(parents=True)
-    (home / ".config/pip/pip.conf").write_text("[global]\nindex-url = https://mirror/simple\n")
-    bare_machine.copy(base, tmp_path / "copy", {"HOME": str(home), "PIP_CERT": str(certificate)})
-    inside = tmp_path / "copy"
-    assert (inside / "etc/passwd").read_text().endswith("tester:x:1000:1000::/home/tester:/bin/bash\n")
-    assert (inside / "etc/apt/apt.conf.d/90machine").read_text() == 'Acquire::http::Proxy "http://proxy:3128";\n'
-    assert (inside / str(certificate).lstrip("/")).read_text() == "a certificate\n"
-    for user in ("root", "home/tester"):
-        assert "mirror/simple" in (inside / user / ".config/pip/pip.conf").read_text()
-    assert (base / "etc/passwd").read_text() == "root:x:0:0::/root:/bin/bash\n"
-
-
-@pytest.mark.parametrize("owner", [0, 1000], ids=["own", "anothers"])
-@pytest.mark.skipif(shutil.which("git") is None, reason="[git] no git here")
-def test_what_is_tried_is_what_is_committed(tmp_path: Path, owner: int) -> None:
-    if owner and os.geteuid() != 0:
-        pytest.skip("[root] only root can give a checkout to somebody else")
-    project = tmp_path / "project"
-    git = ["git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@x"]
-    subprocess.run(["git", "init", "--quiet", str(project)], check=True)
-    (project / "file").write_text("committed\n")
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "commit", "--quiet", "--message", "x"], check=True)
-    if owner:
-        subprocess.run(["chown", "-R", str(owner), str(project)], check=True)
-    assert bare_machine.uncommitted(project) == 0
-    (project / "file").write_text("changed\n")
-    assert bare_machine.uncommitted(project) == 1
-    bare_machine.clone(project, tmp_path / "clone")
-    assert (tmp_path / "clone/file").read_text() == "committed\n"
-    with pytest.raises(Failed, match="is not a git checkout"):
-        bare_machine.clone(tmp_path, tmp_path / "other")
 
 
 def test_a_tree_with_a_mount_in_it_is_never_removed(tmp_path: Path) -> None:
@@ -331,46 +194,6 @@ def holders(log: Path) -> list[str]:
             if any(entry.readlink() == log for entry in (process / "fd").iterdir()):
                 found.append(process.name)
     return found
-
-
-def test_who_gives_up_waiting_meets_a_quiet_tree(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after Ctrl-C: the tree is removed next, and nobody may be writing in it."""
-    log = tiny.parent / "log"
-
-    def interrupted(_: str) -> None:
-        assert wait_for(lambda: "begun" in log.read_text(), 30)
-        assert holders(log)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(bare_machine, "HEARTBEAT_S", 0.1)
-    monkeypatch.setattr(bare_machine, "say", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        bare_machine.run_step(tiny, "/home/tester", Step("hang", f"({SLEEP}) & echo begun; {SLEEP}"), log, {})
-    assert not holders(log)
-    bare_machine.remove(tiny)
-
-
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize("wrong", [False, True], ids=["well", "interrupted"])
-def test_a_lane_removes_its_copy_however_it_ends(tiny: Path, monkeypatch: pytest.MonkeyPatch, keep: bool, wrong: bool) -> None:
-    cache = tiny.parent / "cache"
-    cache.mkdir()
-    monkeypatch.setattr(bare_machine, "copy", lambda base, root, _: shutil.copytree(base, root))
-    monkeypatch.setattr(bare_machine, "clone", lambda _, target: target.mkdir(parents=True))
-    steps = (
-        Step("good", "echo good", as_root=True),
-        Step("bad", f"echo bad; {SLEEP if wrong else 'true'}; exit 3", as_root=True),
-    )
-    if wrong:
-        monkeypatch.setattr(bare_machine, "judge", lambda *_: signal.raise_signal(signal.SIGINT))
-    expected = pytest.raises(KeyboardInterrupt) if wrong else contextlib.nullcontext()
-    rows: list[tuple[str, ...]] = []
-    with expected:
-        rows = bare_machine.run_lane("root", steps, tiny, cache, tiny.parent, keep)
-    assert [(row[1], row[3]) for row in rows] == ([] if wrong else [("good", "ok"), ("bad", "exit status 3")])
-    assert len(list(cache.iterdir())) == keep
-    bare_machine.remove_stale(cache)
-    assert len(list(cache.iterdir())) == keep
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
