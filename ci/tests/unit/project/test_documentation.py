@@ -129,6 +129,15 @@ def test_each_shown_script_and_study_exists() -> None:
     assert wrong == []
 
 
+def test_sentences_that_are_explained_are_said_somewhere() -> None:
+    """In a row of red.md ``...`` stands for names and numbers; the words between stand in one string of the programs."""
+    files = [path for folder in ("reframe_tests", "ci/mpibench") for path in (ROOT / folder).rglob("*.py")]
+    said = "\n".join(re.sub(r'"\s*\n\s*f?"', "", path.read_text()) for path in files)
+    rows = re.findall(r"^\| `([^`]+)`", (ROOT / "docs/how-to/red.md").read_text(), re.MULTILINE)
+    assert len(rows) > 20
+    assert [row for row in rows if any(words.strip() not in said for words in row.split("..."))] == []
+
+
 def test_the_readme_is_a_first_page() -> None:
     assert len(documentation.README.read_text().splitlines()) <= 150
 
