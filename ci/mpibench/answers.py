@@ -281,7 +281,7 @@ class GateProblems(Answer, kw_only=True):
     evidence: Annotated[list[EvidenceProblem], Meta(description="What contradicts its condition first.")]
     missing: Annotated[
         list[Problem],
-        Meta(description="What was expected and is not there; mpibench expected says what that rests on."),
+        Meta(description="What was expected and is not there; mpibench gate --only completeness says what that rests on."),
     ]
     reference: Annotated[list[ReferenceProblem], Meta(description="The worst first.")]
     history: Annotated[list[HistoryProblem], Meta(description="The worst first.")]

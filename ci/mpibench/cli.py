@@ -18,7 +18,6 @@ from mpibench.commands import (
     locate,
     machine,
     planning,
-    published,
     sessions,
     stacks,
     tune,
@@ -36,13 +35,13 @@ app = typer.Typer(
 
 BAD_INPUT = exit_status.BAD_INPUT
 #: Modules with commands; ``register`` of each adds its own.
-COMMANDS = (machine, stacks, planning, sessions, verdicts, locate, advice, tune, published, cluster)
+COMMANDS = (machine, stacks, planning, sessions, verdicts, locate, advice, tune, cluster)
 #: What one wants to commands, both in the order of the help.
 PURPOSES = {
     "Measure": ("doctor", "nightly", "stacks", "plan", "catalogue", "cluster"),
-    "Look": ("report", "site", "compare", "published", "parse", "export"),
-    "Decide": ("gate", "expected", "accept", "drift", "rebaseline", "review"),
-    "Diagnose": ("locate", "guidelines", "tune", "advise", "settings"),
+    "Look": ("report", "site", "compare", "export"),
+    "Decide": ("gate", "accept", "drift", "rebaseline"),
+    "Diagnose": ("locate", "tune", "advise", "settings"),
     "Maintain": ("sessions",),
 }
 

@@ -1,67 +1,27 @@
-"""From measurement to setting: ``mpibench guidelines`` (which calls to tune), ``advise`` (what to run an application with) and
-``settings`` (the environment that was proven)."""
+"""From measurement to setting: ``mpibench advise`` (what to run an application with) and ``settings`` (the environment that was
+proven)."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from reframe_tests.harness.printable import one_line
-from reframe_tests.harness.vocabulary import ROOT, BadInput, NotMeasured
+from reframe_tests.harness.vocabulary import NotMeasured
 
-from .verdicts import Dataset, DatasetOnly, Db, System, Where
+from .options import DATABASE, RESULTS, Dataset, DatasetOnly, Db, Json, System, Where, open_store, say, say_json
 
-RESULTS = ROOT / "results"
-#: Exit statuses: the policy refuses violations; nothing could be decided.
-REFUSED, INCONCLUSIVE = 1, 3
-
-
-def guidelines(
-    session: Annotated[str, typer.Option(help="Session id, or its beginning, or 'latest'.")] = "latest",
-    db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = RESULTS / "results.db",
-    as_json: Annotated[bool, typer.Option("--json", help="All guidelines as JSON on standard output.")] = False,
-) -> None:
-    """Name the collective calls that are slower than what could replace them, with how much slower: what to tune first.
-
-    Judges what the test Guidelines measured: each call against a mock-up of it made of other calls, against itself with four
-    times the data, and against the same data in four parts. Margin, error rate and whether violations are refused:
-    site_configs/<system>/policy.yaml (guidelines_margin_percent, false_discovery_rate, guidelines_refuse).
-    Exit status: 0 judged (violations are advice), 1 violated and the policy refuses that, 2 bad input, also a session without
-    such measurements, 3 nothing could be decided.
-    """
-    from mpibench.judge import guidelines
-    from mpibench.judge import policy as verdict_policy
-    from mpibench.store.sessions import read_session
-    from mpibench.store.store import Store
-
-    read = read_session(db, None if session == "latest" else session)
-    Store(db.parent / "dataset").refuse_withdrawn(read.uuid)
-    if len(read.systems) != 1:
-        raise BadInput(f"session {read.uuid} has cases on {len(read.systems)} systems, and one policy judges: give another.")
-    policy = verdict_policy.load(read.systems[0])
-    found = guidelines.judge(read, policy)
-    if as_json:
-        typer.echo(json.dumps(guidelines.as_data(read.uuid, read.systems[0], found, policy), indent=2))
-    else:
-        lines = [f"{read.systems[0]}, session {read.uuid[:8]}: {guidelines.headline(found, policy)}"]
-        lines += [f"  {line}" for line in guidelines.violations(found)]
-        lines += [f"  note: {line}" for line in found.notes]
-        for line in lines:
-            typer.echo(one_line(line))
-    decided = len(found.rows) - found.counts[guidelines.INCONCLUSIVE]
-    refused = policy.guidelines_refuse and found.violations
-    raise typer.Exit(REFUSED if refused else 0 if decided else INCONCLUSIVE)
+#: Exit status: nothing could be decided.
+INCONCLUSIVE = 3
 
 
 def advise(
     profile: Annotated[Path, typer.Argument(help="File: mpiP, IPM, I_MPI_STATS, APS, Open MPI SPC, Darshan, or CSV.")],
     sessions: Annotated[str, typer.Option(help="Sessions whose curves count; a selector.")] = "latest",
-    db: Db = RESULTS / "results.db",
-    dataset: Dataset = RESULTS / "dataset",
+    db: Db = DATABASE,
+    dataset: Dataset = None,
     dataset_only: DatasetOnly = False,
     system: System = None,
     where: Where = None,
@@ -78,7 +38,7 @@ def advise(
     profiled_on: Annotated[
         str | None, typer.Option(help="Stack the profile was taken with, to hold its prediction against it.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Predict what an application would spend in MPI with each stack, fabric and pinning that was measured, and rank them.
 
@@ -88,7 +48,6 @@ def advise(
     profile; 3 nothing could be decided (within noise, too little covered, or one choice only).
     """
     from mpibench.judge import policy as verdict_policy
-    from mpibench.store.store import Store
     from mpibench.tune import advice
     from mpibench.tune.profiles import read
 
@@ -97,15 +56,14 @@ def advise(
     if advice.has_little(found, terms):
         result = advice.stop(found, verdict_policy.Policy(), terms)
     else:
-        store = Store(dataset)
-        _say(store.bring_up_to_date(db, without_db=dataset_only), as_json)
+        store = open_store(db, dataset, dataset_only, err=as_json)
         name = store.system_of(system)
         measured = advice.read_curves(store, name, sessions, where=where)
         result = advice.advise(found, measured, verdict_policy.load(name), terms)
     if as_json:
-        typer.echo(json.dumps(advice.as_data(result), indent=2))
+        say_json(advice.as_data(result))
     else:
-        _say(advice.lines(result), False)
+        say(advice.lines(result))
     raise typer.Exit(advice.STATUS[result.outcome])
 
 
@@ -113,12 +71,12 @@ def settings(
     stack: Annotated[str, typer.Argument(help="Stack to be set up.")],
     system: System = None,
     sessions: Annotated[str, typer.Option(help="Sessions that prove the settings; a selector.")] = "latest",
-    db: Db = RESULTS / "results.db",
-    dataset: Dataset = RESULTS / "dataset",
+    db: Db = DATABASE,
+    dataset: Dataset = None,
     dataset_only: DatasetOnly = False,
     where: Where = None,
     out: Annotated[Path, typer.Option(help="Folder for modulefiles, Spack's fragment and the page.")] = RESULTS / "settings",
-    as_json: Annotated[bool, typer.Option("--json", help="What is recommended as JSON on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Write the environment that was proven best for a stack: modulefiles (Tcl, Lua), a Spack modules.yaml fragment, a page.
 
@@ -127,10 +85,8 @@ def settings(
     Exit status: 0 written; 2 bad input; 3 nothing is proven, so that nothing is written.
     """
     from mpibench.pages import settings as documents
-    from mpibench.store.store import Store
 
-    store = Store(dataset)
-    _say(store.bring_up_to_date(db, without_db=dataset_only), as_json)
+    store = open_store(db, dataset, dataset_only, err=as_json)
     try:
         found = documents.recommend(store, system, stack, sessions, where=where)
     except NotMeasured as error:
@@ -138,18 +94,12 @@ def settings(
         raise typer.Exit(INCONCLUSIVE) from None
     written = documents.write(found, out)
     if as_json:
-        typer.echo(json.dumps(documents.as_data(found), indent=2))
+        say_json(documents.as_data(found))
     else:
-        _say([*documents.lines(found), *(f"wrote {path}" for path in written)], False)
-
-
-def _say(lines: Iterable[str], as_json: bool) -> None:
-    """Each line as one line; beside JSON on standard error."""
-    for line in lines:
-        typer.echo(one_line(line), err=as_json)
+        say([*documents.lines(found), *(f"wrote {path}" for path in written)])
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (guidelines, advise, settings):
+    for command in (advise, settings):
         app.command()(command)

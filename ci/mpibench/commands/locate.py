@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mpibench import whole_file
-from reframe_tests.harness.printable import one_line
-from reframe_tests.harness.vocabulary import ROOT, BadInput
+from reframe_tests.harness.vocabulary import BadInput
 
-from .verdicts import System
+from .options import DATABASE, Dataset, DatasetOnly, Db, Json, Session, System, Where, open_store, say, say_json, write
 
 if TYPE_CHECKING:
     from mpibench.locate.answers import Asked
@@ -20,20 +17,17 @@ if TYPE_CHECKING:
     from mpibench.locate.nights import Trend
     from mpibench.store.store import Store
 
-RESULTS = ROOT / "results"
-
 
 def locate(
-    session: Annotated[str, typer.Option(help="Session with a map of pairs: id, or its beginning, or 'latest'.")] = "latest",
-    db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = RESULTS / "results.db",
+    session: Session = "latest",
+    db: Db = DATABASE,
+    dataset: Dataset = None,
+    dataset_only: DatasetOnly = False,
     ordinary: Annotated[
         str | None, typer.Option(help="No map, but what ordinary sessions measured; a selector, e.g. now-30d:now.")
     ] = None,
-    dataset: Annotated[
-        Path, typer.Option(help="Folder of the Parquet dataset, for --ordinary and the nights before.")
-    ] = RESULTS / "dataset",
     system: System = None,
-    where: Annotated[str | None, typer.Option(help="Only matching cases of --ordinary, e.g. 'fabric == \"eth1g\"'.")] = None,
+    where: Where = None,
     rate: Annotated[float, typer.Option(help="Innocents accused per run, expected at most.")] = 0.05,
     bandwidth_margin: Annotated[float, typer.Option(help="Loss of bandwidth that is called slow at least, in percent.")] = 7.0,
     latency_margin: Annotated[float, typer.Option(help="Added latency that is called slow at least, in percent.")] = 25.0,
@@ -48,12 +42,12 @@ def locate(
             help="Whether links between switches are meant to be slower than what is below them; default: as the site says.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON on standard output.")] = False,
+    as_json: Json = False,
     junit: Annotated[Path | None, typer.Option(help="Also write a JUnit file: a test case for each node.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Also write an HTML page with the map, and with each node over the nights.")
     ] = None,
-    nights: Annotated[int, typer.Option(min=1, help="Days back to which the page shows nodes, by the maps of --dataset.")] = 90,
+    nights: Annotated[int, typer.Option(min=1, help="Days back to which the page shows nodes, by the dataset's maps.")] = 90,
 ) -> None:
     """Say which node, cable or switch is slow, with the rate at which innocents are accused.
 
@@ -63,39 +57,37 @@ def locate(
     a session without a map, 3 nobody is accused, but not all could be decided.
     """
     from mpibench.locate import answers
-    from mpibench.store.store import Store
 
-    store = Store(dataset)
+    store = open_store(db, dataset, dataset_only, err=True)
     margins = {"bandwidth_mb_per_s": bandwidth_margin, "latency_us": latency_margin, "latency_mean_us": latency_margin}
     if ordinary is not None:
         identity, name = ordinary, store.system_of(system)
         selection = store.select(name, ordinary, where=where)
         found = [answers.of_ordinary_sessions(selection, rate, margins)]
     else:
-        identity, name, found = _maps(db, session, store, answers.Asked(rate, margins, kind or (), oversubscribed))
+        identity, name, found = _maps(session, store, answers.Asked(rate, margins, kind or (), oversubscribed))
     if junit:
-        _write(junit, answers.junit(found, name))
+        write(junit, answers.junit(found, name), err=True)
     if out:
         from mpibench.pages import map as locate_page
 
         trends = [] if ordinary else _trends(store, name, nights)
-        _write(out, locate_page.page(found, f"{name}, session {identity}", trends))
+        write(out, locate_page.page(found, f"{name}, session {identity}", trends), err=True)
     if as_json:
-        typer.echo(json.dumps([answers.as_data(answer, identity, name) for answer in found], indent=2))
+        say_json([answers.as_data(answer, identity, name) for answer in found])
     else:
-        for line in (line for answer in found for line in _lines(answer, identity, name)):
-            typer.echo(one_line(line))
+        say(line for answer in found for line in _lines(answer, identity, name))
     statuses = [answer.status for answer in found]
     raise typer.Exit(1 if 1 in statuses else max(statuses))
 
 
-def _maps(db: Path, session: str, store: Store, asked: Asked) -> tuple[str, str, list[Answer]]:
+def _maps(session: str, store: Store, asked: Asked) -> tuple[str, str, list[Answer]]:
     """Session id, system and the answer of each map of a session that nobody withdrew."""
     from mpibench.locate.answers import answer_of
     from mpibench.pages.session import find_preflight
-    from mpibench.store.sessions import Session, read_session
+    from mpibench.store.sessions import Session as StoredSession
 
-    read = read_session(db, None if session == "latest" else session)
+    read = store.session(session)
     store.refuse_withdrawn(read.uuid)
     cases = [case for case in read.cases if case.pair_map is not None]
     if not cases:
@@ -103,8 +95,8 @@ def _maps(db: Path, session: str, store: Store, asked: Asked) -> tuple[str, str,
             f"session {read.uuid} holds no map of pairs; measure one with: reframe -c reframe_tests -r -n PairMap, or give "
             "ordinary sessions with --ordinary."
         )
-    before = find_preflight(read, db)
-    looked_at = before.cases if isinstance(before, Session) else ()
+    before = find_preflight(read, store)
+    looked_at = before.cases if isinstance(before, StoredSession) else ()
     return read.uuid, cases[0].system, [answer_of(read, case, asked, looked_at) for case in cases]
 
 
@@ -131,14 +123,6 @@ def _lines(answer: Answer, session: str, system: str) -> list[str]:
     for title, rows in (("take them out of service", commands), ("measure their links without MPI", answer.wires)):
         lines += [*([f"  to {title}:"] if rows else []), *(f"    {line}" for line in rows)]
     return lines
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        whole_file.write_text(path, text)
-    except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}.") from None
-    typer.echo(f"wrote {path}", err=True)
 
 
 def register(app: typer.Typer) -> None:

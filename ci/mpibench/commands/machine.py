@@ -1,10 +1,8 @@
-"""``mpibench doctor``: what this machine offers and lacks; ``catalogue`` and ``parse``: the benchmarks, and their outputs as
-records."""
+"""``mpibench doctor``: what this machine offers and lacks; ``catalogue``: the benchmarks, and their outputs as records."""
 
 from __future__ import annotations
 
 import enum
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +11,7 @@ import typer
 
 from reframe_tests.harness.vocabulary import BadInput
 
-Json = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]
+from .options import Json, say_json
 
 
 class TableFormat(str, enum.Enum):
@@ -38,8 +36,9 @@ def doctor(
     """Report what this machine and the selected system offer, what is missing, and how to get it.
 
     Checks Python and ReFrame, compiler and evidence library, stacks and the partitions that get them, topology, network and
-    RDMA devices, the system's fabrics (is each device here?), scheduler, Spack and browser. Exit status: 0 the tests have all
-    they need, 1 something they need is missing.
+    RDMA devices, the system's fabrics (is each device here?), scheduler, Spack and browser; of a system with published
+    figures also whether the bandwidths that its paper prints fit its links, which proves nothing of this machine.
+    Exit status: 0 the tests have all they need, 1 something they need is missing.
     """
     from mpibench.commands.listings import doctor as examination
 
@@ -49,48 +48,54 @@ def doctor(
 
 
 def catalogue(
-    name: Annotated[
-        str | None, typer.Argument(help="A group (p2p, collectives), a suite (imb, osu), a benchmark (Allreduce) or a program.")
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME | FILE...]",
+            help="A group (p2p, collectives), a suite (imb, osu), a benchmark (Allreduce) or a program; with --parse files.",
+        ),
     ] = None,
     tests: Annotated[bool, typer.Option("--tests", help="Each group in a line, with the test that measures it.")] = False,
     coverage: Annotated[
         bool, typer.Option("--coverage", help="What releases of the suites offer, and which test measures it, as Markdown.")
     ] = False,
+    parse: Annotated[
+        bool, typer.Option("--parse", help="Read outputs of any suite of the catalogue as records; FILE - is standard input.")
+    ] = False,
+    format: Annotated[TableFormat, typer.Option("--format", "-f", help="How --parse prints.")] = TableFormat.table,
     as_json: Json = False,
 ) -> None:
-    """List what the tests can measure: the groups of each suite.
+    """List what the tests can measure: the groups of each suite; or read what benchmarks printed.
 
     With a name: its benchmarks with program, ranks, quantities with units, and the sizes that may have a reference.
+    --parse makes records: benchmark, ranks, groups, message_bytes, repetitions, one field per column, whose name carries the
+    unit (latency_us, bandwidth_mb_per_s with 1 MB = 1e6 bytes). A truncated, mixed-up or empty output is an error that names
+    file and line, and nothing of it is printed, and so is a log that says that the run failed. Of OSU and IMB each whole table
+    of a job's log is read; lines of other programs around them are set aside, and standard error says how many. Exit status: 0
+    all were read, 2 one was not.
     """
-    from mpibench.commands.listings import catalogue as catalogue_command
+    from mpibench.commands.listings import catalogue as listing
     from mpibench.commands.listings import coverage as coverage_page
+    from mpibench.commands.listings import parse as parsing
 
+    if parse:
+        if not names:
+            raise BadInput("--parse reads outputs: name their files, or - for standard input.")
+        kind = "json" if as_json else format.value
+        sys.stdout.write(parsing.parse_files([Path(name) for name in names], kind, lambda text: typer.echo(text, err=True)))
+        return
+    if len(names or ()) > 1:
+        raise BadInput(f"the catalogue is asked for one name and not {len(names or ())}: give one, or --parse to read files.")
+    name = next(iter(names or ()), None)
     if coverage:
         typer.echo(coverage_page.page(), nl=False)
-        return
-    if as_json:
-        typer.echo(json.dumps(catalogue_command.as_data(name), indent=2))
-        return
-    catalogue_command.show(name, tests_of_groups=tests)
-
-
-def parse(
-    files: Annotated[list[Path], typer.Argument(help="Outputs of any suite of 'mpibench catalogue'; - reads standard input.")],
-    format: Annotated[TableFormat, typer.Option("--format", "-f", help="How to print the records.")] = TableFormat.table,
-) -> None:
-    """Parse benchmark outputs into records: benchmark, ranks, groups, message_bytes, repetitions, one field per column.
-
-    Field names carry the unit (latency_us, bandwidth_mb_per_s with 1 MB = 1e6 bytes). A truncated, mixed-up or empty
-    output is an error that names file and line, and nothing of it is printed, and so is a log that says that the run failed.
-    Of OSU and IMB each whole table of a job's log is read; lines of other programs around them are set aside, and standard
-    error says how many. Exit status: 0 all were read, 2 one was not.
-    """
-    from mpibench.commands.listings import parse as parse_command
-
-    sys.stdout.write(parse_command.parse_files(files, format.value, lambda text: typer.echo(text, err=True)))
+    elif as_json:
+        say_json(listing.as_data(name))
+    else:
+        listing.show(name, tests_of_groups=tests)
 
 
 def register(program: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (doctor, catalogue, parse):
+    for command in (doctor, catalogue):
         program.command()(command)

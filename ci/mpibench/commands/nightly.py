@@ -284,7 +284,7 @@ def publish(night: Night, session: Session) -> None:
     _step(
         night,
         "whether all that is expected is there could not be checked",
-        *("expected", "--session", session.uuid, *(["--partial"] if night.narrowed else [])),
+        *("gate", "--only", "completeness", "--session", session.uuid, *(["--partial"] if night.narrowed else [])),
         answers={
             1: f"something expected is missing (cases left out when the tests were loaded: 'left out' in {log_of(session)})"
         },
@@ -348,7 +348,7 @@ def run(night: Night) -> int:
         check_stacks(night)
         make_plan(night)
         # What a killed session left running would be measured together with this one.
-        _mpibench("sessions", "orphans", "--cancel")
+        _mpibench("sessions", "prune", "--remove")
         try:
             look_at_nodes(night)
             measure(night)
@@ -384,7 +384,7 @@ def complete_junit(night: Night, session: Session, answers: Sequence[Answer] = (
 
 def stop(night: Night, signal: supervision.Interrupted) -> int:
     """End an interrupted night; exit status."""
-    _mpibench("sessions", "orphans", "--cancel")
+    _mpibench("sessions", "prune", "--remove")
     night.say(f"INTERRUPTED by {signal.name}: nothing is measured any more; results of earlier sessions are as they were")
     with contextlib.suppress(OSError, BadInput):
         session = read_report(RUN_REPORT)

@@ -3,18 +3,15 @@ forgotten."""
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mpibench import whole_file
-from reframe_tests.harness.printable import one_line
-from reframe_tests.harness.vocabulary import ROOT, BadInput
+from reframe_tests.harness.vocabulary import BadInput
 
-RESULTS = ROOT / "results"
+from .options import RESULTS, Dataset, Json, say, say_json, write
 
 
 def plan(
@@ -30,11 +27,9 @@ def plan(
     explain: Annotated[
         str | None, typer.Option(help="Say of the cases that this regular expression fits why they are in or out.")
     ] = None,
-    dataset: Annotated[Path, typer.Option(help="Folder of the Parquet dataset: costs, and when each case was measured.")] = (
-        RESULTS / "dataset"
-    ),
+    dataset: Dataset = None,
     out: Annotated[Path | None, typer.Option(help="File for the plan, to look at.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The whole plan as JSON on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say which cases a night measures that fits a budget: what `BUDGET=... ci/nightly` would run. Nothing is measured.
 
@@ -52,21 +47,19 @@ def plan(
         day + timedelta(days=making.MOST_NIGHTS + making.MOST_AHEAD)  # to which it is looked ahead
     except (ValueError, OverflowError):
         raise BadInput(f"--date {date} is no day: write YYYY-MM-DD.") from None
+    folder, most_jobs = dataset or RESULTS / "dataset", str(max_jobs or "")
     request = planned_night.request(
-        budget, mode, label or mode, context.args, dataset, day=day, nights=str(nights), max_jobs=str(max_jobs or "")
+        budget, mode, label or mode, context.args, folder, day=day, nights=str(nights), max_jobs=most_jobs
     )
     made = making.make(request)
     if out:
-        try:
-            whole_file.write_text(out, made.record.text)
-        except OSError as error:
-            raise BadInput(f"cannot write {out} ({error.strerror}): give another --out.") from None
+        write(out, made.record.text, err=True)
     if explain:
-        said = making.explain(made, explain)
+        typer.echo("\n".join(making.explain(made, explain)))
+    elif as_json:
+        say_json(making.as_data(made))
     else:
-        said = [json.dumps(making.as_data(made), indent=2)] if as_json else [one_line(line) for line in making.lines(made)]
-    for line in said:
-        typer.echo(line)
+        say(making.lines(made))
     raise typer.Exit(1 if made.record.broken else 0)
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reframe_tests.harness.printable import one_line
-from reframe_tests.harness.vocabulary import ROOT, BadInput
+from reframe_tests.harness.vocabulary import BadInput
 
-from .verdicts import System
+from .options import DATABASE, RESULTS, Dataset, DatasetOnly, Db, Json, Session, System, open_store, say, say_json
 
-RESULTS = ROOT / "results"
+if TYPE_CHECKING:
+    from mpibench.store.sessions import Session as StoredSession
 
-Dataset = Annotated[Path, typer.Option(help="Folder of the Parquet dataset.")]
-Json = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]
 SessionId = Annotated[str, typer.Argument(help="Session id, or four characters and more of its beginning.")]
+#: Exit statuses: something is refused or left to do; nothing could be decided.
+REFUSED, INCONCLUSIVE = 1, 3
 
 sessions_app = typer.Typer(
     help="List sessions, withdraw what is no measurement of the machine, remove old files and orphaned jobs.",
@@ -26,8 +25,8 @@ sessions_app = typer.Typer(
 
 
 def export(
-    db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = RESULTS / "results.db",
-    out: Annotated[Path, typer.Option(help="Folder of the Parquet dataset.")] = RESULTS / "dataset",
+    db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = DATABASE,
+    out: Dataset = None,
     session: Annotated[list[str] | None, typer.Option(help="Only these sessions (uuid); default: all.")] = None,
 ) -> None:
     """Export sessions to a Parquet dataset: one row per repeat, metric and size, partitioned by system and date.
@@ -36,12 +35,14 @@ def export(
     """
     from mpibench.store import dataset
 
-    typer.echo(dataset.export(db, out, session))
+    typer.echo(dataset.export(db, out or db.parent / "dataset", session))
 
 
 def report(
-    db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = RESULTS / "results.db",
-    session: Annotated[str, typer.Option(help="Session uuid, or 'latest'.")] = "latest",
+    session: Session = "latest",
+    db: Db = DATABASE,
+    dataset: Dataset = None,
+    dataset_only: DatasetOnly = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -53,23 +54,62 @@ def report(
         list[str] | None,
         typer.Option(help="Show published figures beside a fabric, e.g. eth1g=openhpc-mini/eth1g; repeatable."),
     ] = None,
+    guidelines: Annotated[
+        bool,
+        typer.Option(
+            "--guidelines",
+            help="Write no page: name only the collective calls that are slower than what could replace them, as the test "
+            "Guidelines measured them, which are what to tune first.",
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --guidelines: all of them as JSON.")] = False,
 ) -> None:
     """Write one self-contained HTML page for a session: verdicts, curves, heat maps, and the evidence behind each number.
 
     Published figures are shown beside the measured ones, with the ratio, where a fabric in system.py has `published` or
-    --published names it; they are never judged.
+    --published names it; they are never judged. --guidelines holds each call against a mock-up of it made of other calls,
+    against itself with four times the data, and against the same data in four parts; margin, error rate and whether
+    violations are refused: site_configs/<system>/policy.yaml (guidelines_margin_percent, false_discovery_rate,
+    guidelines_refuse). Exit status: 0 written, or judged (violations are advice), 2 bad input; of --guidelines also 1 violated
+    and the policy refuses that, 3 nothing could be decided.
     """
     from mpibench.pages import session as pages
 
-    for line in pages.write(db, session, out, published or ()):
-        typer.echo(one_line(line))
+    if as_json and not guidelines:
+        raise BadInput("--json is for --guidelines; what a session measured is in the dataset.")
+    store = open_store(db, dataset, dataset_only, err=as_json)
+    stored = store.session(session)
+    if not guidelines:
+        say(pages.write(store, stored, db.parent, out, published or ()))
+        return
+    store.refuse_withdrawn(stored.uuid)
+    raise typer.Exit(_say_guidelines(stored, as_json))
+
+
+def _say_guidelines(session: StoredSession, as_json: bool) -> int:
+    """Say which collective calls are slower than what could replace them; exit status."""
+    from mpibench.judge import guidelines
+
+    found, policy = guidelines.judge_session(session)
+    if as_json:
+        say_json(guidelines.as_data(session.uuid, session.systems[0], found, policy))
+    else:
+        say([f"{session.systems[0]}, session {session.uuid[:8]}: {guidelines.headline(found, policy)}"])
+        say(f"  {line}" for line in guidelines.violations(found))
+        say(f"  note: {line}" for line in found.notes)
+    if policy.guidelines_refuse and found.violations:
+        return REFUSED
+    return 0 if len(found.rows) > found.counts[guidelines.INCONCLUSIVE] else INCONCLUSIVE
 
 
 @sessions_app.command()
 def withdraw(
     session: SessionId,
-    why: Annotated[str, typer.Option(help="Why, for whoever asks a year later; one line.")],
-    dataset: Dataset = RESULTS / "dataset",
+    why: Annotated[str, typer.Option(help="Why, for whoever asks a year later; one line.")] = "",
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take a withdrawal back: the session takes part in verdicts again.")
+    ] = False,
+    dataset: Dataset = None,
 ) -> None:
     """Withdraw a session: its numbers stay and are shown as withdrawn, and it takes part in no verdict.
 
@@ -78,20 +118,18 @@ def withdraw(
     """
     from mpibench.store.store import Store
 
-    typer.echo(str(Store(dataset).withdraw(session, why)))
-
-
-@sessions_app.command()
-def restore(session: SessionId, dataset: Dataset = RESULTS / "dataset") -> None:
-    """Take a withdrawal back: the session takes part in verdicts again."""
-    from mpibench.store.store import Store
-
-    typer.echo(f"session {Store(dataset).restore(session).session} takes part in verdicts again")
+    store = Store(dataset or RESULTS / "dataset")
+    if not undo:
+        say([str(store.withdraw(session, why))])
+    elif why:
+        raise BadInput("--undo takes a withdrawal back and keeps no reason: leave --why out.")
+    else:
+        say([f"session {store.restore(session).session} takes part in verdicts again"])
 
 
 @sessions_app.command("list")
 def list_sessions(
-    dataset: Dataset = RESULTS / "dataset",
+    dataset: Dataset = None,
     system: System = None,
     withdrawn: Annotated[bool, typer.Option("--withdrawn", help="Only withdrawn ones: by whom, when and why.")] = False,
     as_json: Json = False,
@@ -102,19 +140,20 @@ def list_sessions(
     """
     from mpibench.store.store import Store
 
-    store = Store(dataset)
+    store = Store(dataset or RESULTS / "dataset")
     rows = store.session_rows(system, withdrawn_only=withdrawn)
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        say_json(rows)
     else:
-        for line in _lines(rows) if rows else ["no session is withdrawn" if withdrawn else "no session is in the dataset"]:
-            typer.echo(one_line(line))
-    for lost in store.lost(*filter(None, [system])):
-        typer.echo(one_line(f"session {lost.session[:8]} is not in the dataset: {lost.why}"), err=as_json)
+        say(_lines(rows) or ["no session is withdrawn" if withdrawn else "no session is in the dataset"])
+    say(
+        (f"session {lost.session[:8]} is not in the dataset: {lost.why}" for lost in store.lost(*filter(None, [system]))),
+        err=as_json,
+    )
 
 
 def _lines(rows: list[dict[str, Any]]) -> list[str]:
-    widths = [max(len(str(row[name] or "-")) for row in rows) for name in ("system", "label", "cases")]
+    widths = [max((len(str(row[name] or "-")) for row in rows), default=0) for name in ("system", "label", "cases")]
     return [
         f"{row['session'][:8]}  {row['started'][:16].replace('T', ' ')} UTC  {row['system']:{widths[0]}}  "
         f"{row['label'] or '-':{widths[1]}}  {row['proven']:>{widths[2]}} of {row['cases']:>{widths[2]}} proven  {_state(row)}"
@@ -134,45 +173,40 @@ def _state(row: dict[str, Any]) -> str:
 
 @sessions_app.command()
 def prune(
-    older_than: Annotated[int, typer.Option(min=1, help="Days since the session's files were last written.")],
-    remove: Annotated[bool, typer.Option("--remove", help="Remove them; without this they are only listed.")] = False,
+    older_than: Annotated[
+        int | None,
+        typer.Option(min=1, help="Also files of sessions that were last written so many days ago.", show_default=False),
+    ] = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove files, cancel jobs and end processes; without this they are only listed.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="What there is, and is not removed, as JSON.")] = False,
 ) -> None:
-    """List or remove stage and output folders, logs and reports of old sessions; nothing else ever removes them.
+    """List or remove what sessions left: orphaned jobs, half-written files, and files of old sessions; nothing else does.
 
-    Also what killed writers left half written (.NAME.PID.partial), once it is a day old and its process is gone.
-
-    The numbers stay: results database, dataset, references and acceptance records are not touched. Links from other reports
-    to removed folders are dead afterwards.
+    Orphans are Slurm jobs and launches on this machine whose ReFrame was killed, so that nothing reads their results. Each
+    names host and process of its ReFrame; only what this user started from this host can be known to be one. Half-written
+    files (.NAME.PID.partial) go once they are a day old and their writer is gone. Files of old sessions are stage and output
+    folders, logs and reports; links from other reports to them are dead afterwards. The numbers stay: results database,
+    dataset, references and acceptance records are not touched. Exit status: 0 no orphan is left, 1 there are some, 2 bad input.
     """
+    from mpibench.commands.listings import orphans
     from mpibench.store import session_files
 
-    for line in session_files.prune(RESULTS, older_than, remove):
-        typer.echo(line)
-
-
-@sessions_app.command()
-def orphans(
-    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel them.")] = False,
-    as_json: Json = False,
-) -> None:
-    """List Slurm jobs and launches on this machine whose ReFrame was killed, so that nothing reads their results.
-
-    Each job names the host and process of its ReFrame; only jobs that this user started from this host can be known to be
-    orphans. Their files stay in the stage directory. Exit status: 0 none is left, 1 there are some that were not cancelled.
-    """
-    from mpibench.commands.listings import orphans as search
-
-    if as_json and cancel:
-        raise BadInput("--cancel ends what is found and --json only says what there is: give one of them.")
+    if remove and as_json:
+        raise BadInput("--remove takes away what is found and --json only says what there is: give one of them.")
+    old = session_files.find(RESULTS, older_than)
     if as_json:
-        found = search.as_data()
-        typer.echo(json.dumps(found, indent=2))
+        found = orphans.as_data()
+        say_json({**found, "files": [{"path": str(item.path), "bytes": item.size_bytes} for item in old]})
         raise typer.Exit(int(any(found.values())))
-    raise typer.Exit(search.report(cancel, typer.echo))
+    for line in session_files.remove(old) if remove else session_files.lines(old):
+        typer.echo(line)
+    raise typer.Exit(orphans.report(remove, typer.echo))
 
 
 def site(
-    dataset: Annotated[Path, typer.Option(help="Folder of the Parquet dataset.")] = RESULTS / "dataset",
+    dataset: Dataset = None,
     out: Annotated[Path, typer.Option(help="Folder of the site; what the next build needs is kept beside it.")] = RESULTS
     / "site",
     judge: Annotated[
@@ -189,9 +223,8 @@ def site(
     from mpibench.pages import site as building
     from mpibench.store.store import Store
 
-    built = building.build(Store(dataset), out, judged=judge)
-    for line in (*built.sentences, str(built)):
-        typer.echo(one_line(line))
+    built = building.build(Store(dataset or RESULTS / "dataset"), out, judged=judge)
+    say((*built.sentences, str(built)))
 
 
 def register(program: typer.Typer) -> None:

@@ -1,8 +1,8 @@
-"""The commands that decide: accept, compare, drift, expected, gate, rebaseline. Thin; their modules do the work."""
+"""The commands that decide: accept, compare, drift, gate, rebaseline. Thin; their modules do the work."""
 
 from __future__ import annotations
 
-import json
+import enum
 import shutil
 import sys
 import textwrap
@@ -14,78 +14,49 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mpibench import whole_file
 from reframe_tests.harness.printable import one_line
-from reframe_tests.harness.vocabulary import ROOT, BadInput
+from reframe_tests.harness.vocabulary import BadInput
+
+from .options import (
+    DATABASE,
+    RESULTS,
+    Dataset,
+    DatasetOnly,
+    Db,
+    History,
+    Json,
+    Session,
+    System,
+    Where,
+    open_store,
+    say,
+    say_json,
+    write,
+)
 
 if TYPE_CHECKING:  # what a command needs is loaded when it runs
     from mpibench.judge.accept import Acceptance
     from mpibench.store.store import Store
 
-RESULTS = ROOT / "results"
 
-Db = Annotated[Path, typer.Option(help="ReFrame's results database; its new sessions are exported first.")]
-Dataset = Annotated[Path, typer.Option(help="Folder of the Parquet dataset.")]
-System = Annotated[
-    str | None,
-    typer.Option(
-        envvar="RFM_SYSTEM",
-        callback=lambda name: name and name.partition(":")[0],  # ReFrame's variable may name a partition
-        help="System; needed if the dataset holds several, or the session has cases on several.",
-    ),
-]
-Where = Annotated[str | None, typer.Option(help="Only matching cases, e.g. 'fabric == \"eth1g\" and ppn == 1'.")]
+class Only(str, enum.Enum):
+    """A question of the gate that can be asked alone."""
+
+    completeness = "completeness"
+
+
 Rename = Annotated[
     list[str] | None,
     typer.Option(help="OLD=NEW: new name of a baseline's stack, benchmark, fabric or partition; repeatable."),
 ]
-
-
-DatasetOnly = Annotated[
-    bool, typer.Option("--dataset-only", help="Judge the dataset alone; do not look for a results database.")
-]
-Json = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]
-Partial = Annotated[
-    bool, typer.Option("--partial", help="Judge a session started with selection options by what these selected.")
-]
-
-
-History = Annotated[
-    str | None,
-    typer.Option(
-        help="Sessions that show how much nights differ: a selector (now-90d:now), or none; default: the 30 newest before it "
-        "that measured the same."
-    ),
-]
-
-
 #: Sentences that ``accept`` prints; the record has all of them.
 MOST_SENTENCES = 20
-
-
-def _open(db: Path, folder: Path, dataset_only: bool, *, reported: bool = False, err: bool = False) -> Store:
-    """The dataset, with what it lacked of the database.
-
-    :param reported: the command itself says which sessions could not be read.
-    """
-    from mpibench.store.store import Store
-
-    store = Store(folder)
-    refused = store.bring_up_to_date(db, without_db=dataset_only)
-    _say([] if reported else refused, err=err)
-    return store
-
-
-def _say(lines: Iterable[str], *, err: bool = False) -> None:
-    """Each line as one line, whatever is stored in the dataset."""
-    for line in lines:
-        typer.echo(one_line(line), err=err)
 
 
 def _say_at_width(lines: Iterable[str]) -> None:
     """On a terminal each line broken at its width, what follows indented; elsewhere as one line, for who searches in it."""
     if not sys.stdout.isatty():
-        _say(lines)
+        say(lines)
         return
     width = max(shutil.get_terminal_size().columns, 40)
     for line in map(one_line, lines):
@@ -107,8 +78,8 @@ def _renames(pairs: list[str] | None) -> dict[str, str]:
 def accept(
     baseline: Annotated[str, typer.Option(help="Sessions before the upgrade; a selector.")],
     candidate: Annotated[str, typer.Option(help="Sessions after it; a selector.")] = "latest",
-    db: Db = RESULTS / "results.db",
-    dataset: Dataset = RESULTS / "dataset",
+    db: Db = DATABASE,
+    dataset: Dataset = None,
     dataset_only: DatasetOnly = False,
     system: System = None,
     where: Where = None,
@@ -147,21 +118,21 @@ def accept(
     earlier = acceptance_record.move_aside(out)
     if earlier:
         typer.echo(f"mpibench: moved the earlier record to {earlier}", err=True)
-    store = _open(db, dataset, dataset_only)
+    store = open_store(db, dataset, dataset_only)
     options = acceptance.AcceptanceOptions(system, where, _renames(rename), allow_unproven, history)
     result, signal_status = _with_maps(acceptance.decide(store, baseline, candidate, options), store), 0
     if confirm:
         result, signal_status = _confirm(result, db, store, confirm_minutes, out)
     written = acceptance_record.write(result, out)
-    _say([result.headline])
+    say([result.headline])
     for name, side in (("baseline", result.baseline), ("candidate", result.candidate)):
-        _say(f"  {line}" for line in verdict_sides.identity_lines(name, side, result.decided))
-    _say(f"  {line}" for line in result.sentences[:MOST_SENTENCES])
+        say(f"  {line}" for line in verdict_sides.identity_lines(name, side, result.decided))
+    say(f"  {line}" for line in result.sentences[:MOST_SENTENCES])
     if len(result.sentences) > MOST_SENTENCES:
         typer.echo(f"  ... and {len(result.sentences) - MOST_SENTENCES} more in the record")
-    _say(f"  changed: {name}: {before} -> {after}" for name, before, after in result.changed)
-    _say(f"  note: {line}" for line in result.notes)
-    _say(f"wrote {path}" for path in written)
+    say(f"  changed: {name}: {before} -> {after}" for name, before, after in result.changed)
+    say(f"  note: {line}" for line in result.notes)
+    say(f"wrote {path}" for path in written)
     raise typer.Exit(signal_status or acceptance.STATUS[result.decision])
 
 
@@ -195,14 +166,14 @@ def _confirm(first: Acceptance, db: Path, store: Store, minutes: float, out: Pat
         acceptance_record.write(first, out)  # where we are killed, this decision stands
         place = measuring.Workspace(db, store, out / "again", (lock,))
         with supervision.heeded():
-            rounds = confirmed.measure(first, known, place, minutes, lambda text: _say([text]), lambda _: False)
+            rounds = confirmed.measure(first, known, place, minutes, lambda text: say([text]), lambda _: False)
     stopped = rounds[-1].stopped
     return confirmed.confirm(first, store, rounds), stopped.status if stopped else 0
 
 
 def drift(
-    db: Db = RESULTS / "results.db",
-    dataset: Dataset = RESULTS / "dataset",
+    db: Db = DATABASE,
+    dataset: Dataset = None,
     dataset_only: DatasetOnly = False,
     system: System = None,
     where: Where = None,
@@ -221,19 +192,22 @@ def drift(
     """
     from mpibench.judge import drift as nightly_watch
 
-    store = _open(db, dataset, dataset_only, reported=as_json)
+    store = open_store(db, dataset, dataset_only, reported=as_json)
     answer = nightly_watch.watch(store, system, selector=sessions, where=where, recent=recent)
     if as_json:
-        typer.echo(json.dumps(answer.as_data(), indent=2))
+        say_json(answer.as_data())
     else:
-        _say(answer.lines)
+        say(answer.lines)
     raise typer.Exit(answer.status)
 
 
 def gate(
-    session: Annotated[str, typer.Option(help="Id of the session to judge; latest: the newest in the database.")] = "latest",
-    db: Db = RESULTS / "results.db",
-    dataset: Dataset = RESULTS / "dataset",
+    session: Session = "latest",
+    only: Annotated[
+        Only | None, typer.Option(help="Ask nothing else: completeness lists each expected case that is missing.")
+    ] = None,
+    db: Db = DATABASE,
+    dataset: Dataset = None,
     dataset_only: DatasetOnly = False,
     system: System = None,
     recent: Annotated[
@@ -243,71 +217,71 @@ def gate(
         float | None,
         typer.Option(min=0.01, help="Hours since the session's start; default: max_age_hours of policy.yaml, 36."),
     ] = None,
-    partial: Partial = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Judge a session started with selection options by what these selected.")
+    ] = False,
     history: History = None,
     as_json: Json = False,
 ) -> None:
     """Judge one session in at most ten lines: is it complete, proven, recent, within its references, and like nights before?
 
     The first line of a refusal says the worst problem. For CI, after ci/nightly:
-    `mpibench gate --session "$(cat results/session-id)"`. `mpibench expected --help` says what a
-    complete session holds. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot be read.
+    `mpibench gate --session "$(cat results/session-id)"`. Expected is what was ever proven in a session of the same label,
+    until site_configs/<system>/expected.yaml retires it; what that file names; each registered stack on each partition it
+    fits; each fabric of each partition. A session started with selection options (-n, -p, ...) is partial and not complete;
+    --partial judges it by what these selected. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot be
+    read.
     """
+    from mpibench.judge import expected
     from mpibench.judge import gate as gates
 
-    store = _open(db, dataset, dataset_only, reported=True)
-    answer = gates.decide(store, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
-    if {problem.kind for problem in answer.problems} & set(gates.OF_CURVES):
-        from mpibench.locate import nights
-
-        said = nights.suspects(store, answer.system, [answer.session], answer.started)
-        answer = replace(answer, notes=(*said, *answer.notes))
-    if as_json:
-        typer.echo(json.dumps(answer.as_data(), indent=2))
+    if only and (max_age or history):
+        raise BadInput(f"--only {only.value} asks nothing else: leave --max-age and --history out.")
+    store = open_store(db, dataset, dataset_only, reported=True)
+    if only:
+        name, chosen = store.find_session(session, system)
+        whole = expected.judge(store, name, chosen, partial=partial)
+        lost = [f"session {unread.session[:8]} is not counted: {unread.why}" for unread in store.lost(name)]
+        whole = replace(whole, notes=(*whole.notes, *lost))
+        lines, data, passed = whole.lines(), whole.as_data(), whole.complete
     else:
-        _say_at_width(answer.lines)
-    raise typer.Exit(int(not answer.passed))
+        answer = gates.decide(store, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
+        if {problem.kind for problem in answer.problems} & set(gates.OF_CURVES):
+            from mpibench.locate import nights
 
-
-def expected(
-    session: Annotated[str, typer.Option(help="Id of the session to check; latest: the newest in the database.")] = "latest",
-    db: Db = RESULTS / "results.db",
-    dataset: Dataset = RESULTS / "dataset",
-    dataset_only: DatasetOnly = False,
-    system: System = None,
-    partial: Partial = False,
-    as_json: Json = False,
-) -> None:
-    """Check that a session holds every expected case, proven, and list what is missing.
-
-    Expected is: what was ever proven in a session of the same label, until site_configs/<system>/expected.yaml retires it;
-    what that file names; each registered stack on each partition it fits; each fabric of each partition. A session started
-    with selection options (-n, -p, ...) is partial and not complete; --partial judges it by what these selected.
-    Exit status: 0 complete, 1 something is missing, 2 bad input.
-    """
-    from mpibench.judge import expected as expectation
-
-    store = _open(db, dataset, dataset_only, reported=True)
-    name, chosen = store.find_session(session, system)
-    answer = expectation.judge(store, name, chosen, partial=partial)
-    lost = [f"session {one.session[:8]} is not counted: {one.why}" for one in store.lost(name)]
-    answer = replace(answer, notes=(*answer.notes, *lost))
+            suspects = nights.suspects(store, answer.system, [answer.session], answer.started)
+            answer = replace(answer, notes=(*suspects, *answer.notes))
+        lines, data, passed = list(answer.lines), answer.as_data(), answer.passed
     if as_json:
-        typer.echo(json.dumps(answer.as_data(), indent=2))
+        say_json(data)
     else:
-        _say_at_width(answer.lines())
-    raise typer.Exit(int(not answer.complete))
+        _say_at_width(lines)
+    raise typer.Exit(int(not passed))
 
 
 def rebaseline(
-    sessions: Annotated[str, typer.Option(help="Sessions to learn from; a selector, e.g. now-30d:now.")],
-    db: Db = RESULTS / "results.db",
-    dataset: Dataset = RESULTS / "dataset",
+    sessions: Annotated[
+        str | None, typer.Option(help="Sessions to learn from; a selector, e.g. now-30d:now; with --review now-14d:now.")
+    ] = None,
+    db: Db = DATABASE,
+    dataset: Dataset = None,
     dataset_only: DatasetOnly = False,
     system: System = None,
     where: Where = None,
-    out: Annotated[Path, typer.Option(help="File for the diff of references.yaml.")] = RESULTS / "references.diff",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File for the diff of references.yaml, by default results/references.diff, or for the review."),
+    ] = None,
     expected_out: Annotated[Path, typer.Option(help="File for the diff of expected.yaml.")] = RESULTS / "expected.diff",
+    review: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BASE",
+            help="Propose nothing: say in Markdown, for a merge request, what the commits since BASE alter: references before "
+            "and after on stored sessions, stacks that are built otherwise.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --review: the whole answer as JSON.")] = False,
 ) -> None:
     """Propose references.yaml and expected.yaml from past sessions, as diffs of site_configs/<system>/ to review.
 
@@ -315,17 +289,22 @@ def rebaseline(
     never from cases that failed, are not proven or missed a reference, nor from too few jobs (reference_jobs in policy.yaml).
     Entries set by hand (provenance session: hand) stay. Expected: what is proven and not named yet, and, as lines to retire,
     what is no longer proven; such a line is refused until it has a reason. No file is changed: review, then
-    `patch -p1 <FILE`.
+    `patch -p1 <FILE`. Exit status: 0 proposed or said, 2 bad input.
     """
     from mpibench.judge import rebaseline as references
 
-    store = _open(db, dataset, dataset_only)
+    if review:
+        _review(review, sessions or "now-14d:now", dataset or db.parent / "dataset", out, as_json)
+        return
+    if not sessions or as_json:
+        raise BadInput("rebaseline learns from the sessions that --sessions names; --json is for --review BASE.")
+    store = open_store(db, dataset, dataset_only)
     if not where:
         change = references.propose_expected(store, sessions, system=system)
         typer.echo(
             f"{change.added} expected things to name, {change.retired} lines to retire, each with a reason to be written"
         )
-        _write(expected_out, change.diff())
+        write(expected_out, change.diff())
     proposal = references.propose(store, sessions, system=system, where=where)
     typer.echo(
         f"{proposal.learned} references learned, {proposal.kept} set by hand kept, {proposal.refused} metrics with too few jobs"
@@ -336,15 +315,20 @@ def rebaseline(
             f"  {row['started']:%Y-%m-%d %H:%M} {row['session'][:8]}: {row['values']} values, "
             f"{row['failed_before']} failed before, {row['failed_after']} would fail"
         )
-    _write(out, proposal.diff())
+    write(out or RESULTS / "references.diff", proposal.diff())
 
 
-def _write(path: Path, text: str, *, err: bool = False) -> None:
-    try:
-        whole_file.write_text(path, text)
-    except OSError as error:
-        raise BadInput(f"cannot write {path} ({error.strerror}): give another --out.") from None
-    typer.echo(f"wrote {path}", err=err)
+def _review(base: str, sessions: str, dataset: Path, out: Path | None, as_json: bool) -> None:
+    from mpibench.judge.review import review
+    from mpibench.store.store import Store
+
+    change = review(base, Store(dataset), sessions)
+    if out:
+        write(out, change.markdown(), err=as_json)
+    if as_json:
+        say_json(change.as_data())
+    else:
+        typer.echo(change.finding() if out else change.markdown())
 
 
 def compare(
@@ -352,8 +336,8 @@ def compare(
     second: Annotated[str, typer.Argument(help="The other one; without both, all pairs of stacks, in one line each.")] = "",
     by: Annotated[str, typer.Option(help="What differs: stack, fabric, ppn, pinning or session.")] = "stack",
     sessions: Annotated[str, typer.Option(help="Sessions that both are taken from; a selector.")] = "latest",
-    db: Db = RESULTS / "results.db",
-    dataset: Dataset = RESULTS / "dataset",
+    db: Db = DATABASE,
+    dataset: Dataset = None,
     dataset_only: DatasetOnly = False,
     system: System = None,
     where: Where = None,
@@ -380,7 +364,7 @@ def compare(
     from mpibench.judge import sides as verdict_sides
     from mpibench.pages import comparison
 
-    store = _open(db, dataset, dataset_only, err=as_json)
+    store = open_store(db, dataset, dataset_only, err=as_json)
     options = {"system": system, "where": where}
     console = Console(width=None if sys.stdout.isatty() else comparison.WIDTH, highlight=False, markup=False)
     if not first and by == "stack":
@@ -388,8 +372,7 @@ def compare(
         for part in () if as_json else comparison.every_pair(compared):
             console.print(part, soft_wrap=isinstance(part, Text))
         if as_json:
-            data = [one if isinstance(one, str) else comparison.as_data(one) for one in compared]
-            typer.echo(json.dumps(data, indent=2))
+            say_json([pair if isinstance(pair, str) else comparison.as_data(pair) for pair in compared])
         return
     if not second:
         raise BadInput(f"compare {first} needs what it is compared with: give a second {by}.".replace("  ", " "))
@@ -398,49 +381,24 @@ def compare(
         console.print(part, soft_wrap=isinstance(part, Text))
     now = datetime.now(timezone.utc)
     for name, side in () if as_json else zip((first, second), result.sides, strict=True):
-        _say(verdict_sides.identity_lines(name, side, now))
+        say(verdict_sides.identity_lines(name, side, now))
     if by == "session":  # the two sides under the names they were given
         named = [side.values.with_columns(session=pl.lit(one)) for side, one in zip(result.sides, (first, second), strict=True)]
         values = pl.concat(named)
     else:
         values = store.select(store.system_of(system), sessions, where=where).values
     sizes = kiviat_bytes or comparison.KIVIAT_BYTES
-    _write(out, comparison.page(result, values, sizes), err=as_json)
+    write(out, comparison.page(result, values, sizes), err=as_json)
     if pictures:
         from mpibench.pages import pictures as drawing
 
         saved = drawing.save(comparison.drawings(values, by, sizes), pictures)
         typer.echo(f"wrote {len(saved)} pictures into {pictures}", err=as_json)
     if as_json:
-        typer.echo(json.dumps(comparison.as_data(result), indent=2))
-
-
-def review(
-    base: Annotated[str, typer.Option(help="Commit or branch that the change is to be merged into.")],
-    sessions: Annotated[
-        str, typer.Option(help="Stored sessions that references are held against; a selector.")
-    ] = "now-14d:now",
-    dataset: Dataset = RESULTS / "dataset",
-    out: Annotated[Path | None, typer.Option(help="File for the Markdown; default: standard output.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Say what the commits since BASE alter: references before and after on stored nights, stacks that are built otherwise.
-
-    As Markdown for a comment on a merge request. Exit status: 0 said, 2 bad input.
-    """
-    from mpibench.judge.review import review as review_change
-    from mpibench.store.store import Store
-
-    found = review_change(base, Store(dataset), sessions)
-    if out:
-        _write(out, found.markdown(), err=as_json)
-    if as_json:
-        typer.echo(json.dumps(found.as_data(), indent=2))
-        return
-    typer.echo(found.finding() if out else found.markdown())
+        say_json(comparison.as_data(result))
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (accept, compare, drift, expected, gate, rebaseline, review):
+    for command in (accept, compare, drift, gate, rebaseline):
         app.command()(command)

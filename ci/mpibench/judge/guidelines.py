@@ -38,6 +38,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..store.quantity_text import size_text
 from ..store.sessions import Session
+from . import policy as policies
 from .policy import Policy
 from .statistics import two_sides
 
@@ -117,6 +118,19 @@ _Values = dict[tuple[str, int, str], list[float]]
 
 def has_guidelines(session: Session) -> bool:
     return any(sample.quantity == RATIO for case in session.cases for sample in case.samples)
+
+
+def judge_session(session: Session) -> tuple[Findings, Policy]:
+    """As :func:`judge`, by the policy of the session's system.
+
+    :raises BadInput: it has cases on several systems, too.
+    """
+    if len(session.systems) != 1:
+        raise BadInput(
+            f"session {session.uuid} has cases on {len(session.systems)} systems, and one policy judges: give another."
+        )
+    policy = policies.load(session.systems[0])
+    return judge(session, policy), policy
 
 
 def judge(session: Session, policy: Policy) -> Findings:

@@ -27,7 +27,6 @@ from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
 from .. import whole_file
 from ..judge import guidelines
-from ..judge import policy as verdict_policy
 from ..judge.guidelines import Ratio
 from ..judge.plan import record
 from ..judge.plan.record import ListedCase, PlanRecord
@@ -37,7 +36,7 @@ from ..night.confirmation.references import StoredAnswers
 from ..night.preflight import LIMIT_MINUTES, RUN
 from ..stacks.spack import consistency
 from ..store.quantity_text import size_text, unit_text
-from ..store.sessions import PAIRED, Case, Session, label_of, read_session, session_starts
+from ..store.sessions import PAIRED, Case, Session, label_of
 from ..store.store import Store
 from . import figures
 from . import published as papers
@@ -375,17 +374,17 @@ def _plan_cells(plan: PlanRecord, session: Session) -> dict[tuple[str, str, str]
 WITHIN = timedelta(minutes=LIMIT_MINUTES + 5)
 
 
-def find_preflight(session: Session, database: Path) -> Session | str | None:
+def find_preflight(session: Session, store: Store) -> Session | str | None:
     """The session in which the nodes of a session were looked at before, or why it cannot be read; ``None`` where it had none.
 
     One that other sessions followed, or another system's, is not its own. One that cannot be read may have been.
     """
-    before = [(uuid, started) for uuid, started in session_starts(database).items() if started < session.started]
+    before = [(uuid, started) for uuid, started in store.starts.items() if started < session.started]
     if not before or session.started - before[-1][1] > WITHIN:
         return None
     uuid = before[-1][0]
     try:
-        found = read_session(database, uuid)
+        found = store.session(uuid)
     except BadInput as error:
         return f"session {uuid[:8]}, which may be that in which the nodes were looked at, cannot be read: {error}"
     return found if found.labels.get("run") == RUN and found.systems == session.systems else None
@@ -582,12 +581,8 @@ def _guidelines(view: View) -> Content:
     """Violated guidelines of each condition, and what could not be decided; nothing where none was measured."""
     if not guidelines.has_guidelines(view.session):
         return None
-    systems = view.session.systems
-    if len(systems) != 1:
-        return {"refusal": f"Not judged: the session has cases on {len(systems)} systems, and one policy judges."}
     try:
-        policy = verdict_policy.load(systems[0])
-        found = guidelines.judge(view.session, policy)
+        found, policy = guidelines.judge_session(view.session)
     except BadInput as error:
         return {"refusal": f"Not judged: {error}"}
 
@@ -762,29 +757,40 @@ def write_report(view: View, name: str) -> Path:
     return out_path
 
 
-def write(db: str | Path, session: str | None, out: str | Path | None = None, published: Sequence[str] = ()) -> list[str]:
+def write(
+    store: Store, session: Session, folder: Path, out: str | Path | None = None, published: Sequence[str] = ()
+) -> list[str]:
     """Write report and Markdown summary of one session and return lines for the terminal.
 
-    :param session: session id or a unique beginning of it; the newest if ``None`` or ``latest``.
-    :param out: the one HTML file to write; by default two in the database's folder: ``reports/<session>.html``, which no other
-        session replaces, and ``report.html``, the report that was written last.
+    :param out: the one HTML file to write; by default two in the folder: ``reports/<session>.html``, which no other session
+        replaces, and ``report.html``, the report that was written last.
     :param published: ``FABRIC=SYSTEM/FABRIC`` each: published data to put a fabric beside (:mod:`curves`).
-    :raises BadInput: no such database, session or published data, or a damaged one.
+    :raises BadInput: there is no such published data, or what stands beside the session is damaged.
     """
-    read = read_session(db, None if session in (None, "latest") else session)
-    folder = Path(db).parent
-    pages = [Path(out)] if out else [folder / "reports" / f"{read.uuid}.html", folder / "report.html"]
+    pages = [Path(out)] if out else [folder / "reports" / f"{session.uuid}.html", folder / "report.html"]
     stacks, _ = metadata.discover()
-    store, chosen = Store(folder / "dataset"), papers.choose(read, published)
-    looked, plan = find_preflight(read, Path(db)), find_plan(read, store.folder)
+    chosen = papers.choose(session, published)
+    looked, plan = find_preflight(session, store), find_plan(session, store.folder)
     try:
-        again = references.stored(store, read.uuid)
+        again = references.stored(store, session.uuid)
     except BadInput as error:
         again = StoredAnswers(unreadable=(f"what measured this session again is not known: {error}",))
-    gone = store.withdrawn.get(read.uuid)
+    gone = store.withdrawn.get(session.uuid)
     withdrawn = f"WITHDRAWN: {gone}" if gone else ""
     faults = [*filter(None, [withdrawn]), *again.unreadable]
     for path in pages:
-        write_report(View(read, path.parent, stacks, chosen, again, looked, plan, withdrawn), path.name)
-        write_markdown(read, path.with_suffix(".md"), faults)
-    return [*summary_lines(read), *faults, *papers.beside_lines(read, chosen), *(f"report: {path}" for path in pages)]
+        write_report(View(session, path.parent, stacks, chosen, again, looked, plan, withdrawn), path.name)
+        write_markdown(session, path.with_suffix(".md"), faults)
+    beside = papers.beside_lines(session, chosen)
+    return [*summary_lines(session), *faults, *_violations(session), *beside, *(f"report: {path}" for path in pages)]
+
+
+def _violations(session: Session) -> list[str]:
+    """Which collective calls to tune first, for the terminal; nothing where no guideline was measured."""
+    if not guidelines.has_guidelines(session):
+        return []
+    try:
+        found, policy = guidelines.judge_session(session)
+    except BadInput as error:
+        return [f"guidelines: not judged: {error}"]
+    return [f"guidelines: {guidelines.headline(found, policy)}", *(f"  {line}" for line in guidelines.violations(found))]

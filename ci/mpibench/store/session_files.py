@@ -9,19 +9,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sqlite3
 import stat
 import time
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import polars as pl
 
 from reframe_tests.harness.printable import format_bytes
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
+from .store import Store
 
 DAY_S = 86400.0
 #: Folders below the results with files that are written whole or not at all, beside the results themselves.
@@ -71,21 +73,15 @@ def _measure(path: Path) -> tuple[int, float]:
 
 
 def prefixes(results: Path) -> set[Path]:
-    """Folders that hold ``stage`` and ``output``: the results, and those the sites' ``prefix`` put sessions in."""
-    found = {results}
-    database = results / "results.db"
-    if database.is_file():
-        query = (
-            "SELECT DISTINCT json_extract(json_blob, '$.session_info.prefix_stage') FROM sessions WHERE json_valid(json_blob)"
-        )
-        try:
-            with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True, timeout=60)) as connection:
-                rows = connection.execute(query).fetchall()
-        except sqlite3.Error as error:
-            raise BadInput(f"{database} cannot be read ({error}), so where its sessions are is not known.") from None
-        # PREFIX/stage/<name of the session's folder>
-        found |= {Path(row[0]).parent.parent for row in rows if row[0] and Path(row[0]).parent.name == "stage"}
-    return found
+    """Folders that hold ``stage`` and ``output``: the results, and those the sites' ``prefix`` put sessions in.
+
+    :raises BadInput: a dataset that cannot be read, so that where its sessions are is not known.
+    """
+    store = Store(results / "dataset")
+    if not store.session_systems:
+        return {results}
+    prefix = pl.col("outputdir").str.extract(rf"^(.*)/(?:stage|output)/{session_folder.NAME.pattern}(?:/|$)")
+    return {results, *map(Path, store.scan("cases").select(prefix).unique().drop_nulls().collect().to_series())}
 
 
 def items(results: Path) -> Iterator[Item]:
@@ -122,14 +118,28 @@ def holdings(results: Path) -> str:
     )
 
 
-def prune(results: Path, days: int, remove: bool) -> list[str]:
-    """List what was last written more than so many days ago, and what killed writers left, or remove it; lines to be said.
+def find(results: Path, days: int | None) -> list[Item]:
+    """What killed writers left, and files of sessions that were last written more than so many days ago.
+
+    :param days: ``None``: no files of sessions.
+    """
+    old = [] if days is None else [item for item in items(results) if item.written < time.time() - days * DAY_S]
+    return [*old, *remains(results)]
+
+
+def lines(old: Sequence[Item]) -> list[str]:
+    """What could be removed."""
+    listed = [f"{format_bytes(item.size_bytes):>10}  {item.path}" for item in old]
+    total = f"{len(old)} files and folders of sessions, {format_bytes(sum(item.size_bytes for item in old))}"
+    return [*listed, f"{total}; --remove removes them" if old else "no file of a session is to be removed"]
+
+
+def remove(old: Sequence[Item]) -> list[str]:
+    """Remove it.
 
     :raises BadInput: something cannot be removed.
     """
-    limit = time.time() - days * DAY_S
-    old = [*(item for item in items(results) if item.written < limit), *remains(results)]
-    for item in old if remove else ():
+    for item in old:
         try:
             if item.path.is_dir():
                 shutil.rmtree(item.path)
@@ -137,8 +147,4 @@ def prune(results: Path, days: int, remove: bool) -> list[str]:
                 item.path.unlink(missing_ok=True)
         except OSError as error:
             raise BadInput(f"cannot remove {item.path} ({error.strerror}): correct its rights.") from None
-    total = format_bytes(sum(item.size_bytes for item in old))
-    if remove:
-        return [f"removed {len(old)} files and folders of sessions, {total}"]
-    lines = [f"{format_bytes(item.size_bytes):>10}  {item.path}" for item in old]
-    return [*lines, f"{len(old)} files and folders of sessions, {total}; --remove removes them" if old else "nothing that old"]
+    return [f"removed {len(old)} files and folders of sessions, {format_bytes(sum(item.size_bytes for item in old))}"]

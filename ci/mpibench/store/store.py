@@ -193,7 +193,7 @@ class Store:
             )
         uuid = self._whole_id(session)
         if before := self.withdrawn.get(uuid):
-            raise BadInput(f"{before}; it is withdrawn already. `mpibench sessions restore {uuid}` takes that back.")
+            raise BadInput(f"{before}; it is withdrawn already. `mpibench sessions withdraw --undo {uuid}` takes that back.")
         withdrawal = Withdrawal(uuid, reason, _user(), datetime.now(timezone.utc).strftime(records.WHEN))
         records.write(self.folder, records.WITHDRAWN, uuid, asdict(withdrawal))
         self.reread()
@@ -214,10 +214,11 @@ class Store:
 
     def refuse_withdrawn(self, session: str) -> None:
         """:raises BadInput: a session that is named by its id or a beginning was withdrawn: by whom and why."""
-        meant = [withdrawal for uuid, withdrawal in self.withdrawn.items() if len(session) >= 4 and uuid.startswith(session)]
+        meant = [uuid for uuid in self.withdrawn if len(session) >= 4 and uuid.startswith(session)]
         if len(meant) == 1:
             raise BadInput(
-                f"{meant[0]}; it takes part in no verdict. `mpibench sessions restore {meant[0].session}` takes that back."
+                f"{self.withdrawn[meant[0]]}; it takes part in no verdict. "
+                f"`mpibench sessions withdraw --undo {meant[0]}` takes that back."
             )
 
     # Sessions and cases -------------------------------------------------------------------------------------------------------
@@ -273,7 +274,7 @@ class Store:
             newest = max(self.withdrawn.values(), key=lambda withdrawal: withdrawal.when)
             raise BadInput(
                 f"all {len(self.withdrawn)} sessions that could be meant were withdrawn; the newest: {newest}: measure, or "
-                "take one back with `mpibench sessions restore ID`."
+                "take one back with `mpibench sessions withdraw --undo ID`."
             )
         chosen = selectors.select(selector, sessions, unreadable=lost)
         if len(chosen) > 1:

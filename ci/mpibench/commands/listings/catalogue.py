@@ -99,7 +99,7 @@ def _show_contents(console: Console, tests: Mapping[str, str]) -> None:
 
 def _only_read() -> str:
     only_read = ", ".join(suite.title for suite in catalogue.SUITES.values() if not suite.groups and not suite.pairs)
-    return f"Outputs that 'mpibench parse' reads and no test starts: {escape(only_read or 'none')}."
+    return f"Outputs that 'mpibench catalogue --parse' reads and no test starts: {escape(only_read or 'none')}."
 
 
 def _show_groups(console: Console, tests: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from mpibench import own_reframe
 from mpibench.commands.listings import beside, coverage
+from mpibench.pages import published as papers
 from mpibench.stacks import modules, releases
 from reframe_tests.harness import batch_systems, records
 from reframe_tests.harness.cases.cascade import fitting as below_mpi
@@ -81,7 +82,7 @@ def report(
 
     :param stacks_only: look only at whether each partition gets the stacks it asks for.
     :param draft_only: print only the draft.
-    :param as_json: print ``system``, ``ready`` and ``findings`` (subject, state, detail) as JSON.
+    :param as_json: print ``system``, ``ready``, ``findings`` (subject, state, detail) and ``published`` as JSON.
     :raises BadInput: for an unknown system, or one that needs no such draft.
     """
     if draft_only:
@@ -90,8 +91,10 @@ def report(
     selected = _select_from(system, site.ROOT)
     findings = list(fitting(selected, site.ROOT) if stacks_only else examine(system))
     ready = not any(finding.state == MISSING for finding in findings)
+    printed = [] if stacks_only else papers.bandwidths(selected["name"])
     if as_json:
         said = {"system": selected["name"], "ready": ready, "findings": [asdict(finding) for finding in findings]}
+        said |= {"published": [curve.as_data() for curve in printed]} if printed else {}
         print(json.dumps(said, indent=2))
         return int(not ready)
     console = console or Console()
@@ -101,6 +104,8 @@ def report(
             (f"{finding.state:<{len(MISSING)}}", STYLE[finding.state]), f"  {finding.subject:<{width}}  {finding.detail}"
         )
         console.print(line, soft_wrap=True)
+    if printed:
+        console.print(Text("\n".join(["", *papers.bandwidth_lines(printed)])), soft_wrap=True)
     if not stacks_only and (text := beside.draft(selected, site.ROOT)):
         console.print(Text(f"\ndraft for your configuration (--draft prints it alone):\n\n{text}"), soft_wrap=True, end="")
     return int(not ready)

@@ -1,4 +1,4 @@
-"""``mpibench parse``: outputs of benchmarks as a table, JSON or CSV."""
+"""``mpibench catalogue --parse``: outputs of benchmarks as a table, JSON or CSV."""
 
 from __future__ import annotations
 

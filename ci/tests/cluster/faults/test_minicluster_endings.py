@@ -143,13 +143,13 @@ def test_a_killed_session_leaves_the_database_readable_and_its_job_is_found(box:
     # On the fabric without a line rate: how fast it is where others use the cores too is not asked here.
     other = box.begin(*options, "--timestamp=other", names=CASES, system="minicluster:eth40g")
     assert wait_for(lambda: bool(job_on(box, "eth40g", "PD,R")))
-    found = box.cluster("exec", "--", *box.command("sessions", "orphans"))
+    found = box.cluster("exec", "--", *box.command("sessions", "prune"))
     assert found.returncode == 1, found.stderr
     [line] = found.stdout.splitlines()
     assert line.startswith(f"job {job} (RUNNING): its ReFrame, process ")
     assert str(box.stage / "minicluster" / "eth1g") in line
     assert STAMP in line
-    assert f"cancelled: {job}" in box.cluster.good("exec", "--", *box.command("sessions", "orphans", "--cancel"))
+    assert f"cancelled: {job}" in box.cluster.good("exec", "--", *box.command("sessions", "prune", "--remove"))
 
     # The session that waited gets the nodes and is stored.
     go.touch()
@@ -158,4 +158,4 @@ def test_a_killed_session_leaves_the_database_readable_and_its_job_is_found(box:
     assert box.sessions() == 2
     assert [case["result"] for case in box.cases().values()] == ["pass"]
     assert sessions.read_session(box.database).started.timestamp() >= started
-    assert "no job in the queue is an orphan" in box.cluster.good("exec", "--", *box.command("sessions", "orphans"))
+    assert "no job in the queue is an orphan" in box.cluster.good("exec", "--", *box.command("sessions", "prune"))

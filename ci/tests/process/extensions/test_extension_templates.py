@@ -115,10 +115,10 @@ def test_the_suite_reads_its_output_and_refuses_a_damaged_one(tmp_path: Path) ->
     assert lines[0].startswith("mysuite_ring: ") and {"program: mysuite-ring", "Ring"} <= set(lines)
     output = tmp_path / "output.txt"
     output.write_text("# My suite 1.0\n8 1.50\n16 1.75\n")
-    parsed = run_with(FOLDER, "-c", COMMAND, "parse", "--format", "csv", str(output))
+    parsed = run_with(FOLDER, "-c", COMMAND, "catalogue", "--parse", "--format", "csv", str(output))
     assert parsed.returncode == 0 and "1.75" in parsed.stdout, parsed.stderr
     output.write_text("# My suite 1.0\n8 1.50\n16 nothing\n")
-    damaged = run_with(FOLDER, "-c", COMMAND, "parse", "--format", "csv", str(output))
+    damaged = run_with(FOLDER, "-c", COMMAND, "catalogue", "--parse", "--format", "csv", str(output))
     assert damaged.returncode == 2 and "this is not a whole table of My suite" in damaged.stderr
 
 

@@ -74,11 +74,11 @@ def test_a_quantity_that_nobody_knows_is_no_number_left_out(folder: Path, tmp_pa
     path = folder / "suites" / "relay.py"
     path.write_text(path.read_text().replace('{"latency_us": float', '{"time_us": float'))
     (tmp_path / "output.txt").write_text(OUTPUT)
-    done = run_with(folder, "-c", COMMAND, "parse", str(tmp_path / "output.txt"))
+    done = run_with(folder, "-c", COMMAND, "catalogue", "--parse", str(tmp_path / "output.txt"))
     assert (done.returncode, done.stdout) == (2, "")
     assert "time_us is no quantity: the reader of relay is to give one of vocabulary.QUANTITIES" in done.stderr
     path.write_text(path.read_text().replace("int(row[1])", "int('nothing')"))
-    done = run_with(folder, "-c", COMMAND, "parse", str(tmp_path / "output.txt"))
+    done = run_with(folder, "-c", COMMAND, "catalogue", "--parse", str(tmp_path / "output.txt"))
     assert (done.returncode, done.stdout) == (2, "")
     assert f"in {path} fails (ValueError: invalid literal for int()" in done.stderr and "defect" not in done.stderr
 

@@ -284,7 +284,8 @@ def test_what_is_expected_and_missing_is_red(project: NightProject) -> None:
     exited, said = project.run()
     assert exited == 1
     reasons = said.split("NOT accepted")[1]
-    assert "whether all that is expected is there could not be checked: `mpibench expected --session " in reasons, said
+    unchecked = "whether all that is expected is there could not be checked: `mpibench gate --only completeness --session "
+    assert unchecked in reasons, said
     assert "ended with exit status 2." in reasons
     file.unlink()
     project.register(*STACKS)

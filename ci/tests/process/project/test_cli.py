@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ("doctor", "stacks", "catalogue", "parse", "export", "report", "cluster")
+COMMANDS = ("doctor", "stacks", "catalogue", "export", "report", "cluster")
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_no_command_waits_for_what_only_some_need() -> None:
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        (("parse", "/no/such/file"), "/no/such/file"),
+        (("catalogue", "--parse", "/no/such/file"), "/no/such/file"),
         (("doctor", "--system", "nosuch"), "there is no system 'nosuch'"),
         (("export", "--db", "/no/such/results.db"), "/no/such/results.db"),
     ],
@@ -60,7 +60,7 @@ def test_bad_input_is_one_sentence(mpibench, words: tuple[str, ...], wanted: str
 
 def test_parse_reads_standard_input(mpibench, root: Path) -> None:
     output = (root / "ci/tests/data/golden/imb-mpi1-2018.1-n2.txt").read_text()
-    result = mpibench("parse", "-", "--format", "csv", stdin=output)
+    result = mpibench("catalogue", "--parse", "-", "--format", "csv", stdin=output)
     assert result.returncode == 0
     head, *rows = result.stdout.splitlines()
     assert {"benchmark", "ranks", "groups", "message_bytes", "repetitions", "latency_us"} <= set(head.split(","))

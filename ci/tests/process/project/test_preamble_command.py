@@ -20,7 +20,11 @@ def test_the_command_says_what_was_set_aside_and_keeps_it_out_of_the_data(tmp_pa
     (tmp_path / "job.out").write_text(f"{REMOVED}srun: job 7 has been allocated resources\n{OUTPUT}")
     command = Path(sys.executable).parent / "mpibench"
     done = subprocess.run(
-        [command, "parse", "job.out", "--format", "json"], cwd=tmp_path, capture_output=True, text=True, check=True
+        [command, "catalogue", "--parse", "job.out", "--format", "json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stderr == "job.out: set aside around the output: 1 line of Intel MPI, 1 line of Slurm\n"
     assert len(json.loads(done.stdout)) == len(reader.parse(OUTPUT))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from mpibench import cli
-from mpibench.store import session_files
+from mpibench.store import dataset, session_files
 from tiny_site import TinySite
 
 OLD, NEW = "20260101T021700-00000001", "20261121T021700-00000002"
@@ -24,7 +22,7 @@ OF_SESSIONS = (
     *(f"reports/{UUID}.html", f"reports/{UUID}.md", "nights/20260101T021700/gate.txt"),
 )
 STAYS = (
-    *("results.db", "dataset/samples/system=a/date=2026-01-01/x.parquet", "accept/accept.html", "report.html", "session-id"),
+    *("results.db", "dataset/answers/x.night.json", "accept/accept.html", "report.html", "session-id"),
     *("logs/look-up.log", "output/mine/c.out", "stage/important.txt", "spack/openmpi.log", "nights/notes.txt"),
 )
 
@@ -41,25 +39,30 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def prune(results: Path, days: int, remove: bool) -> list[str]:
+    old = session_files.find(results, days)
+    return session_files.remove(old) if remove else session_files.lines(old)
+
+
 def _files(folder: Path) -> Iterator[str]:
     return (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
 def test_only_old_files_of_sessions_go(results: Path) -> None:
     before = set(_files(results))
-    listed = session_files.prune(results, 90, remove=False)
+    listed = prune(results, 90, remove=False)
     assert set(_files(results)) == before, "without --remove it is only a list"
     assert "--remove removes them" in listed[-1] and any(OLD in line for line in listed)
-    [line] = session_files.prune(results, 90, remove=True)
+    [line] = prune(results, 90, remove=True)
     assert line.startswith("removed 6 files and folders of sessions, ")
     assert before - set(_files(results)) == set(OF_SESSIONS)
-    assert session_files.prune(results, 90, remove=False) == ["nothing that old"]
+    assert prune(results, 90, remove=False) == ["no file of a session is to be removed"]
 
 
 def test_what_is_still_being_written_stays(results: Path) -> None:
     """The name says when a session began; it goes by what was written last."""
     (results / f"output/{OLD}/generic/default/b.out").write_text("now")
-    session_files.prune(results, 90, remove=True)
+    prune(results, 90, remove=True)
     assert (results / f"output/{OLD}").exists() and not (results / f"stage/{OLD}").exists()
 
 
@@ -69,7 +72,7 @@ def test_links_are_not_followed(results: Path, tmp_path_factory: pytest.TempPath
     (results / "output" / NEW).symlink_to(elsewhere)
     os.utime(results / "output" / NEW, (0, 0), follow_symlinks=False)
     os.utime(elsewhere, (0, 0))
-    session_files.prune(results, 90, remove=True)
+    prune(results, 90, remove=True)
     assert (elsewhere / "precious").exists() and (results / "output" / NEW).is_symlink()
 
 
@@ -78,27 +81,22 @@ def test_folders_of_a_site_with_another_prefix_are_known_from_its_sessions(tmp_p
     path = tiny.top / "site_configs" / "tiny" / "system.py"
     path.write_text(path.read_text().replace('"hostnames"', f'"prefix": "{tmp_path}/scratch", "hostnames"'))
     assert tiny.reframe("-r")[0] == 0
+    dataset.export(tiny.results / "results.db", tiny.results / "dataset")
     assert session_files.prefixes(tiny.results) == {tiny.results, tmp_path / "scratch"}
     for path in (tmp_path / "scratch").rglob("*"):
         os.utime(path, (0, 0))
-    session_files.prune(tiny.results, 90, remove=True)
+    prune(tiny.results, 90, remove=True)
     assert not list((tmp_path / "scratch").glob("*/*"))
     assert tiny.stored(), "numbers stay"
 
 
-def test_a_database_nobody_can_read_stops_it(results: Path) -> None:
-    (results / "results.db").write_text("no database" * 1000)
-    with pytest.raises(session_files.BadInput, match="where its sessions are is not known"):
-        session_files.prune(results, 90, remove=True)
+def test_a_dataset_nobody_can_read_stops_it(results: Path) -> None:
+    damaged = results / "dataset/cases/system=a/date=2026-01-01/x.parquet"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("no table")
+    with pytest.raises(session_files.BadInput, match=r"x\.parquet is cut off or no Parquet file"):
+        prune(results, 90, remove=True)
     assert set(OF_SESSIONS) <= set(_files(results))
-
-
-def test_a_damaged_session_in_the_database_is_no_obstacle(results: Path) -> None:
-    with closing(sqlite3.connect(results / "results.db")) as db, db:
-        db.execute("create table sessions(uuid text, json_blob text)")
-        db.execute("insert into sessions values('x', '{\"session_info\": ')")
-        db.execute('insert into sessions values(\'y\', \'{"session_info": {"prefix_stage": "/else/stage/now"}}\')')
-    assert session_files.prefixes(results) == {results, Path("/else")}
 
 
 def test_how_much_there_is(results: Path) -> None:
@@ -107,8 +105,7 @@ def test_how_much_there_is(results: Path) -> None:
     assert " kB, " in said and "are free there" in said and "mpibench sessions prune --older-than DAYS" in said
 
 
-def test_the_command_wants_an_age(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["sessions", "prune"]) == 2
+def test_the_command_wants_a_whole_day(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["sessions", "prune", "--older-than", "0"]) == 2
     assert "older-than" in capsys.readouterr().err
 
@@ -124,7 +121,7 @@ def test_what_killed_writers_left_goes_and_what_is_being_written_stays(results: 
         path.write_bytes(b"half")
         if "new" not in name:
             os.utime(path, (time.time() - 2 * 86400,) * 2)
-    assert session_files.prune(results, 3000, remove=False)[-1].startswith("2 files and folders of sessions, ")
+    assert prune(results, 3000, remove=False)[-1].startswith("2 files and folders of sessions, ")
     before = set(_files(results))
-    session_files.prune(results, 3000, remove=True)
+    prune(results, 3000, remove=True)
     assert before - set(_files(results)) == set(left)

@@ -35,7 +35,7 @@ def measured(three_sessions: Path, tmp_path: Path) -> Path:
 
 def on_database(folder: Path, *words: str, command: str = "gate") -> int:
     partial = [] if command == "drift" else ["--partial"]
-    return cli.main([command, "--db", str(folder / "results.db"), "--dataset", str(folder / "set"), *partial, *words])
+    return cli.main([*command.split(), "--db", str(folder / "results.db"), "--dataset", str(folder / "set"), *partial, *words])
 
 
 def test_an_unreadable_newest_session_is_refused_and_no_older_one_judged(
@@ -52,7 +52,7 @@ def test_an_unreadable_newest_session_is_refused_and_no_older_one_judged(
         report["session_info"]["data_version"] = "9.0"
         connection.execute("UPDATE sessions SET json_blob = ? WHERE uuid = ?", [json.dumps(report), newest])
         connection.commit()
-    for command in ("gate", "expected", "drift"):
+    for command in ("gate", "gate --only=completeness", "drift"):
         assert on_database(measured, command=command) == 2, command
         assert "data version 9.0" in capsys.readouterr().err
     accept = [
@@ -65,7 +65,7 @@ def test_an_unreadable_newest_session_is_refused_and_no_older_one_judged(
     assert on_database(measured, "--session", before) == 0, "a session named by its id is judged, and the refused one reported"
     out = capsys.readouterr().out
     assert out.startswith("PASS: testbed") and "sessions that could not be read: 1 (" in out
-    assert on_database(measured, "--session", before, command="expected") == 0
+    assert on_database(measured, "--session", before, command="gate --only=completeness") == 0
     out = capsys.readouterr().out
     assert out.startswith("complete: testbed") and f"note: session {newest[:8]} is not counted: " in out
     with closing(sqlite3.connect(measured / "results.db")) as connection:
@@ -125,7 +125,7 @@ def test_values_that_are_gone_are_exported_again_and_missed_without_a_database(
     (path,) = measured.glob(f"set/samples/*/*/{newest}.parquet")
     whole = pl.read_parquet(path)
     path.unlink()
-    for command, words in (("gate", ["--session", newest]), ("expected", []), ("drift", [])):
+    for command, words in (("gate", ["--session", newest]), ("gate --only=completeness", []), ("drift", [])):
         assert on_database(measured, "--dataset-only", *words, command=command) == 2, command
         assert f"{path} is gone, and " in capsys.readouterr().err
     assert on_database(measured, "--session", newest) == 0

@@ -209,7 +209,7 @@ def test_a_first_night_is_held_against_registered_stacks_and_described_fabrics(t
 
 
 def test_the_command_tells_and_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["expected", "--dataset-only", "--dataset", str(tmp_path / "set"), "--session"]
+    words = ["gate", "--only=completeness", "--dataset-only", "--dataset", str(tmp_path / "set"), "--session"]
     night(tmp_path, 0)
     assert cli.main([*words, night(tmp_path, 1)]) == 0
     assert capsys.readouterr().out.startswith(
@@ -220,7 +220,7 @@ def test_the_command_tells_and_exits(tmp_path: Path, capsys: pytest.CaptureFixtu
     head, line = capsys.readouterr().out.splitlines()
     assert head.startswith("INCOMPLETE: testbed") and "missing: stack b-spack" in line
     assert cli.main([*words, "ffff0000"]) == 2
-    assert cli.main(["gate", *words[1:], gone, "--max-age", "100000"]) == 1
+    assert cli.main(["gate", *words[2:], gone, "--max-age", "100000"]) == 1
     assert "missing: stack b-spack" in capsys.readouterr().out
 
 

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from mpibench import cli
-from mpibench.commands import advice as command
+from mpibench.commands import sessions as command
 from mpibench.judge import guidelines
 from mpibench.judge import policy as verdict_policy
 from mpibench.judge.policy import Policy
+from mpibench.store import dataset
+from mpibench.store.store import Store
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_guidelines import sample, samples, session_of
@@ -110,14 +112,17 @@ def test_what_cannot_be_judged_is_said() -> None:
     ],
 )
 def test_exit_statuses(
-    ratios, refuse: bool, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ratios, refuse: bool, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("mpibench.store.sessions.read_session", lambda db, uuid: session_of(samples(ratios)))
+    measured = session_of(samples(ratios))
+    dataset.export_session(measured, tmp_path)
+    monkeypatch.setattr(Store, "session", lambda store, named: measured)
     monkeypatch.setattr(verdict_policy, "load", lambda system: Policy(guidelines_refuse=refuse))
-    assert cli.main(["guidelines", "--session=0123"]) == status
+    words = ["report", "--guidelines", "--session=0123", "--dataset-only", "--dataset", str(tmp_path)]
+    assert cli.main(words) == status
     said = capsys.readouterr().out
     assert said.startswith("testbed, session 0123abcd: ") and f"of {len(NAMES) * len(SIZES)} guidelines violated" in said
-    assert cli.main(["guidelines", "--session=0123", "--json"]) == status
+    assert cli.main([*words, "--json"]) == status
     data = json.loads(capsys.readouterr().out)
     assert list(data) == [
         *("session", "system", "margin_percent", "false_discovery_rate", "confidence", "violated", "held", "inconclusive"),
@@ -130,9 +135,12 @@ def test_exit_statuses(
     ]
 
 
-def test_a_session_without_guidelines_is_red(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("mpibench.store.sessions.read_session", lambda db, uuid: session_of(()))
-    assert cli.main(["guidelines"]) == cli.BAD_INPUT
+def test_a_session_without_guidelines_is_red(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset.export_session(session_of(()), tmp_path)
+    monkeypatch.setattr(Store, "session", lambda store, named: session_of(()))
+    assert cli.main(["report", "--guidelines", "--dataset-only", "--dataset", str(tmp_path)]) == cli.BAD_INPUT
     assert "holds no measurement of guidelines" in capsys.readouterr().err
 
 

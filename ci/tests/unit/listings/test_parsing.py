@@ -1,4 +1,4 @@
-"""``mpibench parse``: formats, and one sentence for everything that is not output."""
+"""``mpibench catalogue --parse``: formats, and one sentence for everything that is not output."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from mpibench.cli import app
 from mpibench.locate import nights
-from mpibench.pages import session as preflight
-from mpibench.store import dataset, sessions
+from mpibench.store import dataset
 from mpibench.store.store import Store
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap
 from reframe_tests.harness.vocabulary import BadInput
@@ -67,9 +66,8 @@ def test_a_withdrawn_map_accuses_nobody(tmp_path: Path) -> None:
 def test_a_withdrawn_session_is_not_located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = session_of(pair_map(8, sends_slowly("c2", 3.0)))
     dataset.export_session(measured, tmp_path)
-    monkeypatch.setattr(sessions, "read_session", lambda db, uuid: measured)
-    monkeypatch.setattr(preflight, "find_preflight", lambda read, db: None)
-    words = ["locate", "--db", str(tmp_path / "results.db"), "--dataset", str(tmp_path)]
+    monkeypatch.setattr(Store, "session", lambda store, named: measured)
+    words = ["locate", "--dataset-only", "--dataset", str(tmp_path)]
     assert "c2 sends at" in CliRunner().invoke(app, words).output
     Store(tmp_path).withdraw(measured.uuid, "the cable was out")
     done = CliRunner().invoke(app, words)

@@ -17,6 +17,8 @@ from mpibench import cli
 from mpibench.locate import answers
 from mpibench.locate.judgement import Answer
 from mpibench.locate.maps import Places
+from mpibench.store import dataset
+from mpibench.store.store import Store
 from reframe_tests.harness.cases.pair_map import map_judgement
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap
 from reframe_tests.harness.machine.switches import YAML, Switch, SwitchTree
@@ -25,13 +27,13 @@ from synthetic_pair_map import across, late, names, pair_map, sends_slowly, sess
 
 
 @pytest.fixture
-def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     """Exit status and output of the command on a session."""
 
     def run(session, *options: str) -> tuple[int, str]:
-        monkeypatch.setattr("mpibench.store.sessions.read_session", lambda db, uuid: session)
-        monkeypatch.setattr("mpibench.pages.session.find_preflight", lambda session, db: None)
-        status = cli.main(["locate", "--session=0123", *options])
+        dataset.export_session(session, tmp_path / "set")
+        monkeypatch.setattr(Store, "session", lambda store, named: session)
+        status = cli.main(["locate", "--session=0123", "--dataset-only", "--dataset", str(tmp_path / "set"), *options])
         said = capsys.readouterr()
         return status, said.out + said.err
 

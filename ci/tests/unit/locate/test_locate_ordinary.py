@@ -30,7 +30,7 @@ def month(folder: Path, pairs: Iterable[tuple[str, ...]], slow: Iterable[str] = 
 @pytest.fixture
 def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     def run(*options: str) -> tuple[int, str]:
-        status = cli.main(["locate", "--ordinary", "20260101:20261231", "--dataset", str(tmp_path), *options])
+        status = cli.main(["locate", "--ordinary", "20260101:20261231", "--dataset-only", "--dataset", str(tmp_path), *options])
         said = capsys.readouterr()
         return status, said.out + said.err
 

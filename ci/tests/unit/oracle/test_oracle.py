@@ -95,7 +95,7 @@ def test_an_answer_is_as_it_was(
     status = cli.main([word.format(**values) for word in COMMANDS[name].split()])
     printed = capsys.readouterr()
     for command, kind in answers.ANSWERS.items():
-        if all(word in COMMANDS[name].split() for word in command.split()):
+        if {*command.split()} <= {*COMMANDS[name].split()} and "--only" not in COMMANDS[name]:
             msgspec.json.decode(printed.out if "--json" in command else (place / name / "accept.json").read_bytes(), type=kind)
     files = sorted(path for path in place.glob(f"{name}*/**/*") if path.suffix in READ_BY_PROGRAMS)
     files += sorted(path for path in place.glob(f"{name}.*") if path.suffix in READ_BY_PROGRAMS)

@@ -9,7 +9,6 @@ import pytest
 from mpibench.pages import published
 from mpibench.pages.published import PrintedBandwidth
 from reframe_tests.harness.sites import references
-from reframe_tests.harness.vocabulary import BadInput
 
 SYSTEM = "openhpc-mini"
 
@@ -82,12 +81,6 @@ def test_links_count_together_and_both_ways_count_twice() -> None:
     assert best["Biband"] == pytest.approx(6190 / 8000)
 
 
-@pytest.mark.parametrize("system", ["cambridge-westmere", "opa-dual-rail"])
-def test_where_a_paper_prints_no_figure_of_a_link_nothing_holds(system: str) -> None:
-    with pytest.raises(BadInput, match="prints no bandwidth of a size"):
-        published.bandwidths(system)
-
-
-def test_a_machine_that_nothing_was_published_of_is_one_sentence() -> None:
-    with pytest.raises(BadInput, match="'generic' has no published data"):
-        published.bandwidths("generic")
+@pytest.mark.parametrize("system", ["cambridge-westmere", "opa-dual-rail", "generic"])
+def test_where_no_paper_prints_a_figure_of_a_link_nothing_is_held_against_it(system: str) -> None:
+    assert published.bandwidths(system) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -40,25 +41,25 @@ def looked(minutes: float = 2, label: str = "preflight", *, well: bool = False, 
     return Session(whole.info, tuple(changed(one, **record) for one in whole.cases))
 
 
-@pytest.fixture
-def stored(monkeypatch: pytest.MonkeyPatch) -> list[Session | str]:
-    """Sessions of a database before the night, oldest first; a text: one that cannot be read, a minute before it."""
-    found: list[Session | str] = []
+class Sessions(list[Session | str]):
+    """Sessions before the night, oldest first, as a store has them; a text: one that cannot be read, a minute before it."""
 
-    def starts(_: Path) -> dict[str, Any]:
-        rows = {one.uuid: one.started for one in found if isinstance(one, Session)}
-        lost = {one: NIGHT.started - preflight.WITHIN / 20 for one in found if isinstance(one, str)}
+    @property
+    def starts(self) -> dict[str, datetime]:
+        rows = {one.uuid: one.started for one in self if isinstance(one, Session)}
+        lost = {one: NIGHT.started - preflight.WITHIN / 20 for one in self if isinstance(one, str)}
         return {**rows, **lost, NIGHT.uuid: NIGHT.started}
 
-    def read(_: Path, uuid: str) -> Session:
-        for one in found:
+    def session(self, uuid: str) -> Session:
+        for one in self:
             if isinstance(one, Session) and one.uuid == uuid:
                 return one
-        raise BadInput(f"session {uuid} is cut off or damaged.")
+        raise BadInput(f"session {uuid} is cut off.")
 
-    monkeypatch.setattr(preflight, "session_starts", starts)
-    monkeypatch.setattr(preflight, "read_session", read)
-    return found
+
+@pytest.fixture
+def stored() -> Any:
+    return Sessions()
 
 
 def section(found: Session | str | None, folder: Path) -> str:
@@ -66,9 +67,9 @@ def section(found: Session | str | None, folder: Path) -> str:
     return " ".join(Reader(page).text.get("preflight", "").split())
 
 
-def test_odd_nodes_stand_in_a_table(stored: list[Session | str], tmp_path: Path) -> None:
+def test_odd_nodes_stand_in_a_table(stored: Any, tmp_path: Path) -> None:
     stored.append(looked())
-    text = section(preflight.find_preflight(NIGHT, Path("db")), tmp_path)
+    text = section(preflight.find_preflight(NIGHT, stored), tmp_path)
     assert "in session before" in text and "4 nodes answered." in text
     row = "✕ oddfirmware of mlx5_0:1, mlx5_1:11 on n33 of 4 nodes have 2firmware decidesupdate it"
     assert row in text
@@ -76,33 +77,33 @@ def test_odd_nodes_stand_in_a_table(stored: list[Session | str], tmp_path: Path)
     assert text.count("firmware decides") == 1, "once, and not as a sentence, too"
 
 
-def test_nodes_that_are_well_say_so(stored: list[Session | str], tmp_path: Path) -> None:
+def test_nodes_that_are_well_say_so(stored: Any, tmp_path: Path) -> None:
     stored.append(looked(well=True))
-    assert "4 nodes answered, and none is odd." in section(preflight.find_preflight(NIGHT, Path("db")), tmp_path)
+    assert "4 nodes answered, and none is odd." in section(preflight.find_preflight(NIGHT, stored), tmp_path)
 
 
 @pytest.mark.parametrize("rows", ["none", [3], [{"values": 3}], [{"fact": "kernel"}]])
-def test_what_is_stored_otherwise_leaves_the_sentences(stored: list[Session | str], tmp_path: Path, rows: Any) -> None:
+def test_what_is_stored_otherwise_leaves_the_sentences(stored: Any, tmp_path: Path, rows: Any) -> None:
     stored.append(looked(odd_nodes=rows))
-    text = section(preflight.find_preflight(NIGHT, Path("db")), tmp_path)
+    text = section(preflight.find_preflight(NIGHT, stored), tmp_path)
     assert "firmware of mlx5_0:1, mlx5_1:1 is 1 on n3" in text and "✕ odd" not in text
 
 
-def test_another_session_is_not_its_preflight(stored: list[Session | str], tmp_path: Path) -> None:
-    assert preflight.find_preflight(NIGHT, Path("db")) is None
+def test_another_session_is_not_its_preflight(stored: Any, tmp_path: Path) -> None:
+    assert preflight.find_preflight(NIGHT, stored) is None
     for other in (looked(label="nightly"), looked(minutes=60), looked(system="other")):
         stored[:] = [other]
-        assert preflight.find_preflight(NIGHT, Path("db")) is None
+        assert preflight.find_preflight(NIGHT, stored) is None
     between = session_of(case(), uuid="between", time_start_unix=NIGHT.info["time_start_unix"] - 1)
     stored[:] = [looked(), between]
-    assert preflight.find_preflight(NIGHT, Path("db")) is None
+    assert preflight.find_preflight(NIGHT, stored) is None
     assert section(None, tmp_path) == ""
 
 
-def test_one_that_cannot_be_read_is_not_passed_over(stored: list[Session | str], tmp_path: Path) -> None:
+def test_one_that_cannot_be_read_is_not_passed_over(stored: Any, tmp_path: Path) -> None:
     stored.append("lost")
-    text = section(preflight.find_preflight(NIGHT, Path("db")), tmp_path)
+    text = section(preflight.find_preflight(NIGHT, stored), tmp_path)
     assert "session lost, which may be that in which the nodes were looked at, cannot be read: session lost is cut off" in text
     assert '<p class="verdict bad">session lost' in report.render(
-        report.View(NIGHT, tmp_path, preflight=preflight.find_preflight(NIGHT, Path("db")))
+        report.View(NIGHT, tmp_path, preflight=preflight.find_preflight(NIGHT, stored))
     )

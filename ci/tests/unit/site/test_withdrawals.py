@@ -172,4 +172,4 @@ def test_the_commands_withdraw_list_and_restore(folder: Path) -> None:
     assert done.exit_code == 0 and f"session {last[:8]} was withdrawn by" in done.output
     assert json.loads((folder / "withdrawn" / f"{last}.json").read_text())["why"] == "red"
     assert last[:8] in run.invoke(sessions_app, ["list", "--withdrawn", *given]).output
-    assert "takes part in verdicts again" in run.invoke(sessions_app, ["restore", last, *given]).output
+    assert "takes part in verdicts again" in run.invoke(sessions_app, ["withdraw", last, "--undo", *given]).output

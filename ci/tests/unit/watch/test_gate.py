@@ -28,7 +28,7 @@ OLD = ("--max-age", "100000")
 
 
 def run(folder: Path, *words: str, command: str = "gate") -> int:
-    return cli.main([command, "--dataset-only", "--dataset", str(folder), *words])
+    return cli.main([*command.split(), "--dataset-only", "--dataset", str(folder), *words])
 
 
 def the_night_before(folder: Path, **options: Any) -> None:
@@ -206,7 +206,7 @@ def test_on_a_terminal_no_line_is_longer_than_it_is_wide(
     assert max(map(len, whole.splitlines())) > 100
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "72")
-    for command, words in (("gate", OLD), ("expected", ())):
+    for command, words in (("gate", OLD), ("gate --only=completeness", ())):
         assert run(tmp_path, *words, command=command) == 0
         lines = capsys.readouterr().out.splitlines()
         assert max(map(len, lines)) <= 72
@@ -220,7 +220,7 @@ def test_values_without_their_cases_are_red(tmp_path: Path, capsys: pytest.Captu
     newest = write_session(tmp_path, 0)
     path = last_cases(tmp_path)
     path.unlink()
-    for command, words in (("gate", OLD), ("gate", ("--session", newest)), ("expected", ()), ("drift", ())):
+    for command, words in (("gate", OLD), ("gate", ("--session", newest)), ("gate --only=completeness", ()), ("drift", ())):
         assert run(tmp_path, *words, command=command) == 2, command
         assert f"{path} is gone, and " in capsys.readouterr().err
 
@@ -254,7 +254,7 @@ def test_what_an_interruption_kept_from_running_is_one_line_and_no_failure(
     assert "1 of 3 cases proven" in lines[1]
     assert "interrupted: 2 of 3 cases did not run (SIGTERM or SIGHUP)" in lines
     assert not [line for line in lines if line.startswith("evidence:")]
-    assert run(tmp_path, command="expected") == 1
+    assert run(tmp_path, command="gate --only=completeness") == 1
     assert "; interrupted (SIGTERM or SIGHUP); last proven" in capsys.readouterr().out
 
 
@@ -398,9 +398,9 @@ def test_what_is_stored_forges_no_line_of_an_answer(tmp_path: Path, capsys: pyte
     assert case.reason == "up\nPASS: all is well", "a reason may have several lines"
     write_session(tmp_path, 0, labels={"run": FORGED}, stacks=[FORGED], evidence="missing", where={"reason": FORGED})
     write_session(tmp_path, 1, labels={"run": FORGED}, stacks=[FORGED], evidence="missing", where={"partition": FORGED})
-    for command in ("gate", "expected", "accept"):
+    for command in ("gate", "gate --only=completeness", "accept"):
         words = ["--baseline", "latest~1", "--out", str(tmp_path / "out")] if command == "accept" else []
-        assert cli.main([command, "--dataset-only", "--dataset", str(tmp_path), *words]) in (1, 2), command
+        assert cli.main([*command.split(), "--dataset-only", "--dataset", str(tmp_path), *words]) in (1, 2), command
         said = "".join(capsys.readouterr())
         assert said and "\x1b" not in said and "\r" not in said, command
         assert not any(line.startswith("PASS") for line in said.splitlines()), command

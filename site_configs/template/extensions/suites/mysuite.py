@@ -6,7 +6,7 @@ Here its one program, mysuite-ring, prints "# My suite 1.0" and lines "<bytes> <
 can be a folder, suites/mysuite/ with an __init__.py.
 
 Where a program prints a last line, require it in ``parse``: a table that is cut between two rows looks whole, and only a job,
-which knows the sizes that were asked for, notices (reader.check_complete); 'mpibench parse' cannot.
+which knows the sizes that were asked for, notices (reader.check_complete); 'mpibench catalogue --parse' cannot.
 """
 
 import re

@@ -1,0 +1,85 @@
+"""Options that commands share, and what all of them do with a dataset and an answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mpibench import whole_file
+from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.vocabulary import ROOT, BadInput
+
+if TYPE_CHECKING:  # what a command needs is loaded when it runs
+    from mpibench.store.store import Store
+
+RESULTS = ROOT / "results"
+DATABASE = RESULTS / "results.db"
+
+Db = Annotated[Path, typer.Option(help="ReFrame's results database; its new sessions are exported first.")]
+Dataset = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the Parquet dataset; default: dataset beside the results database.", show_default=False),
+]
+DatasetOnly = Annotated[
+    bool, typer.Option("--dataset-only", help="Take the dataset as it is; do not look for a results database.")
+]
+System = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RFM_SYSTEM",
+        callback=lambda name: name and name.partition(":")[0],  # ReFrame's variable may name a partition
+        help="System; needed if the dataset holds several, or the session has cases on several.",
+    ),
+]
+Session = Annotated[str, typer.Option(help="Session: its id, a beginning of it, or latest.")]
+Where = Annotated[str | None, typer.Option(help="Only matching cases, e.g. 'fabric == \"eth1g\" and ppn == 1'.")]
+History = Annotated[
+    str | None,
+    typer.Option(
+        help="Sessions that show how much nights differ: a selector (now-90d:now), or none; default: the 30 newest before it "
+        "that measured the same."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]
+
+
+def open_store(
+    db: Path, dataset: Path | None, dataset_only: bool = False, *, reported: bool = False, err: bool = False
+) -> Store:
+    """The dataset, with what it lacked of the database.
+
+    :param reported: the command itself says which sessions could not be read.
+    :raises BadInput: there is no database, or what one of the two holds cannot be read.
+    """
+    from mpibench.store.store import Store
+
+    store = Store(dataset or db.parent / "dataset")
+    refused = store.bring_up_to_date(db, without_db=dataset_only)
+    say([] if reported else refused, err=err)
+    return store
+
+
+def say(lines: Iterable[str], *, err: bool = False) -> None:
+    """Each line as one line, whatever is stored in the dataset."""
+    for line in lines:
+        typer.echo(one_line(line), err=err)
+
+
+def say_json(data: Any) -> None:
+    typer.echo(json.dumps(data, indent=2))
+
+
+def write(path: Path, text: str, *, err: bool = False) -> None:
+    """Write a file that somebody asked for, and say so.
+
+    :raises BadInput: it cannot be written.
+    """
+    try:
+        whole_file.write_text(path, text)
+    except OSError as error:
+        raise BadInput(f"cannot write {path} ({error.strerror}): give another --out.") from None
+    typer.echo(f"wrote {path}", err=err)
