@@ -1,4 +1,4 @@
-"""Outputs of HPCC on other grids of ranks than the recorded one: it prints the same lines for all of two ranks and more."""
+"""Outputs of HPCC with other numbers than the recorded one, in its sections and in its summary."""
 
 import re
 
@@ -9,8 +9,10 @@ TEXT = golden("hpcc-1.5.0-n2.txt")
 
 
 def on_grid(rows: int, columns: int) -> str:
-    """The recorded output with the counts of another grid in its summary; the transform takes a power of two."""
+    """The recorded output on another grid; the transform takes a power of two."""
     ranks = rows * columns
     counts = {"CommWorldProcs": ranks, "HPL_nprow": rows, "HPL_npcol": columns, "PTRANS_nprow": rows, "PTRANS_npcol": columns}
     counts["MPIFFT_Procs"] = 1 << (ranks.bit_length() - 1)
-    return re.sub(rf"(?m)^({'|'.join(counts)})=\d+$", lambda found: f"{found[1]}={counts[found[1]]}", TEXT)
+    text = TEXT.replace("Number of nodes: 2\n", f"Number of nodes: {counts['MPIFFT_Procs']}\n")
+    text = re.sub(r"(?m)^((?:W\w+ +640|(?:WALL|CPU ) +320 +320  80)  +80 +)1 +2 ", rf"\g<1>{rows} {columns} ", text)
+    return re.sub(rf"(?m)^({'|'.join(counts)})=\d+$", lambda found: f"{found[1]}={counts[found[1]]}", text)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from . import traffic
@@ -334,6 +334,7 @@ _FAILED = re.compile(
     r"|[1-9][0-9]* tests completed and failed|[1-9][0-9]* tests skipped|errors were found|xerbla).*$",
     re.M,
 )
+_KERNELS = ("Copy", "Scale", "Add", "Triad")
 _NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+][0-9]+)?"
 _LINE = re.compile(rf"([A-Za-z]\w*)=({_NUMBER}|[A-Za-z])")
 #: hpcc holds the error of a transform against this many eps log(n) (FFT/mpifft.c, ``thrsh`` of HPL).
@@ -371,6 +372,37 @@ KEYS = _keys(
     "| MPIFFT_time{0 1 2 3 4 5 6}"
     "| CPS_{HPCC_FFT_235 HPCC_FFTW_ESTIMATE HPCC_MEMALLCTR HPL_USE_GETPROCESSTIMES RA_SANDIA_NOPT RA_SANDIA_OPT2 USING_FFTW}"
 )
+#: Lines of sections that print what the summary has: each is there once, with the key of a number and, where it is not one, how
+#: many of its units one printed unit is. Parts of ``_LCG`` have another generator and the same lines.
+_PRINTED: Mapping[str, tuple[str, ...]] = {
+    **{
+        f"{how}RandomAccess{which}": tuple(line.replace("RandomAccess_", f"RandomAccess{which}_") for line in lines)
+        for which in ("", "_LCG")
+        for how, lines in {
+            "MPI": (
+                "Real time used = {MPIRandomAccess_time} seconds",
+                "{MPIRandomAccess_GUPs} Billion(10^9) Updates per second [GUP/s]",
+            ),
+            "Star": ("Average GUP/s {StarRandomAccess_GUPs}",),
+            "Single": ("Single GUP/s {SingleRandomAccess_GUPs}",),
+        }.items()
+    },
+    "StarDGEMM": ("Average Gflop/s {StarDGEMM_Gflops}",),
+    "SingleDGEMM": ("Single DGEMM Gflop/s {SingleDGEMM_Gflops}",),
+    "StarSTREAM": tuple(f"Average {name} GB/s {{StarSTREAM_{name}}}" for name in _KERNELS),
+    "SingleSTREAM": tuple(f"Single STREAM {name} GB/s {{SingleSTREAM_{name}}}" for name in _KERNELS),
+    "MPIFFT": ("Number of nodes: {MPIFFT_Procs}", "Vector size: {MPIFFT_N}", "Gflop/s: {MPIFFT_Gflops}"),
+    "StarFFT": ("Vector size: {FFT_N}", "Average Gflop/s {StarFFT_Gflops}"),
+    "SingleFFT": ("Single FFT Gflop/s {SingleFFT_Gflops}",),
+    "LatencyBandwidth": tuple(
+        f"On {order} ordered ring: latency= {{{key}OrderedRingLatency_usec*1000}} msec, "
+        f"bandwidth= {{{key}OrderedRingBandwidth_GBytes*0.001}} MB/s"
+        for order, key in (("naturally", "Naturally"), ("randomly", "Randomly"))
+    ),
+    "HPL": ("W.* {HPL_N} {HPL_NB} {HPL_nprow} {HPL_npcol} {HPL_time} {HPL_Tflops*0.001}",),
+}
+#: A line of PTRANS: matrix, blocks and grid, then time and rate, the least of a grid's lines so far (pdtransdriver.c).
+_TRANSPOSED_LINE = re.compile(r"WALL [0-9]+ ([0-9]+) [0-9]+ ([0-9]+) ([0-9]+) ([0-9]+) [0-9.]+ PASSED ([0-9.]+) [0-9.]+")
 #: Share by which a rate may miss what its time says: both are printed with six digits.
 _FIT = 1e-4
 #: Versions read, and what those before 1.5 have not.
@@ -406,7 +438,10 @@ def parse(text: str, source: str) -> list[Record]:
     if sorted(names) != sorted(wanted):
         odd = next((name for name in [*wanted, *names] if names.count(name) != 1 or name not in wanted), "")
         raise OutputError(f"{source}: section {odd} of hpcc is missing, unknown or there twice; the output is damaged.")
-    return [_record(source, result, values) for result in RESULTS]
+    records = [_record(source, result, values) for result in RESULTS]
+    for section in sections[:-1]:
+        _hold_against(source, section[1], [" ".join(line.split()) for line in section[2].split("\n")], values)
+    return records
 
 
 def _read_summary(source: str, text: str, section: re.Match[str]) -> dict[str, str]:
@@ -468,6 +503,42 @@ def _check(source: str, values: Mapping[str, str], head: re.Match[str]) -> None:
     bound = _THRESHOLD * _number(source, "HPL_eps", values["HPL_eps"]) * math.log(max(counts["MPIFFT_N"], 2))
     if not 0 <= error < bound:
         raise OutputError(f"{source}: MPIFFT_maxErr={error:g} is not below {bound:.3g}; the transform is wrong.")
+
+
+def _hold_against(source: str, section: str, lines: Sequence[str], values: Mapping[str, str]) -> None:
+    """What a section prints is what the summary says."""
+    for form in _PRINTED.get(section, ()):
+        # Words and keys take turns.
+        words = re.split(r"\{(\w+)(?:\*([0-9.]+))?\}", form)
+        pattern = re.compile(f"({_NUMBER})".join(word if word.startswith("W.*") else re.escape(word) for word in words[::3]))
+        printed = [found.groups() for found in map(pattern.fullmatch, lines) if found]
+        keys = list(zip(words[1::3], words[2::3], strict=True))
+        if len(printed) != 1 or not all(
+            _agree(cell, values[key], float(unit or 1)) for cell, (key, unit) in zip(printed[0], keys, strict=True)
+        ):
+            raise _contradiction(source, section, keys[-1][0])
+    if section == "PTRANS":
+        walls = [line for line in lines if line.startswith("WALL")]
+        rows = [found.groups() for found in map(_TRANSPOSED_LINE.fullmatch, walls) if found]
+        grid = tuple(values[f"PTRANS_{key}"] for key in ("n", "nb", "nprow", "npcol"))
+        rates = [row[4] for row in rows if row[:4] == grid]
+        falling = sorted(rates, key=float, reverse=True) == rates
+        if len(rows) < len(walls) or not rates or not falling or not _agree(rates[-1], values["PTRANS_GBs"]):
+            raise _contradiction(source, section, "PTRANS_GBs")
+
+
+def _agree(printed: str, value: str, unit: float = 1.0) -> bool:
+    """Whether a number is another, as far as the digits of both go; those of the summary are six."""
+    digits = re.fullmatch(r"[-+]?[0-9]+\.?([0-9]*)(?:e([-+][0-9]+))?", printed)
+    if not digits or not re.fullmatch(_NUMBER, value):
+        return False
+    half = 0.5 * 10.0 ** (int(digits[2] or 0) - len(digits[1])) if digits[1] or digits[2] else 0.0
+    return abs(float(printed) * unit - float(value)) <= 1.001 * half * unit + 5.1e-6 * abs(float(value))
+
+
+def _contradiction(source: str, section: str, key: str) -> OutputError:
+    said = f"section {section} of hpcc does not say once what its summary does of {key}"
+    return OutputError(f"{source}: {said}; the output is damaged or mixed up, run it again.")
 
 
 def _whole(source: str, key: str, value: str) -> int:
