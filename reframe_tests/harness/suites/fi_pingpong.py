@@ -14,7 +14,7 @@ from . import pair, traffic
 from .benchmark import SINGLE, SMALL, Benchmark
 from .model import Suite
 from .pair import SIZES, TRANSPORT, Exchanged, Pair, PairGroup, PairPlan, Start, Words
-from .records import OutputError, Record
+from .records import Record
 
 NAME = "fi_pingpong"
 #: Types of endpoints (fi_endpoint(3)); the program's default is the last.
@@ -27,45 +27,29 @@ _ROW = re.compile(rf"{_ROUNDED} +{_ROUNDED} +={_ROUNDED} +{_ROUNDED} +{_NUMBER}s
 _HALF = 0.0051
 
 
-def parse(text: str, source: str) -> list[Record]:
-    """The one record of a launch: time of one way in us as the client has it; the endpoint as variant.
-
-    :raises OutputError: it is damaged or mixed up, or an end is not that of the command.
-    """
-    ends = pair.read(text, NAME, source)
-    asked = [(end.option("-S"), end.option("-I"), end.option("-e"), end.option("-p")) for end in (ends.client, ends.server)]
-    size, repetitions, endpoint, _ = asked[0]
-    if asked[0] != asked[1]:
-        raise OutputError(f"{source}: fi_pingpong's two ends were started with different options; run it again.")
-    if (
-        not re.fullmatch("[1-9][0-9]{0,9}", size)
-        or not re.fullmatch("[1-9][0-9]{0,8}", repetitions)
-        or endpoint not in ENDPOINTS
-    ):
-        raise OutputError(
-            f"{source}: fi_pingpong is read with -S, -I and one of -e {', '.join(ENDPOINTS)}; start it with them."
-        )
-    time_us, _ = (_read_table(end, int(size), int(repetitions), source) for end in (ends.client, ends.server))
-    carried = int(size) * int(repetitions)
-    pair.expect_carried(ends, carried, carried, NAME, source, int(repetitions))
+def measured(ends: Pair) -> tuple[Record, Exchanged]:
+    """Time of one way in us as the client has it; the endpoint as variant."""
+    asked, server = (tuple(map(end.option, ("-S", "-I", "-e", "-p"))) for end in (ends.client, ends.server))
+    if asked != server:
+        raise ValueError("its two ends were started with different options")
+    size, repetitions, endpoint, _ = asked
+    if not (re.fullmatch("[1-9][0-9]{0,9}", size) and re.fullmatch("[1-9][0-9]{0,8}", repetitions) and endpoint in ENDPOINTS):
+        raise ValueError(f"it is read with -S, -I and one of -e {', '.join(ENDPOINTS)}")
+    bytes_, count = int(size), int(repetitions)
+    time_us, _ = (_read_table(end, bytes_, count) for end in (ends.client, ends.server))
     # MB/sec is the size over this time, with fewer digits.
-    return [Record(NAME, "pingpong", 2, 1, int(size), int(repetitions), {"latency_us": time_us}, f"endpoint={endpoint}")]
+    record = Record(NAME, "pingpong", 2, 1, bytes_, count, {"latency_us": time_us}, f"endpoint={endpoint}")
+    return record, Exchanged(bytes_ * count, bytes_ * count, count)
 
 
-def _read_table(end: pair.End, size: int, repetitions: int, source: str) -> float:
+def _read_table(end: pair.End, size: int, repetitions: int) -> float:
     lines = end.output.splitlines()
     row = _ROW.fullmatch(lines[1]) if len(lines) == 2 and " ".join(lines[0].split()) == _HEAD else None
     if not row:
-        shown = one_line(end.output.strip())[-80:]
-        raise OutputError(
-            f"{source}: '{shown}' is not the end of fi_pingpong's table; it was cut off or mixed up, run it again."
-        )
+        raise ValueError(f"'{one_line(end.output.strip())[-80:]}' is not the end of its table; it was cut off or mixed up")
     count = rounded(repetitions, 1000)
-    wanted = (rounded(size, 1024), count, count, rounded(2 * repetitions * size, 1024))
-    if row.groups()[:4] != wanted:
-        raise OutputError(
-            f"{source}: fi_pingpong's {end.end} printed '{one_line(row[0])[:40]}' for {size} bytes, {repetitions} times."
-        )
+    if row.groups()[:4] != (rounded(size, 1024), count, count, rounded(2 * repetitions * size, 1024)):
+        raise ValueError(f"the {end.end} printed '{one_line(row[0])[:40]}' for {size} bytes, {repetitions} times")
     seconds, bandwidth, time_us, rate = (float(row[at]) for at in range(5, 9))
     low, high = time_us - _HALF, time_us + _HALF
     fits = (
@@ -75,9 +59,7 @@ def _read_table(end: pair.End, size: int, repetitions: int, source: str) -> floa
         and 1 / high - _HALF <= rate <= 1 / low + _HALF
     )
     if not fits:
-        raise OutputError(
-            f"{source}: the columns of fi_pingpong's {end.end} do not fit together; they are damaged, run it again."
-        )
+        raise ValueError(f"the columns of fi_pingpong's {end.end} do not fit together; they are damaged")
     return time_us
 
 
@@ -125,12 +107,6 @@ def _words(start: Start) -> Words:
     return (*words, "-B", "{port}", *counts), (*words, "-P", "{port}", *counts, "{address}")
 
 
-def _exchanged(ends: Pair) -> Exchanged:
-    count = int(ends.client.option("-I"))
-    sent = int(ends.client.option("-S")) * count
-    return Exchanged(sent, sent, count)
-
-
 PAIRS = (
     PairGroup(
         GROUP,
@@ -140,7 +116,7 @@ PAIRS = (
         "libfabric",
         tuple(PROVIDERS),
         (PairPlan("pingpong", _words, SIZES, 10_000, f"endpoint={ENDPOINT}"),),
-        _exchanged,
+        lambda ends: measured(ends)[1],
     ),
 )
 
@@ -149,7 +125,7 @@ SUITE = Suite(
     name=NAME,
     title=NAME,
     first_line=pair.title(NAME),
-    parse=parse,
+    parse=pair.parser(NAME, measured),
     rows=ROWS,
     pairs=PAIRS,
 )

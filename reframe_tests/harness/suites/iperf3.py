@@ -13,12 +13,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ..printable import one_line
 from . import pair, traffic
 from .benchmark import STREAM, Benchmark
 from .model import Suite
 from .pair import WIRE, Exchanged, MapPlan, Pair, PairGroup, PairPlan, Start, Words
-from .records import OutputError, Record
+from .records import Record
 
 NAME = "iperf3"
 #: Relative error of a printed rate: cJSON prints 15 to 17 digits, but rates are made from seconds before they were rounded to
@@ -32,36 +31,29 @@ _LAST_S = 0.5
 _SHORTEST = 0.95
 
 
-def parse(text: str, source: str) -> list[Record]:
-    """The one record of a launch: what the receiver got in MB/s, the size being that of each write to the socket.
-
-    :raises OutputError: it failed, is damaged or mixed up, or the two ends do not say the same.
-    """
-    ends = pair.read(text, NAME, source)
-    try:
-        client, server = (_load(end.output) for end in (ends.client, ends.server))
-        _expect_same_test(client, server)
-        _expect_connection(ends, client["start"]["connected"], server["start"]["connected"])
-        for content, total in ((client, "sum_sent"), (server, "sum_received")):
-            _expect_sum(content["intervals"], content["end"][total])
-        received, sent, got = client["end"]["sum_received"], client["end"]["sum_sent"], server["end"]["sum_received"]
-        _expect_rate(received)
-        # Each end makes the rate itself, so that it may differ in the last digit.
-        rates = (received["bits_per_second"], got["bits_per_second"])
-        if received["bytes"] != got["bytes"] or not math.isclose(*rates, rel_tol=_RELATIVE):
-            raise ValueError("the two ends do not say the same of what was received")
-        if not 0 < received["bytes"] <= sent["bytes"]:
-            raise ValueError("more was received than sent, or nothing")
-        test = client["start"]["test_start"]
-        if min(sent["seconds"], received["seconds"]) < _SHORTEST * test["duration"]:
-            raise ValueError("it ended before its time")
-        _expect_command(ends.client, test)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
-        said = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-        raise OutputError(f"{source}: iperf3: {one_line(said)[:200]}; run it again.") from None
-    pair.expect_carried(ends, received["bytes"], 0, NAME, source)
+def measured(ends: Pair) -> tuple[Record, Exchanged]:
+    """What the receiver got in MB/s, the size being that of each write to the socket; both ends must say the same."""
+    client, server = (_load(end.output) for end in (ends.client, ends.server))
+    test = _expect_same_test(client, server)
+    _expect_connection(ends, client["start"]["connected"], server["start"]["connected"])
+    for content, total in ((client, "sum_sent"), (server, "sum_received")):
+        _expect_sum(content["intervals"], content["end"][total])
+    received, sent, got = client["end"]["sum_received"], client["end"]["sum_sent"], server["end"]["sum_received"]
+    _expect_rate(received)
+    # Each end makes the rate itself, so that it may differ in the last digit.
+    rates = (received["bits_per_second"], got["bits_per_second"])
+    if received["bytes"] != got["bytes"] or not math.isclose(*rates, rel_tol=_RELATIVE):
+        raise ValueError("the two ends do not say the same of what was received")
+    if not 0 < received["bytes"] <= sent["bytes"]:
+        raise ValueError("more was received than sent, or nothing")
+    if min(sent["seconds"], received["seconds"]) < _SHORTEST * test["duration"]:
+        raise ValueError("it ended before its time")
+    for option, name in {"-t": "duration", "-P": "num_streams", "-l": "blksize", "-O": "omit"}.items():
+        if (asked := ends.client.option(option)) and asked != str(test[name]):
+            raise ValueError(f"{option} {asked} was asked for, and {name} was {test[name]}")
     values = {"bandwidth_mb_per_s": received["bits_per_second"] / 8e6}
-    return [Record(NAME, "TCP", 2, 1, test["blksize"], None, values, f"streams={test['num_streams']}")]
+    record = Record(NAME, "TCP", 2, 1, test["blksize"], None, values, f"streams={test['num_streams']}")
+    return record, Exchanged(received["bytes"], 0)
 
 
 def _load(text: str) -> dict[str, Any]:
@@ -83,8 +75,8 @@ def _refuse(word: str) -> Any:
     raise ValueError(f"{word} is no number of iperf3's")
 
 
-def _expect_same_test(client: dict[str, Any], server: dict[str, Any]) -> None:
-    """A cookie is made for each test by its client, so that a foreign server knows another."""
+def _expect_same_test(client: dict[str, Any], server: dict[str, Any]) -> dict[str, Any]:
+    """The test. A cookie is made for each test by its client, so that a foreign server knows another."""
     cookies = [content["start"]["cookie"] for content in (client, server)]
     if cookies[0] != cookies[1] or not re.fullmatch("[a-z2-7]{36}", cookies[0]):
         raise ValueError("client and server do not have the same cookie, so that they took part in different tests")
@@ -95,13 +87,7 @@ def _expect_same_test(client: dict[str, Any], server: dict[str, Any]) -> None:
     test = tests[0]
     if (test["protocol"], test["reverse"]) != ("TCP", 0) or min(test["num_streams"], test["blksize"], test["duration"]) < 1:
         raise ValueError("it is no TCP test from client to server")
-
-
-def _expect_command(end: pair.End, test: dict[str, Any]) -> None:
-    wanted = {"-t": "duration", "-P": "num_streams", "-l": "blksize", "-O": "omit"}
-    for option, name in wanted.items():
-        if (asked := end.option(option)) and asked != str(test[name]):
-            raise ValueError(f"{option} {asked} was asked for, and {name} was {test[name]}")
+    return test
 
 
 def _expect_connection(ends: pair.Pair, client: Sequence[dict[str, Any]], server: Sequence[dict[str, Any]]) -> None:
@@ -204,7 +190,7 @@ SUITE = Suite(
     name=NAME,
     title=NAME,
     first_line=pair.title(NAME),
-    parse=parse,
+    parse=pair.parser(NAME, measured),
     rows=ROWS,
     pairs=PAIRS,
 )

@@ -18,13 +18,15 @@ import msgspec
 
 from ..printable import one_line
 from .plans import Level, Limits
-from .records import OutputError
+from .records import OutputError, Record
 
 #: Most characters of a stream that are kept (``MOST`` of ``end.py``); one more says that there was more.
 MOST = 1 << 20
 #: How the two programs may have ended; the server is ended where it would wait for another client.
 ENDS = {"server": ("by itself", "after the client"), "client": ("by itself",)}
 _LINK = {"carrier_changes", "mtu", "operstate", "speed"}
+#: An option whose value, if it has one, is the next word.
+_OPTION = re.compile("-[A-Za-z0-9]|--json")
 #: Bytes received and sent since an interface exists.
 Counters = Mapping[str, Annotated[int, msgspec.Meta(ge=0)]]
 Named = Annotated[str, msgspec.Meta(min_length=1)]
@@ -117,7 +119,7 @@ class Exchanged:
 
     sent: int
     returned: int
-    messages: int
+    messages: int = 0
 
 
 @dataclass(frozen=True)
@@ -254,23 +256,43 @@ def read(text: str, program: str, source: str) -> Pair:
     return pair
 
 
+def parser(program: str, measured: Callable[[Pair], tuple[Record, Exchanged]]) -> Callable[[str, str], list[Record]]:
+    """The reader of a suite whose program is started on two nodes.
+
+    :param measured: the one record of both ends and what they exchanged while it was timed; raises :class:`ValueError` with
+        what is wrong, or whatever a JSON document gives that lacks something.
+    """
+
+    def parse(text: str, source: str) -> list[Record]:
+        ends = read(text, program, source)
+        try:
+            record, moved = measured(ends)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
+            said = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+            raise OutputError(f"{source}: {program}: {one_line(said)[:200]}; run it again.") from None
+        expect_carried(ends, moved, program, source)
+        return [record]
+
+    return parse
+
+
 #: Bytes that a packet has at least beside its payload as an interface counts it: headers of IPv4 and TCP without options (RFC
 #: 791, 3.1; RFC 9293, 3.1). A port of an RDMA device may count none.
 PACKET_BYTES = 40
 
 
-def expect_carried(pair: Pair, sent: int, returned: int, program: str, source: str, turns: int = 0) -> None:
+def expect_carried(pair: Pair, moved: Exchanged, program: str, source: str) -> None:
     """That both interfaces carried what the two exchanged, and that their links stayed as they were.
 
     A program need not obey: fi_pingpong 1.17 takes a domain that does not exist, and measures elsewhere.
 
-    :param sent: bytes of payload from client to server; ``returned``: those the other way.
-    :param turns: messages each way that wait for one another, so that each is a packet of its own: the payload of small ones
+    :param moved: of it the messages that wait for one another, so that each is a packet of its own: the payload of small ones
         alone is less than what a node says to others meanwhile.
     :raises OtherNetwork: otherwise.
     """
+    sent, returned = moved.sent, moved.returned
     for end, out, back in ((pair.client, sent, returned), (pair.server, returned, sent)):
-        headers = 0 if "/" in end.interface else turns * PACKET_BYTES
+        headers = 0 if "/" in end.interface else moved.messages * PACKET_BYTES
         for counter, least, verb in (("tx_bytes", out, "sent"), ("rx_bytes", back, "received")):
             if end.bytes_of(counter) < least + headers:
                 raise OtherNetwork(
@@ -291,6 +313,10 @@ def _end(line: str, which: str, program: str, source: str) -> End:
         end = msgspec.convert(content, End)
         if end.end != which or PurePosixPath(end.words[0]).name != program:
             raise msgspec.ValidationError("its words cannot be so")
+        flags = [word for word in end.words if word.startswith("-")]
+        if odd := [word for word in flags if not _OPTION.fullmatch(word) or flags.count(word) > 1]:
+            said = f"{program}'s {which} was started with '{one_line(odd[0])[:40]}'"
+            raise OutputError(f"{source}: {said}; it is read with each option once, as '-x VALUE'.")
     except msgspec.DecodeError as error:
         fault = one_line(str(error))[:100]
         raise OutputError(f"{source}: the record of {program}'s {which} is not of this format: {fault}.") from None

@@ -16,7 +16,7 @@ from . import pair, traffic
 from .benchmark import SINGLE, SMALL, STREAM, Benchmark
 from .model import Suite
 from .pair import SIZES, TRANSPORT, Exchanged, Pair, PairGroup, PairPlan, Start, Words
-from .records import OutputError, Record
+from .records import Record
 
 NAME = "ucx_perftest"
 #: Test to what the server calls it, and the word over the times of the client's table.
@@ -35,89 +35,63 @@ _ACCEPTED = re.compile(r"Accepted connection from ([0-9.]+):[0-9]+")
 _MIB = 1 << 20
 
 
-def parse(text: str, source: str) -> list[Record]:
-    """The one record of a launch: mean and median latency in us of one way, or bandwidth in MB/s and messages per second.
-
-    :raises OutputError: it is damaged or mixed up, or the two ends are not those of the command.
-    """
-    ends = pair.read(text, NAME, source)
-    test, size, repetitions = (ends.client.option(name) for name in ("-t", "-s", "-n"))
-    if (
-        test not in TESTS
-        or not re.fullmatch("[1-9][0-9]{0,12}", size)
-        or not repetitions.isdecimal()
-        or "-f" not in ends.client.words
-    ):
-        raise OutputError(
-            f"{source}: ucx_perftest is read with -f, -s, -n and one of -t {', '.join(TESTS)}; start it with them."
-        )
-    _read_server(ends, test, size, source)
+def measured(ends: Pair) -> tuple[Record, Exchanged]:
+    """Mean and median latency in us of one way, or bandwidth in MB/s and messages per second; messages that are timed."""
+    test, size, repetitions = map(ends.client.option, ("-t", "-s", "-n"))
+    known = test in TESTS and re.fullmatch("[1-9][0-9]{0,12}", size) and repetitions.isdecimal()
+    if not known or "-f" not in ends.client.words:
+        raise ValueError(f"it is read with -f, -s, -n and one of -t {', '.join(TESTS)}")
+    _read_server(ends, test, size)
     lines = ends.client.output.splitlines()
     times = f"| | | {TESTS[test][1]} (usec) | bandwidth (MB/s) | message rate (msg/s) |"
-    found = _ROW.fullmatch(lines[5]) if len(lines) == 6 else None
+    row = _ROW.fullmatch(lines[5]) if len(lines) == 6 else None
     head = [" ".join(line.split()) for line in lines[:5]]
-    if not found or [head[1], head[3]] != [times, _COLUMNS] or not all(_RULE.fullmatch(head[at]) for at in (0, 2, 4)):
+    if not row or [head[1], head[3]] != [times, _COLUMNS] or not all(_RULE.fullmatch(head[at]) for at in (0, 2, 4)):
         shown = one_line(ends.client.output.strip())[-80:]
-        raise OutputError(f"{source}: '{shown}' is not the end of a table of {test}; it was cut off or mixed up, run it again.")
-    if found[1] != repetitions:
-        raise OutputError(f"{source}: ucx_perftest made {found[1]} iterations, asked for were {repetitions}; run it again.")
-    median, average, overall, average_rate, rate = (float(found[at]) for at in range(2, 7))
-    # The first is since the last report, once a second: all may have been reported (perftest.c, ucx_perf_calc_result).
-    since = [] if (found[3], found[5], found[7]) == ("inf", "0.00", "0") else [(average, average_rate, found[7])]
-    for time_us, mib_per_s, messages in (*since, (overall, rate, found[8])):
-        _expect_fit(time_us, mib_per_s, int(messages), int(size), source)
-    carried = int(size) * int(repetitions)
-    latency = test == "tag_lat"
-    pair.expect_carried(ends, carried, carried if latency else 0, NAME, source, int(repetitions) if latency else 0)
-    values = (
-        {"latency_us": overall, "latency_p50_us": median}
-        if test == "tag_lat"
-        else {"bandwidth_mb_per_s": rate * _MIB / 1e6, "message_rate_per_s": float(found[8])}
-    )
-    return [Record(NAME, test, 2, 1, int(size), int(repetitions), values)]
+        raise ValueError(f"'{shown}' is not the end of a table of {test}; it was cut off or mixed up")
+    if row[1] != repetitions:
+        raise ValueError(f"it made {row[1]} iterations, asked for were {repetitions}")
+    # Columns since the last report, once a second: all may have been reported (perftest.c, ucx_perf_calc_result).
+    recent = [] if (row[3], row[5], row[7]) == ("inf", "0.00", "0") else [(3, 5, 7)]
+    for columns in (*recent, (4, 6, 8)):
+        if not _fit(int(size), *(float(row[at]) for at in columns)):
+            raise ValueError(f"time, bandwidth and message rate do not fit messages of {size} bytes")
+    carried, count = int(size) * int(repetitions), int(repetitions)
+    if test == "tag_lat":
+        values, moved = {"latency_us": float(row[4]), "latency_p50_us": float(row[2])}, Exchanged(carried, carried, count)
+    else:
+        values, moved = (
+            {"bandwidth_mb_per_s": float(row[6]) * _MIB / 1e6, "message_rate_per_s": float(row[8])},
+            Exchanged(carried, 0),
+        )
+    return Record(NAME, test, 2, 1, int(size), count, values), moved
 
 
-def _expect_fit(time_us: float, mib_per_s: float, messages: int, size: int, source: str) -> None:
-    """Rates of messages of a size are those of the time that each took, as far as the digits go."""
-    if time_us > 0:
-        slack = 1 + 0.0006 / time_us
-        exact = 1e6 / time_us
-        if abs(messages - exact) <= 0.51 + exact * (slack - 1):
-            carried = exact * size / _MIB
-            if abs(mib_per_s - carried) <= 0.0051 + carried * (slack - 1):
-                return
-    raise OutputError(
-        f"{source}: time, bandwidth and message rate of ucx_perftest do not fit messages of {size} bytes; run it again."
-    )
+def _fit(size: int, time_us: float, mib_per_s: float, messages: float) -> bool:
+    """Whether rates of messages of a size are those of the time that each took, as far as the digits go."""
+    if time_us <= 0:
+        return False
+    slack, exact = 0.0006 / time_us, 1e6 / time_us
+    carried = exact * size / _MIB
+    return abs(messages - exact) <= 0.51 + exact * slack and abs(mib_per_s - carried) <= 0.0051 + carried * slack
 
 
-def _read_server(ends: pair.Pair, test: str, size: str, source: str) -> None:
+def _read_server(ends: Pair, test: str, size: str) -> None:
     """The server's head: whose connection it took, and for which test and size."""
     lines = ends.server.output.splitlines()
-    wanted = (
-        "| API: protocol layer |",
-        f"| Test: {TESTS[test][0]} |",
-        "| Data layout: (automatic) |",
-        "| Send memory: host |",
-        "| Recv memory: host |",
-        f"| Message size: {size} |",
-    )
     # Releases that print how many sends are outstanding do so behind the size; earlier ones have no such line.
     if len(lines) == 11 and _WINDOW.fullmatch(" ".join(lines[9].split())):
         del lines[9]
     peer = _ACCEPTED.fullmatch(lines[1]) if len(lines) == 10 else None
     if not peer or lines[0] != "Waiting for connection..." or not (_WIDE.fullmatch(lines[2]) and _WIDE.fullmatch(lines[9])):
-        raise OutputError(f"{source}: the head of ucx_perftest's server is cut off or mixed up; run it again.")
+        raise ValueError("the head of ucx_perftest's server is cut off or mixed up")
     if peer[1] != ends.client.address:
-        raise OutputError(
-            f"{source}: ucx_perftest's server was asked by {peer[1]} and not by {ends.client.address}; run it again."
-        )
+        raise ValueError(f"its server was asked by {peer[1]} and not by {ends.client.address}")
+    places = ("Data layout: (automatic)", "Send memory: host", "Recv memory: host")
+    wanted = ("API: protocol layer", f"Test: {TESTS[test][0]}", *places, f"Message size: {size}")
     for line, known in zip(lines[3:9], wanted, strict=True):
-        if " ".join(line.split()) != known:
-            shown = one_line(line).strip("| ")[:60]
-            raise OutputError(
-                f"{source}: ucx_perftest's server says '{shown}' where '{known.strip('| ')}' belongs; run it again."
-            )
+        if " ".join(line.split()) != f"| {known} |":
+            raise ValueError(f"its server says '{one_line(line).strip('| ')[:60]}' where '{known}' belongs")
 
 
 GROUP = "transport_ucx"
@@ -187,7 +161,7 @@ SUITE = Suite(
     name=NAME,
     title=NAME,
     first_line=pair.title(NAME),
-    parse=parse,
+    parse=pair.parser(NAME, measured),
     rows=ROWS,
     pairs=PAIRS,
 )

@@ -50,7 +50,7 @@ def test_both_ends_are_recorded_on_their_own_nodes(cluster: LiveCluster, visible
     found = launch(cluster, visible, "right")
     assert (found.server.host, found.client.host) == ("c1", "c2")
     assert found.server.address != found.client.address
-    pair.expect_carried(found, AMOUNT, 0, "it", "right")
+    pair.expect_carried(found, pair.Exchanged(AMOUNT, 0), "it", "right")
     assert found.client.before.link["operstate"] == "up" and found.client.before.link["mtu"] == "1500"
     if len(os.sched_getaffinity(0)) > 1:
         assert found.server.cores != found.client.cores
@@ -61,4 +61,4 @@ def test_another_fabric_is_seen_by_the_counters(cluster: LiveCluster, visible: P
     with pytest.raises(
         OutputError, match=r"interface eth1g of c2 sent [0-9]+ bytes, and it exchanged 4194304: it went over another"
     ):
-        pair.expect_carried(found, AMOUNT, 0, "it", "wrong")
+        pair.expect_carried(found, pair.Exchanged(AMOUNT, 0), "it", "wrong")

@@ -224,6 +224,10 @@ def test_no_byte_can_be_changed(name: str) -> None:
         (PINGPONG, "client", replace("=200", "=199"), "printed"),
         (PINGPONG, "server", word("rdm", "msg"), "two ends were started with different options"),
         (PINGPONG, "client", put(words=["other"]), "its words cannot be so"),
+        # Other spellings of an option, which the reader would not find, and one that is given twice.
+        (IPERF3, "client", word("-t", "--time=3"), "client was started with '--time=3'; it is read with each option once"),
+        (IPERF3, "client", word("--json", "-P4"), "client was started with '-P4'"),
+        (LATENCY, "client", word("-f", "-n"), "client was started with '-n'"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(name: str, which: str, change: Callable[[dict[str, Any]], None], wanted: str) -> None:
