@@ -254,7 +254,7 @@ def _night(
     history = sum(answer.judged for answer in said if answer.passed)
     base = f"{sum(counts[name] for name in ('passed', 'recorded', 'proven'))} of {ran} cases proven"
     if withdrawn is not None:
-        state, finding = "withdrawn", f"Withdrawn by {withdrawn.who} on {withdrawn.when[:10]}: {withdrawn.why}"
+        state, finding = "withdrawn", f"Withdrawn by {withdrawn.who} on {withdrawn.when:%Y-%m-%d}: {withdrawn.why}"
     elif problems:
         head = f"{len(failed)} of {ran} cases failed: " if failed else ""
         state, finding = "red", f"{head}{_first_of(problems)}"

@@ -312,7 +312,7 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
             refused.append(str(err))
             for one in [name for name in starts if name == uuid] or [name for name in starts if name.startswith(uuid)]:
                 systems = systems_of(db_path, one)
-                records.refuse(Path(out_dir), records.Unreadable(one, starts[one], systems, str(err)))
+                records.Unreadable(one, starts[one], systems, str(err)).keep(Path(out_dir))
     cases, rows, unproven = (sum(getattr(one, name) for one in done) for name in ("cases", "rows", "unproven_rows"))
     total = Summary(Path(out_dir), len(done), cases, rows, unproven, tuple(refused))
     if refused:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import getpass
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap, PairValue
@@ -147,7 +148,7 @@ class Store:
     @cached_property
     def withdrawn(self) -> dict[str, Withdrawal]:
         """The withdrawn sessions by their ids."""
-        return records.withdrawals(self.folder)
+        return Withdrawal.read(self.folder)
 
     @cached_property
     def refused(self) -> list[Unreadable]:
@@ -194,8 +195,8 @@ class Store:
         uuid = self._whole_id(session)
         if before := self.withdrawn.get(uuid):
             raise BadInput(f"{before}; it is withdrawn already. `mpibench sessions withdraw --undo {uuid}` takes that back.")
-        withdrawal = Withdrawal(uuid, reason, _user(), datetime.now(timezone.utc).strftime(records.WHEN))
-        records.write(self.folder, records.WITHDRAWN, uuid, asdict(withdrawal))
+        withdrawal = Withdrawal(uuid, reason, _user(), datetime.now(timezone.utc).replace(microsecond=0))
+        withdrawal.keep(self.folder)
         self.reread()
         return withdrawal
 
@@ -208,7 +209,7 @@ class Store:
         withdrawal = self.withdrawn.get(uuid)
         if withdrawal is None:
             raise BadInput(f"session {uuid} is not withdrawn.")
-        records.remove(self.folder, records.WITHDRAWN, uuid)
+        Withdrawal.remove(self.folder, uuid)
         self.reread()
         return withdrawal
 
@@ -339,7 +340,7 @@ class Store:
                     answer.source: {"passed": answer.passed, "finding": answer.finding}
                     for answer in self.answers.get(row["session"], [])
                 },
-                "withdrawn": asdict(self.withdrawn[row["session"]]) if row["session"] in self.withdrawn else None,
+                "withdrawn": msgspec.to_builtins(self.withdrawn[row["session"]]) if row["session"] in self.withdrawn else None,
             }
             for row in rows.sort("started", "session", "system").collect().to_dicts()
             if row["session"] in self.withdrawn or not withdrawn_only

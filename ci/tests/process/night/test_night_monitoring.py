@@ -91,7 +91,7 @@ def test_a_server_that_does_not_answer_is_a_sentence_without_its_password(metric
 
 
 def test_answers_that_cannot_be_read_end_no_night(tmp_path: Path) -> None:
-    (tmp_path / records.ANSWERS).symlink_to(tmp_path / records.ANSWERS)
+    (tmp_path / records.StoredAnswer.kind).symlink_to(tmp_path / records.StoredAnswer.kind)
     assert send(tmp_path, f"json+file://{tmp_path}/log", ["the answer of this night is not kept"]) == []
     assert json.loads((tmp_path / "log").read_text())["problems"] == ["the answer of this night is not kept"]
 

@@ -380,7 +380,7 @@ def test_a_second_job_that_cannot_be_read_is_not_passed_over(tmp_path: Path, cap
     started = pl.read_parquet(first)["started"][0]
     for path in list(tmp_path.rglob(first.name)):
         path.unlink()
-    records.refuse(tmp_path, records.Unreadable(first.stem, started, ("testbed",), "it is cut off."))
+    records.Unreadable(first.stem, started, ("testbed",), "it is cut off.").keep(tmp_path)
     assert cli.main(["gate", "--session", night, "--dataset-only", "--dataset", str(tmp_path), "--max-age", "100000"]) == 1
     out = capsys.readouterr().out
     assert "1 missed, 0 without" in out and "note: session 00000003 cannot be read and may have measured this one again" in out

@@ -42,7 +42,7 @@ def kept(tmp_path: Path) -> Kept:
             else:
                 why = f"session {uuid} is cut off or damaged: remove that session or restore the file."
                 hour = FIRST.started + timedelta(hours=1)
-                records.refuse(tmp_path / "set", records.Unreadable(uuid, hour, (), why))
+                records.Unreadable(uuid, hour, (), why).keep(tmp_path / "set")
         return references.stored(Store(tmp_path / "set"), "first")
 
     return ask

@@ -126,7 +126,7 @@ def test_which_sessions_were_withdrawn(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_sessions_that_were_refused_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_session(tmp_path, 0)
-    records.refuse(tmp_path, records.Unreadable("0badc0de", datetime.now(timezone.utc), ("testbed",), "its record is damaged."))
+    records.Unreadable("0badc0de", datetime.now(timezone.utc), ("testbed",), "its record is damaged.").keep(tmp_path)
     assert cli.main(["sessions", "list", "--dataset", str(tmp_path)]) == 0
     assert "session 0badc0de is not in the dataset: its record is damaged." in capsys.readouterr().out.splitlines()
 

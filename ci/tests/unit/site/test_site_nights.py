@@ -70,11 +70,11 @@ def test_an_answer_of_that_night_makes_it_red_and_never_an_empty_one_green(tmp_p
     assert only(tmp_path).state.name == "red" and "a stack could not be installed" in only(tmp_path).finding
     records.answer(tmp_path, session, records.NIGHT, "nightly", [])
     assert only(tmp_path).state.name == "green"
-    (tmp_path / records.ANSWERS / f"{session}.gate.json").write_text("{}")
+    (tmp_path / records.StoredAnswer.kind / f"{session}.gate.json").write_text("{}")
     with pytest.raises(BadInput, match=r"gate\.json is not a readable record"):
         only(tmp_path)
-    (tmp_path / records.ANSWERS).rename(tmp_path / "away")
-    (tmp_path / records.ANSWERS).symlink_to(tmp_path / records.ANSWERS)
+    (tmp_path / records.StoredAnswer.kind).rename(tmp_path / "away")
+    (tmp_path / records.StoredAnswer.kind).symlink_to(tmp_path / records.StoredAnswer.kind)
     with pytest.raises(BadInput, match="answers cannot be read"):
         only(tmp_path)
 
@@ -96,7 +96,7 @@ def test_a_withdrawn_night_is_neither_green_nor_red(tmp_path: Path) -> None:
 
 def test_a_session_that_cannot_be_read_is_a_red_night_of_its_series(tmp_path: Path) -> None:
     write_session(tmp_path, 0, where=HELD, labels={"run": "nightly"})
-    records.refuse(tmp_path, records.Unreadable("lost", FIRST + timedelta(1), ("testbed",), "it cannot be read."))
+    records.Unreadable("lost", FIRST + timedelta(1), ("testbed",), "it cannot be read.").keep(tmp_path)
     green, red = judged(tmp_path)
     assert (green.state.name, red.state.name, red.run) == ("green", "red", "nightly")
     assert "cannot be read" in red.finding

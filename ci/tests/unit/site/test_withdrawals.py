@@ -108,7 +108,7 @@ def test_a_session_is_withdrawn_once_and_restored_once(folder: Path) -> None:
 )
 def test_a_damaged_record_stops_every_verdict(folder: Path, text: str) -> None:
     """Which session takes no part is not known then: no answer may rest on a guess."""
-    path = folder / records.WITHDRAWN / "session.0.json"
+    path = folder / records.Withdrawal.kind / "session.0.json"
     path.parent.mkdir()
     path.write_text(text)
     with pytest.raises(BadInput, match=r"session\.0\.json"):
@@ -129,7 +129,7 @@ def test_a_folder_that_cannot_be_read_is_not_one_without_records(
     folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise what was withdrawn would count again, and nobody would know."""
-    place = folder / records.WITHDRAWN
+    place = folder / records.Withdrawal.kind
     if kind == "file":
         place.write_text("")
     elif kind == "dead link":

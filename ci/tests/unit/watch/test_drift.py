@@ -219,7 +219,7 @@ def test_too_few_nights_then_none_that_differs_then_a_change(tmp_path: Path, cap
 def test_what_the_last_night_lacks_and_what_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(8):
         write_session(tmp_path, number)
-    records.refuse(tmp_path, records.Unreadable("lost", FIRST, ("testbed",), "session lost is cut off."))
+    records.Unreadable("lost", FIRST, ("testbed",), "session lost is cut off.").keep(tmp_path)
     write_session(tmp_path, 8, benchmarks={"PingPong": "latency_us"})
     data = answer(tmp_path, capsys, 1)
     assert [line.startswith("missing: openmpi-spack on eth1g, Uniband, ") for line in data["absent"]] == [True]
