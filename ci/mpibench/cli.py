@@ -6,23 +6,12 @@ import os
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from typer.models import CommandInfo, TyperInfo
 
 from mpibench import exit_status
-from mpibench.commands import (
-    advice,
-    cluster,
-    locate,
-    machine,
-    planning,
-    sessions,
-    stacks,
-    tune,
-    verdicts,
-)
+from mpibench.commands import advice, cluster, locate, machine, planning, sessions, stacks, tune, verdicts
 from reframe_tests.harness.sites import centre
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -34,43 +23,26 @@ app = typer.Typer(
 )
 
 BAD_INPUT = exit_status.BAD_INPUT
-#: Modules with commands; ``register`` of each adds its own.
-COMMANDS = (machine, stacks, planning, sessions, verdicts, locate, advice, tune, cluster)
-#: What one wants to commands, both in the order of the help.
-PURPOSES = {
-    "Measure": ("doctor", "nightly", "stacks", "plan", "catalogue", "cluster"),
-    "Look": ("report", "site", "compare", "export"),
-    "Decide": ("gate", "accept", "drift", "rebaseline"),
-    "Diagnose": ("locate", "tune", "advise", "settings"),
-    "Maintain": ("sessions",),
+#: What one wants to commands and groups of commands, in the order of the help.
+COMMANDS: dict[str, tuple[typer.Typer | Callable[..., None], ...]] = {
+    "Measure": (machine.doctor, planning.nightly, stacks.app, planning.plan, machine.catalogue, cluster.app),
+    "Look": (sessions.report, sessions.site, verdicts.compare, sessions.export),
+    "Decide": (verdicts.gate, verdicts.accept, verdicts.drift, verdicts.rebaseline),
+    "Diagnose": (locate.locate, tune.tune, advice.advise, advice.settings),
+    "Maintain": (sessions.app,),
 }
-
-
-def arrange(program: typer.Typer) -> None:
-    """Put the commands and groups of commands under what one wants of them, in that order; others come last."""
-    order = {
-        name: (at, purpose) for at, (purpose, name) in enumerate((p, name) for p, names in PURPOSES.items() for name in names)
-    }
-    last = (len(order), "Others")
-    for command in program.registered_commands:
-        command.rich_help_panel = order.get(_name_of(command), last)[1]
-    for group in program.registered_groups:
-        group.rich_help_panel = order.get(_name_of(group), last)[1]
-    program.registered_commands.sort(key=lambda each: order.get(_name_of(each), last))
-    program.registered_groups.sort(key=lambda each: order.get(_name_of(each), last))
-
-
-def _name_of(registered: CommandInfo | TyperInfo) -> str:
-    """The word that calls it: its own, or that of its function or group."""
-    if isinstance(registered, TyperInfo):
-        inner = registered.typer_instance
-        return str(registered.name or (inner.info.name if inner else ""))
-    return registered.name or getattr(registered.callback, "__name__", "").replace("_", "-")
-
-
-for module in COMMANDS:
-    module.register(app)
-arrange(app)
+#: Settings of commands that pass options on to ReFrame.
+PASSING_ON: dict[Any, dict[str, bool]] = {
+    planning.plan: {"allow_extra_args": True},
+    tune.tune: {"allow_extra_args": True},
+    planning.nightly: {"allow_extra_args": True, "ignore_unknown_options": True},
+}
+for purpose, commands in COMMANDS.items():
+    for command in commands:
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, rich_help_panel=purpose)
+        else:
+            app.command(rich_help_panel=purpose, context_settings=PASSING_ON.get(command))(command)
 
 
 def _print_version(asked: bool) -> None:

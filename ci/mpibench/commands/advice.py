@@ -97,9 +97,3 @@ def settings(
         say_json(documents.as_data(found))
     else:
         say([*documents.lines(found), *(f"wrote {path}" for path in written)])
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    for command in (advise, settings):
-        app.command()(command)

@@ -138,8 +138,3 @@ def fault(
         faults.clear(typer.echo)
         return
     typer.echo(f"in force: {faults.make(kind, *(where or []), **options)}; 'mpibench cluster fault clear' undoes it")
-
-
-def register(program: typer.Typer) -> None:
-    """Add the commands to the program."""
-    program.add_typer(app)

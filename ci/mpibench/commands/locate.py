@@ -123,8 +123,3 @@ def _lines(answer: Answer, session: str, system: str) -> list[str]:
     for title, rows in (("take them out of service", commands), ("measure their links without MPI", answer.wires)):
         lines += [*([f"  to {title}:"] if rows else []), *(f"    {line}" for line in rows)]
     return lines
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command()(locate)

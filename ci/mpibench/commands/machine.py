@@ -93,9 +93,3 @@ def catalogue(
         say_json(listing.as_data(name))
     else:
         listing.show(name, tests_of_groups=tests)
-
-
-def register(program: typer.Typer) -> None:
-    """Add the commands to the program."""
-    for command in (doctor, catalogue):
-        program.command()(command)

@@ -220,8 +220,9 @@ def shortfall(session: Session, selected: int) -> list[str]:
 
 def _mpibench(*words: str) -> int:
     program = typer.Typer()
-    for module in (sessions, verdicts):
-        module.register(program)
+    for command in (sessions.export, sessions.report, sessions.site, verdicts.gate):
+        program.command()(command)
+    program.add_typer(sessions.app)
     return exit_status.run(program, words)
 
 

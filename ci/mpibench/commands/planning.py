@@ -73,9 +73,3 @@ def nightly(context: typer.Context) -> None:
     from mpibench.commands import nightly as night
 
     raise typer.Exit(night.main(context.args))
-
-
-def register(program: typer.Typer) -> None:
-    """Add the commands to the program."""
-    program.command(context_settings={"allow_extra_args": True})(plan)
-    program.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(nightly)

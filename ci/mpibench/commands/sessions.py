@@ -18,7 +18,8 @@ SessionId = Annotated[str, typer.Argument(help="Session id, or four characters a
 #: Exit statuses: something is refused or left to do; nothing could be decided.
 REFUSED, INCONCLUSIVE = 1, 3
 
-sessions_app = typer.Typer(
+app = typer.Typer(
+    name="sessions",
     help="List sessions, withdraw what is no measurement of the machine, remove old files and orphaned jobs.",
     no_args_is_help=True,
 )
@@ -102,7 +103,7 @@ def _say_guidelines(session: StoredSession, as_json: bool) -> int:
     return 0 if len(found.rows) > found.counts[guidelines.INCONCLUSIVE] else INCONCLUSIVE
 
 
-@sessions_app.command()
+@app.command()
 def withdraw(
     session: SessionId,
     why: Annotated[str, typer.Option(help="Why, for whoever asks a year later; one line.")] = "",
@@ -127,7 +128,7 @@ def withdraw(
         say([f"session {store.restore(session).session} takes part in verdicts again"])
 
 
-@sessions_app.command("list")
+@app.command("list")
 def list_sessions(
     dataset: Dataset = None,
     system: System = None,
@@ -171,7 +172,7 @@ def _state(row: dict[str, Any]) -> str:
     return "; ".join(said) or "not judged"
 
 
-@sessions_app.command()
+@app.command()
 def prune(
     older_than: Annotated[
         int | None,
@@ -225,10 +226,3 @@ def site(
 
     built = building.build(Store(dataset or RESULTS / "dataset"), out, judged=judge)
     say((*built.sentences, str(built)))
-
-
-def register(program: typer.Typer) -> None:
-    """Add the commands to the program."""
-    for command in (export, report, site):
-        program.command()(command)
-    program.add_typer(sessions_app, name="sessions")

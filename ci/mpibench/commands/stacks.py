@@ -219,8 +219,3 @@ def build(
     for failure in failures:
         typer.echo(f"mpibench: {failure}", err=True)
     raise typer.Exit(int(bool(failures)))
-
-
-def register(program: typer.Typer) -> None:
-    """Add the commands to the program."""
-    program.add_typer(app)

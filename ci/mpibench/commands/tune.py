@@ -148,8 +148,3 @@ def of_application(
     if not found:
         raise BadInput(f"{source} has none of the collectives that are to be tuned: {', '.join(wanted)}.")
     return found
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command(context_settings={"allow_extra_args": True})(tune)

@@ -396,9 +396,3 @@ def compare(
         typer.echo(f"wrote {len(saved)} pictures into {pictures}", err=as_json)
     if as_json:
         say_json(comparison.as_data(result))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    for command in (accept, compare, drift, gate, rebaseline):
-        app.command()(command)

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import synthetic_session as synthetic
-from mpibench.commands.sessions import sessions_app
+from mpibench.commands.sessions import app
 from mpibench.judge import gate
 from mpibench.pages import session as report
 from mpibench.store import records
@@ -167,9 +167,9 @@ def test_a_report_says_first_that_its_session_is_withdrawn(tmp_path: Path) -> No
 def test_the_commands_withdraw_list_and_restore(folder: Path) -> None:
     run, last = CliRunner(), newest(folder)
     given = ["--dataset", str(folder)]
-    assert "no session is withdrawn" in run.invoke(sessions_app, ["list", "--withdrawn", *given]).output
-    done = run.invoke(sessions_app, ["withdraw", last, "--why", "\x1b[31mred", *given])
+    assert "no session is withdrawn" in run.invoke(app, ["list", "--withdrawn", *given]).output
+    done = run.invoke(app, ["withdraw", last, "--why", "\x1b[31mred", *given])
     assert done.exit_code == 0 and f"session {last[:8]} was withdrawn by" in done.output
     assert json.loads((folder / "withdrawn" / f"{last}.json").read_text())["why"] == "red"
-    assert last[:8] in run.invoke(sessions_app, ["list", "--withdrawn", *given]).output
-    assert "takes part in verdicts again" in run.invoke(sessions_app, ["withdraw", last, "--undo", *given]).output
+    assert last[:8] in run.invoke(app, ["list", "--withdrawn", *given]).output
+    assert "takes part in verdicts again" in run.invoke(app, ["withdraw", last, "--undo", *given]).output
