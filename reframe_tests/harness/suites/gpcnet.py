@@ -22,12 +22,14 @@ Bandwidth is printed in MiB/s per rank and becomes MB/s per rank. A build with `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
+from ..printable import one_line
 from . import traffic
 from .benchmark import Benchmark
-from .model import BenchmarkPackage, Group, Programs, Run, Suite
+from .model import BenchmarkPackage, Group, Programs, Suite, gated_sizes
 from .plans import Plan, SizeRange, at_levels
 from .records import OutputError, Record
 from .traffic import RunBound
@@ -163,7 +165,6 @@ ROWS: tuple[Benchmark, ...] = (
     *(_test(LOADED, test, variants=(ALONE, CONGESTED)) for test in TESTS[LOADED]),
     *(_row(LOADED, test.impact, test, IMPACT, unbounded=_QUOTIENT) for test in TESTS[LOADED]),
 )
-_SIZES = {row.name: row.gated_sizes[row.quantities[0]] for row in ROWS}
 # It takes no sizes and no repetitions.
 _AS_IT_IS = at_levels(SizeRange((3, 17), 1, 1), SizeRange((3, 17), 1, 1), SizeRange((3, 17), 1, 1))
 
@@ -182,85 +183,51 @@ GROUPS: Mapping[str, Group] = {
 }
 
 
-def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
-    """The one size of a row."""
-    return _SIZES[row.name]
-
-
-def arguments(run: Run) -> list[str]:
-    """There are none ("Each application has no arguments", its README)."""
-    return []
-
-
 #: Bytes of a MiB in one MB.
 _MB_PER_MIB = (1 << 20) / 1e6
-_TITLES = {"Network Tests v1.3": ISOLATED, "NetworkLoad Tests v1.3": LOADED}
+_TITLES = {ISOLATED: "Network Tests v1.3", LOADED: "NetworkLoad Tests v1.3"}
 _VERSION = re.compile(r"Network(?:Load)? Tests v(.*)")
-_RANKS = re.compile(r"  Test with ([1-9][0-9]{0,8}) MPI ranks \(([1-9][0-9]{0,8}) nodes\)")
-_TESTED = re.compile(r"  ([1-9][0-9]{0,8}) nodes running Network Tests")
-_LOADING = re.compile(r"  ([1-9][0-9]{0,8}) nodes running Congestion Tests \(min ([1-9][0-9]{0,8}) nodes per congestor\)")
+_COUNT = "([1-9][0-9]{0,8})"
 _LEGEND = (
-    "",
-    "  Legend",
-    "   RR = random ring communication pattern",
-    *("   Nat = natural ring communication pattern",),
-    "   Lat = latency",
-    "   BW = bandwidth",
-    "   BW+Sync = bandwidth with barrier",
+    *("", "  Legend", "   RR = random ring communication pattern", "   Nat = natural ring communication pattern"),
+    *("   Lat = latency", "   BW = bandwidth", "   BW+Sync = bandwidth with barrier"),
 )
 _OUTER, _INNER = f"+{'-' * 78}+", f"+{'-' * 33}+{'-' * 14}+{'-' * 14}+{'-' * 14}+"
 _FACTORS, _FACTORS_INNER = f"+{'-' * 33}+{'-' * 44}+", f"+{'-' * 33}+{'-' * 22}+{'-' * 21}+"
-_NUMBER = r" *[0-9]+\.[0-9]"
+_VERBOSE = f"+{'-' * 138}+"
 
 
-class _Lines:
-    """An output, line by line, blank lines at both ends left out."""
+def _expected(program: str) -> Iterator[str]:
+    """Every line that a program prints, in order, as regular expressions whose groups are its numbers."""
+    tests = TESTS[program]
+    yield re.escape(_TITLES[program])
+    yield rf"  Test with {_COUNT} MPI ranks \({_COUNT} nodes\)"
+    if program == LOADED:
+        yield f"  {_COUNT} nodes running Network Tests"
+        yield rf"  {_COUNT} nodes running Congestion Tests \(min {_COUNT} nodes per congestor\)"
+    yield from (re.escape(line) for line in _LEGEND if program == ISOLATED or "Nat =" not in line)
+    tables = ["Isolated Network Tests".rjust(49)]
+    tables += ["Network Tests running with Congestion Tests".rjust(59)] if program == LOADED else []
+    for title in tables:
+        yield from [""] if title != tables[0] else []
+        head = f"| {'Name':>31} | {'Avg':>12} | {'99%':>12} | {'Units':>12} |"
+        yield from map(re.escape, (_OUTER, f"| {title:<76} |", _INNER, head, _INNER))
+        for test in tests:
+            yield re.escape(f"| {test.printed:>31} |") + _cells(12, 12) + re.escape(f" {test.unit:>12} |")
+            yield re.escape(_INNER)
+    if program == LOADED:
+        title = "Network Tests running with Congestion Tests - Key Results".rjust(66)
+        yield from map(re.escape, ("", _OUTER, f"| {title:<76} |", _FACTORS))
+        yield from map(re.escape, (f"| {'Name':>31} | {'Congestion Impact Factor':>42} |", _FACTORS_INNER))
+        yield from map(re.escape, (f"| {'':>31} | {'Avg':>20} | {'99%':>19} |", _FACTORS_INNER))
+        for test in tests:
+            yield re.escape(f"| {test.printed:>31} |") + _cells(19, 18, "X")
+            yield re.escape(_FACTORS_INNER)
 
-    def __init__(self, text: str, source: str) -> None:
-        self.source = source
-        lines = list(enumerate(text.replace("\r\n", "\n").split("\n"), 1))
-        if lines[-1][1]:
-            raise OutputError(f"{source}: the last line has no end; the output was cut off, run the benchmark again.")
-        first = next((at for at, (_, line) in enumerate(lines) if line), len(lines))
-        # What was set aside before the title left blank lines.
-        self._left = lines[first:]
-        while self._left and not self._left[-1][1]:
-            self._left.pop()
 
-    def take(self) -> tuple[int, str]:
-        """The next line and its number."""
-        if not self._left:
-            raise OutputError(f"{self.source}: it ends before its last table does; the output was cut off, run it again.")
-        return self._left.pop(0)
-
-    def expect(self, *wanted: str) -> None:
-        """The next lines are these."""
-        for text in wanted:
-            number, line = self.take()
-            if line != text:
-                raise self.wrong(number, line)
-
-    def match(self, pattern: re.Pattern[str]) -> re.Match[str]:
-        """The next line is one of this kind."""
-        number, line = self.take()
-        if found := pattern.fullmatch(line):
-            return found
-        raise self.wrong(number, line)
-
-    def end(self) -> None:
-        """Nothing follows."""
-        for number, line in self._left:
-            raise self.wrong(number, line)
-
-    def wrong(self, number: int, line: str) -> OutputError:
-        """The error of a line that does not stand here."""
-        shown = "".join(ch if ch.isprintable() else "?" for ch in line[:60])
-        if "Avg(Worst)" in line or line == f"+{'-' * 138}+":
-            return OutputError(f"{self.source}, line {number}: it was built with -DVERBOSE; build it without (its README).")
-        return OutputError(
-            f"{self.source}, line {number}: '{shown}' does not stand here in an output of GPCNeT 1.3; the output is damaged, "
-            "cut or mixed up, run it again."
-        )
+def _cells(first: int, second: int, unit: str = "") -> str:
+    """Two numbers, right in so many columns."""
+    return "".join(rf"(?= .{{{width}}}{unit} \|) *([0-9]+\.[0-9]){unit} \|" for width in (first, second))
 
 
 def parse(text: str, source: str) -> list[Record]:
@@ -268,87 +235,71 @@ def parse(text: str, source: str) -> list[Record]:
 
     :raises OutputError: if it is damaged, mixed up, cut off, of another version or build, or its numbers contradict.
     """
-    lines = _Lines(text, source)
-    number, title = lines.take()
-    program = _TITLES.get(title)
-    if program is None:
-        if version := _VERSION.fullmatch(title):
-            raise OutputError(f"{source}, line {number}: GPCNeT {version[1][:20]} is not known; build 1.3.")
-        raise lines.wrong(number, title)
-    found = lines.match(_RANKS)
-    ranks, nodes = int(found[1]), int(found[2])
+    lines = text.replace("\r\n", "\n").split("\n")
+    if lines[-1]:
+        raise OutputError(f"{source}: the last line has no end; the output was cut off, run the benchmark again.")
+    # What was set aside before the title left blank lines.
+    skipped = next((at for at, line in enumerate(lines) if line), 0)
+    lines = "\n".join(lines).strip("\n").split("\n")
+    program = LOADED if lines[0].startswith("NetworkLoad") else ISOLATED
+    if (version := _VERSION.fullmatch(lines[0])) and lines[0] != _TITLES[program]:
+        raise OutputError(f"{source}, line {skipped + 1}: GPCNeT {version[1][:20]} is not known; build 1.3.")
+    numbers: list[tuple[str, ...]] = []
+    for number, (line, pattern) in enumerate(zip_longest(lines, _expected(program)), skipped + 1):
+        if line is None:
+            raise OutputError(f"{source}: it ends before its last table does; the output was cut off, run it again.")
+        found = re.fullmatch(pattern, line) if pattern is not None else None
+        if not found:
+            if "Avg(Worst)" in line or line == _VERBOSE:
+                raise OutputError(f"{source}, line {number}: it was built with -DVERBOSE; build it without (its README).")
+            said = f"'{one_line(line)[:60]}' does not stand here in an output of GPCNeT 1.3"
+            raise OutputError(f"{source}, line {number}: {said}; the output is damaged, cut or mixed up, run it again.")
+        numbers += [found.groups()] if found.groups() else []
+    ranks, nodes = map(int, numbers.pop(0))
     if ranks < nodes or nodes < FEWEST_NODES[program]:
         raise OutputError(f"{source}: it says that {ranks} ranks ran on {nodes} nodes; the output is damaged, run it again.")
-    if program == LOADED:
-        _check_split(lines, nodes)
-    lines.expect(*(line for line in _LEGEND if program == ISOLATED or "Nat =" not in line))
-    variant = ALONE if program == LOADED else ""
-    records = list(_table(lines, "Isolated Network Tests".rjust(49).ljust(76), program, ranks, variant))
-    if program == LOADED:
-        lines.expect("")
-        title = "Network Tests running with Congestion Tests".rjust(59).ljust(76)
-        records += _table(lines, title, program, ranks, CONGESTED)
-        records += _factors(lines, records, ranks)
-    lines.end()
-    return records
-
-
-def _check_split(lines: _Lines, nodes: int) -> None:
-    """Nodes are split as ``build_subcomms`` of network_load_test.c does."""
-    tested, loading = int(lines.match(_TESTED)[1]), lines.match(_LOADING)
-    congesting = int(loading[1])
-    if (tested + congesting, congesting, int(loading[2])) != (nodes, nodes * 8 // 10, congesting // 4):
-        raise OutputError(f"{lines.source}: {nodes} nodes are not split so by GPCNeT 1.3; the output is damaged, run it again.")
-
-
-def _table(lines: _Lines, title: str, program: str, ranks: int, variant: str) -> Iterator[Record]:
-    """A table of mean and 99 % of each test."""
-    lines.expect(_OUTER, f"| {title} |", _INNER, f"| {'Name':>31} | {'Avg':>12} | {'99%':>12} | {'Units':>12} |", _INNER)
-    for test in TESTS[program]:
-        start, end = re.escape(f"| {test.printed:>31} | "), re.escape(f" | {test.unit:>12} |")
-        found = lines.match(re.compile(rf"{start}(?=.{{12}} \| .{{12}} \|)({_NUMBER}) \| ({_NUMBER}){end}"))
-        lines.expect(_INNER)
-        values = _positive(lines.source, test.printed, found)
-        scale = 1.0 if test.unit == "usec" else _MB_PER_MIB
-        stored = dict(zip(test.quantities, (value * scale for value in values), strict=True))
-        yield Record(NAME, test.name, ranks, 1, test.message_bytes, None, stored, variant)
-
-
-def _factors(lines: _Lines, records: list[Record], ranks: int) -> Iterator[Record]:
-    """The key results, which follow from the numbers of the two tables as printed, to one decimal.
-
-    Kept is the quotient itself: 1.04 and 0.96 are both printed as 1.0X.
-    """
-    title = "Network Tests running with Congestion Tests - Key Results".rjust(66).ljust(76)
-    lines.expect("", _OUTER, f"| {title} |", _FACTORS, f"| {'Name':>31} | {'Congestion Impact Factor':>42} |")
-    lines.expect(_FACTORS_INNER, f"| {'':>31} | {'Avg':>20} | {'99%':>19} |", _FACTORS_INNER)
-    for test in TESTS[LOADED]:
-        mine = {record.variant: tuple(record.values.values()) for record in records if record.benchmark == test.name}
-        quotients = [_quotient(test, *pair) for pair in zip(mine[ALONE], mine[CONGESTED], strict=True)]
-        wanted = f"| {test.printed:>31} | {quotients[0]:>19.1f}X | {quotients[1]:>18.1f}X |"
-        number, line = lines.take()
-        if line != wanted:
+    if program == ISOLATED:
+        return _table(source, program, ranks, numbers, "")
+    # Nodes are split as ``build_subcomms`` of network_load_test.c does.
+    tested, congesting, each = (int(cell) for row in numbers[:2] for cell in row)
+    if (tested + congesting, congesting, each) != (nodes, nodes * 8 // 10, congesting // 4):
+        raise OutputError(f"{source}: {nodes} nodes are not split so by GPCNeT 1.3; the output is damaged, run it again.")
+    count = len(TESTS[LOADED])
+    alone, congested = (
+        _table(source, program, ranks, numbers[at : at + count], how) for at, how in ((2, ALONE), (2 + count, CONGESTED))
+    )
+    # The key results follow from the numbers of the two tables as printed, to one decimal. Kept is the quotient itself: 1.04
+    # and 0.96 are both printed as 1.0X.
+    factors = []
+    for test, before, after, printed in zip(TESTS[LOADED], alone, congested, numbers[2 + 2 * count :], strict=True):
+        quotients = [_quotient(test, *pair) for pair in zip(before.values.values(), after.values.values(), strict=True)]
+        if [f"{quotient:.1f}" for quotient in quotients] != list(printed):
             raise OutputError(
-                f"{lines.source}, line {number}: the factors of {test.printed} do not follow from its times or bandwidths; the "
-                "output is damaged or mixed up, run it again."
+                f"{source}: the factors of {test.printed} do not follow from its times or bandwidths; the output is damaged or "
+                "mixed up, run it again."
             )
-        lines.expect(_FACTORS_INNER)
         values = dict(zip(IMPACT, quotients, strict=True))
-        yield Record(NAME, test.impact, ranks, 1, test.message_bytes, None, values)
+        factors.append(Record(NAME, test.impact, ranks, 1, test.message_bytes, None, values))
+    return [*alone, *congested, *factors]
+
+
+def _table(source: str, program: str, ranks: int, rows: Sequence[Sequence[str]], variant: str) -> list[Record]:
+    """Mean and 99 % of each test."""
+    records = []
+    for test, row in zip(TESTS[program], rows, strict=True):
+        if not all(map(float, row)):
+            raise OutputError(f"{source}: {test.printed} is printed as nothing; the benchmark did not measure, run it again.")
+        scale = 1.0 if test.unit == _TIME else _MB_PER_MIB
+        values = {name: float(cell) * scale for name, cell in zip(test.quantities, row, strict=True)}
+        records.append(Record(NAME, test.name, ranks, 1, test.message_bytes, None, values, variant))
+    return records
 
 
 def _quotient(test: RingTest, alone: float, congested: float) -> float:
     """How many times worse; of bandwidths, as they were printed."""
-    if test.unit == "usec":
+    if test.unit == _TIME:
         return congested / alone
     return round(alone / _MB_PER_MIB, 1) / round(congested / _MB_PER_MIB, 1)
-
-
-def _positive(source: str, name: str, found: re.Match[str]) -> tuple[float, float]:
-    values = (float(found[1]), float(found[2]))
-    if not all(values):
-        raise OutputError(f"{source}: {name} is printed as nothing; the benchmark did not measure, run it again.")
-    return values
 
 
 SUITE = Suite(
@@ -358,8 +309,7 @@ SUITE = Suite(
     parse=parse,
     rows=ROWS,
     groups=GROUPS,
-    arguments=arguments,
-    sizes=sizes,
+    sizes=gated_sizes,
     # It takes no argument, not even for its version, which only its tables say; on one node it refuses to run.
     programs=Programs(
         "network_*test",

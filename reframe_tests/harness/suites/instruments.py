@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -20,8 +21,8 @@ from ..vocabulary import BadInput, NotMeasured
 from . import side_by_side, traffic
 from .algorithms import COLLECTIVES, GROUP, QUANTITY, VARIANT
 from .algorithms import IN_BLOCKS as BLOCK_COLLECTIVES
-from .benchmark import BY_NODES, NOTHING_SURE, SERIES, SIZELESS, Benchmark, doubling_sizes, growing_node_counts
-from .model import Group, Run, Said, Script, Suite
+from .benchmark import BY_NODES, NOTHING_SURE, SERIES, SIZELESS, Benchmark, growing_node_counts
+from .model import Group, Run, Said, Script, Suite, gated_sizes, sizes_of_doublings
 from .plans import Plan, SizeRange, at_levels
 from .records import OutputError, Record
 
@@ -41,6 +42,12 @@ def _reader(
         return [record(row, printed.head) for row in printed.rows]
 
     return parse
+
+
+def _record(
+    suite: str, row: Mapping[str, Any], head: Mapping[str, Any], values: Mapping[str, Any], variant: str = ""
+) -> Record:
+    return Record(suite, row["benchmark"], head["ranks"], 1, row["bytes"], row["repetitions"], values, variant)
 
 
 def read(text: str, source: str, instrument: str, head: Fields, rows: tuple[Fields, ...]) -> Printed:
@@ -68,11 +75,6 @@ def _suite(name: str, title: str, parse: Callable[[str, str], list[Record]], **m
         script=Script(FOLDER / f"{name}.py", "mpi4py.bench", "mpi4py"),
         **more,
     )
-
-
-def _own_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
-    """Sizes of a row, the same at every level."""
-    return next(iter(row.gated_sizes.values()))
 
 
 def _bounded(sizes: Callable[[Benchmark, Plan, SizeRange], tuple[int | None, ...]]) -> Callable[[Run], list[str]]:
@@ -110,10 +112,7 @@ def _growth_row(name: str, sizes: tuple[int | None, ...]) -> Benchmark:
 
 
 def _growth_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
-    values = dict(zip(_GROWTH, (row[name] for name in _TIMES), strict=True))
-    return Record(
-        "growth", row["benchmark"], head["ranks"], 1, row["bytes"], row["repetitions"], values, f"nodes={row['nodes']}"
-    )
+    return _record("growth", row, head, dict(zip(_GROWTH, map(row.get, _TIMES), strict=True)), f"nodes={row['nodes']}")
 
 
 def _growth_arguments(run: Run) -> list[str]:
@@ -140,7 +139,7 @@ GROWTH = _suite(
         )
     },
     arguments=_growth_arguments,
-    sizes=_own_sizes,
+    sizes=gated_sizes,
     same_repetitions=True,
 )
 
@@ -173,9 +172,7 @@ def _sharing_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
     values = {"bandwidth_mb_per_s": row["mb_per_s"]} if copied else {"t_max_us": row["t_max_us"]}
     how = side_by_side.SHARED if head["shared"] else side_by_side.ALONE
     variant = side_by_side.variant(head["programs"], head["program"], how)
-    times = (row["from_ns"], row["to_ns"])
-    fixed = ("sharing", row["benchmark"], head["ranks"], 1, row["bytes"], row["repetitions"])
-    return Record(*fixed, values, variant, measured_ns=times)
+    return replace(_record("sharing", row, head, values, variant), measured_ns=(row["from_ns"], row["to_ns"]))
 
 
 def _sharing_arguments(run: Run) -> list[str]:
@@ -211,7 +208,7 @@ SHARING = _suite(
         )
     },
     arguments=_sharing_arguments,
-    sizes=_own_sizes,
+    sizes=gated_sizes,
 )
 
 
@@ -237,10 +234,9 @@ def _bisection_row(name: str, bound: traffic.Bound, directions: int) -> Benchmar
 
 
 def _bisection_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
-    apart = sum(one[2] != other[2] for one, other in head["pairs"])
-    share = apart / len(head["pairs"])
-    values = dict(zip(_BISECTION, (row["all_mb_per_s"], row["slowest_mb_per_s"], share), strict=True))
-    return Record("bisection", row["benchmark"], head["ranks"], 1, row["bytes"], row["repetitions"], values)
+    share = sum(one[2] != other[2] for one, other in head["pairs"]) / len(head["pairs"])
+    values = (row["all_mb_per_s"], row["slowest_mb_per_s"], share)
+    return _record("bisection", row, head, dict(zip(_BISECTION, values, strict=True)))
 
 
 def bisection_said(text: str) -> Said:
@@ -261,13 +257,9 @@ def bisection_said(text: str) -> Said:
     )
 
 
-def _powers(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
-    return doubling_sizes(1 << size_range.log2[0], 1 << size_range.log2[1], zero=False)
-
-
 def _bisection_arguments(run: Run) -> list[str]:
     """Ranks of each node and repetitions, then ``NAME:SIZE,SIZE`` of each row."""
-    listed = ",".join(map(str, _powers(run.rows[0], run.plan, run.size_range)))
+    listed = ",".join(map(str, sizes_of_doublings(run.rows[0], run.plan, run.size_range)))
     rows = [f"{row.name}:{listed}" for row in run.rows]
     return ["--ppn", str(run.ranks // run.nodes), "--repetitions", str(run.size_range.repetitions), *rows]
 
@@ -290,7 +282,7 @@ BISECTION = _suite(
         )
     },
     arguments=_bisection_arguments,
-    sizes=_powers,
+    sizes=sizes_of_doublings,
     same_repetitions=True,
     said=bisection_said,
 )
@@ -326,17 +318,17 @@ def _parse_loaded(text: str, source: str) -> list[Record]:
     )
     if [(row["benchmark"], row["state"]) for row in printed.rows] != [(VICTIM, ALONE), (VICTIM, LOADED), (LOAD, LOADED)]:
         raise OutputError(f"{source}: the rows are not those of latency alone, latency under load and load; run it again.")
-    found = []
-    for row in printed.rows:
-        load = row["benchmark"] == LOAD
-        times = (
-            {"bandwidth_mb_per_s": row["mb_per_s"]} if load else dict(zip(_LATENCIES, (row[n] for n in _TIMES), strict=True))
-        )
-        fixed = ("loaded_latency", row["benchmark"], printed.head["ranks"], 1, row["bytes"], row["repetitions"])
-        found.append(Record(*fixed, times, "" if load else row["state"]))
-    alone, loaded, _ = (record.values for record in found)
+    head, (*victims, load) = printed.head, printed.rows
+    alone, loaded = (dict(zip(_LATENCIES, (row[name] for name in _TIMES), strict=True)) for row in victims)
     values = {name: loaded[of] / alone[of] for name, of in {"impact": "latency_us", "impact_p99": "latency_p99_us"}.items()}
-    return [*found, Record("loaded_latency", IMPACT, printed.head["ranks"], 1, PING, None, values)]
+    return [
+        *(
+            _record("loaded_latency", row, head, times, row["state"])
+            for row, times in zip(victims, (alone, loaded), strict=True)
+        ),
+        _record("loaded_latency", load, head, {"bandwidth_mb_per_s": load["mb_per_s"]}),
+        Record("loaded_latency", IMPACT, head["ranks"], 1, PING, None, values),
+    ]
 
 
 def _loaded_arguments(run: Run) -> list[str]:
@@ -369,7 +361,7 @@ LOADED_LATENCY = _suite(
         )
     },
     arguments=_loaded_arguments,
-    sizes=_own_sizes,
+    sizes=gated_sizes,
 )
 
 
@@ -443,8 +435,7 @@ def _guideline_names(blocks: bool) -> tuple[str, ...]:
 
 
 def _guideline_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
-    values = {name: row[name] for name in _GUIDELINES}
-    return Record("guidelines", row["benchmark"], head["ranks"], 1, row["bytes"], row["repetitions"], values)
+    return _record("guidelines", row, head, {name: row[name] for name in _GUIDELINES})
 
 
 def _guideline_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
@@ -489,9 +480,7 @@ KIVIAT_LOG2 = (5, 20)
 
 
 def _collective_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
-    variant = f"{VARIANT}{head['algorithm']}"
-    fixed = ("collective_times", head["benchmark"], head["ranks"], 1, row["bytes"], row["repetitions"])
-    return Record(*fixed, {QUANTITY: row["p50_us"]}, variant)
+    return _record("collective_times", {**head, **row}, head, {QUANTITY: row["p50_us"]}, f"{VARIANT}{head['algorithm']}")
 
 
 def _collective_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:

@@ -1,10 +1,13 @@
-"""NAS Parallel Benchmarks for MPI, 3.3 and 3.4 (Spack's package ``npb``).
+"""NAS Parallel Benchmarks for MPI, 3.3 and 3.4 (Spack's package ``npb``): eight programs, each built in classes of growing
+problems. Programs of 3.4 run on any number of ranks (``bt.C.x``), those of 3.3 on the one they were built for (``bt.C.16``).
 
-What they must at least send, so that a run past its fabric is not taken for one on it.
+Problem sizes are those of ``sys/setparams.c`` (and of NASA's page "Problem Sizes and Parameters in NAS Parallel Benchmarks"),
+operations those from which the programs make ``Mop/s`` (``BT/bt.f``, ``CG/cg.f``, ``EP/ep.f``, ``FT/ft.f``, ``IS/is.c``,
+``LU/lu.f``, ``MG/mg.f``, ``SP/sp.f``, each near its call of ``print_results``); outputs those of ``common/print_results.f``
+(3.3), ``.f90`` (3.4) and ``common/c_print_results.c`` (IS).
 
-All bounds are per iteration of the benchmark and of all parties (nodes, or the ranks of one node) together, payload only, and
-hold however ranks are laid out. Problem sizes are those of ``sys/setparams.c`` of NPB 3.3 and 3.4 (and of NASA's page "Problem
-Sizes and Parameters in NAS Parallel Benchmarks"). Two arguments are used:
+What they must at least send, so that a run past its fabric is not taken for one on it: per iteration of the benchmark and of
+all parties (nodes, or the ranks of one node) together, payload only, however ranks are laid out. Two arguments are used:
 
 *information*: FT, IS and CG. In FT each output depends on all inputs: of ``M`` complex numbers in equal parts each party lacks
 the share ``1 - 1/n`` of its part. In IS the keys are random, and each party keeps those of its own range: the same share of all
@@ -18,19 +21,6 @@ inequalities in the grid", Combinatorica 11, 1991, theorem 3). One layer of poin
 
 Of both half is taken, since parts are not equal where a grid or an order cannot be divided. EP exchanges a dozen doubles in
 all: nothing that could be seen beside a node's other traffic.
-
-How many operations each NAS Parallel Benchmark counts, so that its time and its rate can be held against each other.
-
-The programs make ``Mop/s`` from the time and these formulas (NPB 3.3 and 3.4: ``BT/bt.f``, ``CG/cg.f``, ``EP/ep.f``,
-``FT/ft.f``, ``IS/is.c``, ``LU/lu.f``, ``MG/mg.f``, ``SP/sp.f``, each near its call of ``print_results``).
-
-The NAS Parallel Benchmarks for MPI: eight programs, each built in classes of growing problems.
-
-Programs of 3.4 run on any number of ranks (``bt.C.x``), those of 3.3 on the one they were built for (``bt.C.16``).
-
-Reader of the NAS Parallel Benchmarks for MPI, 3.3 and 3.4: the title and the block that all print alike at their end.
-
-Formats: ``common/print_results.f`` (3.3), ``.f90`` (3.4), ``common/c_print_results.c`` (IS).
 """
 
 from __future__ import annotations
@@ -38,10 +28,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .benchmark import NO_DATA, SIZELESS, Benchmark
-from .model import BenchmarkPackage, Group, Programs, Run, Suite
+from .model import BenchmarkPackage, Group, Programs, Suite
 from .plans import Plan, SizeRange, at_levels
 from .records import OutputError, Record
 from .traffic import Bound, nothing
@@ -53,8 +43,7 @@ _PRODUCTS = 26
 _UNKNOWNS = 5
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """One program in one class.
 
     :param size: points of a side of the grid (BT, SP, LU, MG), of the whole grid (FT), keys (IS), or order of the matrix (CG);
@@ -67,7 +56,7 @@ class Problem:
 
 
 def _problems(*rows: tuple[int, int]) -> dict[str, Problem]:
-    return {problem: Problem(*row) for problem, row in zip(("S", "W", "A", "B", "C", "D"), rows, strict=True)}
+    return {problem: Problem(*row) for problem, row in zip("SWABCD", rows, strict=True)}
 
 
 PROBLEMS: Mapping[str, Mapping[str, Problem]] = {
@@ -152,8 +141,7 @@ _FORMULAS: Mapping[str, Callable[[int, int, str], float]] = {
 
 def count(kernel: str, problem: str) -> float:
     """Operations of one run of a program in a class, as it counts them."""
-    size = PROBLEMS[kernel][problem]
-    return _FORMULAS[kernel](size.size, size.iterations, problem)
+    return _FORMULAS[kernel](*PROBLEMS[kernel][problem], problem)
 
 
 #: Name of the suite; Spack's package has it, too.
@@ -228,16 +216,6 @@ GROUPS: Mapping[str, Group] = {
 }
 
 
-def arguments(run: Run) -> list[str]:
-    """None: everything is built in."""
-    return []
-
-
-def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
-    """None: no row has a message size."""
-    return (None,)
-
-
 TITLE = re.compile(
     rf"^[ \t]*NAS Parallel Benchmarks (?P<release>3\.[34]) -- (?P<name>{'|'.join(RANKS)}) Benchmark[ \t\r]*$", re.M
 )
@@ -284,66 +262,50 @@ def parse(text: str, source: str) -> list[Record]:
     :raises OutputError: if it is damaged, mixed up or cut off, the verification failed or was not made, not all ranks took
         part, or the program refused to run.
     """
+
+    def wrong(what: str) -> OutputError:
+        return OutputError(f"{source}: {what}.")
+
     title = TITLE.search(text)
     if not title or not _BEFORE.fullmatch(text[: title.start()]):
-        raise OutputError(f"{source}: before the title of a NAS Parallel Benchmark stands something else; keep it out.")
+        raise wrong("before the title of a NAS Parallel Benchmark stands something else; keep it out")
     name = title["name"]
-    if failed := _FAILED.search(text):
-        raise _wrong(source, text, failed, f"the verification of {name} failed or was not made; its result is wrong")
-    if refused := _REFUSED.search(text):
-        raise _wrong(source, text, refused, f"{name} did not run")
+    failed = f"the verification of {name} failed or was not made; its result is wrong"
+    for pattern, what in ((_FAILED, failed), (_REFUSED, f"{name} did not run")):
+        if odd := pattern.search(text):
+            line, shown = text.count("\n", 0, odd.start()) + 1, " ".join(odd[0].split())[:60]
+            raise OutputError(f"{source}, line {line}: {what}: '{shown}'.")
     blocks = list(_BLOCK.finditer(text))
     if len(blocks) != 1 or text.count("Benchmark Completed") != 1 or len(TITLE.findall(text)) != 1 or blocks[0]["name"] != name:
-        raise OutputError(f"{source}: the block at the end of {name} is cut, damaged, missing or there twice; run it again.")
+        raise wrong(f"the block at the end of {name} is cut, damaged, missing or there twice; run it again")
+    found = blocks[0]
+    problem, total, seconds, rate = found["problem"], int(found["total"]), found["seconds"], float(found["mops"])
     # The size of the problem names the class, too, where it is printed above.
-    classes = set(re.findall(r"\(class (\w)\)", text)) | {blocks[0]["problem"]}
-    if len(classes) > 1 or not blocks[0]["version"].startswith(title["release"]):
-        raise OutputError(f"{source}: the head and the end of {name} are of different runs; outputs are mixed up.")
-    return [_record(source, name, blocks[0])]
-
-
-def _record(source: str, name: str, found: re.Match[str]) -> Record:
-    problem, total = found["problem"], int(found["total"])
+    if {*re.findall(r"\(class (\w)\)", text), problem} != {problem} or not found["version"].startswith(title["release"]):
+        raise wrong(f"the head and the end of {name} are of different runs; outputs are mixed up")
     if found["verification"] != "SUCCESSFUL":
-        raise OutputError(f"{source}: the verification of {name} is '{found['verification']}' and not SUCCESSFUL.")
+        raise wrong(f"the verification of {name} is '{found['verification']}' and not SUCCESSFUL")
     if problem not in CLASSES:
-        raise OutputError(f"{source}: {name} is of class {problem[:9]}; there are {', '.join(CLASSES)}.")
+        raise wrong(f"{name} is of class {problem[:9]}; there are {', '.join(CLASSES)}")
     taking_part = found["active"] or found["compiled"]
     if not taking_part or (found["active"] and found["compiled"]) or int(taking_part) != total:
-        what = "took part" if found["active"] else "is what it was built for"
-        raise OutputError(
-            f"{source}: {name} was started on {total} ranks, and {taking_part or 'no number of them'} {what}; start it on "
-            f"{'as many as that' if taking_part else 'a number it prints'}."
-        )
-    wanted = PROBLEMS[name][problem].iterations
-    if int(found["iterations"]) != wanted:
-        raise OutputError(
-            f"{source}: {name} of class {problem} made {found['iterations']} iterations, and the class has {wanted}; it was "
-            "changed, or the output is damaged."
-        )
-    rate = float(found["mops"])
+        said = f"{taking_part or 'no number of them'} {'took part' if found['active'] else 'is what it was built for'}"
+        other = "as many as that" if taking_part else "a number it prints"
+        raise wrong(f"{name} was started on {total} ranks, and {said}; start it on {other}")
+    iterations = PROBLEMS[name][problem].iterations
+    if int(found["iterations"]) != iterations:
+        said = f"{name} of class {problem} made {found['iterations']} iterations, and the class has {iterations}"
+        raise wrong(f"{said}; it was changed, or the output is damaged")
     if total < 1 or abs(rate / total - float(found["each"])) > _HALF * 2 + rate * 1e-6:
-        raise OutputError(f"{source}: Mop/s of {name} is not {total} times that of a process; the output is damaged.")
-    _expect_fit(source, name, problem, found["seconds"], rate)
-    values = {"time_s": float(found["seconds"]), "mop_per_s": rate}
-    return Record(NAME, name, total, 1, None, wanted or None, values, variant(problem))
-
-
-def _expect_fit(source: str, name: str, problem: str, seconds: str, rate: float) -> None:
-    """Time and rate are those of the class' operations, as far as the printed digits of the time go."""
-    counted, time = count(name, problem) / 1e6, float(seconds)
-    half = 0.5 * 10.0 ** -len(seconds.partition(".")[2])
-    low, high = (rate * max(time + sign * half, 0.0) * (1 + sign * _FIT) for sign in (-1, 1))
+        raise wrong(f"Mop/s of {name} is not {total} times that of a process; the output is damaged")
+    # Time and rate are those of the class' operations, as far as the printed digits of the time go.
+    counted, half = count(name, problem) / 1e6, 0.5 * 10.0 ** -len(seconds.partition(".")[2])
+    low, high = (rate * max(float(seconds) + sign * half, 0.0) * (1 + sign * _FIT) for sign in (-1, 1))
     if not low <= counted <= high:
-        raise OutputError(
-            f"{source}: {name} of class {problem} makes {counted:.6g} million operations, and {seconds} s at {rate:g} Mop/s "
-            "are not as many; the output is damaged, run it again."
-        )
-
-
-def _wrong(source: str, text: str, found: re.Match[str], what: str) -> OutputError:
-    shown = " ".join(found[0].split())[:60]
-    return OutputError(f"{source}, line {text.count(chr(10), 0, found.start()) + 1}: {what}: '{shown}'.")
+        said = f"{name} of class {problem} makes {counted:.6g} million operations"
+        raise wrong(f"{said}, and {seconds} s at {rate:g} Mop/s are not as many; the output is damaged, run it again")
+    values = {"time_s": float(seconds), "mop_per_s": rate}
+    return [Record(NAME, name, total, 1, None, iterations or None, values, variant(problem))]
 
 
 _NAMES = "|".join(name.lower() for name in RANKS)
@@ -355,8 +317,6 @@ SUITE = Suite(
     parse=parse,
     rows=ROWS,
     groups=GROUPS,
-    arguments=arguments,
-    sizes=sizes,
     per_ranks=True,
     # They have no option, and class D takes an hour to say its version at the end.
     programs=Programs(

@@ -27,41 +27,31 @@ NAME, GROUP = "perftest", "wire_rdma"
 VERBS = {"write": "RDMA_Write", "read": "RDMA_Read", "send": "Send"}
 
 
-def _bandwidth(verb: str) -> Benchmark:
-    return Benchmark(
-        f"ib_{verb}_bw",
-        NAME,
-        f"ib_{verb}_bw",
-        GROUP,
-        "pair",
-        ("bandwidth_mb_per_s", "message_rate_per_s"),
-        traffic.one_way,
-        gated_sizes={"bandwidth_mb_per_s": (1 << 20, 1 << 22)},
-        directions=1,
-        # Messages follow each other without pause, so that perftest's default size of 64 KiB fills a link.
-        line_rate_from_bytes=65536,
-        title=f"{VERBS[verb]} BW Test",
-        cascade=() if verb == "read" else (STREAM,),
+def _rows(verb: str, name: str) -> tuple[Benchmark, Benchmark]:
+    """Bandwidth and latency. A read is answered by the adapter alone: its data comes back, and nothing goes there but the
+    request, so that it is no question of a cascade."""
+    bandwidth, latency, sent = f"ib_{verb}_bw", f"ib_{verb}_lat", verb != "read"
+    return (
+        Benchmark(
+            *(bandwidth, NAME, bandwidth, GROUP, "pair", ("bandwidth_mb_per_s", "message_rate_per_s"), traffic.one_way),
+            gated_sizes={"bandwidth_mb_per_s": (1 << 20, 1 << 22)},
+            directions=1,
+            # Messages follow each other without pause, so that perftest's default size of 64 KiB fills a link.
+            line_rate_from_bytes=65536,
+            title=f"{name} BW Test",
+            cascade=(STREAM,) if sent else (),
+        ),
+        Benchmark(
+            *(latency, NAME, latency, GROUP, "pair", ("latency_us", "latency_p50_us", "latency_p99_us")),
+            traffic.both_ways if sent else traffic.one_way,
+            gated_sizes={"latency_us": (8,)},
+            title=f"{name} Latency Test",
+            cascade=(SINGLE, SMALL) if sent else (),
+        ),
     )
 
 
-def _latency(verb: str) -> Benchmark:
-    return Benchmark(
-        f"ib_{verb}_lat",
-        NAME,
-        f"ib_{verb}_lat",
-        GROUP,
-        "pair",
-        ("latency_us", "latency_p50_us", "latency_p99_us"),
-        # A read is answered by the adapter alone: its data comes back, and nothing goes there but the request.
-        traffic.one_way if verb == "read" else traffic.both_ways,
-        gated_sizes={"latency_us": (8,)},
-        title=f"{VERBS[verb]} Latency Test",
-        cascade=() if verb == "read" else (SINGLE, SMALL),
-    )
-
-
-ROWS: tuple[Benchmark, ...] = tuple(make(verb) for make in (_bandwidth, _latency) for verb in VERBS)
+ROWS: tuple[Benchmark, ...] = tuple(row for pair in zip(*(_rows(*verb) for verb in VERBS.items()), strict=True) for row in pair)
 
 
 def _words(program: str, start: Start) -> Words:
@@ -143,16 +133,17 @@ def _read_pair(text: str, program: str, source: str) -> list[Record]:
     """The one record of a launch."""
     ends = pair.read(text, program, source)
     records = _read(ends.client.output, source)
-    server = [found for line in ends.server.output.splitlines() if (found := TITLE.fullmatch(line))]
-    if len(server) != 1 or _program(server[0]) != program:
+    server = [_program(found) for found in map(TITLE.fullmatch, ends.server.output.splitlines()) if found]
+    if server != [program]:
         raise OutputError(
             f"{source}: {program}'s server does not say that it ran {program}; outputs are mixed up, run it again."
         )
-    printed = [(one.benchmark, str(one.message_bytes), str(one.repetitions), one.variant) for one in records]
-    asked = (program, ends.client.option("-s"), ends.client.option("-n"), "")
-    if printed != [asked]:
+    size, count = map(ends.client.option, ("-s", "-n"))
+    if [(one.benchmark, str(one.message_bytes), str(one.repetitions), one.variant) for one in records] != [
+        (program, size, count, "")
+    ]:
         raise OutputError(
-            f"{source}: {program} was asked for {asked[1]} bytes, {asked[2]} times, and printed another table; run it again."
+            f"{source}: {program} was asked for {size} bytes, {count} times, and printed another table; run it again."
         )
     pair.expect_carried(ends, replace(exchanged(ends), messages=0), program, source)
     return records
@@ -189,14 +180,9 @@ def _read(text: str, source: str) -> list[Record]:
                 raise _wrong(source, number, f"'{line.strip()[:60]}' is not a row of a perftest {what} table")
             if records and int(found[1]) <= (before := records[-1].message_bytes or 0):
                 raise _wrong(source, number, f"{found[1]} bytes follow {before} bytes; rows are repeated or mixed up")
-            values = _bandwidth_of(found, unit) if kind == "BW" else _latency_of(found)
+            values, fault = _bandwidth_of(found, unit) if kind == "BW" else _latency_of(found)
             if not values:
-                why = (
-                    "bandwidth is not message rate x size, or nothing, or above its peak"
-                    if kind == "BW"
-                    else "its times are in no order"
-                )
-                raise _wrong(source, number, f"{why}; the columns are damaged or mixed up")
+                raise _wrong(source, number, f"{fault}; the columns are damaged or mixed up")
             # Where perftest's iterations are unknown (0 in a recording) there are none to report.
             counts = (int(found[1]), int(found[2]) or None)
             records.append(Record(NAME, _program(title), 2, 1, *counts, values, "bidirectional" if title[2] else ""))
@@ -207,26 +193,27 @@ def _read(text: str, source: str) -> list[Record]:
     return records
 
 
-def _bandwidth_of(row: re.Match[str], unit: str) -> dict[str, float]:
-    """Values of a row; empty where its columns do not fit together."""
+def _bandwidth_of(row: re.Match[str], unit: str) -> tuple[dict[str, float], str]:
+    """Values of a row; none, and why, where its columns do not fit together."""
     peak, average, rate, scale = Decimal(row[3]), Decimal(row[4]), Decimal(row[5]), _MB_PER_UNIT[unit]
+    size, fault = int(row[1]), "bandwidth is not message rate x size, or nothing, or above its peak"
     # A peak is not measured in tests of a duration, and then 0.
     if not average or (peak and average > peak + 2 * _HALF_BANDWIDTH):
-        return {}
-    if abs(average * scale - rate * int(row[1])) > _HALF_BANDWIDTH * scale + _HALF_RATE * int(row[1]):
-        return {}
-    return {"bandwidth_mb_per_s": float(average * scale), "message_rate_per_s": float(rate.scaleb(6))}
+        return {}, fault
+    if abs(average * scale - rate * size) > _HALF_BANDWIDTH * scale + _HALF_RATE * size:
+        return {}, fault
+    return {"bandwidth_mb_per_s": float(average * scale), "message_rate_per_s": float(rate.scaleb(6))}, ""
 
 
-def _latency_of(row: re.Match[str]) -> dict[str, float]:
-    """Values of a row; empty where they cannot be: least, median, 99th, 99.9th percentile and most grow, the mean is between.
+def _latency_of(row: re.Match[str]) -> tuple[dict[str, float], str]:
+    """Values of a row: least, median, 99th, 99.9th percentile and most grow, the mean is between; else none, and why.
 
     ``t_max`` and the percentiles are of the times without the two largest.
     """
     least, most, median, mean, _, p99, p999 = (float(row[at]) for at in range(3, 10))
     if not (0 < least <= median <= p99 <= p999 <= most and least <= mean <= most):
-        return {}
-    return {"latency_us": mean, "latency_p50_us": median, "latency_p99_us": p99}
+        return {}, "its times are in no order"
+    return {"latency_us": mean, "latency_p50_us": median, "latency_p99_us": p99}, ""
 
 
 def _wrong(source: str, number: int, what: str) -> OutputError:

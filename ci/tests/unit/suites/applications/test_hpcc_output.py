@@ -46,17 +46,11 @@ def test_every_number_is_the_summarys_in_the_units_of_the_vocabulary() -> None:
     assert {record.variant for record in records.values()} == {"", "N=640"}
 
 
-@pytest.mark.parametrize(
-    ("key", "said"),
-    [
-        *(("HPL_Tflops", "do not fit order 640"), ("HPL_time", "do not fit order 640")),
-        *((f"MPIRandomAccess_{key}", "GUPs does not fit its time and updates") for key in ("GUPs", "time", "LCG_GUPs")),
-    ],
-)
-def test_a_rate_is_that_of_its_time_and_work(key: str, said: str) -> None:
+@pytest.mark.parametrize("key", ["HPL_Tflops", *(f"MPIRandomAccess_{key}" for key in ("GUPs", "time", "LCG_GUPs"))])
+def test_the_summary_is_held_against_its_section(key: str) -> None:
     changed = re.sub(rf"(?m)^({key}=\d*\.\d*?)([1-9])", lambda found: f"{found[1]}{(int(found[2]) + 1) % 10}", TEXT)
     assert changed != TEXT
-    assert said in refusal(changed)
+    assert f"does not say once what its summary does of {key};" in refusal(changed)
 
 
 @pytest.mark.parametrize("grid", [(1, 3), (2, 2)])
