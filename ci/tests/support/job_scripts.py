@@ -37,7 +37,7 @@ def compare(system: str, written: dict[str, str]) -> None:
 
 def normalised(script: str) -> str:
     """The parts of a job script that depend on system, stack and condition, without hashes, times and paths of this machine."""
-    text = re.sub(r"^(?:keep|end_launch|launch)\(\) \{.*?^\}.*?\n", "", script, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^\. \S*measure\.sh.*?^set_debug\(\) \{.*?^\}\n", "", script, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"^measure\(\) \{.*?^ +launch (.*?)^ +done.*\Z", r"\1", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"\A#!/bin/bash\n", "", text)
     text = re.sub(r"^#SBATCH --(comment|time)=.*\n|^#PBS -l walltime=.*\n", "", text, flags=re.MULTILINE)

@@ -19,6 +19,8 @@ from pathlib import Path
 from ... import process_stat
 from ...launchers.schedulers.spool import START_LOG as START_LOG
 
+#: The shell functions that run the launches.
+DRIVER = Path(__file__).with_name("measure.sh")
 #: Log with one line per finished launch: name, repeat, exit status, seconds from the start of the launcher to its end.
 LAUNCH_LOG = "launches.txt"
 _FINISHED = re.compile(r"(\S+) ([0-9]+) ([0-9]+) ([0-9]+)(\.[0-9]{2})?")
@@ -138,7 +140,7 @@ def write_body(
     debug_env: Mapping[str, str],
     owner: Owner | None = None,
 ) -> list[str]:
-    """Shell lines that define ``measure``, which runs everything.
+    """Shell lines that define ``measure``, which runs everything by the functions of ``measure.sh``.
 
     :param repeats: executions of each launch, interleaved.
     :param limit_s: seconds after which one launch counts as timed out and is ended.
@@ -151,26 +153,23 @@ def write_body(
     for command in commands:
         scripts.setdefault(_known(command), RECORD_SCRIPT.replace(".", f"{len(scripts) + 1}.") if scripts else RECORD_SCRIPT)
     return [
-        *_write_ends(),
-        *_write_launch(limit_s, debug_env),
+        f". {shlex.quote(str(DRIVER))} || exit",
+        f"launch_log={LAUNCH_LOG} start_log={START_LOG} limit_s={limit_s} grace_s={GRACE_S} group=",
+        f"most_kib={MOST_OUTPUT_BYTES // 1024} owner={shlex.quote(owner.text if owner else '')} look_s={OWNER_CHECK_S}",
+        "set_debug() {",
+        *(f'    export {key}="{_quoted(value)}"' for key, value in debug_env.items()),
+        "    :",
+        "}",
         "measure() {",
-        "    local repeat pipes running= stopped= group= left_out= watcher=",
-        # What an earlier start of the same job left here would be counted with what this one measures.
-        f"    rm -rf {' '.join(['evidence', LAUNCH_LOG, *scripts.values(), *(_left_by(each.name) for each in commands)])}",
-        f'    echo "$(date -u +%FT%TZ) $(hostname)" >>{START_LOG}',
+        "    local repeat",
+        f"    begin_launches {shlex.join(command.name for command in commands)} || return",
         *(line for known, name in scripts.items() for line in _write_record(name, known, recorder)),
-        "    pipes=$(mktemp -d) || return",
-        '    mkfifo "$pipes/out" "$pipes/err" "$pipes/never" || return',
-        "    trap 'end_launch 143' TERM INT HUP",
-        *(_watch(owner) if owner else ()),
         *(["    repeat=1"] if once else ()),
         *(line for command in once for line in _start(command, scripts[_known(command)])),
         f"    for repeat in {' '.join(str(r) for r in range(1, repeats + 1))}; do",
         *(line for command in again for line in _start(command, scripts[_known(command)])),
         "    done",
-        "    trap - TERM INT HUP",
-        *(['    kill "$watcher" 2>/dev/null || true'] if owner else ()),
-        '    rm -rf "$pipes"',
+        "    end_launches",
         "}",
     ]
 
@@ -196,74 +195,6 @@ def _write_record(name: str, known: Iterable[tuple[str, str]], recorder: str) ->
     ]
 
 
-def _write_ends() -> list[str]:
-    """Shell functions that bound what a launch prints, and that end it before its time."""
-    return [
-        # What cannot be written, or is too much, is still read, so that the launcher can end in order. cat writes what it has
-        # read at once, so that nothing is lost if the job is killed (head would keep some back).
-        "keep() {  # FILE PROCESS",
-        "    local status=0",
-        f'    (ulimit -c 0; ulimit -Sf {MOST_OUTPUT_BYTES // 1024}; exec cat >"$1") || status=$?',
-        f"    if [ $status -eq {TOO_MUCH_OUTPUT} ]; then",
-        '        : >"$pipes/full"',
-        '        kill -TERM "$2"',
-        "    fi",
-        "    [ $status -eq 0 ] || exec cat >/dev/null",
-        "} 2>/dev/null",
-        # `timeout` leads a process group of its own, which a signal to the job's group does not reach; it hands TERM on, and
-        # kills after the grace (timeout(1)), but what outlives its own child is left to us.
-        "end_launch() {  # STATUS",
-        "    trap '' TERM INT HUP",
-        '    if [ -n "$running" ]; then',
-        '        kill -TERM "$running" 2>/dev/null || true',
-        '        wait "$running" 2>/dev/null || true',
-        '        kill -KILL -- "-$running" 2>/dev/null || true',
-        "    fi",
-        '    rm -rf "$pipes"',
-        '    exit "$1"',
-        "}",
-    ]
-
-
-def _write_launch(limit_s: int, debug_env: Mapping[str, str]) -> list[str]:
-    return [
-        "launch() {  # NAME REPEAT COMMAND...",
-        '    [ -z "$stopped" ] || return 0',
-        # Behind a bar, so that the empty group is never among them.
-        '    case "$left_out|" in *"|$group|"*) return 0 ;; esac',
-        "    local name=$1 repeat=$2 started=$SECONDS status=0 out err late begun ended; shift 2",
-        '    export MPIBENCH_DEBUG="$PWD/$name.$repeat.debug"',
-        *(f'    export {key}="{_quoted(value)}"' for key, value in debug_env.items()),
-        '    mkdir -p "evidence/$name.$repeat"',
-        # Hundredths of a second that no clock's adjustment moves, and without a process of its own (proc(5), /proc/uptime).
-        "    read -r begun _ </proc/uptime",
-        # In the background, because a shell heeds a signal only after what runs in its foreground.
-        f'    timeout --kill-after={GRACE_S} {limit_s} "$@" >"$pipes/out" 2>"$pipes/err" </dev/null &',
-        "    running=$!",
-        '    keep "$name.$repeat.out" "$running" <"$pipes/out" & out=$!',
-        '    keep "$name.$repeat.err" "$running" <"$pipes/err" & err=$!',
-        '    wait "$running" || status=$?',
-        "    read -r ended _ </proc/uptime; ended=$((10#${ended/./} - 10#${begun/./}))",
-        # A launch that had to be killed after the grace takes `timeout` with it: 128 + SIGKILL (timeout(1)).
-        f"    [ $status -ne 137 ] || [ $((SECONDS - started)) -lt {limit_s} ] || status={TIMED_OUT}",
-        f'    [ $status -ne {TIMED_OUT} ] && [ ! -e "$pipes/full" ] || kill -KILL -- "-$running" 2>/dev/null || true',
-        "    running=",
-        # Something that left the launch's process group may hold the pipes open for ever.
-        f'    {{ read -r -t {GRACE_S} <>"$pipes/never"; kill "$out" "$err"; }} 2>/dev/null & late=$!',
-        '    wait "$out" "$err" 2>/dev/null || true',
-        '    kill "$late" 2>/dev/null || true',
-        f'    [ ! -e "$pipes/full" ] || status={TOO_MUCH_OUTPUT}',
-        '    if [ -n "$group" ]; then',
-        '        rm -f "$pipes/full"',
-        '        [ $status -eq 0 ] || left_out="$left_out|$group"',
-        "    else",
-        f"        case $status in {TIMED_OUT}|{TOO_MUCH_OUTPUT}) stopped=$name.$repeat ;; esac",
-        "    fi",
-        f'    printf "%s %d %d %d.%02d\\n" "$name" "$repeat" $status $((ended / 100)) $((ended % 100)) >>{LAUNCH_LOG}',
-        "}",
-    ]
-
-
 def _start(command: Command, script: str) -> list[str]:
     """Shell lines that start one repeat of a launch, each rank through a script of :func:`_write_record`."""
     # Never an empty word: launchers that join a command's words lose it.
@@ -281,48 +212,12 @@ def _start(command: Command, script: str) -> list[str]:
         f"            {record} \\",
         f"            {shlex.join(command.program)}",
         *(["        group="] if command.group else []),
-        *([f"        {_keep_result(command.name, result)}"] if command.result else []),
+        *([f'        keep_result {command.name} "$repeat" {result}'] if command.result else []),
     ]
 
 
 def _write_file(name: str, content: str) -> list[str]:
     return [f"        cat >{shlex.quote(name)} <<'END_OF_FILE'", *content.splitlines(), "END_OF_FILE"]
-
-
-def _keep_result(name: str, result: str) -> str:
-    """Shell line that keeps what a launch wrote into a file of its own: apart from what it printed, since the MPI may have
-    printed there, too, and its lines look like a program's."""
-    return f'[ ! -f {result} ] || head -c {MOST_OUTPUT_BYTES} {result} >"{name}.$repeat.result.out"'
-
-
-def _watch(owner: Owner) -> list[str]:
-    """Shell lines that end the job when its owner is gone: killed, ReFrame can notify nobody.
-
-    Nothing is started for a look, so that it costs the ranks no core: ``read`` waits on a pipe that nobody writes to, and the
-    start of the process, which distinguishes it from a later one of the same number, is read by the shell itself.
-    """
-    return [
-        f"    export {OWNER_VARIABLE}={shlex.quote(owner.text)}",
-        "    {",
-        "        trap - TERM INT HUP",
-        '        exec {never}<> "$pipes/never"',
-        "        while :; do",
-        f"            line=gone; read -r line </proc/{owner.pid}/stat || true",
-        "            set -- ${line##*) }",
-        f'            [ "${{20:-}}" != {owner.start_ticks} ] || [ "$1" = Z ] || line=',
-        "            read -r own </proc/$BASHPID/stat; set -- ${own##*) }",
-        # Without its script the watcher has nobody to end, and the script's number may be another process's by now.
-        '            [ "$2" = $$ ] || exit',
-        '            [ -z "$line" ] || kill -TERM $$',
-        f"            read -r -t {OWNER_CHECK_S} -u $never || true",
-        "        done",
-        "    } 2>/dev/null & watcher=$!",
-    ]
-
-
-def _left_by(name: str) -> str:
-    """Shell pattern for the files of all repeats of a launch."""
-    return f"{shlex.quote(name)}.[0-9]*.{{out,err,debug}}"
 
 
 def _quoted(value: str) -> str:
