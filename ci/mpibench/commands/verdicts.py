@@ -160,7 +160,7 @@ def _confirm(first: Acceptance, db: Path, store: Store, minutes: float, out: Pat
     cases = confirmed.cases_to_measure(first)
     if not cases:
         return confirmed.confirm(first, store, [measuring.Remeasured((), minutes)]), 0
-    known = measuring.sources(db, cases)
+    known = measuring.sources(store, cases)
     with only_one(RESULTS, "mpibench accept --confirm") as lock:
         preconditions.check_database(db)
         acceptance_record.write(first, out)  # where we are killed, this decision stands

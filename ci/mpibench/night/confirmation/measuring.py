@@ -6,7 +6,6 @@ Nothing here decides anything. What did not fit, did not run, was interrupted or
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -25,7 +24,7 @@ from reframe_tests.harness.vocabulary import ROOT, BadInput
 from ...store import confirmations, eligibility
 from ...store.confirmations import MeasuredOn
 from ...store.dataset_layout import read_condition
-from ...store.sessions import CONFIRMS, PAIRED, Session, list_sessions, read_session
+from ...store.sessions import CONFIRMS, PAIRED, Session, read_report
 from ...store.store import Store
 from .. import supervision
 from .called import CalledCase, fit, seconds
@@ -78,18 +77,14 @@ class Remeasured:
     stopped: supervision.Interrupted | None = None
 
 
-def sources(database: Path, cases: Iterable[CalledCase]) -> dict[str, Session]:
+def sources(store: Store, cases: Iterable[CalledCase]) -> dict[str, Session]:
     """The sessions whose cases are to be measured again, by id.
 
-    :raises BadInput: the database does not hold one of them, or not how it was started.
+    :raises BadInput: the dataset does not hold one of them, or not how it was started.
     """
     found = {}
     for uuid in dict.fromkeys(case.session for case in cases):
-        if uuid not in list_sessions(database):
-            raise BadInput(
-                f"session {uuid} is not in {database}, which would know how it was measured: measure again where that was done."
-            )
-        found[uuid] = read_session(database, uuid)
+        found[uuid] = store.session(uuid)
         if not found[uuid].command_line:
             raise BadInput(f"session {uuid} does not say how ReFrame was started, so nothing can be measured again as it was.")
     return found
@@ -168,7 +163,7 @@ def _run(
 ) -> str:
     """Run one session; why none of its cases was measured, or empty."""
     log = folder / LOG
-    before = set(list_sessions(place.database))
+    before = set(place.store.session_systems)
     count = f"{len(rerun.cases)} case{'s' if len(rerun.cases) > 1 else ''} of {', '.join(rerun.stacks)}"
     where = f"{rerun.system}:{rerun.partition}" + (f", {confirmations.named(rerun.nodes)}" if rerun.nodes else "")
     say(f"measuring again what was called slower or left inconclusive: {count} on {where}; log: {log}")
@@ -230,16 +225,14 @@ def _stored(report: Path, rerun: Rerun, before: set[str], place: Workspace) -> S
 
     :raises BadInput: there is none, or it is not what was asked for.
     """
-    try:
-        uuid = str(json.loads(report.read_text())["session_info"]["uuid"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise BadInput("ReFrame ended before it could write its run report") from None
-    if uuid in before or uuid not in list_sessions(place.database):
-        raise BadInput(f"the new session {uuid} is not in {place.database}")
-    session = read_session(place.database, uuid)
+    if not report.exists():
+        raise BadInput("ReFrame ended before it could write its run report")
+    session = read_report(report)
+    if session.uuid in before:
+        raise BadInput(f"session {session.uuid} was there before and is not new")
     if session.labels.get(CONFIRMS) != rerun.session:
-        raise BadInput(f"session {uuid} does not say that it confirms session {rerun.session}")
-    place.store.export(place.database, [uuid])
+        raise BadInput(f"session {session.uuid} does not say that it confirms session {rerun.session}")
+    place.store.export(place.database, [session.uuid])
     return session
 
 

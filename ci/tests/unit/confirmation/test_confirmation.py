@@ -30,7 +30,7 @@ from mpibench.night.confirmation.measuring import Remeasured
 from mpibench.pages import acceptance as acceptance_record
 from mpibench.store import confirmations, dataset, records, selectors
 from mpibench.store.dataset_layout import write_file
-from mpibench.store.sessions import CONFIRMS, PAIRED, Session
+from mpibench.store.sessions import CONFIRMS, PAIRED, Session, encode
 from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import session_of
@@ -265,13 +265,11 @@ def test_what_was_measured_otherwise_confirms_nothing(monkeypatch: pytest.Monkey
     def run(words: Sequence[str], *_: object) -> int:
         [report] = [word.partition("=")[2] for word in words if word.startswith("--report-file=")]
         uuid = f"again-{len(stored)}"
-        Path(report).write_text(json.dumps({"session_info": {"uuid": uuid}}))
         stored[uuid] = session_of(*next(plans), uuid=uuid, confirms="first")
+        Path(report).write_text(encode(stored[uuid]))
         return 1
 
     monkeypatch.setattr(measuring.supervision, "run", run)
-    monkeypatch.setattr(measuring, "list_sessions", lambda _: list(stored))
-    monkeypatch.setattr(measuring, "read_session", lambda _, uuid: stored[uuid])
     monkeypatch.setattr(Store, "export", lambda store, _, ids: dataset.export_session(stored[ids[0]], store.folder))
     dataset.export_session(source, tmp_path / "dataset")
     elsewhere = {**plan, "condition": {**plan["condition"], "network": "eth1g"}}
@@ -293,7 +291,6 @@ def test_measuring_again_does_not_write_the_junit_file_of_the_night(monkeypatch:
     """ReFrame takes its name from the environment, too, and would leave the few cases of the second session there."""
     monkeypatch.setenv("RFM_REPORT_JUNIT", str(tmp_path / "night.xml"))
     environs: list[dict[str, str]] = []
-    monkeypatch.setattr(measuring, "list_sessions", lambda _: [])
     monkeypatch.setattr(measuring.supervision, "run", lambda words, log, show, environ, *_: environs.append(environ))
     source = session_of(synthetic_session.case("mpich-wheels"), uuid="first", cmdline="reframe -r --report-junit=night.xml")
     workspace = measuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
