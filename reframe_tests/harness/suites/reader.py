@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -68,27 +68,23 @@ def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
     """
     if not text.strip():
         raise OutputError(f"{source}: the output is empty; the benchmark printed nothing, see its standard error.")
-    text = preamble.plain(text, (suite.first_line for suite in catalogue.SUITES.values() if suite.extent))
-    titles = sorted(
-        (found.start(), suite.name) for suite in catalogue.SUITES.values() for found in suite.first_line.finditer(text)
-    )
+    suites = catalogue.SUITES
+    text = preamble.plain(text, (suite.first_line for suite in suites.values() if suite.extent))
+    titles = sorted((found.start(), suite.name) for suite in suites.values() for found in suite.first_line.finditer(text))
     lines = text.split("\n")
     if not titles:
         raise _cause(lines, source) or OutputError(
             f"{source}: this is not output of a benchmark that is known here ('mpibench catalogue'); give the whole "
             "output of one, from its title on."
         )
-    suite = catalogue.SUITES[titles[0][1]]
+    suite = suites[titles[0][1]]
     other = next((title for title in titles if title[1] != suite.name), None)
-    if not suite.extent or (other and not catalogue.SUITES[other[1]].extent):
+    if not suite.extent or (other and not suites[other[1]].extent):
         parted = preamble.part(text, titles[0][0])
         records = _parse(suite, parted.text, source)
         if other:
-            line = text.count("\n", 0, other[0]) + 1
-            raise OutputError(
-                f"{source}, line {line}: output of {catalogue.SUITES[other[1]].title} stands in that of {suite.title}; outputs "
-                "are mixed up, run the benchmark again."
-            )
+            said = f"output of {suites[other[1]].title} stands in that of {suite.title}; outputs are mixed up"
+            raise OutputError(f"{source}, line {text.count(chr(10), 0, other[0]) + 1}: {said}, run the benchmark again.")
         if trouble := _cause(lines, source):  # below a block that is whole the launcher may say that a rank was killed
             raise trouble
         return [Reading(records, parted.counts, suite.said(text).notes)]
@@ -117,42 +113,39 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
         ends = bool(suite.last_line) and any(line.strip() == suite.last_line for line in lines[begin:end])
         found.append(Reading(records, {}, suite.said(own).notes, place + 1, ends))
         rest[begin:end] = [""] * (end - begin)
-    around = preamble.without_report("\n".join(rest))[0].split("\n")
-    if trouble := _cause(around, source):
+    around = list(enumerate(preamble.without_report("\n".join(rest))[0].split("\n"), 1))
+    if trouble := _cause([line for _, line in around], source):
         raise trouble
-    spans = list(zip(found, [*(other.line for other in found[1:]), len(lines) + 1], strict=True))
-    for reading, after in spans:
-        if reading.ends or not (complaint := preamble.find_complaint(list(enumerate(around, 1))[reading.line : after - 1])):
-            continue
-        raise OutputError(
-            f"{source}, line {complaint[0]}: '{_shown(complaint[1])}' stands below a table of "
-            f"{reading.records[0].benchmark}, which prints no last line, so it may be cut off; run it again, or take that "
-            "line out of the file if the table is whole."
-        )
+
+    def wrong(number: int, line: str, what: str) -> OutputError:
+        return OutputError(f"{source}, line {number}: '{_shown(line)}' {what}.")
+
+    # Below a table that nothing ends stands no complaint.
+    open_ends = [
+        (reading, around[reading.line : after - 1])
+        for reading, after in zip(found, [*(other.line for other in found[1:]), len(lines) + 1], strict=True)
+        if not reading.ends
+    ]
+    for reading, below in open_ends:
+        if complaint := preamble.find_complaint(below):
+            what = f"stands below a table of {reading.records[0].benchmark}, which prints no last line, so it may be cut off"
+            raise wrong(*complaint, f"{what}; run it again, or take that line out of the file if the table is whole")
     pieces = [suite.piece for suite in catalogue.SUITES.values() if suite.piece]
-    for number, line in enumerate(around, 1):
+    for number, line in around:
         if _TITLE_WITHIN.search(line):
-            raise OutputError(
-                f"{source}, line {number}: '{_shown(line)}' is a title behind other characters, so its table is not read; give "
-                "each output as the benchmark printed it, in a file of its own."
-            )
+            what = "is a title behind other characters, so its table is not read"
+            raise wrong(number, line, f"{what}; give each output as the benchmark printed it, in a file of its own")
         if any(piece.fullmatch(line) for piece in pieces):
-            raise OutputError(
-                f"{source}, line {number}: '{_shown(line)}' is a piece of a table whose beginning is not above it; outputs are "
-                "damaged, cut or mixed up, run the benchmark again."
-            )
-    for reading, after in spans:
-        if reading.ends or (size := reading.records[-1].message_bytes) is None:
-            continue
-        row = re.compile(_NEXT_ROW.format(size=2 * size or 1))
-        for number, line in enumerate(around[reading.line : after - 1], reading.line + 1):
-            if row.search(line):
-                raise OutputError(
-                    f"{source}, line {number}: '{_shown(line)}' is the next row of the table above it behind other characters; "
-                    "outputs are mixed up, run the benchmark again."
-                )
-    alone = [record for reading in found for record in reading.records if record.ranks == 1]
-    if len(found) > 1 and len(alone) == sum(len(reading.records) for reading in found):
+            what = "is a piece of a table whose beginning is not above it; outputs are damaged, cut or mixed up"
+            raise wrong(number, line, f"{what}, run the benchmark again")
+    for reading, below in open_ends:
+        if (size := reading.records[-1].message_bytes) is not None:
+            row = re.compile(_NEXT_ROW.format(size=2 * size or 1))
+            for number, line in below:
+                if row.search(line):
+                    what = "is the next row of the table above it behind other characters; outputs are mixed up"
+                    raise wrong(number, line, f"{what}, run the benchmark again")
+    if len(found) > 1 and all(record.ranks == 1 for reading in found for record in reading.records):
         raise _singletons(source, found[1].line, lines[found[1].line - 1])
     before = preamble.part("\n".join(rest), sum(len(line) + 1 for line in rest[: found[0].line - 1]))
     counts = preamble.count(before.text.split("\n"))
@@ -177,18 +170,16 @@ def _cause(lines: Sequence[str], source: str) -> OutputError | None:
     if len(alone) > 1:
         return _singletons(source, *alone[1])
     if alone and "requires" in alone[0][1]:
+        said = f"the benchmark was started on another number of ranks than it needs: '{_shown(alone[0][1])}'"
         return OutputError(
-            f"{source}, line {alone[0][0]}: the benchmark was started on another number of ranks than it needs: "
-            f"'{_shown(alone[0][1])}'; start it on that number, with a launcher that this MPI knows."
+            f"{source}, line {alone[0][0]}: {said}; start it on that number, with a launcher that this MPI knows."
         )
     return None
 
 
 def _singletons(source: str, number: int, line: str) -> OutputError:
-    return OutputError(
-        f"{source}, line {number}: more than one rank speaks for itself ('{_shown(line)}'), so each was started as a world of "
-        "its own (singletons); start them with a launcher that this MPI knows."
-    )
+    said = f"more than one rank speaks for itself ('{_shown(line)}'), so each was started as a world of its own (singletons)"
+    return OutputError(f"{source}, line {number}: {said}; start them with a launcher that this MPI knows.")
 
 
 def _shown(line: str) -> str:
@@ -222,79 +213,59 @@ def _possible(records: list[Record], source: str) -> list[Record]:
     for record in records:
         for name, value in record.values.items():
             if name not in QUANTITIES:
-                raise OutputError(
-                    f"{source}: {name} is no quantity: the reader of {record.suite} is to give one of vocabulary.QUANTITIES."
-                )
+                said = f"{name} is no quantity: the reader of {record.suite} is to give one of vocabulary.QUANTITIES"
+                raise OutputError(f"{source}: {said}.")
             if value < 0 or (value == 0 and name in POSITIVE_TIMES):
                 where = "" if record.message_bytes is None else f" at {record.message_bytes} bytes"
-                raise OutputError(
-                    f"{source}: {_label(record.benchmark, record.variant)}{where} has {name} = {value:g}, which nothing can "
-                    "take; the output is damaged, run it again."
-                )
+                said = f"{_label(record.benchmark, record.variant)}{where} has {name} = {value:g}, which nothing can take"
+                raise OutputError(f"{source}: {said}; the output is damaged, run it again.")
     return records
 
 
-def check_complete(
-    records: Sequence[Record],
-    expected: Iterable[catalogue.Expected | tuple[str, int, Sequence[int | None]]],
-    *,
-    source: str = "<records>",
-) -> None:
+def check_complete(records: Sequence[Record], expected: Iterable[catalogue.Expected], *, source: str = "<records>") -> None:
     """Check that the records are exactly those a launch was to give.
 
-    :param expected: one (benchmark, active ranks, sizes[, variants]) per benchmark, in order.
+    :param expected: in order.
     :raises OutputError: for a missing, extra or misplaced benchmark, another number of ranks or repetitions (where they
-        are printed), a missing or extra variant or size.
+        are printed), a missing or extra variant, size or quantity, or data that was to be compared and was not.
     """
-    items = [
-        item if isinstance(item, catalogue.Expected) else catalogue.Expected(item[0], item[1], tuple(item[2]), *item[3:])
-        for item in expected
-    ]
-    printed = list(dict.fromkeys(record.benchmark for record in records))
-    asked = list(dict.fromkeys(item.benchmark for item in items))
-    for name in asked:
-        if name not in printed:
-            raise OutputError(f"{source}: benchmark {name} was asked for and is missing; run it again.")
-    for name in printed:
-        if name not in asked:
-            raise OutputError(f"{source}: benchmark {name} was not asked for; this is the output of another launch.")
-    if printed != asked:
-        raise OutputError(f"{source}: the benchmarks are in another order than asked for; outputs are mixed up, run again.")
-    for item in items:
-        mine = [record for record in records if record.benchmark == item.benchmark]
-        for ranks in dict.fromkeys(record.ranks for record in mine):
-            if ranks not in (item.ranks, None, *item.growing):
-                raise OutputError(
-                    f"{source}: {item.benchmark} ran on {ranks} ranks, asked for were {item.ranks}; check the launch."
-                )
-        for repetitions in dict.fromkeys(record.repetitions for record in mine):
-            if item.repetitions is not None and repetitions not in (item.repetitions, None):
-                raise OutputError(
-                    f"{source}: {item.benchmark} made {repetitions} repetitions, asked for were {item.repetitions}; "
-                    "this is the output of another launch."
-                )
-        _check_columns(source, item, mine)
-        variants = tuple(dict.fromkeys(record.variant for record in mine))
-        if variants != item.variants:
-            found, wanted = (", ".join(names) or "none" for names in (variants, item.variants))
-            raise OutputError(
-                f"{source}: {item.benchmark} has the variants '{found}', asked for were '{wanted}'; run it again."
-            )
-        for variant in variants:
-            sizes = [record.message_bytes for record in mine if record.variant == variant]
-            _compare_sizes(source, _label(item.benchmark, variant), sizes, item.sizes)
-
-
-def _check_columns(source: str, item: catalogue.Expected, records: Iterable[Record]) -> None:
-    """Every row must hold the quantities asked for and, where that was asked for, say that the data received was right."""
+    items = {item.benchmark: item for item in expected}
+    tables: dict[str, list[Record]] = {}
     for record in records:
-        if absent := [name for name in item.quantities if name not in record.values]:
-            raise OutputError(
-                f"{source}: {item.benchmark} has no column of {absent[0]}, which was asked for; this is the output of another "
-                "launch, or of a version that prints other columns."
-            )
+        tables.setdefault(record.benchmark, []).append(record)
+    faults = [
+        *(f"benchmark {name} was asked for and is missing; run it again" for name in items if name not in tables),
+        *(f"benchmark {name} was not asked for; this is the output of another launch" for name in tables if name not in items),
+    ]
+    if not faults and list(tables) != list(items):
+        faults = ["the benchmarks are in another order than asked for; outputs are mixed up, run again"]
+    for fault in (*faults, *(fault for name, item in items.items() for fault in _faults(item, tables.get(name, ())))):
+        raise OutputError(f"{source}: {fault}.")
+
+
+def _faults(item: catalogue.Expected, records: Sequence[Record]) -> Iterator[str]:
+    """What is not as asked for of one benchmark."""
+    name, launch = item.benchmark, "this is the output of another launch"
+    for record in records:
+        if record.ranks not in (item.ranks, None, *item.growing):
+            yield f"{name} ran on {record.ranks} ranks, asked for were {item.ranks}; check the launch"
+        if item.repetitions is not None and record.repetitions not in (item.repetitions, None):
+            yield f"{name} made {record.repetitions} repetitions, asked for were {item.repetitions}; {launch}"
+        if absent := [quantity for quantity in item.quantities if quantity not in record.values]:
+            yield f"{name} has no column of {absent[0]}, which was asked for; {launch}, or of a version with other columns"
         if item.validated and not record.validated:
-            raise OutputError(f"{source}: {item.benchmark} does not say whether its data was right, as was asked for (-c).")
+            yield f"{name} does not say whether its data was right, as was asked for (-c)"
+    variants = tuple(dict.fromkeys(record.variant for record in records))
+    if variants != item.variants:
+        found, wanted = (", ".join(names) or "none" for names in (variants, item.variants))
+        yield f"{name} has the variants '{found}', asked for were '{wanted}'; run it again"
+    for variant in variants:
+        printed = [record.message_bytes for record in records if record.variant == variant]
+        if tuple(printed) != item.sizes:
+            missing = [f"lacks {_bytes(size)}" for size in item.sizes if size not in printed]
+            extra = [f"has {_bytes(size)}, which was not asked for" for size in printed if size not in item.sizes]
+            what = [*missing, *extra, "has a size twice or out of order"][0]
+            yield f"{_label(name, variant)} {what}; the output is cut or mixed up, run it again"
 
 
 def complete(records: Sequence[Record], expected: Sequence[catalogue.Expected], *, source: str = "<records>") -> list[Record]:
@@ -304,8 +275,16 @@ def complete(records: Sequence[Record], expected: Sequence[catalogue.Expected], 
     """
     records = _by_ranks(_as_started(records, expected), expected)
     check_complete(records, expected, source=source)
-    asked = {item.benchmark: item for item in expected}
-    return [_filled(record, asked[record.benchmark]) for record in records]
+    items = [{item.benchmark: item for item in expected}[record.benchmark] for record in records]
+    return [
+        replace(
+            record,
+            ranks=item.active(record.variant),
+            repetitions=item.repetitions if record.repetitions is None else record.repetitions,
+            variant=item.stored_variant(record.variant),
+        )
+        for record, item in zip(records, items, strict=True)
+    ]
 
 
 def _as_started(records: Sequence[Record], expected: Sequence[catalogue.Expected]) -> Sequence[Record]:
@@ -335,13 +314,6 @@ def _by_ranks(records: Sequence[Record], expected: Sequence[catalogue.Expected])
     ]
 
 
-def _filled(record: Record, item: catalogue.Expected) -> Record:
-    repetitions = item.repetitions if record.repetitions is None else record.repetitions
-    return replace(
-        record, ranks=item.active(record.variant), repetitions=repetitions, variant=item.stored_variant(record.variant)
-    )
-
-
 def check_arguments(text: str, launch: catalogue.Launch, *, source: str = "<text>") -> None:
     """Make sure that a program that shows its arguments was started with those of the launch, in their order.
 
@@ -350,33 +322,16 @@ def check_arguments(text: str, launch: catalogue.Launch, *, source: str = "<text
     :raises OutputError: with the first that is another.
     """
     shown = catalogue.SUITES[launch.suite].shown_arguments(text)
-    pairs = zip_longest(shown or (), launch.args, fillvalue="nothing")
-    unlike = [(one, other) for one, other in pairs if one not in (other, other.partition(",")[0])]
-    if shown is None or not unlike:
+    if shown is None:
         return
-    there, asked = unlike[0]
-    raise OutputError(
-        f"{source}: {launch.binary} says it was started with '{there}' where '{asked}' was asked for; this is the output of "
-        "another launch."
-    )
+    for there, asked in zip_longest(shown, launch.args, fillvalue="nothing"):
+        if there not in (asked, asked.partition(",")[0]):
+            said = f"{launch.binary} says it was started with '{there}' where '{asked}' was asked for"
+            raise OutputError(f"{source}: {said}; this is the output of another launch.")
 
 
 def _label(name: str, variant: str) -> str:
     return f"{name} ({variant})" if variant else name
-
-
-def _compare_sizes(source: str, name: str, printed: list[int | None], wanted: tuple[int | None, ...]) -> None:
-    if tuple(printed) == wanted:
-        return
-    missing = [size for size in wanted if size not in printed]
-    extra = [size for size in printed if size not in wanted]
-    if missing:
-        what = f"lacks {_bytes(missing[0])}"
-    elif extra:
-        what = f"has {_bytes(extra[0])}, which was not asked for"
-    else:
-        what = "has a size twice or out of order"
-    raise OutputError(f"{source}: {name} {what}; the output is cut or mixed up, run it again.")
 
 
 def _bytes(size: int | None) -> str:

@@ -331,9 +331,9 @@ def test_check_complete_refuses_anything_else(change, words):
     records = reader.parse(golden("imb-mpi1-2021.11-n2-mpich.txt"))
     sizes = (0, 8, 16, 32)
     expected = [("PingPong", 2, sizes), ("Exchange", 2, sizes), ("Barrier", 2, (None,)), ("Reduce", 2, sizes)]
-    reader.check_complete(records, expected)
+    reader.check_complete(records, [catalogue.Expected(*item) for item in expected])
     with pytest.raises(reader.OutputError, match=words):
-        reader.check_complete(records, change(expected), source="job.out")
+        reader.check_complete(records, [catalogue.Expected(*item) for item in change(expected)], source="job.out")
 
 
 def test_imb_2018_does_not_time_ireduce_scatter() -> None:

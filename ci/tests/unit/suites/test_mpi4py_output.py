@@ -7,6 +7,7 @@ import re
 import pytest
 
 from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites.catalogue import Expected
 from reframe_tests.harness.suites.records import OutputError
 from studies.output_damage import golden
 
@@ -26,7 +27,7 @@ def refuse(text: str, *words: str) -> None:
 
 def test_a_recorded_output():
     records = reader.parse(golden(MPICH))
-    reader.check_complete(records, [("pingpong", 2, SIZES)])
+    reader.check_complete(records, [Expected("pingpong", 2, SIZES)])
     assert [record.repetitions for record in records] == [50] * 15 + [20] * 6 + [5] * 2
     assert {tuple(sorted(record.values)) for record in records} == {
         ("bandwidth_mb_per_s", "latency_stddev_us", "latency_us"),
@@ -61,12 +62,12 @@ def test_the_end_must_be_asked_for():
     cut = text[: text.rindex("\n   4194304") + 1]
     records = reader.parse(cut)
     with pytest.raises(OutputError, match="lacks the size of 4194304 bytes"):
-        reader.check_complete(records, [("pingpong", 2, SIZES)])
-    reader.check_complete(reader.parse(text), [("pingpong", 2, SIZES)])
+        reader.check_complete(records, [Expected("pingpong", 2, SIZES)])
+    reader.check_complete(reader.parse(text), [Expected("pingpong", 2, SIZES)])
     with pytest.raises(OutputError, match="2097152 bytes, which was not asked for"):
-        reader.check_complete(records, [("pingpong", 2, SIZES[:-2])])
+        reader.check_complete(records, [Expected("pingpong", 2, SIZES[:-2])])
     with pytest.raises(OutputError, match="is missing"):
-        reader.check_complete([], [("pingpong", 2, SIZES)])
+        reader.check_complete([], [Expected("pingpong", 2, SIZES)])
 
 
 def test_a_last_row_that_is_cut():

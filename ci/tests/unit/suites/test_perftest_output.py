@@ -24,7 +24,7 @@ def test_what_is_called_mb_is_mib() -> None:
     assert record.values == {"bandwidth_mb_per_s": pytest.approx(11512.28 * 1.048576), "message_rate_per_s": 184196.0}
     assert (record.suite, record.benchmark, record.message_bytes, record.repetitions) == ("perftest", "ib_send_bw", 65536, 5000)
     assert reader.parse(output(ROW, unit="MiB")) == [record]
-    reader.check_complete([record], [("ib_send_bw", 2, (65536,))])
+    reader.check_complete([record], [catalogue.Expected("ib_send_bw", 2, (65536,))])
 
 
 def test_gbit_per_s_is_decimal() -> None:
