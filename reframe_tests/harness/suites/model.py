@@ -141,7 +141,7 @@ class Script:
 
 @dataclass(frozen=True)
 class Offer:
-    """What a release of a suite offers, as it says itself: the facts the rows are held against.
+    """What a release of a suite offers, as it says itself.
 
     :param version: the release.
     :param source: where the lists are from.
@@ -153,6 +153,14 @@ class Offer:
     source: str
     programs: Mapping[str, tuple[str, ...]]
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def programs_of(rows: Iterable[Benchmark]) -> dict[str, tuple[str, ...]]:
+    """The programs that have the rows, each with its benchmarks."""
+    programs: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        programs[row.binary] = (*programs.get(row.binary, ()), row.name)
+    return programs
 
 
 @dataclass(frozen=True)

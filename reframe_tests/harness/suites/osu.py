@@ -32,7 +32,7 @@ from typing import Any
 from ..vocabulary import QUANTITIES, NotMeasured
 from . import traffic
 from .benchmark import BY_NODES, ELEMENT, NOTHING_SURE, SERIES, SINGLE, SIZELESS, SMALL, STREAM, Benchmark
-from .model import BenchmarkPackage, Group, Offer, Programs, Run, Said, Suite, sizes_of_doublings
+from .model import BenchmarkPackage, Group, Offer, Programs, Run, Said, Suite, programs_of, sizes_of_doublings
 from .options import ALIKE, PRINTED, SuiteOption
 from .plans import Plan, SizeRange, at_levels, in_bands
 from .records import ROW_LIKE, OutputError, Record
@@ -385,40 +385,7 @@ def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None
     return (1,) if row.sizes == ELEMENT else sizes_of_doublings(row, plan, size_range)
 
 
-#: What OMB 7.5 installs, by the folders of its sources.
-_PROGRAMS: Mapping[str, str] = {
-    "c/mpi/pt2pt/standard": (
-        "osu_bibw osu_bw osu_latency osu_mbw_mr osu_multi_lat osu_partitioned_latency osu_latency_mt osu_latency_mp"
-    ),
-    "c/mpi/pt2pt/persistent": ("osu_bibw_persistent osu_bw_persistent osu_latency_persistent"),
-    "c/mpi/pt2pt/congestion": ("osu_bw_fan_out osu_bw_fan_in"),
-    "c/mpi/one-sided": (
-        "osu_acc_latency osu_get_bw osu_get_latency osu_put_bibw osu_put_bw osu_put_latency osu_get_acc_latency "
-        "osu_fop_latency osu_cas_latency"
-    ),
-    "c/mpi/collective/blocking": (
-        "osu_alltoallv osu_alltoallw osu_allgatherv osu_scatterv osu_gatherv osu_reduce_scatter osu_barrier osu_reduce "
-        "osu_allreduce osu_alltoall osu_bcast osu_gather osu_allgather osu_scatter osu_reduce_scatter_block"
-    ),
-    "c/mpi/collective/non_blocking": (
-        "osu_iallgather osu_ibcast osu_ialltoall osu_ibarrier osu_igather osu_iscatter osu_iscatterv osu_igatherv "
-        "osu_iallgatherv osu_ialltoallv osu_ialltoallw osu_ireduce osu_iallreduce osu_ireduce_scatter "
-        "osu_ireduce_scatter_block"
-    ),
-    "c/mpi/collective/neighborhood": (
-        "osu_neighbor_allgather osu_neighbor_allgatherv osu_neighbor_alltoall osu_neighbor_alltoallv osu_neighbor_alltoallw "
-        "osu_ineighbor_allgather osu_ineighbor_allgatherv osu_ineighbor_alltoall osu_ineighbor_alltoallv "
-        "osu_ineighbor_alltoallw"
-    ),
-    "c/mpi/collective/persistent": (
-        "osu_allgather_persistent osu_allgatherv_persistent osu_allreduce_persistent osu_alltoall_persistent "
-        "osu_alltoallv_persistent osu_alltoallw_persistent osu_barrier_persistent osu_bcast_persistent osu_gather_persistent "
-        "osu_gatherv_persistent osu_reduce_persistent osu_reduce_scatter_persistent osu_scatter_persistent "
-        "osu_scatterv_persistent"
-    ),
-    "c/mpi/startup": ("osu_init osu_hello"),
-}
-
+#: What OMB 7.5 installs beside the rows.
 _LEFT_OUT: Mapping[str, str] = {
     "measures OpenSHMEM, no MPI": (
         "osu_oshm_get osu_oshm_put osu_oshm_put_mr osu_oshm_atomics osu_oshm_barrier osu_oshm_broadcast osu_oshm_collect "
@@ -451,7 +418,7 @@ _LEFT_OUT: Mapping[str, str] = {
 OFFER = Offer(
     "7.5",
     "lists of programs in Makefile.am of the release, by folder; java/",
-    {name: (name,) for names in _PROGRAMS.values() for name in names.split()},
+    programs_of(ROWS),
     {reason: tuple(names.split()) for reason, names in _LEFT_OUT.items()},
 )
 
