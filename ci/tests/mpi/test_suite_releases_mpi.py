@@ -66,6 +66,9 @@ def test_every_program_of_a_tarball_is_built_and_starts(suite: str, built) -> No
         programs = {name for name in stack.binaries if benchmark_programs.suite_of(name) == suite}
         # Sources of OpenSHMEM, UPC and UPC++ need compilers of their own, and those of NCCL and RCCL accelerators.
         assert programs == suite_releases.offered(release), release
+        offer = catalogue.SUITES[suite].offer
+        if offer and offer.version == release.version:
+            assert programs - {name for names in offer.left_out.values() for name in names} == offer.programs.keys()
         assert stack.suites[suite]["version"], release
 
 
