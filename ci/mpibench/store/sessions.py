@@ -86,25 +86,24 @@ class Case:
     gates: tuple[ReferenceCheck, ...]
     pair_map: PairMap | None = None
 
+    def _paragraph(self, key: str) -> str:
+        value = _defined(self.entry, key)
+        return "" if value is None else str(value)
+
     def _text(self, key: str) -> str:
         return one_line(self._paragraph(key))
 
-    def _paragraph(self, key: str) -> str:
-        value = self.entry.get(key)
-        return "" if value is None or value == UNDEFINED else str(value)
-
-    def _asked(self, name: str, parameter: str | None = None) -> str:
+    def _asked(self, name: str, parameter: str = "") -> str:
         """Value from the condition, else the test parameter of that name, else nothing."""
         value = self.condition.get(name)
         return one_line(str(value)) if value not in (None, "") else self._text(parameter or name)
 
-    def _number(self, name: str, parameter: str) -> int | None:
-        text = self._asked(name, parameter)
+    def _number(self, name: str) -> int | None:
+        text = self._asked(name)
         return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
 
     @property
     def name(self) -> str:
-        """Display name with parameters."""
         return self._text("name") or self._text("display_name")
 
     @property
@@ -134,13 +133,12 @@ class Case:
 
     @property
     def nodes(self) -> int | None:
-        """Number of nodes."""
-        return self._number("nodes", "nodes")
+        return self._number("nodes")
 
     @property
     def ppn(self) -> int | None:
         """Processes per node as resolved; ``None`` if the case ended while it was still a symbol."""
-        return self._number("ppn", "ppn")
+        return self._number("ppn")
 
     @property
     def ppn_symbol(self) -> str:

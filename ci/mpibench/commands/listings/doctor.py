@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mpibench import own_reframe
-from mpibench.commands.listings import beside, coverage
+from mpibench.commands.listings import coverage, fabrics_draft
 from mpibench.pages import published as papers
 from mpibench.stacks import modules, releases
 from reframe_tests.harness import batch_systems, records
@@ -86,7 +86,7 @@ def report(
     :raises BadInput: for an unknown system, or one that needs no such draft.
     """
     if draft_only:
-        print(beside.require_draft(_name(system), site.ROOT), end="")
+        print(fabrics_draft.require_draft(_name(system), site.ROOT), end="")
         return 0
     selected = _select_from(system, site.ROOT)
     findings = list(fitting(selected, site.ROOT) if stacks_only else examine(system))
@@ -106,7 +106,7 @@ def report(
         console.print(line, soft_wrap=True)
     if printed:
         console.print(Text("\n".join(["", *papers.bandwidth_lines(printed)])), soft_wrap=True)
-    if not stacks_only and (text := beside.draft(selected, site.ROOT)):
+    if not stacks_only and (text := fabrics_draft.draft(selected, site.ROOT)):
         console.print(Text(f"\ndraft for your configuration (--draft prints it alone):\n\n{text}"), soft_wrap=True, end="")
     return int(not ready)
 
@@ -247,7 +247,7 @@ def _system(name: str | None, root: Path) -> Iterator[Finding]:
     for key, text in unfilled(system):
         yield Finding(f"{system['name']} {key}", MISSING, f"still to be filled in: {text}")
     here = systems.is_here(system, root)
-    known = beside.describe(system, root)
+    known = fabrics_draft.describe(system, root)
     for place, note, sentence in known:
         yield Finding(place, {None: OK, True: NOTE, False: MISSING}[note], sentence)
     yield from check_references(system["name"], here, root)

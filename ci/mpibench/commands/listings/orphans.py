@@ -47,6 +47,20 @@ class Job:
     directory: str
 
 
+@dataclass(frozen=True)
+class Launch:
+    """A process on this machine that a job script started, or a descendant of it.
+
+    :param owner: the ReFrame process that waited for it.
+    :param directory: where it runs, which is the job's stage directory.
+    """
+
+    process: Process
+    owner: Process
+    name: str
+    directory: str
+
+
 def read_queue(text: str) -> list[Job]:
     """Our jobs in what ``squeue`` printed; jobs of others, and of other programs, carry no such comment."""
     jobs = []
@@ -61,20 +75,6 @@ def read_queue(text: str) -> list[Job]:
 def orphaned(jobs: Iterable[Job], host: str) -> list[Job]:
     """Jobs submitted on this host by a process that has ended."""
     return [job for job in jobs if job.host == host and not job.owner.alive]
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A process on this machine that a job script started, or a descendant of it.
-
-    :param owner: the ReFrame process that waited for it.
-    :param directory: where it runs, which is the job's stage directory.
-    """
-
-    process: Process
-    owner: Process
-    name: str
-    directory: str
 
 
 def read_processes(host: str, proc: Path = Path("/proc")) -> list[Launch]:
@@ -131,8 +131,21 @@ def _launches() -> list[Launch]:
 
 
 def _jobs() -> list[Job]:
-    """None where there is no Slurm."""
+    """None where there is no Slurm.
+
+    :raises BadInput: it does not answer.
+    """
     return orphaned(read_queue(_call(_LIST)), socket.gethostname()) if shutil.which(_LIST[0]) else []
+
+
+def _call(words: Iterable[str]) -> str:
+    try:
+        done = subprocess.run(list(words), capture_output=True, text=True, timeout=_PATIENCE_S, check=True)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput(f"Slurm does not answer ({error}); see 'sinfo'.") from error
+    except subprocess.CalledProcessError as error:
+        raise BadInput(f"Slurm does not answer ({' '.join(error.stderr.split())}); see 'sinfo'.") from None
+    return done.stdout
 
 
 def as_data() -> dict[str, list[dict[str, Any]]]:
@@ -140,46 +153,12 @@ def as_data() -> dict[str, list[dict[str, Any]]]:
 
     :raises BadInput: if Slurm does not answer.
     """
-    return {
-        "processes": [
-            {"process": one.process.pid, "name": one.name, "reframe": one.owner.pid, "directory": one.directory}
-            for one in _launches()
-        ],
-        "jobs": [
-            {"job": one.number, "state": one.state, "reframe": one.owner.pid, "directory": one.directory} for one in _jobs()
-        ],
-    }
+    launches = [{"process": one.process.pid, "name": one.name, **_origin(one)} for one in _launches()]
+    return {"processes": launches, "jobs": [{"job": one.number, "state": one.state, **_origin(one)} for one in _jobs()]}
 
 
-def _report_launches(cancel: bool, say: Callable[[str], None]) -> tuple[int, int]:
-    """List orphaned launches on this machine, or end them; how many were found, and how many are left."""
-    orphans = _launches()
-    for directory in dict.fromkeys(launch.directory for launch in orphans):
-        there = [launch for launch in orphans if launch.directory == directory]
-        listed = ", ".join(f"{launch.process.pid} ({launch.name})" for launch in there)
-        say(f"local processes {listed}: their ReFrame, process {there[0].owner.pid}, is gone; files in {directory}")
-    if orphans and cancel:
-        remaining = orphans
-        # What a process started after it was looked for is found the next time.
-        for _ in range(_ROUNDS):
-            end([launch.process for launch in remaining])
-            remaining = _launches()
-            if not remaining:
-                break
-        left = [str(launch.process.pid) for launch in remaining]
-        say(f"still there after SIGKILL: {', '.join(left)}" if left else "all of them are ended")
-        return len(orphans), len(left)
-    return len(orphans), len(orphans)
-
-
-def _call(words: Iterable[str]) -> str:
-    try:
-        done = subprocess.run(list(words), capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"Slurm does not answer ({error}); see 'sinfo'.") from error
-    if done.returncode:
-        raise BadInput(f"Slurm does not answer ({' '.join(done.stderr.split())}); see 'sinfo'.")
-    return done.stdout
+def _origin(orphan: Launch | Job) -> dict[str, Any]:
+    return {"reframe": orphan.owner.pid, "directory": orphan.directory}
 
 
 def report(cancel: bool, say: Callable[[str], None]) -> int:
@@ -187,17 +166,29 @@ def report(cancel: bool, say: Callable[[str], None]) -> int:
 
     :raises BadInput: if Slurm does not answer.
     """
-    here, left = _report_launches(cancel, say)
-    if not shutil.which(_LIST[0]):
-        if not here:
-            say("no process on this machine is an orphan; no Slurm here, so no jobs in a queue")
-        return int(left > 0)
-    found = _jobs()
-    for job in found:
+    launches = left = _launches()
+    for directory in dict.fromkeys(launch.directory for launch in launches):
+        there = [launch for launch in launches if launch.directory == directory]
+        listed = ", ".join(f"{launch.process.pid} ({launch.name})" for launch in there)
+        say(f"local processes {listed}: their ReFrame, process {there[0].owner.pid}, is gone; files in {directory}")
+    if launches and cancel:
+        for _ in range(_ROUNDS):  # what a process started after it was looked for is found the next time
+            end([launch.process for launch in left])
+            if not (left := _launches()):
+                break
+        still = ", ".join(str(launch.process.pid) for launch in left)
+        say(f"still there after SIGKILL: {still}" if left else "all of them are ended")
+    jobs = _jobs()
+    for job in jobs:
         say(f"job {job.number} ({job.state}): its ReFrame, process {job.owner.pid}, is gone; files in {job.directory}")
-    if found and cancel:
-        _call(["scancel", *(job.number for job in found)])
-        say(f"cancelled: {', '.join(job.number for job in found)}")
-    if not found and not here:
-        say("no job in the queue is an orphan, and no process on this machine is")
-    return int(left > 0 or (bool(found) and not cancel))
+    if jobs and cancel:
+        _call(["scancel", *(job.number for job in jobs)])
+        say(f"cancelled: {', '.join(job.number for job in jobs)}")
+    if not jobs and not launches:
+        slurm = shutil.which(_LIST[0])
+        say(
+            "no job in the queue is an orphan, and no process on this machine is"
+            if slurm
+            else "no process on this machine is an orphan; no Slurm here, so no jobs in a queue"
+        )
+    return int(bool(left) or (bool(jobs) and not cancel))

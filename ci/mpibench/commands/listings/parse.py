@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness.suites import preamble, reader
-from reframe_tests.harness.suites.records import Record
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
-FORMATS = ("table", "json", "csv")
 #: Path that stands for standard input.
 STDIN = Path("-")
 #: Columns that are no quantity, in this order; the quantities follow, their unit in the name.
@@ -24,14 +22,10 @@ Row = dict[str, Any]
 
 
 def parse_files(paths: Sequence[Path], format: str, note: Callable[[str], None] = lambda text: None) -> str:
-    """Records of all files, formatted.
+    """Records of all files; the source of a record is its file, and the line of its output's title where a file has several.
 
-    ``json`` is a list of objects with only the quantities a benchmark prints; ``csv`` has a column for every quantity that
-    occurs; ``table`` is for reading, one table per file and set of columns.
-
-    :param format: one of :data:`FORMATS`.
-    The source of a record is its file; of files with several outputs, also the line of its output's title.
-
+    :param format: ``json`` is a list of objects with only the quantities a benchmark prints; ``csv`` has a column for every
+        quantity that occurs; ``table`` is for reading, one table per file and set of columns.
     :param note: called with what an output says of how it was measured, and for each file in which other programs' lines stood
         around outputs and were set aside.
     :raises BadInput: for a file that cannot be read as text, or holds no complete output, or an incomplete one; nothing is
@@ -42,7 +36,8 @@ def parse_files(paths: Sequence[Path], format: str, note: Callable[[str], None] 
         readings = reader.read_log(read_text(path), source=str(path))
         for reading in readings:
             source = f"{path}:{reading.line}" if len(readings) > 1 else str(path)
-            rows += [as_row(source, record) for record in reading.records]
+            for record in reading.records:
+                rows.append({"source": source, **{key: getattr(record, key) for key in KEYS[1:]}, **record.values})
             for sentence in reading.notes:
                 note(f"{source}: {sentence}")
         if aside := readings[0].set_aside:
@@ -75,14 +70,6 @@ def read_text(path: Path) -> str:
         raise BadInput(
             f"{path}, line {line}: byte {error.start} is not UTF-8; convert the file, or record it again."
         ) from error
-
-
-def as_row(source: str, record: Record) -> Row:
-    """One record as a flat mapping of column to value."""
-    row: Row = {"source": source}
-    row.update((key, getattr(record, key)) for key in KEYS[1:])
-    row.update(record.values)
-    return row
 
 
 def _quantities(rows: Iterable[Row]) -> list[str]:
@@ -119,16 +106,12 @@ def _tables(rows: Sequence[Row]) -> str:
 def _align(keys: Sequence[str], rows: Sequence[Row]) -> str:
     """Columns side by side, numbers to the right."""
     cells = [list(keys), *([_cell(row[key]) for key in keys] for row in rows)]
-    widths = [max(len(line[index]) for line in cells) for index in range(len(keys))]
-    words = {"benchmark", "variant"}
-    lines = []
-    for line in cells:
-        padded = (
-            cell.ljust(width) if key in words else cell.rjust(width)
-            for key, cell, width in zip(keys, line, widths, strict=True)
-        )
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines) + "\n"
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    sides = ["<" if key in ("benchmark", "variant") else ">" for key in keys]
+    lines = (
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths, strict=True)) for line in cells
+    )
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def _cell(value: Any) -> str:
