@@ -36,12 +36,13 @@ def _find_fault(suite: Suite) -> str:
 def _check_names(suites: Mapping[str, Suite]) -> Mapping[str, Suite]:
     """The suites.
 
-    :raises BadInput: where two give the same name to a group or to a benchmark of a binary.
+    :raises BadInput: where two give the same name to a group, an option or a benchmark of a binary.
     """
     owners: dict[tuple[str, ...], str] = {}
     for suite in suites.values():
-        rows = (("benchmark", row.binary, row.name) for row in suite.rows)
-        for what in (*(("group", name) for name in (*suite.groups, *(pair.name for pair in suite.pairs))), *rows):
+        groups = (("group", name) for name in (*suite.groups, *(pair.name for pair in suite.pairs)))
+        named = (("option", option.name) for option in suite.options)
+        for what in (*groups, *named, *(("benchmark", row.binary, row.name) for row in suite.rows)):
             if what in owners:
                 raise BadInput(f"{' '.join(what)} is defined by suite {owners[what]} and again by {suite.name}; rename one.")
             owners[what] = suite.name
@@ -84,7 +85,7 @@ READ_ONLY: tuple[Benchmark, ...] = tuple(row for suite in SUITES.values() if not
 _BY_NAME = benchmark.by_name((*ROWS, *READ_ONLY))
 
 #: Options of all suites, by name.
-OPTIONS: Mapping[str, options.SuiteOption] = options.by_name(option for suite in SUITES.values() for option in suite.options)
+OPTIONS: Mapping[str, options.SuiteOption] = {option.name: option for suite in SUITES.values() for option in suite.options}
 #: No option is set.
 _NO_OPTIONS: Mapping[str, str] = {}
 
@@ -204,19 +205,17 @@ def rows(group: str) -> tuple[Benchmark, ...]:
 
     :raises BadInput: if there is no such group.
     """
-    _known(group)
+    planned = _planned(group)
     if group == CROSS_CHECK:
-        planned = dict.fromkeys((plan.binary, name) for plan in GROUPS[group].plans for name in plan.benchmarks)
-        return tuple(find(*key) for key in planned)
+        return tuple({(row.binary, row.name): row for row in planned}.values())
     return tuple(row for row in (*ROWS, *READ_ONLY) if row.group == group)
 
 
 def suites(group: str) -> tuple[str, ...]:
     """Suites a stack must have to run a group: all of them, or for the placement group any."""
-    _known(group)
+    planned = _planned(group)
     if group == PLACEMENT:
         return tuple(name for name, _ in _PROBES)
-    planned = (find(plan.binary, name) for plan in GROUPS[group].plans for name in plan.benchmarks)
     return tuple(dict.fromkeys(SUITES[row.suite].feature for row in planned))
 
 
@@ -253,7 +252,7 @@ def launches(
         many ranks.
     :raises BadInput: if there is no such group or level.
     """
-    _known(group)
+    _planned(group)
     if level not in LEVELS:
         raise BadInput(f"there is no level '{level}'; choose one of {', '.join(LEVELS)}.")
     if group == PLACEMENT:
@@ -276,8 +275,7 @@ def check_ranks(group: str, ranks: int, nodes: int | None = None) -> None:
     :raises NotMeasured: if nothing does.
     :raises BadInput: if there is no such group.
     """
-    _known(group)
-    planned = [find(plan.binary, name) for plan in GROUPS[group].plans for name in plan.benchmarks]
+    planned = _planned(group)
     if planned and not any(row.active(ranks, nodes) for row in planned):
         raise _idle(group, ranks, nodes)
 
@@ -287,17 +285,26 @@ def why_unbuilt(group: str, stack: Stack) -> str:
 
     :raises BadInput: if there is no such group.
     """
-    _known(group)
-    programs = list(dict.fromkeys(plan.binary for plan in GROUPS[group].plans))
-    owners = {plan.binary: SUITES[find(plan.binary, plan.benchmarks[0]).suite] for plan in GROUPS[group].plans}
+    owners = {row.binary: SUITES[row.suite] for row in _planned(group)}
+    programs = list(owners)
     if not programs or any(owner.script or owner.is_built(stack, name) for name, owner in owners.items()):
         return ""
     more = f" and none of {len(programs) - 1} more for group {group}" if programs[1:] else ""
     return f"stack {stack.name} has no {programs[0]}{more}"
 
 
+def _planned(group: str) -> list[Benchmark]:
+    """Rows of a group's plans.
+
+    :raises BadInput: if there is no such group.
+    """
+    if group not in GROUPS:
+        raise BadInput(f"there is no group '{group}' in the catalogue; choose one of {', '.join(GROUPS)}.")
+    return [find(plan.binary, name) for plan in GROUPS[group].plans for name in plan.benchmarks]
+
+
 def _idle(group: str, ranks: int, nodes: int | None) -> NotMeasured:
-    planned = [find(plan.binary, name) for plan in GROUPS[group].plans for name in plan.benchmarks]
+    planned = _planned(group)
     where = f"{ranks} rank{'s'[: ranks != 1]}"
     if nodes is not None and any(row.active(ranks) for row in planned):
         where += f" of {nodes} node{'s'[: nodes != 1]}"
@@ -335,7 +342,7 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
 
     :raises BadInput: if there is no such group.
     """
-    _known(group)
+    _planned(group)
     found: dict[str, tuple[Quantity, frozenset[int | None]]] = {}
     for pair in PAIRS[group].plans if group in PAIRS else ():
         lengths: frozenset[int | None] = frozenset(size for each in pair.sizes.values() for size in each)
@@ -357,11 +364,6 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
                         name = metric_name(row.name, quantity.short, None, ",".join(filter(None, (variant, named))))
                         found[name] = (quantity, sizes | found.get(name, (quantity, frozenset()))[1])
     return found
-
-
-def _known(group: str) -> None:
-    if group not in GROUPS:
-        raise BadInput(f"there is no group '{group}' in the catalogue; choose one of {', '.join(GROUPS)}.")
 
 
 def _launch(

@@ -22,6 +22,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..printable import one_line
 from . import traffic
 from .benchmark import NO_DATA, SIZELESS, Benchmark
 from .model import BenchmarkPackage, Group, Programs, Run, Suite
@@ -331,37 +332,6 @@ _LINE = re.compile(rf"([A-Za-z]\w*)=({_NUMBER}|[A-Za-z])")
 _THRESHOLD = 16.0
 
 
-def _keys(text: str) -> tuple[str, ...]:
-    """``HPL_{N NB}`` stands for two keys."""
-    found = []
-    for word in text.split("|"):
-        stem, _, ends = word.strip().partition("{")
-        found += [stem + end for end in ends.rstrip("}").split()] if ends else stem.split()
-    return tuple(found)
-
-
-_MACHINE = "EPS SFMIN BASE PREC MLEN RND EMIN RMIN EMAX RMAX"
-_UPDATES = "N time CheckTime Errors ErrorsFraction ExeUpdates GUPs TimeBound Algorithm"
-#: Every key of the summary of 1.5, as ``HPCC_Finalize`` writes them.
-KEYS = _keys(
-    "Version{Major Minor Micro Release} | LANG Success"
-    "| sizeof_{char short int long void_ptr size_t float double s64Int u64Int struct_double_double} | CommWorldProcs MPI_Wtick"
-    "| HPL_{Tflops time eps RnormI Anorm1 AnormI Xnorm1 XnormI BnormI N NB nprow npcol}"
-    "| HPL_{depth nbdiv nbmin cpfact crfact ctop order}"
-    f"| HPL_dMACH_{{{_MACHINE}}} | HPL_sMACH_{{{_MACHINE}}} | dweps sweps HPLMaxProcs HPLMinProcs"
-    "| DGEMM_N StarDGEMM_Gflops SingleDGEMM_Gflops | PTRANS_{GBs time residual n nb nprow npcol}"
-    f"| MPIRandomAccess_LCG_{{{_UPDATES}}} | MPIRandomAccess_{{{_UPDATES}}}"
-    "| RandomAccess_LCG_N StarRandomAccess_LCG_GUPs SingleRandomAccess_LCG_GUPs"
-    "| RandomAccess_N StarRandomAccess_GUPs SingleRandomAccess_GUPs"
-    "| STREAM_{VectorSize Threads} | StarSTREAM_{Copy Scale Add Triad} | SingleSTREAM_{Copy Scale Add Triad}"
-    "| FFT_N StarFFT_Gflops SingleFFT_Gflops | MPIFFT_{N Gflops maxErr Procs}"
-    "| MaxPingPongLatency_usec RandomlyOrderedRingLatency_usec MinPingPongBandwidth_GBytes"
-    "| NaturallyOrderedRingBandwidth_GBytes RandomlyOrderedRingBandwidth_GBytes MinPingPongLatency_usec"
-    "| AvgPingPongLatency_usec MaxPingPongBandwidth_GBytes AvgPingPongBandwidth_GBytes NaturallyOrderedRingLatency_usec"
-    "| FFTE{nblk np l2size} | M_OPENMP | omp_get_{num_threads max_threads num_procs} | Mem{Proc Spec Val}"
-    "| MPIFFT_time{0 1 2 3 4 5 6}"
-    "| CPS_{HPCC_FFT_235 HPCC_FFTW_ESTIMATE HPCC_MEMALLCTR HPL_USE_GETPROCESSTIMES RA_SANDIA_NOPT RA_SANDIA_OPT2 USING_FFTW}"
-)
 #: Lines of sections that print what the summary has: each is there once, with the key of a number and, where it is not one, how
 #: many of its units one printed unit is. Parts of ``_LCG`` have another generator and the same lines.
 _PRINTED: Mapping[str, tuple[str, ...]] = {
@@ -393,8 +363,8 @@ _PRINTED: Mapping[str, tuple[str, ...]] = {
 }
 #: A line of PTRANS: matrix, blocks and grid, then time and rate, the least of a grid's lines so far (pdtransdriver.c).
 _TRANSPOSED_LINE = re.compile(r"WALL [0-9]+ ([0-9]+) [0-9]+ ([0-9]+) ([0-9]+) ([0-9]+) [0-9.]+ PASSED ([0-9.]+) [0-9.]+")
-#: Versions read, and what those before 1.5 have not.
-_VERSIONS, _NEW_IN_1_5 = ((1, 4), (1, 5)), "_LCG"
+#: Versions read, with the lines of their summaries (``HPCC_Finalize``), and what those before 1.5 have not.
+_VERSIONS, _NEW_IN_1_5 = {(1, 4): 136, (1, 5): 148}, "_LCG"
 
 
 def parse(text: str, source: str) -> list[Record]:
@@ -418,8 +388,11 @@ def parse(text: str, source: str) -> list[Record]:
         )
     if sections[-1][1] != _SUMMARY:
         raise OutputError(f"{source}: hpcc ended without its summary; the output was cut off, run it again.")
-    values = _read_summary(source, text, sections[-1])
-    version = tuple(int(values[f"Version{part}"]) for part in ("Major", "Minor"))
+    values = _Summary(source, text, sections[-1])
+    version = tuple(_whole(source, f"Version{part}", values[f"Version{part}"]) for part in ("Major", "Minor"))
+    if version not in _VERSIONS:
+        said, *known = (".".join(map(str, each)) for each in (version, *_VERSIONS))
+        raise OutputError(f"{source}: this is hpcc {said}, and {' and '.join(known)} are read; use one of these.")
     _check(source, values, head)
     names = [found[1] for found in sections[:-1]]
     wanted = [name for name in _SECTIONS if version >= (1, 5) or _NEW_IN_1_5 not in name]
@@ -427,37 +400,35 @@ def parse(text: str, source: str) -> list[Record]:
         odd = next((name for name in [*wanted, *names] if names.count(name) != 1 or name not in wanted), "")
         raise OutputError(f"{source}: section {odd} of hpcc is missing, unknown or there twice; the output is damaged.")
     records = [_record(source, result, values) for result in RESULTS]
+    if len(values) != _VERSIONS[version]:
+        said = f"the summary of hpcc has {len(values)} lines and not {_VERSIONS[version]}"
+        raise OutputError(f"{source}: {said}; the output is damaged or cut, run it again.")
     for section in sections[:-1]:
         _hold_against(source, section[1], [" ".join(line.split()) for line in section[2].split("\n")], values)
     return records
 
 
-def _read_summary(source: str, text: str, section: re.Match[str]) -> dict[str, str]:
-    values: dict[str, str] = {}
-    offset = section.start(2)
-    for line in section[2].split("\n"):
-        if line.strip():
-            found = _LINE.fullmatch(line.strip())
-            if not found or found[1] not in KEYS or found[1] in values:
-                shown = "".join(ch if ch.isprintable() else "?" for ch in line.strip()[:60])
-                raise _wrong(source, text, offset, f"'{shown}' is no line of hpcc's summary, or there twice, or no number")
-            values[found[1]] = found[2]
-        offset += len(line) + 1
-    new = any(_NEW_IN_1_5 in key for key in values)
-    missing = [key for key in KEYS if key not in values and (new or _NEW_IN_1_5 not in key)]
-    if missing:
-        raise OutputError(f"{source}: the summary of hpcc lacks {missing[0]}; the output is damaged or cut, run it again.")
-    version = tuple(int(values[f"Version{part}"]) if values[f"Version{part}"].isdigit() else -1 for part in ("Major", "Minor"))
-    said = ".".join(map(str, version))
-    if version not in _VERSIONS:
-        known = " and ".join(".".join(map(str, each)) for each in _VERSIONS)
-        raise OutputError(f"{source}: this is hpcc {said}, and {known} are read; use one of these.")
-    if new != (version >= (1, 5)):
-        raise OutputError(f"{source}: the summary is not that of the hpcc {said} it says it is of; the output is damaged.")
-    return values
+class _Summary(dict[str, str]):
+    """The summary by its keys, of which any that is asked for must be there."""
+
+    def __init__(self, source: str, text: str, section: re.Match[str]) -> None:
+        super().__init__()
+        self.source = source
+        offset = section.start(2)
+        for line in section[2].split("\n"):
+            if line.strip():
+                found = _LINE.fullmatch(line.strip())
+                if not found or found[1] in self:
+                    said = f"'{one_line(line.strip())[:60]}' is no line of hpcc's summary, or there twice, or no number"
+                    raise _wrong(source, text, offset, said)
+                self[found[1]] = found[2]
+            offset += len(line) + 1
+
+    def __missing__(self, key: str) -> str:
+        raise OutputError(f"{self.source}: the summary of hpcc lacks {key}; the output is damaged or cut, run it again.")
 
 
-def _check(source: str, values: Mapping[str, str], head: re.Match[str]) -> None:
+def _check(source: str, values: _Summary, head: re.Match[str]) -> None:
     """The summary agrees with itself and with the head."""
     version = ".".join(values[f"Version{part}"] for part in ("Major", "Minor", "Micro"))
     keys = ("CommWorldProcs", "HPL_nprow", "HPL_npcol", "HPL_N", "MPIFFT_N")
@@ -479,7 +450,7 @@ def _check(source: str, values: Mapping[str, str], head: re.Match[str]) -> None:
         raise OutputError(f"{source}: MPIFFT_maxErr={error:g} is not below {bound:.3g}; the transform is wrong.")
 
 
-def _hold_against(source: str, section: str, lines: Sequence[str], values: Mapping[str, str]) -> None:
+def _hold_against(source: str, section: str, lines: Sequence[str], values: _Summary) -> None:
     """What a section prints is what the summary says."""
     for form in _PRINTED.get(section, ()):
         # Words and keys take turns.
@@ -525,7 +496,7 @@ def _number(source: str, key: str, value: str) -> float:
     return float(value)
 
 
-def _record(source: str, result: Result, values: Mapping[str, str]) -> Record:
+def _record(source: str, result: Result, values: _Summary) -> Record:
     value = _number(source, result.key, values[result.key])
     if not 0 < value < math.inf:
         raise OutputError(f"{source}: {result.key}={values[result.key]}: {result.name} was not run, or measured nothing.")

@@ -69,19 +69,6 @@ class SuiteOption:
     example: str = ""
 
 
-def by_name(options: Iterable[SuiteOption]) -> dict[str, SuiteOption]:
-    """Options by their names.
-
-    :raises BadInput: where two suites give one name to two options.
-    """
-    known: dict[str, SuiteOption] = {}
-    for option in options:
-        if option.name in known:
-            raise BadInput(f"two suites define the option {option.name}; rename one.")
-        known[option.name] = option
-    return known
-
-
 def describe(known: Mapping[str, SuiteOption], chosen: Mapping[str, str]) -> str:
     """Options as the condition keeps them: ``sync=flush_local,window=allocate``; empty where none is set."""
     return ",".join(f"{name}={known[name].resolve(value)}" for name, value in sorted(chosen.items()))

@@ -28,47 +28,37 @@ RunBound = Callable[[Mapping[str, int], int, int], int]
 WINDOW = 64
 
 
-def nothing(message_bytes: int, ranks: int) -> int:
-    """No payload has to move: Barrier, Reduce_local (works inside each rank)."""
-    return 0
+def _messages(count: int) -> Bound:
+    """So many messages, however many ranks there are."""
+    return lambda message_bytes, ranks: count * message_bytes
 
 
-def one_way(message_bytes: int, ranks: int) -> int:
-    """``s``: one message or one-sided access per repetition (IMB_rma_put.c, IMB_rma_get.c, IMB_rma_atomic.c).
-
-    Also for accesses that return data (Get_accumulate, Fetch_and_op, Compare_and_swap): the way back is not counted.
-    """
-    return message_bytes
+def _of_each_rank(count: int) -> Bound:
+    """So many messages of each rank."""
+    return lambda message_bytes, ranks: count * ranks * message_bytes
 
 
-def both_ways(message_bytes: int, ranks: int) -> int:
-    """``2 s``: one message in each direction between one pair (IMB_pingpong.c, IMB_pingping.c, mpi4py/bench.py)."""
-    return 2 * message_bytes
+def _of_each_pair(count: int) -> Bound:
+    """So many messages of each pair of ranks, one being left over where their number is odd."""
+    return lambda message_bytes, ranks: count * (ranks // 2) * message_bytes
 
 
-def every_rank_once(message_bytes: int, ranks: int) -> int:
-    """``n s``: each rank sends one message to another (IMB_sendrecv.c; imb_p2p_pingpong.c: each rank sends once per turn)."""
-    return ranks * message_bytes
-
-
-def every_rank_twice(message_bytes: int, ranks: int) -> int:
-    """``2 n s``: each rank sends to both neighbours (IMB_exchange.c; IMB_rma_exchange_put; imb_p2p_birandom.c)."""
-    return 2 * ranks * message_bytes
-
-
-def every_rank_four_times(message_bytes: int, ranks: int) -> int:
-    """``4 n s``: four neighbours on a periodic 2D grid (imb_p2p_stencil2d.c)."""
-    return 4 * ranks * message_bytes
-
-
-def every_rank_six_times(message_bytes: int, ranks: int) -> int:
-    """``6 n s``: six neighbours on a periodic 3D grid (imb_p2p_stencil3d.c)."""
-    return 6 * ranks * message_bytes
-
-
-def window_one_way(message_bytes: int, ranks: int) -> int:
-    """``64 (n/2) s``: the lower half sends a window of 64 messages each to the upper half (IMB_bandwidth.c)."""
-    return WINDOW * (ranks // 2) * message_bytes
+#: No payload has to move: Barrier, Reduce_local (works inside each rank).
+nothing = _messages(0)
+#: One message or one-sided access per repetition (IMB_rma_put.c, IMB_rma_get.c, IMB_rma_atomic.c), also for accesses that
+#: return data (Get_accumulate, Fetch_and_op, Compare_and_swap): the way back is not counted.
+one_way = _messages(1)
+#: One message in each direction between one pair (IMB_pingpong.c, IMB_pingping.c, mpi4py/bench.py).
+both_ways = _messages(2)
+#: One pair of ranks sends 16 messages each way (``instruments/loaded_latency.py``, ``stream``).
+stream_window = _messages(2 * 16)
+#: To one other rank (IMB_sendrecv.c; imb_p2p_pingpong.c: each rank sends once per turn); to both neighbours (IMB_exchange.c;
+#: IMB_rma_exchange_put; imb_p2p_birandom.c); to those on a periodic grid (imb_p2p_stencil2d.c, imb_p2p_stencil3d.c).
+every_rank_once, every_rank_twice, every_rank_four_times, every_rank_six_times = map(_of_each_rank, (1, 2, 4, 6))
+#: Pairs of ranks, one message each way (MT_benchmark.cpp, ``mt_pt2pt`` and ``mt_ipt2pt``).
+pairs_both_ways = _of_each_pair(2)
+#: The lower half sends a window of messages each to the upper half; both halves at the same time (IMB_bandwidth.c).
+window_one_way, window_both_ways = _of_each_pair(WINDOW), _of_each_pair(2 * WINDOW)
 
 
 def with_window(bound: Bound, window: int) -> Bound:
@@ -76,24 +66,9 @@ def with_window(bound: Bound, window: int) -> Bound:
     return lambda message_bytes, ranks: bound(message_bytes, ranks) // WINDOW * window
 
 
-def window_both_ways(message_bytes: int, ranks: int) -> int:
-    """``2 x 64 (n/2) s``: as Uniband, both halves at the same time (IMB_bandwidth.c)."""
-    return 2 * window_one_way(message_bytes, ranks)
-
-
 def window_fan(message_bytes: int, ranks: int) -> int:
-    """``64 (n-1) s``: each of the others sends one, or gets from it, 64 messages (osu_bw_fan_in.c, osu_bw_fan_out.c)."""
+    """Each of the others sends one, or gets from it, a window (osu_bw_fan_in.c, osu_bw_fan_out.c)."""
     return WINDOW * (ranks - 1) * message_bytes
-
-
-def stream_window(message_bytes: int, ranks: int) -> int:
-    """``32 s``: one pair of ranks sends 16 messages each way (``instruments/loaded_latency.py``, ``stream``)."""
-    return 2 * 16 * message_bytes
-
-
-def pairs_both_ways(message_bytes: int, ranks: int) -> int:
-    """``2 (n/2) s``: pairs of ranks, one message each way (MT_benchmark.cpp, ``mt_pt2pt`` and ``mt_ipt2pt``)."""
-    return 2 * (ranks // 2) * message_bytes
 
 
 def one_per_other_rank(message_bytes: int, ranks: int) -> int:
