@@ -47,19 +47,9 @@ def run(choice: Choice, pattern: str, folder: Path) -> Profile:
     (partition,) = [row for row in described["partitions"] if row["name"] == choice.partition]
     extras = partition["extras"]
     cores = len(os.sched_getaffinity(0))
-    resolved = condition.resolve(
-        stack=stack,
-        fabric=site.fabrics_of(extras)[choice.fabric],
-        nodes=choice.nodes,
-        ppn=str(choice.ppn),
-        pinning=choice.pinning,
-        processor=topology.describe(1, cores),
-        launcher=partition["launcher"],
-        extras=extras,
-        ppn_order=[str(choice.ppn)],
-        pinning_order=[choice.pinning],
-        here=True,
-    )
+    asked = condition.Asked(site.fabrics_of(extras)[choice.fabric], choice.nodes, str(choice.ppn), choice.pinning)
+    there = condition.Partition(topology.describe(1, cores), extras, launcher=partition["launcher"], here=True)
+    resolved = condition.resolve(stack, asked, there)
     out = folder / "profile.csv"
     out.unlink(missing_ok=True)
     python = stack.python_with("mpi4py.bench")

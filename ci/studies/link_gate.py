@@ -101,19 +101,10 @@ def own_cluster() -> Iterator[Site]:
 def resolve(stack: Stack) -> condition.Condition:
     """One rank on each of two nodes over the fabric, as the suite would run it there."""
     system = site.read_system(site.ROOT / "site_configs" / "minicluster" / "system.py")
-    partition = next(row for row in system["partitions"] if row["name"] == FABRIC)
-    return condition.resolve(
-        stack=stack,
-        fabric=site.fabrics_of(partition["extras"])[FABRIC],
-        nodes=2,
-        ppn="1",
-        pinning="default",
-        processor=partition["processor"],
-        launcher="srun",
-        extras=partition["extras"],
-        ppn_order=["1"],
-        pinning_order=["default"],
-    )
+    row = next(row for row in system["partitions"] if row["name"] == FABRIC)
+    asked = condition.Asked(site.fabrics_of(row["extras"])[FABRIC], 2, "1", "default")
+    partition = condition.Partition(row["processor"], row["extras"], launcher="srun")
+    return condition.resolve(stack, asked, partition)
 
 
 def measure(

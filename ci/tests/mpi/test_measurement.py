@@ -43,18 +43,9 @@ class Job:
 
 
 def resolve(stack: Stack, fabric: str, *, pinning: str = "none", ppn: str = "2") -> condition.Condition:
-    return condition.resolve(
-        stack=stack,
-        fabric=FABRICS[fabric],
-        nodes=1,
-        ppn=ppn,
-        pinning=pinning,
-        processor=cpuinfo(),
-        launcher="local",
-        extras={},
-        ppn_order=[ppn],
-        pinning_order=[pinning],
-    )
+    asked = condition.Asked(FABRICS[fabric], 1, ppn, pinning)
+    partition = condition.Partition(cpuinfo(), {})
+    return condition.resolve(stack, asked, partition)
 
 
 def run_job(folder: Path, stack: Stack, fabric: str, group: str = "p2p", repeats: int = 2, **changes: str) -> Job:

@@ -17,20 +17,11 @@ def resolved(stack=STACK, nodes: int = 1, launcher: str = "local", **more: objec
     """A condition on ``eth0``; site and user set a variable each to ``ODD``; ``more`` goes to ``condition.resolve``."""
     row = {"transport": "tcp", "scope": "cluster" if nodes > 1 else "node", "rails": [{"device": "eth0"}]}
     recommended = [{"section": "manual", "stacks": ["*"], "env_vars": {"SITES_OWN": ODD, "OMPI_MCA_coll_tuned_x": ODD}}]
-    return condition.resolve(
-        stack=stack,
-        fabric=site.fabrics_of({"fabrics": {"eth": row}})["eth"],
-        nodes=nodes,
-        ppn="1",
-        pinning="none",
-        processor=topology.describe(1, 2),
-        launcher=launcher,
-        extras={"recommended": recommended, "fabrics": {"eth": row}},
-        ppn_order=["1"],
-        pinning_order=["none"],
-        chosen={"USERS_OWN": ODD, "OMPI_MCA_pml": "cm"},
-        **more,
+    asked = condition.Asked(site.fabrics_of({"fabrics": {"eth": row}})["eth"], nodes, "1", "none")
+    partition = condition.Partition(
+        topology.describe(1, 2), {"recommended": recommended, "fabrics": {"eth": row}}, launcher=launcher, **more
     )
+    return condition.resolve(stack, asked, partition, {"USERS_OWN": ODD, "OMPI_MCA_pml": "cm"})
 
 
 def simple_condition(

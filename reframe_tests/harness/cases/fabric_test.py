@@ -22,7 +22,7 @@ from ..stacks.stack import Stack
 from ..suites import catalogue, options
 from ..vocabulary import QUANTITIES, BadInput
 from .job import condition, ending, idle_nodes, interleaved, modules, parameters, script
-from .job.condition import Condition
+from .job.condition import Asked, Condition, Partition
 from .measured_test import MeasuredTest, Reading, Value
 from .results import agreement, growth, measurement
 
@@ -172,22 +172,10 @@ class FabricTest(MeasuredTest):
 
     def _resolve(self, stack: Stack) -> Condition:
         """The parameters translated for a stack on this partition."""
-        partition, space = self.current_partition, type(self).param_space.params
-        found = condition.resolve(
-            stack=stack,
-            fabric=site.fabrics_of(partition.extras)[self.fabric],
-            nodes=self._nodes,
-            ppn=self.ppn,
-            pinning=self.pinning,
-            processor=partition.processor.info,
-            launcher=partition.launcher_type.registered_name,
-            extras=partition.extras,
-            ppn_order=list(space["ppn"].values),
-            pinning_order=list(space["pinning"].values),
-            here=parameters.runs_here(partition),
-            scheduler=partition.scheduler.registered_name,
-            chosen=self._chosen,
-        )
+        space, partition = type(self).param_space.params, self.current_partition
+        orders = (tuple(space["ppn"].values), tuple(space["pinning"].values))
+        asked = Asked(site.fabrics_of(partition.extras)[self.fabric], self._nodes, self.ppn, self.pinning, orders)
+        found = condition.resolve(stack, asked, Partition.of(partition), self._chosen)
         if self.tuned not in ("yes", "no"):
             raise BadInput(f"tuned={self.tuned} is neither yes nor no.")
         return condition.apply_tuned(self.current_system.name, found) if self.tuned == "yes" else found

@@ -126,7 +126,7 @@ class Machine:
         row = self.partitions[partition]
         here = row.get("scheduler") == "local" and not row.get("extras", {}).get("remote", False)
         try:
-            return placement.resolve_ppn(symbol, condition.usable_topology(processor, row.get("extras", {}), here=here))
+            return placement.resolve_ppn(symbol, condition.Partition(processor, row.get("extras", {}), here=here).topology)
         except BadInput:
             return None
 

@@ -41,22 +41,15 @@ def whole(folder: Path, *, ppn: int = 2, pinning: str = "bunch", fabric: str = "
     launcher.write_text(LAUNCHER)
     launcher.chmod(0o755)
     stack = replace(STACK, commands={"mpirun": (str(launcher),)}, build={"lock_hash": "0123abcd"}, **more)
-    return condition.resolve(
-        stack=stack,
-        fabric=site.fabrics_of({"fabrics": FABRICS})[fabric],
-        nodes=1,
-        ppn=str(ppn),
-        pinning=pinning,
-        processor=topology.describe(2, 2),
-        launcher="mpirun",
-        extras={"fabrics": FABRICS, "pinning": ["default", "none", "bunch", "scatter"]},
-        ppn_order=[str(ppn)],
-        pinning_order=[pinning],
+    asked = condition.Asked(site.fabrics_of({"fabrics": FABRICS})[fabric], 1, str(ppn), pinning)
+    partition = condition.Partition(
+        topology.describe(2, 2), {"fabrics": FABRICS, "pinning": ["default", "none", "bunch", "scatter"]}, launcher="mpirun"
     )
+    return condition.resolve(stack, asked, partition)
 
 
 def node(folder: Path, programs: int = 2, limit_s: int = 20, **more: Any) -> SharedNode:
-    return replace(shared_node.share(whole(folder, **more), programs, oversubscribe=False), limit_s=limit_s)
+    return replace(shared_node.share(whole(folder, **more), programs), limit_s=limit_s)
 
 
 def body(shared: SharedNode, text: str, repeats: int = 1) -> str:
@@ -189,8 +182,9 @@ def test_slurm_is_told_that_steps_run_beside_each_other(tmp_path: Path, schedule
     """Otherwise the second step, an mpirun's own among them, waits until the first has ended."""
     start = registry.find("srun", "prrte")
     assert start is not None
-    by_slurm = replace(whole(tmp_path), launcher=start, pmi="pmix")
-    shared = shared_node.share(by_slurm, 2, oversubscribe=False, scheduler=scheduler)
+    here = whole(tmp_path)
+    by_slurm = replace(here, launcher=start, pmi="pmix", partition=replace(here.partition, scheduler=scheduler))
+    shared = shared_node.share(by_slurm, 2)
     words = [program.launcher_words(("srun",), ()) for program in shared.programs]
     assert [each[-1] for each in words] == ["--cpu-bind=map_cpu:0", "--cpu-bind=map_cpu:1"]
     assert all("--ntasks=1" in each for each in words)

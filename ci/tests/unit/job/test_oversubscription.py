@@ -21,18 +21,9 @@ FAKED = {"most_timed_ranks": 2, "oversubscribe": True}
 def resolved(nodes: int = 8, ppn: str = "8", pinning: str = "none", **extras: Any) -> condition.Condition:
     row = {"transport": "tcp", "scope": "cluster", "rails": [{"device": "eth0"}]}
     whole = {"fabrics": {"eth": row}, **extras}
-    return condition.resolve(
-        stack=replace(STACK, build={"lock_hash": "0123abcd"}),
-        fabric=site.fabrics_of(whole)["eth"],
-        nodes=nodes,
-        ppn=ppn,
-        pinning=pinning,
-        processor=topology.describe(2, 6),
-        launcher="srun",
-        extras=whole,
-        ppn_order=[ppn],
-        pinning_order=[pinning],
-    )
+    asked = condition.Asked(site.fabrics_of(whole)["eth"], nodes, ppn, pinning)
+    partition = condition.Partition(topology.describe(2, 6), whole, launcher="srun")
+    return condition.resolve(replace(STACK, build={"lock_hash": "0123abcd"}), asked, partition)
 
 
 def test_64_ranks_on_2_cores_are_called_that() -> None:

@@ -32,20 +32,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def resolved(pinning: str, ppn: str = "2", launcher: str = "galley", stack: Any = STACK, **extras: Any) -> condition.Condition:
     """A condition on two nodes of the made-up site."""
     given = {**PARTITION["extras"], **extras}
-    return condition.resolve(
-        stack=stack,
-        fabric=site.fabrics_of(given)["eth"],
-        nodes=2,
-        ppn=ppn,
-        pinning=pinning,
-        processor=describe(1, 4),
-        launcher=launcher,
-        extras=given,
-        ppn_order=[ppn],
-        pinning_order=[pinning],
-        scheduler="pbs",
-        chosen={"USERS_OWN": "a b"},
-    )
+    asked = condition.Asked(site.fabrics_of(given)["eth"], 2, ppn, pinning)
+    partition = condition.Partition(describe(1, 4), given, launcher=launcher, scheduler="pbs")
+    return condition.resolve(stack, asked, partition, {"USERS_OWN": "a b"})
 
 
 def test_a_sites_launcher_gets_the_list_the_counts_and_the_variables() -> None:

@@ -112,19 +112,9 @@ def test_lrun_places_ranks_by_itself() -> None:
 def resolved(launcher: str, stack: Stack, **extras: Any) -> condition.Condition:
     """A condition on two nodes of the made-up site, without pinning."""
     given = {**PARTITION["extras"], **extras}
-    return condition.resolve(
-        stack=stack,
-        fabric=site.fabrics_of(given)["eth"],
-        nodes=2,
-        ppn="2",
-        pinning="none",
-        processor=describe(1, 4),
-        launcher=launcher,
-        extras=given,
-        ppn_order=["2"],
-        pinning_order=["none"],
-        scheduler="pbs",
-    )
+    asked = condition.Asked(site.fabrics_of(given)["eth"], 2, "2", "none")
+    partition = condition.Partition(describe(1, 4), given, launcher=launcher, scheduler="pbs")
+    return condition.resolve(stack, asked, partition)
 
 
 MPICH = replace(STACK, mpi="mpich", mpi_version="5.0.2", device="ch4:ofi", launcher_family="hydra")

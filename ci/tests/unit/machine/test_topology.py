@@ -256,9 +256,9 @@ def test_every_description_is_read_back(sockets: int, numa: int, caches: int, co
 def test_nothing_is_placed_on_reserved_cpus() -> None:
     """Slurm reserves whole cores: with one thread of a core the other is gone, too."""
     node = describe(sockets=2, cores_per_socket=4, smt=2, numbering="smt_last")
-    left = condition.usable_topology(node, {"reserved_cpus": "0,12-13"}, here=False)
+    left = condition.Partition(node, {"reserved_cpus": "0,12-13"}).topology
     assert [core[0].cpu for core in left.cores] == [1, 2, 3, 6, 7]
     assert placement.place("bunch", 2, left).ranks == ((1,), (2,)) and placement.resolve_ppn("full", left) == 5
-    assert condition.usable_topology(node, {}, here=False).cpus == tuple(range(16))
+    assert condition.Partition(node, {}).topology.cpus == tuple(range(16))
     with pytest.raises(BadInput, match="leaves no core"):
-        condition.usable_topology(node, {"reserved_cpus": "0-7"}, here=False)
+        _ = condition.Partition(node, {"reserved_cpus": "0-7"}).topology

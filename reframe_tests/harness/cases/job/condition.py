@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 from ...evidence import recorder
@@ -25,6 +26,66 @@ from ...stacks.stack import Stack
 from ...vocabulary import SITE_FILES, BadInput, NotMeasured
 from . import transports
 from .script import DEBUG_FILE, quote
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a test's parameters ask for.
+
+    :param orders: all values of ``ppn`` and of ``pinning`` in this session: of equal placements the first is measured.
+    """
+
+    fabric: Fabric
+    nodes: int
+    ppn: str
+    pinning: str
+    orders: tuple[Sequence[str], Sequence[str]] = ((), ())
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Where it is asked for.
+
+    :param processor: ReFrame's processor information of the nodes.
+    :param launcher: ReFrame's name, and that of the ``scheduler``.
+    :param here: jobs run on this machine, inside what this process may use.
+    """
+
+    processor: Mapping[str, Any]
+    extras: Mapping[str, Any]
+    launcher: str = "local"
+    scheduler: str = "local"
+    here: bool = False
+
+    @classmethod
+    def of(cls, partition: Any) -> Partition:
+        """Of ReFrame's."""
+        scheduler, extras = partition.scheduler.registered_name, partition.extras
+        here = scheduler == "local" and not extras.get("remote", False)
+        return cls(partition.processor.info, extras, partition.launcher_type.registered_name, scheduler, here)
+
+    @property
+    def oversubscribes(self) -> bool:
+        """Whether launchers are to start more ranks than a node has cores."""
+        return bool(self.extras.get("oversubscribe", False))
+
+    @property
+    def topology(self) -> Topology:
+        """What jobs may use of the nodes.
+
+        ReFrame reads /sys, which shows a container all CPUs of its host; only those of this process may be named. Of a core
+        with a reserved CPU nothing is used (Slurm reserves whole cores; slurm.conf(5), CpuSpecList).
+
+        :raises BadInput: no core is left.
+        """
+        topology = Topology.from_processor(self.processor)
+        if reserved := parse_cpus(self.extras.get("reserved_cpus", "")):
+            cores = {topology.core_of(cpu) for cpu in reserved}
+            left = {unit.cpu for unit in topology.units if unit.core not in cores}
+            if not left:
+                raise BadInput(f"reserved_cpus={self.extras['reserved_cpus']} leaves no core: correct {SITE_FILES}.")
+            topology = topology.usable(left, left)
+        return topology.of_this_process() if self.here else topology
 
 
 @dataclass(frozen=True)
@@ -51,6 +112,7 @@ class Condition:
     ppn: int
     ppn_symbol: str
     pinning: str
+    partition: Partition
     topology: Topology
     placement: placement.RankPlacement
     setting: transports.Setting
@@ -196,149 +258,99 @@ def oversubscription(ranks: int, extras: Mapping[str, Any]) -> str:
     return f"{ranks} ranks on {cores} core{'s'[: cores != 1]}" if cores is not None and ranks > cores else ""
 
 
-def usable_topology(processor: Mapping[str, Any], extras: Mapping[str, Any], *, here: bool) -> Topology:
-    """Topology of what jobs may use of a partition's nodes; where they run in this process' place, what this process may use.
-
-    ReFrame reads /sys, which shows a container all CPUs of its host; only those of this process may be named. Of a core with a
-    reserved CPU nothing is used (Slurm reserves whole cores; slurm.conf(5), CpuSpecList).
-
-    :raises BadInput: no core is left.
-    """
-    topology = Topology.from_processor(processor)
-    if reserved := parse_cpus(extras.get("reserved_cpus", "")):
-        cores = {topology.core_of(cpu) for cpu in reserved}
-        left = {unit.cpu for unit in topology.units if unit.core not in cores}
-        if not left:
-            raise BadInput(f"reserved_cpus={extras['reserved_cpus']} leaves no core: correct {SITE_FILES}.")
-        topology = topology.usable(left, left)
-    return topology.of_this_process() if here else topology
-
-
-def check_asked(fabric: Fabric, nodes: int, pinning: str, extras: Mapping[str, Any]) -> None:
+def check_asked(asked: Asked, extras: Mapping[str, Any]) -> None:
     """What can be said of a combination before the topology of its nodes is known.
 
     :raises NotMeasured: with the reason why it is not measured here.
     """
+    fabric, nodes = asked.fabric, asked.nodes
     if fabric.within_node != (nodes == 1):
         where = "inside one node" if fabric.within_node else "between nodes"
         raise NotMeasured(
             f"fabric {fabric.name} works {where} and {nodes} {'node is' if nodes == 1 else 'nodes are'} asked for"
         )
-    if pinning not in site.policies_of(extras):
-        raise NotMeasured(
-            f"pinning={pinning} is not among the policies of this partition ({', '.join(site.policies_of(extras))})"
-        )
+    policies = site.policies_of(extras)
+    if asked.pinning not in policies:
+        raise NotMeasured(f"pinning={asked.pinning} is not among the policies of this partition ({', '.join(policies)})")
 
 
-def place_ranks(
-    fabric: Fabric,
-    nodes: int,
-    ppn: str,
-    pinning: str,
-    *,
-    processor: Mapping[str, Any],
-    extras: Mapping[str, Any],
-    ppn_order: Sequence[str],
-    pinning_order: Sequence[str],
-    here: bool = False,
-) -> tuple[Topology, int, placement.RankPlacement]:
-    """The part of :func:`resolve` that no stack has a say in: topology, processes per node, and where they go.
+def place_ranks(asked: Asked, partition: Partition) -> placement.RankPlacement:
+    """The part of :func:`resolve` that no stack has a say in: processes per node, and where they go.
 
     :raises NotMeasured: with the reason why this combination is not measured here.
     """
-    check_asked(fabric, nodes, pinning, extras)
-    topology = usable_topology(processor, extras, here=here)
-    nic_numa = tuple(rail.numa_node for rail in fabric.rails if rail.numa_node is not None) or None
+    check_asked(asked, partition.extras)
+    topology = partition.topology
+    nic_numa = tuple(rail.numa_node for rail in asked.fabric.rails if rail.numa_node is not None) or None
     try:
-        number = placement.resolve_ppn(ppn, topology)
+        number = placement.resolve_ppn(asked.ppn, topology)
     except BadInput as error:
         raise NotMeasured(str(error)) from error
-    placed = placement.place(pinning, number, topology, nic_numa)
-    combinations = [(symbol, policy) for symbol in ppn_order for policy in pinning_order]
-    same = placement.first_equal((ppn, pinning), combinations, topology, nic_numa)
-    if same != (ppn, pinning):
+    placed = placement.place(asked.pinning, number, topology, nic_numa)
+    same = placement.first_equal((asked.ppn, asked.pinning), list(product(*asked.orders)), topology, nic_numa)
+    if same != (asked.ppn, asked.pinning):
         raise NotMeasured(f"same placement as ppn={same[0]}, pinning={same[1]}")
-    return topology, number, placed
+    return placed
 
 
-def resolve(
-    *,
-    stack: Stack,
-    fabric: Fabric,
-    nodes: int,
-    ppn: str,
-    pinning: str,
-    processor: Mapping[str, Any],
-    launcher: str,
-    extras: Mapping[str, Any],
-    ppn_order: Sequence[str],
-    pinning_order: Sequence[str],
-    here: bool = False,
-    scheduler: str = "local",
-    chosen: Mapping[str, str] | None = None,
-) -> Condition:
+def resolve(stack: Stack, asked: Asked, partition: Partition, chosen: Mapping[str, str] | None = None) -> Condition:
     """Resolve one combination of parameters on one partition.
 
-    :param processor: ReFrame's processor information of the partition.
-    :param launcher: registered name of the partition's launcher.
-    :param extras: the partition's extras.
-    :param ppn_order: all values of ``ppn`` in this session, to find combinations with the same placement.
-    :param pinning_order: all values of ``pinning``, likewise.
-    :param here: jobs run on this machine, inside what this process may use.
-    :param scheduler: registered name of the partition's batch system.
     :param chosen: variables the user sets.
     :raises NotMeasured: with the reason why this combination is not measured here.
     """
-    topology, number, placed = place_ranks(
-        fabric,
-        nodes,
-        ppn,
-        pinning,
-        processor=processor,
-        extras=extras,
-        ppn_order=ppn_order,
-        pinning_order=pinning_order,
-        here=here,
+    placed = place_ranks(asked, partition)
+    setting = transports.resolve_transport(stack, asked.fabric)
+    launcher, extras, nodes = launchers.find(partition.launcher, stack.launcher_family), partition.extras, asked.nodes
+    if launcher is None:
+        raise NotMeasured(launchers.unknown(partition.launcher))
+    bootstrap = launcher.bootstrap(stack.version_tuple, partition.scheduler, nodes)
+    bound = bind_ranks(placed, launcher, stack, nodes, partition, bootstrap)
+    pmi = _pmi_of(stack, launcher, extras)
+    if launcher.needs_pmi and not launcher.offers(pmi):
+        why = f" (they speak {pmi}, it offers {', '.join(launcher.pmi_words)}; see extras.{launcher.pmi_extra})" if pmi else ""
+        raise NotMeasured(f"{launcher.name} does not start ranks of {stack.mpi}{why}: use the stack's own launcher")
+    shared = oversubscription(nodes * placed.ppn, extras)
+    return Condition(
+        stack=stack,
+        fabric=asked.fabric,
+        nodes=nodes,
+        ppn=placed.ppn,
+        ppn_symbol=asked.ppn,
+        pinning=asked.pinning,
+        partition=partition,
+        topology=partition.topology,
+        placement=placed,
+        setting=setting,
+        binding=bound,
+        launcher=launcher,
+        pmi=pmi,
+        bootstrap=bootstrap,
+        recommended=recommended_for(stack, extras),
+        chosen=dict(chosen or {}),
+        oversubscribed=shared,
+        may_share=partition.oversubscribes and bool(shared) and placed.ranks is None,
     )
-    setting = transports.resolve_transport(stack, fabric)
-    starter = launchers.find(launcher, stack.launcher_family)
-    if starter is None:
-        raise NotMeasured(launchers.unknown(launcher))
-    start = starter.bootstrap(stack.version_tuple, scheduler, nodes)
-    shared, oversubscribe = oversubscription(nodes * number, extras), bool(extras.get("oversubscribe", False))
-    bound = binding.bind(
+
+
+def bind_ranks(
+    placed: placement.RankPlacement,
+    launcher: Launcher,
+    stack: Stack,
+    nodes: int,
+    partition: Partition,
+    bootstrap: Bootstrap,
+) -> Binding:
+    """A placement in the words of the launcher that starts a stack's ranks."""
+    return binding.bind(
         placed,
-        starter,
+        launcher,
         nodes,
-        number,
+        placed.ppn,
         mpi=stack.mpi,
         version=stack.version_tuple,
-        oversubscribe=oversubscribe,
-        hostfile=start.hostfile,
-    )
-    pmi = _pmi_of(stack, starter, extras)
-    if starter.needs_pmi and not starter.offers(pmi):
-        why = f" (they speak {pmi}, it offers {', '.join(starter.pmi_words)}; see extras.{starter.pmi_extra})" if pmi else ""
-        raise NotMeasured(f"{starter.name} does not start ranks of {stack.mpi}{why}: use the stack's own launcher")
-    advice = recommended_for(stack, extras)
-    return Condition(
-        stack,
-        fabric,
-        nodes,
-        number,
-        ppn,
-        pinning,
-        topology,
-        placed,
-        setting,
-        bound,
-        starter,
-        pmi,
-        start,
-        advice,
-        dict(chosen or {}),
-        shared,
-        oversubscribe and bool(shared) and placed.ranks is None,
+        oversubscribe=partition.oversubscribes,
+        hostfile=bootstrap.hostfile,
     )
 
 

@@ -20,7 +20,8 @@ from ...stacks import metadata
 from ...stacks.stack import Stack
 from ...suites import benchmark, catalogue, options
 from ...vocabulary import PINNING_POLICIES, SITE_FILES, SYMBOLIC_PPN, BadInput, NotMeasured
-from . import condition, idle_nodes, transports
+from . import idle_nodes, transports
+from .condition import Asked, Partition, check_asked, place_ranks
 
 
 def measured_partitions() -> list[Any]:
@@ -112,11 +113,6 @@ def suite_options(partition: Any, group: str, asked: Mapping[str, str]) -> dict[
     return options.of_group(catalogue.OPTIONS, group, {**own.get(group, {}), **asked})
 
 
-def runs_here(partition: Any) -> bool:
-    """Whether jobs of a partition run on this machine, inside what this process may use."""
-    return partition.scheduler.registered_name == "local" and not partition.extras.get("remote", False)
-
-
 def ppn_of_system() -> list[str]:
     """Symbols of processes per node that are a number of their own on some partition of the selected system.
 
@@ -128,7 +124,7 @@ def ppn_of_system() -> list[str]:
     for partition in measured_partitions():
         if not knows_topology(partition):
             return list(SYMBOLIC_PPN)
-        topology = condition.usable_topology(partition.processor.info, partition.extras, here=runs_here(partition))
+        topology = Partition.of(partition).topology
         first: dict[int, str] = {}
         for symbol in SYMBOLIC_PPN:
             try:
@@ -279,23 +275,15 @@ def places_of(
 
 
 @cache
-def ranks_of(partition: Any, fabric: str, nodes: int, ppn: str, pinning: str, orders: tuple[tuple[str, ...], ...]) -> int | str:
+def ranks_of(
+    partition: Any, fabric: str, nodes: int, ppn: str, pinning: str, orders: tuple[tuple[str, ...], tuple[str, ...]]
+) -> int | str:
     """Ranks of a job on a partition, or why there is none; -1 where the topology is not known yet."""
+    asked = Asked(_fabrics_on(partition)[fabric], nodes, ppn, pinning, orders)
     try:
         if not knows_topology(partition):
-            condition.check_asked(_fabrics_on(partition)[fabric], nodes, pinning, partition.extras)
+            check_asked(asked, partition.extras)
             return -1
-        _, number, _ = condition.place_ranks(
-            _fabrics_on(partition)[fabric],
-            nodes,
-            ppn,
-            pinning,
-            processor=partition.processor.info,
-            extras=partition.extras,
-            ppn_order=orders[0],
-            pinning_order=orders[1],
-            here=runs_here(partition),
-        )
+        return nodes * place_ranks(asked, Partition.of(partition)).ppn
     except NotMeasured as reason:
         return str(reason)
-    return nodes * number

@@ -81,8 +81,7 @@ class MemoryTest(WithoutMpiTest):
         self.array_bytes = int(self.array_bytes)
         if not program.path_in(DIRECTORY).exists() and not recorder.compilers():
             raise NotMeasured(NO_COMPILER)
-        here = parameters.runs_here(partition)
-        topology = condition.usable_topology(partition.processor.info, partition.extras, here=here)
+        topology = condition.Partition.of(partition).topology
         self._program = program.build(DIRECTORY)
         self.ranks_per_node = len(topology.cores)
         self._repetitions = REPETITIONS[self.level]

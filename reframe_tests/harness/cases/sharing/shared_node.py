@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import batch_systems
-from ...launchers import binding
 from ...launchers.model import Binding
 from ...suites import side_by_side
 from ...suites.catalogue import Launch
 from ...vocabulary import NotMeasured
 from ..job import script
-from ..job.condition import Condition
+from ..job.condition import Condition, bind_ranks
 from . import shares
 
 #: Name of the script in the job's directory.
@@ -138,12 +137,10 @@ class SharedNode(Condition):
         ]
 
 
-def share(whole: Condition, programs: int, *, oversubscribe: bool, scheduler: str = "local") -> SharedNode:
+def share(whole: Condition, programs: int) -> SharedNode:
     """A condition of all ranks of a node, shared by so many programs.
 
     :param whole: resolved for all ranks together, under the same policy.
-    :param oversubscribe: as of :class:`launchers.model.Request`.
-    :param scheduler: registered name of the partition's batch system.
     :raises NotMeasured: if that many programs cannot share the node so, with the reason.
     :raises BadInput: for less than two programs.
     """
@@ -152,19 +149,10 @@ def share(whole: Condition, programs: int, *, oversubscribe: bool, scheduler: st
             f"fabric {whole.fabric.name} counts the bytes of all programs together, so that nobody could say whose they are: "
             "programs side by side are measured in shared memory"
         )
-    batch = batch_systems.find(scheduler)
+    batch = batch_systems.find(whole.partition.scheduler)
     conditions = []
     for placed in shares.deal(whole.pinning, programs, whole.ppn, whole.topology):
-        bound = binding.bind(
-            placed,
-            whole.launcher,
-            whole.nodes,
-            placed.ppn,
-            mpi=whole.stack.mpi,
-            version=whole.stack.version_tuple,
-            oversubscribe=oversubscribe,
-            hostfile=whole.bootstrap.hostfile,
-        )
+        bound = bind_ranks(placed, whole.launcher, whole.stack, whole.nodes, whole.partition, whole.bootstrap)
         bound = bound.adding(env=batch.beside if batch else {})
         conditions.append(replace(whole, ppn=placed.ppn, placement=placed, binding=bound))
     fields = {name: getattr(whole, name) for name in Condition.__dataclass_fields__}

@@ -23,8 +23,8 @@ from ...stacks.stack import Stack
 from ...suites import catalogue, side_by_side
 from ...vocabulary import QUANTITIES, BadInput, NotMeasured
 from ..fabric_test import MaintenanceTest
-from ..job import condition, parameters
-from ..job.condition import Condition
+from ..job import parameters
+from ..job.condition import Condition, Partition
 from ..measured_test import Value
 from ..results import measurement
 from . import proof, shares
@@ -97,7 +97,7 @@ class SharingTest(MaintenanceTest):
             return f"programs share a node over its memory, and {fabric.name} is none"
         if not parameters.knows_topology(partition):
             return ""
-        topology = condition.usable_topology(partition.processor.info, partition.extras, here=parameters.runs_here(partition))
+        topology = Partition.of(partition).topology
         policies = cls.param_space.params["pinning"].values
         try:
             ppn = placement.resolve_ppn(point["ppn"], topology)
@@ -113,9 +113,7 @@ class SharingTest(MaintenanceTest):
             self.current_partition, {name: getattr(self, name) for name in ("ppn", "pinning", "programs")}
         ):
             raise NotMeasured(fault)
-        oversubscribe = bool(self.current_partition.extras.get("oversubscribe", False))
-        scheduler = self.current_partition.scheduler.registered_name
-        return share(super()._resolve(stack), self.programs, oversubscribe=oversubscribe, scheduler=scheduler)
+        return share(super()._resolve(stack), self.programs)
 
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
         """The check of received data in the first program, each program alone, and all of them at the same time."""
