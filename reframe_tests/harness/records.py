@@ -23,7 +23,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
-from . import field_types, optional_file
+import msgspec
+
+from . import optional_file
 from .vocabulary import BadInput
 
 #: Colon-separated folders, each with a subfolder per room.
@@ -69,7 +71,7 @@ def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], 
             remedy = f"name it in SHARED of {package}" if within else "move the file elsewhere"
             raise BadInput(f"{source} defines no {attribute} = {kind.__name__}(...); add it, or {remedy}.")
         # Of the project's own a type checker says so, and it takes 0.1 s.
-        mistyped = "" if within else field_types.find_fault(record)
+        mistyped = "" if within else _find_mistyped(record)
         if record.name in found:
             raise BadInput(f"{sources[record.name]} and {source} both describe {record.name!r}; rename or remove one.")
         try:
@@ -85,7 +87,6 @@ def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], 
 
 
 def _records(package: str, attribute: str, extensions: str) -> Iterator[tuple[ModuleType, Any]]:
-    """Each module with its record, or with each of them where it has several."""
     for module in (*_own(package), *_further(package, extensions)):
         found = getattr(module, attribute, None)
         yield from ((module, record) for record in (found if isinstance(found, tuple) and found else (found,)))
@@ -102,14 +103,12 @@ def extension_files() -> list[Path]:
 
 
 def _own(package: str) -> Iterator[ModuleType]:
-    """Modules of the room itself that must hold a record."""
     room = importlib.import_module(package)
     names = [row.name for row in pkgutil.iter_modules(room.__path__)]
     yield from (importlib.import_module(f"{package}.{name}") for name in names if name not in room.SHARED)
 
 
 def _further(package: str, extensions: str) -> Iterator[ModuleType]:
-    """Every module of the room's extensions."""
     room = package.rpartition(".")[2]
     for entry in filter(None, extensions.split(":")):
         folder = optional_file.named(entry).absolute()
@@ -168,7 +167,6 @@ def _expect_owners(path: Path, folder: Path) -> None:
 
 
 def _execute(room: str, path: Path) -> ModuleType:
-    """The module of a file that no package holds, under a name of its own."""
     inside = path.name == "__init__.py"
     stem = path.parent.name if inside else path.stem
     name = f"mpibench_{room}_{stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
@@ -186,6 +184,20 @@ def _execute(room: str, path: Path) -> ModuleType:
         reason = " ".join(str(error).split()) + _nearest(error, module)
         raise BadInput(f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it.") from error
     return module
+
+
+def _find_mistyped(record: Any) -> str:
+    """What a type checker would say first of a record's fields; empty where their values are of their types."""
+    try:
+        typed = msgspec.convert(dataclasses.asdict(record), type(record))
+    except msgspec.ValidationError as error:
+        said, _, where = str(error).removesuffix("`").partition(" - at `$.")
+        words = re.fullmatch(r"Expected `(.*)`, got `(.*)`", said)
+        wanted = words[1].replace("array", "a tuple (one of a single element ends with a comma)") if words else ""
+        return f"{where!r} is of type {words[2]}, not {wanted}" if words else f"{where!r}: {said}"
+    # What msgspec takes for a tuple although it is none.
+    changed = [each.name for each in dataclasses.fields(record) if getattr(typed, each.name) != getattr(record, each.name)]
+    return f"{changed[0]!r} has a list or a set where a tuple belongs" if changed else ""
 
 
 def _nearest(error: BaseException, module: ModuleType) -> str:

@@ -53,7 +53,6 @@ class Sample:
 
     @property
     def unit(self) -> str:
-        """Unit of the values."""
         return QUANTITIES[self.quantity].unit
 
     @property
@@ -63,11 +62,9 @@ class Sample:
 
     @property
     def measured(self) -> list[float]:
-        """Values of the repeats that gave one."""
         return [value for value in self.values if value is not None]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain dictionary, for the session's database."""
         return {**asdict(self), "unit": self.unit, "direction": self.direction, "values": list(self.values)}
 
 
@@ -91,7 +88,6 @@ class ReferenceCheck:
     outcome: Annotated[str, msgspec.Meta(pattern="^(pass|fail|no reference)$")]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain dictionary, for the session's database."""
         return asdict(self)
 
 
@@ -140,7 +136,6 @@ class Evidence:
     environment: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain dictionary, for the session's database."""
         row = asdict(self)
         row = {"verdict": row.pop("status"), **row}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in row.items()}

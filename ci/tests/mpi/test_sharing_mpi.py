@@ -38,7 +38,7 @@ def stored_case(sandbox: Path) -> dict[str, Any]:
 
 def add_to_leaf(sandbox: Path, text: str) -> None:
     path = sandbox / "reframe_tests" / "node.py"
-    path.write_text(f"{path.read_text()}\nfrom reframe_tests.harness.cases.sharing import shared_node, shares\n{text}\n")
+    path.write_text(f"{path.read_text()}\nfrom reframe_tests.harness.cases.sharing import shared_node\n{text}\n")
 
 
 def change_script(sandbox: Path, *changes: tuple[str, str]) -> None:
@@ -158,7 +158,7 @@ def test_an_explicit_scatter_is_measured_where_it_is_another_placement(
 @pytest.mark.parametrize("stack", STACKS)
 def test_two_programs_that_were_told_the_same_core_fail(run_here: Run, sandbox: Path, require_stack, stack: str) -> None:
     require_stack(stack)
-    add_to_leaf(sandbox, "_deal = shares.deal\nshares.deal = lambda *words: (_deal(*words)[0],) * words[1]")
+    add_to_leaf(sandbox, "_deal = shared_node.deal\nshares.deal = lambda *words: (_deal(*words)[0],) * words[1]")
     result = run_case(run_here, "bunch", stack)
     assert result.returncode == 1
     case = stored_case(sandbox)

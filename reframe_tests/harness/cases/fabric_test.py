@@ -171,7 +171,6 @@ class FabricTest(MeasuredTest):
         self.max_pending_time = idle_nodes.patience(self, named=bool(self._asked_for))
 
     def _resolve(self, stack: Stack) -> Condition:
-        """The parameters translated for a stack on this partition."""
         space, partition = type(self).param_space.params, self.current_partition
         orders = (tuple(space["ppn"].values), tuple(space["pinning"].values))
         asked = Asked(site.fabrics_of(partition.extras)[self.fabric], self._nodes, self.ppn, self.pinning, orders)
@@ -181,7 +180,6 @@ class FabricTest(MeasuredTest):
         return condition.apply_tuned(self.current_system.name, found) if self.tuned == "yes" else found
 
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
-        """What the job starts under a condition: where something is timed, the check of received data first."""
         timed = self.plan_launches(limits, where)
         check = data_check.launch(self.group, where.stack, where.ranks) if any(launch.expected for launch in timed) else None
         return (*([check] if check else ()), *timed)

@@ -36,7 +36,6 @@ class Binding:
     files: Mapping[str, str] = field(default_factory=dict)
 
     def adding(self, *options: str, env: Mapping[str, str] | None = None, files: Mapping[str, str] | None = None) -> Binding:
-        """The same and more."""
         return Binding({**self.env, **(env or {})}, (*self.options, *options), {**self.files, **(files or {})})
 
 

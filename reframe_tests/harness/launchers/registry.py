@@ -85,7 +85,6 @@ def _add(launcher: Launcher, name: str) -> None:
 
 
 def _find_fault(launcher: Launcher) -> str:
-    """What is wrong with a record, as the end of a sentence."""
     if not _WORD.fullmatch(launcher.name):
         return f"{launcher.name!r} is not a name of small letters, digits, - and _; give it another"
     taken = [name for name in launcher.site if name in STACKS_OWN]

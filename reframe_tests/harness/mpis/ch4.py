@@ -60,7 +60,6 @@ SUMMARY_LINES = re.compile(
 
 
 def _per_rank(known: bool, subject: str, pattern: str, expect: str) -> Proof:
-    """A value of each rank's own line."""
     return Proof(subject, r"^Rank: \d+, " + pattern, (expect,), required=known, since=_NIC_SINCE)
 
 

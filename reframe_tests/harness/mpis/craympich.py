@@ -66,7 +66,6 @@ def _ofi_row(transport: str, provider: str, manual: str, env: Mapping[str, str],
 
 
 def _ucx_row(transport: str, proofs: tuple[Proof, ...], env: Mapping[str, str], **more: Any) -> TransportRow:
-    """The build on UCX."""
     return TransportRow(
         transport,
         _VERSIONS,

@@ -112,7 +112,6 @@ def _ofi_row(
     node: dict[str, str],
     by_rails: Mapping[str, Mapping[str, str]] | None = None,
 ) -> TransportRow:
-    """The ofi MTL on one libfabric provider of the transport's name."""
     return TransportRow(
         transport,
         Range(since),

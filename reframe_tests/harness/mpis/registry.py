@@ -32,7 +32,6 @@ def known() -> dict[str, Mpi]:
 
 
 def find(name: str) -> Mpi:
-    """The MPI of that name."""
     try:
         return known()[name]
     except KeyError:
@@ -45,7 +44,6 @@ def remedy() -> str:
 
 
 def names() -> tuple[str, ...]:
-    """Names of all MPIs (``mpi.name`` of ``stack.json``)."""
     return tuple(known())
 
 
@@ -72,7 +70,6 @@ def transports() -> dict[str, Transport]:
 
 
 def transport(name: str) -> Transport:
-    """The transport of that name."""
     found = transports()
     if name not in found:
         raise BadInput(f"transport {name!r} is not one of {', '.join(found)}.")
@@ -99,7 +96,6 @@ def _each_once(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _find_fault(mpi: Mpi) -> str:
-    """What is wrong with a record, as the end of a sentence."""
     for word in (mpi.name, mpi.abi, *mpi.own_transports):
         if not _WORD.fullmatch(word):
             return f"{word!r} is not a name of small letters, digits and _; give it another"

@@ -68,7 +68,6 @@ class Range:
         return self.since <= version and (self.until is None or version < self.until)
 
     def overlaps(self, other: Range) -> bool:
-        """True when some version is in both."""
         return (other.until is None or self.since < other.until) and (self.until is None or other.since < self.until)
 
 

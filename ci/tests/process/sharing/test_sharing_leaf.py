@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import published_stacks
-from reframe_tests.harness.cases.sharing import shares
+from reframe_tests.harness.cases.sharing import shared_node
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.sites import site
 
@@ -86,13 +86,13 @@ def test_two_to_six_programs_on_twelve_cores(dry: dict[tuple[str, ...], str]) ->
         (partition, stack, pinning, programs)
         for partition in ("shm", "shm-mpirun")
         for stack in STACKS
-        for pinning in shares.POLICIES
+        for pinning in shared_node.POLICIES
         for programs in ("2", "3", "4", "6")
     }
     for (partition, stack, pinning, programs), script in dry.items():
         number = int(programs)
         lines = starts(script)
-        wanted = [tuple(cpus[0] for cpus in one.ranks or ()) for one in shares.deal(pinning, number, 12, NODE)]
+        wanted = [tuple(cpus[0] for cpus in one.ranks or ()) for one in shared_node.deal(pinning, number, 12, NODE)]
         assert [cores(line) for line in lines] == wanted, (partition, stack, pinning, programs)
         dealt = [cpu for one in wanted for cpu in one]
         assert sorted(dealt) == (list(range(12)) if pinning in ("bunch", "scatter") else [])
@@ -145,7 +145,7 @@ def test_cambridges_own_stacks(run_reframe: Run, sandbox: Path, tmp_path: Path) 
     by_stack = {stack for _, stack, _, _ in written}
     assert by_stack >= {"intelmpi-401", "openmpi-142"}
     for (_, stack, pinning, programs), script in written.items():
-        wanted = [tuple(cpus[0] for cpus in one.ranks or ()) for one in shares.deal(pinning, int(programs), 12, node)]
+        wanted = [tuple(cpus[0] for cpus in one.ranks or ()) for one in shared_node.deal(pinning, int(programs), 12, node)]
         if stack == "openmpi-142":
             given = [
                 tuple(map(int, re.findall(r"^rank \d+=localhost slot=(\d+)$", text, re.MULTILINE)))

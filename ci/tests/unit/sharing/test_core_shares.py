@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from listed_topologies import from_lscpu
-from reframe_tests.harness.cases.sharing import shares
+from reframe_tests.harness.cases.sharing import shared_node
 from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
@@ -27,7 +27,7 @@ TOPOLOGIES = (WESTMERE, CONSECUTIVE, SNC2, SMT, TWO_CORES, NO_NUMA)
 
 def cpus(policy: str, programs: int, ppn: int, topology: Topology = CONSECUTIVE) -> list[tuple[int, ...]]:
     """The only CPU of each rank of each program."""
-    placed = shares.deal(policy, programs, ppn, topology)
+    placed = shared_node.deal(policy, programs, ppn, topology)
     assert len(placed) == programs
     for one in placed:
         assert one.ranks is not None and len(one.ranks) == one.ppn == ppn // programs
@@ -92,7 +92,7 @@ def test_each_rank_has_a_core_and_not_a_hardware_thread() -> None:
 def test_no_core_is_dealt_twice(topology: Topology, policy: str, programs: int, ranks: int) -> None:
     if programs * ranks > len(topology.cores):
         with pytest.raises(NotMeasured, match="cores of their own and the node has"):
-            shares.deal(policy, programs, programs * ranks, topology)
+            shared_node.deal(policy, programs, programs * ranks, topology)
         return
     dealt = [topology.core_of(cpu) for one in cpus(policy, programs, programs * ranks, topology) for cpu in one]
     assert len(dealt) == len(set(dealt)) == programs * ranks
@@ -104,7 +104,7 @@ def test_no_core_is_dealt_twice(topology: Topology, policy: str, programs: int, 
 
 @pytest.mark.parametrize("policy", placement.UNLISTED)
 def test_launches_that_do_not_know_of_each_other_are_told_nothing(policy: str) -> None:
-    assert [one.ranks for one in shares.deal(policy, 3, 12, CONSECUTIVE)] == [None] * 3
+    assert [one.ranks for one in shared_node.deal(policy, 3, 12, CONSECUTIVE)] == [None] * 3
 
 
 @pytest.mark.parametrize(
@@ -120,22 +120,22 @@ def test_launches_that_do_not_know_of_each_other_are_told_nothing(policy: str) -
 )
 def test_what_cannot_be_dealt_is_refused_in_a_sentence(words: tuple[str, int, int], sentence: str) -> None:
     with pytest.raises(NotMeasured) as refused:
-        shares.deal(*words, CONSECUTIVE)
+        shared_node.deal(*words, CONSECUTIVE)
     assert str(refused.value).startswith(sentence)
 
 
 @pytest.mark.parametrize("programs", [1, 0, -2])
 def test_one_program_or_none_shares_nothing(programs: int) -> None:
     with pytest.raises(BadInput, match=rf"programs={programs} shares a node with nobody: ask for 2 or more; each is "):
-        shares.deal("bunch", programs, 12, CONSECUTIVE)
+        shared_node.deal("bunch", programs, 12, CONSECUTIVE)
 
 
 def test_of_policies_that_deal_the_same_cores_the_first_is_measured() -> None:
-    order = shares.POLICIES
-    assert shares.first_equal("scatter", order, 2, 2, TWO_CORES) == "bunch"
-    assert shares.first_equal("scatter", order, 2, 12, CONSECUTIVE) == "scatter"
-    assert shares.first_equal("none", order, 2, 12, CONSECUTIVE) == "none", "no binding is not the stack's own"
+    order = shared_node.POLICIES
+    assert shared_node.first_equal("scatter", order, 2, 2, TWO_CORES) == "bunch"
+    assert shared_node.first_equal("scatter", order, 2, 12, CONSECUTIVE) == "scatter"
+    assert shared_node.first_equal("none", order, 2, 12, CONSECUTIVE) == "none", "no binding is not the stack's own"
     for policy, programs in itertools.product(order, (2, 3, 4)):
-        assert shares.first_equal(policy, (policy,), programs, 12, CONSECUTIVE) == policy
+        assert shared_node.first_equal(policy, (policy,), programs, 12, CONSECUTIVE) == policy
     # Policies that mean nothing here are in a site's list all the same.
-    assert shares.first_equal("bunch", ("nic_local", "bunch"), 2, 12, CONSECUTIVE) == "bunch"
+    assert shared_node.first_equal("bunch", ("nic_local", "bunch"), 2, 12, CONSECUTIVE) == "bunch"

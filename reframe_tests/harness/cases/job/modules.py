@@ -60,7 +60,6 @@ def write_check(stack: Stack, *, paired: bool = False) -> list[str]:
 
 
 def _end_without(stack: Stack) -> list[str]:
-    """Shell lines that end the job unless every module is loaded."""
     wanted = " ".join(shlex.quote(each.name) for each in stack.loaded.loaded)
     return [
         f"    for module in {wanted}; do",

@@ -158,7 +158,6 @@ def _devices(device: str) -> list[str]:
 
 
 def _fit_device(rows: list[TransportRow], device: str) -> list[TransportRow]:
-    """Rows the build can follow, in the order of its devices."""
     built = _devices(device)
     free = [row for row in rows if not row.device]
     bound = [row for row in rows if row.device in built]
@@ -236,7 +235,6 @@ def _fill_proof(proof: Proof, fabric: Fabric, version: tuple[int, ...]) -> Proof
 
 
 def _judge(setting: Setting, proof: Proof, sources: Mapping[str, list[str]]) -> str | None:
-    """One sentence on one proof, or ``None`` when it holds."""
     if proof.source == LIBRARIES and not sources[LIBRARIES]:
         missing = f"no mapped libraries were recorded, so nothing shows {setting.mpi}'s {proof.subject}; evidence missing."
         return missing if proof.required else None

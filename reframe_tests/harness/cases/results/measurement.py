@@ -138,7 +138,6 @@ class LaunchEvidence:
 
     @property
     def errors(self) -> list[dict[str, Any]]:
-        """Errors of links, as stored."""
         return [{"launch": self.launch, "repeat": self.repeat, **row} for row in self.links.errors]
 
 
@@ -248,7 +247,6 @@ def _judge_end(
 
 
 def _last_words(directory: Path, files: script.LaunchFiles) -> str:
-    """How far a launch that was ended got: the last line it printed."""
     ranks = [beginning_of(path) for path in (directory / files.evidence).glob("*.json")]
     if not ranks:
         error = excerpt(beginning_of(directory / files.error))
@@ -435,7 +433,6 @@ def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> l
 
 
 def _evidence(outcome: Outcome, setting_summary: str, heard: Sequence[LaunchEvidence]) -> Evidence:
-    """The evidence of a job: status, sentences, ranks, library, bytes per repeat, seconds."""
     recorded = [one for one in heard if one.ranks]
     ranks = recorded[0].ranks if recorded else ()
     first = ranks[0] if ranks else None

@@ -27,7 +27,7 @@ from ..job import parameters
 from ..job.condition import Condition, Partition
 from ..measured_test import Value
 from ..results import measurement
-from . import proof, shares
+from . import proof, shared_node
 from .shared_node import SHARED, SharedNode, launches_of, share
 
 RATIO = QUANTITIES[side_by_side.RATIO]
@@ -79,7 +79,7 @@ class SharingTest(MaintenanceTest):
     #: :type: :class:`str`
     #: :values: ``default``, ``none``, ``bunch``, ``scatter``
     pinning = parameter(
-        [policy for policy in parameters.policies_of_system() if policy in shares.POLICIES], type=str, loggable=True
+        [policy for policy in parameters.policies_of_system() if policy in shared_node.POLICIES], type=str, loggable=True
     )
 
     @classmethod
@@ -101,7 +101,7 @@ class SharingTest(MaintenanceTest):
         policies = cls.param_space.params["pinning"].values
         try:
             ppn = placement.resolve_ppn(point["ppn"], topology)
-            same = shares.first_equal(point["pinning"], policies, point["programs"], ppn, topology)
+            same = shared_node.first_equal(point["pinning"], policies, point["programs"], ppn, topology)
         except (BadInput, NotMeasured) as reason:
             return str(reason).rstrip(".")
         return "" if same == point["pinning"] else f"each program has the same cores as under pinning={same}"
@@ -148,7 +148,6 @@ class SharingTest(MaintenanceTest):
         return {**super().metrics(), **{name: Value(medians.get(name), RATIO.unit) for name in self._ratio_names()}}
 
     def _ratio_names(self) -> list[str]:
-        """Metrics of throughput shared over alone, program by program."""
         shared = next(launch for launch in self._launches if launch.name == SHARED)
         return [
             catalogue.metric_name(row.benchmark, RATIO.short, size, variant.removesuffix(f",{side_by_side.SHARED}"))

@@ -207,7 +207,6 @@ class SlurmShared(SlurmJobScheduler):
         case.job._state = "PENDING"
 
     def _put(self, case: _Case, allocation: _Allocation) -> bool:
-        """Put a case into an allocation unless it is ending."""
         limit_s = math.ceil(case.job.time_limit or 0)
         number = len(allocation.cases) + 1
         if not allocation.spool.put(number, case_script(case.job, case.key[0]), limit_s):
@@ -217,7 +216,6 @@ class SlurmShared(SlurmJobScheduler):
         return True
 
     def _begin(self, case: _Case) -> _Allocation:
-        """Allocate nodes for a case and those that follow it."""
         settings = self._settings()
         prefix = Path(rt.runtime().stage_prefix) / "allocations"
         spool = Spool(prefix / f"{time.time_ns():x}-{len(self._allocations) + 1}")
@@ -276,7 +274,6 @@ class SlurmShared(SlurmJobScheduler):
                 allocation.spool.close()
 
     def _update(self, case: _Case) -> None:
-        """State of a case that has not been known to end."""
         allocation = case.allocation
         if allocation is None:
             return
@@ -337,7 +334,6 @@ class SlurmShared(SlurmJobScheduler):
                 case.job._exception = JobSchedulerError(why)
 
     def _close_all(self) -> None:
-        """Let go of the nodes when ReFrame ends."""
         for allocation in self._allocations:
             if allocation.over_at is None:
                 with contextlib.suppress(OSError):

@@ -104,7 +104,6 @@ class Spool:
         return (self.folder / "ended").exists()
 
     def was_started(self, number: int) -> bool:
-        """Whether a case was started."""
         return self._path(number, "running").exists()
 
     def read_end(self, number: int) -> CaseEnd | None:
