@@ -52,10 +52,6 @@ def test_a_table_without_statistics():
     assert {record.repetitions for record in records} == {None}
 
 
-def test_programs_of_one_rank_each_are_refused():
-    refuse(golden("mpi4py-pingpong-mpich-singletons.txt"), "second table", "one MPI program")
-
-
 def test_the_end_must_be_asked_for():
     """A table cut between two rows looks complete; only the caller knows the sizes."""
     text = golden(MPICH)
@@ -70,41 +66,29 @@ def test_the_end_must_be_asked_for():
         reader.check_complete([], [Expected("pingpong", 2, SIZES)])
 
 
-def test_a_last_row_that_is_cut():
-    refuse(golden(MPICH)[:-3], "no end")
+def change(pattern: str, by: str) -> str:
+    return re.sub(pattern, by, golden(MPICH), flags=re.MULTILINE)
 
 
-def test_a_size_that_is_missing():
-    refuse(re.sub(r"^ +64 .*\n", "", golden(MPICH), flags=re.MULTILINE), "128 bytes follow 32 bytes")
+#: What was done to an output -> the text, and words of the refusal.
+DAMAGED = {
+    "programs of one rank each": (golden("mpi4py-pingpong-mpich-singletons.txt"), "second table", "one MPI program"),
+    "a last row that is cut": (golden(MPICH)[:-3], "no end"),
+    "a size is missing": (change(r"^ +64 .*\n", ""), "128 bytes follow 32 bytes"),
+    "a row twice": (change(r"^( +64 .*\n)", r"\1\1"), "64 bytes follow 64 bytes"),
+    "columns that contradict each other": (change(r"^( +64 +)([0-9])", r"\g<1>9\2"), "size / time"),
+    "samples that grow": (change(r"^( +64 .*)50$", r"\g<1>60"), "samples"),
+    "nan": (change(r"^( +64 .*\| )\S+", r"\g<1>nan"), "no number"),
+    "negative": (change(r"^( +64 .*\| )\S+", r"\g<1>-4.4e-07"), "negative"),
+    "another form": (change(r"^( +64 .*\| )\S+", r"\g<1>4.47"), "not a row"),
+    "another unit": (golden(MPICH).replace("Bandwidth [MB/s]", "Bandwidth [GB/s]"), "not a header"),
+    "an unknown column": (golden(MPICH).replace("Samples", "Loops"), "not a header"),
+    "no rows": ("".join(golden(MPICH).splitlines(keepends=True)[:2]), "no rows"),
+    "a line above": ("hello from the prologue\n" + golden(MPICH), "stands before"),
+    "a line below": (golden(MPICH) + "done\n", "not a row"),
+}
 
 
-def test_a_row_that_is_there_twice():
-    refuse(re.sub(r"^( +64 .*\n)", r"\1\1", golden(MPICH), flags=re.MULTILINE), "64 bytes follow 64 bytes")
-
-
-def test_columns_that_contradict_each_other():
-    refuse(re.sub(r"^( +64 +)([0-9])", r"\g<1>9\2", golden(MPICH), flags=re.MULTILINE), "size / time")
-
-
-def test_samples_that_grow():
-    refuse(re.sub(r"^( +64 .*)50$", r"\g<1>60", golden(MPICH), flags=re.MULTILINE), "samples")
-
-
-@pytest.mark.parametrize(("cell", "words"), [("nan", "no number"), ("-4.4e-07", "negative"), ("4.47", "not a row")])
-def test_values_that_are_none(cell, words):
-    refuse(re.sub(r"^( +64 .*\| )\S+", rf"\g<1>{cell}", golden(MPICH), flags=re.MULTILINE), words)
-
-
-def test_another_header():
-    refuse(golden(MPICH).replace("Bandwidth [MB/s]", "Bandwidth [GB/s]"), "not a header")
-    refuse(golden(MPICH).replace("Samples", "Loops"), "not a header")
-
-
-def test_a_table_without_rows():
-    head = golden(MPICH).splitlines(keepends=True)
-    refuse("".join(head[:2]), "no rows")
-
-
-def test_lines_of_other_programs():
-    refuse("hello from the prologue\n" + golden(MPICH), "stands before")
-    refuse(golden(MPICH) + "done\n", "not a row")
+@pytest.mark.parametrize(("text", "words"), [(text, words) for text, *words in DAMAGED.values()], ids=DAMAGED)
+def test_what_is_damaged_is_refused(text: str, words: list[str]) -> None:
+    refuse(text, *words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -92,7 +93,7 @@ def refuse(text: str, *words: str) -> None:
         assert word in sentence
 
 
-def change(name: str, pattern: str, by: str) -> str:
+def change(name: str, pattern: str, by: str | Callable[[re.Match[str]], str]) -> str:
     text, count = re.subn(pattern, by, golden(name), count=1, flags=re.MULTILINE)
     assert count == 1
     return text
@@ -351,23 +352,58 @@ def test_ranks_that_are_printed_must_be_those_asked_for():
 # Damage.
 
 
-def test_a_last_row_that_is_cut():
-    refuse(golden(LATENCY)[:-3], "no end")
+def swap_first(found: re.Match[str]) -> str:
+    """The mean far above the maximum, as wide as before."""
+    return f"{found[1]}{'9' * (len(found[2]) - 3)}.99{found[3]}" if len(found[2]) > 4 else f"{found[1]}9.99{found[3]}"
 
 
-def test_a_table_without_rows():
-    refuse("".join(golden(LATENCY).splitlines(keepends=True)[:4]), "no rows")
+#: What was done to an output -> the text, and words of the refusal.
+DAMAGED = {
+    "a last row that is cut": (golden(LATENCY)[:-3], "no end"),
+    "no rows": ("".join(golden(LATENCY).splitlines(keepends=True)[:4]), "no rows"),
+    "a size is missing": (change(LATENCY, r"^64 .*\n", ""), "line 11: 128 bytes follow 32 bytes"),
+    "a size twice": (change(LATENCY, r"^(64 .*\n)", r"\1\1"), "line 12: 64 bytes follow 64 bytes"),
+    "wrong data": (change(CHECKED, r"^(16 .*)Pass$", r"\1Fail"), "line 7", "received wrong data at 16 bytes"),
+    "wrong data said below": (
+        golden(CHECKED) + "DATA VALIDATION ERROR: osu_allreduce exited with status 1 on message size 64.\n",
+        *("line 10", "validation failed"),
+    ),
+    "nan": (change(LATENCY, r"^(64 .*).{6}$", r"\g<1>   nan"), "line 11", "no number"),
+    "negative": (change(LATENCY, r"^(64 .*).{6}$", r"\g<1> -1.00"), "line 11", "negative"),
+    "three decimals": (change(LATENCY, r"^(64 .*).{6}$", r"\g<1> 1.234"), "line 11", "not belong"),
+    "a comma": (change(LATENCY, r"^(64 .*).{6}$", r"\g<1>  1,23"), "line 11", "not belong"),
+    # A digit lost or gained moves a cell: the number would be wrong by a factor of ten.
+    "a digit lost": (change(LATENCY, r"^(64 .*)[0-9](\.[0-9]{2})$", r"\1\2"), "line 11", "not belong"),
+    "a blank more": (change(BANDWIDTH, r"^(64 .*\.[0-9]{2})$", r" \1"), "line 11", "not belong"),
+    "another column": (change(LATENCY, r"Avg Latency\(us\)$", "Bandwidth (MB/s)"), "line 4", "not those of osu_latency"),
+    "a column is missing": (change(REDUCTION, r" +Iterations$", ""), "line 4", "columns are not those of osu_allreduce"),
+    "a column twice": (change(REDUCTION, "Min Latency", "Max Latency"), "line 4", "columns are not those"),
+    "no column of sizes": (change(REDUCTION, r"^# Size +Avg", "# Avg"), "line 4", "columns are not those"),
+    "another rate": (change(RATE, r"^(256 +.* )[0-9]([0-9]+\.[0-9]{2})$", r"\g<1>9\2"), "message rate x size"),
+    "another mean": (change(REDUCTION, r"^(32 +)([0-9]+\.[0-9]{2})( +)", swap_first), "between minimum and maximum"),
+    "more iterations": (change(REDUCTION, r"^(64 .*)20$", r"\g<1>30"), "iterations grows"),
+    "the same twice": (golden(LATENCY) * 2, "a second table starts"),
+    "two outputs": (golden(LATENCY) + golden(BANDWIDTH), "a second table starts"),
+    "two outputs, one of pairs": (golden(RATE) + golden(LATENCY), "a second table starts"),
+    "no window": (change(PUT, r"^# Window creation.*\n", ""), "window is missing"),
+    "no synchronisation": (change(PUT, r"^# Synchronization.*\n", ""), "sync is missing"),
+    "no pairs": (change(RATE, r"^# \[ pairs.*\n", ""), "pairs is missing"),
+    "an unknown synchronisation": (change(PUT, "MPI_Win_flush", "MPI_Win_flash"), "line 3"),
+    **{
+        title: (change(LATENCY, r"OSU MPI Latency Test v7\.5", title), "line 2", words)
+        for title, words in {
+            "OSU MPI Latency Test v5.3.2": "OSU 5.3.2 is not known; read are 5.6 to 7.5",
+            "OSU MPI Latency Test v8.0": "OSU 8.0 is not known",
+            "OSU MPI Latency Test": "is no title of OSU 5.6 to 7.5",
+            "OSU MPI Lateness Test v7.5": "is none of the OSU benchmarks",
+        }.items()
+    },
+}
 
 
-def test_a_size_that_is_missing_or_there_twice():
-    refuse(change(LATENCY, r"^64 .*\n", ""), "line 11: 128 bytes follow 32 bytes")
-    refuse(change(LATENCY, r"^(64 .*\n)", r"\1\1"), "line 12: 64 bytes follow 64 bytes")
-
-
-def test_validation_that_failed():
-    refuse(change(CHECKED, r"^(16 .*)Pass$", r"\1Fail"), "line 7", "received wrong data at 16 bytes")
-    text = golden(CHECKED) + "DATA VALIDATION ERROR: osu_allreduce exited with status 1 on message size 64.\n"
-    refuse(text, "line 10", "validation failed")
+@pytest.mark.parametrize(("text", "words"), [(text, words) for text, *words in DAMAGED.values()], ids=DAMAGED)
+def test_what_is_damaged_is_refused(text: str, words: list[str]) -> None:
+    refuse(text, *words)
 
 
 def test_warnings_in_the_output():
@@ -375,66 +411,6 @@ def test_warnings_in_the_output():
     refuse(change(LATENCY, r"^(64 )", re.escape(warning).replace("\\", "") + r"\1"), "line 11: a warning stands in the output")
     before = "--------\nWARNING: There was an error initializing an OpenFabrics device.\n"
     assert parse(before + golden(LATENCY)) == parse(golden(LATENCY))
-
-
-@pytest.mark.parametrize(
-    ("cell", "words"), [("   nan", "no number"), (" -1.00", "negative"), (" 1.234", "not belong"), ("  1,23", "not belong")]
-)
-def test_values_that_are_none(cell, words):
-    refuse(change(LATENCY, r"^(64 .*).{6}$", rf"\g<1>{cell}"), "line 11", words)
-
-
-def test_cells_stand_under_their_titles():
-    """A digit lost or gained moves a cell: the number would be wrong by a factor of ten."""
-    refuse(change(LATENCY, r"^(64 .*)[0-9](\.[0-9]{2})$", r"\1\2"), "line 11", "not belong")
-    refuse(change(BANDWIDTH, r"^(64 .*\.[0-9]{2})$", r" \1"), "line 11", "not belong")
-
-
-def test_columns_that_are_not_the_benchmarks():
-    refuse(change(LATENCY, r"Avg Latency\(us\)$", "Bandwidth (MB/s)"), "line 4", "columns are not those of osu_latency")
-    refuse(change(REDUCTION, r" +Iterations$", ""), "line 4", "columns are not those of osu_allreduce")
-    refuse(change(REDUCTION, "Min Latency", "Max Latency"), "line 4", "columns are not those")
-    refuse(change(REDUCTION, r"^# Size +Avg", "# Avg"), "line 4", "columns are not those")
-
-
-def test_columns_that_contradict_each_other():
-    refuse(change(RATE, r"^(256 +.* )[0-9]([0-9]+\.[0-9]{2})$", r"\g<1>9\2"), "message rate x size")
-    refuse(change(REDUCTION, r"^(32 +)([0-9]+\.[0-9]{2})( +)", swap_first), "between minimum and maximum")
-
-
-def swap_first(found: re.Match[str]) -> str:
-    """The mean far above the maximum, as wide as before."""
-    return f"{found[1]}{'9' * (len(found[2]) - 3)}.99{found[3]}" if len(found[2]) > 4 else f"{found[1]}9.99{found[3]}"
-
-
-def test_iterations_that_grow():
-    refuse(change(REDUCTION, r"^(64 .*)20$", r"\g<1>30"), "iterations grows")
-
-
-def test_two_outputs_in_one_file():
-    refuse(golden(LATENCY) * 2, "a second table starts")
-    refuse(golden(LATENCY) + golden(BANDWIDTH), "a second table starts")
-    refuse(golden(RATE) + golden(LATENCY), "a second table starts")
-
-
-def test_lines_that_say_what_was_measured_must_be_there():
-    refuse(change(PUT, r"^# Window creation.*\n", ""), "window is missing")
-    refuse(change(PUT, r"^# Synchronization.*\n", ""), "sync is missing")
-    refuse(change(RATE, r"^# \[ pairs.*\n", ""), "pairs is missing")
-    refuse(change(PUT, "MPI_Win_flush", "MPI_Win_flash"), "line 3")
-
-
-@pytest.mark.parametrize(
-    ("title", "words"),
-    [
-        ("OSU MPI Latency Test v5.3.2", "OSU 5.3.2 is not known; read are 5.6 to 7.5"),
-        ("OSU MPI Latency Test v8.0", "OSU 8.0 is not known"),
-        ("OSU MPI Latency Test", "is no title of OSU 5.6 to 7.5"),
-        ("OSU MPI Lateness Test v7.5", "is none of the OSU benchmarks"),
-    ],
-)
-def test_titles_that_are_not_known(title, words):
-    refuse(change(LATENCY, r"OSU MPI Latency Test v7\.5", title), "line 2", words)
 
 
 def test_memory_of_accelerators_is_not_read():
