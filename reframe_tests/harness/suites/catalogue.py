@@ -25,6 +25,8 @@ __all__ += ["SIZE_DIGITS", "metric_name"]
 
 def _find_fault(suite: Suite) -> str:
     """What is wrong with a record, as the end of a sentence."""
+    if suite.groups and suite.arguments is None:
+        return "it has groups and no 'arguments' to start them with; add them"
     for name, group in suite.groups.items():
         known = {(row.binary, row.name) for row in suite.rows if row.group == name}
         missing = [benchmark for plan in group.plans for benchmark in plan.benchmarks if (plan.binary, benchmark) not in known]
@@ -392,6 +394,7 @@ def _launch(
         row.check_crossing(ranks, nodes)
     link_bytes = max(row.link_bytes(row.active(ranks), nodes) for row in under.rows)
     size_range = replace(planned_range, log2=(smallest, largest)).limited(limits, LEVELS[level], link_bytes)
+    assert suite.arguments is not None  # a suite with plans has them
     run = Run(
         plan,
         under.rows,

@@ -29,7 +29,7 @@ from typing import NamedTuple
 from ..printable import one_line
 from . import traffic
 from .benchmark import Benchmark
-from .model import BenchmarkPackage, Group, Programs, Suite, gated_sizes
+from .model import BenchmarkPackage, Group, Programs, Suite, gated_sizes, no_arguments
 from .plans import Plan, SizeRange, at_levels
 from .records import OutputError, Record
 from .traffic import RunBound
@@ -309,6 +309,7 @@ SUITE = Suite(
     parse=parse,
     rows=ROWS,
     groups=GROUPS,
+    arguments=no_arguments,
     sizes=gated_sizes,
     # It takes no argument, not even for its version, which only its tables say; on one node it refuses to run.
     programs=Programs(

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from ..printable import one_line
 from . import traffic
 from .benchmark import NO_DATA, SIZELESS, Benchmark
-from .model import BenchmarkPackage, Group, Programs, Run, Suite
+from .model import BenchmarkPackage, Group, Programs, Run, Suite, no_arguments
 from .options import PRINTED, SuiteOption
 from .plans import Plan, SizeRange, at_levels
 from .records import OutputError, Record
@@ -519,6 +519,7 @@ SUITE = Suite(
     parse=parse,
     rows=ROWS,
     groups=GROUPS,
+    arguments=no_arguments,
     options=(MEMORY,),
     files=files,
     result=RESULT,

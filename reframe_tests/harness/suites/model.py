@@ -198,6 +198,11 @@ def sizes_of_doublings(row: Benchmark, plan: Plan, size_range: SizeRange) -> tup
     return doubling_sizes(1 << size_range.log2[0], 1 << size_range.log2[1], zero=False)
 
 
+def no_arguments(run: Run) -> tuple[str, ...]:
+    """Of programs in which all is built in, or that read a file."""
+    return ()
+
+
 def gated_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
     """Sizes of a row that has the same at every level: those that may carry references."""
     return next(iter(row.gated_sizes.values()))
@@ -214,7 +219,7 @@ class Suite:
     :param rows: its benchmarks, in the order groups run them.
     :param groups: its groups by name; empty for a suite that no stack runs.
     :param pairs: its groups that a server and a client measure without MPI.
-    :param arguments: command line of a run after the binary, by default nothing; raises :class:`vocabulary.NotMeasured`.
+    :param arguments: command line of a run after the binary; raises :class:`vocabulary.NotMeasured`.
     :param sizes: sizes a row prints for a size range of a plan; ``(None,)`` where it has none.
     :param same_repetitions: it makes the same repetitions at every size and does not always print them.
     :param probe: how it starts and ends ranks without timing anything.
@@ -243,7 +248,7 @@ class Suite:
     parse: Parser
     rows: tuple[Benchmark, ...]
     groups: Mapping[str, Group] = field(default_factory=dict)
-    arguments: Callable[[Run], Sequence[str]] = field(default=lambda run: ())
+    arguments: Callable[[Run], Sequence[str]] | None = None
     sizes: Callable[[Benchmark, Plan, SizeRange], tuple[int | None, ...]] = sizes_of_doublings
     same_repetitions: bool = False
     probe: Probe | None = None

@@ -31,7 +31,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from .benchmark import NO_DATA, SIZELESS, Benchmark
-from .model import BenchmarkPackage, Group, Programs, Suite
+from .model import BenchmarkPackage, Group, Programs, Suite, no_arguments
 from .plans import Plan, SizeRange, at_levels
 from .records import OutputError, Record
 from .traffic import Bound, nothing
@@ -317,6 +317,7 @@ SUITE = Suite(
     parse=parse,
     rows=ROWS,
     groups=GROUPS,
+    arguments=no_arguments,
     per_ranks=True,
     # They have no option, and class D takes an hour to say its version at the end.
     programs=Programs(
