@@ -103,7 +103,7 @@ class Store:
         if (table, system) in self._looked:
             return self._looked[table, system]
         paths, beside = _paths(self.folder, table, system), _paths(self.folder, PARTNERS[table], system)
-        found = {path: _unreadable(path, table) for path in paths}
+        found = _unreadable(paths, table)
         names = {path.relative_to(self.folder / table) for path in paths}
         for gone in sorted({path.relative_to(self.folder / PARTNERS[table]) for path in beside} - names):
             found[self.folder / table / gone] = (
@@ -147,7 +147,7 @@ class Store:
 
     @cached_property
     def withdrawn(self) -> dict[str, Withdrawal]:
-        """The withdrawn sessions by their ids."""
+        """By the ids of the sessions."""
         return Withdrawal.read(self.folder)
 
     @cached_property
@@ -314,7 +314,7 @@ class Store:
         path = next(iter(sorted(self.folder.glob(f"reports/system=*/date=*/{uuid}.parquet"))), None)
         if path is None:
             raise BadInput(f"the dataset {self.folder} has no run report of session {uuid}: export that session again.")
-        if why := _unreadable(path, "reports"):
+        if why := _unreadable([path], "reports")[path]:
             raise BadInput(why)
         return decode(pl.read_parquet(path, columns=["report"]).item(), f"session {uuid} in {path}")
 
@@ -558,8 +558,24 @@ def _paths(folder: Path, table: str, system: str | None) -> list[Path]:
     return sorted(path for on in wanted for day in inside(on, "date=*") for path in inside(day, "*.parquet"))
 
 
-def _unreadable(path: Path, table: str) -> str:
-    """Why a file cannot be read, and what to do; empty if it can."""
+def _unreadable(paths: Sequence[Path], table: str) -> dict[Path, str]:
+    """Why each of some files cannot be read, and what to do; empty if it can."""
+    found = {path: _not_as_written(path, table) for path in paths}
+    good = [path for path, why in found.items() if not why]
+    # One query for all of them: a file's rows stand in its footer, and a query for each would take longer than all else.
+    heights = pl.collect_all([pl.scan_parquet(path).select(pl.len()) for path in good])
+    for path, height in zip(good, heights, strict=True):
+        rows, written = height.item(), pl.read_parquet_metadata(path).get(ROWS_KEY)
+        if str(rows) != written:
+            found[path] = (
+                f"{path} holds {rows} rows of session {path.stem} and was written with {written}: export that session again, "
+                "or remove it."
+            )
+    return found
+
+
+def _not_as_written(path: Path, table: str) -> str:
+    """Why a file is none of this table, of this layout, in this place; empty if it is."""
     try:
         datetime.strptime(path.parent.name, "date=%Y-%m-%d")
         schema, said = pl.read_parquet_schema(path), pl.read_parquet_metadata(path)
@@ -576,12 +592,6 @@ def _unreadable(path: Path, table: str) -> str:
         )
     if said.get(PLACE_KEY, place_of(path)) != place_of(path):
         return f"{path} was written as {said[PLACE_KEY]}: remove it, and export the sessions again."
-    rows = pl.scan_parquet(path).select(pl.len()).collect().item()
-    if said.get(ROWS_KEY) != str(rows):
-        return (
-            f"{path} holds {rows} rows of session {path.stem} and was written with {said.get(ROWS_KEY)}: "
-            "export that session again, or remove it."
-        )
     return ""
 
 
