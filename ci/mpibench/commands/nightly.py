@@ -46,7 +46,7 @@ try:
     from ..pages import junit
     from ..pages.outcomes import interrupted
     from ..store import records, selection_options, session_files
-    from ..store.sessions import PAIRED, Session, label_of, list_sessions, read_report, read_session, systems_of
+    from ..store.sessions import PAIRED, Session, label_of, list_sessions, read_report
     from ..store.store import Store
 except BadInput as error:  # a further suite, MPI or launcher that cannot be used
     if __name__ != "__main__":
@@ -159,7 +159,7 @@ def make_plan(night: Night) -> None:
 
 
 def identify(night: Night) -> Session | None:
-    """Tonight's session as the database has it; ``None``, and a reason among the problems, if it has none.
+    """Tonight's session, which the database has; ``None``, and a reason among the problems, if it has none.
 
     Afterwards ``results/session-id`` holds its id.
     """
@@ -180,7 +180,7 @@ def identify(night: Night) -> Session | None:
             )
         if uuid in night.before:
             raise BadInput(f"no session: ReFrame's run report is that of session {uuid}, which was stored before tonight.")
-        session = read_session(DATABASE, uuid)
+        session = read_report(RUN_REPORT)
         with whole_file.replacing(SESSION_ID) as partial:
             partial.write_text(f"{uuid}\n")
     except (BadInput, OSError) as error:
@@ -310,8 +310,11 @@ def show(night: Night, session: Session | None) -> None:
 
 def last_systems(night: Night) -> Sequence[str]:
     """Systems of the newest session before tonight: those that a night without a session was meant to measure."""
-    newest = [one for one in list_sessions(DATABASE) if one in night.before] if night.before else []
-    return systems_of(DATABASE, newest[-1]) if newest else ()
+    store = Store(RESULTS / "dataset")
+    with contextlib.suppress(BadInput):  # a file that cannot be read, which the step before has said
+        newest = [uuid for uuid in store.starts if uuid in night.before]
+        return store.session_systems.get(newest[-1], ()) if newest else ()
+    return ()
 
 
 def check_stacks(night: Night) -> None:
