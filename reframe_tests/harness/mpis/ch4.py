@@ -12,20 +12,23 @@ from typing import Any
 
 from ..machine.transport import TRANSPORTS
 from .shared_evidence import (
+    CXI,
+    CXI_MANUAL,
+    EFA,
+    EFA_MANUAL,
+    OPX,
     OPX_MANUAL,
-    OPX_NODE,
-    OPX_RAILS,
-    PSM2_CLUSTER,
+    PSM2,
     PSM2_MANUAL,
-    PSM2_NODE,
-    PSM2_RAILS,
     UCX_CONTEXT,
     UCX_DEBUG_ENV,
     UCX_IB_LANE,
     UCX_MEMORY,
     UCX_RAILS,
     UCX_TCP_LANE,
-    ucx_lanes,
+    VERBS,
+    VERBS_MANUAL,
+    ucx_proofs,
 )
 from .transport import Proof, Range, TransportRow, Version, scoped, scoped_proofs
 
@@ -71,69 +74,35 @@ def ofi_rows(versions: Range, debug: Mapping[str, str], *, rank_lines: bool) -> 
     """
     local_rank = _per_rank(rank_lines, "Local_rank (0 everywhere under MPIR_CVAR_NOLOCAL=1)", r"Local_rank: (\d+)", "0")
 
-    def row(
-        transport: str,
-        provider: str,
-        manual: str,
-        *,
-        env: Mapping[str, str] | None = None,
-        node: Mapping[str, str] | None = None,
-        cluster: Mapping[str, str] | None = None,
-        reported: str = "",
-        proofs: tuple[Proof, ...] = (),
-        **more: Any,
-    ) -> TransportRow:
-        network = not TRANSPORTS[transport].in_memory
+    def row(provider: str, manual: str, *, reported: str = "", **more: Any) -> TransportRow:
+        """Of the transport of the provider's name."""
+        network = not TRANSPORTS[provider].in_memory
         return TransportRow(
-            transport,
+            provider,
             versions,
             f"{_MANUAL}, {next(iter(debug))}); libfabric, {manual}",
             device=OFI,
-            env={"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": provider, **(env or {})},
+            env={"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": provider},
             debug_env=debug,
-            by_scope=scoped(node={**(_NOLOCAL if network else {}), **(node or {})}, cluster=cluster),
-            proofs=(
-                Proof("libfabric provider", r"^libfabric provider: (\S+)", (reported or provider,)),
-                *proofs,
-            ),
+            by_scope=scoped(node=_NOLOCAL if network else {}),
+            proofs=(Proof("libfabric provider", r"^libfabric provider: (\S+)", (reported or provider,)),),
             proofs_by_scope=scoped_proofs(node=(local_rank,) if network else ()),
-            **more,
-        )
+        ).adding(**more)
 
-    yield row("shm", "shm", "fi_shm(7)")
+    yield row("shm", "fi_shm(7)")
     yield row(
-        "tcp",
         "tcp",
         "fi_tcp(7) (FI_TCP_IFACE)",
         env={"FI_TCP_IFACE": "{device}"},
         reported=r"tcp(?:;ofi_rxm)?",
         proofs=(_per_rank(rank_lines, "NIC", r"Local_rank: \d+, NIC: (\S+)", "{device}"),),
     )
-    yield row(
-        "verbs",
-        "verbs",
-        "fi_verbs(7) (FI_VERBS_DEVICE_NAME, FI_VERBS_IFACE)",
-        env={"FI_VERBS_DEVICE_NAME": "{devices}", "FI_VERBS_IFACE": "{tcp_interfaces}"},
-        reported=r"verbs(?:;ofi_rxm)?",
-    )
-    yield row(
-        "psm2",
-        "psm2",
-        "fi_psm2(7); " + PSM2_MANUAL,
-        node=PSM2_NODE,
-        cluster=PSM2_CLUSTER,
-        by_rails=PSM2_RAILS,
-    )
-    yield row(
-        "efa",
-        "efa",
-        "fi_efa(7) (FI_EFA_IFACE from libfabric 2.0 on, FI_EFA_ENABLE_SHM_TRANSFER)",
-        env={"FI_EFA_IFACE": "{devices}"},
-        node={"FI_EFA_ENABLE_SHM_TRANSFER": "0"},
-    )
+    yield row("verbs", VERBS_MANUAL, reported=r"verbs(?:;ofi_rxm)?", **VERBS)
+    yield row("psm2", "fi_psm2(7); " + PSM2_MANUAL, **PSM2)
+    yield row("efa", EFA_MANUAL, **EFA)
     if versions.until is None or versions.until > (4,):
-        yield row("opx", "opx", OPX_MANUAL, node=OPX_NODE, by_rails=OPX_RAILS)
-        yield row("cxi", "cxi", "fi_cxi(7) (FI_CXI_DEVICE_NAME)", env={"FI_CXI_DEVICE_NAME": "{devices}"})
+        yield row("opx", OPX_MANUAL, **OPX)
+        yield row("cxi", CXI_MANUAL, **CXI)
 
 
 def ucx_rows(versions: Range) -> Iterator[TransportRow]:
@@ -162,7 +131,7 @@ def ucx_rows(versions: Range) -> Iterator[TransportRow]:
             debug_env=UCX_DEBUG_ENV,
             by_scope=scoped(node={"UCX_TLS": f"self,{link}", **_NOLOCAL}, cluster={"UCX_TLS": f"self,sm,{link}"}),
             by_rails=UCX_RAILS,
-            proofs_by_scope=scoped_proofs(node=(ucx_lanes(lane, memory=False),), cluster=(ucx_lanes(lane, memory=True),)),
+            proofs_by_scope=ucx_proofs(lane),
             context=UCX_CONTEXT,
             **more,
         )

@@ -15,8 +15,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
-from .shared_evidence import UCX_CONTEXT, UCX_DEBUG_ENV, UCX_IB_LANE, UCX_MEMORY, UCX_RAILS, ucx_lanes
-from .transport import MANY_RAILS, ONE_RAIL, Proof, Range, TransportRow, gaps, scoped, scoped_proofs
+from .shared_evidence import (
+    CXI,
+    CXI_MANUAL,
+    UCX_CONTEXT,
+    UCX_DEBUG_ENV,
+    UCX_IB_LANE,
+    UCX_MEMORY,
+    UCX_RAILS,
+    VERBS,
+    VERBS_MANUAL,
+    ucx_proofs,
+)
+from .transport import MANY_RAILS, ONE_RAIL, Proof, Range, TransportRow, gaps, scoped
 
 OFI, UCX = "ch4:ofi", "ch4:ucx"
 _VERSIONS = Range((8,))
@@ -93,15 +104,9 @@ _ROWS: tuple[TransportRow, ...] = (
             Proof("libfabric provider", _NETMOD + r"(\S+) provider", absent=True),
         ),
     ),
-    _ofi_row("cxi", "cxi", "fi_cxi(7) (FI_CXI_DEVICE_NAME)", {"FI_CXI_DEVICE_NAME": "{devices}"}, named=True),
+    _ofi_row("cxi", "cxi", CXI_MANUAL, CXI["env"], named=True),
     # Slingshot 10, whose cards are Mellanox'.
-    _ofi_row(
-        "verbs",
-        "verbs;ofi_rxm",
-        "fi_verbs(7) (FI_VERBS_DEVICE_NAME, FI_VERBS_IFACE)",
-        {"FI_VERBS_DEVICE_NAME": "{devices}", "FI_VERBS_IFACE": "{tcp_interfaces}"},
-        named=False,
-    ),
+    _ofi_row("verbs", "verbs;ofi_rxm", VERBS_MANUAL, VERBS["env"], named=False),
     _ofi_row("tcp", "tcp;ofi_rxm", "fi_tcp(7) (FI_TCP_IFACE)", {"FI_TCP_IFACE": "{device}"}, named=False),
     _ucx_row("shm", (UCX_MEMORY,), {"UCX_TLS": "self,sm"}),
     _ucx_row(
@@ -110,9 +115,7 @@ _ROWS: tuple[TransportRow, ...] = (
         {"UCX_NET_DEVICES": "{device_ports}"},
         by_scope=scoped(node={"UCX_TLS": "self,ib", "MPICH_NO_LOCAL": "1"}, cluster={"UCX_TLS": "self,sm,ib"}),
         by_rails=UCX_RAILS,
-        proofs_by_scope=scoped_proofs(
-            node=(ucx_lanes(UCX_IB_LANE, memory=False),), cluster=(ucx_lanes(UCX_IB_LANE, memory=True),)
-        ),
+        proofs_by_scope=ucx_proofs(UCX_IB_LANE),
     ),
 )
 

@@ -12,16 +12,20 @@ from typing import Any
 
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import (
+    CXI,
+    CXI_MANUAL,
+    EFA,
+    EFA_MANUAL,
+    OPX,
     OPX_MANUAL,
-    OPX_NODE,
-    OPX_RAILS,
-    PSM2_CLUSTER,
+    PSM2,
     PSM2_MANUAL,
     PSM2_NODE,
     PSM2_RAILS,
-    UCX_DEBUG_ENV,
+    UCX_IB,
     UCX_IB_LANE,
-    UCX_RAILS,
+    VERBS,
+    VERBS_MANUAL,
     ucx_lanes,
 )
 from .transport import LIBRARIES, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
@@ -51,72 +55,43 @@ def _nic(since: Version, expect: str) -> Proof:
     return Proof("NIC", pattern, (expect,), since=since)
 
 
-def _ofi_row(
-    transport: str,
-    provider: str,
-    manual: str,
-    *,
-    since: Version = (2019,),
-    env: Mapping[str, str] | None = None,
-    debug_env: Mapping[str, str] | None = None,
-    node: Mapping[str, str] | None = None,
-    cluster: Mapping[str, str] | None = None,
-    reported: str = "",
-    proofs: tuple[Proof, ...] = (),
-    **more: Any,
-) -> TransportRow:
+def _ofi_row(transport: str, provider: str, manual: str, *, reported: str = "", **more: Any) -> TransportRow:
     return TransportRow(
         transport,
-        Range(since),
+        Range((2019,)),
         _OFI + manual,
-        env={"I_MPI_OFI_PROVIDER": provider, "FI_PROVIDER": provider, **(env or {})},
-        debug_env={**_DEBUG, **(debug_env or {})},
-        by_scope=scoped(
-            # Without the second, Bcast, Allreduce and Barrier of small messages stay in shared memory whatever the fabric
-            # (Developer Reference, I_MPI_COLL_INTRANODE; 2021.18: 13 kB instead of 1.3 MB over lo).
-            node={"I_MPI_FABRICS": "ofi", "I_MPI_COLL_INTRANODE": "pt2pt", **(node or {})},
-            cluster={"I_MPI_FABRICS": "shm:ofi", **(cluster or {})},
-        ),
-        proofs=(
-            # Loaded providers prove nothing: libfabric loads every one whose libraries the machine has, then asks FI_PROVIDER.
-            # The line, not the libraries mapped: libfabric loads every provider whose own libraries the node has, and keeps
-            # those FI_PROVIDER leaves out mapped (fi_prov_ini of its src/fabric.c).
-            Proof("libfabric provider", r"MPI startup\(\): libfabric provider: (\S+)", (reported or provider,)),
-            *proofs,
-        ),
+        env={"I_MPI_OFI_PROVIDER": provider, "FI_PROVIDER": provider},
+        debug_env=_DEBUG,
+        # Without the second, Bcast, Allreduce and Barrier of small messages stay in shared memory whatever the fabric
+        # (Developer Reference, I_MPI_COLL_INTRANODE; 2021.18: 13 kB instead of 1.3 MB over lo).
+        by_scope=scoped(node={"I_MPI_FABRICS": "ofi", "I_MPI_COLL_INTRANODE": "pt2pt"}, cluster={"I_MPI_FABRICS": "shm:ofi"}),
+        # The line, not the libraries mapped: libfabric loads every provider whose own libraries the node has, and keeps those
+        # FI_PROVIDER leaves out mapped (fi_prov_ini of its src/fabric.c).
+        proofs=(Proof("libfabric provider", r"MPI startup\(\): libfabric provider: (\S+)", (reported or provider,)),),
         proofs_by_scope=scoped_proofs(node=(_fabrics("ofi"),), cluster=(_fabrics("shm:ofi"),)),
         context=_CONTEXT,
-        **more,
-    )
+    ).adding(**more)
 
 
-def _old_row(
-    transport: str,
-    fabric: str,
-    section: str,
-    *,
-    since: Version = (4,),
-    env: Mapping[str, str] | None = None,
-    node: Mapping[str, str] | None = None,
-    **more: Any,
-) -> TransportRow:
-    mode = r"MPI startup\(\): ((?:\w+ and )?\w+) data transfer modes?"
+def _mode(*expect: str) -> Proof:
+    return Proof("data transfer mode", r"MPI startup\(\): ((?:\w+ and )?\w+) data transfer modes?", expect)
+
+
+def _old_row(transport: str, fabric: str, section: str, **more: Any) -> TransportRow:
     return TransportRow(
         transport,
-        Range(since, (2019,)),
+        Range((4,), (2019,)),
         _OLD + section + "; 'Other Environment Variables' (I_MPI_DEBUG)",
         # Without I_MPI_FALLBACK=0 a fabric that cannot be opened is replaced by another without a word.
-        env={"I_MPI_FALLBACK": "0", **(env or {})},
+        env={"I_MPI_FALLBACK": "0"},
         debug_env=_DEBUG,
-        by_scope=scoped(node={"I_MPI_FABRICS": fabric, **(node or {})}, cluster={"I_MPI_FABRICS": f"shm:{fabric}"}),
-        proofs_by_scope=scoped_proofs(
-            node=(Proof("data transfer mode", mode, (fabric,)),),
-            cluster=(Proof("data transfer mode", mode, (f"shm and {fabric}", fabric)),),
-        ),
+        by_scope=scoped(node={"I_MPI_FABRICS": fabric}, cluster={"I_MPI_FABRICS": f"shm:{fabric}"}),
+        proofs_by_scope=scoped_proofs(node=(_mode(fabric),), cluster=(_mode(f"shm and {fabric}", fabric),)),
         context=_CONTEXT,
-        **more,
-    )
+    ).adding(**more)
 
+
+_SYSTEMS = "The provider comes with the system's libfabric, which must be first on the library path of the stack."
 
 _ROWS: tuple[TransportRow, ...] = (
     TransportRow(
@@ -125,7 +100,7 @@ _ROWS: tuple[TransportRow, ...] = (
         _OLD + "'Shared Memory Control'; 'Other Environment Variables' (I_MPI_DEBUG)",
         env={"I_MPI_FABRICS": "shm", "I_MPI_FALLBACK": "0"},
         debug_env=_DEBUG,
-        proofs=(Proof("data transfer mode", r"MPI startup\(\): ((?:\w+ and )?\w+) data transfer modes?", ("shm",)),),
+        proofs=(_mode("shm"),),
         context=_CONTEXT,
     ),
     TransportRow(
@@ -158,10 +133,10 @@ _ROWS: tuple[TransportRow, ...] = (
         "psm2",
         "tmi",
         "'TMI-capable Network Fabrics Control' (I_MPI_TMI_PROVIDER); " + PSM2_MANUAL,
-        since=(5, 1),
+        versions=Range((5, 1), (2019,)),
         env={"I_MPI_TMI_PROVIDER": "psm2"},
+        by_scope=scoped(node=PSM2_NODE),
         by_rails=PSM2_RAILS,
-        node=PSM2_NODE,
     ),
     # libfabric's tcp provider ignores an interface that is not there and takes another: the NIC must be looked at.
     _ofi_row(
@@ -172,59 +147,20 @@ _ROWS: tuple[TransportRow, ...] = (
         reported=r"tcp(?:;ofi_rxm)?",
         proofs=(_nic((2021, 18), "{device}"),),
     ),
-    _ofi_row(
-        "verbs",
-        "verbs",
-        "libfabric, fi_verbs(7) (FI_VERBS_DEVICE_NAME, FI_VERBS_IFACE)",
-        env={"FI_VERBS_DEVICE_NAME": "{devices}", "FI_VERBS_IFACE": "{tcp_interfaces}"},
-        reported=r"verbs(?:;ofi_rxm)?",
-    ),
+    _ofi_row("verbs", "verbs", "libfabric, " + VERBS_MANUAL, reported=r"verbs(?:;ofi_rxm)?", **VERBS),
     _ofi_row(
         "ucx",
         "mlx",
         "'Intel MPI Library over Libfabric' (mlx provider); UCX documentation, 'Environment Parameters' (UCX_NET_DEVICES)",
-        since=(2019, 5),
-        env={"UCX_NET_DEVICES": "{device_ports}"},
-        debug_env=UCX_DEBUG_ENV,
-        node={"UCX_TLS": "self,ib"},
-        cluster={"UCX_TLS": "self,sm,ib"},
-        by_rails=UCX_RAILS,
+        versions=Range((2019, 5)),
         # The provider may be built on a UCX that logs nothing; a lane that is logged must be the right one.
         proofs=(ucx_lanes(UCX_IB_LANE, memory=True, required=False),),
+        **UCX_IB,
     ),
-    _ofi_row(
-        "psm2",
-        "psm2",
-        "libfabric, fi_psm2(7); " + PSM2_MANUAL,
-        node=PSM2_NODE,
-        cluster=PSM2_CLUSTER,
-        by_rails=PSM2_RAILS,
-    ),
-    _ofi_row(
-        "opx",
-        "opx",
-        "libfabric, " + OPX_MANUAL,
-        since=(2021,),
-        node=OPX_NODE,
-        by_rails=OPX_RAILS,
-        note="The provider comes with the system's libfabric, which must be first on the library path of the stack.",
-    ),
-    _ofi_row(
-        "efa",
-        "efa",
-        "libfabric, fi_efa(7) (FI_EFA_IFACE from libfabric 2.0 on, FI_EFA_ENABLE_SHM_TRANSFER)",
-        since=(2019, 5),
-        env={"FI_EFA_IFACE": "{devices}"},
-        node={"FI_EFA_ENABLE_SHM_TRANSFER": "0"},
-    ),
-    _ofi_row(
-        "cxi",
-        "cxi",
-        "libfabric, fi_cxi(7) (FI_CXI_DEVICE_NAME)",
-        since=(2021,),
-        env={"FI_CXI_DEVICE_NAME": "{devices}"},
-        note="The provider comes with the system's libfabric, which must be first on the library path of the stack.",
-    ),
+    _ofi_row("psm2", "psm2", "libfabric, fi_psm2(7); " + PSM2_MANUAL, **PSM2),
+    _ofi_row("opx", "opx", "libfabric, " + OPX_MANUAL, versions=Range((2021,)), note=_SYSTEMS, **OPX),
+    _ofi_row("efa", "efa", "libfabric, " + EFA_MANUAL, versions=Range((2019, 5)), **EFA),
+    _ofi_row("cxi", "cxi", "libfabric, " + CXI_MANUAL, versions=Range((2021,)), note=_SYSTEMS, **CXI),
 )
 
 _GAPS: tuple[Gap, ...] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..machine.transport import TRANSPORTS
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
-from .shared_evidence import PSM2_CLUSTER, PSM2_MANUAL, PSM2_NODE, PSM2_RAILS
+from .shared_evidence import PSM2, PSM2_MANUAL
 from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow, scoped
 from .tuning.model import Algorithm, Control, TunedFiles, Tuning, Wanted
 
@@ -57,9 +57,8 @@ _ROWS: tuple[TransportRow, ...] = (
         _GUIDE + "4.10 'Configuring a build for Intel Omni-Path (PSM2-CH3)', 10.6 MV2_SHOW_ENV_INFO; " + PSM2_MANUAL,
         device=_PSM,
         debug_env={"MV2_SHOW_ENV_INFO": "2"},
-        by_scope=scoped(node=PSM2_NODE, cluster=PSM2_CLUSTER),
-        by_rails=PSM2_RAILS,
         proofs=(Proof("HCA name", r"^\s*HCA NAME\s*: (\w+)", ("MV2_HCA_INTEL_HFI1",)),),
+        **PSM2,
     ),
     TransportRow(
         "tcp",

@@ -11,21 +11,22 @@ pointed at the fabric it would be counted as the benchmark's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from .model import Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import (
+    CXI,
+    CXI_MANUAL,
+    EFA,
+    EFA_MANUAL,
+    OPX,
     OPX_MANUAL,
-    OPX_NODE,
-    OPX_RAILS,
-    PSM2_CLUSTER,
+    PSM2,
     PSM2_MANUAL,
-    PSM2_NODE,
-    PSM2_RAILS,
     UCX_CONTEXT,
-    UCX_DEBUG_ENV,
+    UCX_IB,
     UCX_IB_LANE,
-    UCX_RAILS,
-    ucx_lanes,
+    ucx_proofs,
 )
 from .transport import MANY_RAILS, STRIPED, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
 from .tuning import rules_file
@@ -104,25 +105,18 @@ def _openib_row(versions: Range, memory: str, level: str) -> TransportRow:
     )
 
 
-def _ofi_row(
-    transport: str,
-    since: Version,
-    manual: str,
-    env: dict[str, str],
-    node: dict[str, str],
-    by_rails: Mapping[str, Mapping[str, str]] | None = None,
-) -> TransportRow:
+def _ofi_row(transport: str, since: Version, manual: str, **more: Any) -> TransportRow:
+    """The ofi MTL on one libfabric provider of the transport's name."""
     return TransportRow(
         transport,
         Range(since),
         _DOCS + "'OpenFabrics Interfaces (OFI) / Libfabric support' (mtl_ofi_provider_include); libfabric, " + manual,
-        env={"OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "ofi", "OMPI_MCA_mtl_ofi_provider_include": transport, **_COMMON, **env},
+        env={"OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "ofi", "OMPI_MCA_mtl_ofi_provider_include": transport, **_COMMON},
         # Up to 4.x the MTL's own verbosity prints "mtl:ofi:prov: efa", in 5.x the common one "mtl:ofi:provider: efa".
         debug_env={"OMPI_MCA_mtl_base_verbose": "1", "OMPI_MCA_opal_common_ofi_verbose": "1"},
-        by_scope=scoped(node=node),
-        by_rails=by_rails or {},
+        by_scope=scoped(node={}),
         proofs=(Proof("libfabric provider", r"mtl:ofi:prov(?:ider)?: (\S+)", (transport,)),),
-    )
+    ).adding(**more)
 
 
 _ROWS: tuple[TransportRow, ...] = (
@@ -145,34 +139,21 @@ _ROWS: tuple[TransportRow, ...] = (
             "UCX_NET_DEVICES": "{device_ports}",
             **_COMMON,
         },
-        debug_env=UCX_DEBUG_ENV,
-        by_scope=scoped(node={"UCX_TLS": "self,ib"}, cluster={"UCX_TLS": "self,sm,ib"}),
-        by_rails=UCX_RAILS,
-        proofs_by_scope=scoped_proofs(
-            node=(ucx_lanes(UCX_IB_LANE, memory=False),),
-            cluster=(ucx_lanes(UCX_IB_LANE, memory=True),),
-        ),
+        proofs_by_scope=ucx_proofs(UCX_IB_LANE),
         context=UCX_CONTEXT,
-    ),
+    ).adding(**UCX_IB),
     TransportRow(
         "psm2",
         Range((1, 10)),
         _DOCS + "'Omni-Path' (mtl psm2, PSM2_MULTIRAIL); " + PSM2_MANUAL,
         env={"OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "psm2", **_COMMON},
         debug_env={"OMPI_MCA_mtl_base_verbose": "10"},
-        by_scope=scoped(node=PSM2_NODE, cluster=PSM2_CLUSTER),
-        by_rails=PSM2_RAILS,
         proofs=(Proof("MTL", r"mca:base:select:\( *mtl\) Selected component \[(\w+)\]", ("psm2",)),),
+        **PSM2,
     ),
-    _ofi_row(
-        "efa",
-        (4,),
-        "fi_efa(7) (FI_EFA_IFACE from libfabric 2.0 on, FI_EFA_ENABLE_SHM_TRANSFER)",
-        {"FI_EFA_IFACE": "{devices}"},
-        {"FI_EFA_ENABLE_SHM_TRANSFER": "0"},
-    ),
-    _ofi_row("opx", (4, 1), OPX_MANUAL, {}, OPX_NODE, OPX_RAILS),
-    _ofi_row("cxi", (5,), "fi_cxi(7) (FI_CXI_DEVICE_NAME)", {"FI_CXI_DEVICE_NAME": "{devices}"}, {}),
+    _ofi_row("efa", (4,), EFA_MANUAL, **EFA),
+    _ofi_row("opx", (4, 1), OPX_MANUAL, **OPX),
+    _ofi_row("cxi", (5,), CXI_MANUAL, **CXI),
 )
 
 _GAPS: tuple[Gap, ...] = (

@@ -9,22 +9,11 @@ Nobody here could run it: what stands below is from its documentation and source
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ..machine.transport import TRANSPORTS
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
-from .shared_evidence import (
-    PSM2_CLUSTER,
-    PSM2_MANUAL,
-    PSM2_NODE,
-    PSM2_RAILS,
-    UCX_CONTEXT,
-    UCX_DEBUG_ENV,
-    UCX_IB_LANE,
-    UCX_RAILS,
-    ucx_lanes,
-)
+from .shared_evidence import PSM2, PSM2_MANUAL, UCX_CONTEXT, UCX_DEBUG_ENV, UCX_IB_LANE, UCX_RAILS, ucx_lanes
 from .transport import Gap, Proof, Range, TransportRow, scoped, scoped_proofs
 
 _VERSIONS = Range((5,))
@@ -44,28 +33,17 @@ def _connections(expect: str, *allow: str) -> Proof:
     return Proof("pscom connection type", r"\bvia (\w+)", (expect,), ("loop", *allow), line=r"\b(?:CONNECT|ACCEPT) ")
 
 
-def _row(
-    transport: str,
-    plugin: str,
-    manual: str,
-    *,
-    env: Mapping[str, str] | None = None,
-    debug_env: Mapping[str, str] | None = None,
-    node: Mapping[str, str] | None = None,
-    cluster: Mapping[str, str] | None = None,
-    **more: Any,
-) -> TransportRow:
+def _row(transport: str, plugin: str, manual: str, **more: Any) -> TransportRow:
     reported = plugin.lower()
     return TransportRow(
         transport,
         _VERSIONS,
         _MANUAL + manual,
-        env={**_only(plugin), **(env or {})},
-        debug_env={**_DEBUG, **(debug_env or {})},
-        by_scope=scoped(node={"PSP_SHM": "0", **(node or {})}, cluster={"PSP_SHM": "1", **(cluster or {})}),
+        env=_only(plugin),
+        debug_env=_DEBUG,
+        by_scope=scoped(node={"PSP_SHM": "0"}, cluster={"PSP_SHM": "1"}),
         proofs_by_scope=scoped_proofs(node=(_connections(reported),), cluster=(_connections(reported, "shm"),)),
-        **more,
-    )
+    ).adding(**more)
 
 
 _ROWS: tuple[TransportRow, ...] = (
@@ -89,20 +67,12 @@ _ROWS: tuple[TransportRow, ...] = (
         "'UCP plugin options'; UCX documentation, 'Environment Parameters' (UCX_TLS, UCX_NET_DEVICES)",
         env={"UCX_NET_DEVICES": "{device_ports}"},
         debug_env=UCX_DEBUG_ENV,
-        node={"UCX_TLS": "self,ib"},
-        cluster={"UCX_TLS": "self,ib"},
+        by_scope=scoped(node={"UCX_TLS": "self,ib"}, cluster={"UCX_TLS": "self,ib"}),
         by_rails=UCX_RAILS,
         proofs=(ucx_lanes(UCX_IB_LANE, memory=False),),
         context=UCX_CONTEXT,
     ),
-    _row(
-        "psm2",
-        "PSM",
-        "'PSM plugin options'; " + PSM2_MANUAL,
-        node=PSM2_NODE,
-        cluster=PSM2_CLUSTER,
-        by_rails=PSM2_RAILS,
-    ),
+    _row("psm2", "PSM", "'PSM plugin options'; " + PSM2_MANUAL, **PSM2),
 )
 
 _HAS_ROWS = {row.transport for row in _ROWS}

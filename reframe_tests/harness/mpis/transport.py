@@ -18,7 +18,8 @@ Values are templates. Placeholders, filled from the fabric's rails:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..machine.transport import TRANSPORTS
 from ..vocabulary import SCOPE_CLUSTER, SCOPE_NODE
@@ -105,6 +106,16 @@ class TransportRow:
     context: str = ""
     last_resort_for: tuple[str, ...] = ()
     note: str = ""
+
+    def adding(self, **more: Any) -> TransportRow:
+        """The row with more in its mappings and tuples, and other values in place of its own."""
+        return replace(self, **{name: _added(getattr(self, name), value) for name, value in more.items()})
+
+
+def _added(own: Any, more: Any) -> Any:
+    if isinstance(own, Mapping):
+        return {**own, **{key: _added(own.get(key), value) for key, value in more.items()}}
+    return (*own, *more) if isinstance(own, tuple) else more
 
 
 @dataclass(frozen=True)

@@ -28,27 +28,33 @@ _UNIT = re.compile(r"_(\d+)$")
 class Setting:
     """A transport resolved for one stack on one fabric.
 
-    :param env: every variable to set, those that only make the MPI speak included.
-    :param debug_env: the latter alone.
+    :param env: every variable to set, those that only make the MPI speak (``debug_env``) included.
     :param proofs: what the run must show, templates filled.
     :param row: the row it came from.
-    :param summary: one line for reports.
-    :param mpi: name of the MPI in sentences.
+    :param mpi: name of the MPI in sentences; ``stack``: with its version.
     :param asked: what was asked for, in sentences.
     """
 
     env: Mapping[str, str]
     proofs: tuple[Proof, ...]
     row: TransportRow
-    summary: str
-    mpi: str = ""
-    asked: str = ""
+    mpi: str
+    stack: str
+    asked: str
     debug_env: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def choice(self) -> str:
         """The variables that choose, as a shell would have them: ``I_MPI_FABRICS=ofi FI_PROVIDER=tcp``."""
         return " ".join(f"{name}={value}" for name, value in self.env.items() if name not in self.debug_env)
+
+    @property
+    def summary(self) -> str:
+        """One line for reports."""
+        if not registry.transport(self.row.transport).forced:
+            return f"{self.stack}: as shipped, nothing forced"
+        shown = ", ".join(dict.fromkeys(proof.subject for proof in self.proofs if proof.required))
+        return f"{self.stack}: {self.asked} ({self.choice or 'as built'}), shown by {shown}"
 
 
 def resolve_transport(stack: Stack, fabric: Fabric) -> Setting:
@@ -58,54 +64,44 @@ def resolve_transport(stack: Stack, fabric: Fabric) -> Setting:
     :raises BadInput: the fabric cannot be used by any MPI as described (unknown transport, no rail, wrong scope).
     """
     _check(fabric)
+    mpi = registry.find(stack.mpi)
+    named = f"{mpi.title} {stack.mpi_version}"
     if not registry.transport(fabric.transport).forced:
-        return _as_shipped(stack, fabric)
-    rows = [
-        row
-        for row in registry.find(stack.mpi).rows
-        if row.transport == fabric.transport and stack.version_tuple in row.versions
-    ]
+        # Variables that make an MPI speak are none of a user's plain start either.
+        row = TransportRow(fabric.transport, Range(()), manual="none: nothing is set")
+        return Setting({}, (), row, mpi.title, named, _asked(fabric))
+    rows = [row for row in mpi.rows if row.transport == fabric.transport and stack.version_tuple in row.versions]
     fitting = _fit_device(rows, stack.device)
     if not fitting:
-        raise NotMeasured(_reason(stack, fabric, rows))
+        raise NotMeasured(_reason(stack, named, fabric, rows))
     row = next((row for row in fitting if not set(fabric.devices) & set(row.last_resort_for)), fitting[0])
     rails = STRIPED if fabric.striped else ONE_RAIL if len(fabric.rails) <= 1 else MANY_RAILS
     templates = {**row.env, **row.by_scope.get(fabric.scope, {}), **row.by_rails.get(rails, {}), **row.debug_env}
     single = [name for name, value in templates.items() if re.search(r"\{(?:device|device_port|port|unit)\}", value)]
     if single and len(fabric.rails) > 1:
         raise NotMeasured(
-            f"{_named(stack)} uses one rail of {fabric.transport} ({single[0]}), but fabric {fabric.name} has "
+            f"{named} uses one rail of {fabric.transport} ({single[0]}), but fabric {fabric.name} has "
             f"{len(fabric.rails)}: describe a fabric with one rail."
         )
     if rails == STRIPED and rails not in row.by_rails:
         raise NotMeasured(
-            f"{_named(stack)} over {fabric.transport} has no setting by which one rank stripes its messages, as fabric "
+            f"{named} over {fabric.transport} has no setting by which one rank stripes its messages, as fabric "
             f"{fabric.name} asks for: start a rank for each rail on a fabric that is not striped."
         )
     values = _values(fabric)
-    env = {name: _fill(value, values) for name, value in templates.items() if _has_values(value, values)}
-    proofs = tuple(
-        _fill_proof(proof, fabric, stack.version_tuple) for proof in (*row.proofs, *row.proofs_by_scope.get(fabric.scope, ()))
-    )
-    shown = ", ".join(dict.fromkeys(proof.subject for proof in proofs if proof.required))
-    setting = Setting(
+    # A variable whose placeholder stands for nothing here (no ``tcp_interfaces``) is left unset.
+    set_here = {name: value for name, value in templates.items() if all(map(values.get, _PLACEHOLDER.findall(value)))}
+    env = {name: _fill(value, values) for name, value in set_here.items()}
+    proofs = (*row.proofs, *row.proofs_by_scope.get(fabric.scope, ()))
+    return Setting(
         env=env,
-        proofs=proofs,
+        proofs=tuple(_fill_proof(proof, fabric, stack.version_tuple) for proof in proofs),
         row=row,
-        summary="",
-        mpi=registry.find(stack.mpi).title,
+        mpi=mpi.title,
+        stack=named,
         asked=_asked(fabric),
         debug_env={name: env[name] for name in row.debug_env},
     )
-    summary = f"{_named(stack)}: {setting.asked} ({setting.choice or 'as built'}), shown by {shown}"
-    return replace(setting, summary=summary)
-
-
-def _as_shipped(stack: Stack, fabric: Fabric) -> Setting:
-    """No setting at all: variables that make an MPI speak are none of a user's plain start either."""
-    mpi = registry.find(stack.mpi).title
-    row = TransportRow(fabric.transport, Range(()), manual="none: nothing is set")
-    return Setting({}, (), row, f"{mpi} {stack.mpi_version}: as shipped, nothing forced", mpi, _asked(fabric))
 
 
 def check_proofs(setting: Setting, debug_text: str, libraries: Iterable[str] = ()) -> list[str]:
@@ -151,21 +147,12 @@ def _check(fabric: Fabric) -> None:
         raise BadInput(f"fabric {fabric.name}: striped needs two rails or more, and it has {len(fabric.rails)}.")
 
 
-def _devices(device: str) -> list[str]:
-    """Communication devices of a build: ``ch4:ucx,ofi`` is built with ``ch4:ucx`` and ``ch4:ofi``, in this order."""
-    family, _, names = device.partition(":")
-    return [f"{family}:{name.split(':')[0]}" for name in re.split(r"[ ,]+", names) if name]
-
-
 def _fit_device(rows: list[TransportRow], device: str) -> list[TransportRow]:
-    built = _devices(device)
-    free = [row for row in rows if not row.device]
+    """Rows the build can follow, in the order of its devices: ``ch4:ucx,ofi`` has ``ch4:ucx`` and ``ch4:ofi``."""
+    family, _, names = device.partition(":")
+    built = [f"{family}:{name.split(':')[0]}" for name in re.split(r"[ ,]+", names) if name]
     bound = [row for row in rows if row.device in built]
-    return free + sorted(bound, key=lambda row: built.index(row.device))
-
-
-def _named(stack: Stack) -> str:
-    return f"{registry.find(stack.mpi).title} {stack.mpi_version}"
+    return [row for row in rows if not row.device] + sorted(bound, key=lambda row: built.index(row.device))
 
 
 def _asked(fabric: Fabric) -> str:
@@ -176,15 +163,15 @@ def _asked(fabric: Fabric) -> str:
     return f"{over}, striped" if fabric.striped else over
 
 
-def _reason(stack: Stack, fabric: Fabric, rows: list[TransportRow]) -> str:
+def _reason(stack: Stack, named: str, fabric: Fabric, rows: list[TransportRow]) -> str:
     if rows:
         needed = " or ".join(sorted({row.device for row in rows}))
         built = f"built with {stack.device}" if stack.device else "whose metadata name no device"
-        return f"{_named(stack)}, {built}, cannot use {fabric.transport}: it needs a build with {needed}."
+        return f"{named}, {built}, cannot use {fabric.transport}: it needs a build with {needed}."
     for gap in registry.find(stack.mpi).gaps:
         if gap.transport == fabric.transport and stack.version_tuple in gap.versions:
             return gap.reason
-    return f"nothing is known about {_named(stack)} over {fabric.transport}: add a row to the file of {stack.mpi}."
+    return f"nothing is known about {named} over {fabric.transport}: add a row to the file of {stack.mpi}."
 
 
 def _values(fabric: Fabric) -> dict[str, str]:
@@ -208,27 +195,19 @@ def _values(fabric: Fabric) -> dict[str, str]:
     return values
 
 
-def _has_values(template: str, values: Mapping[str, str]) -> bool:
-    """False when a placeholder stands for nothing here (no ``tcp_interfaces``), so that the variable is left unset."""
-    return all(values[name] for name in _PLACEHOLDER.findall(template))
-
-
 def _fill(template: str, values: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
 
 
 def _fill_proof(proof: Proof, fabric: Fabric, version: tuple[int, ...]) -> Proof:
     """The proof with its templates filled, once per rail, and its due decided by the version."""
+    rails = [
+        {"device": rail.device, "device_port": f"{rail.device}:{rail.port}", "port": str(rail.port)} for rail in fabric.rails
+    ]
+    escaped: list[dict[str, str]] = [{name: re.escape(value) for name, value in rail.items()} for rail in rails] or [{}]
 
     def fill(templates: tuple[str, ...]) -> tuple[str, ...]:
-        filled: list[str] = []
-        for template in templates:
-            for rail in fabric.rails or (None,):
-                port = f"{rail.device}:{rail.port}" if rail else ""
-                names = {"device": rail.device, "device_port": port, "port": str(rail.port)} if rail else {}
-                escaped = {name: re.escape(value) for name, value in names.items()}
-                filled.append(_fill(template, escaped))
-        return tuple(dict.fromkeys(filled))
+        return tuple(dict.fromkeys(_fill(template, rail) for template in templates for rail in escaped))
 
     required = proof.required and version >= proof.since
     return replace(proof, expect=fill(proof.expect), allow=fill(proof.allow), required=required)
