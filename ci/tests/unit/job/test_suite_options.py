@@ -147,7 +147,7 @@ def test_imb_shows_its_arguments_and_they_must_be_those_asked_for():
 @pytest.mark.parametrize(
     "name",
     [
-        *("imb-io-2021.11-n2-parallel.txt", "imb-mpi1-2021.11-n4-map.txt", "imb-mpi1-2018.1-n2.txt"),
+        *("imb-io-2021.11-n2-parallel.txt", "imb-mpi1-2021.11-n4-npmin4.txt", "imb-mpi1-2018.1-n2.txt"),
         *("imb-p2p-2021.11-n2.txt", "imb-rma-2021.11-n2-all.txt", "imb-nbc-2021.3-n2.txt"),
     ],
 )

@@ -195,11 +195,11 @@ def test_numbers_of_ranks_are_distinguished():
 
 
 def test_groups_are_distinguished():
-    records = parse(golden("imb-mpi1-2021.11-n4-multi1.txt"), "x")
-    pairs = [of(records, "PingPong", 16, variant=f"group={group}") for group in (0, 1)]
+    records = parse(golden("imb-mpi1-2018.1-n4-multi1.txt"), "x")
+    pairs = [of(records, "PingPong", 8, variant=f"group={group}") for group in (0, 1)]
     assert {(r.ranks, r.groups) for r in pairs} == {(2, 2)}
-    assert of(records, "Sendrecv", 16, ranks=4).groups == 1
-    worst = of(parse(golden("imb-mpi1-2021.11-n4-multi0.txt"), "x"), "PingPong", 16)
+    assert of(records, "Allreduce", 8, ranks=4).groups == 1
+    worst = of(parse(golden("imb-mpi1-2021.11-n4-multi0-pairs.txt"), "x"), "PingPong", 1 << 18)
     assert (worst.groups, worst.variant) == (2, "")
     assert set(worst.values) == {"t_min_us", "t_max_us", "t_avg_us", "bandwidth_mb_per_s"}
 
@@ -320,8 +320,8 @@ def test_numbers_of_ranks_modes_groups_and_threads_that_are_missing():
     refuse(sub(four, "", golden(several)), "Sendrecv", name=several)
     aggregate = r"#-+\n# Benchmarking Unidir_put \n# #proc.*\n(?:#.*\n)+?# +MODE: AGG(?:.*\n)+?(?=#-+\n# Benchmarking)"
     refuse(sub(aggregate, "", golden(modes)), "Unidir_put has the variants 'non-aggregate'", name=modes)
-    groups = "imb-mpi1-2021.11-n4-multi1.txt"
-    refuse(sub(r"^ +1 +8 +20 .*\n", "", golden(groups)), "lacks rows of some group", name=groups)
+    groups = "imb-mpi1-2018.1-n4-multi1.txt"
+    refuse(sub(r"^ +1 +4 +20 .*\n", "", golden(groups)), "lacks rows of some group", name=groups)
     threads = "imb-mt-2021.11-n2-threads2.txt"
     refuse(golden(threads).replace("(threads: 2)", "(threads: 3)"), "has the variants 'threads=3'", name=threads)
 
