@@ -201,8 +201,8 @@ def prune(
         found = orphans.as_data()
         say_json({**found, "files": [{"path": str(item.path), "bytes": item.size_bytes} for item in old]})
         raise typer.Exit(int(any(found.values())))
-    for line in session_files.remove(old) if remove else session_files.lines(old):
-        typer.echo(line)
+    if old or older_than:
+        say(session_files.remove(old) if remove else session_files.lines(old))
     raise typer.Exit(orphans.report(remove, typer.echo))
 
 

@@ -154,8 +154,26 @@ def test_whose_reframe_is_gone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert status == 1
     assert said["processes"] == [{"process": 8, "name": "mpirun", "reframe": 7, "directory": "/stage"}]
     assert said["jobs"] == [{"job": "12", "state": "PENDING", "reframe": 7, "directory": "/stage/2"}]
-    assert cli.main(["sessions", "prune", "--json", "--remove"]) == 2
-    assert "give one of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("sessions prune --json --remove", "--json only says what there is: give one of them"),
+        ("sessions withdraw 00000001", "--why is empty"),
+        ("sessions withdraw 00000001 --undo --why x", "--undo takes a withdrawal back and keeps no reason"),
+        ("report --json", "--json is for --guidelines"),
+        ("gate --only completeness --max-age 1", "--only completeness asks nothing else"),
+        ("rebaseline", "rebaseline learns from the sessions that --sessions names"),
+        ("rebaseline --sessions latest --json", "--json is for --review BASE"),
+        ("catalogue --parse", "--parse reads outputs: name their files"),
+        ("catalogue imb osu", "the catalogue is asked for one name and not 2"),
+        ("doctor --draft --json", "--draft prints a file and --json an answer"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(words: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words.split()) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_what_a_change_alters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
