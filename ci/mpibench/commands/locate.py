@@ -101,7 +101,6 @@ def _maps(session: str, store: Store, asked: Asked) -> tuple[str, str, list[Answ
 
 
 def _trends(store: Store, system: str, days: int) -> list[Trend]:
-    """Nodes over the nights, where a dataset has maps of several."""
     from datetime import datetime, timedelta, timezone
 
     from mpibench.locate import nights

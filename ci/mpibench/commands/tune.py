@@ -128,7 +128,6 @@ def _say(line: str) -> None:
 
 
 def _parse(given: list[str], known: list[str]) -> dict[str, tuple[str, ...]]:
-    """Collective to the algorithms named with it."""
     found: dict[str, tuple[str, ...]] = {}
     for text in given:
         name, _, words = text.partition("=")

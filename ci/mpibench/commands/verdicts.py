@@ -137,7 +137,6 @@ def accept(
 
 
 def _with_maps(result: Acceptance, store: Store) -> Acceptance:
-    """With what maps of pairs of both sides say, where there are any."""
     from mpibench.locate import nights
 
     sides = (result.baseline, result.candidate)

@@ -60,7 +60,6 @@ class MeasuredOn:
 
     @classmethod
     def of(cls, case: Case) -> MeasuredOn:
-        """Of a case of a session."""
         ranks = case.proof.ranks if case.proof else ()
         return cls._of(case.nodelist, (one_line(str(rank["host"])) for rank in ranks if rank.get("host")))
 
@@ -115,7 +114,6 @@ class MissedReference:
 
     @property
     def text(self) -> str:
-        """Both measurements, and the bounds."""
         row = self.check
         text = (
             f"{row['stack']} on {row['fabric']}: {row['metric']} is {value_text(row['value'], row)}, must be {_bounds(row)} "
@@ -265,7 +263,6 @@ def compare(first: Mapping[str, Any], value: float | None) -> MissedReference:
 
 
 def within(check: Mapping[str, Any], value: float) -> bool:
-    """Whether a value lies within the bounds of a reference check."""
     lower, upper = check["lower"], check["upper"]
     if not (math.isfinite(value) and value > 0):  # nothing that is measured here can be that
         return False

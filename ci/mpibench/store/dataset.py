@@ -140,7 +140,6 @@ _SAMPLE_FIELDS = (
 
 
 def _samples_table(session: Session, cases: Sequence[Case]) -> pl.DataFrame:
-    """One row per repeat of every sample, beside the columns of its case."""
     fields = (*_SAMPLE_FIELDS, "repeat", "value")
     schema = pl.Schema([("case_number", pl.Int32()), *((name, SAMPLES_SCHEMA[name]) for name in fields)])
     rows = [
@@ -183,7 +182,6 @@ def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
 
 
 def _pair_tables(session: Session, cases: Iterable[Case]) -> dict[str, pl.DataFrame]:
-    """The tables of maps of pairs, where a case has one."""
     maps = [(_case_values(session, case), found) for case in cases for found in [case.pair_map] if found]
     if not maps:
         return {}

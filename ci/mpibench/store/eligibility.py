@@ -84,7 +84,6 @@ _PROVES = WHY_NOT.is_null() | (WHY_NOT == NO_MEASUREMENT)
 
 
 def checks(outcome: str) -> pl.Expr:
-    """How many reference checks of a case ended so."""
     return pl.col("gates").list.eval(pl.element().struct.field("outcome") == outcome).list.sum().fill_null(0)
 
 

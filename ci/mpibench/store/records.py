@@ -234,7 +234,6 @@ class StoredAnswer(Record, frozen=True):
 
     @property
     def day(self) -> str:
-        """UTC day on which it was written, as ``2026-11-22``."""
         return f"{self.written:%Y-%m-%d}"
 
 

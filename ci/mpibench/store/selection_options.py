@@ -126,7 +126,6 @@ def _fits(match: Callable[[str, str], object], patterns: Sequence[str], value: s
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:
-    """Options of :data:`NARROWING` with their values."""
     rest = iter(words)
     for word in rest:
         if word.startswith("--"):
@@ -145,7 +144,6 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def describe_part(session: Session) -> str:
-    """What a partial session consists of."""
     cases = [case for case in session.cases if case.result != "skip"]
     parts = [
         {case.name.split()[0] for case in cases if case.name},

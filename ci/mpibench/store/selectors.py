@@ -126,7 +126,6 @@ class Alike:
     kind: str = ""
 
     def __str__(self) -> str:
-        """Which earlier sessions were taken, as part of a sentence."""
         sessions = f"{len(self.earlier)} earlier session{'' if len(self.earlier) == 1 else 's'}"
         if self.run is not None:
             return f"{sessions} of its label"
@@ -148,7 +147,6 @@ class _Kind(NamedTuple):
         return cls(row.get("level"), selection_options.mode_of(command), selection_options.narrowing(command))
 
     def __str__(self) -> str:
-        """As part of a sentence: ``level smoke, mode smoke, whole``."""
         named = [f"{name} {value}" for name, value in (("level", self.level), ("mode", self.mode)) if value]
         return ", ".join([*named, f"whole or with {' '.join(self.options)}" if self.options else "whole"])
 
@@ -243,7 +241,6 @@ def _refuse_unreadable(part: str, rows: Sequence[Mapping[str, Any]], unreadable:
 
 
 def _own(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Rows of the sessions that do not confirm another one."""
     return [row for row in rows if CONFIRMS not in read_labels(row["labels"])]
 
 

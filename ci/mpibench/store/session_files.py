@@ -128,7 +128,6 @@ def find(results: Path, days: int | None) -> list[Item]:
 
 
 def lines(old: Sequence[Item]) -> list[str]:
-    """What could be removed."""
     listed = [f"{format_bytes(item.size_bytes):>10}  {item.path}" for item in old]
     total = f"{len(old)} files and folders of sessions, {format_bytes(sum(item.size_bytes for item in old))}"
     return [*listed, f"{total}; --remove removes them" if old else "no file of a session is to be removed"]

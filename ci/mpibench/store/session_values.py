@@ -63,7 +63,6 @@ class Selection:
 
     @property
     def measured(self) -> pl.DataFrame:
-        """``values`` and ``zeros``."""
         return pl.concat([self.values, self.zeros])
 
     def jobs(self) -> list[dict[str, Any]]:
@@ -74,7 +73,6 @@ class Selection:
 
 
 def describe_condition(row: Mapping[str, object]) -> str:
-    """A condition in the words of the command line."""
     return f"{row['stack']} on {row['partition']}, {row['fabric']}, {row['nodes']} x {row['ppn']}, {row['pinning']}"
 
 

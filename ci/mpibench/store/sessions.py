@@ -94,7 +94,6 @@ class Case:
         return one_line(self._paragraph(key))
 
     def _asked(self, name: str, parameter: str = "") -> str:
-        """Value from the condition, else the test parameter of that name, else nothing."""
         value = self.condition.get(name)
         return one_line(str(value)) if value not in (None, "") else self._text(parameter or name)
 
@@ -177,7 +176,6 @@ class Case:
 
     @property
     def nodelist(self) -> str:
-        """Nodes of the job, comma-separated."""
         nodes = self.entry.get("job_nodelist")
         return one_line(",".join(map(str, nodes))) if isinstance(nodes, (list, tuple)) else self._text("job_nodelist")
 
@@ -231,12 +229,10 @@ class Session:
 
     @property
     def seconds(self) -> float:
-        """Wall time in seconds."""
         return float(self.info["time_elapsed"])
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels given with ``--session-extras``, each on one line."""
         return {one_line(key): one_line(str(value)) for key, value in sorted(self.info.items()) if key not in SESSION_KEYS}
 
     @property
@@ -253,7 +249,6 @@ class Session:
 
     @property
     def systems(self) -> list[str]:
-        """Systems of its cases (ReFrame runs one system a session)."""
         return sorted({case.system for case in self.cases})
 
     @cached_property
@@ -271,7 +266,6 @@ class Session:
         return {case: (outcome, why) for case, outcome, why in cases.iter_rows()}
 
     def outcome(self, case: Case) -> str:
-        """What became of a case (:data:`.eligibility.OUTCOME`)."""
         return self._judged[case.uuid][0]
 
     def why_not(self, case: Case) -> str | None:

@@ -74,7 +74,6 @@ class Store:
 
     @cached_property
     def systems(self) -> list[str]:
-        """Systems it has cases of."""
         return sorted(path.name.removeprefix("system=") for path in inside(self.folder / "cases", "system=*"))
 
     @cached_property
@@ -86,7 +85,6 @@ class Store:
         return found
 
     def sessions_of(self, system: str) -> list[str]:
-        """The sessions it holds of a system."""
         return [session for session, systems in self.session_systems.items() if system in systems]
 
     def require(self) -> None:
@@ -147,7 +145,6 @@ class Store:
 
     @cached_property
     def withdrawn(self) -> dict[str, Withdrawal]:
-        """By the ids of the sessions."""
         return Withdrawal.read(self.folder)
 
     @cached_property
@@ -157,7 +154,6 @@ class Store:
 
     @cached_property
     def answers(self) -> dict[str, list[StoredAnswer]]:
-        """What was answered of each session."""
         return records.answers(self.folder)
 
     def lost(self, *systems: str) -> tuple[Unreadable, ...]:

@@ -103,7 +103,6 @@ def _only_read() -> str:
 
 
 def _show_groups(console: Console, tests: Mapping[str, str]) -> None:
-    """One line a group, under its suite."""
     for title, groups in groups_by_suite().items():
         console.print(f"[bold]{escape(title)}[/bold]")
         table = Table(box=None, show_header=False, pad_edge=False)
@@ -127,12 +126,10 @@ def groups_by_suite() -> dict[str, list[str]]:
 
 
 def _groups_of(suite: Suite) -> list[str]:
-    """Those that ranks of an MPI run, and those that two programs on two nodes do."""
     return [*suite.groups, *(pair.name for pair in suite.pairs)]
 
 
 def _chosen(name: str) -> dict[str, tuple[Benchmark, ...]]:
-    """Groups to the rows of them that a name means."""
     # A suite may be called as one of its groups.
     named_so = _groups_of(catalogue.SUITES[name]) if name in catalogue.SUITES else []
     if named_so or name in catalogue.GROUPS:
@@ -150,7 +147,6 @@ def _chosen(name: str) -> dict[str, tuple[Benchmark, ...]]:
 
 
 def _show_names(console: Console, groups: Iterable[str]) -> None:
-    """Groups and the names of their benchmarks."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     for group in groups:

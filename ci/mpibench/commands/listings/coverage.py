@@ -70,14 +70,12 @@ def uncovered(offer: Offer, tests: dict[str, str]) -> list[str]:
 
 
 def page(folders: Sequence[Path] = (ROOT / "reframe_tests",)) -> str:
-    """The page, of all suites that say what they offer."""
     tests = tests_by_group(folders)
     offers = [(suite, suite.offer) for suite in catalogue.SUITES.values() if suite.offer]
     return "\n".join([_HEAD, *(_section(suite, offer, tests) for suite, offer in offers)])
 
 
 def _not_any_more(late: Sequence[tuple[str, str]]) -> str:
-    """Those that can only be proven with earlier versions."""
     return f" ({', '.join(name for _, name in late)} in earlier versions only)" if late else ""
 
 

@@ -393,7 +393,6 @@ def _select_from(name: str | None, root: Path) -> dict[str, Any]:
 
 
 def _name(given: str | None) -> str | None:
-    """Name of the system that was asked for; a partition of it may be named, too."""
     return (given or os.environ.get("RFM_SYSTEM", "")).partition(":")[0] or None
 
 

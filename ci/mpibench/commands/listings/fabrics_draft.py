@@ -59,14 +59,12 @@ class Port:
 
     @property
     def fabric(self) -> str:
-        """Name that the fabric gets."""
         if self.rate is None:
             return re.sub(r"\W", "_", self.device)
         kind = INFINIBAND.get(self.rate, self.kind) if self.kind == "ib" else self.kind
         return re.sub(r"\W", "_", f"{kind}{self.rate:g}{'g' if self.kind == 'eth' else ''}")
 
     def rail(self) -> dict[str, Any]:
-        """As the file has it."""
         row: dict[str, Any] = {"device": self.device}
         row |= {"line_rate_gbit_per_s": int(self.rate) if self.rate == int(self.rate) else self.rate} if self.rate else {}
         row |= {"numa_node": self.numa_node} if self.numa_node is not None else {}
@@ -74,7 +72,6 @@ class Port:
 
 
 def ports(node: node_facts.Node) -> list[Port]:
-    """Ports and interfaces of a machine that are up, RDMA first."""
     rdma = [*_rdma(node), *_slingshot(node)]
     return [*rdma, *_interfaces(node)]
 

@@ -73,7 +73,6 @@ def read_queue(text: str) -> list[Job]:
 
 
 def orphaned(jobs: Iterable[Job], host: str) -> list[Job]:
-    """Jobs submitted on this host by a process that has ended."""
     return [job for job in jobs if job.host == host and not job.owner.alive]
 
 
@@ -109,7 +108,6 @@ def end(processes: Sequence[Process]) -> None:
 
 
 def _signal(process: Process, number: signal.Signals) -> None:
-    """Send a signal to a process if it still is the one meant."""
     with contextlib.suppress(ProcessLookupError):
         try:
             # What the descriptor stands for cannot be replaced by another process between the look and the signal.

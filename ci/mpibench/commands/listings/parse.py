@@ -73,7 +73,6 @@ def read_text(path: Path) -> str:
 
 
 def _quantities(rows: Iterable[Row]) -> list[str]:
-    """Quantities that occur, in the vocabulary's order."""
     there = {name for row in rows for name in row}
     return [name for name in QUANTITIES if name in there]
 

@@ -19,7 +19,6 @@ from ...stacks.spack.consistency import Verified
 
 
 def describe(stack: Stack) -> Iterator[tuple[str, str]]:
-    """What there is to say about a stack, as pairs of title and text."""
     device = f", device {stack.device}" if stack.device else ""
     yield "MPI", f"{stack.mpi} {stack.mpi_version}{device}, {stack.abi} ABI, launcher {stack.launcher_family}"
     yield "origin", f"{stack.origin}, lock hash {stack.lock_hash[:12]}"

@@ -166,7 +166,6 @@ def _has_host(parts: SplitResult) -> bool:
 
 
 def _address(url: str) -> tuple[SplitResult, str, dict[str, str]]:
-    """Gateway, job and further labels of a push URL."""
     parts = urlsplit(url)
     path = _PUSH_PATH.fullmatch(parts.path)
     if not path or not _has_host(parts):
@@ -217,7 +216,6 @@ def _register(kind: str) -> None:
 
 
 def unreachable(target: MetricsTarget) -> str:
-    """Why nothing can be sent to a target; empty where it answers."""
     parts = urlsplit(target.url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
@@ -279,7 +277,6 @@ def runs_of(record: Any) -> list[MeasuredRun]:
 
 
 def values_of(sample: Mapping[str, Any]) -> list[float]:
-    """Repeats of a sample that gave a value."""
     return [value for value in sample["values"] if value is not None]
 
 
@@ -360,13 +357,11 @@ def case_lines(record: Any) -> Iterator[str]:
 
 
 def nodes_of(record: Any) -> str:
-    """Nodes of a job, with commas between."""
     nodes = getattr(record, "check_job_nodelist", None) or ()
     return nodes if isinstance(nodes, str) else ",".join(map(str, nodes))
 
 
 def cut(reason: object) -> str:
-    """A reason in one line of bounded length."""
     return first_line(one_line(str(reason or "")), LONGEST_REASON)
 
 
@@ -412,7 +407,6 @@ def _tag(value: Any) -> str:
 
 
 def _field(value: Any) -> str:
-    """A field's value; empty where there is none."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

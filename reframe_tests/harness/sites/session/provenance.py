@@ -76,7 +76,6 @@ def extensions() -> list[str]:
 
 
 def installed(name: str) -> str:
-    """Version of a distribution here; empty if there is none."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

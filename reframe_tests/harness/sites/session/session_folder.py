@@ -118,7 +118,6 @@ def check_labels(arguments: Sequence[str]) -> None:
 
 
 def label_names(arguments: Sequence[str]) -> list[str]:
-    """Names of the labels on ReFrame's command line."""
     return [pair.partition("=")[0] for _, pair in _labels(arguments)]
 
 
