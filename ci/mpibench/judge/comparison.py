@@ -78,10 +78,6 @@ class Judgement:
 
     @property
     def verdict(self) -> str:
-        """Overall: the worst of bands and, for what is beyond doubt, single metrics.
-
-        A metric that alone is inconclusive does not stop acceptance where its band passes.
-        """
         return curve_tests.overall(self.bands["verdict"], self.metrics["verdict"])
 
     def counts(self) -> dict[str, int]:
@@ -112,7 +108,6 @@ def called(judgement: Judgement, baseline: Selection, candidate: Selection) -> p
 
 
 def _tests_of(side: Selection) -> pl.DataFrame:
-    """Which test measured each metric: :data:`METRIC` and ``test``."""
     tests = side.cases.select("case", test=pl.col("name").str.split(" ").list.first())
     return side.measured.select(*METRIC, "case").unique(METRIC, keep="last").join(tests, on="case", how="left").drop("case")
 

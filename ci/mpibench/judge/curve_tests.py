@@ -17,6 +17,7 @@ pairs
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -234,7 +235,9 @@ def evaluate(tests: list[CurveTest], policy: Policy, widened: float | None = Non
     chosen = [place for place, test in enumerate(tests) if test.units == SESSIONS]
     sessions, factor = 0, 1.0
     if chosen:
-        baseline, candidate, effects = _predict([tests[place] for place in chosen])
+        against = [tests[place] for place in chosen]
+        baseline, candidate = prediction.learn(session_units(against, 0), kinds(against)), session_units(against, 1)
+        effects = prediction.predict(baseline, candidate)
         factor = prediction.widening(baseline, policy.false_discovery_rate) if widened is None else widened
         history = baseline.units.count
         sessions = int(history.max())
@@ -260,24 +263,25 @@ def _fill(
     columns["variance"][chosen] = effects.unit_variance
 
 
-def _predict(tests: list[CurveTest]) -> tuple[prediction.Baseline, prediction.Units, two_sides.Effects]:
-    """Candidates against histories, all tests in one table of sessions, so that what shares a night is seen together."""
-    orders = [list(dict.fromkeys(one for test in tests for one in test.nights[side])) for side in (0, 1)]
-    parts: list[list[prediction.Units]] = [[], []]
-    start = 0
-    while start < len(tests):  # the tests of one curve lie together and share its sessions
-        end = start
-        while end < len(tests) and tests[end].curve == tests[start].curve:
-            end += 1
-        for side, name in enumerate(("baseline", "candidate")):
-            jobs = np.stack([getattr(test, name) for test in tests[start:end]])
-            parts[side].append(prediction.by_session(jobs, tests[start].nights[side], orders[side]))
-        start = end
-    history, new = (prediction.stack(part) for part in parts)
-    names = [(test.stratum, test.level) for test in tests]
-    number = {name: place for place, name in enumerate(dict.fromkeys(names))}
-    baseline = prediction.learn(history, np.array([number[name] for name in names]))
-    return baseline, new, prediction.predict(baseline, new)
+def session_units(tests: Sequence[CurveTest], side: int, sessions: Sequence[object] | None = None) -> prediction.Units:
+    """Tests x sessions of the baseline (side 0) or candidate (1): what shares a night is seen together.
+
+    :param tests: those of one curve lie together and share its jobs.
+    :param sessions: columns in their order; default: as they come first.
+    """
+    order = list(dict.fromkeys(night for test in tests for night in test.nights[side])) if sessions is None else sessions
+    parts = []
+    for _, group in itertools.groupby(tests, key=lambda test: test.curve):
+        curve = list(group)
+        jobs = np.stack([test.candidate if side else test.baseline for test in curve])
+        parts.append(prediction.by_session(jobs, curve[0].nights[side], order))
+    return prediction.stack(parts)
+
+
+def kinds(tests: Sequence[CurveTest]) -> NDArray[np.int_]:
+    """Number of what shares its spreads between sessions: tests of one level in one stratum."""
+    number: dict[tuple[int, str], int] = {}
+    return np.array([number.setdefault((test.stratum, test.level), len(number)) for test in tests])
 
 
 def _pad(rows: list[Array]) -> Array:

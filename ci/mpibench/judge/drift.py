@@ -229,7 +229,6 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> tuple[pl.DataFrame, p
 
 
 def _refuse_odd(table: pl.DataFrame) -> None:
-    """Refuse values that are no numbers or not in the unit of their quantity."""
     units = pl.DataFrame({"quantity": JUDGED, "unit": [QUANTITIES[name].unit for name in JUDGED]})
     pairs = table.select("quantity", "unit").unique().join(units, on=["quantity", "unit"], how="anti")
     odd = pl.concat([table.filter(~pl.col("value").is_finite()), table.join(pairs, on=["quantity", "unit"], how="semi")])

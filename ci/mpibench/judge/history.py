@@ -617,17 +617,14 @@ class MeasuredCurve(NamedTuple):
 
 def tabulate(curves: Sequence[MeasuredCurve], nights: Sequence[str], policy: Policy) -> Rows:
     """All tests of some curves, as ``accept`` and the gate make them."""
-    parts: list[Units] = []
     tests: list[curve_tests.CurveTest] = []
-    for number, one in enumerate(curves):
-        own = curve_tests.tests_of_curve(number, one.sizes, one.logs, one.logs[:, :0], policy, stratum=one.stratum)
-        parts.append(prediction.by_session(np.stack([test.baseline for test in own]), one.sessions, nights))
-        tests += own
-    kinds = {name: place for place, name in enumerate(dict.fromkeys((test.stratum, test.level) for test in tests))}
+    for number, curve in enumerate(curves):
+        sides, sessions = (curve.logs, curve.logs[:, :0]), (tuple(curve.sessions), ())
+        tests += curve_tests.tests_of_curve(number, curve.sizes, *sides, policy, nights=sessions, stratum=curve.stratum)
     return Rows(
-        prediction.stack(parts),
-        np.array([kinds[test.stratum, test.level] for test in tests]),
-        curve_tests.margins(tests, [(one.quantity, one.direction, one.sizes) for one in curves], policy),
+        curve_tests.session_units(tests, 0, nights),
+        curve_tests.kinds(tests),
+        curve_tests.margins(tests, [(curve.quantity, curve.direction, curve.sizes) for curve in curves], policy),
         np.array([curves[test.curve].thing for test in tests]),
     )
 
@@ -776,7 +773,7 @@ def called_things(
     sessions, beyond = int(history.count.max()), np.abs(effects.effect) > rows.margins[chosen]
 
     def called(factor: float) -> Mask:
-        p = prediction.p_values(effects, factor)
+        p = prediction.trusted(effects, factor).p_values()
         return beyond & prediction.called(p, policy.false_discovery_rate, sessions)
 
     found = called(1.0)

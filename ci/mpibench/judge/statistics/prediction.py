@@ -312,11 +312,6 @@ def trusted(effects: Effects, factor: float = 1.0) -> Effects:
     return Effects(effects.effect, effects.error * factor, np.minimum(effects.df, MOST_TRUSTED), effects.unit_variance)
 
 
-def p_values(effects: Effects, factor: float = 1.0) -> Array:
-    """Two-sided p-values of :func:`trusted` effects; 1 where nothing can be said."""
-    return trusted(effects, factor).p_values()
-
-
 def called(p: Array, rate: float, sessions: int) -> NDArray[np.bool_]:
     """Rows that are called; where nothing has changed none is, but in ``rate`` of all sessions.
 

@@ -56,7 +56,7 @@ def calls(draw: Draw, history: int, new: int = 1, trials: int = 100, rows: int =
         values = draw(rng, rows, history + new)
         baseline = prediction.learn(units(values[:, :history]), one_kind(values))
         effects = prediction.predict(baseline, units(values[:, history:] + shift))
-        p = prediction.p_values(effects, prediction.widening(baseline, 0.01))
+        p = prediction.trusted(effects, prediction.widening(baseline, 0.01)).p_values()
         found += bool((prediction.called(p, 0.01, history) & (effects.effect > 0)).any())
     return found / trials
 
@@ -97,11 +97,11 @@ def test_an_odd_session_among_the_new_ones_is_no_change() -> None:
     baseline = prediction.learn(units(values[:, :5]), one_kind(values))
     odd = values[:, 5:] + np.array([0.0, 0.3, 0.0])
     effects = prediction.predict(baseline, units(odd))
-    assert (prediction.p_values(effects) > 0.1).all()
+    assert (prediction.trusted(effects).p_values() > 0.1).all()
     low, high = effects.interval(0.95)
     assert ((low < 0) & (high > 0)).all()
     alike = prediction.predict(baseline, units(values[:, 5:] + 0.1))
-    assert (prediction.p_values(alike) < 0.001).all()
+    assert (prediction.trusted(alike).p_values() < 0.001).all()
 
 
 def test_one_row_is_predicted_as_textbooks_do() -> None:
@@ -189,7 +189,7 @@ def test_constant_values_are_rounded_ones_and_no_certainty() -> None:
     baseline = prediction.learn(units(constant), one_kind(constant))
     for shift, found in ((0.0, False), (0.001, False), (0.05, True)):
         effects = prediction.predict(baseline, units(np.full((5, 1), shift)))
-        assert prediction.called(prediction.p_values(effects), 0.01, 12).any() == found
+        assert prediction.called(prediction.trusted(effects).p_values(), 0.01, 12).any() == found
 
 
 def test_gaps_and_young_rows_have_fewer_degrees_of_freedom() -> None:

@@ -298,7 +298,7 @@ def plain_calls(rows: Rows, counts: Mask, nights: list[int], policy: Policy) -> 
     baseline = prediction.learn(history, rows.kinds[chosen])
     new = Units(rows.units.values[chosen][:, nights], rows.units.jobs[chosen][:, nights], rows.units.within[chosen])
     effects, rate = prediction.predict(baseline, new), policy.false_discovery_rate
-    p = prediction.p_values(effects, prediction.widening(baseline, rate))
+    p = prediction.trusted(effects, prediction.widening(baseline, rate)).p_values()
     found = prediction.called(p, rate, int(baseline.units.count.max())) & (np.abs(effects.effect) > rows.margins[chosen])
     places, effect = np.flatnonzero(chosen)[found], effects.effect[found]
     return {
