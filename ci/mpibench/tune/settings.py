@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -69,30 +69,30 @@ def write_modulefile(found: TunedSettings) -> str:
     """A modulefile for Lmod that sets the variables, wherever the folder lies."""
     place = found.place
     lines = [
-        "-- Collectives of " + place.text + ", as mpibench measured them; do not edit.",
+        f"-- Collectives of {place.text}, as mpibench measured them; do not edit.",
         f'whatis("Tuned collectives of {found.mpi} {found.mpi_version} for {place.ranks} ranks, {place.ppn} a node")',
         "local folder = myFileName():match('^(.*)/[^/]*$')",
+        *(f"setenv({_lua(name)}, {value})" for name, value in _values(found, "folder .. ", _lua)),
     ]
-    for name, value in found.env.items():
-        before, sign, after = value.partition(FOLDER)
-        lines.append(
-            f"setenv({_lua(name)}, folder .. {_lua(after)})" if sign and not before else f"setenv({_lua(name)}, {_lua(value)})"
-        )
     return "\n".join(lines) + "\n"
 
 
 def write_environment(found: TunedSettings) -> str:
     """The same to be read by a job script in bash (``. environment.bash``), wherever the folder lies."""
     lines = [
-        "# Collectives of " + found.place.text + ", as mpibench measured them; do not edit.",
+        f"# Collectives of {found.place.text}, as mpibench measured them; do not edit.",
         'tuned_folder=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)',
+        *(f"export {name}={value}" for name, value in _values(found, '"$tuned_folder"', shlex.quote)),
+        "unset tuned_folder",
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _values(found: TunedSettings, folder: str, quote: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+    """Each variable with its quoted value, which may begin with the folder that the file lies in."""
     for name, value in found.env.items():
         before, sign, after = value.partition(FOLDER)
-        lines.append(
-            f"export {name}=" + (f'"$tuned_folder"{shlex.quote(after)}' if sign and not before else shlex.quote(value))
-        )
-    return "\n".join([*lines, "unset tuned_folder"]) + "\n"
+        yield name, folder + quote(after) if sign and not before else quote(value)
 
 
 def _lua(text: str) -> str:
@@ -102,21 +102,8 @@ def _lua(text: str) -> str:
 def write_table(rows: Iterable[Compared]) -> str:
     """Default against tuned, one line for each collective and size, as CSV."""
     text = io.StringIO()
+    text.write("collective,bytes,algorithm,default_us,tuned_us,tuned_over_default,low,high,repeats,outcome\n")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        [
-            "collective",
-            "bytes",
-            "algorithm",
-            "default_us",
-            "tuned_us",
-            "tuned_over_default",
-            "low",
-            "high",
-            "repeats",
-            "outcome",
-        ]
-    )
     for row in rows:
         numbers = [f"{value:.3f}" for value in (row.default_us, row.tuned_us, row.ratio, row.low, row.high)]
         writer.writerow([row.collective, row.message_bytes, row.word, *numbers, row.repeats, row.outcome])
