@@ -144,13 +144,11 @@ def installed(place: Place) -> TunedSettings | None:
 def finished(request: TuneRequest, stack: Stack, tuning: Tuning) -> str:
     """When a tuning of the same library, algorithms and level came to its end, with nothing left to measure; empty where it
     did not, was another, or is to begin again.
-
     """
     state = None if request.restart else read_state(request.folder)
     if state is None or not state.finished or (state.library, state.level) != (_library(stack), request.level):
         return ""
-    words = _list_words(request, stack, tuning)
-    return state.finished if {name: tuple(each) for name, each in state.algorithms.items()} == words else ""
+    return state.finished if state.algorithms == _list_words(request, stack, tuning) else ""
 
 
 def _list_words(request: TuneRequest, stack: Stack, tuning: Tuning) -> dict[str, tuple[str, ...]]:
@@ -175,8 +173,7 @@ def begin(request: TuneRequest, stack: Stack, tuning: Tuning) -> TuneState:
     state = read_state(request.folder)
     if state is None:
         return TuneState(request.place, library, words, level=request.level)
-    same = (state.library, {name: tuple(each) for name, each in state.algorithms.items()}) == (library, words)
-    if not same or state.level not in ("", request.level):
+    if (state.library, state.algorithms) != (library, words) or state.level not in ("", request.level):
         raise BadInput(
             f"{request.folder} holds a tuning of {state.library.rpartition(' ')[0]}, {', '.join(state.algorithms)}, with other "
             "algorithms, another library or another --level: begin again with --restart."

@@ -70,7 +70,6 @@ def read(path: Path) -> Workload:
     """What ``sacct --parsable2`` printed.
 
     Of each job its steps count; a job with nothing but its batch script does not, as nothing says that it uses MPI.
-
     """
     try:
         # No other line ends: a job may be called anything.
