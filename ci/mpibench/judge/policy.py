@@ -182,10 +182,10 @@ def check(content: Any, where: str) -> None:
             raise BadInput(f"{where}: margins_percent.{quantity}.{strange[0]}: no such band; there are {', '.join(bands)}.")
 
 
-def _leaves(content: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value that is not a mapping, with its dotted key."""
-    for key, value in content.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value
+def _leaves(content: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value that is neither a mapping nor a list, with its dotted key."""
+    if not isinstance(content, Mapping | list):
+        yield key, content
+        return
+    for name, value in content.items() if isinstance(content, Mapping) else enumerate(content):
+        yield from _leaves(value, f"{key}.{name}" if key else str(name))

@@ -258,6 +258,7 @@ def test_zero_is_no_ratio_and_is_said(tmp_path: Path) -> None:
         ("margins_percent: {latency_us: {small: .nan}}", "margins_percent.latency_us.small is not a finite number"),
         ("false_discovery_rate: .nan", "false_discovery_rate is not a finite number"),
         ("max_age_hours: .inf", "max_age_hours is not a finite number"),
+        ("levels: [{since: 2026-01-01, slower_percent: .nan, why: x}]", "levels.0.slower_percent is not a finite number"),
         ("a: [", "not YAML"),
     ],
 )
