@@ -330,13 +330,10 @@ def _followers(profile: Profile) -> list[int]:
     return [at for at, one in enumerate(profile.calls) if one.call in (*RECEIVES, *COMPLETIONS)]
 
 
-def _sends(profile: Profile, places: Iterable[int]) -> float:
-    return sum(profile.calls[at].count for at in places if profile.calls[at].call in SENDS)
-
-
 def _sent_part(profile: Profile, covered: Iterable[int]) -> float:
-    whole = _sends(profile, range(len(profile.calls)))
-    return _sends(profile, covered) / whole if whole else 0.0
+    counts = {at: one.count for at, one in enumerate(profile.calls) if one.call in SENDS}
+    whole = sum(counts.values())
+    return sum(counts.get(at, 0) for at in covered) / whole if whole else 0.0
 
 
 def _share(profile: Profile, covered: Iterable[int]) -> float:
@@ -487,8 +484,8 @@ def _predict(
 def _with_receives(profile: Profile, terms: list[Term]) -> list[Term]:
     """Sends count once more for each blocking receive, in which a rank waits for one of them."""
     receives = sum(one.count for one in profile.calls if one.call in RECEIVES)
-    whole = _sends(profile, range(len(profile.calls)))
-    factor = 1 + receives / whole if whole else 1.0
+    sends = sum(one.count for one in profile.calls if one.call in SENDS)
+    factor = 1 + receives / sends if sends else 1.0
     return [replace(term, count=term.count * factor) if profile.calls[term.at].call in SENDS else term for term in terms]
 
 
