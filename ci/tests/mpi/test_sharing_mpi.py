@@ -158,7 +158,7 @@ def test_an_explicit_scatter_is_measured_where_it_is_another_placement(
 @pytest.mark.parametrize("stack", STACKS)
 def test_two_programs_that_were_told_the_same_core_fail(run_here: Run, sandbox: Path, require_stack, stack: str) -> None:
     require_stack(stack)
-    add_to_leaf(sandbox, "_deal = shared_node.deal\nshares.deal = lambda *words: (_deal(*words)[0],) * words[1]")
+    add_to_leaf(sandbox, "_deal = shared_node.deal\nshared_node.deal = lambda *words: (_deal(*words)[0],) * words[1]")
     result = run_case(run_here, "bunch", stack)
     assert result.returncode == 1
     case = stored_case(sandbox)
