@@ -379,7 +379,8 @@ def find_preflight(session: Session, store: Store) -> Session | str | None:
 
     One that other sessions followed, or another system's, is not its own. One that cannot be read may have been.
     """
-    before = [(uuid, started) for uuid, started in store.starts.items() if started < session.started]
+    # The dataset has starts to a millisecond, by which a session would stand before itself.
+    before = [(uuid, began) for uuid, began in store.starts.items() if began < session.started and uuid != session.uuid]
     if not before or session.started - before[-1][1] > WITHIN:
         return None
     uuid = before[-1][0]
