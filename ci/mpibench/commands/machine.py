@@ -11,7 +11,7 @@ import typer
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from .options import Json, say_json
+from .options import Json, expect_alone, say_json
 
 
 class TableFormat(str, enum.Enum):
@@ -48,6 +48,7 @@ def doctor(
 
 
 def catalogue(
+    context: typer.Context,
     names: Annotated[
         list[str] | None,
         typer.Argument(
@@ -79,6 +80,7 @@ def catalogue(
     from mpibench.commands.listings import parse as parsing
 
     if parse:
+        expect_alone(context, "--parse", "parse", "names", "format", "as_json")
         if not names:
             raise BadInput("--parse reads outputs: name their files, or - for standard input.")
         kind = "json" if as_json else format.value
@@ -87,6 +89,8 @@ def catalogue(
     if len(names or ()) > 1:
         raise BadInput(f"the catalogue is asked for one name and not {len(names or ())}: give one, or --parse to read files.")
     name = next(iter(names or ()), None)
+    if format is not TableFormat.table:
+        raise BadInput("--format says how --parse prints: give files and --parse, or --json.")
     if coverage:
         typer.echo(coverage_page.page(), nl=False)
     elif as_json:

@@ -47,6 +47,19 @@ History = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]
 
 
+def expect_alone(context: typer.Context, option: str, *beside: str) -> None:
+    """Refuse options that would do nothing beside one that asks something else.
+
+    :param option: as it is written; ``beside``: parameters that count with it.
+    """
+    sources = {
+        one.opts[0]: context.get_parameter_source(str(one.name)) for one in context.command.params if one.name not in beside
+    }
+    given = [word for word, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    if given:
+        raise BadInput(f"{option} asks nothing else: leave {' and '.join(given)} out.")
+
+
 def open_store(
     db: Path, dataset: Path | None, dataset_only: bool = False, *, reported: bool = False, err: bool = False
 ) -> Store:

@@ -9,7 +9,7 @@ import typer
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from .options import DATABASE, RESULTS, Dataset, DatasetOnly, Db, Json, Session, System, open_store, say, say_json
+from .options import DATABASE, RESULTS, Dataset, DatasetOnly, Db, Json, Session, System, expect_alone, open_store, say, say_json
 
 if TYPE_CHECKING:
     from mpibench.store.sessions import Session as StoredSession
@@ -40,6 +40,7 @@ def export(
 
 
 def report(
+    context: typer.Context,
     session: Session = "latest",
     db: Db = DATABASE,
     dataset: Dataset = None,
@@ -78,6 +79,8 @@ def report(
 
     if as_json and not guidelines:
         raise BadInput("--json is for --guidelines; what a session measured is in the dataset.")
+    if guidelines:
+        expect_alone(context, "--guidelines", "guidelines", "session", "db", "dataset", "dataset_only", "as_json")
     store = open_store(db, dataset, dataset_only, err=as_json)
     stored = store.session(session)
     if not guidelines:

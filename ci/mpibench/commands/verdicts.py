@@ -28,6 +28,7 @@ from .options import (
     Session,
     System,
     Where,
+    expect_alone,
     open_store,
     say,
     say_json,
@@ -201,6 +202,7 @@ def drift(
 
 
 def gate(
+    context: typer.Context,
     session: Session = "latest",
     only: Annotated[
         Only | None, typer.Option(help="Ask nothing else: completeness lists each expected case that is missing.")
@@ -234,8 +236,9 @@ def gate(
     from mpibench.judge import expected
     from mpibench.judge import gate as gates
 
-    if only and (max_age or history):
-        raise BadInput(f"--only {only.value} asks nothing else: leave --max-age and --history out.")
+    if only:
+        beside = ("only", "session", "system", "db", "dataset", "dataset_only", "partial", "as_json")
+        expect_alone(context, f"--only {only.value}", *beside)
     store = open_store(db, dataset, dataset_only, reported=True)
     if only:
         name, chosen = store.find_session(session, system)
@@ -259,6 +262,7 @@ def gate(
 
 
 def rebaseline(
+    context: typer.Context,
     sessions: Annotated[
         str | None, typer.Option(help="Sessions to learn from; a selector, e.g. now-30d:now; with --review now-14d:now.")
     ] = None,
@@ -292,7 +296,8 @@ def rebaseline(
     """
     from mpibench.judge import rebaseline as references
 
-    if review:
+    if review is not None:
+        expect_alone(context, "--review", "review", "sessions", "db", "dataset", "out", "as_json")
         _review(review, sessions or "now-14d:now", dataset or db.parent / "dataset", out, as_json)
         return
     if not sessions or as_json:

@@ -273,11 +273,19 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
     :raises RefusedSessions: sessions that are damaged or hold values that are not finite or in a wrong unit; all
         other sessions have been exported.
     """
-    folder, done, refused = Path(out_dir), [], []
+    folder, database = Path(out_dir), str(Path(db_path).resolve())
+    done: list[Summary] = []
+    refused: list[str] = []
+    written: set[str] = set()
     starts = session_starts(db_path)
-    for named in sessions or list(starts):
+    for named in dict.fromkeys(sessions or starts):
+        if not named:
+            raise BadInput("--session '' names no session: give its id, or a beginning of it.")
         try:
             session = read_session(db_path, named)
+            if session.uuid in written:
+                continue
+            written.add(session.uuid)
             done.append(export_session(session, folder))
             records.forget_refusals(folder, [session.uuid])
         except CannotWrite:
@@ -285,7 +293,7 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
         except BadInput as error:
             refused.append(str(error))
             for uuid in [named] if named in starts else [uuid for uuid in starts if uuid.startswith(named)]:
-                records.Unreadable(uuid, starts[uuid], systems_of(db_path, uuid), str(error)).keep(folder)
+                records.Unreadable(uuid, starts[uuid], systems_of(db_path, uuid), str(error), database).keep(folder)
     cases, rows, unproven = (sum(getattr(one, name) for one in done) for name in ("cases", "rows", "unproven_rows"))
     total = Summary(folder, len(done), cases, rows, unproven, tuple(refused))
     if refused:

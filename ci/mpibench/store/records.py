@@ -158,6 +158,7 @@ class Unreadable(Record, frozen=True):
     :param started: its start, UTC.
     :param systems: systems it ran on; empty if that is not known.
     :param why: one sentence.
+    :param database: full name of that database: a dataset may have sessions of several.
     """
 
     kind = "refused"
@@ -166,6 +167,7 @@ class Unreadable(Record, frozen=True):
     started: datetime
     systems: tuple[str, ...]
     why: str
+    database: str = ""
 
     @property
     def name(self) -> str:

@@ -534,7 +534,7 @@ class Store:
                 f"the results database {db} holds no session, but the dataset {self.folder} does: restore it from a copy, name "
                 "another one with --db, or say --dataset-only to judge what the dataset holds."
             )
-        kept = {refused.session for refused in records.refusals(self.folder)}
+        kept = {refused.session for refused in records.refusals(self.folder) if refused.database == str(db.resolve())}
         records.forget_refusals(self.folder, kept - set(known))
         unreadable = {path.stem for table in SCHEMAS for path, why in self._look(table, None).items() if why}
         lacking = [uuid for uuid in known if uuid not in self.session_systems or uuid in unreadable]

@@ -144,7 +144,7 @@ def _of_centre(root: Path) -> dict[str, dict[str, Any]]:
     for system in centre.systems:
         partitions = [{**row, "extras": dict(row.get("extras", {}))} for row in system["partitions"]]
         for row in partitions:
-            if row["extras"].get(FABRICS):
+            if row["extras"].get(FABRICS, {}) != {}:  # whatever else it is
                 words = {word: row["extras"][word] for word in _words() if word in row["extras"]}
                 _check_schema(f"{centre.source}: extras of partition '{row['name']}'", SYSTEM_SCHEMA, words, EXTRAS)
         found[system["name"]] = {**system, "partitions": partitions}

@@ -180,9 +180,13 @@ def test_what_outlives_a_launch_does_not_hold_the_job(tmp_path: Path, monkeypatc
     monkeypatch.setattr(jobscript, "GRACE_S", 1)
     # Not to this test's own pipe, which would be held as well.
     text = "setsid sleep 30 & echo $! >stray; echo done"
-    body = "\n".join([*jobscript.write_body([sh("one", text)], repeats=1, limit_s=20, recorder="", debug_env={}), "measure"])
-    subprocess.run(["bash", "-c", body], cwd=tmp_path, timeout=25, check=True, stdout=subprocess.DEVNULL)
+    later = sh("two", "for row in 1 2 3 4 5; do echo $row; sleep 0.02; done")
+    body = [*jobscript.write_body([sh("one", text), later], repeats=1, limit_s=20, recorder="", debug_env={}), "measure"]
+    subprocess.run(["bash", "-c", "\n".join(body)], cwd=tmp_path, timeout=25, check=True, stdout=subprocess.DEVNULL)
     assert (tmp_path / "one.1.out").read_text() == "done\n"
+    assert (tmp_path / "two.1.out").read_text() == "1\n2\n3\n4\n5\n", "nor does it write where others write"
+    readers = [path for path in Path("/proc").glob("[0-9]*") if is_reader_in(path, tmp_path)]
+    assert readers == [], "and nobody reads for it any more"
     os.kill(int((tmp_path / "stray").read_text()), signal.SIGKILL)
 
 
@@ -210,6 +214,13 @@ def wait_for(condition: object, seconds: float = 60) -> None:
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < until, "what was waited for did not come"
         time.sleep(0.05)
+
+
+def is_reader_in(process: Path, folder: Path) -> bool:
+    try:
+        return (process / "comm").read_text() == "cat\n" and (process / "cwd").readlink() == folder
+    except OSError:
+        return False
 
 
 def is_gone(pid: int) -> bool:

@@ -362,6 +362,24 @@ def test_a_session_comes_back_as_reframe_reported_it(exported: Path, db: Path, t
     assert Store(tmp_path).session() == stored
 
 
+def test_a_session_that_is_named_twice_is_one_and_an_empty_name_is_none(db: Path, tmp_path: Path) -> None:
+    (uuid,) = sessions.list_sessions(db)
+    assert dataset.export(db, tmp_path, [uuid, uuid[:8]]).sessions == 1
+    refused(lambda: dataset.export(db, tmp_path, [""]), "names no session")
+
+
+def test_what_another_database_could_not_export_is_not_forgotten_for_it(db: Path, tmp_path: Path) -> None:
+    """Two machines, one dataset: what one of them does not know is the other's."""
+    theirs, out = Path(shutil.copy(db, tmp_path / "theirs.db")), tmp_path / "out"
+    with closing(sqlite3.connect(theirs)) as connection:
+        connection.execute("UPDATE sessions SET json_blob = substr(json_blob, 1, 100), uuid = 'b2b2'")
+        connection.commit()
+    refused(lambda: dataset.export(theirs, out), "b2b2")
+    store = Store(out)
+    store.bring_up_to_date(db)
+    assert [lost.session for lost in store.lost()] == ["b2b2"]
+
+
 def test_a_refused_session_is_kept_in_mind_until_it_is_exported(db: Path, tmp_path: Path) -> None:
     mine = Path(shutil.copy(db, tmp_path / "results.db"))
     (uuid,) = sessions.list_sessions(mine)

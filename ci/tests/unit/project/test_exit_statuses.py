@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
+import polars as pl
 import pytest
 import typer
 
@@ -23,6 +24,7 @@ from reframe_tests.harness.vocabulary import BadInput
         (OSError(122, "Disk quota exceeded"), 2, "mpibench: Disk quota exceeded: this is no answer"),
         (OSError(30, "Read-only file system", "/x\x1b[2J"), 2, "mpibench: /x: Read-only file system"),
         (FileNotFoundError(2, "No such file or directory", "/x"), 70, "this is a defect of mpibench and no answer"),
+        (pl.exceptions.ComputeError("File out of specification"), 2, "a file of the dataset is damaged (File out of"),
         (KeyboardInterrupt(), 130, ""),
         (BrokenPipeError(32, "Broken pipe"), 141, ""),
     ],

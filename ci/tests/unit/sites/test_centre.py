@@ -247,6 +247,8 @@ def test_a_file_that_is_not_there_is_named(make: Make) -> None:
         ('"hdr200":', '"hdr-200":', "key 'fabrics': 'hdr-200' does not match"),
         ('"transport": "ucx"', '"transport": "infiniband"', "key 'fabrics.hdr200.transport': 'infiniband' is not"),
         ('"node_counts": [2]', '"node_counts": 2', "key 'node_counts': 2 is not"),
+        (FABRICS[FABRICS.index('"fabrics": ') :], '"fabrics": []', "key 'fabrics': [] is not of type 'object'"),
+        (FABRICS[FABRICS.index('"fabrics": ') :], '"fabrics": None', "key 'fabrics': None is not of type 'object'"),
         (
             '"shm": {',
             '"plain": {"transport": "as_shipped", "scope": "cluster", "expect": "edr"}, "shm": {',

@@ -18,7 +18,7 @@ begin_launches() { # NAME...
     rm -rf evidence "$launch_log" record.sh record[0-9]*.sh
     for name in "$@"; do rm -f "$name".[0-9]*.{out,err,debug}; done
     echo "$(date -u +%FT%TZ) $(hostname)" >>"$start_log"
-    pipes=$(mktemp -d) && mkfifo "$pipes/out" "$pipes/err" "$pipes/never" || return
+    pipes=$(mktemp -d) && mkfifo "$pipes/never" || return
     trap 'end_job 143' TERM INT HUP
     [ -z "$owner" ] || watch_owner
 }
@@ -32,12 +32,18 @@ end_launches() {
 # What cannot be written, or is too much, is still read, so that the launcher can end in order. cat writes what it has read at once, so
 # that nothing is lost if the job is killed (head would keep some back).
 keep() { # FILE PROCESS
-    local status=0
+    local status=0 reader=
+    # Whoever ends this ends its cat, too, which would go on reading.
+    trap 'trap - TERM; kill "$reader"; exit 143' TERM
     (
+        trap - TERM
         ulimit -c 0
         ulimit -Sf "$most_kib"
         exec cat >"$1"
-    ) || status=$?
+    ) <&0 &
+    reader=$!
+    wait "$reader" || status=$?
+    trap - TERM
     if [ $status -eq $too_much ]; then
         : >"$pipes/full"
         kill -TERM "$2"
@@ -67,6 +73,9 @@ launch() { # NAME REPEAT COMMAND...
     export MPIBENCH_DEBUG="$PWD/$name.$repeat.debug"
     set_debug
     mkdir -p "evidence/$name.$repeat"
+    # Of its own: what has left an earlier launch's process group, and holds its pipes open, does not write into these.
+    rm -f "$pipes/out" "$pipes/err"
+    mkfifo "$pipes/out" "$pipes/err" || return
     # Hundredths of a second that no clock's adjustment moves, and without a process of its own (proc(5), /proc/uptime).
     read -r begun _ </proc/uptime
     # In the background, because a shell heeds a signal only after what runs in its foreground.
