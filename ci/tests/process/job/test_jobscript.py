@@ -12,7 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from reframe_tests.harness.cases.job import interleaved
 from reframe_tests.harness.cases.job import script as jobscript
+from reframe_tests.harness.stacks import metadata
+from synthetic_conditions import ODD, resolved, simple_condition
+from synthetic_evidence import STACK
 
 REPEATS = 3
 
@@ -313,3 +317,90 @@ def test_a_quoted_value_is_literal(tmp_path: Path, value: str) -> None:
 def test_only_the_harness_names_files_of_the_job(tmp_path: Path) -> None:
     assert jobscript.quote("$PWD/a b", of_job=True) == "\"$PWD\"/'a b'"
     assert jobscript.quote("$PWD/a b") == "'$PWD/a b'"
+
+
+# ---- Programs that read a file and write one: each launch finds its own, and what it wrote is kept beside what it printed ----
+
+
+def test_the_input_is_written_anew_and_the_result_kept_with_each_launch(tmp_path: Path) -> None:
+    text = "cat in.txt; cat in.txt >>out.txt; echo $MPIBENCH_EVIDENCE >>out.txt; echo spoilt >in.txt"
+    odd = "N = 640\n$HOME `id` 'x' \"y\" \\\n"
+    program = replace(sh("one", text), files={"in.txt": odd}, result="out.txt")
+    done = run_body(tmp_path, [program], repeats=2)
+    assert (done.stdout, done.stderr) == ("", "")
+    for repeat in (1, 2):
+        assert (tmp_path / f"one.{repeat}.out").read_text() == odd
+        assert (tmp_path / jobscript.files_of("one", repeat).result).read_text() == f"{odd}{tmp_path}/evidence/one.{repeat}\n"
+
+
+def test_a_result_of_another_launch_is_not_taken(tmp_path: Path) -> None:
+    writes = replace(sh("one", "echo first >out.txt"), result="out.txt")
+    silent = replace(sh("two", "true"), result="out.txt")
+    run_body(tmp_path, [writes, silent], repeats=1)
+    assert (tmp_path / "one.1.result.out").read_text() == "first\n"
+    assert (tmp_path / "two.1.out").read_text() == ""
+    assert not (tmp_path / "two.1.result.out").exists()
+
+
+def test_a_second_start_of_the_job_has_none_of_the_first(tmp_path: Path) -> None:
+    run_body(tmp_path, [replace(sh("one", "echo first >out.txt"), result="out.txt")], repeats=2)
+    run_body(tmp_path, [replace(sh("one", "true"), result="out.txt")], repeats=1)
+    assert not list(tmp_path.glob("one.*.result.out"))
+
+
+def test_no_more_is_kept_than_of_what_is_printed(tmp_path: Path) -> None:
+    endless = replace(sh("one", f"head -c {jobscript.MOST_OUTPUT_BYTES + 9} /dev/zero >out.txt"), result="out.txt")
+    run_body(tmp_path, [endless], repeats=1)
+    assert (tmp_path / "one.1.result.out").stat().st_size == jobscript.MOST_OUTPUT_BYTES
+
+
+# ---- Two stacks interleaved in one job: what the job's shell makes of it ----
+
+
+def test_the_paired_stack_leaves_the_jobs_stack_and_enters_its_own(tmp_path: Path) -> None:
+    own = simple_condition({"OWN": "1", "BOTH": "own"}, {"LIBS": ("/own/a", "/own/b"), "ONLY": ("/own",)}, {"OWN_DEBUG": "x"})
+    theirs = simple_condition(
+        {"BOTH": "it's $theirs"}, {"LIBS": ("/their libs",), "MORE": ("/more",)}, {"LOG": f"a={jobscript.DEBUG_FILE}"}
+    )
+    command = jobscript.Command(
+        "rival_p",
+        ["env"],
+        ["sh", "-c", 'env | grep -E "^(OWN|BOTH|LIBS|ONLY|MORE|OWN_DEBUG|LOG)="'],
+        interleaved._enter("rival_p", own, theirs),
+    )
+    body = jobscript.write_body([command], repeats=2, limit_s=60, recorder="", debug_env={"OWN_DEBUG": "y"})
+    head = ["export OWN=1 BOTH=own LIBS=/own/a:/own/b:/site ONLY=/own", "unset MORE"]
+    done = subprocess.run(
+        ["bash", "-c", "\n".join([*head, *body, "measure"])], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    said = dict(line.split("=", 1) for line in (tmp_path / "rival_p.2.out").read_text().splitlines())
+    log = f"a={tmp_path}/rival_p.2.debug"
+    assert said == {"BOTH": "it's $theirs", "LIBS": "/their libs:/site", "ONLY": "", "MORE": "/more", "LOG": log}
+
+
+# ---- Assignments of a condition and of a stack are literal in a shell ----
+
+
+def test_every_assignment_is_literal(tmp_path: Path) -> None:
+    lines = [f"export {name}={word}" for name, word in resolved().assignments.items()]
+    text = "\n".join([*lines, 'printf "%s" "$SITES_OWN"'])
+    done = subprocess.run(["bash", "-c", text], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == ODD
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_paired_stack_gets_its_own_variables_literally(tmp_path: Path) -> None:
+    own, theirs = resolved(), replace(resolved(), stack=replace(STACK, name="other", env_vars={"STACKS_OWN": ODD}))
+    enter = interleaved._enter("rival_p", own, theirs)
+    text = f'repeat=1; {enter} sh -c \'printf "%s|%s" "$STACKS_OWN" "$SITES_OWN"\''
+    done = subprocess.run(["bash", "-c", text], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{ODD}|{ODD}"
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_stacks_own_variables_are_literal_in_the_environment(tmp_path: Path) -> None:
+    environment = metadata.environment_of(replace(STACK, env_vars={"V": "a b;c"}))
+    [[name, text]] = environment["env_vars"]
+    done = subprocess.run(["bash", "-c", f"export {name}={text}; printenv V"], capture_output=True, text=True, check=True)
+    assert done.stdout == "a b;c\n"

@@ -6,7 +6,7 @@ import pytest
 
 from catalogue_launches import launches
 from hpcc_outputs import on_grid
-from reframe_tests.harness.cases.results import least_bytes
+from reframe_tests.harness.cases.results.measurement import least_bytes, name_uncounted
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.catalogue import ROWS
@@ -25,7 +25,7 @@ def judged(group: str, file: str, ranks: int, nodes: int = 1, fabric: Fabric = L
     planned = launches(group, ranks, nodes=nodes, **more)
     parsed = reader.parse(golden(file) if file.endswith(".txt") else file)
     launch = next(one for one in planned if {row.name for row in one.rows()} >= {record.benchmark for record in parsed})
-    return (least_bytes.of_launch(where, launch, parsed), least_bytes.name_uncounted(where, launch, parsed))
+    return (least_bytes(where, launch, parsed), name_uncounted(where, launch, parsed))
 
 
 def test_the_random_numbers_of_nas_move_no_data_by_design() -> None:

@@ -36,7 +36,6 @@ from ...vocabulary import QUANTITIES
 from ..job import ending, script, transports
 from ..job.condition import Condition
 from ..job.script import ENDLESS_BYTES, beginning_of, end_of
-from . import least_bytes
 from .error_excerpt import excerpt
 
 #: Number of the repeat in findings on the job itself.
@@ -333,7 +332,7 @@ def _read_ranks(
     wrong += checks.check_clocks(ranks)
     wrong += rank_records.check_hosts(ranks, said.hosts)
     wrong += checks.check_settings(ranks, condition.asked_env, condition.launcher_env)
-    fabric, least = condition.fabric, least_bytes.of_launch(condition, launch, records)
+    fabric, least = condition.fabric, least_bytes(condition, launch, records)
     complete = whole and not absent
     if complete and not condition.forced:
         heard.taken = choice.find_choice(counters.node_traffic(ranks), fabric, least)
@@ -341,13 +340,13 @@ def _read_ranks(
     heard.links = link_state.check_links(ranks, fabric)
     traffic, striping, uncounted = counters.Finding(), counters.Finding(), list[str]()
     if complete:
-        uncounted = least_bytes.name_uncounted(condition, launch, records)
+        uncounted = name_uncounted(condition, launch, records)
         if condition.forced:
             traffic = counters.check_traffic(ranks, fabric, least)
         # Collectives cut their messages up: how large the parts are is not known.
         large = [record for record in records if launch.balanced and (record.message_bytes or 0) >= stripes.STRIPED_FROM_BYTES]
         alone = _fastest_alone(launch, large)
-        striping = stripes.check_stripes(ranks, fabric, least_bytes.of_launch(condition, launch, large), alone)
+        striping = stripes.check_stripes(ranks, fabric, least_bytes(condition, launch, large), alone)
         heard.use = link_use.check_use(ranks, fabric, balanced=launch.balanced, files=launch.uses_files)
     wrong += [*heard.taken.sentences, *heard.links.sentences, *traffic.sentences, *striping.sentences, *heard.use.sentences]
     if complete and condition.ranks > 1:  # a rank alone has nobody to open a transport to
@@ -384,7 +383,7 @@ def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: It
     bandwidths = [
         (record.values["bandwidth_mb_per_s"] * groups / links, rows[record.benchmark].directions, links, record)
         for record in records
-        for links, groups in [(rows[record.benchmark].links(condition.nodes), least_bytes.groups_of(record))]
+        for links, groups in [(rows[record.benchmark].links(condition.nodes), groups_of(record))]
         if "bandwidth_mb_per_s" in record.values
         and rows[record.benchmark].directions
         and (record.message_bytes or 0) >= rows[record.benchmark].line_rate_from_bytes
@@ -419,7 +418,7 @@ def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> l
             suite=record.suite,
             benchmark=record.benchmark,
             group=rows[record.benchmark].group,
-            ranks=least_bytes.ranks_of(record),
+            ranks=ranks_of(record),
             groups=record.groups,
             variant=record.variant,
             message_bytes=record.message_bytes,
@@ -483,3 +482,58 @@ def rank_row(rank: RankEvidence) -> dict[str, Any]:
 def _notes(notes: Iterable[str]) -> list[str]:
     """Notes, each once, with the numbers of its first occurrence."""
     return list({re.sub(r"[0-9.]+", "#", note): note for note in reversed(list(notes))}.values())[::-1]
+
+
+# ---- bytes a launch must have put on its fabric ----
+
+#: Reason where a row names none, and the whole launch is without a number.
+_UNKNOWN = "it sends no data, or how much is not known"
+
+
+def ranks_of(record: Record) -> int:
+    """Ranks of a record that ``reader.complete`` gave the number its launch has."""
+    assert record.ranks is not None
+    return record.ranks
+
+
+def groups_of(record: Record) -> int:
+    """Groups whose work a record stands for: all that ran at the same time, or the one it names."""
+    return 1 if "group=" in record.variant else record.groups
+
+
+def least_bytes(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> float:
+    """Bytes the launch must at least have put on the fabric, by its own table.
+
+    Inside one node a network fabric carries everything; between nodes, ranks of one node may use shared memory.
+    """
+    if condition.forced and not condition.fabric.rails:
+        return 0.0
+    return float(sum(_least_of_record(condition, launch, record) for record in records))
+
+
+def _least_of_record(condition: Condition, launch: catalogue.Launch, record: Record) -> int:
+    row = next(row for row in launch.rows() if row.name == record.benchmark)
+    size, ranks, within = record.message_bytes or 0, ranks_of(record), condition.fabric.within_node
+    if row.of_run is not None:
+        return groups_of(record) * row.of_run(record.problem, ranks, ranks if within else condition.nodes)
+    least = row.traffic(size, ranks) if within else row.traffic_between(size, ranks, condition.nodes, condition.ranks)
+    return groups_of(record) * least * (record.repetitions or 0)
+
+
+def name_uncounted(condition: Condition, launch: catalogue.Launch, records: Sequence[Record]) -> list[str]:
+    """Notes on benchmarks of which nothing could be held against the counters of the fabric: one for each reason.
+
+    Those whose row names a reason; of a launch that is without any number all.
+    """
+    if (condition.forced and not condition.fabric.rails) or not records:
+        return []
+    counted = {record.benchmark for record in records if _least_of_record(condition, launch, record)}
+    names: dict[str, list[str]] = {}
+    for row in launch.rows():
+        reason = row.unbounded or ("" if counted else _UNKNOWN)
+        if reason and row.name not in counted:
+            names.setdefault(reason, []).append(row.name)
+    return [
+        f"not held against the bytes that {condition.fabric.name} carried: {', '.join(rows)} ({reason})"
+        for reason, rows in names.items()
+    ]
