@@ -9,6 +9,7 @@ from .. import records
 from ..machine.transport import TRANSPORTS, Transport
 from ..vocabulary import BadInput
 from .model import Mpi
+from .transport import PLACEHOLDERS, TransportRow
 
 #: Library of the standard's own ABI (MPI 5.0, chapter 20), whoever made it.
 STANDARD_LIBRARY = "libmpi_abi"
@@ -95,6 +96,26 @@ def _each_once(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
+def _fault_of_row(row: TransportRow) -> str:
+    proofs = [*row.proofs, *(proof for part in row.proofs_by_scope.values() for proof in part)]
+    if not proofs:
+        return "has no 'proofs' and no 'proofs_by_scope': no run could show it"
+    variables = [row.env, row.debug_env, *row.by_scope.values(), *row.by_rails.values()]
+    templates = [*(value for part in variables for value in part.values())]
+    templates += [template for proof in proofs for template in (*proof.expect, *proof.allow)]
+    for template in templates:
+        for word in re.findall(r"\{([a-z_]+)\}", template):
+            if word not in PLACEHOLDERS:
+                return f"has the placeholder {{{word}}} in {template!r}; there are {', '.join(sorted(PLACEHOLDERS))}"
+    for proof in proofs:
+        for pattern in (proof.pattern, proof.line):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                return f"has the pattern {pattern!r}, which is no regular expression ({error}); correct it"
+    return ""
+
+
 def _find_fault(mpi: Mpi) -> str:
     for word in (mpi.name, mpi.abi, *mpi.own_transports):
         if not _WORD.fullmatch(word):
@@ -108,8 +129,8 @@ def _find_fault(mpi: Mpi) -> str:
     if mpi.world and not handle:
         return f"'world' is {mpi.world!r}, neither a number of C's int nor the name of an object; correct it, or leave it out"
     for row in mpi.rows:
-        if not row.proofs and not any(row.proofs_by_scope.values()):
-            return f"the row of transport {row.transport!r} has no 'proofs' and no 'proofs_by_scope': no run could show it"
+        if fault := _fault_of_row(row):
+            return f"the row of transport {row.transport!r} {fault}"
     named = {row.transport for row in mpi.rows} | {gap.transport for gap in mpi.gaps}
     for name, own in mpi.own_transports.items():
         if TRANSPORTS.get(name, own) != own:

@@ -25,6 +25,10 @@ from ..machine.transport import TRANSPORTS
 from ..vocabulary import SCOPE_CLUSTER, SCOPE_NODE
 
 Version = tuple[int, ...]
+#: The placeholders above, and the file of a launch's own debug lines.
+PLACEHOLDERS = frozenset(
+    "device devices device_port device_ports hcas port unit rails tcp_interfaces debug_file".split()  # noqa: SIM905
+)
 
 #: Where a proof is looked for: what the ranks printed, or the shared objects they had mapped.
 DEBUG, LIBRARIES = "stdout+stderr", "libraries"

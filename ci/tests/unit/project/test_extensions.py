@@ -253,6 +253,14 @@ def test_a_session_names_its_files_and_what_was_in_them(folder: Path) -> None:
             TORUS_MPI.replace("            proofs=", "            by_rails={} if True else "),
             r"torusmpi\.py: the row of transport 'torus' has no 'proofs' and no 'proofs_by_scope': no run could",
         ),
+        (
+            TORUS_MPI.replace('{"TORUS_LINK": "{device}"}', '{"TORUS_LINK": "{devise}"}'),
+            r"torusmpi\.py: the row of transport 'torus' has the placeholder \{devise\} in .*; there are debug_file, ",
+        ),
+        (
+            TORUS_MPI.replace('(\\S+)"', '(\\S+"'),
+            r"torusmpi\.py: the row of transport 'torus' has the pattern .* which is no regular expression \(missing \)",
+        ),
         ("MPIS = ()\n", r"torusmpi\.py defines no MPI = Mpi\(\.\.\.\); add it, or move the file elsewhere\.$"),
         (
             TORUS_MPI.replace('"torusmpi"', '"mpich"'),
