@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -85,8 +86,9 @@ class Record(Struct, frozen=True):
     kind: ClassVar[str]
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        raise NotImplementedError
+        """Of its file, without the ending."""
 
     def keep(self, folder: Path) -> None:
         """:raises BadInput: it cannot be written."""

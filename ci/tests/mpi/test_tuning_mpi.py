@@ -230,6 +230,7 @@ def test_algorithms_and_a_proposed_file_in_one_real_job(name, word, require_stac
     done = run_reframe("-r", *chosen, environ=environ, only="collectives.py")
     [case] = sessions.read_session(tmp_path / "results.db").cases
     if case.result == "skip":
+        assert "core" in case.reason, case.reason
         pytest.skip(f"[cores] not measured here: {case.reason}")
     assert done.returncode == 0 and case.evidence == PROVEN, done.stdout[-3000:]
     assert {sample.variant for sample in case.samples} == {f"algorithm={each}" for each in ("default", word, "tuned")}
