@@ -108,17 +108,16 @@ def run(
     deadline = time.monotonic() + limit_s
     try:
         while time.monotonic() < deadline:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return program.wait(timeout=1)
+            if _wait(program.pid, 1):
+                return program.wait()
             _bury(program.pid)
         raise OutOfTime(f"not done after {limit_s:.0f} s")
     except (Interrupted, OutOfTime):
         # A KeyboardInterrupt first: what ReFrame 4.10 raises at SIGTERM is an Exception, which logging swallows if it comes
         # while a line is written (logging/__init__.py, Handler.emit), and then ReFrame goes on.
         for number in (signal.SIGINT, signal.SIGTERM):
-            program.send_signal(number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                program.wait(timeout=GRACE_S)
+            os.kill(program.pid, number)
+            if _wait(program.pid, GRACE_S):
                 break
         raise
     finally:
@@ -126,6 +125,20 @@ def run(
         if program.returncode is None:
             program.wait()
         reader.join(timeout=_TERM_S)
+
+
+def _wait(pid: int, seconds: float) -> bool:
+    """Whether a child ends within that time; it is left to be collected.
+
+    Not ``Popen.wait(timeout)``: a signal handler that raises between its ``acquire`` and its ``try`` leaves the lock held, and
+    the next ``wait()`` never ends.
+    """
+    deadline = time.monotonic() + seconds
+    while not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def _copy(program: subprocess.Popen[str], log: Path, show: Callable[[str], bool]) -> None:

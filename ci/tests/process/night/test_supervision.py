@@ -24,6 +24,35 @@ print("status", status)
 """
 
 
+#: Gets a signal in the line counted last of what waits for the program, as a handler raises it between any two.
+INTERRUPTED = """
+import signal, sys
+from pathlib import Path
+from mpibench.night import supervision
+
+supervision.GRACE_S = 1.0
+signal.alarm(20)
+lines = int(sys.argv[2])
+waiting = False
+
+def count(frame, event, _):
+    global lines, waiting
+    if not frame.f_code.co_filename.endswith(("/subprocess.py", "/supervision.py")):
+        return None
+    waiting = waiting or "wait" in frame.f_code.co_name
+    lines -= waiting and event == "line"
+    if lines == 0:
+        raise supervision.Interrupted(signal.SIGINT)
+    return count
+
+sys.settrace(count)
+try:
+    supervision.run(["sleep", "600"], Path(sys.argv[1]), bool)
+except supervision.Interrupted:
+    print("interrupted")
+"""
+
+
 def supervise(log: Path, script: str) -> str:
     words = [sys.executable, "-c", CALL, str(log), "bash", "-c", script]
     environ = {"PYTHONPATH": f"{ROOT}/ci:{ROOT}", "PATH": "/usr/local/bin:/usr/bin:/bin"}
@@ -103,3 +132,12 @@ def test_where_we_are_killed_the_program_is_interrupted_and_its_lock_lasts_as_lo
     assert not is_free(), "the program is still at work"
     go.touch()
     assert wait_for(is_free)
+
+
+@pytest.mark.parametrize("lines", range(1, 25))
+def test_a_signal_between_any_two_lines_ends_the_program(tmp_path: Path, lines: int) -> None:
+    """After ``acquire`` and before ``try`` in ``Popen.wait`` too, which leaves its lock held for ever."""
+    words = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "log"), str(lines)]
+    environ = {"PYTHONPATH": f"{ROOT}/ci:{ROOT}", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=environ)
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
