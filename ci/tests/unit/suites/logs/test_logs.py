@@ -14,13 +14,13 @@ from studies.output_damage import GOLDEN, golden
 LOGS = GOLDEN / "logs"
 #: Log to the benchmarks in it, each with its number of rows.
 READ = {
-    "osu58-cuda-build-host-to-host": {"osu_latency": 24},
-    "osu58-latency-flux-eventlog-after": {"osu_latency": 24},
-    "osu58-latency-then-bw-pairs": {"osu_latency": 24, "osu_bw": 23},
-    "osu58-module-load-and-time": {"osu_latency": 24},
+    "osu58-cuda-build-host-to-host": {"osu_latency": 4},
+    "osu58-latency-flux-eventlog-after": {"osu_latency": 4},
+    "osu58-latency-then-bw-pairs": {"osu_latency": 4, "osu_bw": 4},
+    "osu58-module-load-and-time": {"osu_latency": 4},
     "osu58-tag-output": {"osu_get_acc_latency": 10},
     "osu58-srun-label": {"osu_get_acc_latency": 10},
-    "osu57-bw-ucx-info-before": {"osu_bibw": 23},
+    "osu57-bw-ucx-info-before": {"osu_bibw": 4},
     "osu562-three-outputs": {"osu_init": 1, "osu_bibw": 4},
     "osu71-both-streams": {"osu_get_acc_latency": 3},
     "osu75-latency-report-bindings": {"osu_latency": 1},
