@@ -68,8 +68,9 @@ def require_checkout(root: Path) -> None:
     """
     if not (root / "site_configs" / "settings.py").is_file():
         raise BadInput(
+            "checkout-missing",
             f"{root} has the program without the systems and stacks of its checkout; run ci/setup of a checkout, or in an "
-            "environment of your own pip install --editable CHECKOUT."
+            "environment of your own pip install --editable CHECKOUT.",
         )
 
 

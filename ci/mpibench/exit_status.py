@@ -38,7 +38,7 @@ def run(program: Callable[..., object], words: Sequence[str] | None) -> int:
     try:
         program(args=None if words is None else list(words), standalone_mode=True)
     except BadInput as error:
-        typer.echo(printable(f"mpibench: {error}"), err=True)
+        typer.echo(printable(f"mpibench: {error} [{error.code}]"), err=True)
         return BAD_INPUT
     except BrokenPipeError:
         return UNREAD

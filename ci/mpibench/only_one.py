@@ -32,7 +32,7 @@ def only_one(
         results.mkdir(parents=True, exist_ok=True)
         lock = path.open("a+")
     except OSError as error:
-        raise BadInput(f"cannot write {path} ({error.strerror}): make {results} writable.") from None
+        raise BadInput("cannot-write", f"cannot write {path} ({error.strerror}): make {results} writable.") from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -40,16 +40,18 @@ def only_one(
             lock.seek(0)
             holder = lock.read().strip() or program
             if not waiting:
-                raise BadInput(f"another {holder} is at work {what}: wait for it, or end it.") from None
+                raise BadInput("already-running", f"another {holder} is at work {what}: wait for it, or end it.") from None
             waiting(f"waiting for {holder}, at work {what}")
             fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError as error:
-            raise BadInput(f"cannot lock {path} ({error.strerror}): keep {results} on a file system with locks.") from None
+            raise BadInput(
+                "cannot-lock", f"cannot lock {path} ({error.strerror}): keep {results} on a file system with locks."
+            ) from None
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         note = f"{program} (process {os.getpid()} on {os.uname().nodename} since {since})\n"
         try:
             os.ftruncate(lock.fileno(), 0)
             os.write(lock.fileno(), note.encode())
         except OSError as error:
-            raise BadInput(f"cannot write {path} ({error.strerror}): make room for results.") from None
+            raise BadInput("cannot-write", f"cannot write {path} ({error.strerror}): make room for results.") from None
         yield lock.fileno()

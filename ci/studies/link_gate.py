@@ -81,7 +81,10 @@ class Site:
         """
         done = subprocess.run([*self.command, *words], capture_output=True, text=True, env=self.environ, timeout=1200)
         if done.returncode:
-            raise BadInput(f"'mpibench cluster {shlex.join(words)[:200]}' failed: {(done.stderr or done.stdout)[-300:]}")
+            raise BadInput(
+                "cluster-command-failed",
+                f"'mpibench cluster {shlex.join(words)[:200]}' failed: {(done.stderr or done.stdout)[-300:]}",
+            )
         return done.stdout
 
 
@@ -123,7 +126,7 @@ def measure(
     for record in reader.parse(printed, source=benchmark):
         if record.message_bytes == message_bytes:
             return float(record.values[quantity])
-    raise BadInput(f"{benchmark} printed no line for {message_bytes} bytes.")
+    raise BadInput("study-no-value", f"{benchmark} printed no line for {message_bytes} bytes.")
 
 
 def _program(stack: Stack, benchmark: str, message_bytes: int) -> list[str]:
@@ -245,7 +248,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     stacks, _ = metadata.discover()
     by_name = {stack.name: stack for stack in stacks}
     if options.stack not in by_name:
-        raise BadInput(f"there is no stack '{options.stack}'; 'mpibench stacks' lists them.")
+        raise BadInput("stack-unknown", f"there is no stack '{options.stack}'; 'mpibench stacks' lists them.")
     started = time.monotonic()
     with own_cluster() as where:
         print(f"load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores")

@@ -168,7 +168,9 @@ def peers(path: Path) -> Iterator[str]:
         try:
             measured = read_pair_map(json.loads(file.read_text()), str(file))
         except (OSError, ValueError) as error:
-            raise BadInput(f"{file}: the map of a run cannot be read ({error}): give the --out of a series whole.") from None
+            raise BadInput(
+                "study-failed", f"{file}: the map of a run cannot be read ({error}): give the --out of a series whole."
+            ) from None
         assert measured is not None
         made = draw(row["fault"], row["run"], row["seed"], make_plan(row["nodes"], _LAYOUT))
         named = {"locate": nodes_named(measured), **peer_rules.on_map(measured)}
@@ -238,7 +240,7 @@ class Series:
             if case.pair_map:
                 launched = [float(path.read_text().split()[3]) for path in folder.rglob("launches.txt")]
                 return answers.answer_of(session, case), case.pair_map, max(launched, default=None)
-        raise BadInput(f"no map was stored: {'; '.join(case.reason for case in session.cases)[:200]}")
+        raise BadInput("study-failed", f"no map was stored: {'; '.join(case.reason for case in session.cases)[:200]}")
 
     def measure(self, name: str, options: Sequence[str]) -> Path:
         """Folder of a session with a map.
@@ -262,7 +264,7 @@ class Series:
         ]
         done = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT_S)
         if not (folder / "results.db").exists():
-            raise BadInput(f"ReFrame stored no session: {(done.stderr or done.stdout)[-200:]}")
+            raise BadInput("study-failed", f"ReFrame stored no session: {(done.stderr or done.stdout)[-200:]}")
         return folder
 
     def _launch_s(self, name: str, *options: str) -> float:
@@ -274,7 +276,7 @@ class Series:
             _, _, status, seconds = path.read_text().split()
             if status == "0":
                 return float(seconds)
-        raise BadInput(f"the launch of {name} failed: look at it with 'mpibench cluster exec' and ReFrame.")
+        raise BadInput("study-failed", f"the launch of {name} failed: look at it with 'mpibench cluster exec' and ReFrame.")
 
     def speed(self, runs: int) -> str:
         """Seconds of one pass over all pairs after one start, beside a launch for each pair; medians of the launches alone."""
@@ -313,7 +315,9 @@ def read(path: Path) -> list[dict[str, Any]]:
             found.append(json.loads(line))
         except ValueError:
             if number < len(lines):
-                raise BadInput(f"{path}, line {number} is not a record of this study: give another --out.") from None
+                raise BadInput(
+                    "study-failed", f"{path}, line {number} is not a record of this study: give another --out."
+                ) from None
     return found
 
 

@@ -126,7 +126,7 @@ def _read_answers(_: str, text: str) -> object:
     """As ``NodePreflight`` reads what a job of two nodes printed."""
     nodes, wrong = node_answers.parse(text)
     if sentences := [*wrong, *node_answers.find_missing(nodes, node_answers.job_nodes(text), 2)]:
-        raise BadInput(sentences[0])
+        raise BadInput("study-failed", sentences[0])
     return nodes
 
 

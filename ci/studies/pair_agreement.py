@@ -55,7 +55,10 @@ def values_of(session: Session) -> dict[str, dict[str, float]]:
         theirs = [value for value in (samples[0].values if samples else ()) if value is not None]
         if not own or not theirs:
             reasons = "; ".join(case.reason for case in session.cases if case.reason)
-            raise BadInput(f"{quantity} was not measured by both ({reasons[:200] or 'no reason was stored'}): measure again.")
+            raise BadInput(
+                "study-failed",
+                f"{quantity} was not measured by both ({reasons[:200] or 'no reason was stored'}): measure again.",
+            )
         found[quantity] = {"map": statistics.median(own), benchmark: statistics.median(theirs)}
     return found
 

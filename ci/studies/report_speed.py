@@ -69,7 +69,7 @@ def open_seconds(browser: str, page: Path, profile: Path) -> float:
     words = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--dump-dom", page.as_uri()]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     if 'data-ready="yes"' not in done.stdout[:2000] and page.name != "empty.html":
-        raise BadInput(f"{page} was not ready: {done.stderr[-200:]}")
+        raise BadInput("study-failed", f"{page} was not ready: {done.stderr[-200:]}")
     return time.perf_counter() - began
 
 
@@ -81,7 +81,7 @@ def main() -> None:
     options = parser.parse_args()
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
-        raise BadInput(f"there is no Chromium ({', '.join(BROWSERS)}).")
+        raise BadInput("study-failed", f"there is no Chromium ({', '.join(BROWSERS)}).")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         began = time.perf_counter()

@@ -202,7 +202,7 @@ def place_faults(fabric: Fabric, kinds: Sequence[str], fraction: float, rng: Rng
                 continue
             break
         else:
-            raise BadInput(f"{fabric.size} nodes have no room for {', '.join(kinds)}: simulate more nodes.")
+            raise BadInput("study-failed", f"{fabric.size} nodes have no room for {', '.join(kinds)}: simulate more nodes.")
         there.add((KINDS[kind] is _node, at))
         (cut if kind == "uplink" else busy).add(leaf)
         taken |= {at} if KINDS[kind] is _node else set()

@@ -96,7 +96,9 @@ class Study:
         )
         found = [one for one in sessions.list_sessions(self.database) if one not in before]
         if len(found) != 1:
-            raise BadInput(f"ReFrame stored {len(found)} sessions instead of one: {(done.stderr or done.stdout)[-400:]}")
+            raise BadInput(
+                "study-failed", f"ReFrame stored {len(found)} sessions instead of one: {(done.stderr or done.stdout)[-400:]}"
+            )
         return found[0]
 
     def judge(self, baseline: str, candidate: str, confirm: bool) -> Decision:
@@ -118,7 +120,7 @@ class Study:
             record = json.loads((out / acceptance_record.JSON).read_text(encoding="utf-8"))
         except OSError:
             said = (done.stderr or done.stdout)[-400:]
-            raise BadInput(f"accept ended with {done.returncode} and no record: {said}") from None
+            raise BadInput("study-failed", f"accept ended with {done.returncode} and no record: {said}") from None
         again = (record["confirmation"] or {}).get("summary", "")
         return Decision(record["decision"], record["headline"], tuple(record["sentences"]), again)
 

@@ -69,11 +69,16 @@ def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], 
         within = module.__name__.startswith(f"{package}.")
         if not isinstance(record, kind):
             remedy = f"name it in SHARED of {package}" if within else "move the file elsewhere"
-            raise BadInput(f"{source} defines no {attribute} = {kind.__name__}(...); add it, or {remedy}.")
+            raise BadInput(
+                "extension-without-record", f"{source} defines no {attribute} = {kind.__name__}(...); add it, or {remedy}."
+            )
         # Of the project's own a type checker says so, and it takes 0.1 s.
         mistyped = "" if within else _find_mistyped(record)
         if record.name in found:
-            raise BadInput(f"{sources[record.name]} and {source} both describe {record.name!r}; rename or remove one.")
+            raise BadInput(
+                "extension-name-taken",
+                f"{sources[record.name]} and {source} both describe {record.name!r}; rename or remove one.",
+            )
         try:
             wrong = check(record)
         except Exception:
@@ -81,7 +86,7 @@ def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], 
                 raise
             wrong = ""
         if wrong or mistyped:
-            raise BadInput(f"{source}: {wrong or f'{attribute}: {mistyped}; correct it'}.")
+            raise BadInput("extension-record", f"{source}: {wrong or f'{attribute}: {mistyped}; correct it'}.")
         found[record.name], sources[record.name] = record, source
     return found
 
@@ -129,18 +134,27 @@ def _rooms_of(entry: str, folder: Path) -> list[str]:
     path = folder
     try:
         if not path.is_dir():
-            raise BadInput(f"{EXTENSIONS} names {entry}, which is not a folder; correct it or unset the variable.")
+            raise BadInput(
+                "extension-folder", f"{EXTENSIONS} names {entry}, which is not a folder; correct it or unset the variable."
+            )
         names = [below.name for below in path.iterdir()]
         rooms = [name for name in ROOMS if name in names]
         for path in (folder / name for name in rooms):
             list(path.iterdir())
     except OSError as error:
-        raise BadInput(f"{EXTENSIONS} names {entry}: {path} cannot be read ({error.strerror}); correct its rights.") from None
+        raise BadInput(
+            "extension-folder", f"{EXTENSIONS} names {entry}: {path} cannot be read ({error.strerror}); correct its rights."
+        ) from None
     for name in set(names) - set(rooms):
         if meant := difflib.get_close_matches(name.lower(), ROOMS, 1, 0.75):
-            raise BadInput(f"{EXTENSIONS} names {entry}, in which {name} is no room; call it {meant[0]}, or move it elsewhere.")
+            raise BadInput(
+                "extension-folder",
+                f"{EXTENSIONS} names {entry}, in which {name} is no room; call it {meant[0]}, or move it elsewhere.",
+            )
     if not rooms:
-        raise BadInput(f"{EXTENSIONS} names {entry}, which has no folder {' or '.join(ROOMS)}; put the files there.")
+        raise BadInput(
+            "extension-folder", f"{EXTENSIONS} names {entry}, which has no folder {' or '.join(ROOMS)}; put the files there."
+        )
     for path in (folder, *(folder / name for name in rooms)):
         _expect_owners(path, folder)
     return rooms
@@ -161,8 +175,9 @@ def _expect_owners(path: Path, folder: Path) -> None:
     owned = about.st_uid in (os.getuid(), Path("/").stat().st_uid, top.st_uid)
     if not owned or about.st_mode & stat.S_IWOTH:
         raise BadInput(
+            "extension-writable",
             f"{path} can be written by others than its owner, and its Python is executed; 'chmod o-w {path}' if it is yours, "
-            f"otherwise take it out of {EXTENSIONS}."
+            f"otherwise take it out of {EXTENSIONS}.",
         )
 
 
@@ -172,7 +187,7 @@ def _execute(room: str, path: Path) -> ModuleType:
     name = f"mpibench_{room}_{stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=[str(path.parent)] if inside else None)
     if spec is None or spec.loader is None:
-        raise BadInput(f"{path} is not a Python file; correct it, or take it out of the folder.")
+        raise BadInput("extension-unreadable", f"{path} is not a Python file; correct it, or take it out of the folder.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
@@ -182,7 +197,9 @@ def _execute(room: str, path: Path) -> ModuleType:
     except BaseException as error:  # sys.exit() among them, which would end whatever loads it, perhaps with status 0
         del sys.modules[name]
         reason = " ".join(str(error).split()) + _nearest(error, module)
-        raise BadInput(f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it.") from error
+        raise BadInput(
+            "extension-unreadable", f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it."
+        ) from error
     return module
 
 

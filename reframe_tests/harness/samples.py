@@ -145,12 +145,12 @@ def _convert(value: Any, kind: Any, place: str) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise BadInput(f"{place}: {error}; the record is damaged, run the case again.") from None
+        raise BadInput("record-damaged", f"{place}: {error}; the record is damaged, run the case again.") from None
 
 
 def _finite(values: Iterable[float | None], place: str) -> None:
     if not all(math.isfinite(value) for value in values if value is not None):
-        raise BadInput(f"{place}: a value that is not finite is not a measurement and is refused.")
+        raise BadInput("value-not-finite", f"{place}: a value that is not finite is not a measurement and is refused.")
 
 
 def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
@@ -166,12 +166,17 @@ def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
         where = f"{place}: samples[{index}]"
         quantity = QUANTITIES.get(sample.quantity)
         if quantity is None:
-            raise BadInput(f"{where}: quantity {sample.quantity!r} is unknown: add it to vocabulary.QUANTITIES with its unit.")
+            raise BadInput(
+                "quantity-unknown",
+                f"{where}: quantity {sample.quantity!r} is unknown: add it to vocabulary.QUANTITIES with its unit.",
+            )
         for key, expected in (("unit", quantity.unit), ("direction", quantity.direction)):
             if row.get(key) != expected:
-                raise BadInput(f"{where}: {key} of {sample.quantity} is {row.get(key)!r}, expected {expected!r}.")
+                raise BadInput(
+                    "unit-differs", f"{where}: {key} of {sample.quantity} is {row.get(key)!r}, expected {expected!r}."
+                )
         if not sample.values:
-            raise BadInput(f"{where}: it has no values; one is there for each repeat.")
+            raise BadInput("sample-empty", f"{where}: it has no values; one is there for each repeat.")
         _finite(sample.values, f"{where}: {sample.quantity}")
         identity = (
             *(sample.suite, sample.benchmark, sample.variant, sample.ranks, sample.groups),
@@ -179,8 +184,9 @@ def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
         )
         if identity in seen:
             raise BadInput(
+                "sample-twice",
                 f"{where}: {sample.benchmark} {sample.quantity} at {sample.message_bytes} bytes is there twice; "
-                "two measurements under one name are refused."
+                "two measurements under one name are refused.",
             )
         seen.add(identity)
     return tuple(samples)

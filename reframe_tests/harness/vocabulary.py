@@ -107,8 +107,18 @@ SCOPE_CLUSTER = "cluster"
 class BadInput(Exception):
     """Bad input, said in one sentence: what is wrong, where, and what to do about it.
 
-    Commands print the sentence and exit 2; a test fails with it. Never shown as a traceback.
+    Commands print the sentence with its code and exit 2; a test fails with it. Never shown as a traceback.
+
+    :param code: kind of refusal in words joined by hyphens, for scripts and tests; sentences may be reworded, codes stay.
+        ``docs/reference/refusals.md`` lists all of both.
     """
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(code, sentence)
+        self.code = code
+
+    def __str__(self) -> str:
+        return str(self.args[1])
 
 
 class NotMeasured(Exception):

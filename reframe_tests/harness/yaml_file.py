@@ -92,12 +92,16 @@ def read_text(path: Path) -> str:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise BadInput(f"{path} cannot be read ({error.strerror}): correct the link or its rights, or remove it.") from None
+        raise BadInput(
+            "file-unreadable", f"{path} cannot be read ({error.strerror}): correct the link or its rights, or remove it."
+        ) from None
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
-        raise BadInput(f"{path}, line {line} is not YAML (byte 0x{byte:02x} is not UTF-8); store it as UTF-8.") from None
+        raise BadInput(
+            "file-not-utf8", f"{path}, line {line} is not YAML (byte 0x{byte:02x} is not UTF-8); store it as UTF-8."
+        ) from None
 
 
 def parse(text: str, source: str, *, days_as_text: bool = False) -> Any:
@@ -113,11 +117,11 @@ def parse(text: str, source: str, *, days_as_text: bool = False) -> Any:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
         reason = " ".join(filter(None, (error.context if not error.problem else None, error.problem)))
-        raise BadInput(f"{source}{line} is not YAML ({reason}); correct it.") from None
+        raise BadInput("file-not-yaml", f"{source}{line} is not YAML ({reason}); correct it.") from None
     except yaml.YAMLError as error:
-        raise BadInput(f"{source} is not YAML ({' '.join(str(error).split())[:200]}); correct it.") from None
+        raise BadInput("file-not-yaml", f"{source} is not YAML ({' '.join(str(error).split())[:200]}); correct it.") from None
     except RecursionError:
-        raise BadInput(f"{source} is nested too deeply; correct it.") from None
+        raise BadInput("file-not-yaml", f"{source} is nested too deeply; correct it.") from None
 
 
 def parse_mapping(text: str, source: str, *, days_as_text: bool = False) -> dict[str, Any]:
@@ -126,17 +130,19 @@ def parse_mapping(text: str, source: str, *, days_as_text: bool = False) -> dict
     :raises BadInput: it is not YAML, is empty as after a write that failed, or is something else than keys with values.
     """
     if not text.strip():
-        raise BadInput(f"{source} is empty; write it again, or remove it.")
+        raise BadInput("file-empty", f"{source} is empty; write it again, or remove it.")
     content = parse(text, source, days_as_text=days_as_text)
     lines = (line.strip() for line in text.splitlines())
     if content is None and all(line.startswith("#") for line in lines if line):
         return {}
     if not isinstance(content, dict):
         kinds = {type(None): "null", list: "a list"}
-        raise BadInput(f"{source} is {kinds.get(type(content), 'a single value')} at its top; write 'key: value' lines.")
+        raise BadInput(
+            "file-not-yaml", f"{source} is {kinds.get(type(content), 'a single value')} at its top; write 'key: value' lines."
+        )
     odd = next((key for key in content if not isinstance(key, str)), None)
     if odd is not None:
-        raise BadInput(f"{source}: key {odd!r} is not text; put it in quotation marks or correct it.")
+        raise BadInput("file-not-yaml", f"{source}: key {odd!r} is not text; put it in quotation marks or correct it.")
     return content
 
 

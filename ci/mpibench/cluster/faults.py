@@ -88,7 +88,7 @@ def flapping(
 ) -> None:
     """Limit one node's link now and then, in one direction, for so many seconds with so many good ones between."""
     if direction == BOTH:
-        raise BadInput(f"a link that is bad now and then is so in one direction; give {SEND} or {RECEIVE}.")
+        raise BadInput("fault-direction", f"a link that is bad now and then is so in one direction; give {SEND} or {RECEIVE}.")
     process, _, bad = _one_way(cluster, node, fabric, direction, fraction)
     good = _one_way(cluster, node, fabric, direction, 1.0)[2]
     _begin(cluster, process, _toggle_name(node, fabric), "toggle", bad_s, good_s, "; ".join(bad), "; ".join(good))
@@ -116,7 +116,10 @@ def relay_names(node: Node, fabric: Fabric) -> tuple[str, str, str]:
 def _relay(cluster: State, node: Node, fabric: Fabric, setting: str, direction: str) -> None:
     name, inner, outer = relay_names(node, fabric)
     if inner in interfaces(cluster.init):
-        raise BadInput(f"the cable of {node.name} on {fabric.name} has such a fault already; 'cluster fault clear' first.")
+        raise BadInput(
+            "fault-already-there",
+            f"the cable of {node.name} on {fabric.name} has such a fault already; 'cluster fault clear' first.",
+        )
     port, bridge = node.port(fabric), cluster.plan.bridge_above(node, fabric)
     lines = [f"link add {inner} type veth peer name {outer}", f"link set {port} nomaster promisc on"]
     lines += [f"link set {inner} promisc on up", f"link set {outer} master {bridge} up"]
@@ -145,7 +148,7 @@ def same_address(cluster: State, node: Node, fabric: Fabric) -> None:
     """Give one node's interface the address of the first other node's in place of its own."""
     other = _first_other(cluster, node)
     if other is None:
-        raise BadInput("the cluster has no other compute node.")
+        raise BadInput("no-other-node", "the cluster has no other compute node.")
     batch(cluster, cluster.node_process(node.name), "ip", plan.node_lines(other, fabric, node))
 
 
@@ -184,7 +187,7 @@ def _begin(cluster: State, process: Process, name: str, *words: object) -> None:
     log = state.log_dir() / f"{name}.log"
     namespaces.start(cluster, process, [sys.executable, _PROGRAM, name, *map(str, words)], log, {})
     if not namespaces.wait_until(lambda: name in namespaces.processes_of(process).values(), 10):
-        raise BadInput(f"the fault's process {name} did not start; see {log}.")
+        raise BadInput("fault-not-started", f"the fault's process {name} did not start; see {log}.")
 
 
 def slow_cpu(cluster: State, node: Node, fraction: float = 0.25) -> None:
@@ -202,7 +205,7 @@ def _usual_cpu(cluster: State, node: Node, **_: Any) -> None:
 def kill_slurmd(cluster: State, node: Node) -> None:
     """Kill a node's slurmd. Slurm notices within half a minute; running steps continue until then."""
     if not kill(cluster.node_process(node.name), "slurmd"):
-        raise BadInput(f"no slurmd runs on {node.name}; 'mpibench cluster fault clear' starts it.")
+        raise BadInput("slurmd-not-running", f"no slurmd runs on {node.name}; 'mpibench cluster fault clear' starts it.")
 
 
 def kill_node(cluster: State, node: Node) -> None:
@@ -226,7 +229,7 @@ def stop_rank(cluster: State, node: Node) -> None:
     ranks = ranks_on(cluster.node_process(node.name))
     victim = Process.observe(ranks[-1]) if ranks else None
     if victim is None:
-        raise BadInput(f"no MPI process runs on {node.name}; start a job there first.")
+        raise BadInput("no-mpi-process", f"no MPI process runs on {node.name}; start a job there first.")
     cluster.faults[-1]["what"].update(pid=victim.pid, start_ticks=victim.start_ticks)
     state.save(cluster)
     os.kill(victim.pid, signal.SIGSTOP)
@@ -248,7 +251,9 @@ def full_disk(cluster: State, path: str, free_kib: int = 64) -> None:
     words = ["mount", "-t", "tmpfs", "-o", f"size={free_kib}k,mode=1777", _DISK, path]
     done = namespaces.run(cluster, cluster.init, words)
     if done.returncode:
-        raise BadInput(f"{path} cannot be made a small disk ({done.stderr.strip()}); name an existing directory.")
+        raise BadInput(
+            "small-disk-refused", f"{path} cannot be made a small disk ({done.stderr.strip()}); name an existing directory."
+        )
 
 
 def _usual_disk(cluster: State, path: str, **_: Any) -> None:
@@ -279,7 +284,7 @@ def clock_jump(cluster: State, node: Node, seconds: int = 3600) -> None:
     root = Path(f"/proc/{process.pid}/root")
     found = sorted(root.glob(_FAKETIME))
     if not found:
-        raise BadInput("libfaketime is not installed on this machine; install the package libfaketime.")
+        raise BadInput("libfaketime-missing", "libfaketime is not installed on this machine; install the package libfaketime.")
     (folder / _PRELOAD).write_text(f"/{found[0].relative_to(root)}\n{(root / 'etc' / _PRELOAD).read_text()}")
     for name in (_OFFSET, _PRELOAD):
         namespaces.run(cluster, process, ["mount", "--bind", str(folder / name), f"/etc/{name}"])
@@ -342,17 +347,17 @@ def make(name: str, *where: str, **what: Any) -> str:
     """Make a fault on this (in order, or by name) with these options, all checked before anything happens; how it is listed."""
     fault = FAULTS.get(name)
     if fault is None:
-        raise BadInput(f"there is no fault '{name}'; known are {', '.join(FAULTS)}.")
+        raise BadInput("fault-unknown", f"there is no fault '{name}'; known are {', '.join(FAULTS)}.")
     what |= zip(fault.where, where, strict=False)
     if set(what) - set(fault.options) != set(fault.where) or len(where) > len(fault.where):
-        raise BadInput(f"this is no fault of that kind; it is made by: {fault.usage}")
+        raise BadInput("fault-wrong-option", f"this is no fault of that kind; it is made by: {fault.usage}")
     if "path" in what:
         what["path"] = str(Path(what["path"]).resolve())
     what = {**{place: what[place] for place in fault.where}, **fault.options, **what}
     for option, value in what.items():
         possible, words = _POSSIBLE.get(option, (bool, ""))
         if option in _POSSIBLE and not possible(value):
-            raise BadInput(f"--{option.replace('_', '-')} {value} is not possible; give {words}.")
+            raise BadInput("fault-option-value", f"--{option.replace('_', '-')} {value} is not possible; give {words}.")
     with state.locked():
         cluster = state.running()
         things = _things(cluster, what)

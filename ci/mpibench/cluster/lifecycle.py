@@ -65,7 +65,7 @@ def _expect_same(running: Plan, wanted: Plan) -> None:
         about = f"the cluster that is up does not show {', '.join(lacking)} on its nodes"
     else:
         return
-    raise BadInput(f"{about}; take it down first.")
+    raise BadInput("cluster-exists", f"{about}; take it down first.")
 
 
 def _build(wanted: Plan, package_root: Path | None, say: Say) -> State:
@@ -150,7 +150,9 @@ def _tear_down(found: State | None) -> bool:
     # The kernel ends everything inside first; the init itself goes last.
     if not namespaces.wait_until(lambda: not any(init.alive for init in inits), 30):
         pids = ", ".join(str(init.pid) for init in inits if init.alive)
-        raise BadInput(f"the cluster's process {pids} does not end; see what it waits for in /proc/<number>/stack.")
+        raise BadInput(
+            "process-does-not-end", f"the cluster's process {pids} does not end; see what it waits for in /proc/<number>/stack."
+        )
     return bool(inits)
 
 

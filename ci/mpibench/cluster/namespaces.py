@@ -156,14 +156,14 @@ def _spawn(name: str, enter: Callable[[], None], set_up: Callable[[], None], log
     with ours:
         os.waitpid(child, 0)
         if not select.select([ours], [], [], _PATIENCE_S)[0]:
-            raise BadInput(f"{name} did not start within {_PATIENCE_S} s; see {log}.")
+            raise BadInput("daemon-not-started", f"{name} did not start within {_PATIENCE_S} s; see {log}.")
         text, ancillary, _, _ = ours.recvmsg(4096, socket.CMSG_SPACE(struct.calcsize("3i")))
     pids = [struct.unpack("3i", data)[0] for _, kind, data in ancillary if kind == socket.SCM_CREDENTIALS]
     process = Process.observe(pids[0]) if pids and pids[0] else None
     if text != b"ready" or process is None:
         remedy = "inside a container, start that one privileged" if kernel.privileged() else _REMEDY
         reason = text.decode() or f"{name} died"
-        raise BadInput(f"this machine refuses the cluster a namespace or a mount ({reason}); {remedy}.")
+        raise BadInput("namespace-refused", f"this machine refuses the cluster a namespace or a mount ({reason}); {remedy}.")
     return process
 
 
@@ -254,7 +254,8 @@ def run(
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise BadInput(
-            f"'{' '.join(words)}' could not be run in the cluster ({error}); see 'mpibench cluster status'."
+            "cluster-command-failed",
+            f"'{' '.join(words)}' could not be run in the cluster ({error}); see 'mpibench cluster status'.",
         ) from error
 
 
@@ -265,7 +266,9 @@ def batch(state: State, process: Process, tool: str, lines: Sequence[str]) -> No
     done = run(state, process, [tool, "-force", "-batch", "-"], input="\n".join(lines) + "\n")
     failed = [int(line.rpartition(":")[2]) for line in done.stderr.splitlines() if line.startswith("Command failed")]
     if any(not lines[number - 1].startswith("qdisc del") for number in failed):
-        raise BadInput(f"'{tool}' refuses a setting of the cluster's network: {' '.join(done.stderr.split())}")
+        raise BadInput(
+            "network-setting-refused", f"'{tool}' refuses a setting of the cluster's network: {' '.join(done.stderr.split())}"
+        )
 
 
 def start(state: State, process: Process, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
@@ -275,7 +278,7 @@ def start(state: State, process: Process, words: Sequence[str], log: Path, envir
         try:
             subprocess.run(words, stdin=null, stdout=out, stderr=out, env=env, start_new_session=True, preexec_fn=enter)
         except (OSError, subprocess.SubprocessError) as error:
-            raise BadInput(f"{words[0]} could not be started ({error}); see {log}.") from error
+            raise BadInput("program-not-started", f"{words[0]} could not be started ({error}); see {log}.") from error
 
 
 def execute(state: State, process: Process, words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> int:
@@ -291,7 +294,8 @@ def execute(state: State, process: Process, words: Sequence[str], environment: M
     except (OSError, subprocess.SubprocessError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BadInput(
-            f"'{words[0]}' could not be started in {cwd} ({reason}); directories are shared with 'up --share'."
+            "folder-not-shared",
+            f"'{words[0]}' could not be started in {cwd} ({reason}); directories are shared with 'up --share'.",
         ) from None
     _hand_on_signals(program.pid)
     return exit_status(program.wait())

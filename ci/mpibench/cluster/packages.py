@@ -83,15 +83,16 @@ def provide(say: Callable[[str], None]) -> Path | None:
             return None
         if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
             raise BadInput(
+                "packages-missing",
                 f"this machine lacks {', '.join(missing)} and has no apt-get to fetch them; install Slurm 22.05 or newer with "
-                "slurmdbd, munge and MariaDB, or use a Debian-like machine."
+                "slurmdbd, munge and MariaDB, or use a Debian-like machine.",
             )
         for path in reversed([target.parent, *target.parent.parents]):  # XDG base directory specification: mode 0700
             try:
                 path.mkdir(mode=0o700, exist_ok=True)
             except OSError as error:
                 sentence = f"{path} cannot be made ({error.strerror}); set XDG_CACHE_HOME to a directory of yours."
-                raise BadInput(sentence) from None
+                raise BadInput("packages-not-fetched", sentence) from None
         _expect_unreachable(target.parent)
         with (target.parent / "cluster-packages.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -105,8 +106,9 @@ def provide(say: Callable[[str], None]) -> Path | None:
         found = entry.stat(follow_symlinks=False)
         if found.st_uid != os.getuid() or (not entry.is_symlink() and found.st_mode & _OTHERS_WRITE):
             raise BadInput(
+                "program-not-ours",
                 f"{path} is somebody else's or can be written by others, so it is not run; remove {target}, "
-                "it will be fetched again."
+                "it will be fetched again.",
             )
     return target
 
@@ -123,8 +125,9 @@ def _expect_unreachable(folder: Path) -> None:
             _expect_unreachable(path.resolve())
         elif found.st_uid not in trusted or not stat.S_ISDIR(found.st_mode) or shared:
             raise BadInput(
+                "folder-not-private",
                 f"{path} is not a directory that only you can write to, and programs below it are run; "
-                f"'chmod go-w {path}' if it is yours, otherwise set XDG_CACHE_HOME to a directory of your own."
+                f"'chmod go-w {path}' if it is yours, otherwise set XDG_CACHE_HOME to a directory of your own.",
             )
 
 
@@ -168,7 +171,9 @@ def _run(command: list[str], cwd: Path) -> str:
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     if done.returncode:
         reason = (done.stderr or done.stdout).strip().splitlines()
-        raise BadInput(f"'{' '.join(command)}' failed: {reason[-1] if reason else 'no message'}; check apt's sources.")
+        raise BadInput(
+            "apt-failed", f"'{' '.join(command)}' failed: {reason[-1] if reason else 'no message'}; check apt's sources."
+        )
     return done.stdout
 
 
@@ -212,7 +217,7 @@ def _unpack(package: Path, target: Path) -> None:
             for member in _members(archive):
                 archive.extract(member, target, **filtered)  # type: ignore[arg-type]
     if process.returncode:
-        raise BadInput(f"{package.name} cannot be unpacked; run the command again to fetch it again.")
+        raise BadInput("package-damaged", f"{package.name} cannot be unpacked; run the command again to fetch it again.")
 
 
 def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:

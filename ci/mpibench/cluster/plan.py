@@ -134,7 +134,7 @@ def _named(name: str, known: Iterable[_Named], what: str) -> _Named:
     rows = {each.name: each for each in known}
     if name not in rows:
         listed = ", ".join(rows) or "none; bring it up with --leaf-size"
-        raise BadInput(f"there is no {what} '{name}'; the cluster has {listed}.")
+        raise BadInput("cluster-place-unknown", f"there is no {what} '{name}'; the cluster has {listed}.")
     return rows[name]
 
 
@@ -250,15 +250,19 @@ def make(
 ) -> Plan:
     """The plan for this machine; without a ``leaf_size``, :data:`LEAF_SIZE` from :data:`LEAVES_FROM` nodes on."""
     if not 1 <= compute <= MAX_NODES:
-        raise BadInput(f"a cluster of {compute} nodes cannot be built; ask for 1 to {MAX_NODES}.")
+        raise BadInput("cluster-size", f"a cluster of {compute} nodes cannot be built; ask for 1 to {MAX_NODES}.")
     if layout not in LAYOUTS:
-        raise BadInput(f"there is no layout '{layout}'; known are {', '.join(LAYOUTS)}.")
+        raise BadInput("cluster-layout-unknown", f"there is no layout '{layout}'; known are {', '.join(LAYOUTS)}.")
     if leaf_size is None:
         leaf_size = LEAF_SIZE if compute >= LEAVES_FROM else 0
     if not 0 <= leaf_size <= MAX_NODES:
-        raise BadInput(f"a leaf switch of {leaf_size} nodes cannot be built; give 1 to {MAX_NODES}, or 0 for none.")
+        raise BadInput(
+            "leaf-switch-size", f"a leaf switch of {leaf_size} nodes cannot be built; give 1 to {MAX_NODES}, or 0 for none."
+        )
     if not 0.5 <= oversubscription <= 16:
-        raise BadInput(f"an oversubscription of {oversubscription:g} cannot be built; give 0.5 to 16.")
+        raise BadInput(
+            "oversubscription-range", f"an oversubscription of {oversubscription:g} cannot be built; give 0.5 to 16."
+        )
     cpus, paths = physical_cores(os.sched_getaffinity(0)), tuple(str(path) for path in shared)
     return Plan(compute, layout, cpus, paths, leaf_size, float(oversubscription))
 

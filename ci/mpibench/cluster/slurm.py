@@ -301,7 +301,7 @@ def begin(state: State, daemon: Daemon, node: Node) -> None:
     done = namespaces.run(state, process, ["env", *variables, *words], timeout_s=PATIENCE_S)
     if done.returncode:
         out.write_text(done.stdout + done.stderr)
-        raise BadInput(f"{daemon.name} on {node.name} ended at once; see {out} and the logs beside it.")
+        raise BadInput("daemon-ended", f"{daemon.name} on {node.name} ended at once; see {out} and the logs beside it.")
 
 
 def _make_database(state: State, process: Process) -> None:
@@ -317,7 +317,7 @@ def _make_database(state: State, process: Process) -> None:
     out = log_dir() / "mariadb-tables.log"
     out.write_text(done.stdout + done.stderr)
     if done.returncode:
-        raise BadInput(f"MariaDB could not make its tables; see {out}.")
+        raise BadInput("database-tables", f"MariaDB could not make its tables; see {out}.")
 
 
 def serve(state: State, say: Callable[[str], None]) -> None:
@@ -330,7 +330,9 @@ def serve(state: State, say: Callable[[str], None]) -> None:
         for daemon, node in begun:
             process = state.node_process(node.name)
             if not namespaces.wait_until(partial(daemon.ready, process), PATIENCE_S):
-                raise BadInput(f"{daemon.name} on {node.name} does not answer after {PATIENCE_S} s; see {log_dir()}.")
+                raise BadInput(
+                    "daemon-silent", f"{daemon.name} on {node.name} does not answer after {PATIENCE_S} s; see {log_dir()}."
+                )
             if daemon is SLURMDBD:  # it says nothing if it knows the cluster already
                 words = ["sacctmgr", "--immediate", "add", "cluster", CLUSTER_NAME]
                 namespaces.run(state, process, words, timeout_s=PATIENCE_S)
@@ -360,4 +362,4 @@ def await_nodes(state: State) -> None:
 
     if not namespaces.wait_until(registered, _REGISTRATION_S):
         found = ", ".join(f"{name} {word}" for name, word in states.items()) or "no answer from slurmctld"
-        raise BadInput(f"Slurm's nodes are not ready after {_REGISTRATION_S} s ({found}); see {log_dir()}.")
+        raise BadInput("nodes-not-ready", f"Slurm's nodes are not ready after {_REGISTRATION_S} s ({found}); see {log_dir()}.")

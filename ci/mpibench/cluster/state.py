@@ -124,14 +124,16 @@ class State:
         self.plan.node(name)
         process = self.nodes.get(name)
         if process is None or not process.alive:
-            raise BadInput(f"node {name} is dead; 'mpibench cluster fault clear' brings it back.")
+            raise BadInput("node-dead", f"node {name} is dead; 'mpibench cluster fault clear' brings it back.")
         return process
 
 
 def expect_host() -> None:
     """Refuse to work from inside: a node sees the runtime directory, but not the processes it names."""
     if _NODE_MARK.exists():
-        raise BadInput("this is a node of the cluster; run 'mpibench cluster' on the machine that carries it.")
+        raise BadInput(
+            "inside-cluster", "this is a node of the cluster; run 'mpibench cluster' on the machine that carries it."
+        )
 
 
 def init_name(node: str) -> str:
@@ -177,8 +179,9 @@ def _open(path: Path, kind: str) -> int | None:
             return descriptor
         os.close(descriptor)
     raise BadInput(
+        "folder-not-private",
         f"{path} is not a {kind} of yours that only you can write to, so it is not used; remove it, or set {RUNTIME_VARIABLE} "
-        "to another directory."
+        "to another directory.",
     )
 
 
@@ -194,7 +197,8 @@ def locked() -> Iterator[Path]:
             pass
         except OSError as error:
             raise BadInput(
-                f"{path} cannot be made ({error.strerror}); set {RUNTIME_VARIABLE} to a directory whose parent exists."
+                "cannot-write",
+                f"{path} cannot be made ({error.strerror}); set {RUNTIME_VARIABLE} to a directory whose parent exists.",
             ) from None
         descriptor = _open(path, "directory")
         if descriptor is None:  # removed again by another command's `down`
@@ -203,7 +207,9 @@ def locked() -> Iterator[Path]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
-            raise BadInput(f"another mpibench cluster command is at work in {path}; wait until it ends.") from None
+            raise BadInput(
+                "cluster-busy", f"another mpibench cluster command is at work in {path}; wait until it ends."
+            ) from None
         # It may have been removed between making and locking it.
         if path.exists() and path.stat().st_ino == os.fstat(descriptor).st_ino:
             break
@@ -215,8 +221,9 @@ def locked() -> Iterator[Path]:
         if not (path / MARK).exists():
             if kept := sorted(os.listdir(path)):  # noqa: PTH208
                 raise BadInput(
+                    "not-a-runtime-folder",
                     f"{path} is not a runtime directory of a cluster: it holds {kept[0]} and no {MARK}; nothing in it is "
-                    f"touched. Set {RUNTIME_VARIABLE} to a new or empty directory."
+                    f"touched. Set {RUNTIME_VARIABLE} to a new or empty directory.",
                 )
             (path / MARK).touch(mode=0o600)
         yield path
@@ -276,12 +283,15 @@ def load() -> State | None:
         nodes = {name: Process(**process) for name, process in row["nodes"].items()}
         found = State(**{**row, "plan": Plan.from_dict(row["plan"]), "init": Process(**row["init"]), "nodes": nodes})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BadInput(f"{path} is damaged ({error!r}); remove it, then run 'mpibench cluster down'.") from None
+        raise BadInput(
+            "cluster-state-damaged", f"{path} is damaged ({error!r}); remove it, then run 'mpibench cluster down'."
+        ) from None
     for name, process in {INIT: found.init, **{init_name(node): process for node, process in found.nodes.items()}}.items():
         if process.alive and not process.is_own(name):
             raise BadInput(
+                "process-not-ours",
                 f"{path} names process {process.pid}, which is not the {name} of a cluster of yours; "
-                "remove the file, then run 'mpibench cluster down'."
+                "remove the file, then run 'mpibench cluster down'.",
             )
     return found
 
@@ -291,7 +301,10 @@ def running() -> State:
     expect_host()
     state = load()
     if state is None or not state.init.alive:
-        raise BadInput("the cluster is not up; bring it up with 'mpibench cluster up'.")
+        raise BadInput("cluster-down", "the cluster is not up; bring it up with 'mpibench cluster up'.")
     if not state.ready:
-        raise BadInput("the cluster did not come up completely; run 'mpibench cluster down', then 'mpibench cluster up'.")
+        raise BadInput(
+            "cluster-half-up",
+            "the cluster did not come up completely; run 'mpibench cluster down', then 'mpibench cluster up'.",
+        )
     return state

@@ -92,8 +92,9 @@ def _maps(session: str, store: Store, asked: Asked) -> tuple[str, str, list[Answ
     cases = [case for case in read.cases if case.pair_map is not None]
     if not cases:
         raise BadInput(
+            "session-without-map",
             f"session {read.uuid} holds no map of pairs; measure one with: reframe -c reframe_tests -r -n PairMap, or give "
-            "ordinary sessions with --ordinary."
+            "ordinary sessions with --ordinary.",
         )
     before = find_preflight(read, store)
     looked_at = before.cases if isinstance(before, StoredSession) else ()

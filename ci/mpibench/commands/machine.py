@@ -43,7 +43,7 @@ def doctor(
     from mpibench.commands.listings import doctor as examination
 
     if draft and as_json:
-        raise BadInput("--draft prints a file and --json an answer: give one of them.")
+        raise BadInput("options-exclude", "--draft prints a file and --json an answer: give one of them.")
     raise typer.Exit(examination.report(system, stacks_only=stacks_only, draft_only=draft, as_json=as_json))
 
 
@@ -82,15 +82,18 @@ def catalogue(
     if parse:
         expect_alone(context, "--parse", "parse", "names", "format", "as_json")
         if not names:
-            raise BadInput("--parse reads outputs: name their files, or - for standard input.")
+            raise BadInput("parse-without-files", "--parse reads outputs: name their files, or - for standard input.")
         kind = "json" if as_json else format.value
         sys.stdout.write(parsing.parse_files([Path(name) for name in names], kind, lambda text: typer.echo(text, err=True)))
         return
     if len(names or ()) > 1:
-        raise BadInput(f"the catalogue is asked for one name and not {len(names or ())}: give one, or --parse to read files.")
+        raise BadInput(
+            "catalogue-one-name",
+            f"the catalogue is asked for one name and not {len(names or ())}: give one, or --parse to read files.",
+        )
     name = next(iter(names or ()), None)
     if format is not TableFormat.table:
-        raise BadInput("--format says how --parse prints: give files and --parse, or --json.")
+        raise BadInput("parse-without-files", "--format says how --parse prints: give files and --parse, or --json.")
     if coverage:
         typer.echo(coverage_page.page(), nl=False)
     elif as_json:

@@ -51,7 +51,7 @@ try:
 except BadInput as error:  # a further suite, MPI or launcher that cannot be used
     if __name__ != "__main__":
         raise
-    print(f"nightly: {error}", file=sys.stderr)
+    print(f"nightly: {error} [{error.code}]", file=sys.stderr)
     sys.exit(2)
 
 if TYPE_CHECKING:
@@ -175,11 +175,15 @@ def identify(night: Night) -> Session | None:
     try:
         if not DATABASE.exists() or uuid not in list_sessions(DATABASE):
             raise BadInput(
+                "session-not-stored",
                 f"session {uuid} was measured and is not in {DATABASE}: correct what {TONIGHT / 'nightly.log'} says of it and "
-                f"measure again; its run report is {RUN_REPORT}."
+                f"measure again; its run report is {RUN_REPORT}.",
             )
         if uuid in night.before:
-            raise BadInput(f"no session: ReFrame's run report is that of session {uuid}, which was stored before tonight.")
+            raise BadInput(
+                "run-report-old",
+                f"no session: ReFrame's run report is that of session {uuid}, which was stored before tonight.",
+            )
         session = read_report(RUN_REPORT)
         with whole_file.replacing(SESSION_ID) as partial:
             partial.write_text(f"{uuid}\n")
@@ -338,7 +342,9 @@ def forget_earlier() -> None:
             shutil.rmtree(TONIGHT)
         TONIGHT.mkdir(parents=True)
     except OSError as error:
-        raise BadInput(f"cannot make {error.filename} again ({error.strerror}): remove it, or correct its rights.") from None
+        raise BadInput(
+            "cannot-write", f"cannot make {error.filename} again ({error.strerror}): remove it, or correct its rights."
+        ) from None
 
 
 def run(night: Night) -> int:
@@ -453,8 +459,9 @@ def main(options: Sequence[str] | None = None) -> int:
     try:
         if not _LABEL.fullmatch(night.label) or ".." in night.label:
             raise BadInput(
+                "label-refused",
                 f"LABEL={shlex.quote(night.label)} is refused: use 1 to 64 letters, digits, '_', '-' and '.', without '..' and "
-                "not beginning with '-' or '.'."
+                "not beginning with '-' or '.'.",
             )
         _name_configuration(os.environ)
         os.chdir(ROOT)
@@ -465,7 +472,7 @@ def main(options: Sequence[str] | None = None) -> int:
         night.preflight = preflight.choice(os.environ.get("PREFLIGHT"), mode)
         return run(night)
     except BadInput as error:
-        print(f"nightly: {error}", file=sys.stderr)
+        print(f"nightly: {error} [{error.code}]", file=sys.stderr)
         return 2
     except supervision.Interrupted as signal:
         say(f"INTERRUPTED by {signal.name} before anything was measured")

@@ -57,7 +57,7 @@ def expect_alone(context: typer.Context, option: str, *beside: str) -> None:
     }
     given = [word for word, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     if given:
-        raise BadInput(f"{option} asks nothing else: leave {' and '.join(given)} out.")
+        raise BadInput("options-exclude", f"{option} asks nothing else: leave {' and '.join(given)} out.")
 
 
 def open_store(
@@ -94,5 +94,5 @@ def write(path: Path, text: str, *, err: bool = False) -> None:
     try:
         whole_file.write_text(path, text)
     except OSError as error:
-        raise BadInput(f"cannot write {path} ({error.strerror}): give another --out.") from None
+        raise BadInput("cannot-write", f"cannot write {path} ({error.strerror}): give another --out.") from None
     typer.echo(f"wrote {path}", err=err)

@@ -46,7 +46,7 @@ def plan(
         day = datetime.strptime(date, "%Y-%m-%d").date() if date else datetime.now(timezone.utc).date()
         day + timedelta(days=making.MOST_NIGHTS + making.MOST_AHEAD)  # to which it is looked ahead
     except (ValueError, OverflowError):
-        raise BadInput(f"--date {date} is no day: write YYYY-MM-DD.") from None
+        raise BadInput("date-format", f"--date {date} is no day: write YYYY-MM-DD.") from None
     folder, most_jobs = dataset or RESULTS / "dataset", str(max_jobs or "")
     request = planned_night.request(
         budget, mode, label or mode, context.args, folder, day=day, nights=str(nights), max_jobs=most_jobs

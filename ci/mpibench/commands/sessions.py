@@ -78,7 +78,7 @@ def report(
     from mpibench.pages import session as pages
 
     if as_json and not guidelines:
-        raise BadInput("--json is for --guidelines; what a session measured is in the dataset.")
+        raise BadInput("options-exclude", "--json is for --guidelines; what a session measured is in the dataset.")
     if guidelines:
         expect_alone(context, "--guidelines", "guidelines", "session", "db", "dataset", "dataset_only", "as_json")
     store = open_store(db, dataset, dataset_only, err=as_json)
@@ -126,7 +126,7 @@ def withdraw(
     if not undo:
         say([str(store.withdraw(session, why))])
     elif why:
-        raise BadInput("--undo takes a withdrawal back and keeps no reason: leave --why out.")
+        raise BadInput("options-exclude", "--undo takes a withdrawal back and keeps no reason: leave --why out.")
     else:
         say([f"session {store.restore(session).session} takes part in verdicts again"])
 
@@ -198,7 +198,9 @@ def prune(
     from mpibench.store import session_files
 
     if remove and as_json:
-        raise BadInput("--remove takes away what is found and --json only says what there is: give one of them.")
+        raise BadInput(
+            "options-exclude", "--remove takes away what is found and --json only says what there is: give one of them."
+        )
     old = session_files.find(RESULTS, older_than)
     if as_json:
         found = orphans.as_data()

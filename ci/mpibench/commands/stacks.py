@@ -39,7 +39,7 @@ def stacks(
         from mpibench.commands.listings import stacks as listing
 
         if as_json and check:
-            raise BadInput("--check compares stacks in words, and --json lists them: give one of them.")
+            raise BadInput("options-exclude", "--check compares stacks in words, and --json lists them: give one of them.")
         if as_json:
             data = listing.as_data()
             typer.echo(json.dumps(data, indent=2))
@@ -114,7 +114,7 @@ def add(
     entered = [Module(collection, collection=True)] if collection else []
     entered += [Module(word, path=str(module_path.absolute()) if module_path else "") for word in module or ()]
     if not mpirun and not entered:
-        raise BadInput("name an MPI: its launcher with --mpirun, or its environment module with --module.")
+        raise BadInput("no-mpi-named", "name an MPI: its launcher with --mpirun, or its environment module with --module.")
     installed.add(
         mpirun,
         name=name,
@@ -141,7 +141,7 @@ def remove(name: Annotated[str, typer.Argument(help="Name of a stack that 'add' 
 def _pairs(option: str, words: list[str] | None) -> list[tuple[str, str]]:
     for word in words or ():
         if not word.partition("=")[0] or "=" not in word:
-            raise BadInput(f"{option} {word} is not NAME=VALUE; write it so.")
+            raise BadInput("assignment-format", f"{option} {word} is not NAME=VALUE; write it so.")
     return [(word.partition("=")[0], word.partition("=")[2]) for word in words or ()]
 
 
@@ -200,16 +200,20 @@ def build(
 
     if find:
         if stacks:
-            raise BadInput(f"--find builds nothing; leave out {' '.join(stacks)}, or build them with a second command.")
+            raise BadInput(
+                "options-exclude", f"--find builds nothing; leave out {' '.join(stacks)}, or build them with a second command."
+            )
         scope.write_found(system=system, echo=typer.echo)
         return
     wanted = sharing.parse_push(push, key, unsigned)
     if dry_run and (wanted or modules):
-        raise BadInput(f"--dry-run builds nothing; leave out {'--push' if wanted else '--modules'}.")
+        raise BadInput("options-exclude", f"--dry-run builds nothing; leave out {'--push' if wanted else '--modules'}.")
     if bundle and (dry_run or wanted or modules):
-        raise BadInput("--bundle builds nothing; leave out --dry-run, --push and --modules.")
+        raise BadInput("options-exclude", "--bundle builds nothing; leave out --dry-run, --push and --modules.")
     if trust and not mirror:
-        raise BadInput("--trust says who has signed what a mirror holds; name the mirror with --mirror.")
+        raise BadInput(
+            "trust-without-mirror", "--trust says who has signed what a mirror holds; name the mirror with --mirror."
+        )
     options = builder.BuildOptions(
         tuple(mirror or ()), cache_only, fresh, dry_run, skip_tests, jobs,
         trust=tuple(map(str, trust or ())), push=wanted, modules=modules.absolute() if modules else None,

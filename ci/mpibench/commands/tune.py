@@ -68,12 +68,14 @@ def tune(
     name, _, partition = system.partition(":")
     found_stack, controls = tuning.find_stack(stack)
     if (ppn is None) is (sacct is None) or (sacct and nodes):
-        raise BadInput("tune: give --ppn and --nodes, or --sacct with what the jobs of the system used: one of both.")
+        raise BadInput(
+            "tune-condition", "tune: give --ppn and --nodes, or --sacct with what the jobs of the system used: one of both."
+        )
     nodes = nodes or 1
     wanted = _parse(collective or [], [control.collective for control in controls.controls])
     bound, waiting = Budget.parse(budget), Budget.parse(wait)
     if waiting.unit != "min":
-        raise BadInput(f"--wait {wait}: give hours (12h) or minutes (30m).")
+        raise BadInput("wait-format", f"--wait {wait}: give hours (12h) or minutes (30m).")
     wait_s = 60 * waiting.amount if tuning.waits(name, partition) else 0.0
     kind = conditions.Kind(found_stack, controls, check=check, dry_run=dry_run)
 
@@ -90,7 +92,7 @@ def tune(
     if sacct:
         single = {"--check": check, "--chart": chart, "--profile": profile}
         if one := next((option for option, given in single.items() if given), ""):
-            raise BadInput(f"tune: {one} is for one condition: give --ppn and --nodes in place of --sacct.")
+            raise BadInput("tune-condition", f"tune: {one} is for one condition: give --ppn and --nodes in place of --sacct.")
         jobs = workload.read(sacct)
 
         def tune_all() -> int:
@@ -132,9 +134,12 @@ def _parse(given: list[str], known: list[str]) -> dict[str, tuple[str, ...]]:
     for text in given:
         name, _, words = text.partition("=")
         if name not in known:
-            raise BadInput(f"--collective {name!r} is none that can be tuned of this MPI; there are {', '.join(known)}.")
+            raise BadInput(
+                "collective-unknown",
+                f"--collective {name!r} is none that can be tuned of this MPI; there are {', '.join(known)}.",
+            )
         if name in found:
-            raise BadInput(f"--collective {name} comes twice.")
+            raise BadInput("collective-twice", f"--collective {name} comes twice.")
         found[name] = tuple(word for word in words.split(",") if word)
     return found or dict.fromkeys(known, ())
 
@@ -145,5 +150,7 @@ def of_application(
     """Of some collectives those that an application calls, most time first."""
     found = {name: wanted[name] for name in shares if name in wanted}
     if not found:
-        raise BadInput(f"{source} has none of the collectives that are to be tuned: {', '.join(wanted)}.")
+        raise BadInput(
+            "profile-lacks-collectives", f"{source} has none of the collectives that are to be tuned: {', '.join(wanted)}."
+        )
     return found

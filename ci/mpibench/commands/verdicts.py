@@ -71,7 +71,7 @@ def _renames(pairs: list[str] | None) -> dict[str, str]:
     for pair in pairs or ():
         old, _, new = pair.partition("=")
         if not old or not new:
-            raise BadInput(f"--rename {pair!r} is not OLD=NEW.")
+            raise BadInput("rename-format", f"--rename {pair!r} is not OLD=NEW.")
         names[old] = new
     return names
 
@@ -115,7 +115,10 @@ def accept(
     from mpibench.pages import acceptance as acceptance_record
 
     if confirm and dataset_only:
-        raise BadInput("--confirm measures, and ReFrame stores what it measures in its database: leave --dataset-only out.")
+        raise BadInput(
+            "options-exclude",
+            "--confirm measures, and ReFrame stores what it measures in its database: leave --dataset-only out.",
+        )
     earlier = acceptance_record.move_aside(out)
     if earlier:
         typer.echo(f"mpibench: moved the earlier record to {earlier}", err=True)
@@ -301,7 +304,9 @@ def rebaseline(
         _review(review, sessions or "now-14d:now", dataset or db.parent / "dataset", out, as_json)
         return
     if not sessions or as_json:
-        raise BadInput("rebaseline learns from the sessions that --sessions names; --json is for --review BASE.")
+        raise BadInput(
+            "options-exclude", "rebaseline learns from the sessions that --sessions names; --json is for --review BASE."
+        )
     store = open_store(db, dataset, dataset_only)
     if not where:
         change = references.propose_expected(store, sessions, system=system)
@@ -379,7 +384,9 @@ def compare(
             say_json([pair if isinstance(pair, str) else comparison.as_data(pair) for pair in compared])
         return
     if not second:
-        raise BadInput(f"compare {first} needs what it is compared with: give a second {by}.".replace("  ", " "))
+        raise BadInput(
+            "comparison-one-sided", f"compare {first} needs what it is compared with: give a second {by}.".replace("  ", " ")
+        )
     result = pairing.pair(store, sessions, by, first, second, allow=allow or (), history=history, **options)
     for part in () if as_json else comparison.terminal(result):
         console.print(part, soft_wrap=isinstance(part, Text))

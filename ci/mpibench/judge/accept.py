@@ -258,12 +258,15 @@ def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptio
     after = store.select(name, candidate, where=options.where, unproven_too=True)
     shared = sorted(set(before.sessions) & set(after.sessions))
     if shared:
-        raise BadInput(f"session {shared[0]} is on both sides: a machine is not accepted against itself.")
+        raise BadInput(
+            "session-on-both-sides", f"session {shared[0]} is on both sides: a machine is not accepted against itself."
+        )
     first, last = before.planned.select(pl.min("started")).item(), after.planned.select(pl.max("started")).item()
     if first is not None and last is not None and last < first:
         raise BadInput(
+            "sides-exchanged",
             f"the candidate ({last:%Y-%m-%d %H:%M} UTC) was measured before the baseline ({first:%Y-%m-%d %H:%M} UTC): what "
-            "became slower would be called an improvement; exchange the two selectors."
+            "became slower would be called an improvement; exchange the two selectors.",
         )
     policy = verdict_policy.load(name)
     past = find_history(
@@ -280,18 +283,21 @@ def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptio
     if after.cases.height and not judgement.metrics.filter(pl.col("verdict") != MISSING).height:
         if judgement.unjudged:
             raise BadInput(
+                "policy-without-margin",
                 f"{policy.source} gives none of the {judgement.unjudged} metrics that both sides have a margin, so nothing can "
-                "be decided; give those you mean to judge one."
+                "be decided; give those you mean to judge one.",
             )
         for side, selection in (("baseline", before), ("candidate", after)):
             if not selection.measured.height:
                 raise BadInput(
+                    "side-without-values",
                     f"the {side} {selection.selector} holds no value of a judged quantity, though {selection.cases.height} of "
-                    "its cases measured: export its sessions again, or measure them again."
+                    "its cases measured: export its sessions again, or measure them again.",
                 )
         raise BadInput(
+            "no-common-metric",
             f"the sides have no metric in common: {session_values.describe_condition(before.measured.row(0, named=True))} "
-            f"against {session_values.describe_condition(after.measured.row(0, named=True))}."
+            f"against {session_values.describe_condition(after.measured.row(0, named=True))}.",
         )
     unlike, reason = verdict_sides.unlike(before, after, judgement.counts()[MISSING])
     judgement = replace(judgement, metrics=verdict_sides.with_reason(judgement.metrics, reason))

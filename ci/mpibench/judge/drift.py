@@ -163,7 +163,9 @@ def read(store: Store, system: str | None = None, selector: str | None = None, w
     cases = split.eligible
     first = cases.select(pl.min("started")).item()
     if first is not None and first < OLDEST:
-        raise BadInput(f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong.")
+        raise BadInput(
+            "clock-wrong", f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong."
+        )
     file = expected.load_file(name)
     runs = selectors.runs_of(sessions)
     options = {one: file.narrowing(line, runs[one]) for one, line in cases.select("session", "cmdline").unique().iter_rows()}
@@ -175,7 +177,7 @@ def read(store: Store, system: str | None = None, selector: str | None = None, w
     points = [_medians(paths[start : start + NIGHTS_AT_ONCE], used) for start in range(0, len(paths), NIGHTS_AT_ONCE)]
     known_metrics = pl.concat([known for known, _ in points]).unique("id") if points else pl.DataFrame()
     if not known_metrics.height:
-        raise NothingJudged(f"the nights of {name} hold no metric that is judged.")
+        raise NothingJudged("nothing-judged", f"the nights of {name} hold no metric that is judged.")
     conditions = used.select("condition", *CONDITION).unique("condition")
     metrics = known_metrics.join(conditions, on="condition").select("id", *METRIC, "direction").sort(METRIC)
     placed = pl.concat([values for _, values in points]).join(metrics.select("id", "direction").with_row_index("row"), on="id")
@@ -234,8 +236,9 @@ def _refuse_odd(table: pl.DataFrame) -> None:
     odd = pl.concat([table.filter(~pl.col("value").is_finite()), table.join(pairs, on=["quantity", "unit"], how="semi")])
     for row in odd[:1].to_dicts():
         raise BadInput(
+            "value-not-finite",
             f"session {row['case'].partition(':')[0]}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}, "
-            f"expected a number of {QUANTITIES[row['quantity']].unit}: export that session again."
+            f"expected a number of {QUANTITIES[row['quantity']].unit}: export that session again.",
         )
 
 
@@ -471,6 +474,9 @@ def watch(
     history = read(store, system, selector, where)
     policy = verdict_policy.load(history.system)
     if not np.isfinite(policy.margins(history.metrics)).any():
-        raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
+        raise NothingJudged(
+            "policy-without-margin",
+            f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.",
+        )
     points = change_points(history, policy, recent)
     return DriftAnswer(history, name_moves(history, policy, events(store, history, points, policy.levels)))

@@ -149,13 +149,15 @@ def parse_file(text: str, source: str) -> ExpectedFile:
     content = yaml_file.parse_mapping(text, source)
     fault = schema.find_fault(ROOT / "site_configs" / "expected.schema.json", content)
     if fault:
-        raise BadInput(f"{source}: {fault.key}: {fault.message}; see site_configs/expected.schema.json.")
+        raise BadInput("expected-schema", f"{source}: {fault.key}: {fault.message}; see site_configs/expected.schema.json.")
     runs = content.get("runs", {})
     given = {label: " ".join(row["options"]) for label, row in runs.items() if "options" in row}
     options = {label: selection_options.narrowing(f"reframe {words}") for label, words in given.items()}
     for label, narrowed in options.items():
         if not narrowed:
-            raise BadInput(f"{source}: runs.{label}.options: {given[label]!r} selects nothing; remove it.")
+            raise BadInput(
+                "expected-options-empty", f"{source}: runs.{label}.options: {given[label]!r} selects nothing; remove it."
+            )
     return ExpectedFile(
         source,
         {label: tuple(place for row in runs[label].get("expected", ()) for place in _keys_of(row)) for label in runs},
@@ -179,11 +181,13 @@ def _retired(row: Mapping[str, Any], where: str) -> Retired:
     try:
         day = day if type(day) is date else date.fromisoformat(str(day))
     except ValueError:
-        raise BadInput(f"{where}.date is {row['date']!r}, expected YYYY-MM-DD.") from None
+        raise BadInput("date-format", f"{where}.date is {row['date']!r}, expected YYYY-MM-DD.") from None
     if day > datetime.now(timezone.utc).date() + timedelta(days=1):
-        raise BadInput(f"{where}.date is {day}, which is to come: it would retire what is still measured, too.")
+        raise BadInput("date-to-come", f"{where}.date is {day}, which is to come: it would retire what is still measured, too.")
     if not set(row) & set(CoverageKey._fields):
-        raise BadInput(f"{where} names nothing that is retired: give one of {', '.join(CoverageKey._fields)}.")
+        raise BadInput(
+            "retired-nothing", f"{where} names nothing that is retired: give one of {', '.join(CoverageKey._fields)}."
+        )
     runs = tuple(name for name in _as_list(row.get("run")) if name)
     return Retired(tuple(_keys_of(row)), runs, day, row["reason"])
 

@@ -203,7 +203,7 @@ def decide(
     :raises BadInput: no dataset, a damaged one, or a selector that does not mean one session that can be read.
     """
     if max_age_hours is not None and not 0 < max_age_hours < math.inf:
-        raise BadInput(f"--max-age is {max_age_hours}, expected a number of hours above 0.")
+        raise BadInput("max-age", f"--max-age is {max_age_hours}, expected a number of hours above 0.")
     name, chosen = store.find_session(session, system)
     table = store.cases(name)
     cases = table.filter(pl.col("session") == chosen).collect()

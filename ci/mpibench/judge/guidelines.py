@@ -127,7 +127,8 @@ def judge_session(session: Session) -> tuple[Findings, Policy]:
     """
     if len(session.systems) != 1:
         raise BadInput(
-            f"session {session.uuid} has cases on {len(session.systems)} systems, and one policy judges: give another."
+            "several-systems",
+            f"session {session.uuid} has cases on {len(session.systems)} systems, and one policy judges: give another.",
         )
     policy = policies.load(session.systems[0])
     return judge(session, policy), policy
@@ -140,7 +141,7 @@ def judge(session: Session, policy: Policy) -> Findings:
     """
     measured = [case for case in session.cases if any(sample.quantity == RATIO for sample in case.samples)]
     if not measured:
-        raise BadInput(f"session {session.uuid} holds no measurement of guidelines; {HOW_TO_MEASURE}.")
+        raise BadInput("no-guidelines", f"session {session.uuid} holds no measurement of guidelines; {HOW_TO_MEASURE}.")
     reasons = {case.uuid: session.why_not(case) for case in measured}
     counted = Counter(reason for reason in reasons.values() if reason)
     notes = [f"{count} case{'s'[: count != 1]} not used: {why}" for why, count in counted.items()]
@@ -154,7 +155,9 @@ def judge(session: Session, policy: Policy) -> Findings:
                     row = kept.setdefault((sample.benchmark, sample.message_bytes, sample.quantity), [])
                     row += [value for value in sample.measured if value > 0]
     if not values:
-        raise BadInput(f"session {session.uuid} has no case of guidelines that may be used ({'; '.join(notes)}).")
+        raise BadInput(
+            "no-guidelines", f"session {session.uuid} has no case of guidelines that may be used ({'; '.join(notes)})."
+        )
     return Findings(tuple(_judge(values, policy)), tuple(notes))
 
 

@@ -82,12 +82,17 @@ def pair(
     :raises BadInput: a side has no case that may be used, or the sides differ in something that is not compared.
     """
     if subject not in SUBJECTS:
-        raise BadInput(f"--by {subject!r} is none of {', '.join(SUBJECTS)}.")
+        raise BadInput("comparison-subject-unknown", f"--by {subject!r} is none of {', '.join(SUBJECTS)}.")
     check_allowed(allow)
     if first == second:
-        raise BadInput(f"both sides are {subject} {first}, and nothing differs from itself; name another one.")
+        raise BadInput(
+            "comparison-same", f"both sides are {subject} {first}, and nothing differs from itself; name another one."
+        )
     if history is not None and subject != "session":
-        raise BadInput("--history is for --by session: stacks, fabrics and placements are no history of one another.")
+        raise BadInput(
+            "history-of-sessions-only",
+            "--history is for --by session: stacks, fabrics and placements are no history of one another.",
+        )
     name = store.system_of(system)
     if subject == "session":
         sides = [store.select(name, one, where=where) for one in (first, second)]
@@ -96,12 +101,16 @@ def pair(
         sides = [_side(whole, subject, value, other) for value, other in ((first, second), (second, first))]
     differing = _unequal(sides, subject)
     if sharing := [text for what, text in differing if what == session_values.OVERSUBSCRIBED]:
-        raise BadInput(f"{first} and {second} are never compared: ranks that share cores and ranks that do not ({sharing[0]}).")
+        raise BadInput(
+            "sharing-differs",
+            f"{first} and {second} are never compared: ranks that share cores and ranks that do not ({sharing[0]}).",
+        )
     refused = [(what, text) for what, text in differing if what not in allow]
     if refused:
         what, text = refused[0]
         raise BadInput(
-            f"{first} and {second} were not measured under equal conditions: {text}; if that may be, --allow {what}."
+            "conditions-differ",
+            f"{first} and {second} were not measured under equal conditions: {text}; if that may be, --allow {what}.",
         )
     policy = policies.load(name).judging_all()
     past, by_session = Past(), subject == "session"
@@ -113,7 +122,7 @@ def pair(
         sides[0], sides[1], policy, paired=subject == "stack", history=by_session, past=past.values if by_session else None
     )
     if not judgement.metrics.filter(pl.col("ratio").is_not_null()).height:
-        raise BadInput(f"{first} and {second} have no metric in common under equal conditions.")
+        raise BadInput("no-common-metric", f"{first} and {second} have no metric in common under equal conditions.")
     order = {band: place for place, band in enumerate(policy.bands_bytes)}
     by_name = [*CONDITION, "benchmark", "suite", "variant", "ranks", "quantity"]
     band = pl.col("band").replace_strict(order, return_dtype=pl.Int32)
@@ -130,7 +139,7 @@ def check_allowed(allow: Sequence[str]) -> None:
     :raises BadInput: naming it.
     """
     if unknown := [what for what in allow if what not in MAY_DIFFER]:
-        raise BadInput(f"--allow {unknown[0]!r} is none of {', '.join(MAY_DIFFER)}.")
+        raise BadInput("allow-unknown", f"--allow {unknown[0]!r} is none of {', '.join(MAY_DIFFER)}.")
 
 
 def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
@@ -139,7 +148,7 @@ def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
     cases = whole.cases.filter(same)
     if not cases.height:
         there = sorted({str(one) for one in whole.cases[subject]})
-        raise BadInput(f"there is no case with {subject} {value!r}; there are {', '.join(there)}.")
+        raise BadInput("comparison-value-unknown", f"there is no case with {subject} {value!r}; there are {', '.join(there)}.")
     common = pl.lit(0, dtype=pl.Int32) if subject == "ppn" else pl.lit(" or ".join(sorted((value, other))))
     columns = {subject: common}
     if subject == "ppn":  # the number of ranks follows from it
@@ -159,7 +168,9 @@ def every_pair(
     whole = store.select(store.system_of(system), selector, where=where)
     stacks = sorted(set(whole.cases["stack"]))
     if len(stacks) < 2:
-        raise BadInput(f"{selector} holds cases of {len(stacks)} stacks that may be used, and two are needed.")
+        raise BadInput(
+            "one-stack-only", f"{selector} holds cases of {len(stacks)} stacks that may be used, and two are needed."
+        )
     check_allowed(allow)
     found: list[tuple[float, Comparison | str]] = []
     for first, second in combinations(stacks, 2):

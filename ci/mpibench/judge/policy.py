@@ -160,26 +160,34 @@ def check(content: Any, where: str) -> None:
     """
     fault = schema.find_fault(ROOT / "site_configs" / "policy.schema.json", content)
     if fault:
-        raise BadInput(f"{where}: {fault.key}: {fault.message}; see site_configs/policy.schema.json.")
+        raise BadInput("policy-schema", f"{where}: {fault.key}: {fault.message}; see site_configs/policy.schema.json.")
     odd = next((key for key, value in _leaves(content) if isinstance(value, float) and not math.isfinite(value)), None)
     if odd:  # which no bound of a schema refuses, and no comparison ever exceeds
-        raise BadInput(f"{where}: {odd} is not a finite number.")
+        raise BadInput("policy-not-finite", f"{where}: {odd} is not a finite number.")
     unknown = sorted(set(content.get("margins_percent", ())) - set(QUANTITIES))
     if unknown:
-        raise BadInput(f"{where}: margins_percent.{unknown[0]}: no such quantity; there are {', '.join(QUANTITIES)}.")
+        raise BadInput(
+            "policy-quantity-unknown",
+            f"{where}: margins_percent.{unknown[0]}: no such quantity; there are {', '.join(QUANTITIES)}.",
+        )
     for place, level in enumerate(content.get("levels", ())):
         try:
             date.fromisoformat(level["since"])
         except ValueError:
-            raise BadInput(f"{where}: levels.{place}.since: {level['since']} is no day; write it as 2026-01-31.") from None
+            raise BadInput(
+                "date-format", f"{where}: levels.{place}.since: {level['since']} is no day; write it as 2026-01-31."
+            ) from None
     bands = content.get("bands_bytes", BANDS)
     ends = list(bands.values())
     if ends[-1] is not None or None in ends[:-1] or ends[:-1] != sorted(set(ends[:-1])):
-        raise BadInput(f"{where}: bands_bytes must ascend, and only the last band has no end (null).")
+        raise BadInput("policy-bands", f"{where}: bands_bytes must ascend, and only the last band has no end (null).")
     for quantity, margin in content.get("margins_percent", {}).items():
         strange = sorted(set(margin) - set(bands)) if isinstance(margin, Mapping) else []
         if strange:
-            raise BadInput(f"{where}: margins_percent.{quantity}.{strange[0]}: no such band; there are {', '.join(bands)}.")
+            raise BadInput(
+                "policy-band-unknown",
+                f"{where}: margins_percent.{quantity}.{strange[0]}: no such band; there are {', '.join(bands)}.",
+            )
 
 
 def _leaves(content: Any, key: str = "") -> Iterator[tuple[str, Any]]:

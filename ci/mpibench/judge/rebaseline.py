@@ -130,8 +130,9 @@ def propose(
         learned += 1
     if not learned and not kept:
         raise BadInput(
+            "too-few-nights",
             f"no metric has {policy.reference_jobs} jobs in {selector!r} (reference_jobs of the policy; {refused} metrics have "
-            "fewer): select more nights."
+            "fewer): select more nights.",
         )
     head = "".join(itertools.takewhile(lambda line: line.startswith("#"), before.splitlines(keepends=True)))
     text = head + yaml.safe_dump(_ordered(after), sort_keys=False, width=200, default_flow_style=None)

@@ -156,7 +156,7 @@ def review(base: str, store: Store, sessions: str, root: Path = ROOT) -> Reviewe
     :raises BadInput: no repository, no such commit, damaged references.
     """
     if base.startswith("-"):
-        raise BadInput(f"{base!r} is no commit.")
+        raise BadInput("base-unknown", f"{base!r} is no commit.")
     names = [name for name in _git(root, "diff", "--name-only", "-z", f"{base}...HEAD").split("\0") if name]
     start = _git(root, "merge-base", base, "HEAD").strip()
     files: dict[str, list[str]] = {}
@@ -171,9 +171,9 @@ def _git(root: Path, *words: str) -> str:
     try:
         done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=120)
     except OSError as error:
-        raise BadInput(f"git cannot be started: {error.strerror}.") from None
+        raise BadInput("git-not-started", f"git cannot be started: {error.strerror}.") from None
     if done.returncode:
-        raise BadInput(f"git {words[0]}: {first_line(done.stderr).rstrip('.')}.")
+        raise BadInput("git-failed", f"git {words[0]}: {first_line(done.stderr).rstrip('.')}.")
     return done.stdout
 
 

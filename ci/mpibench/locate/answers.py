@@ -91,7 +91,8 @@ def judge_map(pair_map: PairMap, asked: Asked = USUAL) -> Answer:
         fitting = fnmatch.filter(pair_map.nodes, pattern)
         if not (name and equals and fitting):
             raise BadInput(
-                f"--kind {given!r}: expected NAME=PATTERN with a pattern that fits nodes of the map ({pair_map.nodes[0]}, ...)."
+                "kind-format",
+                f"--kind {given!r}: expected NAME=PATTERN, the pattern fitting nodes of the map ({pair_map.nodes[0]}, ...).",
             )
         kinds = dict.fromkeys(fitting, name) | kinds
     answer = judgement.judge(
@@ -243,12 +244,17 @@ def of_ordinary_sessions(selection: Selection, rate: float, margins_percent: Map
     nodes = {case: tuple(_short(one) for one in hosts.split(",") if one) for case, hosts in rows.iter_rows()}
     nodes = {case: there for case, there in nodes.items() if len(set(there)) > 1}
     if not nodes:
-        raise BadInput(f"no job of {selection.selector!r} ran on two nodes and says on which: {_HOW_TO_MEASURE}.")
+        raise BadInput(
+            "no-jobs-for-nodes", f"no job of {selection.selector!r} ran on two nodes and says on which: {_HOW_TO_MEASURE}."
+        )
     values = selection.values.filter(pl.col("case").is_in(list(nodes)), pl.col("value") > 0)
     tables = {quantity: _jobs(values.filter(band)) for quantity, band in _BANDS.items()}
     jobs = {quantity: table for quantity, table in tables.items() if len(table) >= _LEAST_JUDGED}
     if not jobs:
-        raise BadInput(f"{selection.selector!r} has too few jobs that measured the same on several nodes: {_HOW_TO_MEASURE}.")
+        raise BadInput(
+            "no-jobs-for-nodes",
+            f"{selection.selector!r} has too few jobs that measured the same on several nodes: {_HOW_TO_MEASURE}.",
+        )
     parts = [
         _judge_jobs(quantity, table, nodes, rate / len(jobs), judgement.margin_of(quantity, margins_percent))
         for quantity, table in jobs.items()

@@ -218,7 +218,7 @@ def judge(
     :raises BadInput: rate or margin is none.
     """
     if not 0 < rate < 1:
-        raise BadInput(f"the rate of innocents accused per run is {rate:g}, expected a number between 0 and 1.")
+        raise BadInput("rate-range", f"the rate of innocents accused per run is {rate:g}, expected a number between 0 and 1.")
     notes, inconclusive, parts = list[str](), list[str](), list[Part]()
     if not places.switches and (guessed := next((found for seen in observed if (found := groups(seen))), None)):
         places = guessed
@@ -250,7 +250,7 @@ def margin_of(quantity: str, margins_percent: Mapping[str, float]) -> float:
     percent = margins_percent.get(quantity, _OTHER_MARGIN_PERCENT)
     lost = QUANTITIES[quantity].direction == HIGHER
     if not 0 < percent < (100 if lost else math.inf):
-        raise BadInput(f"the margin of {quantity} is {percent:g} %, expected a loss above 0 % that can be had.")
+        raise BadInput("margin-range", f"the margin of {quantity} is {percent:g} %, expected a loss above 0 % that can be had.")
     return -math.log1p(-percent / 100) if lost else math.log1p(percent / 100)
 
 

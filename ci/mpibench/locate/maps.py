@@ -76,10 +76,14 @@ class Observations:
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.slowness).all():
-            raise BadInput(f"the map of {self.quantity} has a value that is not a positive number: measure it again.")
+            raise BadInput(
+                "map-value", f"the map of {self.quantity} has a value that is not a positive number: measure it again."
+            )
         if (self.source == self.target).any():
             name = self.nodes[int(self.source[self.source == self.target][0])]
-            raise BadInput(f"the map of {self.quantity} has {name} measured against itself: measure pairs of nodes.")
+            raise BadInput(
+                "map-self-pair", f"the map of {self.quantity} has {name} measured against itself: measure pairs of nodes."
+            )
 
     def __len__(self) -> int:
         return len(self.slowness)
@@ -148,10 +152,10 @@ def prepare(pair_map: PairMap) -> tuple[list[Observations], list[str], list[str]
     :raises BadInput: there are not two nodes, or no value that can be used.
     """
     if len(pair_map.nodes) < 2:
-        raise BadInput("a map of pairs needs two nodes, and this one has fewer: measure on more nodes.")
+        raise BadInput("map-too-small", "a map of pairs needs two nodes, and this one has fewer: measure on more nodes.")
     usable = [row for row in pair_map.values if row.value is not None and row.value > 0 and row.counted is not False]
     if not usable:
-        raise BadInput("the map of pairs holds no value that can be used: measure it again.")
+        raise BadInput("map-empty", "the map of pairs holds no value that can be used: measure it again.")
     kinds: dict[tuple[str, int], list[PairValue]] = {}
     for row in usable:
         kinds.setdefault((row.quantity, row.message_bytes), []).append(row)

@@ -64,7 +64,9 @@ def confirm_minutes(text: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 <= float(text) < math.inf:
             return float(text)
-    raise BadInput(f"CONFIRM_MINUTES={text} is no number of minutes: give one of 0 (nothing is measured again) or more.")
+    raise BadInput(
+        "confirm-minutes", f"CONFIRM_MINUTES={text} is no number of minutes: give one of 0 (nothing is measured again) or more."
+    )
 
 
 def check(options: Sequence[str]) -> None:
@@ -77,12 +79,13 @@ def check(options: Sequence[str]) -> None:
         # Long options may be cut short; one that is short for two is refused by ReFrame anyway.
         own = next((option for option in _OWN if name.startswith("--") and len(name) > 2 and option.startswith(name)), None)
         if own:
-            raise BadInput(f"ci/nightly does not take {own}: {_OWN[own]}.")
+            raise BadInput("option-not-taken", f"ci/nightly does not take {own}: {_OWN[own]}.")
     session_folder.check_labels(options)
     if record.LABEL in session_folder.label_names(options):
         raise BadInput(
+            "label-reserved",
             f"the label '{record.LABEL}' is not for anybody to give: with it a session would be excused by a plan that it was "
-            "not measured by; set BUDGET= for a planned night."
+            "not measured by; set BUDGET= for a planned night.",
         )
     named_tests.check(options)
 
@@ -97,5 +100,5 @@ def of_mode(mode: str) -> list[str]:
     """
     modes = {row["name"]: row["options"] for row in site.MODES}
     if mode not in modes:
-        raise BadInput(f"MODE={mode} is not a mode; there are {', '.join(modes)}.")
+        raise BadInput("mode-unknown", f"MODE={mode} is not a mode; there are {', '.join(modes)}.")
     return [word for option in modes[mode] for word in shlex.split(option)]

@@ -54,7 +54,7 @@ def request(
     """
     night_options.check(options)
     if nights and not re.fullmatch(r"[1-9][0-9]{0,3}", nights):
-        raise BadInput(f"NIGHTS={nights} is no number of nights: give 1 to {making.MOST_NIGHTS}.")
+        raise BadInput("nights-range", f"NIGHTS={nights} is no number of nights: give 1 to {making.MOST_NIGHTS}.")
     return Request(
         mode=mode,
         label=label,
@@ -162,12 +162,17 @@ def begin(environ: Mapping[str, str], mode: str, label: str, options: Sequence[s
     if not budget:
         given = [name for name in (NIGHTS, MAX_JOBS) if environ.get(name)]
         if given:
-            raise BadInput(f"{given[0]}={environ[given[0]]} is of a planned night: set {BUDGET}, too, as in {BUDGET}=30m.")
+            raise BadInput(
+                "planned-night-only",
+                f"{given[0]}={environ[given[0]]} is of a planned night: set {BUDGET}, too, as in {BUDGET}=30m.",
+            )
         return None
     asked = request(budget, mode, label, options, dataset, nights=environ.get(NIGHTS, ""), max_jobs=environ.get(MAX_JOBS, ""))
     made = making.make(asked)
     if made.misfit:
-        raise BadInput(f"{made.misfit}{'' if environ.get(BUDGET) else f' ({NOT_SET})'}; nothing is measured.")
+        raise BadInput(
+            "budget-too-small", f"{made.misfit}{'' if environ.get(BUDGET) else f' ({NOT_SET})'}; nothing is measured."
+        )
     return PlannedNight(made, made.record.write(dataset))
 
 

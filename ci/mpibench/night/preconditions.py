@@ -30,8 +30,9 @@ def check_database(database: Path) -> None:
                 connection.execute("ROLLBACK")
     except (OSError, sqlite3.Error) as error:
         raise BadInput(
+            "database-not-writable",
             f"{database} cannot be written ({error}), so the session would be lost: "
-            "correct its rights or its file system, or move it away."
+            "correct its rights or its file system, or move it away.",
         ) from None
 
 

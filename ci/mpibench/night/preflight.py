@@ -72,7 +72,7 @@ def choice(text: str | None, mode: str = "nightly") -> str:
     if text is None:
         return NO if mode == "smoke" else DEFAULT
     if text not in CHOICES:
-        raise BadInput(f"PREFLIGHT={text} is none of {', '.join(CHOICES)}.")
+        raise BadInput("preflight-choice", f"PREFLIGHT={text} is none of {', '.join(CHOICES)}.")
     return text
 
 

@@ -293,7 +293,7 @@ def move_aside(out: Path) -> Path | None:
         for path in there:
             path.rename(target / path.name)
     except OSError as error:
-        raise BadInput(f"cannot move the record in {out} aside: {error.strerror}.") from None
+        raise BadInput("cannot-write", f"cannot move the record in {out} aside: {error.strerror}.") from None
     return target
 
 

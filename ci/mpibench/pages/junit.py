@@ -82,17 +82,22 @@ def _read(path: Path, session: Session) -> tuple[ElementTree.ElementTree[Any], l
     try:
         tree = ElementTree.parse(path)
     except (OSError, ElementTree.ParseError) as error:
-        raise BadInput(f"the JUnit file {path} cannot be read ({error}): correct its folder, and measure again.") from None
+        raise BadInput(
+            "junit-unreadable", f"the JUnit file {path} cannot be read ({error}): correct its folder, and measure again."
+        ) from None
     # As ReFrame writes it: local time, whole seconds.
     started = time.strftime("%FT%T", time.localtime(float(session.info["time_start_unix"])))
     stamps = {suite.get("timestamp", "at no time") for suite in tree.iter("testsuite")} - {started}
     if stamps:
         when = f"of a session that started {min(stamps)}, not {started}"
-        raise BadInput(f"the JUnit file {path} is {when}: remove it, correct its rights, and measure again.")
+        raise BadInput("junit-damaged", f"the JUnit file {path} is {when}: remove it, correct its rights, and measure again.")
     cases = [case for case in session.cases if not case.uuid.endswith(PAIRED)]
     elements = list(tree.iter("testcase"))
     if len(elements) != len(cases):
-        raise BadInput(f"the JUnit file {path} has {len(elements)} cases and the session {len(cases)}: measure again.")
+        raise BadInput(
+            "junit-other-session",
+            f"the JUnit file {path} has {len(elements)} cases and the session {len(cases)}: measure again.",
+        )
     return tree, list(zip(elements, cases, strict=True))
 
 
@@ -104,4 +109,6 @@ def _write(tree: ElementTree.ElementTree[Any], path: Path) -> None:
         with whole_file.replacing(path) as partial:
             tree.write(partial, encoding="utf-8", xml_declaration=True)
     except OSError as error:
-        raise BadInput(f"cannot write the JUnit file {path} ({error.strerror}): correct its folder's rights.") from None
+        raise BadInput(
+            "cannot-write", f"cannot write the JUnit file {path} ({error.strerror}): correct its folder's rights."
+        ) from None

@@ -477,7 +477,8 @@ def _medians(session: str, samples: pl.DataFrame) -> pl.DataFrame:
     if odd.height:
         row = odd.row(0, named=True)
         raise BadInput(
-            f"session {session}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}: export it again."
+            "value-not-finite",
+            f"session {session}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}: export it again.",
         )
     point = ["case", *(name for name in IDENTITY if name not in CONDITION)]
     sorted_values = pl.col("value").sort()

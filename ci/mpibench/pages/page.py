@@ -53,7 +53,9 @@ def plotly_source() -> Markup:
 
     source = get_plotlyjs()
     if re.search(r"</script|<!--", source, re.IGNORECASE):
-        raise BadInput("this release of plotly cannot be embedded in a page: install the one named in pyproject.toml.")
+        raise BadInput(
+            "plotly-release", "this release of plotly cannot be embedded in a page: install the one named in pyproject.toml."
+        )
     return Markup(source)
 
 
@@ -96,7 +98,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise BadInput(f"cannot write {error.filename or path}: {error.strerror}.") from None
+        raise BadInput("cannot-write", f"cannot write {error.filename or path}: {error.strerror}.") from None
 
 
 def flat(value: Any) -> str:

@@ -37,7 +37,9 @@ def save(figures: Sequence[go.Figure], folder: Path) -> list[Path]:
     """
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
-        raise BadInput(f"pictures are drawn by a Chromium and there is none ({', '.join(BROWSERS)}): install one.")
+        raise BadInput(
+            "no-chromium", f"pictures are drawn by a Chromium and there is none ({', '.join(BROWSERS)}): install one."
+        )
     page = TEMPLATES.get_template("pictures.html").render(figures=figures, width=_WIDTH, scale=_SCALE)
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "figures.html"
@@ -46,11 +48,11 @@ def save(figures: Sequence[go.Figure], folder: Path) -> list[Path]:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S)
         except subprocess.TimeoutExpired:
-            raise BadInput(f"{browser} drew nothing within {_LIMIT_S} s.") from None
+            raise BadInput("chromium-failed", f"{browser} drew nothing within {_LIMIT_S} s.") from None
     images = [html.unescape(image) for image in re.findall(r"<pre>(data:image/[^<]*)</pre>", done.stdout)]
     if len(images) != 2 * len(figures):
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1][:200]
-        raise BadInput(f"{browser} drew {len(images)} of {2 * len(figures)} pictures; it said: {said}.")
+        raise BadInput("chromium-failed", f"{browser} drew {len(images)} of {2 * len(figures)} pictures; it said: {said}.")
     paths = []
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

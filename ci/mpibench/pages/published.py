@@ -52,7 +52,7 @@ class Value:
             return float(self["value"].replace(",", ""))
         except ValueError:
             where = f"'{self['value']}' of {self['benchmark']} ({self['table']})"
-            raise BadInput(f"{self.file}: {where} is not a number.") from None
+            raise BadInput("published-not-a-number", f"{self.file}: {where} is not a number.") from None
 
     @property
     def message_bytes(self) -> int | None:
@@ -68,7 +68,10 @@ def read(system: str, root: Path = site.ROOT) -> list[Value]:
     own = [path for path in files if path.parent.parent.name == system]
     if not own:
         known = ", ".join(sorted({path.parent.parent.name for path in files}))
-        raise BadInput(f"system '{system}' has no published data under site_configs/; those that have: {known}.")
+        raise BadInput(
+            "published-system-unknown",
+            f"system '{system}' has no published data under site_configs/; those that have: {known}.",
+        )
     return [value for path in own for value in _read(path)]
 
 
@@ -76,11 +79,11 @@ def _read(path: Path) -> list[Value]:
     with path.open(newline="") as stream:
         reader = csv.DictReader(stream)
         if tuple(reader.fieldnames or ()) != COLUMNS:
-            raise BadInput(f"{path}: the columns must be {', '.join(COLUMNS)}; see {SCHEMA.name}.")
+            raise BadInput("published-columns", f"{path}: the columns must be {', '.join(COLUMNS)}; see {SCHEMA.name}.")
         rows = list(reader)
     for line, row in enumerate(rows, 2):
         if None in row or None in row.values() or not all(row[name] for name in ("table", "benchmark", "value", "source")):
-            raise BadInput(f"{path}, row {line}: a cell is missing or too many; see {SCHEMA.name}.")
+            raise BadInput("published-row", f"{path}, row {line}: a cell is missing or too many; see {SCHEMA.name}.")
     return [Value(str(path), row) for row in rows]
 
 
@@ -248,7 +251,7 @@ def choose(session: Session, given: Sequence[str] = ()) -> list[Curve]:
         fabric, _, source = text.partition("=")
         if fabric not in measured:
             known = ", ".join(sorted(measured)) or "none"
-            raise BadInput(f"--published {text}: the session has no fabric '{fabric}'; it has {known}.")
+            raise BadInput("published-fabric", f"--published {text}: the session has no fabric '{fabric}'; it has {known}.")
         wanted.setdefault(fabric, []).append(source)
     named = set(wanted)
     for system in session.systems:
@@ -284,7 +287,9 @@ def curves(source: str, fabric: str) -> list[Curve]:
     found = [_curve(source, fabric, table) for table in _tables(own) if len(table) > 1]
     if not found:
         known = ", ".join(sorted({f"{system}/{value['fabric']}" for value in values if value["fabric"]}))
-        raise BadInput(f"'{source}' names no published curve; of {system} there are {known or 'none'}.")
+        raise BadInput(
+            "published-source-unknown", f"'{source}' names no published curve; of {system} there are {known or 'none'}."
+        )
     return found
 
 

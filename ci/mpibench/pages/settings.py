@@ -78,7 +78,7 @@ class TunedCollectives:
         try:
             return {name: (self.folder / name).read_text() for name in self.settings.files}
         except OSError as error:
-            raise BadInput(f"{error.filename} cannot be read ({error.strerror}): tune again.") from None
+            raise BadInput("tuned-unreadable", f"{error.filename} cannot be read ({error.strerror}): tune again.") from None
 
     @property
     def facts(self) -> list[str]:
@@ -194,7 +194,9 @@ def _registered(name: str) -> Stack:
     found = next((stack for stack in stacks if stack.name == name), None)
     if found is None:
         why = next((f" ({text})" for text in problems if name in text), "")
-        raise BadInput(f"stack {name!r} was measured and is not registered here{why}: build or register it again.")
+        raise BadInput(
+            "stack-not-registered", f"stack {name!r} was measured and is not registered here{why}: build or register it again."
+        )
     return found
 
 
@@ -205,8 +207,9 @@ def _check_version(stack: Stack, cases: pl.DataFrame) -> None:
         if own and measured and measured != [own]:
             what = column.replace("_", " ")
             raise BadInput(
+                "stack-changed",
                 f"stack {stack.name!r} has {what} {own} and was measured with {', '.join(measured)}: measure it again, or name "
-                "the sessions of this one with --sessions."
+                "the sessions of this one with --sessions.",
             )
 
 

@@ -84,7 +84,10 @@ class SiteWriter:
         self._now: dict[str, str] = {}
         with writing(folder):
             if folder.exists() and not (folder / MARKER).is_file() and any(folder.iterdir()):
-                raise BadInput(f"{folder} holds other things than a site of mpibench: name a folder of its own with --out.")
+                raise BadInput(
+                    "not-a-site-folder",
+                    f"{folder} holds other things than a site of mpibench: name a folder of its own with --out.",
+                )
             folder.mkdir(parents=True, exist_ok=True)
             kept.mkdir(parents=True, exist_ok=True)
             self._lock = (kept / "lock").open("a")
@@ -92,7 +95,7 @@ class SiteWriter:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise BadInput(f"another `mpibench site` writes {folder}: wait for it.") from None
+            raise BadInput("already-running", f"another `mpibench site` writes {folder}: wait for it.") from None
         self._before = self._read_manifest()
         # After a build that ends half way the next one writes everything again, and removes what that one would have.
         self._keep("", self._before)

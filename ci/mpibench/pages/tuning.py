@@ -169,7 +169,7 @@ def write(path: Path, place: Place, collectives: Sequence[str]) -> None:
     stacks = collect(place, collectives)
     there = [name for name in collectives if any(name in stack.times for stack in stacks)]
     if not there:
-        raise BadInput(f"nothing was measured of {', '.join(collectives)} on {place.fabric}: tune first.")
+        raise BadInput("nothing-tuned", f"nothing was measured of {', '.join(collectives)} on {place.fabric}: tune first.")
     condition = f"{place.system}, {place.fabric}, {place.nodes} x {place.ppn}, {place.pinning}"
     text = render(
         "tuning.html",

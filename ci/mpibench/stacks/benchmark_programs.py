@@ -60,14 +60,16 @@ def search(folders: Iterable[Path], *, needed: bool = True) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for folder in folders:
         if needed and not folder.is_dir():
-            raise BadInput(f"{folder} is not a folder; name one that holds {list_globs()} programs with --binaries.")
+            raise BadInput(
+                "file-is-no-folder", f"{folder} is not a folder; name one that holds {list_globs()} programs with --binaries."
+            )
         here = {
             path.name: path.absolute()
             for path in sorted(folder.rglob("*"), reverse=True)
             if suite_of(path.name) and path.is_file() and os.access(path, os.X_OK)
         }
         if needed and not here:
-            raise BadInput(f"{folder} holds no {list_globs()} program; name a folder that does with --binaries.")
+            raise BadInput("no-programs", f"{folder} holds no {list_globs()} program; name a folder that does with --binaries.")
         found = {**here, **found}
     return dict(sorted(found.items()))
 
@@ -104,7 +106,8 @@ def plan_links(programs: Mapping[str, Path], library: Path, abi: str, environ: M
             built_for = registry.abi_of(soname)
             if built_for and built_for != abi:
                 raise BadInput(
-                    f"{path} needs {soname}, the {built_for} ABI, and {library} has the {abi} ABI: name binaries built for it."
+                    "abi-differs",
+                    f"{path} needs {soname}, the {built_for} ABI, and {library} has the {abi} ABI: name binaries built for it.",
                 )
             if built_for and (not resolved or Path(resolved).resolve() != library.resolve()):
                 links[soname] = library
@@ -152,7 +155,9 @@ def prove(
         del binaries[name]
     if needed and programs and not binaries:
         name, reason = next(iter(left_out.items()))
-        raise BadInput(f"none of the {len(programs)} binaries runs on {stack.library}; {programs[name]}: {reason}.")
+        raise BadInput(
+            "no-program-runs", f"none of the {len(programs)} binaries runs on {stack.library}; {programs[name]}: {reason}."
+        )
     return Found(binaries, suites, left_out)
 
 

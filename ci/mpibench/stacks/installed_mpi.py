@@ -55,7 +55,7 @@ def identify(answer: str, who: str) -> Identity:
     if not fitting:
         first = next((line.strip() for line in answer.splitlines() if line.strip()), "nothing")
         known = ", ".join(mpi.name for mpi, _ in banners)
-        raise BadInput(f"{who} says it is {first!r}, an MPI not known here ({known}); {mpis.remedy()}.")
+        raise BadInput("mpi-unknown", f"{who} says it is {first!r}, an MPI not known here ({known}); {mpis.remedy()}.")
     match, mpi, banner = min(fitting, key=lambda row: row[0].start())
     device = re.search(banner.device, answer, re.M) if banner.device else None
     place = os.path.realpath(who)
@@ -108,7 +108,10 @@ def examine(
     prefix = launcher.resolve().parent.parent
     candidates = [library] if library else find_libraries(prefix)
     if not candidates:
-        raise BadInput(f"there is no libmpi below {prefix}/lib, where {launcher} belongs; name the library with --library.")
+        raise BadInput(
+            "libmpi-missing",
+            f"there is no libmpi below {prefix}/lib, where {launcher} belongs; name the library with --library.",
+        )
     fitting: list[tuple[Path, Identity, str]] = []
     refusals = []
     for candidate in candidates:
@@ -130,12 +133,13 @@ def examine(
             )
     if not fitting:
         raise BadInput(
+            "libmpi-silent",
             f"{launcher} is {family}, and no library of that MPI answers: {'; '.join(refusals)}; name the right library "
-            "with --library, or what it needs with --env and --prepend-path."
+            "with --library, or what it needs with --env and --prepend-path.",
         )
     if len(fitting) > 1:
         listed = ", ".join(str(candidate) for candidate, _, _ in fitting)
-        raise BadInput(f"{launcher} may belong to any of {listed}; name the one meant with --library.")
+        raise BadInput("libmpi-ambiguous", f"{launcher} may belong to any of {listed}; name the one meant with --library.")
     chosen, identity, answer = fitting[0]
     bare = {name: value for name, value in clean.items() if name != "LD_LIBRARY_PATH"}
     found_by_loader = find_by_loader(chosen, bare) == chosen.resolve()
@@ -148,7 +152,10 @@ def _find_launcher(word: str) -> Path:
     if not found:
         exists = "is not a program" if Path(word).exists() else "does not exist"
         where = exists if "/" in word else "is not on PATH"
-        raise BadInput(f"launcher {word} {where}; name the mpirun of an MPI that is installed, e.g. --mpirun $(which mpirun).")
+        raise BadInput(
+            "mpirun-missing",
+            f"launcher {word} {where}; name the mpirun of an MPI that is installed, e.g. --mpirun $(which mpirun).",
+        )
     path = Path(found).absolute()
     while path.is_symlink():
         target = path.parent / path.readlink()
@@ -171,8 +178,9 @@ def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
             return family
     said = next((line.strip() for text in printed.values() for line in text.splitlines() if line.strip()), "nothing")
     raise BadInput(
+        "mpirun-unknown",
         f"{launcher} says {said!r} and is the mpirun of no MPI known here ({', '.join(rows)}); name the mpirun of the "
-        "installation itself, not a script or a batch system's launcher."
+        "installation itself, not a script or a batch system's launcher.",
     )
 
 
@@ -181,7 +189,7 @@ def _ask(launcher: Path, option: str, environ: Mapping[str, str]) -> str:
     try:
         done = logged.ask([launcher, option], environ, LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"{launcher} {option} cannot be run ({error}); name the mpirun of an MPI.") from error
+        raise BadInput("mpirun-failed", f"{launcher} {option} cannot be run ({error}); name the mpirun of an MPI.") from error
     return done.stdout + done.stderr
 
 

@@ -73,7 +73,10 @@ def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ
     try:
         done = subprocess.run(words, env=dict(environ), text=True, capture_output=True, timeout=LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"ReFrame does not say which module system is configured ({error}); see 'mpibench doctor'.") from error
+        raise BadInput(
+            "module-system-unusable",
+            f"ReFrame does not say which module system is configured ({error}); see 'mpibench doctor'.",
+        ) from error
     kind = next((word for line in done.stdout.splitlines() if (word := line.strip().strip("\"'")) and " " not in word), "")
     if done.returncode or not kind:
         said = [line.strip() for line in printable(done.stdout + done.stderr).splitlines() if line.strip()]
@@ -82,11 +85,12 @@ def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ
         # A configuration that cannot be read says itself what to correct: its module system is not what is wrong with it.
         about_modules = re.search("modul|nomod", reason.lower())
         remedy = "; correct 'modules_system' of the system" if about_modules else ""
-        raise BadInput(f"ReFrame cannot use the site's module system: {reason}{remedy}.")
+        raise BadInput("module-system-unusable", f"ReFrame cannot use the site's module system: {reason}{remedy}.")
     if kind == NONE:
         raise BadInput(
+            "module-system-missing",
             "the site's configuration names no module system, so ReFrame would load nothing: add 'modules_system': 'lmod' "
-            "('envmod' for Environment Modules) to the system, or name the MPI with --mpirun."
+            "('envmod' for Environment Modules) to the system, or name the MPI with --mpirun.",
         )
     return kind
 
@@ -107,8 +111,9 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     init = next((str(file) for file in homes if os.access(file, os.R_OK)), "")
     if not init:
         raise BadInput(
+            "module-system-unusable",
             f"the module system {kind} cannot be used: no init/bash below {' or '.join(HOMES)} defines 'module'; start from a "
-            "shell in which 'module' works."
+            "shell in which 'module' works.",
         )
     if environ.get("LOADEDMODULES"):
         environ = _shell(init, ["module purge"], environ, modules, kind)[-1].environ
@@ -137,7 +142,7 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
             left_out.append(name)
     loaded = tuple(_describe(name, file) for name, file in _loaded(after))
     if not loaded:
-        raise BadInput(f"{list_names(modules)}: {kind} lists no module as loaded afterwards; name others.")
+        raise BadInput("module-not-loaded", f"{list_names(modules)}: {kind} lists no module as loaded afterwards; name others.")
     said = _shell(init, ["module --version 2>&1"], clean, modules, kind)[-1].printed
     version = re.search(r"\d+(?:\.\d+)+", said)
     record = LoadedModules(kind, version[0] if version else "", init, loaded, sets, prepends, appends)
@@ -147,10 +152,11 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
 def _check_words(module: Module) -> None:
     """Refuse what would be several words, or none, where ReFrame writes it into a job's script as it stands."""
     if not _NAME.fullmatch(module.name):
-        raise BadInput(f"{module.name!r} is no name of a module: give one as 'module avail' lists it.")
+        raise BadInput("module-name", f"{module.name!r} is no name of a module: give one as 'module avail' lists it.")
     if module.path and not _FOLDER.fullmatch(module.path):
         raise BadInput(
-            f"the folder of modulefiles {module.path!r} has characters that a job's script cannot hold; name another."
+            "module-folder",
+            f"the folder of modulefiles {module.path!r} has characters that a job's script cannot hold; name another.",
         )
 
 
@@ -182,11 +188,15 @@ def _shell(init: str, lines: Sequence[str], environ: Mapping[str, str], modules:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise BadInput(f"{list_names(modules)}: {kind} does not load within {LIMIT_S:.0f} s; try it in a shell.") from None
+        raise BadInput(
+            "module-too-slow", f"{list_names(modules)}: {kind} does not load within {LIMIT_S:.0f} s; try it in a shell."
+        ) from None
     printed, errors = done.stdout.split("\1")[:-1], done.stderr.split("\1")[:-1]
     if len(printed) != 3 * (len(lines) + 1) or len(errors) != len(lines) + 1:
         last = (done.stderr.replace("\1", "").strip().splitlines() or ["it printed nothing"])[-1]
-        raise BadInput(f"{list_names(modules)}: {kind} cannot be asked ({last}); try 'module load' in a shell.")
+        raise BadInput(
+            "module-system-unusable", f"{list_names(modules)}: {kind} cannot be asked ({last}); try 'module load' in a shell."
+        )
     return [
         Step(text, error, int(status), dict(part.split("=", 1) for part in variables.split("\0") if "=" in part))
         for text, status, variables, error in zip(printed[::3], printed[1::3], printed[2::3], errors, strict=True)
@@ -207,21 +217,24 @@ def _load(init: str, modules: Sequence[Module], environ: Mapping[str, str], kind
         unknown = re.search(r": ([^:\n]*): command not found", step.error)
         if text := " ".join(step.printed.split()) or (f"{unknown[1]} ..." if unknown else ""):
             raise BadInput(
+                "module-prints",
                 f"module {name} prints {text!r} on standard output, which the module system hands to the shell as commands; "
-                "let it print on standard error (puts stderr, LmodMessage)."
+                "let it print on standard error (puts stderr, LmodMessage).",
             )
         if step.status or not (module.collection or any(module.names(each) for each in loaded)):
             # Advice of Lmod's follows behind a blank line.
             reason = " ".join(re.split(r"\n\s*\n", printable(step.error).strip())[0].split()).rstrip(".")
             raise BadInput(
+                "module-fails",
                 f"module {name} cannot be loaded by {kind} ({reason or 'without a word'}); 'module avail' lists what there is: "
-                "name those it needs first, and a folder that is not in MODULEPATH with --module-path."
+                "name those it needs first, and a folder that is not in MODULEPATH with --module-path.",
             )
         lost = [each for each in held if each not in loaded]
         if lost and not module.collection:
             raise BadInput(
+                "module-conflict",
                 f"module {name} conflicts with {' and '.join(lost)}, which is loaded before it and is not any more; name one "
-                "of them only."
+                "of them only.",
             )
         held = loaded
     return [step.environ for step in (first, *steps)]
@@ -262,9 +275,15 @@ def find_launcher(brought: Brought, modules: Sequence[Module]) -> str:
     bring = f"{list_names(modules)} bring{'s' if len(modules) == 1 else ''}"
     if not found:
         listed = ", ".join(map(str, brought.path)) or "nothing"
-        raise BadInput(f"{bring} no mpirun (on PATH: {listed}); name the module of an MPI, too, or its launcher with --mpirun.")
+        raise BadInput(
+            "modules-without-mpirun",
+            f"{bring} no mpirun (on PATH: {listed}); name the module of an MPI, too, or its launcher with --mpirun.",
+        )
     if len(found) > 1:
-        raise BadInput(f"{bring} two MPIs ({found[0]} and {found[1]}); name one of them only, or the one meant with --mpirun.")
+        raise BadInput(
+            "modules-with-two-mpis",
+            f"{bring} two MPIs ({found[0]} and {found[1]}); name one of them only, or the one meant with --mpirun.",
+        )
     return found[0]
 
 
@@ -282,8 +301,9 @@ def expect_one_mpi(library: Path, modules: Sequence[Module], environ: Mapping[st
     if found == installed_mpi.find_by_loader(library, bare):
         return False
     raise BadInput(
+        "modules-other-library",
         f"with {list_names(modules)} programs load {found} and not {library}, the library of the launcher: two MPIs are "
-        "loaded; name the modules of one only."
+        "loaded; name the modules of one only.",
     )
 
 

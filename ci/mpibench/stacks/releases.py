@@ -113,13 +113,17 @@ def find(word: str, environ: Mapping[str, str] = os.environ, say: Callable[[str]
     suite, equals, source = word.partition("=")
     if suite not in CHECKSUMS or not equals or not source:
         raise BadInput(
-            f"--build {word} is not {' or '.join(f'{name}=VERSION' for name in CHECKSUMS)}, =PATH or =URL; write it so."
+            "build-format",
+            f"--build {word} is not {' or '.join(f'{name}=VERSION' for name in CHECKSUMS)}, =PATH or =URL; write it so.",
         )
     if re.fullmatch(r"[0-9]+(\.[0-9]+)*(-[0-9]+)?", source):
         wanted = CHECKSUMS[suite].get(source)
         if not wanted:
             known = ", ".join(CHECKSUMS[suite])
-            raise BadInput(f"no checksum of {suite} {source} is known here ({known}); name its tarball, --build {suite}=PATH.")
+            raise BadInput(
+                "release-unknown",
+                f"no checksum of {suite} {source} is known here ({known}); name its tarball, --build {suite}=PATH.",
+            )
         return _fetch(suite, url_of(suite, source), wanted, environ, say)
     if "://" in source:
         url, _, named = source.partition("#sha256=")
@@ -127,13 +131,14 @@ def find(word: str, environ: Mapping[str, str] = os.environ, say: Callable[[str]
         wanted = named or known_urls.get(url, "")
         if not re.fullmatch(r"https?://[^\s#]+", url) or not re.fullmatch("[0-9a-f]{64}", wanted):
             raise BadInput(
-                f"{source}: what is fetched is checked; write the address of a tarball as https://...#sha256=<64 digits>."
+                "checksum-missing",
+                f"{source}: what is fetched is checked; write the address of a tarball as https://...#sha256=<64 digits>.",
             )
         return _fetch(suite, url, wanted, environ, say)
     path = optional_file.named(source).absolute()
     if not path.is_file() or not os.access(path, os.R_OK):
         reason = "a folder" if path.is_dir() else "not there, or cannot be read"
-        raise BadInput(f"{path} is {reason}; name the tarball of a release of {suite}.")
+        raise BadInput("tarball-unusable", f"{path} is {reason}; name the tarball of a release of {suite}.")
     return Tarball(suite, path, str(path), digest_of(path))
 
 
@@ -149,16 +154,21 @@ def _fetch(suite: str, url: str, wanted: str, environ: Mapping[str, str], say: C
                     while block := answer.read(1 << 20):
                         stream.write(block)
                 if (digest := digest_of(partial)) != wanted:
-                    raise BadInput(f"{url} has the SHA-256 {digest} and not {wanted}; it is not kept: ask who serves it.")
+                    raise BadInput(
+                        "checksum-differs",
+                        f"{url} has the SHA-256 {digest} and not {wanted}; it is not kept: ask who serves it.",
+                    )
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             raise BadInput(
+                "fetch-failed",
                 f"{url} cannot be fetched into {path.parent} ({reason}); put the file there by hand, or name one with "
-                f"--build {suite}=PATH."
+                f"--build {suite}=PATH.",
             ) from None
     elif (digest := digest_of(path)) != wanted:
         raise BadInput(
+            "checksum-differs",
             f"{path} has the SHA-256 {digest} and the release {wanted}; remove it, or name it as what it is with "
-            f"--build {suite}={path}."
+            f"--build {suite}={path}.",
         )
     return Tarball(suite, path, url, wanted)

@@ -82,8 +82,9 @@ def find_compilers(mpirun: Path, prefix: Path, environ: Mapping[str, str]) -> Co
             break
     else:
         raise BadInput(
+            "compiler-wrappers-missing",
             f"there is no mpicc{ending} and mpicxx{ending} beside {mpirun}; install what this MPI's programs are compiled with "
-            f"(Debian: libopenmpi-dev, libmpich-dev), or name programs that are built with --binaries."
+            f"(Debian: libopenmpi-dev, libmpich-dev), or name programs that are built with --binaries.",
         )
     says, _ = (_ask_compiler(wrapper, environ) for wrapper in (cc, cxx))
     return Compilers(cc, cxx, says, environ)
@@ -94,12 +95,13 @@ def _ask_compiler(wrapper: Path, environ: Mapping[str, str]) -> str:
     try:
         done = logged.ask([wrapper, "--version"], environ, 60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"{wrapper} cannot be run ({error}); see that it works in a shell.") from None
+        raise BadInput("compiler-failed", f"{wrapper} cannot be run ({error}); see that it works in a shell.") from None
     lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
     if done.returncode or not lines:
         said = lines[-1].rstrip(".") if lines else f"exit status {done.returncode}"
         raise BadInput(
-            f"{wrapper} does not work ({said}); install the compiler it calls (Debian: gcc, g++), or name its module, too."
+            "compiler-failed",
+            f"{wrapper} does not work ({said}); install the compiler it calls (Debian: gcc, g++), or name its module, too.",
         )
     return lines[0]
 
@@ -116,8 +118,9 @@ def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: E
     for path in (prefix, work, compilers.cc, compilers.cxx):
         if odd := _UNSAFE.search(str(path)):
             raise BadInput(
+                "build-folder-name",
                 f"{path} has {odd[0]!r} in it, with which neither configure nor make works; "
-                + ("name another folder with --into." if path == prefix else "have it in a folder without.")
+                + ("name another folder with --into." if path == prefix else "have it in a folder without."),
             )
     try:
         prefix.mkdir(parents=True)
@@ -133,9 +136,13 @@ def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: E
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
-        raise BadInput(f"{tarball.origin} cannot be built: {error.filename or log}: {error.strerror or error}.") from None
+        raise BadInput(
+            "build-failed", f"{tarball.origin} cannot be built: {error.filename or log}: {error.strerror or error}."
+        ) from None
     if not any(suite_of(path.name) == tarball.suite for path in prefix.rglob("*")):
-        raise BadInput(f"{top.name} was built and has no program of {tarball.suite}; its log is {log}.")
+        raise BadInput(
+            "build-without-programs", f"{top.name} was built and has no program of {tarball.suite}; its log is {log}."
+        )
     facts = {
         "release": top.name,
         "source": tarball.origin,
@@ -178,7 +185,7 @@ def unpack(tarball: Tarball, work: Path) -> Path:
                 pass
     except (*_DAMAGED, ValueError, LookupError, OverflowError) as error:
         said = str(error).partition("\n")[0].rstrip(":")
-        raise BadInput(f"{tarball.path} cannot be unpacked ({said}); name a whole tarball.") from None
+        raise BadInput("tarball-damaged", f"{tarball.path} cannot be unpacked ({said}); name a whole tarball.") from None
     tops = list(work.iterdir())
     top = tops[0] if len(tops) == 1 else work
     # The second name of each is that of older releases.
@@ -186,8 +193,9 @@ def unpack(tarball: Tarball, work: Path) -> Path:
     known = any((top / name).is_file() for name in marks) and (tarball.suite == "imb" or (top / "configure").is_file())
     if len(tops) != 1 or not re.fullmatch(r"[\w.+-]+", top.name) or not known:
         raise BadInput(
+            "tarball-unusable",
             f"{tarball.path} is no release tarball of {tarball.suite}: its one folder has no {' or '.join(marks)}; name "
-            "upstream's."
+            "upstream's.",
         )
     return top
 
@@ -225,8 +233,9 @@ class _Make:
             refused = [line for line in lines if re.search(_REFUSED, line)]
             reason = (refused or errors or lines[-1:] or ["it printed nothing"])[0].rstrip(".")
             raise BadInput(
+                "build-failed",
                 f"{self.what} cannot be built: {Path(words[0]).name} ended with exit status {status} ({reason}); "
-                f"its log is {self.log}."
+                f"its log is {self.log}.",
             )
 
     @property
@@ -303,8 +312,10 @@ def _header(compilers: Compilers) -> str:
         source = "#include <mpi.h>\nstandard MPI_VERSION\n"
         done = logged.ask([compilers.cc, "-E", "-x", "c", "-"], compilers.environ, 60, source)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"{compilers.cc} -E does not show what mpi.h declares ({error}); correct it.") from error
+        raise BadInput(
+            "compiler-failed", f"{compilers.cc} -E does not show what mpi.h declares ({error}); correct it."
+        ) from error
     if done.returncode:
         said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
-        raise BadInput(f"{compilers.cc} -E does not show what mpi.h declares ({said}); correct it.")
+        raise BadInput("compiler-failed", f"{compilers.cc} -E does not show what mpi.h declares ({said}); correct it.")
     return done.stdout

@@ -83,7 +83,8 @@ def add(
     tarballs = [releases.find(word, say=say) for word in builds]
     if twice := next((each.suite for each in tarballs if [other.suite for other in tarballs].count(each.suite) > 1), ""):
         raise BadInput(
-            f"--build {twice}=... is given twice, and a stack has a suite once; register the other under another --name."
+            "suite-twice",
+            f"--build {twice}=... is given twice, and a stack has a suite once; register the other under another --name.",
         )
     programs = {
         **benchmark_programs.search(brought.path, needed=False),
@@ -103,7 +104,9 @@ def add(
         _expect_free(title, path, root)
         begun = folder / UNFINISHED
         if into and into.exists() and (not into.is_dir() or (any(into.iterdir()) and not begun.is_file())):
-            raise BadInput(f"{into} is there already and not an empty folder; name one of the stack's own with --into.")
+            raise BadInput(
+                "folder-not-empty", f"{into} is there already and not an empty folder; name one of the stack's own with --into."
+            )
         mark = _make_folder(folder)
         try:
             inside = metadata.enter(metadata.parse(document, path), clean)
@@ -115,7 +118,7 @@ def add(
             found = benchmark_programs.prove(programs, whole, clean, needed=needed)
             for program, reason in found.left_out.items():
                 if benchmark_programs.suite_of(program) in built:
-                    raise BadInput(f"{programs[program]} was built and does not run: {reason}.")
+                    raise BadInput("program-does-not-run", f"{programs[program]} was built and does not run: {reason}.")
                 say(f"{program} is left out: {reason}.")
             try_mpi4py(document, path, clean, say)
             complete(document, found, root, {suite: each.facts for suite, each in built.items()})
@@ -141,7 +144,7 @@ def _expect_free(title: str, path: Path, root: Path) -> None:
     """
     if path.exists():
         remedy = f"'mpibench stacks remove {title}' first" if path.is_relative_to(root) else "remove it"
-        raise BadInput(f"{path} already describes a stack '{title}'; {remedy}, or give a --name.")
+        raise BadInput("stack-there-already", f"{path} already describes a stack '{title}'; {remedy}, or give a --name.")
     writer.check_name(title, path, root)
 
 
@@ -164,9 +167,13 @@ def _make_folder(folder: Path) -> IO[str]:
         made = mark.open("x")
         fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise BadInput(f"another 'mpibench stacks add' is at work in {folder}: wait for it, or end it.") from None
+        raise BadInput(
+            "already-running", f"another 'mpibench stacks add' is at work in {folder}: wait for it, or end it."
+        ) from None
     except OSError as error:
-        raise BadInput(f"{folder} cannot be made ({error.strerror}); make it possible, or name another with --into.") from None
+        raise BadInput(
+            "cannot-write", f"{folder} cannot be made ({error.strerror}); make it possible, or name another with --into."
+        ) from None
     return made
 
 
@@ -347,9 +354,13 @@ def remove(name: str, root: Path = metadata.ROOT) -> Path:
     """Forget a stack that :func:`add` registered; the MPI itself is not touched. Returns its folder."""
     folder = root / "environments" / ORIGIN / name
     if not name or "/" in name or not (folder / writer.METADATA).is_file():
-        raise BadInput(f"no stack '{name}' was registered in {folder.parent}; 'mpibench stacks' lists what there is.")
+        raise BadInput(
+            "stack-unknown", f"no stack '{name}' was registered in {folder.parent}; 'mpibench stacks' lists what there is."
+        )
     if folder.is_symlink():
-        raise BadInput(f"{folder} is a link, and what it leads to is not this command's to remove; remove the link.")
+        raise BadInput(
+            "folder-is-link", f"{folder} is a link, and what it leads to is not this command's to remove; remove the link."
+        )
     (folder / writer.METADATA).unlink()
     shutil.rmtree(folder)
     return folder

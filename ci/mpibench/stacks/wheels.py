@@ -171,7 +171,9 @@ def run_pip(words: Sequence[str], log: Path, what: str, echo: Echo) -> None:
         reason = errors[-1].strip().rstrip(".")
         if re.search(r"Retrying \(Retry|Max retries exceeded|NewConnectionError|Connection broken", output):
             reason = f"the package index cannot be reached: {reason}"
-        raise InstallError(f"{what} failed ({reason}); check the network and pip's settings, its log is {log}.")
+        raise InstallError(
+            "install-failed", f"{what} failed ({reason}); check the network and pip's settings, its log is {log}."
+        )
 
 
 def download(recipe: Recipe, wheels: Path, destination: Path, log: Path, echo: Echo) -> list[Wheel]:
@@ -204,7 +206,10 @@ def describe(recipe: Recipe, prefix: Path, found: Sequence[Wheel], stamp: str, h
     version = next((wheel.version for wheel in found if wheel.name == recipe.wheel), None)
     mpi4py = next((wheel.version for wheel in found if wheel.name == PYTHON_PART), None)
     if not version or not mpi4py:
-        raise InstallError(f"the requirement files of {recipe.name} pin no {recipe.wheel} or no {PYTHON_PART}; add it.")
+        raise InstallError(
+            "requirements-unpinned",
+            f"the requirement files of {recipe.name} pin no {recipe.wheel} or no {PYTHON_PART}; add it.",
+        )
     rows = [{"name": wheel.name, "version": wheel.version, "sha256": wheel.sha256} for wheel in found]
     binaries, suites = {}, {PYTHON_PART: {"version": mpi4py, "built_with": "wheel for this MPI's binary interface"}}
     if recipe.programs and (donor or recipe.donor == recipe.folder):
@@ -276,7 +281,9 @@ def build(recipe: Recipe, wheels: Path, stamp: str, here: Platform, donor: Stack
             stack = writer.register(document, prefix / writer.METADATA, root=wheels.parent.parent, record=stream.write)
     except writer.Unproven as error:
         complaint = str(error).rstrip(".")
-        raise InstallError(f"{recipe.name} is installed but does not work: {complaint}; its log is {log}.") from error
+        raise InstallError(
+            "install-does-not-work", f"{recipe.name} is installed but does not work: {complaint}; its log is {log}."
+        ) from error
     shutil.rmtree(work)
     return stack
 
@@ -287,7 +294,9 @@ def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequen
     recipes = read_table(wheels)
     unknown = set(only) - {recipe.folder for recipe in recipes}
     if unknown:
-        raise BadInput(f"{wheels / 'stacks.yaml'} has no stack {sorted(unknown)[0]!r}; see the table for their names.")
+        raise BadInput(
+            "stack-unknown", f"{wheels / 'stacks.yaml'} has no stack {sorted(unknown)[0]!r}; see the table for their names."
+        )
     installed: dict[str, Stack] = {}
     failures = []
     # Where nothing can be written, as in an image, nobody installs anything.

@@ -45,7 +45,9 @@ def digest_of(path: Path) -> str:
 def check_word(name: str) -> None:
     """Refuse what is no name of a stack, before anything is looked at for it."""
     if not re.search(json.loads(metadata.SCHEMA.read_text())["properties"]["name"]["pattern"], name):
-        raise StackError(f"--name {name!r} is no name of a stack: use letters, digits, _ and -, beginning with a letter or _.")
+        raise StackError(
+            "stack-name", f"--name {name!r} is no name of a stack: use letters, digits, _ and -, beginning with a letter or _."
+        )
 
 
 def check_name(name: str, path: Path, root: Path = metadata.ROOT, environ: Mapping[str, str] = os.environ) -> None:
@@ -59,7 +61,9 @@ def check_name(name: str, path: Path, root: Path = metadata.ROOT, environ: Mappi
         except StackError:
             continue  # a broken file has no name; `mpibench stacks` complains about it
         if taken:
-            raise StackError(f"{other} already describes a stack '{name}'; choose another name or remove that one.")
+            raise StackError(
+                "stack-there-already", f"{other} already describes a stack '{name}'; choose another name or remove that one."
+            )
 
 
 def register(
@@ -85,7 +89,7 @@ def register(
     check_name(stack.name, path, root, environ)
     complaint = metadata.find_damage(stack) or (contradict or probe.find_contradiction)(stack, record)
     if complaint:
-        raise Unproven(complaint)
+        raise Unproven("stack-contradicted", complaint)
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file.replacing(path) as partial:
         partial.write_text(json.dumps(document, indent=2) + "\n")

@@ -75,7 +75,7 @@ class RefusedSessions(BadInput):
         self.summary = summary
         count, first = len(summary.refused), summary.refused[0]
         others = f" ({count - 1} more sessions refused; {summary.sessions} exported)" if count > 1 else ""
-        super().__init__(first.removesuffix(".") + others + ".")
+        super().__init__("sessions-refused", first.removesuffix(".") + others + ".")
 
 
 def _case_values(session: Session, case: Case) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def tables(session: Session, system: str) -> dict[str, pl.DataFrame]:
 def _folder_name(name: str, what: str) -> str:
     """Names become folders: refuse those that would leave the dataset or break the name of a partition."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
-        raise BadInput(f"{what} {name!r} cannot name a folder: use letters, digits, '_', '-' and '.'.")
+        raise BadInput("folder-name", f"{what} {name!r} cannot name a folder: use letters, digits, '_', '-' and '.'.")
     return name
 
 
@@ -242,7 +242,7 @@ def export_session(session: Session, out_dir: str | Path) -> Summary:
     """
     out_dir, name = Path(out_dir), f"{_folder_name(session.uuid, 'session')}.parquet"
     if not session.systems:
-        raise BadInput(f"session {session.uuid} holds no case: it is no night.")
+        raise BadInput("session-empty", f"session {session.uuid} holds no case: it is no night.")
     frames = {
         out_dir / table / f"system={_folder_name(system, 'system')}" / f"date={session.started:%Y-%m-%d}" / name: frame
         for system in session.systems
@@ -256,7 +256,9 @@ def export_session(session: Session, out_dir: str | Path) -> Summary:
         for stale in set(out_dir.glob(f"*/system=*/date=*/{name}")) - frames.keys():
             stale.unlink()
     except OSError as error:
-        raise CannotWrite(f"cannot write the dataset in {out_dir}: {error.strerror}; then export again.") from None
+        raise CannotWrite(
+            "cannot-write", f"cannot write the dataset in {out_dir}: {error.strerror}; then export again."
+        ) from None
     evidence = pl.concat(frame["evidence"] for path, frame in frames.items() if path.parts[-4] == "samples")
     return Summary(out_dir, 1, len(session.cases), evidence.len(), int(evidence.ne_missing(PROVEN).sum()))
 
@@ -280,7 +282,7 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
     starts = session_starts(db_path)
     for named in dict.fromkeys(sessions or starts):
         if not named:
-            raise BadInput("--session '' names no session: give its id, or a beginning of it.")
+            raise BadInput("session-id-empty", "--session '' names no session: give its id, or a beginning of it.")
         try:
             session = read_session(db_path, named)
             if session.uuid in written:

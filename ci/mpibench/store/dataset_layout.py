@@ -164,7 +164,9 @@ def read_labels(text: str | None) -> dict[str, str]:
     """
     found = _object(text, "labels of a session")
     if not all(isinstance(value, str) for value in found.values()):
-        raise BadInput(f"the labels {one_line(text or '')[:60]!r} are not all texts: export that session again.")
+        raise BadInput(
+            "dataset-damaged", f"the labels {one_line(text or '')[:60]!r} are not all texts: export that session again."
+        )
     return {one_line(name): one_line(value) for name, value in found.items()}
 
 
@@ -182,7 +184,9 @@ def _object(text: str | None, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise BadInput(f"the {what} {one_line(text or '')[:60]!r} is not a JSON object: export its session again.")
+        raise BadInput(
+            "dataset-damaged", f"the {what} {one_line(text or '')[:60]!r} is not a JSON object: export its session again."
+        )
     return found
 
 

@@ -34,7 +34,7 @@ def path_of(folder: Path, kind: str, name: str) -> Path:
     :raises BadInput: the name, that of a session say, cannot name a file.
     """
     if not _NAME.fullmatch(name):
-        raise BadInput(f"{name!r} cannot name a file: use letters, digits, '_', '-' and '.', 128 at most.")
+        raise BadInput("record-name", f"{name!r} cannot name a file: use letters, digits, '_', '-' and '.', 128 at most.")
     return Path(folder) / kind / f"{name}.json"
 
 
@@ -47,7 +47,7 @@ def write(folder: Path, kind: str, name: str, text: str) -> Path:
     try:
         whole_file.write_text(path, text)
     except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}.") from None
+        raise BadInput("cannot-write", f"cannot write {path}: {error.strerror}.") from None
     return path
 
 
@@ -63,8 +63,9 @@ def inside(folder: Path, pattern: str) -> list[Path]:
         if isinstance(error, FileNotFoundError) and not folder.is_symlink():
             return []
         raise BadInput(
+            "record-folder-unreadable",
             f"{folder} cannot be read ({error.strerror}), so what it says of sessions is not known: it must be a folder that "
-            "you can read."
+            "you can read.",
         ) from None
 
 
@@ -104,7 +105,7 @@ class Record(Struct, frozen=True):
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise BadInput(f"cannot remove {path}: {error.strerror}.") from None
+            raise BadInput("cannot-remove", f"cannot remove {path}: {error.strerror}.") from None
 
     @classmethod
     def read(cls: type[R], folder: Path) -> dict[str, R]:
@@ -117,9 +118,13 @@ class Record(Struct, frozen=True):
             try:
                 record = msgspec.convert(_flat(json.loads(path.read_text(encoding="utf-8"))), cls)
             except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
-                raise BadInput(f"{path} is not a readable record: restore it from a copy, or remove it.") from None
+                raise BadInput(
+                    "record-damaged", f"{path} is not a readable record: restore it from a copy, or remove it."
+                ) from None
             if record.name != path.stem:
-                raise BadInput(f"{path} is the record {record.name}: name it {record.name}.json, or remove it.")
+                raise BadInput(
+                    "record-damaged", f"{path} is the record {record.name}: name it {record.name}.json, or remove it."
+                )
             found[path.stem] = record
         return found
 

@@ -51,7 +51,9 @@ def parse_expression(text: str) -> pl.Expr:
     try:
         return pl.sql_expr(named)
     except pl.exceptions.PolarsError:
-        raise BadInput(f"{text!r} is not an expression: write for instance \"run == 'nightly'\".") from None
+        raise BadInput(
+            "expression-format", f"{text!r} is not an expression: write for instance \"run == 'nightly'\"."
+        ) from None
 
 
 def matching(rows: pl.DataFrame, text: str, what: str) -> pl.DataFrame:
@@ -63,11 +65,16 @@ def matching(rows: pl.DataFrame, text: str, what: str) -> pl.DataFrame:
     expression = parse_expression(text)
     unknown = sorted(set(expression.meta.root_names()) - set(rows.columns))
     if unknown:
-        raise BadInput(f"{unknown[0]!r} in {text!r} is unknown; the {what} are: {', '.join(sorted(rows.columns))}.")
+        raise BadInput(
+            "expression-name-unknown",
+            f"{unknown[0]!r} in {text!r} is unknown; the {what} are: {', '.join(sorted(rows.columns))}.",
+        )
     try:
         return rows.filter(expression)
     except pl.exceptions.PolarsError as error:
-        raise BadInput(f"{text!r} cannot be asked ({one_line(str(error))[:120]}): quote texts, and nothing else.") from None
+        raise BadInput(
+            "expression-refused", f"{text!r} cannot be asked ({one_line(str(error))[:120]}): quote texts, and nothing else."
+        ) from None
 
 
 def _period(text: str) -> tuple[datetime, datetime]:
@@ -81,10 +88,11 @@ def _period(text: str) -> tuple[datetime, datetime]:
         first, last = (datetime.fromtimestamp(one, timezone.utc) for one in utility.parse_time_period(text))
     except (ValueError, OverflowError, OSError):
         raise BadInput(
-            f"{text!r} is not a period: write START:END, each YYYYmmdd, YYYYmmddTHHMM, now, or one with an offset as now-7d."
+            "period-format",
+            f"{text!r} is not a period: write START:END, each YYYYmmdd, YYYYmmddTHHMM, now, or one with an offset as now-7d.",
         ) from None
     if first >= last:
-        raise BadInput(f"period {text!r} ends before it begins.")
+        raise BadInput("period-format", f"period {text!r} ends before it begins.")
     return first, last
 
 
@@ -211,7 +219,7 @@ def select(selector: str, sessions: pl.DataFrame, *, unreadable: Sequence[Unread
         if not found:
             span = f"{rows[0]['started']:%Y-%m-%d} to {rows[-1]['started']:%Y-%m-%d}" if rows else "none"
             count = sessions["session"].n_unique()
-            raise BadInput(f"selector {part!r} selects none of the {count} sessions in the dataset ({span}).")
+            raise BadInput("selector-empty", f"selector {part!r} selects none of the {count} sessions in the dataset ({span}).")
         chosen |= found
     return list(dict.fromkeys(row["session"] for row in rows if row["session"] in chosen))
 
@@ -237,7 +245,10 @@ def _refuse_unreadable(part: str, rows: Sequence[Mapping[str, Any]], unreadable:
         refused = [one for one in newest if one in lost]
     if refused:
         verb = "means" if refused[0] in meant else "counts"
-        raise BadInput(f"selector {part!r} {verb} session {refused[0][:8]}, which cannot be read: {lost[refused[0]].why}")
+        raise BadInput(
+            "session-unreadable",
+            f"selector {part!r} {verb} session {refused[0][:8]}, which cannot be read: {lost[refused[0]].why}",
+        )
 
 
 def _own(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -252,14 +263,15 @@ def _select_one(part: str, rows: Sequence[Mapping[str, Any]]) -> set[str]:
     if _UUID_START.fullmatch(part) and ":" not in part:
         found = [one for one in ids if one.startswith(part.lower())]
         if len(found) > 1:
-            raise BadInput(f"{part!r} is the beginning of {len(found)} sessions: give more of the id.")
+            raise BadInput("session-ambiguous", f"{part!r} is the beginning of {len(found)} sessions: give more of the id.")
         return set(found)
     period, mark, condition = part.partition("?")
     if not mark and ":" not in period:
         if part in ids:  # databases of other tools may use other ids
             return {part}
         raise BadInput(
-            f"{part!r} is not a selector: give a session id, latest, a period START:END, or ?'EXPRESSION over session labels'."
+            "selector-format",
+            f"{part!r} is not a selector: give a session id, latest, a period START:END, or ?'EXPRESSION over session labels'.",
         )
     text = _unquoted(condition)
     kept = list(rows) if mark and CONFIRMS in parse_expression(text).meta.root_names() else _own(rows)
@@ -290,5 +302,5 @@ def filter_cases(frame: pl.DataFrame, where: str | None) -> pl.DataFrame:
         return frame
     kept = matching(frame, where, "columns of a case")
     if not kept.height:
-        raise BadInput(f"--where {where!r} keeps none of {frame.height} cases.")
+        raise BadInput("where-keeps-nothing", f"--where {where!r} keeps none of {frame.height} cases.")
     return kept

@@ -145,5 +145,5 @@ def remove(old: Sequence[Item]) -> list[str]:
             else:
                 item.path.unlink(missing_ok=True)
         except OSError as error:
-            raise BadInput(f"cannot remove {item.path} ({error.strerror}): correct its rights.") from None
+            raise BadInput("cannot-remove", f"cannot remove {item.path} ({error.strerror}): correct its rights.") from None
     return [f"removed {len(old)} files and folders of sessions, {format_bytes(sum(item.size_bytes for item in old))}"]

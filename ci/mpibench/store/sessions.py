@@ -310,21 +310,26 @@ def _decode(text: Any, where: str) -> Mapping[str, Any]:
         report = json.loads(_LONE_SURROGATE.sub(r"\\ufffd", text) if "\\u" in text else text)
         report = printable_data(report) if _CONTROLS.search(text) else report
     except (AttributeError, TypeError, ValueError, RecursionError) as err:
-        raise BadInput(f"{where} is cut off or damaged ({err}): remove that session or restore the file.") from None
+        raise BadInput(
+            "run-report-damaged", f"{where} is cut off or damaged ({err}): remove that session or restore the file."
+        ) from None
     info = report.get("session_info") if isinstance(report, dict) else None
     if not isinstance(info, dict) or not isinstance(report.get("runs"), list):
-        raise BadInput(f"{where} is not a ReFrame run report: it lacks session_info or runs.")
+        raise BadInput("run-report-damaged", f"{where} is not a ReFrame run report: it lacks session_info or runs.")
     missing = {"uuid", "time_start_unix", "time_elapsed", "data_version"} - info.keys()
     if missing:
-        raise BadInput(f"{where} lacks session_info.{min(missing)}: it is not a complete ReFrame run report.")
+        raise BadInput(
+            "run-report-damaged", f"{where} lacks session_info.{min(missing)}: it is not a complete ReFrame run report."
+        )
     for key in ("time_start_unix", "time_elapsed"):
         value = info[key]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _LAST_SECOND:
-            raise BadInput(f"{where}: session_info.{key} is {value!r}, expected a number of seconds.")
+            raise BadInput("run-report-damaged", f"{where}: session_info.{key} is {value!r}, expected a number of seconds.")
     if str(info["data_version"]).split(".")[0] != DATA_MAJOR:
         raise BadInput(
+            "run-report-version",
             f"{where} has report data version {info['data_version']}, this program reads {DATA_MAJOR}.x: "
-            "use the ReFrame release named in pyproject.toml."
+            "use the ReFrame release named in pyproject.toml.",
         )
     return report
 
@@ -337,9 +342,11 @@ def _cases(report: Mapping[str, Any], where: str) -> Iterator[Case]:
             if condition in (None, UNDEFINED):
                 condition = {}
             if not isinstance(condition, dict):
-                raise BadInput(f"{place}: condition is {type(condition).__name__}, expected a mapping.")
+                raise BadInput("run-report-damaged", f"{place}: condition is {type(condition).__name__}, expected a mapping.")
             if any(not isinstance(entry.get(key), str) for key in ("uuid", "result", "system")):
-                raise BadInput(f"{place} lacks uuid, result or system: it is not a complete ReFrame test case.")
+                raise BadInput(
+                    "run-report-damaged", f"{place} lacks uuid, result or system: it is not a complete ReFrame test case."
+                )
             case = Case(
                 *(entry["uuid"], number, entry, condition),
                 samples=read_samples(_defined(entry, "samples"), place),
@@ -357,7 +364,7 @@ def _paired(case: Case, place: str) -> Iterator[Case]:
     if run in (None, {}):
         return
     if not isinstance(run, dict) or not isinstance(run.get("condition"), dict):
-        raise BadInput(f"{place}: rival_run is not a mapping with a condition.")
+        raise BadInput("run-report-damaged", f"{place}: rival_run is not a mapping with a condition.")
     yield replace(
         case,
         uuid=f"{case.uuid}{PAIRED}",
@@ -384,7 +391,9 @@ def decode(text: Any, where: str) -> Session:
     try:
         return Session(info=report["session_info"], cases=tuple(_cases(report, where)))
     except (AttributeError, KeyError, TypeError) as err:
-        raise BadInput(f"{where} is not a complete ReFrame run report ({type(err).__name__}: {err}).") from None
+        raise BadInput(
+            "run-report-damaged", f"{where} is not a complete ReFrame run report ({type(err).__name__}: {err})."
+        ) from None
 
 
 def encode(session: Session) -> str:
@@ -406,13 +415,14 @@ def read_report(path: str | Path) -> Session:
     try:
         return decode(path.read_bytes(), f"report file {path}")
     except OSError as err:
-        raise BadInput(f"cannot read report file {path}: {err.strerror}.") from None
+        raise BadInput("run-report-unreadable", f"cannot read report file {path}: {err.strerror}.") from None
 
 
 def _rows(path: Path, query: str, arguments: Iterable[str] = ()) -> list[tuple[Any, ...]]:
     if not path.is_file():
         raise BadInput(
-            f"there is no results database {path}: run `reframe -c reframe_tests -r` first, with results storage on."
+            "no-database",
+            f"there is no results database {path}: run `reframe -c reframe_tests -r` first, with results storage on.",
         )
     problem: sqlite3.Error | None = None
     # A writer that was killed in the middle leaves a journal; only who may write can undo what it left half done (SQLite,
@@ -425,7 +435,8 @@ def _rows(path: Path, query: str, arguments: Iterable[str] = ()) -> list[tuple[A
             if "readonly" not in str(err):
                 break
     raise BadInput(
-        f"{path} is not a readable ReFrame results database ({problem}): restore it from a copy, or move it away."
+        "database-damaged",
+        f"{path} is not a readable ReFrame results database ({problem}): restore it from a copy, or move it away.",
     ) from None
 
 
@@ -435,7 +446,8 @@ def _select(path: Path, mode: str, query: str, arguments: Iterable[str]) -> list
         version = connection.execute("SELECT schema_version FROM metadata").fetchone()
         if version is None or version[0] != DATABASE_SCHEMA:
             raise BadInput(
-                f"results database {path} has schema {version and version[0]}, this program reads {DATABASE_SCHEMA}."
+                "database-schema",
+                f"results database {path} has schema {version and version[0]}, this program reads {DATABASE_SCHEMA}.",
             )
         return connection.execute(query, tuple(arguments)).fetchall()
 
@@ -487,13 +499,16 @@ def read_session(path: str | Path, uuid: str | None = None) -> Session:
             return session
     found = [] if uuid is None else [one for one in known if one.startswith(uuid)]
     if not found:
-        raise BadInput(f"results database {path} holds no session" + (f" {uuid}: it has {len(known)} others." if uuid else "."))
+        raise BadInput(
+            "session-unknown",
+            f"results database {path} holds no session" + (f" {uuid}: it has {len(known)} others." if uuid else "."),
+        )
     if len(found) > 1:
-        raise BadInput(f"{uuid} is the beginning of {len(found)} sessions in {path}: give more of the id.")
+        raise BadInput("session-ambiguous", f"{uuid} is the beginning of {len(found)} sessions in {path}: give more of the id.")
     ((blob,),) = _rows(path, "SELECT json_blob FROM sessions WHERE uuid = ?", found)
     session = decode(blob, f"session {found[0]} in {path}")
     if session.uuid != found[0]:
-        raise BadInput(f"session {found[0]} in {path} holds the report of session {session.uuid}.")
+        raise BadInput("session-mixed-up", f"session {found[0]} in {path} holds the report of session {session.uuid}.")
     return session
 
 

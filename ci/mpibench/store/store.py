@@ -90,7 +90,7 @@ class Store:
     def require(self) -> None:
         """:raises BadInput: there is no dataset."""
         if not self.systems:
-            raise BadInput(f"there is no dataset in {self.folder}: write one with `mpibench export`.")
+            raise BadInput("no-dataset", f"there is no dataset in {self.folder}: write one with `mpibench export`.")
 
     def _look(self, table: str, system: str | None) -> dict[Path, str]:
         """Files of a table with the sentence that says why they cannot be read, which is empty where they can.
@@ -126,7 +126,7 @@ class Store:
         looked = self._look(table, system)
         why = next(filter(None, looked.values()), "")
         if why and not unreadable_too:
-            raise BadInput(why)
+            raise BadInput("session-unreadable", why)
         return sorted(path for path, why in looked.items() if not why)
 
     def scan(self, table: str, system: str | None = None, sessions: Collection[str] | None = None) -> pl.LazyFrame:
@@ -138,7 +138,7 @@ class Store:
         """
         paths = self.files(table, system)
         if not paths and table in ("cases", "samples") and not (system and self.systems):
-            raise BadInput(f"there is no dataset in {self.folder}: write one with `mpibench export`.")
+            raise BadInput("no-dataset", f"there is no dataset in {self.folder}: write one with `mpibench export`.")
         return scan_files(paths if sessions is None else [path for path in paths if path.stem in sessions], table)
 
     # Records beside the tables ----------------------------------------------------------------------------------------------
@@ -166,13 +166,17 @@ class Store:
         :raises BadInput: there is none, or there are several.
         """
         if not _BEGINNING.fullmatch(session):
-            raise BadInput(f"{session!r} is not a session: give its id, or four characters and more of its beginning.")
+            raise BadInput(
+                "session-format", f"{session!r} is not a session: give its id, or four characters and more of its beginning."
+            )
         known = {*self.session_systems, *self.withdrawn}
         chosen = [session] if session in known else sorted(name for name in known if name.startswith(session))
         if not chosen:
-            raise BadInput(f"the dataset {self.folder} holds no session {session}: export it first (`mpibench export`).")
+            raise BadInput(
+                "session-unknown", f"the dataset {self.folder} holds no session {session}: export it first (`mpibench export`)."
+            )
         if len(chosen) > 1:
-            raise BadInput(f"{session} is the beginning of {len(chosen)} sessions: give more of the id.")
+            raise BadInput("session-ambiguous", f"{session} is the beginning of {len(chosen)} sessions: give more of the id.")
         return chosen[0]
 
     def withdraw(self, session: str, why: str) -> Withdrawal:
@@ -183,14 +187,18 @@ class Store:
         """
         reason = one_line(why).strip()
         if not reason:
-            raise BadInput("--why is empty: say why the session is withdrawn, for whoever asks a year later.")
+            raise BadInput("why-length", "--why is empty: say why the session is withdrawn, for whoever asks a year later.")
         if len(reason) > records.LONGEST_WHY:
             raise BadInput(
-                f"--why has {len(reason)} characters, at most {records.LONGEST_WHY} are kept: say it in fewer words."
+                "why-length",
+                f"--why has {len(reason)} characters, at most {records.LONGEST_WHY} are kept: say it in fewer words.",
             )
         uuid = self._whole_id(session)
         if before := self.withdrawn.get(uuid):
-            raise BadInput(f"{before}; it is withdrawn already. `mpibench sessions withdraw --undo {uuid}` takes that back.")
+            raise BadInput(
+                "withdrawn-already",
+                f"{before}; it is withdrawn already. `mpibench sessions withdraw --undo {uuid}` takes that back.",
+            )
         withdrawal = Withdrawal(uuid, reason, _user(), datetime.now(timezone.utc).replace(microsecond=0))
         withdrawal.keep(self.folder)
         self.reread()
@@ -204,7 +212,7 @@ class Store:
         uuid = self._whole_id(session)
         withdrawal = self.withdrawn.get(uuid)
         if withdrawal is None:
-            raise BadInput(f"session {uuid} is not withdrawn.")
+            raise BadInput("not-withdrawn", f"session {uuid} is not withdrawn.")
         Withdrawal.remove(self.folder, uuid)
         self.reread()
         return withdrawal
@@ -214,8 +222,9 @@ class Store:
         meant = [uuid for uuid in self.withdrawn if len(session) >= 4 and uuid.startswith(session)]
         if len(meant) == 1:
             raise BadInput(
+                "session-withdrawn",
                 f"{self.withdrawn[meant[0]]}; it takes part in no verdict. "
-                f"`mpibench sessions withdraw --undo {meant[0]}` takes that back."
+                f"`mpibench sessions withdraw --undo {meant[0]}` takes that back.",
             )
 
     # Sessions and cases -------------------------------------------------------------------------------------------------------
@@ -229,8 +238,9 @@ class Store:
         for path in self.files("cases", system):
             if path.parent.name.removeprefix("date=") > limit and path.stem not in self.withdrawn:
                 raise BadInput(
+                    "session-to-come",
                     f"session {path.stem} says it started on {path.parent.name[5:]} UTC, which is to come: correct the clock "
-                    f"of this machine, or, where that is right, `mpibench sessions withdraw {path.stem} --why ...`."
+                    f"of this machine, or, where that is right, `mpibench sessions withdraw {path.stem} --why ...`.",
                 )
         cases = self.scan("cases", system)
         return cases if withdrawn_too else cases.filter(~pl.col("session").is_in(list(self.withdrawn)))
@@ -243,10 +253,11 @@ class Store:
         self.require()
         if system is None and len(self.systems) > 1:
             raise BadInput(
-                f"the dataset holds {len(self.systems)} systems ({', '.join(self.systems)}): name one with --system."
+                "several-systems",
+                f"the dataset holds {len(self.systems)} systems ({', '.join(self.systems)}): name one with --system.",
             )
         if system is not None and system not in self.systems:
-            raise BadInput(f"the dataset holds no system {system!r}; it holds {', '.join(self.systems)}.")
+            raise BadInput("system-unknown", f"the dataset holds no system {system!r}; it holds {', '.join(self.systems)}.")
         return system or self.systems[0]
 
     def find_session(self, selector: str, system: str | None = None) -> tuple[str, str]:
@@ -258,7 +269,7 @@ class Store:
         :raises BadInput: no such session, several, or one that cannot be read.
         """
         if not self.systems and self.refused:
-            raise BadInput(self.refused[-1].why)
+            raise BadInput("session-unreadable", self.refused[-1].why)
         self.require()
         named = sorted(
             {on for session, systems in self.session_systems.items() if session.startswith(selector) for on in systems}
@@ -270,15 +281,21 @@ class Store:
         if self.withdrawn and not sessions.height and not lost:
             newest = max(self.withdrawn.values(), key=lambda withdrawal: withdrawal.when)
             raise BadInput(
+                "all-withdrawn",
                 f"all {len(self.withdrawn)} sessions that could be meant were withdrawn; the newest: {newest}: measure, or "
-                "take one back with `mpibench sessions withdraw --undo ID`."
+                "take one back with `mpibench sessions withdraw --undo ID`.",
             )
         chosen = selectors.select(selector, sessions, unreadable=lost)
         if len(chosen) > 1:
-            raise BadInput(f"{selector!r} means {len(chosen)} sessions and one is judged at a time: give its id.")
+            raise BadInput(
+                "several-sessions", f"{selector!r} means {len(chosen)} sessions and one is judged at a time: give its id."
+            )
         on = sorted(set(sessions.filter(pl.col("session") == chosen[0])["system"]))
         if len(on) > 1:
-            raise BadInput(f"session {chosen[0]} has cases on {len(on)} systems ({', '.join(on)}): name one with --system.")
+            raise BadInput(
+                "several-systems",
+                f"session {chosen[0]} has cases on {len(on)} systems ({', '.join(on)}): name one with --system.",
+            )
         return on[0], chosen[0]
 
     @cached_property
@@ -302,16 +319,19 @@ class Store:
             newest = (self.session(uuid) for uuid in reversed(self.starts))
             if found := next((one for one in newest if CONFIRMS not in one.labels), None):
                 return found
-            raise BadInput(f"the dataset {self.folder} holds no session: write one with `mpibench export`.")
+            raise BadInput("dataset-empty", f"the dataset {self.folder} holds no session: write one with `mpibench export`.")
         for lost in self.refused:
             if lost.session == session:
-                raise BadInput(lost.why)
+                raise BadInput("session-unreadable", lost.why)
         uuid = self._whole_id(session)
         path = next(iter(sorted(self.folder.glob(f"reports/system=*/date=*/{uuid}.parquet"))), None)
         if path is None:
-            raise BadInput(f"the dataset {self.folder} has no run report of session {uuid}: export that session again.")
+            raise BadInput(
+                "run-report-missing",
+                f"the dataset {self.folder} has no run report of session {uuid}: export that session again.",
+            )
         if why := _unreadable([path], "reports")[path]:
-            raise BadInput(why)
+            raise BadInput("session-unreadable", why)
         return decode(pl.read_parquet(path, columns=["report"]).item(), f"session {uuid} in {path}")
 
     def session_rows(self, system: str | None = None, *, withdrawn_only: bool = False) -> list[dict[str, Any]]:
@@ -354,7 +374,7 @@ class Store:
         """
         unknown = sorted(set(evidence) - set(STATUSES))
         if unknown:
-            raise BadInput(f"evidence {unknown[0]!r} is unknown: it is one of {', '.join(STATUSES)}.")
+            raise BadInput("evidence-unknown", f"evidence {unknown[0]!r} is unknown: it is one of {', '.join(STATUSES)}.")
         rows = self.scan("samples", system, sessions)
         return rows.filter(pl.col("evidence").is_in(list(evidence)), pl.col("value").is_not_null())
 
@@ -390,13 +410,16 @@ class Store:
         tried = split.left_out["why"].is_in([eligibility.NO_PROOF, eligibility.FAILED]).any()
         if not split.eligible.height and not (unproven_too and tried):
             why = "; ".join(notes) or "every case was skipped"
-            raise BadInput(f"selector {selector!r} gives no case that may be used ({why}).")
+            raise BadInput("selector-unusable", f"selector {selector!r} gives no case that may be used ({why}).")
         measured, more = self.values_of(system, split.eligible)
         unproven = eligibility.owed_proof(cases).join(split.proven, on="case", how="anti")
         planned = cases.filter(pl.col("result") != "skip", ~pl.col("superseded").fill_null(False))
         for old, new in (rename or {}).items():
             if not any(measured[name].eq(old).any() for name in RENAMED):
-                raise BadInput(f"--rename {old}={new}: {selector!r} has no stack, benchmark, fabric or partition {old!r}.")
+                raise BadInput(
+                    "rename-unknown",
+                    f"--rename {old}={new}: {selector!r} has no stack, benchmark, fabric or partition {old!r}.",
+                )
             measured = measured.with_columns(pl.col(list(RENAMED)).replace(old, new))
             planned = planned.with_columns(pl.col("stack", "fabric", "partition").replace(old, new))
         return Selection(
@@ -421,8 +444,9 @@ class Store:
                 if session.startswith(part) and systems != [system]:
                     other = next(name for name in systems if name != system)
                     raise BadInput(
+                        "two-machines",
                         f"session {session} was measured on {other} and not on {system}: two machines are not compared; "
-                        "give sessions of one system."
+                        "give sessions of one system.",
                     )
 
     def values_of(self, system: str, cases: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -452,8 +476,9 @@ class Store:
         if impossible.height:
             row = impossible.row(0, named=True)
             raise BadInput(
+                "value-not-finite",
                 f"{row['benchmark']} {row['quantity']} of case {row['case']} is {row['value']:g}, which nothing can take: its "
-                f"output was damaged; leave the case out with --where 'case != \"{row['case']}\"' and measure it again."
+                f"output was damaged; leave the case out with --where 'case != \"{row['case']}\"' and measure it again.",
             )
         # A message of no bytes has no bandwidth; a larger one that has none is the worst there is.
         zero = (pl.col("direction") == HIGHER) & (pl.col("value") == 0) & (pl.col("message_bytes") > 0).fill_null(False)
@@ -524,15 +549,17 @@ class Store:
             return []
         if not db.is_file():
             raise BadInput(
+                "no-database",
                 f"there is no results database {db}, so the newest session is not known: name it with --db, or say "
-                f"--dataset-only to judge what {self.folder} holds."
+                f"--dataset-only to judge what {self.folder} holds.",
             )
         self.reread()
         known = session_starts(db)
         if not known and self.session_systems:
             raise BadInput(
+                "database-empty",
                 f"the results database {db} holds no session, but the dataset {self.folder} does: restore it from a copy, name "
-                "another one with --db, or say --dataset-only to judge what the dataset holds."
+                "another one with --db, or say --dataset-only to judge what the dataset holds.",
             )
         kept = {refused.session for refused in records.refusals(self.folder) if refused.database == str(db.resolve())}
         records.forget_refusals(self.folder, kept - set(known))

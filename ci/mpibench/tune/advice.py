@@ -216,7 +216,8 @@ def read_curves(store: Store, system: str, selector: str, *, where: str | None =
     for stack, there in versions.items():
         if len(there) > 1:
             raise BadInput(
-                f"stack {stack!r} was measured as {' and as '.join(sorted(there))}: name the sessions of one (--sessions)."
+                "several-releases",
+                f"stack {stack!r} was measured as {' and as '.join(sorted(there))}: name the sessions of one (--sessions).",
             )
     samples = (
         store.values(system, selection.sessions)

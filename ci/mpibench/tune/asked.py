@@ -111,5 +111,5 @@ def pick(listed: Listed, words: Sequence[str]) -> tuple[Algorithm, ...]:
                 else ""
             )
             lists = f"{listed.source} lists {', '.join(there) or 'none'}{rest}"
-            raise BadInput(f"{listed.control.collective} has no algorithm {word!r}: {lists}.")
+            raise BadInput("algorithm-unknown", f"{listed.control.collective} has no algorithm {word!r}: {lists}.")
     return tuple(there[word] for word in words) if words else listed.algorithms

@@ -103,7 +103,8 @@ def tune_most_used(
         left -= part if kind.dry_run else bound.amount * spent / seconds_of(bound, bound.amount, each.nodes)
     if not done:
         raise BadInput(
-            f"no condition was tuned: {first or f'{bound.text} is too little for any condition: give a larger --budget.'}"
+            "nothing-measured",
+            f"no condition was tuned: {first or f'{bound.text} is too little for any condition: give a larger --budget.'}",
         )
     what = "written" if kind.dry_run else "tuned"
     say(f"{what}: {len(done)} of {len(jobs.conditions)} conditions, with {100 * jobs.share(done):.0f} % of the node-hours")

@@ -147,7 +147,7 @@ def run(order: Order, folder: Path, name: str, limit_s: float, show: Callable[[s
     if not report.exists():
         said = _ERROR.findall(log.read_text(errors="replace")) if log.exists() else []
         reason = first_line(said[0], _REASON_LENGTH) if said else "ReFrame ended before it could write its run report"
-        raise BadInput(f"nothing was measured: {reason.removesuffix('.')}; see {log}.")
+        raise BadInput("nothing-measured", f"nothing was measured: {reason.removesuffix('.')}; see {log}.")
     try:
         session = read_report(report)
         took = time.monotonic() - started
@@ -158,7 +158,9 @@ def run(order: Order, folder: Path, name: str, limit_s: float, show: Callable[[s
     except BadInput:
         if shutil.disk_usage(folder).free > ROOM_BYTES:
             raise
-        raise BadInput(f"nothing more can be written to {folder}: make room, and the same command goes on.") from None
+        raise BadInput(
+            "disk-full", f"nothing more can be written to {folder}: make room, and the same command goes on."
+        ) from None
 
 
 def dry_run(order: Order, folder: Path) -> tuple[Path, list[Path]]:
@@ -169,9 +171,11 @@ def dry_run(order: Order, folder: Path) -> tuple[Path, list[Path]]:
     stage = _STAGE.search(text)
     scripts = sorted(Path(stage[1]).rglob("rfm_job.sh")) if stage else []
     if reason := _REASON.search(text) or (None if scripts else _ERROR.search(text)):
-        raise BadInput(f"no job can be written: {first_line(reason[1], _REASON_LENGTH).removesuffix('.')}; see {log}.")
+        raise BadInput(
+            "no-job-written", f"no job can be written: {first_line(reason[1], _REASON_LENGTH).removesuffix('.')}; see {log}."
+        )
     if not scripts:
-        raise BadInput(f"no job can be written: {why_unusable(None)}; see {log}.")
+        raise BadInput("no-job-written", f"no job can be written: {why_unusable(None)}; see {log}.")
     return log, scripts
 
 
@@ -184,7 +188,7 @@ def _start(words: Sequence[str], log: Path, limit_s: float, show: Callable[[str]
         log.parent.mkdir(parents=True, exist_ok=True)
         return supervision.run(words, log, show, environ, held, cwd=ROOT, limit_s=limit_s)
     except OSError as error:
-        raise BadInput(f"ReFrame could not be started ({error.strerror}); run ci/setup.") from None
+        raise BadInput("reframe-not-started", f"ReFrame could not be started ({error.strerror}); run ci/setup.") from None
 
 
 def cases_of(session: Session, collectives: Sequence[str]) -> dict[str, Case]:
@@ -196,7 +200,7 @@ def cases_of(session: Session, collectives: Sequence[str]) -> dict[str, Case]:
             continue
         if name in found and found[name].partition != case.partition:
             both = f"{found[name].partition} and {case.partition}"
-            raise BadInput(f"several partitions have this fabric ({both}): give SYSTEM:PARTITION.")
+            raise BadInput("fabric-ambiguous", f"several partitions have this fabric ({both}): give SYSTEM:PARTITION.")
         found[name] = case
     return found
 

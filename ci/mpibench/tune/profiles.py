@@ -90,35 +90,39 @@ def read(path: Path, ranks: int | None = None, wall_s: float | None = None, *, e
     """
     try:
         if path.stat().st_size > LARGEST:
-            raise BadInput(f"{path} has more than {LARGEST >> 20} MiB: a profile of calls is smaller; is it a trace?")
+            raise BadInput(
+                "profile-too-large", f"{path} has more than {LARGEST >> 20} MiB: a profile of calls is smaller; is it a trace?"
+            )
         text = path.read_bytes().decode("utf-8", errors="replace").replace("\r\n", "\n")
     except OSError as error:
-        raise BadInput(f"cannot read the profile {path}: {error.strerror}.") from None
+        raise BadInput("profile-unreadable", f"cannot read the profile {path}: {error.strerror}.") from None
     form = next((name for name, (pattern, _) in FORMS.items() if re.search(pattern, text)), None)
     if form is None:
-        raise BadInput(f"{path} is a profile of no known form; known are {', '.join(FORMS)}.")
+        raise BadInput("profile-unknown", f"{path} is a profile of no known form; known are {', '.join(FORMS)}.")
     source = f"{path} ({form})"
     if "\0" in text or "\ufffd" in text:
-        raise BadInput(f"{source} holds bytes that are no text: it is damaged; get the profile again.")
+        raise BadInput("profile-damaged", f"{source} holds bytes that are no text: it is damaged; get the profile again.")
     found = FORMS[form][1](text, str(path), ranks)
     wall = wall_s * found.ranks if found.wall_s is None and wall_s is not None else found.wall_s
     found = replace(found, form=form, calls=gathered(found.calls), wall_s=wall)
     if not any(one.count for one in found.calls):
-        raise BadInput(f"{source} holds no MPI call: profile the application again.")
+        raise BadInput("profile-without-mpi", f"{source} holds no MPI call: profile the application again.")
     if found.ranks < 1:
-        raise BadInput(f"{source} says {found.ranks} ranks: an application has at least 1.")
+        raise BadInput("profile-ranks", f"{source} says {found.ranks} ranks: an application has at least 1.")
     largest = max(one.comm_size or 0 for one in found.calls)
     if largest > found.ranks:
         raise BadInput(
+            "profile-mixed",
             f"{source} mixes ranks: it has a communicator of {largest} and an application of {found.ranks} ranks; profile one "
-            "run at a time."
+            "run at a time.",
         )
     if exact and ranks is not None and ranks != found.ranks:
-        raise BadInput(f"{path} is a profile of {found.ranks} ranks, and --ranks says {ranks}.")
+        raise BadInput("profile-ranks", f"{path} is a profile of {found.ranks} ranks, and --ranks says {ranks}.")
     if found.mpi_s is not None and wall is not None and found.mpi_s > MOST_IN_MPI * wall:
         raise BadInput(
+            "profile-mixed",
             f"{source} has {found.mpi_s:.4g} s in MPI and a run of {wall:.4g} s, all ranks together: one of them is not of "
-            "this run."
+            "this run.",
         )
     return found
 
@@ -152,14 +156,19 @@ def _number(text: str, what: str, where: str, *, whole: bool = False) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or value < 0 or (whole and value != int(value)):
-        raise BadInput(f"{where}: {what} is {text!r}, expected a{' whole' if whole else ''} number from 0 on.")
+        raise BadInput(
+            "profile-damaged", f"{where}: {what} is {text!r}, expected a{' whole' if whole else ''} number from 0 on."
+        )
     return value
 
 
 def _agree(where: str, one: str, value: float, other: str, against: float, tolerance: float = 0.0) -> None:
     """Two sums of the same calls must be the same, but for a relative difference by rounding, or calls were lost."""
     if abs(value - against) > tolerance * max(value, against):
-        raise BadInput(f"{where} is damaged or cut: {one} is {value:.6g}, {other} is {against:.6g}; get the profile again.")
+        raise BadInput(
+            "profile-damaged",
+            f"{where} is damaged or cut: {one} is {value:.6g}, {other} is {against:.6g}; get the profile again.",
+        )
 
 
 @dataclass(frozen=True)
@@ -173,7 +182,8 @@ class _Row:
     def of(cls, where: str, cells: Sequence[str], columns: Sequence[str]) -> _Row:
         if len(cells) != len(columns):
             raise BadInput(
-                f"{where}: {len(cells)} fields, expected {len(columns)} ({', '.join(columns)}): the file is damaged."
+                "profile-damaged",
+                f"{where}: {len(cells)} fields, expected {len(columns)} ({', '.join(columns)}): the file is damaged.",
             )
         return cls(where, dict(zip(columns, cells, strict=True)))
 
@@ -214,7 +224,7 @@ def _csv(text: str, source: str) -> tuple[list[str], list[_Row]]:
 
 def _check_end(text: str, source: str) -> None:
     if not text.endswith("\n"):
-        raise BadInput(f"{source}: its last line does not end: the file was cut off; get the profile again.")
+        raise BadInput("profile-cut", f"{source}: its last line does not end: the file was cut off; get the profile again.")
 
 
 # Counters by rank, as CSV (``rank,counter,value``) or in the text of the tool that prints them.
@@ -223,7 +233,7 @@ _Counters = dict[int, dict[str, float]]
 
 def _add(found: _Counters, rank: int, name: str, value: float, where: str) -> None:
     if name in found.setdefault(rank, {}):
-        raise BadInput(f"{where}: {name} of rank {rank} is there twice: profile one run at a time.")
+        raise BadInput("profile-mixed", f"{where}: {name} of rank {rank} is there twice: profile one run at a time.")
     found[rank][name] = value
 
 
@@ -231,7 +241,9 @@ def _counters_of_csv(text: str, source: str, pattern: str) -> _Counters:
     """Counters whose name the pattern fits in full; other columns (a module, a file) may stand beside the three."""
     heads, rows = _csv(text, source)
     if not {"rank", "counter", "value"} <= set(heads):
-        raise BadInput(f"{source}: columns are {', '.join(heads)}, expected rank, counter, value among them.")
+        raise BadInput(
+            "profile-columns", f"{source}: columns are {', '.join(heads)}, expected rank, counter, value among them."
+        )
     found: _Counters = {}
     for row in rows:
         if re.fullmatch(pattern, row["counter"]):
@@ -244,7 +256,8 @@ def _check_ranks(found: _Counters, ranks: int, source: str) -> None:
     if lacking or len(found) > ranks:
         none = f" (rank {lacking[0]} has none)" if lacking else ""
         raise BadInput(
-            f"{source} has counters of {len(found)} ranks and the application has {ranks}{none}: get the profile again."
+            "profile-damaged",
+            f"{source} has counters of {len(found)} ranks and the application has {ranks}{none}: get the profile again.",
         )
 
 
@@ -282,18 +295,24 @@ def _mpip(text: str, source: str, _: int | None) -> Profile:
         elif line.strip() and not line.startswith(("---", "@")):
             rows.append((where, line.split()))
     if "End of Report" not in sections:
-        raise BadInput(f"{source} is cut off: an mpiP report ends with the title 'End of Report'; get the report again.")
+        raise BadInput(
+            "profile-cut", f"{source} is cut off: an mpiP report ends with the title 'End of Report'; get the report again."
+        )
 
     def table(title: str) -> list[_Row]:
         name = next((name for name in sections if name.startswith(title)), "")
         there = [row for row in sections.get(name, ()) if row[1][0] not in ("Name", "Call", "Task")]
         if title == _TOP_TIMES and (old := next((where for where, cells in there if len(cells) == 6), "")):
-            raise BadInput(f"{old}: a report without counts is that of an mpiP before 3.5: use its verbose report.")
+            raise BadInput(
+                "profile-too-old", f"{old}: a report without counts is that of an mpiP before 3.5: use its verbose report."
+            )
         return [_Row.of(where, cells, _MPIP[title].split()) for where, cells in there]
 
     totals = table(_TOTALS)
     if not totals or totals[-1]["Task"] != "*":
-        raise BadInput(f"{source} lacks the section {_TOTALS!r} or its last line: run with mpiP's default report.")
+        raise BadInput(
+            "profile-cut", f"{source} lacks the section {_TOTALS!r} or its last line: run with mpiP's default report."
+        )
     per_rank = tuple(row.number("MPITime") for row in totals[:-1])
     if tasks := set(re.findall(r"^@ MPI Task Assignment\s*: (\d+) ", text, re.MULTILINE)):
         _agree(source, "number of tasks", len(per_rank), "task assignments", len(tasks))
@@ -323,14 +342,16 @@ def _mpip_verbose(times: list[_Row], sent: list[_Row], source: str, announced: i
         known = messages.pop((name, site), None)
         sized = known.count("Count") if known else 0
         if sized > count:
-            raise BadInput(f"{source}: callsite {site} sent {sized} messages in {count} calls: the report is damaged.")
+            raise BadInput(
+                "profile-damaged", f"{source}: callsite {site} sent {sized} messages in {count} calls: the report is damaged."
+            )
         if known and sized:
             largest, mean, smallest = (known.number(column) for column in ("Max", "Mean", "Min"))
             yield Calls(call_of(name), mean, sized, seconds * sized / count, None, smallest, largest)
         if count > sized:
             yield Calls(call_of(name), None, count - sized, seconds * (count - sized) / count)
     for name, site in messages:
-        raise BadInput(f"{source} is damaged: callsite {site} ({name}) sent messages and has no times.")
+        raise BadInput("profile-damaged", f"{source} is damaged: callsite {site} ({name}) sent messages and has no times.")
 
 
 def _mpip_sites(rows: list[_Row], source: str, what: str, complete: bool) -> dict[tuple[str, str], _Row]:
@@ -342,7 +363,7 @@ def _mpip_sites(rows: list[_Row], source: str, what: str, complete: bool) -> dic
         if row["Rank"] != "*":
             parts[site] += row.count("Count")
         elif site in whole:
-            raise BadInput(f"{row.where}: callsite {site[1]} is there twice: the report is damaged.")
+            raise BadInput("profile-damaged", f"{row.where}: callsite {site[1]} is there twice: the report is damaged.")
         else:
             whole[site] = row
     for site in {**whole, **parts} if complete else ():
@@ -353,16 +374,24 @@ def _mpip_sites(rows: list[_Row], source: str, what: str, complete: bool) -> dic
 
 def _mpip_concise(times: list[_Row], sent: list[_Row], source: str, listed: int | None, mpi_s: float) -> Iterator[Calls]:
     if not times:
-        raise BadInput(f"{source} has no times of callsites: run without options that shorten mpiP's report.")
+        raise BadInput(
+            "profile-without-sizes", f"{source} has no times of callsites: run without options that shorten mpiP's report."
+        )
     if not sent and not any(call_of(row["Call"]) == "Barrier" for row in times):
-        raise BadInput(f"{source} has no message sizes, without which nothing can be predicted: use mpiP's whole report.")
+        raise BadInput(
+            "profile-without-sizes",
+            f"{source} has no message sizes, without which nothing can be predicted: use mpiP's whole report.",
+        )
     if listed is None:
-        raise BadInput(f"{source} does not say how many callsites there are: get the report again.")
+        raise BadInput("profile-damaged", f"{source} does not say how many callsites there are: get the report again.")
     most = "callsites, or the twenty of most time"
     _agree(source, "rows of callsites", len(times), most, min(listed, _MOST_LISTED))
     total = sum(row.number("Sent%") for row in sent)
     if sent and len(sent) < _MOST_LISTED and abs(total - 100) > 0.01 * len(sent):
-        raise BadInput(f"{source} is damaged: bytes of its callsites add up to {total:.2f} % of all; get the report again.")
+        raise BadInput(
+            "profile-damaged",
+            f"{source} is damaged: bytes of its callsites add up to {total:.2f} % of all; get the report again.",
+        )
     sizes = {(row["Call"], row["Site"]): row.number("Avrg") for row in sent}
     for row in times:
         yield Calls(call_of(row["Call"]), sizes.get((row["Call"], row["Site"])), row.count("Count"), row.number("Time") / 1000)
@@ -383,20 +412,22 @@ def _mpip_concise(times: list[_Row], sent: list[_Row], source: str, listed: int 
 
 def _ipm(text: str, source: str, _: int | None) -> Profile:
     if "<!ENTITY" in text:
-        raise BadInput(f"{source} defines entities, which IPM never does: it is not read.")
+        raise BadInput("profile-entities", f"{source} defines entities, which IPM never does: it is not read.")
     # IPM never closes these (xml_env): what they hold is of no use here.
     text = re.sub(r"<env>.*?</env>", "", text, flags=re.DOTALL)
     try:
         top = ElementTree.fromstring(re.sub(r"<\?xml[^>]*\?>", "", text, count=1).strip())
     except ElementTree.ParseError as error:
-        raise BadInput(f"{source} is damaged or cut off ({error}): get the profile again.") from None
+        raise BadInput("profile-damaged", f"{source} is damaged or cut off ({error}): get the profile again.") from None
     tasks = top.findall("task")
     if not tasks:
-        raise BadInput(f"{source} holds no task: IPM writes its XML with IPM_REPORT or IPM_LOG=full.")
+        raise BadInput("profile-without-mpi", f"{source} holds no task: IPM writes its XML with IPM_REPORT or IPM_LOG=full.")
     sizes = {task.get("mpi_size") for task in tasks} | {job.get("ntasks") for job in top.iter("job")}
     known = sorted(size for size in sizes if size)
     if len(known) != 1:
-        raise BadInput(f"{source} mixes ranks: its tasks say {', '.join(known) or 'no'} ranks; profile one run at a time.")
+        raise BadInput(
+            "profile-mixed", f"{source} mixes ranks: its tasks say {', '.join(known) or 'no'} ranks; profile one run at a time."
+        )
     ranks = int(_number(known[0], "mpi_size", source, whole=True))
     _agree(source, "tasks", len({task.get("mpi_rank") for task in tasks}), "ranks of the job", ranks)
     _agree(source, "tasks", len(tasks), "ranks of the job", ranks)
@@ -417,10 +448,10 @@ def _ipm(text: str, source: str, _: int | None) -> Profile:
 def _ipm_calls(task: ElementTree.Element, ranks: int, where: str) -> Iterator[Calls]:
     table = task.find("hash")
     if table is None:
-        raise BadInput(f"{where} has no sizes (no 'hash'): run with IPM_LOG=full.")
+        raise BadInput("profile-without-sizes", f"{where} has no sizes (no 'hash'): run with IPM_LOG=full.")
     entries = [_Row(where, entry.attrib | {"times": entry.text or ""}) for entry in table.findall("hent")]
     if any(not {"call", "count", "bytes"} <= set(entry.cells) for entry in entries):
-        raise BadInput(f"{where}: an entry lacks its call, count or bytes: get the profile again.")
+        raise BadInput("profile-damaged", f"{where}: an entry lacks its call, count or bytes: get the profile again.")
     nkey, nlog = (_number(table.get(name, ""), name, where, whole=True) for name in ("nkey", "nlog"))
     _agree(where, "entries", len(entries), "nkey", nkey)
     _agree(where, "calls", sum(entry.count("count") for entry in entries), "nlog", nlog)
@@ -447,7 +478,9 @@ _INSIDE = frozenset({"Csend", "Csendrecv"})
 
 def _intel_stats(text: str, source: str, _: int | None) -> Profile:
     if not re.search(r"^_{2,} End of .*_{2,}\s*\Z", text, re.MULTILINE):
-        raise BadInput(f"{source} is cut off: such a file ends with '____ End of ... file ____'; get the profile again.")
+        raise BadInput(
+            "profile-cut", f"{source} is cut off: such a file ends with '____ End of ... file ____'; get the profile again."
+        )
     parts: list[tuple[str, list[tuple[str, str]]]] = []
     sizes = set()
     for where, line in _lines(text, source):
@@ -457,7 +490,10 @@ def _intel_stats(text: str, source: str, _: int | None) -> Profile:
         elif parts:
             parts[-1][1].append((where, line))
     if len(sizes) != 1:
-        raise BadInput(f"{source} mixes ranks: processes of {', '.join(map(str, sorted(sizes)))}; profile one run at a time.")
+        raise BadInput(
+            "profile-mixed",
+            f"{source} mixes ranks: processes of {', '.join(map(str, sorted(sizes)))}; profile one run at a time.",
+        )
     (ranks,) = sizes
     _agree(source, "processes", len({process for process, _ in parts}), "ranks of the run", ranks)
     calls = [one for process, lines in parts for one in _intel_process(lines, f"{source}, process {process}")]
@@ -467,10 +503,13 @@ def _intel_stats(text: str, source: str, _: int | None) -> Profile:
 
 def _intel_process(lines: list[tuple[str, str]], where: str) -> list[Calls]:
     if not any(re.fullmatch(r"={10,}\s*", line) for _, line in lines[-8:]):
-        raise BadInput(f"{where} is cut off: no line of '=' ends it; get the profile again.")
+        raise BadInput("profile-cut", f"{where} is cut off: no line of '=' ends it; get the profile again.")
     titles = {line.strip(): at for at, (_, line) in enumerate(lines) if line.strip() in (_ALL, _BY_SIZE)}
     if _BY_SIZE not in titles:
-        raise BadInput(f"{where} has no message sizes, without which nothing can be predicted: run with I_MPI_STATS=4.")
+        raise BadInput(
+            "profile-without-sizes",
+            f"{where} has no message sizes, without which nothing can be predicted: run with I_MPI_STATS=4.",
+        )
     sized = list(_intel_sizes(lines[titles[_BY_SIZE] + 1 :]))
     if _ALL in titles:
         counted = _intel_counts(lines[titles[_ALL] + 1 : titles[_BY_SIZE]])
@@ -503,7 +542,7 @@ def _intel_sizes(lines: list[tuple[str, str]]) -> Iterator[Calls]:
         elif re.fullmatch(r"[A-Za-z]\w*", text):
             call = call_of(text)
         elif not call:
-            raise BadInput(f"{where}: a row of no operation: the file is damaged.")
+            raise BadInput("profile-damaged", f"{where}: a row of no operation: the file is damaged.")
         else:
             # Rows are numbered in front.
             row = _Row.of(where, line.split(), ["", *heads])
@@ -523,7 +562,9 @@ _LEAST_VOLUME_MB, _ROUNDED = 0.1, 0.005
 
 def _aps(text: str, source: str, ranks: int | None) -> Profile:
     if ranks is None:
-        raise BadInput(f"{source} (Intel APS) does not say how many ranks were profiled: give --ranks.")
+        raise BadInput(
+            "profile-without-ranks", f"{source} (Intel APS) does not say how many ranks were profiled: give --ranks."
+        )
     heads: list[str] = []
     rows: list[_Row] = []
     lines = iter(_lines(text, source))
@@ -538,9 +579,14 @@ def _aps(text: str, source: str, ranks: int | None) -> Profile:
                 break
     for name in ("Time(sec)", "Volume(MB)", "Calls"):
         if name not in heads:
-            raise BadInput(f"{source} has no column {name}, without which nothing can be predicted: use aps-report -f.")
+            raise BadInput(
+                "profile-without-sizes",
+                f"{source} has no column {name}, without which nothing can be predicted: use aps-report -f.",
+            )
     if not rows or not rows[-1]["Function"].startswith("TOTAL"):
-        raise BadInput(f"{source} is cut off: the function summary ends with a line TOTAL; get the report again.")
+        raise BadInput(
+            "profile-cut", f"{source} is cut off: the function summary ends with a line TOTAL; get the report again."
+        )
     total, calls = rows.pop(), []
     for row in rows:
         count, volume = row.count("Calls"), row.number("Volume(MB)")
@@ -585,8 +631,9 @@ def _open_mpi_spc(text: str, source: str, ranks: int | None) -> Profile:
         sends, volume = sum(counts[call] for call in sizeable), named.get("BYTES_SENT_USER")
         if sends and volume is None:
             raise BadInput(
+                "profile-without-sizes",
                 f"{source}: rank {rank} sent {sends} messages and has no counter OMPI_SPC_BYTES_SENT_USER: without sizes "
-                "nothing can be predicted; run with mpi_spc_attach=all."
+                "nothing can be predicted; run with mpi_spc_attach=all.",
             )
         calls += [Calls(call, (volume or 0.0) / sends if call in sizeable else None, count) for call, count in counts.items()]
     notes = (
@@ -599,21 +646,23 @@ def _open_mpi_spc(text: str, source: str, ranks: int | None) -> Profile:
 
 def _spc_dump(text: str, source: str) -> _Counters:
     if _SPC_END not in text:
-        raise BadInput(f"{source} is cut off: Open MPI's dump ends with {_SPC_END!r}; get the output again.")
+        raise BadInput("profile-cut", f"{source} is cut off: Open MPI's dump ends with {_SPC_END!r}; get the output again.")
     found: _Counters = {}
     rank: int | None = None
     for where, line in _lines(text, source):
         if header := re.fullmatch(r"(?:\[[^\]]*\]\s*)?MPI_COMM_WORLD Rank (\d+):\s*", line):
             rank = int(header[1])
             if rank in found:
-                raise BadInput(f"{where}: rank {rank} is there twice: profile one run at a time.")
+                raise BadInput("profile-mixed", f"{where}: rank {rank} is there twice: profile one run at a time.")
             found[rank] = {}
         elif row := re.fullmatch(_SPC_LINE, line):
             if rank is None:
-                raise BadInput(f"{where}: a counter of no rank: the output is damaged.")
+                raise BadInput("profile-damaged", f"{where}: a counter of no rank: the output is damaged.")
             _add(found, rank, row[1], _number(row[2], row[1], where, whole=True), where)
         elif "OMPI_SPC_" in line:
-            raise BadInput(f"{where}: {line.strip()[:60]!r} is not a counter and its value: the output is damaged.")
+            raise BadInput(
+                "profile-damaged", f"{where}: {line.strip()[:60]!r} is not a counter and its value: the output is damaged."
+            )
     return found
 
 
@@ -652,7 +701,10 @@ def _darshan(text: str, source: str, ranks: int | None) -> Profile:
     by_rank = {}
     for rank, row in table.items():
         if lacking := sorted(names - set(row)):
-            raise BadInput(f"{source} is damaged or cut: rank {rank} lacks the counter {lacking[0]}; get the profile again.")
+            raise BadInput(
+                "profile-damaged",
+                f"{source} is damaged or cut: rank {rank} lacks the counter {lacking[0]}; get the profile again.",
+            )
         by_rank[rank] = [
             _darshan_calls({name.removeprefix(stem): row[name] for name in row if name.startswith(stem)}, stem, source, rank)
             for stem in functions
@@ -670,7 +722,7 @@ def _darshan_parsed(text: str, source: str) -> _Counters:
     for where, line in _lines(text, source):
         fields = line.split("\t")
         if "MPI_" in line and not line.startswith("#") and len(fields) < 5:
-            raise BadInput(f"{where}: {len(fields)} fields, expected 5 or more: the file is damaged.")
+            raise BadInput("profile-damaged", f"{where}: {len(fields)} fields, expected 5 or more: the file is damaged.")
         if not line.startswith("#") and len(fields) >= 5 and re.fullmatch(_DARSHAN_NAME, fields[3]):
             rank = int(_number(fields[1], "rank", where, whole=True))
             _add(found, rank, fields[3], _number(fields[4], fields[3], where), where)
@@ -710,25 +762,34 @@ def _plain_csv(text: str, source: str, ranks: int | None) -> Profile:
             name, value = found[1], _number(found[2], found[1], where, whole=found[1] != "wall_s")
             if facts.setdefault(name, value) != value:
                 mixed = "mixes ranks: " if name == "ranks" else ""
-                raise BadInput(f"{where}: {mixed}{name} is {value:g} and was {facts[name]:g}; profile one run at a time.")
+                raise BadInput(
+                    "profile-mixed", f"{where}: {mixed}{name} is {value:g} and was {facts[name]:g}; profile one run at a time."
+                )
     heads, rows = _csv(text, source)
     lacking = [name for name in _REQUIRED if name not in heads]
     if lacking == ["bytes"]:
-        raise BadInput(f"{source}: there is no column 'bytes': without sizes nothing can be predicted.")
+        raise BadInput(
+            "profile-without-sizes", f"{source}: there is no column 'bytes': without sizes nothing can be predicted."
+        )
     if lacking or len(set(heads)) != len(heads) or not set(heads) <= {*_REQUIRED, *_OPTIONAL}:
         known = ", ".join((*_REQUIRED, *_OPTIONAL))
-        raise BadInput(f"{source}: columns are {', '.join(heads)}, expected some of {known}, the first three and each once.")
+        raise BadInput(
+            "profile-columns",
+            f"{source}: columns are {', '.join(heads)}, expected some of {known}, the first three and each once.",
+        )
     calls = []
     for row in rows:
         if not re.fullmatch(r"(?:MPI_)?[A-Za-z]\w*", row["call"]):
-            raise BadInput(f"{row.where}: {row['call']!r} is not the name of an MPI call.")
+            raise BadInput("profile-call", f"{row.where}: {row['call']!r} is not the name of an MPI call.")
         size, seconds = (row.number(name) if row.cells.get(name) else None for name in ("bytes", "time_s"))
         comm_size = row.count("comm_size") if row.cells.get("comm_size") else None
         calls.append(Calls(call_of(row["call"]), size, row.count("count"), seconds, comm_size))
     if "rows" in facts and facts["rows"] != len(rows):
-        raise BadInput(f"{source} is damaged or cut: it says {int(facts['rows'])} rows and has {len(rows)}.")
+        raise BadInput("profile-damaged", f"{source} is damaged or cut: it says {int(facts['rows'])} rows and has {len(rows)}.")
     if (own := facts.get("ranks", ranks)) is None:
-        raise BadInput(f"{source} does not say how many ranks were profiled: add '# ranks: N', or give --ranks.")
+        raise BadInput(
+            "profile-without-ranks", f"{source} does not say how many ranks were profiled: add '# ranks: N', or give --ranks."
+        )
     known_s = [one.seconds for one in calls if one.seconds is not None]
     unsure = () if "rows" in facts else (f"{source} does not say how many rows it had: nobody knows whether some are lost",)
     wall = facts["wall_s"] * own if "wall_s" in facts else None

@@ -62,14 +62,14 @@ def prove(
     try:
         ran = measuring.run(order, folder, name, limit_s)
     except supervision.OutOfTime:
-        raise BadInput(f"the settings could not be proven: {LATE}.") from None
+        raise BadInput("settings-not-proven", f"the settings could not be proven: {LATE}.") from None
     cases = measuring.cases_of(ran.session, tuple(asked))
     unusable = {each: why for each in asked if (why := measuring.why_unusable(cases.get(each)))}
     if ran.late:
         unusable = dict.fromkeys(unusable, LATE)
     if len(unusable) == len(asked):
         first = next(iter(unusable))
-        raise BadInput(f"the settings could not be proven: {first}: {unusable[first].rstrip('.')}.")
+        raise BadInput("settings-not-proven", f"the settings could not be proven: {first}: {unusable[first].rstrip('.')}.")
     tables = {}
     for each in (each for each in asked if each not in unusable):
         tables[each] = Times(each)

@@ -74,7 +74,8 @@ class Usage:
         ]
         if not mine:
             raise BadInput(
-                f"{source} ({profile.form}) has no collective in a communicator of {ranks} ranks, which are tuned for."
+                "profile-lacks-collectives",
+                f"{source} ({profile.form}) has no collective in a communicator of {ranks} ranks, which are tuned for.",
             )
         timed = all(one.seconds is not None for one in mine)
         sums: dict[str, float] = {}
@@ -85,7 +86,10 @@ class Usage:
                 sizes = calls.setdefault(one.call, {})
                 sizes[one.message_bytes] = sizes.get(one.message_bytes, 0.0) + one.count
         if not calls:
-            raise BadInput(f"{source} ({profile.form}) has no sizes of its collectives: without them nothing can be weighted.")
+            raise BadInput(
+                "profile-lacks-collectives",
+                f"{source} ({profile.form}) has no sizes of its collectives: without them nothing can be weighted.",
+            )
         total = sum(sums.values()) or 1.0
         ordered = sorted(sums, key=lambda name: -sums[name])
         return cls(source, {name: sums[name] / total for name in ordered}, calls)
@@ -218,7 +222,9 @@ class TuneState:
             folder.mkdir(parents=True, exist_ok=True)
             whole_file.write_text(folder / NAME, json.dumps({"layout": LAYOUT, **asdict(self)}, indent=1) + "\n")
         except OSError as error:
-            raise BadInput(f"cannot write {folder} ({error.strerror}): correct its rights or its file system.") from None
+            raise BadInput(
+                "cannot-write", f"cannot write {folder} ({error.strerror}): correct its rights or its file system."
+            ) from None
 
 
 def read_state(folder: Path) -> TuneState | None:
@@ -229,10 +235,10 @@ def read_state(folder: Path) -> TuneState | None:
     try:
         content = msgspec.json.decode(path.read_bytes(), type=dict)
         if content.get("layout") != LAYOUT:
-            raise BadInput(f"{path} has another layout than {LAYOUT}; begin again with --restart.")
+            raise BadInput("tuning-unreadable", f"{path} has another layout than {LAYOUT}; begin again with --restart.")
         return msgspec.convert(content, TuneState)
     except (OSError, ValueError) as error:
-        raise BadInput(f"{path} cannot be read ({error}); begin again with --restart.") from None
+        raise BadInput("tuning-unreadable", f"{path} cannot be read ({error}); begin again with --restart.") from None
 
 
 # Successive elimination: after each round of repeats, algorithms that are no better than the leading one are measured no more.
@@ -568,7 +574,7 @@ def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: 
             say(f"round {session} was not done when the budget was used up; of it is used: {', '.join(asked)}")
         elif len(unusable) == len(asked) and session == 1:
             name = next(iter(asked))
-            raise BadInput(f"nothing of the first round can be used: {name}: {unusable[name].rstrip('.')}.")
+            raise BadInput("nothing-measured", f"nothing of the first round can be used: {name}: {unusable[name].rstrip('.')}.")
         race.state.rounds.append(Round(f"round_{session}.json", asked, ran.seconds, LAUNCH_S[number]))
         race.take(ran.session.uuid, cases, asked)
         race.state.write(folder)

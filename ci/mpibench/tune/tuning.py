@@ -106,9 +106,9 @@ def find_stack(name: str) -> tuple[Stack, Tuning]:
             try:
                 return stack, tuned_settings.tuning_of(stack)
             except NotMeasured as none:
-                raise BadInput(f"{none}.") from None
+                raise BadInput("no-algorithms", f"{none}.") from None
     there = ", ".join(stack.name for stack in stacks) or "none; run ci/setup"
-    raise BadInput(f"there is no stack {name!r}; there are {there}.")
+    raise BadInput("stack-unknown", f"there is no stack {name!r}; there are {there}.")
 
 
 def check_place(place: Place, partition: str) -> None:
@@ -118,13 +118,13 @@ def check_place(place: Place, partition: str) -> None:
         there = ", ".join(row["name"] for row in rows)
         rows = [row for row in rows if row["name"] == partition]
         if not rows:
-            raise BadInput(f"{place.system} has no partition {partition!r}; there are {there}.")
+            raise BadInput("partition-unknown", f"{place.system} has no partition {partition!r}; there are {there}.")
     fabrics = dict.fromkeys(name for row in rows for name in systems.fabrics_of(row.get("extras", {})))
     if place.fabric not in fabrics:
         where = f"{place.system}{':' * bool(partition)}{partition}"
-        raise BadInput(f"{where} has no fabric {place.fabric!r}; there are {', '.join(fabrics) or 'none'}.")
+        raise BadInput("fabric-unknown", f"{where} has no fabric {place.fabric!r}; there are {', '.join(fabrics) or 'none'}.")
     if place.pinning not in PINNING_POLICIES:
-        raise BadInput(f"--pinning {place.pinning} is not one of {', '.join(PINNING_POLICIES)}.")
+        raise BadInput("pinning-unknown", f"--pinning {place.pinning} is not one of {', '.join(PINNING_POLICIES)}.")
 
 
 def waits(system: str, partition: str) -> bool:
@@ -175,8 +175,9 @@ def begin(request: TuneRequest, stack: Stack, tuning: Tuning) -> TuneState:
         return TuneState(request.place, library, words, level=request.level)
     if (state.library, state.algorithms) != (library, words) or state.level not in ("", request.level):
         raise BadInput(
+            "tuning-of-another",
             f"{request.folder} holds a tuning of {state.library.rpartition(' ')[0]}, {', '.join(state.algorithms)}, with other "
-            "algorithms, another library or another --level: begin again with --restart."
+            "algorithms, another library or another --level: begin again with --restart.",
         )
     return state
 
@@ -189,7 +190,10 @@ def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str]
         say(f"going on after {len(state.rounds)} rounds, which took {state.measured_s:.0f} s")
     race = racing.go_on(race, request.order, request.folder, request.budget_s * (1 - PROOF_SHARE), say)
     if not race.times:
-        raise BadInput(f"nothing was measured within {request.budget_s:.0f} s: give a larger --budget, or fewer algorithms.")
+        raise BadInput(
+            "nothing-measured",
+            f"nothing was measured within {request.budget_s:.0f} s: give a larger --budget, or fewer algorithms.",
+        )
     before = installed(request.place)
     tables = {name: race.table(name) for name in race.times}
     compared = compare(tables)
@@ -329,7 +333,10 @@ def check(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str
     """Prove installed settings again, also under another release of the library; they are renewed where all of them hold."""
     old = tuned_settings.read_of(request.place)
     if old.mpi != stack.mpi:
-        raise BadInput(f"the tuned settings of {request.place.text} are for {old.mpi}, and the stack is {stack.mpi}.")
+        raise BadInput(
+            "tuned-for-another-mpi",
+            f"the tuned settings of {request.place.text} are for {old.mpi}, and the stack is {stack.mpi}.",
+        )
     chosen: dict[str, dict[int, str]] = {}
     wanted: set[tuple[str, int]] = set()
     for row in old.proof.get("rows", ()):
@@ -339,7 +346,7 @@ def check(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str
             chosen.setdefault(name, {})[size] = words[0]
             wanted |= {(name, size)} if row["outcome"] == BETTER else set()
     if not wanted:
-        raise BadInput(f"the record of {request.place.text} does not say what was proven; tune again.")
+        raise BadInput("tuned-not-proven", f"the record of {request.place.text} does not say what was proven; tune again.")
     known = asked.ask(stack, tuning, tuple(chosen), spread=request.place.spread)
     for name, each in chosen.items():
         asked.pick(known[name], tuple(dict.fromkeys(each.values())))

@@ -76,7 +76,7 @@ def read(path: Path) -> Workload:
         text = path.read_text(encoding="utf-8-sig", errors="replace")
     except (OSError, ValueError) as error:
         raise BadInput(
-            f"cannot read {path} ({getattr(error, 'strerror', None) or error}): write it with '{COMMAND}'."
+            "sacct-unusable", f"cannot read {path} ({getattr(error, 'strerror', None) or error}): write it with '{COMMAND}'."
         ) from None
     first, _, body = text.replace("\r\n", "\n").partition("\n")
     header = _HEADER.fullmatch(first)
@@ -84,12 +84,12 @@ def read(path: Path) -> Workload:
         named = re.split("[^A-Za-z]+", first)
         missing = [name for name in COLUMNS if name not in named]
         lacks = f"has no column {', '.join(missing)} in its first line" if missing else "may have lines that are a job's name"
-        raise BadInput(f"{path} {lacks}: write it with '{COMMAND}'.")
+        raise BadInput("sacct-unusable", f"{path} {lacks}: write it with '{COMMAND}'.")
     rows: dict[str, dict[str, str]] = {}
     for row in _rows(body, header["delimiter"], path):
         if rows.setdefault(row["JobID"], row) != row:
             said = f"{path} says two things of {row['JobID']}"
-            raise BadInput(f"{said}: write one file, without --duplicates, with '{COMMAND}'.")
+            raise BadInput("sacct-unusable", f"{said}: write one file, without --duplicates, with '{COMMAND}'.")
     steps: dict[str, list[tuple[dict[str, str], int, int, float]]] = {}
     for row in rows.values():
         job, _, step = row["JobID"].partition(".")
@@ -97,7 +97,10 @@ def read(path: Path) -> Workload:
             continue
         allocated = rows.get(job) if row["JobName"] in DAEMONS else row
         if allocated is None:
-            raise BadInput(f"{path}: step {row['JobID']} has no line of its job {job}: write it with '{COMMAND}', without -s.")
+            raise BadInput(
+                "sacct-unusable",
+                f"{path}: step {row['JobID']} has no line of its job {job}: write it with '{COMMAND}', without -s.",
+            )
         nodes = _number(allocated, "NNodes", path)
         ranks = _number(allocated, "AllocCPUS" if allocated is not row else "NTasks", path)
         if ranks > 1 and nodes:
@@ -120,7 +123,7 @@ def read(path: Path) -> Workload:
     total = sum(sums.values()) + uneven
     if not any(sums.values()):
         which = "with as many ranks on each node" if uneven else "of more than one rank"
-        raise BadInput(f"{path} has no step {which} that took any time: write it with '{COMMAND}'.")
+        raise BadInput("sacct-unusable", f"{path} has no step {which} that took any time: write it with '{COMMAND}'.")
     found = [UsedCondition(*key, hours) for key, hours in sums.items() if hours]
     ordered = sorted(found, key=lambda each: (-each.node_hours, each.nodes, each.ppn))
     return Workload(str(path), tuple(ordered), total, uneven, assumed, without)
@@ -131,17 +134,17 @@ def _rows(body: str, delimiter: str, path: Path) -> Iterator[dict[str, str]]:
     last = len(COLUMNS) - 1
     parts = body.split(delimiter)
     if len(parts) % last != 1 or (body and not body.endswith("\n")):
-        raise BadInput(f"{path}: its last line has no end: it was cut; write it again.")
+        raise BadInput("sacct-unusable", f"{path}: its last line has no end: it was cut; write it again.")
     job = parts[0]
     for at in range(last, len(parts), last):
         elapsed, end, following = parts[at].partition("\n")
         row = dict(zip(COLUMNS, (job, *parts[at - last + 1 : at], elapsed), strict=True))
         if not end or not _JOB.fullmatch(job):
-            raise BadInput(f"{path}: {job[:40]!r} is no job of Slurm's; write it again with '{COMMAND}'.")
+            raise BadInput("sacct-unusable", f"{path}: {job[:40]!r} is no job of Slurm's; write it again with '{COMMAND}'.")
         yield row
         job = following
     if job:
-        raise BadInput(f"{path}: {job[:40]!r} follows its last line; write it again with '{COMMAND}'.")
+        raise BadInput("sacct-unusable", f"{path}: {job[:40]!r} follows its last line; write it again with '{COMMAND}'.")
 
 
 def _node_hours(row: dict[str, str], path: Path) -> float:
@@ -151,7 +154,10 @@ def _node_hours(row: dict[str, str], path: Path) -> float:
 def _number(row: dict[str, str], column: str, path: Path) -> int:
     text = row[column] or "0"
     if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
-        raise BadInput(f"{path}: {column} of {row['JobID']} is {text[:20]!r}, which is no number: write it with '{COMMAND}'.")
+        raise BadInput(
+            "sacct-unusable",
+            f"{path}: {column} of {row['JobID']} is {text[:20]!r}, which is no number: write it with '{COMMAND}'.",
+        )
     return int(text)
 
 

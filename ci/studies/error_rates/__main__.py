@@ -137,7 +137,7 @@ def _write(path: Path, text: str) -> None:
     try:
         whole_file.write_text(path, text)
     except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}.") from None
+        raise BadInput("cannot-write", f"cannot write {path}: {error.strerror}.") from None
     typer.echo(f"wrote {path}", err=True)
 
 

@@ -47,7 +47,9 @@ class Question:
         history = HISTORY_JOBS if self.history is None else self.history
         for name, given, least in (*numbers, ("history", history, 1), ("spread", self.spreads_percent, 0)):
             if not given or not min(given) >= least:
-                raise BadInput(f"--{name} is {', '.join(map(str, given)) or 'empty'}, expected numbers of at least {least}.")
+                raise BadInput(
+                    "rates-range", f"--{name} is {', '.join(map(str, given)) or 'empty'}, expected numbers of at least {least}."
+                )
 
     def histories(self, jobs: int) -> Sequence[int]:
         """Jobs of the baseline that are asked of a trace of so many."""
@@ -59,7 +61,7 @@ class Question:
 def with_margin(policy: Policy, percent: float) -> Policy:
     """The policy with one margin for all."""
     if not 0 < percent < 100:
-        raise BadInput(f"--margin is {percent:g}, expected a percentage between 0 and 100.")
+        raise BadInput("rates-range", f"--margin is {percent:g}, expected a percentage between 0 and 100.")
     return replace(policy, margins_percent=dict.fromkeys(JUDGED, percent))
 
 
@@ -86,8 +88,9 @@ def rows(traces: Iterable[Trace], question: Question, policy: Policy) -> Iterato
         most = max(trace.jobs for trace in known)
         least = min(min(question.histories(trace.jobs)) for trace in known)
         raise BadInput(
+            "rates-range",
             f"there are {most} jobs at most, and --history {least} with --candidate {min(question.candidate)} "
-            f"needs {least + min(question.candidate)}: ask for fewer, or measure more."
+            f"needs {least + min(question.candidate)}: ask for fewer, or measure more.",
         )
 
 

@@ -281,7 +281,9 @@ def judged(trace: Trace, policy: Policy) -> Trace:
         if places:
             curves.append(one.of_sizes(places))
     if not curves:
-        raise BadInput(f"{policy.source} gives none of the {trace.metrics} metrics of {trace.fabric} a margin.")
+        raise BadInput(
+            "policy-without-margin", f"{policy.source} gives none of the {trace.metrics} metrics of {trace.fabric} a margin."
+        )
     return Trace(trace.fabric, tuple(curves))
 
 

@@ -52,8 +52,9 @@ def read(folder: Path, system: str | None, selector: str, where: str | None = No
             kept.append(part.with_columns(pl.lit(title).alias("title")))
     if not kept:
         raise BadInput(
+            "too-few-nights",
             f"the history of {name} has nothing that was measured in {FEWEST_JOBS} sessions ({len(left)} of one each, the "
-            f"first: {left[0].partition(':')[0] if left else 'none'}): measure more nights, or give --noise."
+            f"first: {left[0].partition(':')[0] if left else 'none'}): measure more nights, or give --noise.",
         )
     found = [trace for part in kept for trace in traces(_noise(part, "title"), where_from)]
     newest = list(_newest(kept))

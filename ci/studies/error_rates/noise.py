@@ -98,7 +98,7 @@ class Trace:
         if spread is None:
             return self
         if self.spread <= 0:
-            raise BadInput(f"most metrics of {self.fabric} never vary: there is no noise to scale.")
+            raise BadInput("noise-unusable", f"most metrics of {self.fabric} never vary: there is no noise to scale.")
         curves = []
         for one in self.curves:
             centre = np.nanmedian(one.logs, axis=(1, 2), keepdims=True)
@@ -113,24 +113,28 @@ def read_file(path: Path) -> list[Trace]:
     """
     try:
         if path.stat().st_size == 0:
-            raise BadInput(f"{path} is empty; noise has the columns {', '.join(COLUMNS)}.")
+            raise BadInput("noise-unusable", f"{path} is empty; noise has the columns {', '.join(COLUMNS)}.")
         lazy = pl.scan_parquet(path) if path.suffix == ".parquet" else pl.scan_csv(path, schema_overrides=_KNOWN)
         names = lazy.collect_schema().names()
         absent = [name for name in COLUMNS if name not in names]
         if absent:
             raise BadInput(
-                f"{path} has no column {', '.join(absent)}; it has {', '.join(names)}, noise has {', '.join(COLUMNS)}."
+                "noise-unusable",
+                f"{path} has no column {', '.join(absent)}; it has {', '.join(names)}, noise has {', '.join(COLUMNS)}.",
             )
         rows = lazy.select(pl.len()).collect().item()
         if rows > MOST_ROWS:
-            raise BadInput(f"{path} has {rows:,} rows, more than {MOST_ROWS:,}: give one fabric, or fewer repeats of each job.")
+            raise BadInput(
+                "noise-unusable",
+                f"{path} has {rows:,} rows, more than {MOST_ROWS:,}: give one fabric, or fewer repeats of each job.",
+            )
         table = lazy.select([*COLUMNS, *filter(names.__contains__, [UNIT])]).collect()
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise BadInput(f"cannot read {path}: {str(error).splitlines()[0]}.") from None
+        raise BadInput("noise-unusable", f"cannot read {path}: {str(error).splitlines()[0]}.") from None
     try:
         table = table.with_columns(pl.col(name).cast(kind) for name, kind in COLUMNS.items())
     except pl.exceptions.PolarsError as error:
-        raise BadInput(f"{path}: {str(error).splitlines()[0]}; expected {_types()}.") from None
+        raise BadInput("noise-unusable", f"{path}: {str(error).splitlines()[0]}; expected {_types()}.") from None
     return traces(table, str(path))
 
 
@@ -149,25 +153,33 @@ def traces(table: pl.DataFrame, where: str) -> list[Trace]:
     keys = [name for name in COLUMNS if name != "value"]
     unknown = sorted(set(table["quantity"].drop_nulls()) - set(JUDGED))
     if unknown:
-        raise BadInput(f"{where}: quantity {unknown[0]!r} is not one that is judged; these are: {', '.join(JUDGED)}.")
+        raise BadInput(
+            "noise-unusable", f"{where}: quantity {unknown[0]!r} is not one that is judged; these are: {', '.join(JUDGED)}."
+        )
     holes = [name for name in keys if name != "message_bytes" and table[name].null_count()]
     if holes:
-        raise BadInput(f"{where}: {table[holes[0]].null_count()} rows have no {holes[0]}.")
+        raise BadInput("noise-unusable", f"{where}: {table[holes[0]].null_count()} rows have no {holes[0]}.")
     _check_units(table, where)
     odd = table.filter(~pl.col("value").is_finite().fill_null(False) | (pl.col("value") <= 0).fill_null(True))
     if odd.height:
         row = odd.row(0, named=True)
         raise BadInput(
+            "noise-unusable",
             f"{where}: {row['benchmark']} {row['quantity']} of job {row['job']} is {row['value']}, expected a number above 0 "
-            f"({odd.height} such rows): leave it out."
+            f"({odd.height} such rows): leave it out.",
         )
     minus = table.filter(pl.col("message_bytes") < 0)
     if minus.height:
-        raise BadInput(f"{where}: message_bytes is {minus['message_bytes'][0]}, expected at least 0, or none for a barrier.")
+        raise BadInput(
+            "noise-unusable",
+            f"{where}: message_bytes is {minus['message_bytes'][0]}, expected at least 0, or none for a barrier.",
+        )
     twice = table.filter(table.select(keys).is_duplicated())
     if twice.height:
         row = twice.row(0, named=True)
-        raise BadInput(f"{where}: repeat {row['repeat']} of job {row['job']}, {row['benchmark']}, is there twice.")
+        raise BadInput(
+            "noise-unusable", f"{where}: repeat {row['repeat']} of job {row['job']}, {row['benchmark']}, is there twice."
+        )
     # The same number in other words is judged once, as in every verdict.
     rank = pl.col("quantity").replace_strict({name: place for place, name in enumerate(JUDGED)}, return_dtype=pl.Int32)
     table = table.filter(rank == rank.min().over("fabric", "benchmark", "message_bytes"))
@@ -176,7 +188,7 @@ def traces(table: pl.DataFrame, where: str) -> list[Trace]:
     table = table.with_columns(pl.col("job").cast(pl.String), repeat=repeat)
     found = [_trace(str(fabric), part, where) for (fabric,), part in table.group_by("fabric", maintain_order=True)]
     if not found:
-        raise BadInput(f"{where} holds no row.")
+        raise BadInput("noise-unusable", f"{where} holds no row.")
     return found
 
 
@@ -189,8 +201,9 @@ def _check_units(table: pl.DataFrame, where: str) -> None:
     if other.height:
         row = other.row(0, named=True)
         raise BadInput(
+            "noise-unusable",
             f"{where}: {row['benchmark']} {row['quantity']} of job {row['job']} is in {row[UNIT] or 'no unit'}, expected "
-            f"{units[row['quantity']]} ({other.height} such rows): convert it."
+            f"{units[row['quantity']]} ({other.height} such rows): convert it.",
         )
 
 
@@ -201,13 +214,16 @@ def _trace(fabric: str, table: pl.DataFrame, where: str) -> Trace:
     columns = _columns([set(part["job"]) for part in parts.values()], order)
     count = min(len(set(one.values())) for one in columns)
     if count < FEWEST_JOBS:
-        raise BadInput(f"{where}: {fabric} has {count} job: at least {FEWEST_JOBS} are needed, and 16 to say anything.")
+        raise BadInput(
+            "noise-unusable", f"{where}: {fabric} has {count} job: at least {FEWEST_JOBS} are needed, and 16 to say anything."
+        )
     repeats = 1 + int(table.select(pl.max("repeat")).item())
     points = table.select("benchmark", "quantity", "message_bytes").n_unique()
     if points * len(order) * repeats > MOST_ROWS:
         raise BadInput(
+            "noise-unusable",
             f"{where}: {fabric} has {points} metrics, {len(order)} jobs and up to {repeats} repeats a job, more than "
-            f"{MOST_ROWS:,} values in all: number the jobs as they ran, and leave some out."
+            f"{MOST_ROWS:,} values in all: number the jobs as they ran, and leave some out.",
         )
     curves = []
     for ((benchmark, quantity), part), column in zip(parts.items(), columns, strict=True):

@@ -33,7 +33,7 @@ LINE = re.compile(r"([0-9]+) ([0-9.]+)")
 def parse(text, source):
     rows = [LINE.fullmatch(line) for line in text.splitlines()[1:]]
     if not all(rows):
-        raise OutputError(f"{source}: the table is damaged.")
+        raise OutputError("output-damaged", f"{source}: the table is damaged.")
     return [Record("relay", "token", None, 1, int(row[1]), None, {"latency_us": float(row[2])}) for row in rows]
 
 

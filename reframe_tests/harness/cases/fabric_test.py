@@ -152,7 +152,7 @@ class FabricTest(MeasuredTest):
         self._chosen = dict(self.env_vars)
         self.env_vars: dict[str, str] = {}
         if unusable := [name for name in self._chosen if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)]:
-            raise BadInput(f"env_vars: '{unusable[0]}' is not a name of a variable; use letters, digits and _")
+            raise BadInput("variable-name", f"env_vars: '{unusable[0]}' is not a name of a variable; use letters, digits and _")
         planned_cases.check(self.display_name, partition.name, self.current_environ.name)
         modules.require_system(self._stack, rt.runtime().modules_system.name)
         self._options = parameters.suite_options(partition, self.group, self.suite_options)
@@ -176,7 +176,7 @@ class FabricTest(MeasuredTest):
         asked = Asked(site.fabrics_of(partition.extras)[self.fabric], self._nodes, self.ppn, self.pinning, orders)
         found = condition.resolve(stack, asked, Partition.of(partition), self._chosen)
         if self.tuned not in ("yes", "no"):
-            raise BadInput(f"tuned={self.tuned} is neither yes nor no.")
+            raise BadInput("tuned-value", f"tuned={self.tuned} is neither yes nor no.")
         return condition.apply_tuned(self.current_system.name, found) if self.tuned == "yes" else found
 
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:

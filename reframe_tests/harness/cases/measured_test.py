@@ -168,7 +168,7 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
         """
         for name, fewest in least.items():
             if getattr(self, name) < fewest:
-                raise BadInput(f"-S {name}={getattr(self, name)} is not possible; give {fewest} or more.")
+                raise BadInput("setting-range", f"-S {name}={getattr(self, name)} is not possible; give {fewest} or more.")
 
     @property
     def scheduler(self) -> str:

@@ -227,10 +227,14 @@ def read_rank(path: Path) -> RankEvidence:
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:
-            raise EvidenceError(f"The evidence {path} has {size} bytes, more than any rank writes; run the case again.")
+            raise EvidenceError(
+                "evidence-too-large", f"The evidence {path} has {size} bytes, more than any rank writes; run the case again."
+            )
         text = path.read_text(encoding="ascii")
     except (OSError, UnicodeError) as error:
-        raise EvidenceError(f"The evidence {path} cannot be read ({error}); run the case again.") from error
+        raise EvidenceError(
+            "evidence-unreadable", f"The evidence {path} cannot be read ({error}); run the case again."
+        ) from error
     return parse_rank(text, str(path))
 
 
@@ -242,15 +246,19 @@ def parse_rank(text: str, source: str) -> RankEvidence:
     try:
         document = json.loads(text)
     except ValueError as error:
-        raise EvidenceError(f"The evidence {source} is cut short or damaged ({error}); run the case again.") from error
+        raise EvidenceError(
+            "evidence-cut", f"The evidence {source} is cut short or damaged ({error}); run the case again."
+        ) from error
     layout = document.get("format") if isinstance(document, dict) else None
     if layout != FORMAT:
-        raise EvidenceError(f"The evidence {source} has layout {layout}, not {FORMAT}; rebuild the evidence library.")
+        raise EvidenceError(
+            "evidence-layout", f"The evidence {source} has layout {layout}, not {FORMAT}; rebuild the evidence library."
+        )
     try:
         return _rank(_decode(document), source)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise EvidenceError(f"The evidence {source} is damaged ({reason}); run the case again.") from error
+        raise EvidenceError("evidence-damaged", f"The evidence {source} is damaged ({reason}); run the case again.") from error
 
 
 def _decode(value: Any) -> Any:

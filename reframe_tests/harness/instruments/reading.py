@@ -77,12 +77,13 @@ def read(
         checksum = zlib.crc32(f"{line}\n".encode(errors="replace"), checksum)
     if not facts:
         raise BadInput(
-            f"{source}: the output of {instrument} has no beginning; it is cut off or of another program, run it again."
+            "output-cut",
+            f"{source}: the output of {instrument} has no beginning; it is cut off or of another program, run it again.",
         )
     if notes is None and not whole:
-        raise BadInput(f"{source}: the output of {instrument} has no last line; it was cut off, run it again.")
+        raise BadInput("output-cut", f"{source}: the output of {instrument} has no last line; it was cut off, run it again.")
     if notes is None and not found:
-        raise BadInput(f"{source}: the output of {instrument} has no rows; run it again.")
+        raise BadInput("output-empty", f"{source}: the output of {instrument} has no rows; run it again.")
     return Printed(facts, found[: used[0]], others[: used[1]], whole)
 
 
@@ -116,4 +117,4 @@ def _fitting(content: dict[str, Any], known: Sequence[Fields], source: str, numb
 
 
 def _wrong(source: str, number: int, what: str) -> BadInput:
-    return BadInput(f"{source}, line {number}: {what}; run it again.")
+    return BadInput("output-damaged", f"{source}, line {number}: {what}; run it again.")

@@ -36,9 +36,12 @@ def bind(
     if row is None:
         raise NotMeasured(registry.unknown(str(launcher)))
     if placement.ppn != ppn or (placement.ranks is not None and len(placement.ranks) != ppn):
-        raise BadInput(f"the placement is for {placement.ppn} ranks per node and {ppn} are to be started: resolve it again.")
+        raise BadInput(
+            "placement-other-ppn",
+            f"the placement is for {placement.ppn} ranks per node and {ppn} are to be started: resolve it again.",
+        )
     if nodes < 1:
-        raise BadInput(f"{nodes} nodes are asked for: ask for at least 1.")
+        raise BadInput("nodes-range", f"{nodes} nodes are asked for: ask for at least 1.")
     unbinding = _unbinding(row, mpi, tuple(version))
     request = Request(placement, nodes, ppn, mpi, tuple(version), oversubscribe, hostfile, unbinding)
     if placement.ranks is not None:

@@ -30,7 +30,7 @@ def known() -> dict[str, Launcher]:
         for name in row.site:
             if taken.setdefault(name, row.name) != row.name:
                 both = f"launchers {taken[name]} and {row.name} both are what a partition calls {name!r}"
-                raise BadInput(f"{both}; take it out of 'site' of one.")
+                raise BadInput("launcher-settings", f"{both}; take it out of 'site' of one.")
     return {row.name: row for row in sorted(rows, key=lambda row: not row.site)}
 
 
@@ -79,7 +79,9 @@ def _add(launcher: Launcher, name: str) -> None:
     from reframe.core.launchers import JobLauncher
 
     if not launcher.program:
-        raise BadInput(f"launcher {launcher.name}: ReFrame has no launcher {name!r}; give the record its 'program'.")
+        raise BadInput(
+            "launcher-unknown", f"launcher {launcher.name}: ReFrame has no launcher {name!r}; give the record its 'program'."
+        )
     body = {"command": lambda self, job: list(launcher.program)}
     register_launcher(name)(types.new_class(name, (JobLauncher,), exec_body=lambda namespace: namespace.update(body)))
 

@@ -68,13 +68,13 @@ def resolve_ppn(symbol: str | int, topology: Topology) -> int:
     elif text.isdecimal():
         number = int(text)
     else:
-        raise BadInput(f"ppn={text} is neither a number nor one of {', '.join(SYMBOLIC_PPN)}.")
+        raise BadInput("ppn-range", f"ppn={text} is neither a number nor one of {', '.join(SYMBOLIC_PPN)}.")
     if text == "numa" and not number:
-        raise BadInput("ppn=numa needs the NUMA nodes, and the partition's topology names none.")
+        raise BadInput("ppn-range", "ppn=numa needs the NUMA nodes, and the partition's topology names none.")
     if number < 1:
-        raise BadInput(f"ppn={text} starts no process: ask for at least 1.")
+        raise BadInput("ppn-range", f"ppn={text} starts no process: ask for at least 1.")
     if number > cores:
-        raise BadInput(f"ppn={text} is {number} processes and the partition has {cores} core{'s' * (cores != 1)}.")
+        raise BadInput("ppn-range", f"ppn={text} is {number} processes and the partition has {cores} core{'s' * (cores != 1)}.")
     return number
 
 
@@ -102,7 +102,7 @@ def place(
     :raises NotMeasured: for a policy that means nothing on this topology, with the reason.
     """
     if policy not in PINNING_POLICIES:
-        raise BadInput(f"pinning={policy} is not one of {', '.join(PINNING_POLICIES)}.")
+        raise BadInput("pinning-unknown", f"pinning={policy} is not one of {', '.join(PINNING_POLICIES)}.")
     if policy in UNLISTED:
         return RankPlacement(policy, ppn, None, topology)
     cores = topology.cores
@@ -195,7 +195,10 @@ def _order_by_nic(
     for rail in rails:
         if rail not in topology.numa_ids:
             known = ", ".join(map(str, topology.numa_ids))
-            raise BadInput(f"a rail of the fabric is on NUMA node {rail} and the partition has {known}: correct {SITE_FILES}.")
+            raise BadInput(
+                "rail-numa-node",
+                f"a rail of the fabric is on NUMA node {rail} and the partition has {known}: correct {SITE_FILES}.",
+            )
     if len(topology.numa_nodes) == 1:
         raise NotMeasured(f"{policy} means nothing on one NUMA node: every core is local to the adapter")
     distances = {rail: _distances(rail, topology) for rail in rails}

@@ -52,19 +52,19 @@ class SwitchTree:
         :raises BadInput: it is no tree.
         """
         if self.origin not in ORIGINS:
-            raise BadInput(f"a tree of switches is from {', '.join(ORIGINS)}, not from {self.origin!r}.")
+            raise BadInput("switches-tree", f"a tree of switches is from {', '.join(ORIGINS)}, not from {self.origin!r}.")
         seen: dict[str, str] = {}
         for name, switch in self.switches.items():
             if switch.parent is not None and switch.parent not in self.switches:
-                raise BadInput(f"switch {name} hangs on {switch.parent}, which is not described.")
+                raise BadInput("switches-tree", f"switch {name} hangs on {switch.parent}, which is not described.")
             for node in switch.nodes:
                 if (other := seen.setdefault(node, name)) != name:
-                    raise BadInput(f"node {node} hangs on two switches, {other} and {name}; name one.")
+                    raise BadInput("switches-tree", f"node {node} hangs on two switches, {other} and {name}; name one.")
         for name in self.switches:
             above, passed = self.switches[name].parent, {name}
             while above is not None:
                 if above in passed:
-                    raise BadInput(f"switch {above} is above itself.")
+                    raise BadInput("switches-tree", f"switch {above} is above itself.")
                 passed.add(above)
                 above = self.switches[above].parent
 
@@ -121,12 +121,12 @@ def expand(text: str) -> list[str]:
     """
     pieces = _HOSTS.findall(text)
     if ",".join(pieces) != text:
-        raise BadInput(f"'{text[:80]}' is no list of hosts as Slurm writes them, such as c[1-4,7].")
+        raise BadInput("hostlist-format", f"'{text[:80]}' is no list of hosts as Slurm writes them, such as c[1-4,7].")
     names: list[str] = []
     for piece in pieces:
         parts = [_numbers(part, text) if at % 2 else [part] for at, part in enumerate(re.split(r"\[(.*?)\]", piece))]
         if len(names) + prod(map(len, parts)) > MOST_NAMES:
-            raise BadInput(f"'{text[:80]}' names more than {MOST_NAMES} hosts; correct its ranges.")
+            raise BadInput("hostlist-format", f"'{text[:80]}' names more than {MOST_NAMES} hosts; correct its ranges.")
         names += map("".join, product(*parts))
     return names
 
@@ -137,7 +137,7 @@ def _numbers(inside: str, text: str) -> list[str]:
         found = _RANGE.fullmatch(piece)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
         if not found or not first <= last <= first + MOST_NAMES:
-            raise BadInput(f"'{text[:80]}' has no range in '[{inside[:40]}]'; write it as in c[1-4,7].")
+            raise BadInput("hostlist-format", f"'{text[:80]}' has no range in '[{inside[:40]}]'; write it as in c[1-4,7].")
         numbers += [f"{number:0{len(found[1])}d}" for number in range(first, last + 1)]
     return numbers
 
@@ -153,9 +153,13 @@ def _tree_of_described(
     for name, children in below.items():
         for child in children:
             if (other := parents.setdefault(child, name)) != name:
-                raise BadInput(f"{source}: switch {child} hangs on {other} and on {name}; a tree has one above each.")
+                raise BadInput(
+                    "switches-damaged", f"{source}: switch {child} hangs on {other} and on {name}; a tree has one above each."
+                )
     if lacking := sorted(set(parents) - set(below)):
-        raise BadInput(f"{source} has switch {lacking[0]} below {parents[lacking[0]]} and does not describe it.")
+        raise BadInput(
+            "switches-damaged", f"{source} has switch {lacking[0]} below {parents[lacking[0]]} and does not describe it."
+        )
     return SwitchTree(origin, {name: Switch(parents.get(name), nodes[name]) for name in below})
 
 
@@ -176,13 +180,14 @@ def read_slurm(text: str, source: str) -> SwitchTree:
         if not name:
             continue
         if name in below:
-            raise BadInput(f"{source} describes switch {name} twice; correct it.")
+            raise BadInput("switches-damaged", f"{source} describes switch {name} twice; correct it.")
         below[name] = expand(row.get("switches") or aggregated or "")
         # `scontrol` also lists, for a switch above others, all nodes below those.
         nodes[name] = () if below[name] else tuple(map(name_of, expand(row.get("nodes", ""))))
     if not below:
         raise BadInput(
-            f"{source} describes no switch (SwitchName= or BlockName=); give the output of 'scontrol show topology'."
+            "switches-damaged",
+            f"{source} describes no switch (SwitchName= or BlockName=); give the output of 'scontrol show topology'.",
         )
     return _tree_of_described(SLURM, source, below, nodes)
 
@@ -201,19 +206,22 @@ def _read_yaml(text: str, source: str) -> SwitchTree:
     rows = whole.get("switches") if isinstance(whole, dict) else None
     if not isinstance(rows, dict) or not rows or set(whole) != {"switches"}:
         raise BadInput(
-            f"{source} is not a mapping with switches alone, by their names; write 'switches: {{leaf1: {{nodes: c[1-4]}}}}'."
+            "switches-damaged",
+            f"{source} is not a mapping with switches alone, by their names; write 'switches: {{leaf1: {{nodes: c[1-4]}}}}'.",
         )
 
     def names(switch: Any, key: str) -> list[str]:
         value = rows[switch].get(key) or []
         lists = value if isinstance(value, list) else [value]
         if not all(isinstance(listed, str) for listed in lists):
-            raise BadInput(f"{source}: {key} of {switch} are {value!r}; give text such as c[1-4], or a list of such.")
+            raise BadInput(
+                "switches-damaged", f"{source}: {key} of {switch} are {value!r}; give text such as c[1-4], or a list of such."
+            )
         return [name for listed in lists for name in expand(listed)]
 
     for name, row in rows.items():
         if not isinstance(row, dict) or not row or set(row) - {"nodes", "switches"}:
-            raise BadInput(f"{source}: switch {name} is {row!r}; give its nodes or its switches.")
+            raise BadInput("switches-damaged", f"{source}: switch {name} is {row!r}; give its nodes or its switches.")
     nodes = {str(name): tuple(map(name_of, names(name, "nodes"))) for name in rows}
     return _tree_of_described(YAML, source, {str(name): names(name, "switches") for name in rows}, nodes)
 
@@ -234,13 +242,18 @@ def _read_ibnetdiscover(text: str, source: str) -> SwitchTree:
             ports[block] = []
         elif found := re.match(r'\[\d+\](?:\([0-9a-fA-F]+\))?\s+"([SHR]-[0-9a-fA-F]+)"\[\d+\]', line):
             if not block:
-                raise BadInput(f"{source} has a port before the first switch or adapter; it is cut off, record it again.")
+                raise BadInput(
+                    "switches-damaged",
+                    f"{source} has a port before the first switch or adapter; it is cut off, record it again.",
+                )
             ports[block].append(found[1])
         elif not line.strip():
             block = ""
     unknown = {other for others in ports.values() for other in others if other[0] in "SH"} - set(titles)
     if unknown:
-        raise BadInput(f"{source} names {min(unknown)} and does not describe it; it is cut off, record it again.")
+        raise BadInput(
+            "switches-damaged", f"{source} names {min(unknown)} and does not describe it; it is cut off, record it again."
+        )
     names: dict[str, str] = {}
     for guid, title in titles.items():
         name = _plain(title) if guid[0] == "S" else name_of(title.split()[0] if title.split() else guid)
@@ -274,7 +287,9 @@ def _read_opa(text: str, source: str) -> SwitchTree:
     for number in range(0, len(ends), 2):
         pair = ends[number : number + 2]
         if [end[1] == "<->" for end in pair] != [False, True]:
-            raise BadInput(f"{source}: link {number // 2 + 1} has not two ends; the report is cut off, write it again.")
+            raise BadInput(
+                "switches-damaged", f"{source}: link {number // 2 + 1} has not two ends; the report is cut off, write it again."
+            )
         names = []
         for end in pair:
             name = _plain(end[5]) if end[4] == "SW" else name_of(end[5].split()[0])
@@ -319,7 +334,7 @@ def _tree_of_links(
             leaf_nodes.setdefault(distinct[0], []).append(host)
             several += [host] if distinct[1:] else []
     if not leaf_nodes:
-        raise BadInput(f"{source} has no host that is plugged into a switch; record the whole fabric.")
+        raise BadInput("switches-damaged", f"{source} has no host that is plugged into a switch; record the whole fabric.")
     level = sorted(leaf_nodes)
     reached = set(level)
     groups: dict[str, Sequence[str]] = {name: [name] for name in level}
@@ -377,14 +392,21 @@ def read(path: Path) -> SwitchTree:
     """
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise BadInput(f"{path} has more than {MOST_BYTES >> 20} MiB and is no description of switches.")
+            raise BadInput(
+                "switches-too-large", f"{path} has more than {MOST_BYTES >> 20} MiB and is no description of switches."
+            )
         text = path.read_text(errors="replace")
     except OSError as error:
-        raise BadInput(f"{path}, which is to describe the switches, cannot be read ({error.strerror}).") from None
+        raise BadInput(
+            "switches-unreadable", f"{path}, which is to describe the switches, cannot be read ({error.strerror})."
+        ) from None
     for mark, read_text, _ in _KINDS:
         if re.search(mark, text, re.MULTILINE):
             return read_text(text, str(path))
-    raise BadInput(f"{path} describes no switches that can be read; give {', '.join(title for _, _, title in _KINDS)}.")
+    raise BadInput(
+        "switches-unknown-format",
+        f"{path} describes no switches that can be read; give {', '.join(title for _, _, title in _KINDS)}.",
+    )
 
 
 def contradiction(tree: SwitchTree, hosts: Iterable[str]) -> str:

@@ -71,8 +71,9 @@ class Topology:
         topology = row.get("topology") or {}
         if not topology.get("cores"):
             raise BadInput(
+                "topology-damaged",
                 "the processor description has no topology.cores: use topology.describe() in system.py, or "
-                "what 'reframe --detect-host-topology' prints in a job of the partition."
+                "what 'reframe --detect-host-topology' prints in a job of the partition.",
             )
         cores = _disjoint("cores", topology["cores"])
         cpus = set(cores)
@@ -86,7 +87,8 @@ class Topology:
             said = row.get(key)
             if said and (said < present or (key == "num_sockets" and said != present)):
                 raise BadInput(
-                    f"the processor description says {key}={said} and its masks show {present}: correct one of them."
+                    "topology-damaged",
+                    f"the processor description says {key}={said} and its masks show {present}: correct one of them.",
                 )
         caches = _last_level_caches(topology.get("caches") or ())
         return cls._build(
@@ -98,7 +100,9 @@ class Topology:
     def _build(cls, units: Iterable[ProcessingUnit], numa_ids: Iterable[int]) -> Topology:
         ordered = tuple(sorted(units, key=lambda unit: unit.cpu))
         if not ordered:
-            raise BadInput("the processor description has no CPU in topology.cores: give the masks of the cores.")
+            raise BadInput(
+                "topology-damaged", "the processor description has no CPU in topology.cores: give the masks of the cores."
+            )
         for what, part in (("sockets", "socket"), ("NUMA nodes", "numa")):
             seen: dict[int, set[int | None]] = {}
             for unit in ordered:
@@ -107,7 +111,8 @@ class Topology:
                 if len(places) > 1:
                     cpus = ",".join(str(unit.cpu) for unit in ordered if unit.core == core)
                     raise BadInput(
-                        f"the processor description puts the core of CPUs {cpus} on two {what}: correct the description."
+                        "topology-damaged",
+                        f"the processor description puts the core of CPUs {cpus} on two {what}: correct the description.",
                     )
         return cls(ordered, tuple(numa_ids), len(ordered), ordered)
 
@@ -124,7 +129,9 @@ class Topology:
         units = tuple(unit for unit in self.units if unit.cpu in allowed)
         if not units:
             mine = f"{self.units[0].cpu} to {self.units[-1].cpu}"
-            raise BadInput(f"none of the allowed CPUs {sorted(allowed)} is on this node, which has {mine}: correct one.")
+            raise BadInput(
+                "cpus-not-here", f"none of the allowed CPUs {sorted(allowed)} is on this node, which has {mine}: correct one."
+            )
         seen = allowed if cpuset is None else allowed | set(cpuset)
         return Topology(units, self.numa_ids, self.online, tuple(unit for unit in self.counted if unit.cpu in seen))
 
@@ -236,13 +243,18 @@ def describe(
     counts: dict[str, Any] = {"sockets": sockets, "cores_per_socket": cores_per_socket, "smt": smt}
     for name, value in {**counts, "numa_per_socket": numa_per_socket, "caches_per_socket": caches_per_socket}.items():
         if not isinstance(value, int) or value < 1:
-            raise BadInput(f"describe(): {name}={value!r} must be a whole number of at least 1.")
+            raise BadInput("topology-describe", f"describe(): {name}={value!r} must be a whole number of at least 1.")
         if name not in counts and cores_per_socket % value:
-            raise BadInput(f"describe(): {name}={value} does not divide {cores_per_socket} cores per socket.")
+            raise BadInput(
+                "topology-describe", f"describe(): {name}={value} does not divide {cores_per_socket} cores per socket."
+            )
     if numbering not in NUMBERINGS:
-        raise BadInput(f"describe(): numbering={numbering!r} is not one of {', '.join(NUMBERINGS)}.")
+        raise BadInput("topology-describe", f"describe(): numbering={numbering!r} is not one of {', '.join(NUMBERINGS)}.")
     if numbering == "consecutive" and smt > 1:
-        raise BadInput(f"describe(): with smt={smt} say numbering='smt_last' or 'smt_adjacent' (lscpu -e shows which).")
+        raise BadInput(
+            "topology-describe",
+            f"describe(): with smt={smt} say numbering='smt_last' or 'smt_adjacent' (lscpu -e shows which).",
+        )
     total = sockets * cores_per_socket
 
     def cpus(socket: int, core: int) -> tuple[int, ...]:
@@ -280,7 +292,10 @@ def _bits(key: str, mask: Any) -> list[int]:
     except ValueError:
         value = -1
     if value < 0:
-        raise BadInput(f"topology.{key} of the processor description: {mask!r} is not a hexadecimal CPU mask such as 0xff.")
+        raise BadInput(
+            "topology-damaged",
+            f"topology.{key} of the processor description: {mask!r} is not a hexadecimal CPU mask such as 0xff.",
+        )
     return [cpu for cpu in range(value.bit_length()) if value >> cpu & 1]
 
 
@@ -290,7 +305,9 @@ def _disjoint(key: str, masks: Sequence[Any]) -> dict[int, int]:
     for index, mask in enumerate(masks):
         for cpu in _bits(key, mask):
             if cpu in found:
-                raise BadInput(f"topology.{key} of the processor description: CPU {cpu} is in two masks; correct one.")
+                raise BadInput(
+                    "topology-damaged", f"topology.{key} of the processor description: CPU {cpu} is in two masks; correct one."
+                )
             found[cpu] = index
     return found
 
@@ -299,7 +316,7 @@ def _check_same_cpus(key: str, cpus: set[int], found: Mapping[int, int]) -> None
     odd = sorted(cpus ^ set(found))
     if odd:
         where = f"topology.cores but not in topology.{key}" if odd[0] in cpus else f"topology.{key} but not in topology.cores"
-        raise BadInput(f"the processor description has CPU {odd[0]} in {where}: correct one of them.")
+        raise BadInput("topology-damaged", f"the processor description has CPU {odd[0]} in {where}: correct one of them.")
 
 
 def _last_level_caches(caches: Iterable[Mapping[str, Any]]) -> dict[int, int]:

@@ -36,7 +36,7 @@ def find(name: str) -> Mpi:
     try:
         return known()[name]
     except KeyError:
-        raise BadInput(f"MPI {name!r} is not known here ({', '.join(known())}); {remedy()}.") from None
+        raise BadInput("mpi-unknown", f"MPI {name!r} is not known here ({', '.join(known())}); {remedy()}.") from None
 
 
 def remedy() -> str:
@@ -65,7 +65,10 @@ def transports() -> dict[str, Transport]:
     for mpi in known().values():
         for name, row in mpi.own_transports.items():
             if found.setdefault(name, row) != row:
-                raise BadInput(f"{described[name]} and {mpi.name} describe transport {name!r} differently; make them alike.")
+                raise BadInput(
+                    "transport-two-ways",
+                    f"{described[name]} and {mpi.name} describe transport {name!r} differently; make them alike.",
+                )
             described.setdefault(name, mpi.name)
     return found
 
@@ -73,7 +76,7 @@ def transports() -> dict[str, Transport]:
 def transport(name: str) -> Transport:
     found = transports()
     if name not in found:
-        raise BadInput(f"transport {name!r} is not one of {', '.join(found)}.")
+        raise BadInput("transport-unknown", f"transport {name!r} is not one of {', '.join(found)}.")
     return found[name]
 
 

@@ -70,7 +70,7 @@ def take(words: Sequence[str], root: Path, environ: Mapping[str, str] = os.envir
     :raises BadInput: one of them is read after ours.
     """
     if fault := find_order_fault(words, root, environ):
-        raise BadInput(fault)
+        raise BadInput("configuration-unusable", fault)
     GIVEN.append(tuple(name for name in _named(words, environ, root) if not _is_ours(name, root)))
 
 
@@ -104,7 +104,7 @@ def read(root: Path) -> Centre | None:
         return None
     found = _read(given, tuple(_stamp(path) for path in given))
     if isinstance(found, str):
-        raise BadInput(found)
+        raise BadInput("configuration-unusable", found)
     return found
 
 
@@ -246,8 +246,9 @@ def _check(whole: Mapping[str, Any], schema: Mapping[str, Any], given: Sequence[
         node = node[part]
         words.append(str(node["name"] if isinstance(part, int) and isinstance(node, dict) and "name" in node else part))
     raise BadInput(
+        "configuration-unusable",
         f"{' and '.join(map(str, given))}: key '{'.'.join(words) or 'top level'}': {textwrap.shorten(fault.message, 200)}; "
-        "correct it, ReFrame refuses it, too."
+        "correct it, ReFrame refuses it, too.",
     )
 
 
@@ -272,7 +273,8 @@ def _reading(given: Sequence[Path]) -> Iterator[None]:
         lines = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) in given]
         place = f"{lines[-1].filename}, line {lines[-1].lineno}," if lines else " and ".join(map(str, given))
         raise BadInput(
-            f"{place} cannot be used ({type(error).__name__}: {reason}); correct it, or take it out of {VARIABLE}."
+            "configuration-unreadable",
+            f"{place} cannot be used ({type(error).__name__}: {reason}); correct it, or take it out of {VARIABLE}.",
         ) from None
     finally:
         for handler in handlers:

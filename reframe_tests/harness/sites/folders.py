@@ -28,9 +28,14 @@ def every(root: Path) -> list[Path]:
         except PermissionError:  # a folder above it
             there, readable = path.is_absolute(), False
         if not there:
-            raise BadInput(f"{SITES} names {path}, which is not the full name of a folder; correct it or unset the variable.")
+            raise BadInput(
+                "sites-folder",
+                f"{SITES} names {path}, which is not the full name of a folder; correct it or unset the variable.",
+            )
         if not readable:
-            raise BadInput(f"{SITES} names {path}, which you may not read; correct its rights or unset the variable.")
+            raise BadInput(
+                "sites-folder", f"{SITES} names {path}, which you may not read; correct its rights or unset the variable."
+            )
     return list(dict.fromkeys([*(path.resolve() for path in named), root / "site_configs"]))
 
 
@@ -42,7 +47,7 @@ def of(system: str, root: Path) -> Path:
     places = [folder / system for folder in every(root)]
     there = [place for place in places if place.is_dir()]
     if len(there) > 1:
-        raise BadInput(f"system {system} has the folders {' and '.join(map(str, there))}: remove one.")
+        raise BadInput("system-twice", f"system {system} has the folders {' and '.join(map(str, there))}: remove one.")
     return there[0] if there else places[0]
 
 

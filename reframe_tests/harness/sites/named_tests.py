@@ -21,7 +21,7 @@ def check(words: Sequence[str]) -> None:
         pairs = [each.partition(":") for each in value.split(",")]
         names = [name for name, _, _ in pairs]
         if variable in seen or len(set(names)) < len(names) or not all(name and word for name, _, word in pairs):
-            raise BadInput(f"-S {text}: write all options once, as -S {variable}=NAME:VALUE,NAME:VALUE.")
+            raise BadInput("setting-twice", f"-S {text}: write all options once, as -S {variable}=NAME:VALUE,NAME:VALUE.")
         seen.add(variable)
 
 

@@ -71,7 +71,7 @@ def find(environ: Mapping[str, str] = os.environ) -> tuple[str, Mapping[tuple[st
         about = path.stat()
         return _read(path, about.st_mtime_ns, about.st_size)
     except (OSError, msgspec.DecodeError) as error:
-        raise BadInput(f"{VARIABLE} names {path}, which is no plan ({error}): write it again.") from None
+        raise BadInput("plan-damaged", f"{VARIABLE} names {path}, which is no plan ({error}): write it again.") from None
 
 
 def narrow(tests: Iterable[Any], system: str) -> None:
@@ -84,7 +84,10 @@ def narrow(tests: Iterable[Any], system: str) -> None:
     if plan is None:
         return
     if plan[0] != system:
-        raise BadInput(f"{os.environ[VARIABLE]} is a plan for system {plan[0]!r}, and {system!r} is selected: make one for it.")
+        raise BadInput(
+            "plan-of-another-system",
+            f"{os.environ[VARIABLE]} is a plan for system {plan[0]!r}, and {system!r} is selected: make one for it.",
+        )
     places: dict[str, list[tuple[str, str]]] = {}
     for name, partition, stack in plan[1]:
         places.setdefault(name, []).append((f"{system}:{partition}", stack))

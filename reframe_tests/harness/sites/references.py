@@ -206,7 +206,7 @@ def check_file(path: str, content: Any, system: Mapping[str, Any] | None = None)
     :raises ReferenceError: naming file, key and remedy.
     """
     for fault in find_faults(path, content, system):
-        raise ReferenceError(fault.sentence)
+        raise ReferenceError("references-unusable", fault.sentence)
 
 
 def find_faults(path: str, content: Any, system: Mapping[str, Any] | None = None) -> Iterator[ReferenceFault]:

@@ -214,18 +214,25 @@ def check(words: Sequence[str], tests: Sequence[Any]) -> None:
     for text in known["setvar"]:
         name = text.partition("=")[0].rpartition(".")[2]
         if any(name in type(test).param_space.params for test in tests):
-            raise BadInput(f"-S {text} sets nothing, because {name} is a parameter: use -P {text}.")
+            raise BadInput("setting-is-parameter", f"-S {text} sets nothing, because {name} is a parameter: use -P {text}.")
     for test in tests:
         if test.level not in catalogue.LEVELS:
-            raise BadInput(f"{type(test).__name__}: {test.level!r} is not a level; there are {', '.join(catalogue.LEVELS)}.")
+            raise BadInput(
+                "level-unknown",
+                f"{type(test).__name__}: {test.level!r} is not a level; there are {', '.join(catalogue.LEVELS)}.",
+            )
         if getattr(test, "repeats", 1) < 1:
-            raise BadInput(f"{type(test).__name__}: -S repeats={test.repeats} would measure nothing; give 1 or more.")
+            raise BadInput(
+                "repeats-range", f"{type(test).__name__}: -S repeats={test.repeats} would measure nothing; give 1 or more."
+            )
         options.check(catalogue.OPTIONS, getattr(test, "suite_options", {}))  # some run no program of a suite
 
 
 def _require(fits: Callable[[Any], object], tests: Iterable[Any], option: str, there: str, names: Iterable[str]) -> None:
     if not any(fits(SimpleNamespace(check=test)) for test in tests):
-        raise BadInput(f"{option} fits no test: {there} {', '.join(sorted(names))}; 'reframe -l' lists the tests.")
+        raise BadInput(
+            "option-fits-no-test", f"{option} fits no test: {there} {', '.join(sorted(names))}; 'reframe -l' lists the tests."
+        )
 
 
 def _parameters(tests: Iterable[Any]) -> list[str]:
@@ -243,15 +250,20 @@ def _values(name: str, tests: Iterable[Any]) -> list[str]:
 def _check_values(text: str, name: str, values: Sequence[str], tests: Sequence[Any]) -> None:
     classes = {type(test) for test in tests}
     if not any(name in each.param_space.params or name in each.var_space for each in classes):
-        raise BadInput(f"-P {text}: {name} is not a parameter; parameters are {', '.join(sorted(_parameters(tests)))}.")
+        raise BadInput(
+            "parameter-unknown",
+            f"-P {text}: {name} is not a parameter; parameters are {', '.join(sorted(_parameters(tests)))}.",
+        )
     known = list(dict.fromkeys([*_values(name, tests), *_WORDS.get(name, ())]))
     for value in values:
         if known and value not in known and not (name in _NUMBERS and value.isdecimal()):
             number = " or a number" if name in _NUMBERS else ""
-            raise BadInput(f"-P {text}: {value!r} is not a value of {name}; there are {', '.join(known)}{number}.")
+            raise BadInput(
+                "parameter-value", f"-P {text}: {value!r} is not a value of {name}; there are {', '.join(known)}{number}."
+            )
         fewest, why = _FEWEST.get(name, (0, ""))
         if value.isdecimal() and int(value) < fewest:
-            raise BadInput(f"-P {text}: {name}={value} {why}.")
+            raise BadInput("parameter-value", f"-P {text}: {name}={value} {why}.")
 
 
 def limit_of(environ: Mapping[str, str]) -> float:
@@ -263,7 +275,7 @@ def limit_of(environ: Mapping[str, str]) -> float:
     with suppress(ValueError):
         if 0 < (limit := float(text or LIMIT_S)) < float("inf"):
             return limit
-    raise BadInput(f"{LIMIT} is {text!r}, expected a number of seconds above 0.")
+    raise BadInput("time-limit-format", f"{LIMIT} is {text!r}, expected a number of seconds above 0.")
 
 
 def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:

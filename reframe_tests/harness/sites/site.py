@@ -115,7 +115,7 @@ def read_references(system_name: str, root: Path = ROOT) -> Mapping[str, Any]:
     """
     learned = _learned(system_name, root)
     for fault in learned.faults:
-        raise references.ReferenceError(fault.sentence)
+        raise references.ReferenceError("system-file", fault.sentence)
     return learned.content
 
 
@@ -155,7 +155,7 @@ def _read_references(path: Path, system_name: str, root: Path, stamps: tuple[obj
     try:
         content = yaml_file.read_mapping(path)
     except BadInput as error:
-        raise references.ReferenceError(str(error)) from None
+        raise references.ReferenceError("system-file", str(error)) from None
     faults = tuple(references.find_faults(str(path), content, systems.find(system_name, root)))
     return _Learned(content, faults)
 
@@ -167,7 +167,7 @@ def most_jobs(environ: Mapping[str, str] = os.environ) -> int | None:
     """
     text = environ.get(MOST_JOBS, "")
     if text and not re.fullmatch(r"[1-9][0-9]{0,5}", text):
-        raise BadInput(f"{MOST_JOBS}={text} is no number of jobs: give 1 or more.")
+        raise BadInput("most-jobs", f"{MOST_JOBS}={text} is no number of jobs: give 1 or more.")
     return int(text) if text else None
 
 

@@ -69,7 +69,7 @@ def _check_schema(place: str, schema_file: Path, content: Any, part: str = "") -
     """:raises SiteError: naming the key."""
     if fault := schema.find_fault(schema_file, content, part):
         remedy = f"expected {fault.expected}" if fault.expected else f"see {schema_file.name}"
-        raise SiteError(f"{place}: key '{fault.key}': {fault.message}; {remedy}.")
+        raise SiteError("system-schema", f"{place}: key '{fault.key}': {fault.message}; {remedy}.")
 
 
 def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]:
@@ -80,20 +80,27 @@ def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]
     try:
         path.read_bytes()
     except OSError as error:
-        raise SiteError(f"{path} cannot be read ({error.strerror}); correct the link or the rights, or remove it.") from error
+        raise SiteError(
+            "system-file", f"{path} cannot be read ({error.strerror}); correct the link or the rights, or remove it."
+        ) from error
     try:
         system = runpy.run_path(str(path)).get("system")
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # sys.exit() among them, which would end whatever reads it, perhaps with status 0
         reason = " ".join(str(error).split())
-        raise SiteError(f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it.") from error
+        raise SiteError(
+            "system-file", f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it."
+        ) from error
     if not isinstance(system, dict):
-        raise SiteError(f"{path} defines no dictionary called 'system'; copy site_configs/generic/system.py and edit it.")
+        raise SiteError(
+            "system-file", f"{path} defines no dictionary called 'system'; copy site_configs/generic/system.py and edit it."
+        )
     _check_schema(str(path), schema_file, system)
     if system["name"] != path.parent.name:
         raise SiteError(
-            f"{path}: key 'name' is {system['name']!r} but the folder is called {path.parent.name!r}; make them equal."
+            "system-name",
+            f"{path}: key 'name' is {system['name']!r} but the folder is called {path.parent.name!r}; make them equal.",
         )
     _check_partitions(str(path), system)
     return system
@@ -107,15 +114,17 @@ def _check_partitions(source: str, system: Mapping[str, Any]) -> None:
     for partition in system["partitions"]:
         if spool.EXTRA in partition["extras"] and partition["scheduler"] not in spool.SHARED:
             raise SiteError(
+                "scheduler-shares-no-allocation",
                 f"{source}: partition {partition['name']} has {spool.EXTRA}, and its scheduler is {partition['scheduler']!r}; "
-                f"only those of {', '.join(spool.SHARED)} share allocations: remove it."
+                f"only those of {', '.join(spool.SHARED)} share allocations: remove it.",
             )
         for fabric in fabrics_of(partition["extras"]).values():
             if fabric.expect and fabric.expect not in (names := [each.name for each in fabric.choices]):
                 raise SiteError(
+                    "fabric-expectation",
                     f"{source}: fabric {fabric.name} of partition {partition['name']} expects {fabric.expect!r}, which is not "
                     f"one of its other fabrics of scope {fabric.scope} "
-                    f"({', '.join(names) or 'there is none'}); correct 'expect'."
+                    f"({', '.join(names) or 'there is none'}); correct 'expect'.",
                 )
 
 
@@ -128,7 +137,9 @@ def read_all(root: Path = ROOT) -> list[dict[str, Any]]:
     own = [read_system(path) for path in system_files(root)]
     for name in {row["name"] for row in own} & theirs.keys() - {FALLBACK_SYSTEM}:
         source = getattr(centres.read(root), "source", "")
-        raise SiteError(f"system '{name}' is in {source} and in {folders.of(name, root) / 'system.py'}; remove one of them.")
+        raise SiteError(
+            "system-twice", f"system '{name}' is in {source} and in {folders.of(name, root) / 'system.py'}; remove one of them."
+        )
     return [*theirs.values(), *(row for row in own if row["name"] not in theirs)]
 
 
@@ -186,16 +197,18 @@ def select(name: str | None, root: Path = ROOT) -> dict[str, Any]:
         own = [row for row in described if row["name"] not in others and _fits(row, host)]
         if centre and theirs and own and own[0]["name"] != FALLBACK_SYSTEM:
             raise SiteError(
+                "system-ambiguous",
                 f"this machine is system '{theirs[0]}' of {centre.source} and system '{own[0]['name']}' of "
-                f"{root}/site_configs: choose one with --system (or RFM_SYSTEM), or correct the 'hostnames' of one."
+                f"{root}/site_configs: choose one with --system (or RFM_SYSTEM), or correct the 'hostnames' of one.",
             )
         found = next((row for row in described if row["name"] in theirs[:1]), None) or next(iter(own), None)
     if found is None:
         known = ", ".join([*_of_centre(root), *(path.parent.name for path in system_files(root))])
         places = " or ".join(map(str, folders.every(root)))
         raise SiteError(
+            "system-unknown",
             f"there is no system '{name or socket.gethostname()}' in {places}; known are {known}; one of your own ReFrame "
-            f"configuration is known where {centres.VARIABLE} names that before {root}/site_configs/settings.py."
+            f"configuration is known where {centres.VARIABLE} names that before {root}/site_configs/settings.py.",
         )
     return found
 

@@ -129,7 +129,9 @@ class TunedSettings:
             if self.compilation and self.compilation.name not in whole:
                 (folder / self.compilation.name).unlink(missing_ok=True)
         except OSError as error:
-            raise BadInput(f"cannot write {folder} ({error.strerror}): correct its rights or its file system.") from None
+            raise BadInput(
+                "cannot-write", f"cannot write {folder} ({error.strerror}): correct its rights or its file system."
+            ) from None
 
 
 def checksum(content: str | bytes) -> str:
@@ -159,20 +161,22 @@ def read(folder: Path) -> TunedSettings:
         found = msgspec.convert(content, TunedSettings)
         said = content.pop(SUM, "")
     except OSError as error:
-        raise BadInput(f"{path} cannot be read ({error.strerror}): make it with {REMEDY}.") from None
+        raise BadInput("tuned-unreadable", f"{path} cannot be read ({error.strerror}): make it with {REMEDY}.") from None
     except ValueError as error:
-        raise BadInput(f"{path} is not a record of tuned settings ({error}): make it again with {REMEDY}.") from None
+        raise BadInput(
+            "tuned-unreadable", f"{path} is not a record of tuned settings ({error}): make it again with {REMEDY}."
+        ) from None
     if said != checksum(json.dumps(content, sort_keys=True)):
-        raise BadInput(f"{path} was changed after it was written: make it again with {REMEDY}.")
+        raise BadInput("tuned-changed", f"{path} was changed after it was written: make it again with {REMEDY}.")
     for name, wanted in {**found.files, **found.further, **found.compiled}.items():
         try:
             changed = checksum((folder / name).read_bytes()) != wanted
         except OSError:
-            raise BadInput(f"{folder / name} is gone: make it again with {REMEDY}.") from None
+            raise BadInput("tuned-gone", f"{folder / name} is gone: make it again with {REMEDY}.") from None
         if changed:
-            raise BadInput(f"{folder / name} was changed after it was written: make it again with {REMEDY}.")
+            raise BadInput("tuned-changed", f"{folder / name} was changed after it was written: make it again with {REMEDY}.")
     if mpis.find(found.mpi).tuning is None:
-        raise BadInput(f"{path} is for {found.mpi}, of which no control is known here.")
+        raise BadInput("tuned-for-another-case", f"{path} is for {found.mpi}, of which no control is known here.")
     return found
 
 
@@ -196,7 +200,10 @@ def read_of(place: Place) -> TunedSettings:
     """
     found = read(place.folder)
     if found.place != place:
-        raise BadInput(f"{place.folder} holds the settings of {found.place.text}: make those of {place.text} with {REMEDY}.")
+        raise BadInput(
+            "tuned-for-another-case",
+            f"{place.folder} holds the settings of {found.place.text}: make those of {place.text} with {REMEDY}.",
+        )
     return found
 
 
@@ -207,6 +214,7 @@ def check_release(found: TunedSettings, stack: Stack) -> None:
     """
     if (found.mpi, found.mpi_version) != (stack.mpi, stack.mpi_version):
         raise BadInput(
+            "tuned-for-another-case",
             f"the tuned settings of {found.place.text} are for {found.mpi} {found.mpi_version}, and the stack is {stack.mpi} "
-            f"{stack.mpi_version}: prove them again with '{REMEDY} --check', or make new ones."
+            f"{stack.mpi_version}: prove them again with '{REMEDY} --check', or make new ones.",
         )

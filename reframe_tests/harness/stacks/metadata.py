@@ -37,7 +37,7 @@ def check_against(schema: Path, document: Any, source: Path | str, remedy: str) 
     :raises StackError: naming file and key.
     """
     if fault := schemas.find_fault(schema, document):
-        raise StackError(f"{source}: key '{fault.key}': {fault.message}; {remedy}.")
+        raise StackError("stack-schema", f"{source}: key '{fault.key}': {fault.message}; {remedy}.")
 
 
 def parse(document: Any, source: Path | str) -> Stack:
@@ -47,7 +47,7 @@ def parse(document: Any, source: Path | str) -> Stack:
         re.compile(document["library_version_pattern"])
     except re.error as error:
         message = f"{source}: key 'library_version_pattern' is not a regular expression ({error}); {REMEDY}."
-        raise StackError(message) from error
+        raise StackError("stack-schema", message) from error
     mpi = document["mpi"]
     return Stack(
         name=document["name"],
@@ -80,9 +80,9 @@ def read(path: Path) -> Stack:
     try:
         return parse(json.loads(path.read_text()), path)
     except OSError as error:
-        raise StackError(f"{path} cannot be read ({error.strerror}); {REMEDY}.") from error
+        raise StackError("stack-unreadable", f"{path} cannot be read ({error.strerror}); {REMEDY}.") from error
     except (ValueError, RecursionError) as error:
-        raise StackError(f"{path} is not JSON ({error}); {REMEDY}.") from error
+        raise StackError("stack-unreadable", f"{path} is not JSON ({error}); {REMEDY}.") from error
 
 
 def find_damage(stack: Stack) -> str:
@@ -150,7 +150,8 @@ def discover(root: Path = ROOT, environ: Mapping[str, str] = os.environ) -> tupl
             continue
         if stack.name in stacks:
             raise StackError(
-                f"{stacks[stack.name].source} and {path} both describe a stack '{stack.name}'; rename or remove one."
+                "stack-twice",
+                f"{stacks[stack.name].source} and {path} both describe a stack '{stack.name}'; rename or remove one.",
             )
         damage = find_damage(stack)
         if damage:

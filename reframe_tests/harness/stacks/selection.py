@@ -52,4 +52,4 @@ def check(words: Sequence[str], names: Iterable[str], problems: Iterable[str]) -
         about = [sentence for sentence in problems if any(pattern.match(word) for word in re.findall(r"'([\w-]+)'", sentence))]
         there = f"there are {', '.join(known)}" if known else "there is none"
         reason = about[0] if about else f"{there}; 'mpibench stacks' lists them."
-        raise BadInput(f"-p {text} fits no stack that can be used: {reason}")
+        raise BadInput("stack-fits-nothing", f"-p {text} fits no stack that can be used: {reason}")

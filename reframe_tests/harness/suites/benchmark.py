@@ -226,7 +226,9 @@ def find(rows: Mapping[tuple[str, str], Benchmark], binary: str, name: str) -> B
     try:
         return rows[binary, name]
     except KeyError:
-        raise BadInput(f"{binary} has no benchmark called '{name}' in the catalogue; 'mpibench catalogue' lists all.") from None
+        raise BadInput(
+            "benchmark-unknown", f"{binary} has no benchmark called '{name}' in the catalogue; 'mpibench catalogue' lists all."
+        ) from None
 
 
 def version_tuple(version: str) -> tuple[int, ...]:

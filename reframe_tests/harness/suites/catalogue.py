@@ -46,7 +46,10 @@ def _check_names(suites: Mapping[str, Suite]) -> Mapping[str, Suite]:
         named = (("option", option.name) for option in suite.options)
         for what in (*groups, *named, *(("benchmark", row.binary, row.name) for row in suite.rows)):
             if what in owners:
-                raise BadInput(f"{' '.join(what)} is defined by suite {owners[what]} and again by {suite.name}; rename one.")
+                raise BadInput(
+                    "catalogue-twice",
+                    f"{' '.join(what)} is defined by suite {owners[what]} and again by {suite.name}; rename one.",
+                )
             owners[what] = suite.name
     return suites
 
@@ -256,7 +259,7 @@ def launches(
     """
     _planned(group)
     if level not in LEVELS:
-        raise BadInput(f"there is no level '{level}'; choose one of {', '.join(LEVELS)}.")
+        raise BadInput("level-unknown", f"there is no level '{level}'; choose one of {', '.join(LEVELS)}.")
     if group == PLACEMENT:
         return (_probe(stack),)
     made = [_launch(plan, stack, ranks, level, nodes, limits, chosen) for plan in GROUPS[group].plans]
@@ -301,7 +304,7 @@ def _planned(group: str) -> list[Benchmark]:
     :raises BadInput: if there is no such group.
     """
     if group not in GROUPS:
-        raise BadInput(f"there is no group '{group}' in the catalogue; choose one of {', '.join(GROUPS)}.")
+        raise BadInput("group-unknown", f"there is no group '{group}' in the catalogue; choose one of {', '.join(GROUPS)}.")
     return [find(plan.binary, name) for plan in GROUPS[group].plans for name in plan.benchmarks]
 
 

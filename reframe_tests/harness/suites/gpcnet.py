@@ -237,33 +237,43 @@ def parse(text: str, source: str) -> list[Record]:
     """
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[-1]:
-        raise OutputError(f"{source}: the last line has no end; the output was cut off, run the benchmark again.")
+        raise OutputError("output-cut", f"{source}: the last line has no end; the output was cut off, run the benchmark again.")
     # What was set aside before the title left blank lines.
     skipped = next((at for at, line in enumerate(lines) if line), 0)
     lines = "\n".join(lines).strip("\n").split("\n")
     program = LOADED if lines[0].startswith("NetworkLoad") else ISOLATED
     if (version := _VERSION.fullmatch(lines[0])) and lines[0] != _TITLES[program]:
-        raise OutputError(f"{source}, line {skipped + 1}: GPCNeT {version[1][:20]} is not known; build 1.3.")
+        raise OutputError("output-release", f"{source}, line {skipped + 1}: GPCNeT {version[1][:20]} is not known; build 1.3.")
     numbers: list[tuple[str, ...]] = []
     for number, (line, pattern) in enumerate(zip_longest(lines, _expected(program)), skipped + 1):
         if line is None:
-            raise OutputError(f"{source}: it ends before its last table does; the output was cut off, run it again.")
+            raise OutputError(
+                "output-cut", f"{source}: it ends before its last table does; the output was cut off, run it again."
+            )
         found = re.fullmatch(pattern, line) if pattern is not None else None
         if not found:
             if "Avg(Worst)" in line or line == _VERBOSE:
-                raise OutputError(f"{source}, line {number}: it was built with -DVERBOSE; build it without (its README).")
+                raise OutputError(
+                    "output-verbose", f"{source}, line {number}: it was built with -DVERBOSE; build it without (its README)."
+                )
             said = f"'{one_line(line)[:60]}' does not stand here in an output of GPCNeT 1.3"
-            raise OutputError(f"{source}, line {number}: {said}; the output is damaged, cut or mixed up, run it again.")
+            raise OutputError(
+                "output-damaged", f"{source}, line {number}: {said}; the output is damaged, cut or mixed up, run it again."
+            )
         numbers += [found.groups()] if found.groups() else []
     ranks, nodes = map(int, numbers.pop(0))
     if ranks < nodes or nodes < FEWEST_NODES[program]:
-        raise OutputError(f"{source}: it says that {ranks} ranks ran on {nodes} nodes; the output is damaged, run it again.")
+        raise OutputError(
+            "output-damaged", f"{source}: it says that {ranks} ranks ran on {nodes} nodes; the output is damaged, run it again."
+        )
     if program == ISOLATED:
         return _table(source, program, ranks, numbers, "")
     # Nodes are split as ``build_subcomms`` of network_load_test.c does.
     tested, congesting, each = (int(cell) for row in numbers[:2] for cell in row)
     if (tested + congesting, congesting, each) != (nodes, nodes * 8 // 10, congesting // 4):
-        raise OutputError(f"{source}: {nodes} nodes are not split so by GPCNeT 1.3; the output is damaged, run it again.")
+        raise OutputError(
+            "output-damaged", f"{source}: {nodes} nodes are not split so by GPCNeT 1.3; the output is damaged, run it again."
+        )
     count = len(TESTS[LOADED])
     alone, congested = (
         _table(source, program, ranks, numbers[at : at + count], how) for at, how in ((2, ALONE), (2 + count, CONGESTED))
@@ -275,8 +285,9 @@ def parse(text: str, source: str) -> list[Record]:
         quotients = [_quotient(test, *pair) for pair in zip(before.values.values(), after.values.values(), strict=True)]
         if [f"{quotient:.1f}" for quotient in quotients] != list(printed):
             raise OutputError(
+                "output-damaged",
                 f"{source}: the factors of {test.printed} do not follow from its times or bandwidths; the output is damaged or "
-                "mixed up, run it again."
+                "mixed up, run it again.",
             )
         values = dict(zip(IMPACT, quotients, strict=True))
         factors.append(Record(NAME, test.impact, ranks, 1, test.message_bytes, None, values))
@@ -288,7 +299,9 @@ def _table(source: str, program: str, ranks: int, rows: Sequence[Sequence[str]],
     records = []
     for test, row in zip(TESTS[program], rows, strict=True):
         if not all(map(float, row)):
-            raise OutputError(f"{source}: {test.printed} is printed as nothing; the benchmark did not measure, run it again.")
+            raise OutputError(
+                "output-zero", f"{source}: {test.printed} is printed as nothing; the benchmark did not measure, run it again."
+            )
         scale = 1.0 if test.unit == _TIME else _MB_PER_MIB
         values = {name: float(cell) * scale for name, cell in zip(test.quantities, row, strict=True)}
         records.append(Record(NAME, test.name, ranks, 1, test.message_bytes, None, values, variant))

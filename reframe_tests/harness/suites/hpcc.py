@@ -377,32 +377,39 @@ def parse(text: str, source: str) -> list[Record]:
         raise _wrong(source, text, failed.start(), f"'{line}' says that a check of hpcc failed; its numbers are not used")
     sections = list(_SECTION.finditer(text))
     if not sections:
-        raise OutputError(f"{source}: the output of hpcc has no whole section; it was cut off, run it again.")
+        raise OutputError("output-cut", f"{source}: the output of hpcc has no whole section; it was cut off, run it again.")
     head = _HEAD.search(text)
     if not head or len(_TITLE.findall(text)) != 1:
-        raise OutputError(f"{source}: the head of hpcc's output is damaged or there twice; run the benchmark again.")
+        raise OutputError(
+            "output-damaged", f"{source}: the head of hpcc's output is damaged or there twice; run the benchmark again."
+        )
     if head["mapping"] != "Row-major":
         raise OutputError(
+            "output-mapping",
             f"{source}: hpcc mapped its processes {head['mapping']} and not Row-major, as without its input file hpccinf.txt; "
-            "see that it is in the folder hpcc is started in."
+            "see that it is in the folder hpcc is started in.",
         )
     if sections[-1][1] != _SUMMARY:
-        raise OutputError(f"{source}: hpcc ended without its summary; the output was cut off, run it again.")
+        raise OutputError("output-cut", f"{source}: hpcc ended without its summary; the output was cut off, run it again.")
     values = _Summary(source, text, sections[-1])
     version = tuple(_whole(source, f"Version{part}", values[f"Version{part}"]) for part in ("Major", "Minor"))
     if version not in _VERSIONS:
         said, *known = (".".join(map(str, each)) for each in (version, *_VERSIONS))
-        raise OutputError(f"{source}: this is hpcc {said}, and {' and '.join(known)} are read; use one of these.")
+        raise OutputError(
+            "output-release", f"{source}: this is hpcc {said}, and {' and '.join(known)} are read; use one of these."
+        )
     _check(source, values, head)
     names = [found[1] for found in sections[:-1]]
     wanted = [name for name in _SECTIONS if version >= (1, 5) or _NEW_IN_1_5 not in name]
     if sorted(names) != sorted(wanted):
         odd = next((name for name in [*wanted, *names] if names.count(name) != 1 or name not in wanted), "")
-        raise OutputError(f"{source}: section {odd} of hpcc is missing, unknown or there twice; the output is damaged.")
+        raise OutputError(
+            "output-damaged", f"{source}: section {odd} of hpcc is missing, unknown or there twice; the output is damaged."
+        )
     records = [_record(source, result, values) for result in RESULTS]
     if len(values) != _VERSIONS[version]:
         said = f"the summary of hpcc has {len(values)} lines and not {_VERSIONS[version]}"
-        raise OutputError(f"{source}: {said}; the output is damaged or cut, run it again.")
+        raise OutputError("output-damaged", f"{source}: {said}; the output is damaged or cut, run it again.")
     for section in sections[:-1]:
         _hold_against(source, section[1], [" ".join(line.split()) for line in section[2].split("\n")], values)
     return records
@@ -425,7 +432,9 @@ class _Summary(dict[str, str]):
             offset += len(line) + 1
 
     def __missing__(self, key: str) -> str:
-        raise OutputError(f"{self.source}: the summary of hpcc lacks {key}; the output is damaged or cut, run it again.")
+        raise OutputError(
+            "output-damaged", f"{self.source}: the summary of hpcc lacks {key}; the output is damaged or cut, run it again."
+        )
 
 
 def _check(source: str, values: _Summary, head: re.Match[str]) -> None:
@@ -435,19 +444,28 @@ def _check(source: str, values: _Summary, head: re.Match[str]) -> None:
     counts = {key: _whole(source, key, values[key]) for key in keys}
     ranks, grid = counts["CommWorldProcs"], counts["HPL_nprow"] * counts["HPL_npcol"]
     if values["Success"] != "1":
-        raise OutputError(f"{source}: the summary says Success={values['Success']}; a check of hpcc failed, run it again.")
+        raise OutputError(
+            "output-failed-check",
+            f"{source}: the summary says Success={values['Success']}; a check of hpcc failed, run it again.",
+        )
     if version != head["version"] or str(counts["HPL_N"]) != head["order"]:
-        raise OutputError(f"{source}: head and summary are of different runs; outputs are mixed up, run it again.")
+        raise OutputError(
+            "output-mixed", f"{source}: head and summary are of different runs; outputs are mixed up, run it again."
+        )
     if ranks < 2 or grid != ranks:
-        raise OutputError(f"{source}: HPL ran on {grid} of {ranks} ranks; hpcc is read where 2 or more all take part.")
+        raise OutputError(
+            "output-grid", f"{source}: HPL ran on {grid} of {ranks} ranks; hpcc is read where 2 or more all take part."
+        )
     height, width, some = (_whole(source, key, values[key]) for key in ("PTRANS_nprow", "PTRANS_npcol", "MPIFFT_Procs"))
     if height * width != ranks or some > ranks:
         said = f"PTRANS ran on {height * width} ranks, MPIFFT on {some}, of {ranks}"
-        raise OutputError(f"{source}: {said}; it is damaged, run it again.")
+        raise OutputError("output-damaged", f"{source}: {said}; it is damaged, run it again.")
     error = _number(source, "MPIFFT_maxErr", values["MPIFFT_maxErr"])
     bound = _THRESHOLD * _number(source, "HPL_eps", values["HPL_eps"]) * math.log(max(counts["MPIFFT_N"], 2))
     if not 0 <= error < bound:
-        raise OutputError(f"{source}: MPIFFT_maxErr={error:g} is not below {bound:.3g}; the transform is wrong.")
+        raise OutputError(
+            "output-wrong-result", f"{source}: MPIFFT_maxErr={error:g} is not below {bound:.3g}; the transform is wrong."
+        )
 
 
 def _hold_against(source: str, section: str, lines: Sequence[str], values: _Summary) -> None:
@@ -481,25 +499,34 @@ def _agree(printed: str, value: str, unit: float = 1.0) -> bool:
 
 def _contradiction(source: str, section: str, key: str) -> OutputError:
     said = f"section {section} of hpcc does not say once what its summary does of {key}"
-    return OutputError(f"{source}: {said}; the output is damaged or mixed up, run it again.")
+    return OutputError("output-damaged", f"{source}: {said}; the output is damaged or mixed up, run it again.")
 
 
 def _whole(source: str, key: str, value: str) -> int:
     if not re.fullmatch("[1-9][0-9]{0,17}", value):
-        raise OutputError(f"{source}: {key}={value} in hpcc's summary is no count; that part was not run, or it is damaged.")
+        raise OutputError(
+            "output-not-measured",
+            f"{source}: {key}={value} in hpcc's summary is no count; that part was not run, or it is damaged.",
+        )
     return int(value)
 
 
 def _number(source: str, key: str, value: str) -> float:
     if not re.fullmatch(_NUMBER, value):
-        raise OutputError(f"{source}: {key}={value} in hpcc's summary is no number; the output is damaged, run it again.")
+        raise OutputError(
+            "output-not-measured",
+            f"{source}: {key}={value} in hpcc's summary is no number; the output is damaged, run it again.",
+        )
     return float(value)
 
 
 def _record(source: str, result: Result, values: _Summary) -> Record:
     value = _number(source, result.key, values[result.key])
     if not 0 < value < math.inf:
-        raise OutputError(f"{source}: {result.key}={values[result.key]}: {result.name} was not run, or measured nothing.")
+        raise OutputError(
+            "output-not-measured",
+            f"{source}: {result.key}={values[result.key]}: {result.name} was not run, or measured nothing.",
+        )
     ranks, variant = int(values["CommWorldProcs"]), f"N={values['HPL_N']}" if result.sized else ""
     # How often a ring is gone round is not printed; it is at least once.
     repetitions = None if result.sized else 1
@@ -509,7 +536,9 @@ def _record(source: str, result: Result, values: _Summary) -> Record:
 
 
 def _wrong(source: str, text: str, offset: int, what: str) -> OutputError:
-    return OutputError(f"{source}, line {text.count(chr(10), 0, offset) + 1}: {what}; run the benchmark again.")
+    return OutputError(
+        "output-damaged", f"{source}, line {text.count(chr(10), 0, offset) + 1}: {what}; run the benchmark again."
+    )
 
 
 SUITE = Suite(

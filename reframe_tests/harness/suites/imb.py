@@ -654,7 +654,7 @@ def parse(text: str, source: str) -> list[Record]:
     """
 
     def wrong(place: int, what: str) -> OutputError:
-        return OutputError(f"{source}, line {text.count(chr(10), 0, place) + 1}: {what}.")
+        return OutputError("output-damaged", f"{source}, line {text.count(chr(10), 0, place) + 1}: {what}.")
 
     if found := _COMPLAINT.search(text):
         raise wrong(found.start(), next(say for each, say in _COMPLAINTS.items() if re.match(rf"[ \t]*(?:{each})", found[0])))

@@ -58,11 +58,13 @@ def read(text: str, source: str, instrument: str, head: Fields, rows: tuple[Fiel
     try:
         printed = reading.read(text, source, instrument, head, rows)
     except BadInput as error:
-        raise OutputError(str(error)) from None
+        raise OutputError("output-damaged", str(error)) from None
     for row in printed.rows:
         nothing = [name for name, value in row.items() if value == 0 and name.endswith(("_us", "_per_s", "repetitions"))]
         if nothing:
-            raise OutputError(f"{source}: {nothing[0]} of {row.get('benchmark', instrument)} is 0; nothing was measured.")
+            raise OutputError(
+                "output-zero", f"{source}: {nothing[0]} of {row.get('benchmark', instrument)} is 0; nothing was measured."
+            )
     return printed
 
 
@@ -317,7 +319,9 @@ def _parse_loaded(text: str, source: str) -> list[Record]:
         text, source, "loaded_latency", {"ppn": COUNT, "window": COUNT}, ({**of_all, **_TIMES}, {**of_all, "mb_per_s": NUMBER})
     )
     if [(row["benchmark"], row["state"]) for row in printed.rows] != [(VICTIM, ALONE), (VICTIM, LOADED), (LOAD, LOADED)]:
-        raise OutputError(f"{source}: the rows are not those of latency alone, latency under load and load; run it again.")
+        raise OutputError(
+            "output-damaged", f"{source}: the rows are not those of latency alone, latency under load and load; run it again."
+        )
     head, (*victims, load) = printed.head, printed.rows
     alone, loaded = (dict(zip(_LATENCIES, (row[name] for name in _TIMES), strict=True)) for row in victims)
     values = {name: loaded[of] / alone[of] for name, of in {"impact": "latency_us", "impact_p99": "latency_p99_us"}.items()}
@@ -551,15 +555,17 @@ def _parse_pairs(text: str, source: str) -> list[Record]:
     try:
         found = map_output.read(text, source)
     except BadInput as error:
-        raise OutputError(str(error)) from None
+        raise OutputError("output-damaged", str(error)) from None
     if not found.whole:
-        raise OutputError(f"{source}: the pair map was cut off after {len(found.values)} values; run it again.")
+        raise OutputError("output-cut", f"{source}: the pair map was cut off after {len(found.values)} values; run it again.")
     if found.silent:
         named = ", ".join(f"{node} ({why})" for node, why in found.silent.items())
-        raise OutputError(f"{source}: nodes stopped answering: {named}; see to them, and run it again.")
+        raise OutputError("output-node-silent", f"{source}: nodes stopped answering: {named}; see to them, and run it again.")
     lacking = [f"{one.source} to {one.target}" for one in found.values if one.value is None]
     if lacking:
-        raise OutputError(f"{source}: {len(lacking)} values of pairs are missing, the first from {lacking[0]}; run it again.")
+        raise OutputError(
+            "output-cut", f"{source}: {len(lacking)} values of pairs are missing, the first from {lacking[0]}; run it again."
+        )
     return [_pair_record(found, LATENCY), _pair_record(found, BANDWIDTH)]
 
 

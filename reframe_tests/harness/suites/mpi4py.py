@@ -105,10 +105,10 @@ def parse(text: str, source: str) -> list[Record]:
     """
 
     def wrong(number: int, what: str) -> OutputError:
-        return OutputError(f"{source}, line {number}: {what}; run the benchmark again.")
+        return OutputError("output-damaged", f"{source}, line {number}: {what}; run the benchmark again.")
 
     if not text.endswith("\n"):
-        raise OutputError(f"{source}: the last line has no end; the output was cut off, run the benchmark again.")
+        raise OutputError("output-cut", f"{source}: the last line has no end; the output was cut off, run the benchmark again.")
     lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     number, first = lines[0]
     if first != TITLE:
@@ -143,7 +143,9 @@ def parse(text: str, source: str) -> list[Record]:
                 raise wrong(number, "bandwidth is not size / time; the columns are damaged or mixed up")
         records.append(Record(NAME, "pingpong", 2, 1, size, samples, values))
     if not records:
-        raise OutputError(f"{source}: the table of mpi4py.bench has no rows; the output is incomplete, run it again.")
+        raise OutputError(
+            "output-empty", f"{source}: the table of mpi4py.bench has no rows; the output is incomplete, run it again."
+        )
     return records
 
 

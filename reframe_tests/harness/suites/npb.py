@@ -264,7 +264,7 @@ def parse(text: str, source: str) -> list[Record]:
     """
 
     def wrong(what: str) -> OutputError:
-        return OutputError(f"{source}: {what}.")
+        return OutputError("output-damaged", f"{source}: {what}.")
 
     title = TITLE.search(text)
     if not title or not _BEFORE.fullmatch(text[: title.start()]):
@@ -274,7 +274,7 @@ def parse(text: str, source: str) -> list[Record]:
     for pattern, what in ((_FAILED, failed), (_REFUSED, f"{name} did not run")):
         if odd := pattern.search(text):
             line, shown = text.count("\n", 0, odd.start()) + 1, " ".join(odd[0].split())[:60]
-            raise OutputError(f"{source}, line {line}: {what}: '{shown}'.")
+            raise OutputError("output-damaged", f"{source}, line {line}: {what}: '{shown}'.")
     blocks = list(_BLOCK.finditer(text))
     if len(blocks) != 1 or text.count("Benchmark Completed") != 1 or len(TITLE.findall(text)) != 1 or blocks[0]["name"] != name:
         raise wrong(f"the block at the end of {name} is cut, damaged, missing or there twice; run it again")

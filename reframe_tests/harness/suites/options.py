@@ -94,16 +94,16 @@ def check(known: Mapping[str, SuiteOption], asked: Mapping[str, str]) -> None:
     """
     for name, value in asked.items():
         if name not in known:
-            raise BadInput(f"suite_options: there is no option '{name}'; there are {', '.join(known)}.")
+            raise BadInput("suite-option-unknown", f"suite_options: there is no option '{name}'; there are {', '.join(known)}.")
         option = known[name]
         if value != option.default or not value:
             if value not in option.values if option.values else not re.fullmatch(option.pattern, value):
                 allowed = ", ".join(option.values) or option.shape
-                raise BadInput(f"suite_options: '{value}' is not a value of {name}; there are {allowed}.")
+                raise BadInput("suite-option-value", f"suite_options: '{value}' is not a value of {name}; there are {allowed}.")
             try:
                 option.resolve(value)
             except BadInput as error:
-                raise BadInput(f"suite_options: {name}: {error}.") from None
+                raise BadInput("suite-option-value", f"suite_options: {name}: {error}.") from None
 
 
 def of_group(known: Mapping[str, SuiteOption], group: str, asked: Mapping[str, str]) -> dict[str, str]:
@@ -209,13 +209,17 @@ def read_lengths(path: str) -> tuple[int, ...]:
     try:
         words = Path(path).read_text().split("\n")
     except (OSError, ValueError) as error:  # also no text, and a path that no file can have
-        raise BadInput(f"the file of lengths {path} cannot be read ({getattr(error, 'strerror', '') or 'no text'})") from None
+        raise BadInput(
+            "lengths-file", f"the file of lengths {path} cannot be read ({getattr(error, 'strerror', '') or 'no text'})"
+        ) from None
     lengths = []
     for number, word in enumerate((word.strip() for word in words), 1):
         if word and not re.fullmatch("[0-9]{1,15}", word):
-            raise BadInput(f"{path}, line {number}: '{word[:40]}' is not a length in bytes")
+            raise BadInput("lengths-file", f"{path}, line {number}: '{word[:40]}' is not a length in bytes")
         if word:
             lengths.append(int(word))
     if not lengths or len(set(lengths)) < len(lengths):
-        raise BadInput(f"{path} has {'a length twice' if lengths else 'no length'}; give each length once, one in a line")
+        raise BadInput(
+            "lengths-file", f"{path} has {'a length twice' if lengths else 'no length'}; give each length once, one in a line"
+        )
     return tuple(lengths)

@@ -670,16 +670,16 @@ def parse(text: str, source: str) -> list[Record]:
     :raises OutputError: if it is damaged, mixed up or empty, of another benchmark or version, or data arrived wrong.
     """
     if not text.endswith("\n"):
-        raise OutputError(f"{source}: the last line has no end; the output was cut off, run the benchmark again.")
+        raise OutputError("output-cut", f"{source}: the last line has no end; the output was cut off, run the benchmark again.")
     table = _Table()
     for number, line in enumerate(map(str.rstrip, text.split("\n")), 1):
         try:
             if line:
                 table.take(line)
         except OutputError as error:
-            raise OutputError(f"{source}, line {number}: {error}.") from None
+            raise OutputError("output-damaged", f"{source}, line {number}: {error}.") from None
     if not table.records:
-        raise OutputError(f"{source}: the table of OSU has no rows; the output is incomplete, run it again.")
+        raise OutputError("output-empty", f"{source}: the table of OSU has no rows; the output is incomplete, run it again.")
     return table.records
 
 
@@ -708,7 +708,9 @@ class _Table:
                 raise _second()
             self.facts |= said
         elif not self.rows:
-            raise OutputError(f"'{_shown(line)}' stands before the title; keep other programs' output out of the file")
+            raise OutputError(
+                "output-mixed", f"'{_shown(line)}' stands before the title; keep other programs' output out of the file"
+            )
         elif line == _ONLY_BYTES and self._says_only_bytes():
             self.noted = True
         elif self.rows[0].group == STARTUP:
@@ -731,13 +733,15 @@ class _Table:
     def _title(self, line: str) -> None:
         found = _TITLE.fullmatch(line)
         if not found:
-            raise OutputError(f"'{_shown(line)}' is no title of OSU 5.6 to 7.5; use one of those")
+            raise OutputError("output-release", f"'{_shown(line)}' is no title of OSU 5.6 to 7.5; use one of those")
         title, accelerated = _ACCELERATED.subn("", found["title"])
         version = tuple(int(word) for word in found["version"].split("."))
         if not OLDEST <= version < NEXT_MAJOR:
-            raise OutputError(f"OSU {found['version']} is not known; read are 5.6 to 7.5; use one of those")
+            raise OutputError("output-release", f"OSU {found['version']} is not known; read are 5.6 to 7.5; use one of those")
         if title not in _TITLES:
-            raise OutputError(f"'{title}' is none of the OSU benchmarks in the catalogue; see 'mpibench catalogue'")
+            raise OutputError(
+                "benchmark-unknown", f"'{title}' is none of the OSU benchmarks in the catalogue; see 'mpibench catalogue'"
+            )
         # osu_mbw_mr of 7.0 prints its title twice.
         if self.rows and (self.columns or self.facts or self.rows != _TITLES[title] or self.rows[0].name != "osu_mbw_mr"):
             raise _second()
@@ -749,11 +753,13 @@ class _Table:
         row = self.rows[0]
         found = (_HELLO if row.launch_time else _INIT).fullmatch(line)
         if self.records or not found:
-            raise OutputError(f"'{_shown(line)}' is not the line of {row.name}; the output is damaged or mixed up")
+            raise OutputError(
+                "output-damaged", f"'{_shown(line)}' is not the line of {row.name}; the output is damaged or mixed up"
+            )
         times = [float(word) * 1e3 for word in found.groups()[1:]]
         values = dict(zip(row.quantities, times, strict=True)) if times else {}
         if fault := _contradiction(0, values):
-            raise OutputError(fault)
+            raise OutputError("output-damaged", fault)
         self.records.append(Record(NAME, row.name, int(found[1]), 1, None, 1, values))
 
     def _head(self, line: str) -> None:
@@ -762,9 +768,9 @@ class _Table:
         if self.rows[0].name == "osu_mbw_mr" and not self.facts and _STRAY_HEAD.fullmatch(line):
             return
         if (self.accelerated and "memory" not in self.facts) or _DEVICE.fullmatch(line):
-            raise OutputError("it measures memory of accelerators, which is not read; use host memory")
+            raise OutputError("output-device-memory", "it measures memory of accelerators, which is not read; use host memory")
         if "Transmit Size" in line:
-            raise OutputError("column 'Transmit Size' is not read; run without -D")
+            raise OutputError("output-column", "column 'Transmit Size' is not read; run without -D")
         found = list(_COLUMN.finditer(line))
         bare = self.rows[0].sizes == SIZELESS and _BARE_HEAD.fullmatch(line)
         if _COLUMN.sub("", line).strip() != ("" if bare else "#"):
@@ -778,13 +784,13 @@ class _Table:
         if not able:
             missing = sorted(_facts_of(self.rows[0]) - facts)
             said = f"the line that says the {missing[0]} is missing" if missing else f"a line above is not of {name}"
-            raise OutputError(f"{said}; the output is damaged or mixed up")
+            raise OutputError("output-damaged", f"{said}; the output is damaged or mixed up")
         for tail in filter(None, map(_TAIL.fullmatch, titles)):
             if f"latency_p{tail[1]}_us" not in QUANTITIES:
-                raise OutputError(f"percentile P{tail[1]} is not read; ask for P50, P90 and P99 (-z)")
+                raise OutputError("output-column", f"percentile P{tail[1]} is not read; ask for P50, P90 and P99 (-z)")
         self.rows = tuple(row for row in able if _prints(row, titles))
         if not self.rows:
-            raise OutputError(f"the columns are not those of {name}; outputs are damaged or mixed up")
+            raise OutputError("output-column", f"the columns are not those of {name}; outputs are damaged or mixed up")
         self.columns = list(zip(titles, ends, strict=True))
 
     def _row(self, line: str) -> None:
@@ -805,7 +811,9 @@ class _Table:
         size = int(printed[SIZE]) if SIZE in printed else None
         repetitions = int(printed[ITERATIONS]) if ITERATIONS in printed else None
         if printed.get(VALIDATION) in ("Fail", "failed"):
-            raise OutputError(f"validation failed: {row.name} received wrong data at {size} bytes; distrust this MPI")
+            raise OutputError(
+                "output-validation", f"validation failed: {row.name} received wrong data at {size} bytes; distrust this MPI"
+            )
         values = {name: float(cell) for title, cell in printed.items() if (name := _quantity(row, title))}
         if row.quantities == OVERLAP and self.version < RIGHT_RANGE_SINCE:
             values = {name: value for name, value in values.items() if name not in _RANGE}
@@ -813,11 +821,11 @@ class _Table:
             before = self.records[-1]
             if size is None or size != 2 * (before.message_bytes or 0.5):
                 said = f"{size} bytes follow {before.message_bytes} bytes, but sizes double"
-                raise OutputError(f"{said}; rows are missing, repeated or mixed up; run the benchmark again")
+                raise OutputError("output-mixed", f"{said}; rows are missing, repeated or mixed up; run the benchmark again")
             if repetitions and repetitions > (before.repetitions or 0):
-                raise OutputError("the number of iterations grows; outputs are mixed up")
+                raise OutputError("output-mixed", "the number of iterations grows; outputs are mixed up")
         if fault := _contradiction(size or 0, values):
-            raise OutputError(fault)
+            raise OutputError("output-damaged", fault)
         facts, checked = self.facts, printed.get(VALIDATION, "skipped") != "skipped"
         ranks = 2 * int(facts["pairs"]) if "pairs" in facts else int(facts["ring"]) if "ring" in facts else None
         ranks = 2 if row.ranks == "only_pair" else ranks
@@ -940,12 +948,14 @@ def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
 
 
 def _second() -> OutputError:
-    return OutputError("a second table starts; split the outputs, and run one data type and window at a time")
+    return OutputError(
+        "output-second-table", "a second table starts; split the outputs, and run one data type and window at a time"
+    )
 
 
 def _odd(line: str) -> OutputError:
     what = next(what for pattern, what in _ODD if pattern.search(line))
-    return OutputError(f"{what}: '{_shown(line)}'; run the benchmark again")
+    return OutputError("output-damaged", f"{what}: '{_shown(line)}'; run the benchmark again")
 
 
 def _shown(line: str) -> str:

@@ -246,12 +246,16 @@ def read(text: str, program: str, source: str) -> Pair:
         )
         found = re.match(form, rest)
         if not found or f"{zlib.crc32(found['said'].encode(errors='replace')):08x}" != found["sum"]:
-            raise OutputError(f"{source}: the record of {program}'s {which} is missing, cut off or changed; run it again.")
+            raise OutputError(
+                "output-cut", f"{source}: the record of {program}'s {which} is missing, cut off or changed; run it again."
+            )
         ends.append(_end(found["json"], which, program, source))
         rest = rest[found.end() :]
     pair = Pair(*ends)
     if rest.strip():
-        raise OutputError(f"{source}: something stands behind the record of {program}'s client; outputs are mixed up.")
+        raise OutputError(
+            "output-mixed", f"{source}: something stands behind the record of {program}'s client; outputs are mixed up."
+        )
     _judge(pair, program, source)
     return pair
 
@@ -269,7 +273,7 @@ def parser(program: str, measured: Callable[[Pair], tuple[Record, Exchanged]]) -
             record, moved = measured(ends)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
             said = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-            raise OutputError(f"{source}: {program}: {one_line(said)[:200]}; run it again.") from None
+            raise OutputError("output-trouble", f"{source}: {program}: {one_line(said)[:200]}; run it again.") from None
         expect_carried(ends, moved, program, source)
         return [record]
 
@@ -296,12 +300,14 @@ def expect_carried(pair: Pair, moved: Exchanged, program: str, source: str) -> N
         for counter, least, verb in (("tx_bytes", out, "sent"), ("rx_bytes", back, "received")):
             if end.bytes_of(counter) < least + headers:
                 raise OtherNetwork(
+                    "other-network",
                     f"{source}: interface {end.interface} of {end.host} {verb} {end.bytes_of(counter)} bytes, and {program} "
-                    f"exchanged {least + headers}: it went over another network; check its options."
+                    f"exchanged {least + headers}: it went over another network; check its options.",
                 )
         if end.before.link != end.after.link:
             raise OtherNetwork(
-                f"{source}: the link of {end.interface} of {end.host} changed meanwhile; see its cable, run again."
+                "link-changed",
+                f"{source}: the link of {end.interface} of {end.host} changed meanwhile; see its cable, run again.",
             )
 
 
@@ -309,17 +315,21 @@ def _end(line: str, which: str, program: str, source: str) -> End:
     try:
         content = msgspec.json.decode(line, type=dict)
         if failed := content.get("failed"):
-            raise OutputError(f"{source}: {program}'s {which} could not measure: {one_line(str(failed))[:200]}.")
+            raise OutputError(
+                "output-trouble", f"{source}: {program}'s {which} could not measure: {one_line(str(failed))[:200]}."
+            )
         end = msgspec.convert(content, End)
         if end.end != which or PurePosixPath(end.words[0]).name != program:
             raise msgspec.ValidationError("its words cannot be so")
         flags = [word for word in end.words if word.startswith("-")]
         if odd := [word for word in flags if not _OPTION.fullmatch(word) or flags.count(word) > 1]:
             said = f"{program}'s {which} was started with '{one_line(odd[0])[:40]}'"
-            raise OutputError(f"{source}: {said}; it is read with each option once, as '-x VALUE'.")
+            raise OutputError("output-options", f"{source}: {said}; it is read with each option once, as '-x VALUE'.")
     except msgspec.DecodeError as error:
         fault = one_line(str(error))[:100]
-        raise OutputError(f"{source}: the record of {program}'s {which} is not of this format: {fault}.") from None
+        raise OutputError(
+            "output-damaged", f"{source}: the record of {program}'s {which} is not of this format: {fault}."
+        ) from None
     return end
 
 
@@ -327,14 +337,20 @@ def _judge(pair: Pair, program: str, source: str) -> None:
     """:raises OutputError: the ends belong to two launches, one had to be ended, printed too much, or the client failed."""
     server, client = pair.server, pair.client
     if (server.meeting, server.port) != (client.meeting, client.port):
-        raise OutputError(f"{source}: {program}'s client met another server than the one recorded with it; run it again.")
+        raise OutputError(
+            "output-mixed", f"{source}: {program}'s client met another server than the one recorded with it; run it again."
+        )
     if str(client.port) not in client.words or server.address not in client.words or str(server.port) not in server.words:
-        raise OutputError(f"{source}: {program} was started with another address or port; outputs are mixed up, run it again.")
+        raise OutputError(
+            "output-mixed", f"{source}: {program} was started with another address or port; outputs are mixed up, run it again."
+        )
     for end in (client, server):
         said = one_line(end.errors.strip() or "it said nothing")[-200:]
         if end.ended not in ENDS[end.end]:
-            raise OutputError(f"{source}: {program}'s {end.end} was ended {end.ended}; {said}.")
+            raise OutputError("output-trouble", f"{source}: {program}'s {end.end} was ended {end.ended}; {said}.")
         if end.status and end.ended == "by itself":
-            raise OutputError(f"{source}: {program}'s {end.end} ended with exit status {end.status}: {said}.")
+            raise OutputError("output-trouble", f"{source}: {program}'s {end.end} ended with exit status {end.status}: {said}.")
         if max(len(end.output), len(end.errors)) > MOST:
-            raise OutputError(f"{source}: {program}'s {end.end} printed more than {MOST} characters; run it again.")
+            raise OutputError(
+                "output-too-long", f"{source}: {program}'s {end.end} printed more than {MOST} characters; run it again."
+            )

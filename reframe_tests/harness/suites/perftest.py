@@ -136,14 +136,16 @@ def _read_pair(text: str, program: str, source: str) -> list[Record]:
     server = [_program(found) for found in map(TITLE.fullmatch, ends.server.output.splitlines()) if found]
     if server != [program]:
         raise OutputError(
-            f"{source}: {program}'s server does not say that it ran {program}; outputs are mixed up, run it again."
+            "output-mixed",
+            f"{source}: {program}'s server does not say that it ran {program}; outputs are mixed up, run it again.",
         )
     size, count = map(ends.client.option, ("-s", "-n"))
     if [(one.benchmark, str(one.message_bytes), str(one.repetitions), one.variant) for one in records] != [
         (program, size, count, "")
     ]:
         raise OutputError(
-            f"{source}: {program} was asked for {size} bytes, {count} times, and printed another table; run it again."
+            "output-mixed",
+            f"{source}: {program} was asked for {size} bytes, {count} times, and printed another table; run it again.",
         )
     pair.expect_carried(ends, replace(exchanged(ends), messages=0), program, source)
     return records
@@ -187,9 +189,11 @@ def _read(text: str, source: str) -> list[Record]:
             counts = (int(found[1]), int(found[2]) or None)
             records.append(Record(NAME, _program(title), 2, 1, *counts, values, "bidirectional" if title[2] else ""))
     if not records:
-        raise OutputError(f"{source}: the table of perftest has no rows; the output is incomplete, run it again.")
+        raise OutputError(
+            "output-empty", f"{source}: the table of perftest has no rows; the output is incomplete, run it again."
+        )
     if not closed:
-        raise OutputError(f"{source}: the table of perftest has no end; the output was cut off, run it again.")
+        raise OutputError("output-cut", f"{source}: the table of perftest has no end; the output was cut off, run it again.")
     return records
 
 
@@ -217,7 +221,7 @@ def _latency_of(row: re.Match[str]) -> tuple[dict[str, float], str]:
 
 
 def _wrong(source: str, number: int, what: str) -> OutputError:
-    return OutputError(f"{source}, line {number}: {what}; run the benchmark again.")
+    return OutputError("output-damaged", f"{source}, line {number}: {what}; run the benchmark again.")
 
 
 SUITE = Suite(

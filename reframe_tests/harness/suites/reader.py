@@ -57,7 +57,10 @@ def read(text: str, *, source: str = "<text>") -> Reading:
     """
     first, *others = read_log(text, source=source)
     if others:
-        raise OutputError(f"{source}, line {others[0].line}: a second table starts, that of another run; split the outputs.")
+        raise OutputError(
+            "output-second-table",
+            f"{source}, line {others[0].line}: a second table starts, that of another run; split the outputs.",
+        )
     return first
 
 
@@ -67,15 +70,18 @@ def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
     :raises OutputError: as :func:`read`, but for a second output.
     """
     if not text.strip():
-        raise OutputError(f"{source}: the output is empty; the benchmark printed nothing, see its standard error.")
+        raise OutputError(
+            "output-empty", f"{source}: the output is empty; the benchmark printed nothing, see its standard error."
+        )
     suites = catalogue.SUITES
     text = preamble.plain(text, (suite.first_line for suite in suites.values() if suite.extent))
     titles = sorted((found.start(), suite.name) for suite in suites.values() for found in suite.first_line.finditer(text))
     lines = text.split("\n")
     if not titles:
         raise _cause(lines, source) or OutputError(
+            "output-unknown",
             f"{source}: this is not output of a benchmark that is known here ('mpibench catalogue'); give the whole "
-            "output of one, from its title on."
+            "output of one, from its title on.",
         )
     suite = suites[titles[0][1]]
     other = next((title for title in titles if title[1] != suite.name), None)
@@ -84,7 +90,9 @@ def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
         records = _parse(suite, parted.text, source)
         if other:
             said = f"output of {suites[other[1]].title} stands in that of {suite.title}; outputs are mixed up"
-            raise OutputError(f"{source}, line {text.count(chr(10), 0, other[0]) + 1}: {said}, run the benchmark again.")
+            raise OutputError(
+                "output-damaged", f"{source}, line {text.count(chr(10), 0, other[0]) + 1}: {said}, run the benchmark again."
+            )
         if trouble := _cause(lines, source):  # below a block that is whole the launcher may say that a rank was killed
             raise trouble
         return [Reading(records, parted.counts, suite.said(text).notes)]
@@ -118,7 +126,7 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
         raise trouble
 
     def wrong(number: int, line: str, what: str) -> OutputError:
-        return OutputError(f"{source}, line {number}: '{_shown(line)}' {what}.")
+        return OutputError("output-damaged", f"{source}, line {number}: '{_shown(line)}' {what}.")
 
     # Below a table that nothing ends stands no complaint.
     open_ends = [
@@ -165,21 +173,24 @@ def _cause(lines: Sequence[str], source: str) -> OutputError | None:
     """Why there is no result, as lines say it that no benchmark prints beside one; ``None`` if none does."""
     if trouble := preamble.find_trouble(enumerate(lines, 1)):
         number, meaning, line = trouble
-        return OutputError(f"{source}, line {number}: {meaning}: '{_shown(line)}'; there is no result to use.")
+        return OutputError(
+            "output-trouble", f"{source}, line {number}: {meaning}: '{_shown(line)}'; there is no result to use."
+        )
     alone = [(number, line) for number, line in enumerate(lines, 1) if _TOO_FEW.search(line)]
     if len(alone) > 1:
         return _singletons(source, *alone[1])
     if alone and "requires" in alone[0][1]:
         said = f"the benchmark was started on another number of ranks than it needs: '{_shown(alone[0][1])}'"
         return OutputError(
-            f"{source}, line {alone[0][0]}: {said}; start it on that number, with a launcher that this MPI knows."
+            "ranks-alone",
+            f"{source}, line {alone[0][0]}: {said}; start it on that number, with a launcher that this MPI knows.",
         )
     return None
 
 
 def _singletons(source: str, number: int, line: str) -> OutputError:
     said = f"more than one rank speaks for itself ('{_shown(line)}'), so each was started as a world of its own (singletons)"
-    return OutputError(f"{source}, line {number}: {said}; start them with a launcher that this MPI knows.")
+    return OutputError("ranks-alone", f"{source}, line {number}: {said}; start them with a launcher that this MPI knows.")
 
 
 def _shown(line: str) -> str:
@@ -205,7 +216,7 @@ def _parse(suite: Suite, text: str, source: str) -> list[Record]:
         if file.is_relative_to(ROOT):
             raise
         why = f"{type(error).__name__}: {error}"
-        raise OutputError(f"{source}: the reader of {suite.title} in {file} fails ({why}).") from error
+        raise OutputError("reader-failed", f"{source}: the reader of {suite.title} in {file} fails ({why}).") from error
 
 
 def _possible(records: list[Record], source: str) -> list[Record]:
@@ -214,11 +225,11 @@ def _possible(records: list[Record], source: str) -> list[Record]:
         for name, value in record.values.items():
             if name not in QUANTITIES:
                 said = f"{name} is no quantity: the reader of {record.suite} is to give one of vocabulary.QUANTITIES"
-                raise OutputError(f"{source}: {said}.")
+                raise OutputError("output-damaged", f"{source}: {said}.")
             if value < 0 or (value == 0 and name in POSITIVE_TIMES):
                 where = "" if record.message_bytes is None else f" at {record.message_bytes} bytes"
                 said = f"{_label(record.benchmark, record.variant)}{where} has {name} = {value:g}, which nothing can take"
-                raise OutputError(f"{source}: {said}; the output is damaged, run it again.")
+                raise OutputError("output-damaged", f"{source}: {said}; the output is damaged, run it again.")
     return records
 
 
@@ -240,7 +251,7 @@ def check_complete(records: Sequence[Record], expected: Iterable[catalogue.Expec
     if not faults and list(tables) != list(items):
         faults = ["the benchmarks are in another order than asked for; outputs are mixed up, run again"]
     for fault in (*faults, *(fault for name, item in items.items() for fault in _faults(item, tables.get(name, ())))):
-        raise OutputError(f"{source}: {fault}.")
+        raise OutputError("output-damaged", f"{source}: {fault}.")
 
 
 def _faults(item: catalogue.Expected, records: Sequence[Record]) -> Iterator[str]:
@@ -327,7 +338,7 @@ def check_arguments(text: str, launch: catalogue.Launch, *, source: str = "<text
     for there, asked in zip_longest(shown, launch.args, fillvalue="nothing"):
         if there not in (asked, asked.partition(",")[0]):
             said = f"{launch.binary} says it was started with '{there}' where '{asked}' was asked for"
-            raise OutputError(f"{source}: {said}; this is the output of another launch.")
+            raise OutputError("output-of-another-launch", f"{source}: {said}; this is the output of another launch.")
 
 
 def _label(name: str, variant: str) -> str:

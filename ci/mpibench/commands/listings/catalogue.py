@@ -140,8 +140,9 @@ def _chosen(name: str) -> dict[str, tuple[Benchmark, ...]]:
     }
     if not any(named.values()):
         raise BadInput(
+            "catalogue-name-unknown",
             f"there is no group, suite, benchmark or program '{name}' in the catalogue; "
-            f"choose one of {', '.join(catalogue.GROUPS)}, or see 'mpibench catalogue'."
+            f"choose one of {', '.join(catalogue.GROUPS)}, or see 'mpibench catalogue'.",
         )
     return {group: rows for group, rows in named.items() if rows}
 

@@ -222,14 +222,18 @@ def require_draft(name: str | None, root: Path) -> str:
     centre = centres.read(root)
     if centre is None:
         raise BadInput(
+            "no-centre-configuration",
             f"ReFrame is given no configuration of a centre: name yours in {centres.VARIABLE}, before "
-            f"{root}/site_configs/settings.py; for a system.py begin with site_configs/template."
+            f"{root}/site_configs/settings.py; for a system.py begin with site_configs/template.",
         )
     name = name or next(iter(centres.matching(centre)), None)
     system = next((row for row in centre.systems if row["name"] == name), None)
     if system is None:
         known = ", ".join(row["name"] for row in centre.systems)
-        raise BadInput(f"system {name or 'of this machine'} is not in {centre.source}: choose one with --system ({known}).")
+        raise BadInput(
+            "system-unknown",
+            f"system {name or 'of this machine'} is not in {centre.source}: choose one with --system ({known}).",
+        )
     if text := draft(system, root):
         return text
-    raise BadInput(f"every partition of {name} has fabrics in {centre.source} already.")
+    raise BadInput("fabrics-there-already", f"every partition of {name} has fabrics in {centre.source} already.")

@@ -140,9 +140,9 @@ def _call(words: Iterable[str]) -> str:
     try:
         done = subprocess.run(list(words), capture_output=True, text=True, timeout=_PATIENCE_S, check=True)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"Slurm does not answer ({error}); see 'sinfo'.") from error
+        raise BadInput("slurm-silent", f"Slurm does not answer ({error}); see 'sinfo'.") from error
     except subprocess.CalledProcessError as error:
-        raise BadInput(f"Slurm does not answer ({' '.join(error.stderr.split())}); see 'sinfo'.") from None
+        raise BadInput("slurm-silent", f"Slurm does not answer ({' '.join(error.stderr.split())}); see 'sinfo'.") from None
     return done.stdout
 
 

@@ -56,19 +56,21 @@ def read_text(path: Path) -> str:
     try:
         data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     except FileNotFoundError:
-        raise BadInput(f"{path}: there is no such file; give the path of a benchmark's output.") from None
+        raise BadInput("file-missing", f"{path}: there is no such file; give the path of a benchmark's output.") from None
     except IsADirectoryError:
-        raise BadInput(f"{path}: this is a directory; give the files in it.") from None
+        raise BadInput("file-is-folder", f"{path}: this is a directory; give the files in it.") from None
     except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); check the path and its permissions.") from error
+        raise BadInput(
+            "file-unreadable", f"{path}: cannot be read ({error.strerror}); check the path and its permissions."
+        ) from error
     if b"\0" in data:
-        raise BadInput(f"{path}: this is a binary file; give what the benchmark printed.")
+        raise BadInput("file-binary", f"{path}: this is a binary file; give what the benchmark printed.")
     try:
         return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise BadInput(
-            f"{path}, line {line}: byte {error.start} is not UTF-8; convert the file, or record it again."
+            "file-not-utf8", f"{path}, line {line}: byte {error.start} is not UTF-8; convert the file, or record it again."
         ) from error
 
 

@@ -100,7 +100,8 @@ def check(root: Path = metadata.ROOT, console: Console | None = None, verify: Ca
         console.print(problem, style="red", markup=False, soft_wrap=True)
     if len(facts) < 2 and not problems:
         raise BadInput(
-            f"{len(facts)} of {len(stacks)} stacks were built by Spack, and two are needed: build with 'mpibench stacks build'."
+            "too-few-spack-stacks",
+            f"{len(facts)} of {len(stacks)} stacks were built by Spack and two are needed: build with 'mpibench stacks build'.",
         )
     differ = False
     for device, compiler in dict.fromkeys(kinds.values()):

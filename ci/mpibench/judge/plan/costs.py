@@ -260,9 +260,9 @@ def level_and_repeats(words: Sequence[str]) -> tuple[str, int]:
         level = value if name.rpartition(".")[2] == "level" else level
         repeats = value if name.rpartition(".")[2] == "repeats" else repeats
     if level not in catalogue.LEVELS:
-        raise BadInput(f"there is no level '{level}'; choose one of {', '.join(catalogue.LEVELS)}.")
+        raise BadInput("level-unknown", f"there is no level '{level}'; choose one of {', '.join(catalogue.LEVELS)}.")
     if not repeats.isdecimal() or not int(repeats):
-        raise BadInput(f"-S repeats={repeats} is no number of repeats: give 1 or more.")
+        raise BadInput("repeats-range", f"-S repeats={repeats} is no number of repeats: give 1 or more.")
     return level, int(repeats)
 
 
@@ -290,7 +290,10 @@ class Budget:
         """
         found = _TEXT.fullmatch(text.strip())
         if not found or not float(found["number"]):
-            raise BadInput(f"a budget of {text!r} is none: write minutes (30m), hours (1.5h) or node-hours (20nodeh), above 0.")
+            raise BadInput(
+                "budget-format",
+                f"a budget of {text!r} is none: write minutes (30m), hours (1.5h) or node-hours (20nodeh), above 0.",
+            )
         unit, times = _UNITS[found["unit"]]
         return cls(text.strip(), unit, float(found["number"]) * times)
 

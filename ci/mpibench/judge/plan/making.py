@@ -98,10 +98,10 @@ def make(request: Request, listing: Listing | None = None, smoke: Collection[Lis
     :raises BadInput: nothing can be listed, a damaged dataset, or a number of nights that is none.
     """
     if not 1 <= request.nights <= MOST_NIGHTS:
-        raise BadInput(f"{request.nights} nights is not possible: give 1 to {MOST_NIGHTS}.")
+        raise BadInput("nights-range", f"{request.nights} nights is not possible: give 1 to {MOST_NIGHTS}.")
     listing = listing or ask(request.words, root=request.root)
     if not listing.cases:
-        raise BadInput("no case can be measured here, so there is nothing to plan: 'reframe -l' says why.")
+        raise BadInput("nothing-to-plan", "no case can be measured here, so there is nothing to plan: 'reframe -l' says why.")
     if smoke is None:
         smoke = ask([*request.words, "-t", CORE_MODE], root=request.root).cases if request.mode != CORE_MODE else ()
     level, repeats = costs.level_and_repeats(request.words)
@@ -402,15 +402,20 @@ def explain(plan: NightPlan, pattern: str) -> list[str]:
     try:
         wanted = re.compile(pattern.replace(" ", ""))
     except re.error as error:
-        raise BadInput(f"--explain {pattern}: not a regular expression ({error}).") from None
+        raise BadInput("pattern-format", f"--explain {pattern}: not a regular expression ({error}).") from None
     names = [str(case).replace(" ", "") for case in plan.candidates.cases]
     found = [number for number, name in enumerate(names) if wanted.search(name)]
     if not found:
         close = difflib.get_close_matches(pattern.replace(" ", ""), names, n=1, cutoff=0.3)
         meant = f" (did you mean {close[0]!r}?)" if close else ""
-        raise BadInput(f"--explain {pattern} fits none of {len(names)} cases{meant}; 'reframe -lC' lists them.")
+        raise BadInput(
+            "pattern-fits-nothing", f"--explain {pattern} fits none of {len(names)} cases{meant}; 'reframe -lC' lists them."
+        )
     if len(found) > MOST_EXPLAINED:
-        raise BadInput(f"--explain {pattern} fits {len(found)} cases, more than {MOST_EXPLAINED}: say more of the name.")
+        raise BadInput(
+            "pattern-fits-too-many",
+            f"--explain {pattern} fits {len(found)} cases, more than {MOST_EXPLAINED}: say more of the name.",
+        )
     nexts = _next_days(plan, found)
     return [line for number in found for line in _explain_case(plan, number, nexts[number])]
 

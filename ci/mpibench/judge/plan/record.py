@@ -97,10 +97,16 @@ def parse(text: str) -> Listing:
     lines = [found for line in text.splitlines() if (found := _LINE.fullmatch(line.rstrip()))]
     count = _COUNT.search(text)
     if count is None or int(count[1]) < len(lines) or (int(count[1]) and not lines):
-        raise BadInput("what ReFrame lists (-lC) is no whole list of cases: use the release named in pyproject.toml.")
+        raise BadInput(
+            "listing-not-understood",
+            "what ReFrame lists (-lC) is no whole list of cases: use the release named in pyproject.toml.",
+        )
     systems = {found["system"] for found in lines}
     if len(systems) > 1:
-        raise BadInput(f"ReFrame lists cases of {len(systems)} systems ({', '.join(sorted(systems))}), and a plan is for one.")
+        raise BadInput(
+            "several-systems",
+            f"ReFrame lists cases of {len(systems)} systems ({', '.join(sorted(systems))}), and a plan is for one.",
+        )
     cases = {ListedCase(found["partition"], found["stack"], found["name"]) for found in lines}
     return Listing(next(iter(systems), ""), tuple(sorted(cases)))
 
@@ -118,12 +124,14 @@ def ask(words: Sequence[str], environ: Mapping[str, str] = os.environ, root: Pat
     try:
         done = subprocess.run(command, cwd=root, env=wanted, check=False, **options)
     except OSError as error:
-        raise BadInput(f"ReFrame cannot be started ({error.strerror}): run ci/setup and activate .venv.") from None
+        raise BadInput(
+            "reframe-not-started", f"ReFrame cannot be started ({error.strerror}): run ci/setup and activate .venv."
+        ) from None
     if done.returncode:
         said = _SAID.findall(done.stdout + done.stderr)
         sentence = _STOPPED.sub("", said[0]) if said else ""
         reason = first_line(sentence, 400).rstrip(" .,") or f"exit status {done.returncode}"
-        raise BadInput(f"ReFrame cannot list the cases: {reason}.")
+        raise BadInput("listing-failed", f"ReFrame cannot list the cases: {reason}.")
     return parse(done.stdout)
 
 
@@ -239,17 +247,17 @@ def read(path: Path) -> PlanRecord:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise BadInput(f"the plan {path} cannot be read ({reason}).") from None
+        raise BadInput("plan-unreadable", f"the plan {path} cannot be read ({reason}).") from None
     if not path.stem.endswith(f"-{checksum(text)}"):
-        raise BadInput(f"the plan {path} was changed after it was made: its checksum is {checksum(text)}.")
+        raise BadInput("plan-changed", f"the plan {path} was changed after it was made: its checksum is {checksum(text)}.")
     try:
         content = json.loads(text)
         if content["layout"] != LAYOUT:
-            raise BadInput(f"the plan {path} has layout {content['layout']}, this program reads {LAYOUT}.")
+            raise BadInput("plan-layout", f"the plan {path} has layout {content['layout']}, this program reads {LAYOUT}.")
         rows = [{**row, "case": row} for row in content["cases"]]
         return msgspec.convert({**content, "day": content["date"], "cases": rows}, PlanRecord)
     except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
-        raise BadInput(f"the plan {path} is damaged ({type(error).__name__}: {error}).") from None
+        raise BadInput("plan-damaged", f"the plan {path} is damaged ({type(error).__name__}: {error}).") from None
 
 
 def find(folder: Path, wanted: str) -> PlanRecord:
@@ -259,7 +267,7 @@ def find(folder: Path, wanted: str) -> PlanRecord:
     """
     found = sorted((folder / FOLDER).glob(f"*-{wanted}.json")) if wanted.isalnum() else []
     if not found:
-        raise BadInput(f"the plan {wanted} is not in {folder / FOLDER}.")
+        raise BadInput("plan-missing", f"the plan {wanted} is not in {folder / FOLDER}.")
     return read(found[0])
 
 
@@ -274,9 +282,13 @@ def of_session(folder: Path, labels: Mapping[str, str], system: str, started: da
     plan = find(folder, wanted)
     if (plan.system, plan.label) != (system, labels.get("run")):
         raise BadInput(
-            f"plan {wanted} is for run={plan.label} on {plan.system}, and the session is run={labels.get('run')} on {system}."
+            "plan-of-another-night",
+            f"plan {wanted} is for run={plan.label} on {plan.system}, and the session is run={labels.get('run')} on {system}.",
         )
     begins = datetime.combine(plan.day, datetime.min.time(), timezone.utc)
     if not begins <= started < begins + timedelta(days=1) + LATE:
-        raise BadInput(f"plan {wanted} is for {plan.day}, and the session started at {started:%Y-%m-%d %H:%M} UTC.")
+        raise BadInput(
+            "plan-of-another-night",
+            f"plan {wanted} is for {plan.day}, and the session started at {started:%Y-%m-%d %H:%M} UTC.",
+        )
     return plan

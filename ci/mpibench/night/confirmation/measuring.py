@@ -86,7 +86,10 @@ def sources(store: Store, cases: Iterable[CalledCase]) -> dict[str, Session]:
     for uuid in dict.fromkeys(case.session for case in cases):
         found[uuid] = store.session(uuid)
         if not found[uuid].command_line:
-            raise BadInput(f"session {uuid} does not say how ReFrame was started, so nothing can be measured again as it was.")
+            raise BadInput(
+                "command-line-unknown",
+                f"session {uuid} does not say how ReFrame was started, so nothing can be measured again as it was.",
+            )
     return found
 
 
@@ -147,7 +150,9 @@ def _empty(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     except OSError as error:
-        raise BadInput(f"cannot write {folder} ({error.strerror}): correct its rights or its file system.") from None
+        raise BadInput(
+            "cannot-write", f"cannot write {folder} ({error.strerror}): correct its rights or its file system."
+        ) from None
 
 
 def _run(
@@ -226,12 +231,14 @@ def _stored(report: Path, rerun: Rerun, before: set[str], place: Workspace) -> S
     :raises BadInput: there is none, or it is not what was asked for.
     """
     if not report.exists():
-        raise BadInput("ReFrame ended before it could write its run report")
+        raise BadInput("run-report-missing", "ReFrame ended before it could write its run report")
     session = read_report(report)
     if session.uuid in before:
-        raise BadInput(f"session {session.uuid} was there before and is not new")
+        raise BadInput("session-not-new", f"session {session.uuid} was there before and is not new")
     if session.labels.get(CONFIRMS) != rerun.session:
-        raise BadInput(f"session {session.uuid} does not say that it confirms session {rerun.session}")
+        raise BadInput(
+            "session-confirms-another", f"session {session.uuid} does not say that it confirms session {rerun.session}"
+        )
     place.store.export(place.database, [session.uuid])
     return session
 

@@ -70,7 +70,7 @@ def confirm(
     try:
         late = confirmations.lateness(session.started, datetime.now(timezone.utc))
         if late:
-            raise BadInput(f"{late}: measure the night in fewer hours, or in parts")
+            raise BadInput("night-too-long", f"{late}: measure the night in fewer hours, or in parts")
         again = measuring.measure_again(cases, {session.uuid: session}, place, minutes, say, show)
     except BadInput as error:
         what = (

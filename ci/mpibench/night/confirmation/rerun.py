@@ -121,7 +121,8 @@ def kept_options(command_line: str) -> list[str]:
             known.recursive |= again.recursive
     except (ValueError, argparse.ArgumentError) as error:
         raise BadInput(
-            f"how the session was measured cannot be read from its command line {command_line!r}: {error}."
+            "command-line-unreadable",
+            f"how the session was measured cannot be read from its command line {command_line!r}: {error}.",
         ) from None
     return [*kept, *(["-R"] if known.recursive else [])]
 

@@ -92,7 +92,9 @@ def build(
     for name in names:
         if split(root, name)[0] not in known:
             ends = f", each also with {', '.join(changes)}" if (changes := list_changes(root)) else ""
-            raise BadInput(f"environments/ has no stack '{name}' for Spack; known are {', '.join(known)}{ends}.")
+            raise BadInput(
+                "spack-stack-unknown", f"environments/ has no stack '{name}' for Spack; known are {', '.join(known)}{ends}."
+            )
     if options.bundle:
         sharing.check_bundle(options.bundle)
     project = _open(root, environ, echo, system)
@@ -267,14 +269,19 @@ def finish(project: Project, name: str, options: BuildOptions, installed: Mappin
     prefixes, verified = find_installed(project, name, lock)
     absent = [node for node in lock.at_run_time() if not prefixes.get(node.hash)]
     if absent:
-        raise BadInput(f"{name}: Spack ended without an error and {absent[0]} is not installed (log: {project.log(name)}).")
+        raise BadInput(
+            "spack-not-installed",
+            f"{name}: Spack ended without an error and {absent[0]} is not installed (log: {project.log(name)}).",
+        )
     there = {key: prefix for key, prefix in prefixes.items() if prefix}
     gone = next((node for node in lock.at_run_time() if not there[node.hash].is_dir()), None)
     if gone:
         remedy = "correct its prefix in the site's packages.yaml" if gone.external else f"see {project.log(name)}"
-        raise BadInput(f"{name}: Spack has {gone} as installed and {there[gone.hash]} is gone; {remedy}.")
+        raise BadInput("spack-install-gone", f"{name}: Spack has {gone} as installed and {there[gone.hash]} is gone; {remedy}.")
     if verified.faults:
-        raise BadInput(f"{name}: {verified.faults[0]}; correct that entry, or 'spack uninstall' what was changed.")
+        raise BadInput(
+            "spack-verify", f"{name}: {verified.faults[0]}; correct that entry, or 'spack uninstall' what was changed."
+        )
     document = description.describe(lock, there, path, project.root, project.echo)
     if verified.notes:
         document["build"]["notes"] = list(verified.notes)

@@ -158,13 +158,15 @@ def lock_of(stack: Stack) -> Lock:
     found = lock_file.read(path)
     if found.suite.hash != stack.lock_hash:
         raise BadInput(
+            "lock-newer-than-stack",
             f"{path} has been concretized again since stack '{stack.name}' was built ({found.suite.hash[:7]} is not "
-            f"{stack.lock_hash[:7]}); build it with 'mpibench stacks build {path.parent.name}'."
+            f"{stack.lock_hash[:7]}); build it with 'mpibench stacks build {path.parent.name}'.",
         )
     if found.digest != stack.build.get("lock_digest"):
         raise BadInput(
+            "lock-changed",
             f"{path} is not the file stack '{stack.name}' was built from: it has been changed since, and its hashes were left; "
-            f"build it with 'mpibench stacks build {path.parent.name}'."
+            f"build it with 'mpibench stacks build {path.parent.name}'.",
         )
     return found
 

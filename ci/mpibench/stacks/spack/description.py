@@ -56,7 +56,9 @@ def providers() -> dict[str, tuple[Mpi, SpackPackage]]:
 def _provider(lock: Lock) -> tuple[Mpi, SpackPackage]:
     known = providers()
     if lock.mpi.name not in known:
-        raise BadInput(f"{lock.path}: MPI {lock.mpi} is not known here ({', '.join(known)}); {registry.remedy()}.")
+        raise BadInput(
+            "mpi-unknown", f"{lock.path}: MPI {lock.mpi} is not known here ({', '.join(known)}); {registry.remedy()}."
+        )
     return known[lock.mpi.name]
 
 
@@ -68,10 +70,15 @@ def find_programs(package: str, prefix: Path) -> dict[str, str]:
         if not path.is_file() or not os.access(path, os.X_OK):
             continue
         if path.name in found:
-            raise BadInput(f"{package} has two programs {path.name} ({found[path.name]} and {path}); remove one of them.")
+            raise BadInput(
+                "programs-ambiguous",
+                f"{package} has two programs {path.name} ({found[path.name]} and {path}); remove one of them.",
+            )
         found[path.name] = str(path)
     if not found:
-        raise BadInput(f"{package} is installed and has no {pattern} below {prefix / folder}; install it again.")
+        raise BadInput(
+            "programs-missing", f"{package} is installed and has no {pattern} below {prefix / folder}; install it again."
+        )
     return found
 
 
@@ -86,7 +93,8 @@ def find_library(program: str, environ: Mapping[str, str]) -> Path:
             return Path(path)
     missing = next((name for name, path in needs.items() if not path), "any libmpi")
     raise BadInput(
-        f"{program} does not find {missing} and cannot run; correct its MPI's prefix in packages.yaml, or install it again."
+        "libraries-missing",
+        f"{program} does not find {missing} and cannot run; correct its MPI's prefix in packages.yaml, or install it again.",
     )
 
 
@@ -120,11 +128,12 @@ def find_home(lock: Lock, prefix: Path) -> Path:
     own = [name for name in launchers if not name.startswith("/")]
     if len(own) < len(launchers) and any((path / "bin" / "mpicc").exists() for path in _homes(lock, prefix)):
         raise BadInput(
+            "no-launcher",
             f"{lock.mpi} at {prefix} has nothing here that starts its ranks ({', '.join(launchers)}); build its benchmarks and "
-            "register them with the launcher of the machine: 'mpibench stacks add --mpirun'."
+            "register them with the launcher of the machine: 'mpibench stacks add --mpirun'.",
         )
     remedy = "correct its prefix in the site's packages.yaml" if lock.mpi.external else "install it again"
-    raise BadInput(f"{lock.mpi} has no {own[0] if own else 'bin/mpicc'} below {prefix}; {remedy}.")
+    raise BadInput("mpi-prefix", f"{lock.mpi} has no {own[0] if own else 'bin/mpicc'} below {prefix}; {remedy}.")
 
 
 def find_launcher(lock: Lock, home: Path) -> Path:
@@ -171,7 +180,7 @@ def check_mpi(lock: Lock, home: Path, program: str, remedy: str = "") -> install
     except BadInput as error:
         if not remedy:
             raise
-        raise BadInput(f"{lock.mpi} at {home}: {str(error).rstrip('.')}; {remedy}.") from error
+        raise BadInput("mpi-prefix", f"{lock.mpi} at {home}: {str(error).rstrip('.')}; {remedy}.") from error
     _agree(lock, installed, remedy)
     return installed
 
@@ -192,7 +201,7 @@ def check_external(lock: Lock, prefix: Path) -> None:
         try:
             done = logged.ask([compiler, "-o", program, source], clean, COMPILE_S)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise BadInput(f"{lock.mpi}: {compiler} cannot be run ({error}); {LINKS}.") from error
+            raise BadInput("compiler-failed", f"{lock.mpi}: {compiler} cannot be run ({error}); {LINKS}.") from error
         if done.returncode:
             return  # its compiler may need what only Spack's build gives it; that build shows
         check_mpi(lock, home, str(program), LINKS)
@@ -216,7 +225,9 @@ def describe(lock: Lock, prefixes: Mapping[str, Path], path: Path, root: Path, s
             suites[suite] = _suite(lock, node)
     of_mpi = [path for name, path in binaries.items() if not name.startswith("ib_")]
     if not of_mpi:
-        raise BadInput(f"{lock.path} has none of {', '.join(BENCHMARKS)}; correct the spack.yaml beside it.")
+        raise BadInput(
+            "lock-without-benchmarks", f"{lock.path} has none of {', '.join(BENCHMARKS)}; correct the spack.yaml beside it."
+        )
     installed = check_mpi(lock, home, of_mpi[0])
     paths = {"LD_LIBRARY_PATH": libraries} if libraries else {}
     document = system.compose(name_of(lock), installed, find_variables(lock, home), paths, system.find_mpi4py(root))
@@ -259,20 +270,25 @@ def _agree(lock: Lock, installed: installed_mpi.Installation, remedy: str = "") 
     (mpi, package), found = _provider(lock), installed.identity
     if found.mpi != mpi.name or not (package.bundle or _same_version(lock.mpi.version, found.version)):
         remedy = remedy or ("correct its spec in the site's packages.yaml" if lock.mpi.external else "install it again")
-        raise BadInput(f"{installed.library} is {found.mpi} {found.version} and the lock file says {lock.mpi}; {remedy}.")
+        raise BadInput(
+            "library-other-than-locked",
+            f"{installed.library} is {found.mpi} {found.version} and the lock file says {lock.mpi}; {remedy}.",
+        )
     # Spack takes an external for whatever its entry leaves open, and the lock would say what the library is not.
     device, _, netmods = found.device.partition(":")
     for name, built in zip(ASKED, ([device], netmods.split(",")), strict=True):
         said = lock.mpi.variants.get(name, "").partition("=")[2]
         if lock.mpi.external and said and any(built) and said not in built:
             raise BadInput(
+                "library-other-than-locked",
                 f"{installed.library} is built with {name}={built[0]} and the lock file says {name}={said}; write "
-                f"{name}={built[0]} into its spec in the site's packages.yaml."
+                f"{name}={built[0]} into its spec in the site's packages.yaml.",
             )
     own = lock.mpi.external or str(installed.library.resolve()).startswith(str(Path(installed.prefix).resolve()))
     if not own:
         raise BadInput(
-            f"benchmarks built for {lock.mpi} load {installed.library}, which is not its library; install them again."
+            "library-other-than-linked",
+            f"benchmarks built for {lock.mpi} load {installed.library}, which is not its library; install them again.",
         )
 
 

@@ -89,7 +89,8 @@ class Lock:
         found = [self.nodes[root] for root in self.roots if self.nodes[root].name == SUITE]
         if len(found) != 1 or len(self.roots) != 1:
             raise BadInput(
-                f"{self.path} has {len(self.roots)} roots and not the one {SUITE}; correct the spack.yaml beside it."
+                "lock-roots",
+                f"{self.path} has {len(self.roots)} roots and not the one {SUITE}; correct the spack.yaml beside it.",
             )
         return found[0]
 
@@ -100,7 +101,8 @@ class Lock:
             if "mpi" in edge.virtuals:
                 return self.nodes[edge.hash]
         raise BadInput(
-            f"{self.path}: nothing in it provides MPI to {SUITE}; concretize it again with 'mpibench stacks build --fresh'."
+            "lock-without-mpi",
+            f"{self.path}: nothing in it provides MPI to {SUITE}; concretize it again with 'mpibench stacks build --fresh'.",
         )
 
     @cached_property
@@ -153,9 +155,11 @@ def read(path: Path) -> Lock:
     try:
         return parse(json.loads(path.read_text()), path)
     except OSError as error:
-        raise BadInput(f"{path} cannot be read ({error.strerror}): it has not been concretized; {again}.") from error
+        raise BadInput(
+            "lock-missing", f"{path} cannot be read ({error.strerror}): it has not been concretized; {again}."
+        ) from error
     except ValueError as error:
-        raise BadInput(f"{path} is not JSON ({error}); remove it and {again}.") from error
+        raise BadInput("lock-not-json", f"{path} is not JSON ({error}); remove it and {again}.") from error
 
 
 def parse(document: Any, path: Path) -> Lock:
@@ -168,14 +172,16 @@ def parse(document: Any, path: Path) -> Lock:
         version = document["_meta"]["lockfile-version"]
         if version not in VERSIONS:
             known = " and ".join(map(str, VERSIONS))
-            raise BadInput(f"{path} is a lock file of format {version}, and {known} are known here; {again} and Spack 1.x.")
+            raise BadInput(
+                "lock-format", f"{path} is a lock file of format {version}, and {known} are known here; {again} and Spack 1.x."
+            )
         nodes = {key: _node(key, row) for key, row in document["concrete_specs"].items()}
         roots = tuple(sorted(row["hash"] for row in document["roots"]))
     except (KeyError, TypeError, AttributeError) as error:
-        raise BadInput(f"{path} is not a lock file of Spack (no {error}); {again}.") from error
+        raise BadInput("lock-damaged", f"{path} is not a lock file of Spack (no {error}); {again}.") from error
     absent = {edge.hash for node in nodes.values() for edge in node.edges} | set(roots)
     if absent := absent - set(nodes):
-        raise BadInput(f"{path} names a package {sorted(absent)[0]} it does not describe; {again}.")
+        raise BadInput("lock-damaged", f"{path} names a package {sorted(absent)[0]} it does not describe; {again}.")
     # Two solutions that are equal differ in the order of roots and nodes.
     whole = {"format": version, "roots": roots, "nodes": document["concrete_specs"]}
     return Lock(path, nodes, roots, hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest())

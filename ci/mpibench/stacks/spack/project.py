@@ -94,7 +94,9 @@ class Project:
         for change in split(self.root, name)[1]:
             path = self.folder(change) / PACKAGES
             if not (path.exists() and (yaml_file.read(path) or {}).get("packages")):
-                raise BadInput(f"{name} is to be built as {path} says, which is not there or says nothing; write it.")
+                raise BadInput(
+                    "spack-yaml-missing", f"{name} is to be built as {path} says, which is not there or says nothing; write it."
+                )
 
     def prepare(self, name: str) -> Path:
         """The folder Spack works in, with the environment as it is now and the way to what it refers to."""
@@ -134,7 +136,9 @@ class Project:
                 remedy=remedy,
             )
         except BadInput as error:  # about a copy, where the file it is of has to be corrected
-            raise BadInput(str(error).replace(str(self.place / "environments"), str(self.root / "environments"))) from None
+            raise BadInput(
+                "spack-yaml-unusable", str(error).replace(str(self.place / "environments"), str(self.root / "environments"))
+            ) from None
 
 
 def list_environments(root: Path = metadata.ROOT) -> list[str]:

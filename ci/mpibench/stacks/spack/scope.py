@@ -77,8 +77,9 @@ def find_scope(system: str | None, root: Path, environ: Mapping[str, str] = os.e
         return path
     if environ.get(SCOPE, "") and not system:
         raise BadInput(
+            "scope-no-folder",
             f"{SCOPE} is {path}, which is not a folder; name the folder of the site's configuration scope, unset it, or let "
-            f"{tool.FIND_COMPILERS} make it."
+            f"{tool.FIND_COMPILERS} make it.",
         )
     return None
 
@@ -263,7 +264,7 @@ def add(path: Path, found: Mapping[str, Any]) -> None:
             yaml.safe_dump({clash: found[clash]} if clash else dict(found), default_flow_style=True, width=9999).split()
         )
         where = f"has an entry for {clash}" if clash else "is not laid out so that lines can follow its last"
-        raise BadInput(f"{path} {where}; add this to it by hand: {lines}.")
+        raise BadInput("scope-by-hand", f"{path} {where}; add this to it by hand: {lines}.")
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file.replacing(path) as partial:
         partial.write_text(text)
@@ -275,7 +276,9 @@ def read(path: Path) -> dict[str, Any]:
         found: dict[str, Any] = ((yaml_file.read(path) or {}).get("packages") or {}) if path.exists() else {}
         _ = [row["spec"] for settings in found.values() for row in settings.get("externals") or ()]
     except (AttributeError, KeyError, TypeError) as error:
-        raise BadInput(f"{path} is not a packages.yaml ({' '.join(str(error).split())}); correct or remove it.") from error
+        raise BadInput(
+            "packages-yaml-unusable", f"{path} is not a packages.yaml ({' '.join(str(error).split())}); correct or remove it."
+        ) from error
     return found
 
 
@@ -293,15 +296,20 @@ def check_compiler(project: Project, name: str) -> str:
         rows = [row.get("extra_attributes") or {} for row in (packages.get(wanted) or {}).get("externals") or []]
         missing = [path for row in rows for path in (row.get("compilers") or {}).values() if not os.access(path, os.X_OK)]
     except (AttributeError, IndexError, TypeError) as error:
-        raise BadInput(f"{printed} is no package settings ({error}); correct the site's {FILE}.") from None
+        raise BadInput(
+            "packages-yaml-unusable", f"{printed} is no package settings ({error}); correct the site's {FILE}."
+        ) from None
     if missing:
         where = next((path for path in project.files(name) if missing[0] in path.read_text()), "Spack's own packages.yaml")
-        raise BadInput(f"compiler {missing[0]} is named in {where} and is not there; correct or remove its entry.")
+        raise BadInput(
+            "compiler-missing", f"compiler {missing[0]} is named in {where} and is not there; correct or remove its entry."
+        )
     if not any(row.get("compilers") for row in rows):
         system = f" --system {project.system}" if project.system else ""
         raise BadInput(
+            "spack-finds-nothing",
             f"Spack knows no {wanted}; install it, then run 'mpibench stacks build --find{system}', which writes it into the "
-            "site's configuration scope."
+            "site's configuration scope.",
         )
     check_toolkit(project, name, packages)
     return text
@@ -316,8 +324,9 @@ def check_toolkit(project: Project, name: str, packages: Mapping[str, Any]) -> N
     absent = [package for package in wanted if not (packages.get(package) or {}).get("externals")]
     if absent:
         raise BadInput(
+            "site-package-missing",
             f"{name} is built on {', '.join(absent)} of the site, which its configuration scope does not name; add them, "
-            f"or let {tool.FIND_COMPILERS} write what it finds."
+            f"or let {tool.FIND_COMPILERS} write what it finds.",
         )
 
 
@@ -356,9 +365,10 @@ def check_entries(project: Project, name: str, lock: Lock) -> None:
             for words in requirements(settings):
                 if specs and not any(_says(spec, word) for spec in specs for word in words):
                     raise BadInput(
+                        "site-package-version",
                         f"{name} needs {package} {' or '.join(words)}, and the site's own is "
                         f"{' or '.join(dict.fromkeys(specs))}: add the word to the spec of its entry if it is so, or let "
-                        "Spack build one."
+                        "Spack build one.",
                     )
 
 

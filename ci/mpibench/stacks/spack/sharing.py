@@ -50,20 +50,25 @@ def parse_push(cache: str, key: str, unsigned: bool) -> Push | None:
     """What the options say; ``None`` where nothing is pushed."""
     if not cache:
         if key or unsigned:
-            raise BadInput(f"{'--key' if key else '--unsigned'} says how --push signs; name the build cache with --push CACHE.")
+            raise BadInput(
+                "push-missing",
+                f"{'--key' if key else '--unsigned'} says how --push signs; name the build cache with --push CACHE.",
+            )
         return None
     if bool(key) == unsigned:
         raise BadInput(
+            "push-signing",
             "--push needs either --key KEY ('spack gpg list --signing' has them, 'spack gpg create NAME EMAIL' makes one) or "
-            "--unsigned; give one of them."
+            "--unsigned; give one of them.",
         )
     if key and cache.lower().startswith("oci"):
         raise BadInput(
+            "push-oci-signing",
             "Spack signs no packages of an OCI registry (it would push them unsigned); give --unsigned and let the registry "
-            "say who may push, or push to a folder or another URL."
+            "say who may push, or push to a folder or another URL.",
         )
     if "://" not in cache and optional_file.named(cache).exists() and not optional_file.named(cache).is_dir():
-        raise BadInput(f"--push {cache} is not a folder; name a folder, which may be new, or a URL.")
+        raise BadInput("cache-no-folder", f"--push {cache} is not a folder; name a folder, which may be new, or a URL.")
     return Push(cache, key)
 
 
@@ -93,8 +98,9 @@ def write_mirrors(mirrors: Sequence[str], folder: Path, signed: bool = False) ->
             path = optional_file.named(mirror).absolute()
             if not mirror or not path.is_dir():
                 raise BadInput(
+                    "mirror-no-folder",
                     f"mirror {mirror or repr(mirror)} is not a folder; name a folder or URL that 'mpibench stacks build "
-                    "--push', 'spack mirror create' or 'spack buildcache push' has filled."
+                    "--push', 'spack mirror create' or 'spack buildcache push' has filled.",
                 )
             url = path.as_uri()
         rows[f"mpibench-{number}"] = {"url": url, "signed": signed}
@@ -113,7 +119,9 @@ def trust(keys: Sequence[str], spack: Spack, folder: Path, log: Path) -> Mapping
     for key in keys:
         path = optional_file.named(key).absolute()
         if not os.access(path, os.R_OK) or not path.is_file():
-            raise BadInput(f"--trust {key} is not a file that can be read; 'spack gpg export FILE KEY' writes one.")
+            raise BadInput(
+                "key-unreadable", f"--trust {key} is not a file that can be read; 'spack gpg export FILE KEY' writes one."
+            )
         remedy = "'spack gpg export FILE KEY' writes a key that GnuPG can import"
         replace(spack, environ=inside).run(
             ["gpg", "trust", str(path)], log=log, what=f"--trust {key}", echo=print, remedy=remedy
@@ -217,7 +225,9 @@ def check_bundle(folder: Path) -> None:
     """Refuse a folder that has something else in it."""
     there = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     if folder.exists() and (not folder.is_dir() or set(there) - {SPACK, PACKAGES, MIRROR, WHEELS}):
-        raise BadInput(f"--bundle {folder} is not a folder for a bundle: name one that is new, empty or holds a bundle.")
+        raise BadInput(
+            "bundle-folder", f"--bundle {folder} is not a folder for a bundle: name one that is new, empty or holds a bundle."
+        )
 
 
 def write_bundle(project: Project, names: Sequence[str], folder: Path) -> None:
@@ -242,13 +252,16 @@ def write_bundle(project: Project, names: Sequence[str], folder: Path) -> None:
         (folder / PACKAGES / "spack-repo-index.yaml").write_text(f"repo_index: {{paths: [repos/spack_repo/{builtin.name}]}}\n")
         (folder / PACKAGES / ".git").mkdir(exist_ok=True)
     except (OSError, shutil.Error) as error:
-        raise BadInput(f"the bundle {folder} cannot be written: {error}.") from None
+        raise BadInput("cannot-write", f"the bundle {folder} cannot be written: {error}.") from None
     python = project.spack.environ.get("SPACK_PYTHON") or shutil.which("python3") or "python3"
     command = [python, "-m", "pip", "download", "--quiet", "--only-binary=:all:", f"--dest={folder / WHEELS}", "clingo"]
     done = subprocess.run(command, text=True, errors="replace", capture_output=True)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-        raise BadInput(f"clingo, which Spack solves with, cannot be fetched for {platform.machine()} by {python}: {said}.")
+        raise BadInput(
+            "clingo-missing",
+            f"clingo, which Spack solves with, cannot be fetched for {platform.machine()} by {python}: {said}.",
+        )
     for name in names:
         project.run(name, "fetching sources", "mirror", "create", f"--directory={folder / MIRROR}", "--all", show=True)
         project.echo(f"{name}: sources in {folder / MIRROR}")

@@ -75,7 +75,7 @@ class Spack:
             remedy = "name a mirror, build cache or bundle, as docs/how-to/spack.md says"
         else:
             reason = first_error(output) or f"Spack ended with status {status}"
-        raise BadInput(f"{what}: {reason.rstrip('.')}; {remedy or 'see the log'} (log: {log}).")
+        raise BadInput("spack-failed", f"{what}: {reason.rstrip('.')}; {remedy or 'see the log'} (log: {log}).")
 
 
 def first_error(output: str) -> str:
@@ -94,16 +94,18 @@ def find(environ: Mapping[str, str] = os.environ) -> Spack:
     root = environ.get("SPACK_ROOT", "")
     program = f"{root}/bin/spack" if root else shutil.which("spack", path=environ.get("PATH", ""))
     if not program:
-        raise BadInput(f"Spack is neither in SPACK_ROOT nor on PATH; {get}.")
+        raise BadInput("spack-missing", f"Spack is neither in SPACK_ROOT nor on PATH; {get}.")
     if not os.access(program, os.X_OK):
-        raise BadInput(f"SPACK_ROOT is {root}, and there is no {program}; unset it, or {get}.")
+        raise BadInput("spack-missing", f"SPACK_ROOT is {root}, and there is no {program}; unset it, or {get}.")
     inside = {**ISOLATED, **environ}
     try:
         done = logged.ask([program, "--version"], inside, 120)
         word = next(iter(done.stdout.split()), "")
         if done.returncode or Version(word) < Version(MINIMUM):
             said = first_error(done.stderr + done.stdout) if done.returncode else f"it is {word}"
-            raise BadInput(f"{program} cannot be used ({said}), and Spack {MINIMUM} or newer is needed; {get}.")
+            raise BadInput(
+                "spack-unusable", f"{program} cannot be used ({said}), and Spack {MINIMUM} or newer is needed; {get}."
+            )
     except (OSError, subprocess.TimeoutExpired, InvalidVersion) as error:
-        raise BadInput(f"{program} gives no version ({error}); {get}.") from error
+        raise BadInput("spack-unusable", f"{program} gives no version ({error}); {get}.") from error
     return Spack(program, word, inside)

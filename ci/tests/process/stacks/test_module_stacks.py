@@ -326,7 +326,7 @@ def test_what_a_module_reads_elsewhere_is_compared_as_well(add: Add, there: Modu
 
 def test_doctor_says_what_keeps_it_from_looking(add: Add, there: ModuleSystem, prefix: Path, monkeypatch) -> None:
     def none(name: str | None = None) -> str:
-        raise BadInput("the site's configuration names no module system.")
+        raise BadInput("module-system-missing", "the site's configuration names no module system.")
 
     monkeypatch.setattr(modules, "find_system", none)
     stack = add("openmpi/4.1.4")

@@ -217,7 +217,7 @@ def test_an_interrupted_installation_leaves_no_half_stack_and_goes_on(
 def test_one_failing_stack_does_not_hinder_the_others(site: Site) -> None:
     def refuse(words: Sequence[str]) -> None:
         if words[0] == "download" and str(site.wheels / "donor.txt") in words:
-            raise InstallError("donor-wheels: download failed (no reason); look at the log.")
+            raise InstallError("install-failed", "donor-wheels: download failed (no reason); look at the log.")
 
     site.obstruct = refuse
     assert site.install() == ["donor-wheels: download failed (no reason); look at the log."]

@@ -435,7 +435,7 @@ def test_a_night_keeps_what_was_slower_than_the_nights_before_unless_it_was_not_
     assert confirm(30.0) == []
     session.uuid = write_session(dataset, 18, labels={"run": "nightly"}, change=lambda *_: 1.5, repeats=1)
     assert confirm() is None, "of too few repeats nothing is known"
-    monkeypatch.setattr(confirmed_night.nights, "judge", lambda *_: (_ for _ in ()).throw(BadInput("damaged.")))
+    monkeypatch.setattr(confirmed_night.nights, "judge", lambda *_: (_ for _ in ()).throw(BadInput("plan-damaged", "damaged.")))
     assert confirm() is None
 
 

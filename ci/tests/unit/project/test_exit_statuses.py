@@ -17,7 +17,7 @@ from reframe_tests.harness.vocabulary import BadInput
 @pytest.mark.parametrize(
     ("accident", "status", "said"),
     [
-        (BadInput("no such thing."), 2, "mpibench: no such thing.\n"),
+        (BadInput("no-thing", "no such thing."), 2, "mpibench: no such thing. [no-thing]\n"),
         (ValueError("Out of range float values are not JSON compliant"), 70, "this is a defect of mpibench and no answer"),
         (MemoryError(), 70, "this is a defect of mpibench and no answer (MemoryError)"),
         (OSError(28, "No space left on device", "/x"), 2, "mpibench: /x: No space left on device: this is no answer"),

@@ -77,7 +77,7 @@ def test_what_cannot_be_judged_is_said_and_the_page_is_written(monkeypatch: pyte
     assert "tune it" not in said
 
     def refuse(system: str) -> Policy:
-        raise BadInput(f"site_configs/{system}/policy.yaml is empty.")
+        raise BadInput("file-empty", f"site_configs/{system}/policy.yaml is empty.")
 
     monkeypatch.setattr(verdict_policy, "load", refuse)
     assert "Not judged: site_configs/testbed/policy.yaml is empty." in section_of(session_of(samples(SLOW)))

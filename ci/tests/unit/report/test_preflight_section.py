@@ -54,7 +54,7 @@ class Sessions(list[Session | str]):
         for one in self:
             if isinstance(one, Session) and one.uuid == uuid:
                 return one
-        raise BadInput(f"session {uuid} is cut off.")
+        raise BadInput("run-report-damaged", f"session {uuid} is cut off.")
 
 
 @pytest.fixture

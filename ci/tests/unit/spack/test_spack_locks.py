@@ -397,7 +397,7 @@ def test_stacks_for_devices_are_held_against_each_other_only(tmp_path: Path) -> 
 
 def test_check_of_a_single_stack_proves_nothing(tmp_path: Path) -> None:
     built(tmp_path, "openmpi")
-    with pytest.raises(BadInput, match="1 of 1 stacks were built by Spack, and two are needed"):
+    with pytest.raises(BadInput, match="1 of 1 stacks were built by Spack and two are needed"):
         check(tmp_path)
 
 

@@ -88,7 +88,7 @@ def test_without_a_file_the_reason_is_said(
 
 @pytest.mark.parametrize(
     ("error", "why"),
-    [(BadInput("nothing was measured."), "nothing was measured"), (supervision.OutOfTime(), "not done in time")],
+    [(BadInput("nothing-measured", "nothing."), "nothing"), (supervision.OutOfTime(), "not done in time")],
 )
 def test_a_job_that_did_not_come_to_its_end_is_a_reason(
     error: Exception, why: str, tmp_path: Path, tuning: Tuning, monkeypatch: pytest.MonkeyPatch

@@ -174,7 +174,7 @@ def spend(
         taken = takes[len(given)]
         given.append((request.place.nodes, request.budget_s))
         if isinstance(taken, str):
-            raise BadInput(taken)
+            raise BadInput("taken", taken)
         now[0] += taken * request.budget_s
         return conditions.NOTHING_BETTER if len(given) > 1 else 0
 

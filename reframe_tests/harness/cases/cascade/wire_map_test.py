@@ -62,14 +62,16 @@ class WireMapTest(PairTest, RoundsPlugin):
         self.nodes = self.nodes or max(site.node_counts_of(extras))
         self.expect_least(nodes=FEWEST, rounds=0, orders=1, seed=0)
         if self.limit_s <= (least := pair_test.SECONDS[self.level]):
-            raise BadInput(f"-S limit_s={self.limit_s} would end each measurement, which takes {least} s.")
+            raise BadInput("limit-too-short", f"-S limit_s={self.limit_s} would end each measurement, which takes {least} s.")
         if self.repeats != 1:
-            raise BadInput(f"-S repeats={self.repeats}: a map is repeated in passes over all its rounds; give -S orders=.")
+            raise BadInput(
+                "map-repeats", f"-S repeats={self.repeats}: a map is repeated in passes over all its rounds; give -S orders=."
+            )
         self._described = job_switches.describe(self.switches, extras)
         self.keep_files = [wire_map.FOLDER]
         limits, mapped = self._choose_rail(), catalogue.PAIRS[self.group].mapped
         if mapped is None:
-            raise BadInput(f"{self.group} says nothing of maps of all pairs.")
+            raise BadInput("group-without-map", f"{self.group} says nothing of maps of all pairs.")
         self._launch = pair_test.make_launch(mapped.plan, self.group, self._fabric, mapped.size, self.level, limits)
         # Which node has which number is not known before the job runs, so that a sample cannot heed the switches.
         self._design, rounds = schedule.make([0] * self.nodes, self.rounds, self.seed)

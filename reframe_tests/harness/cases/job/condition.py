@@ -83,7 +83,9 @@ class Partition:
             cores = {topology.core_of(cpu) for cpu in reserved}
             left = {unit.cpu for unit in topology.units if unit.core not in cores}
             if not left:
-                raise BadInput(f"reserved_cpus={self.extras['reserved_cpus']} leaves no core: correct {SITE_FILES}.")
+                raise BadInput(
+                    "no-core-left", f"reserved_cpus={self.extras['reserved_cpus']} leaves no core: correct {SITE_FILES}."
+                )
             topology = topology.usable(left, left)
         return topology.of_this_process() if self.here else topology
 

@@ -23,8 +23,9 @@ def require_system(stack: Stack, configured: str) -> None:
     """
     if stack.modules and configured == NO_SYSTEM:
         raise BadInput(
+            "module-system-differs",
             f"stack {stack.name} is entered through {stack.of_modules.removeprefix(' of ')}, and this system's configuration "
-            f"names no module system: add 'modules_system': '{stack.loaded.system or 'lmod'}' to it."
+            f"names no module system: add 'modules_system': '{stack.loaded.system or 'lmod'}' to it.",
         )
 
 

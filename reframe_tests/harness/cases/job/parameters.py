@@ -42,8 +42,9 @@ def require_topology(partition: Any) -> None:
     """:raises BadInput: the topology of a partition is not known."""
     if not knows_topology(partition):
         raise BadInput(
+            "topology-unknown",
             f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in {SITE_FILES}, or "
-            "let ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
+            "let ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)",
         )
 
 
@@ -109,7 +110,7 @@ def suite_options(partition: Any, group: str, asked: Mapping[str, str]) -> dict[
     own = partition.extras.get("suite_options", {})
     if unknown := [name for name in own if name not in catalogue.GROUPS]:
         where = f"{partition.fullname}: extras.suite_options"
-        raise BadInput(f"{where} names '{unknown[0]}', which is no group; 'mpibench catalogue' lists them.")
+        raise BadInput("group-unknown", f"{where} names '{unknown[0]}', which is no group; 'mpibench catalogue' lists them.")
     return options.of_group(catalogue.OPTIONS, group, {**own.get(group, {}), **asked})
 
 

@@ -135,16 +135,22 @@ def _check(fabric: Fabric) -> None:
     try:
         transport = registry.transport(fabric.transport)
     except BadInput as unknown:
-        raise BadInput(f"fabric {fabric.name}: {unknown}") from None
+        raise BadInput("fabric-unusable", f"fabric {fabric.name}: {unknown}") from None
     if fabric.scope not in (SCOPE_NODE, SCOPE_CLUSTER):
-        raise BadInput(f"fabric {fabric.name}: scope {fabric.scope!r} is neither {SCOPE_NODE} nor {SCOPE_CLUSTER}.")
+        raise BadInput(
+            "fabric-unusable", f"fabric {fabric.name}: scope {fabric.scope!r} is neither {SCOPE_NODE} nor {SCOPE_CLUSTER}."
+        )
     if transport.in_memory:
         if fabric.scope != SCOPE_NODE or fabric.rails:
-            raise BadInput(f"fabric {fabric.name}: shared memory has scope {SCOPE_NODE} and no rails.")
+            raise BadInput("fabric-unusable", f"fabric {fabric.name}: shared memory has scope {SCOPE_NODE} and no rails.")
     elif not fabric.rails and transport.forced:
-        raise BadInput(f"fabric {fabric.name}: transport {fabric.transport} needs the device of at least one rail.")
+        raise BadInput(
+            "fabric-unusable", f"fabric {fabric.name}: transport {fabric.transport} needs the device of at least one rail."
+        )
     if fabric.striped and len(fabric.rails) < 2:
-        raise BadInput(f"fabric {fabric.name}: striped needs two rails or more, and it has {len(fabric.rails)}.")
+        raise BadInput(
+            "fabric-unusable", f"fabric {fabric.name}: striped needs two rails or more, and it has {len(fabric.rails)}."
+        )
 
 
 def _fit_device(rows: list[TransportRow], device: str) -> list[TransportRow]:
@@ -191,7 +197,10 @@ def _values(fabric: Fabric) -> dict[str, str]:
     if units and len(units) == len(rails):
         values["unit"] = units[0]
     elif registry.transport(fabric.transport).numbered:
-        raise BadInput(f"fabric {fabric.name}: {fabric.transport} needs adapter names that end in a number, such as hfi1_0.")
+        raise BadInput(
+            "fabric-unusable",
+            f"fabric {fabric.name}: {fabric.transport} needs adapter names that end in a number, such as hfi1_0.",
+        )
     return values
 
 

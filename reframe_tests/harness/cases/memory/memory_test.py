@@ -77,7 +77,9 @@ class MemoryTest(WithoutMpiTest):
         self.keep_files = ["stream_*.out"]
         parameters.require_topology(partition)
         if not str(self.array_bytes).isdecimal():
-            raise BadInput(f"-S array_bytes={self.array_bytes} is no number of bytes; give one, or 0 for 4 x the caches.")
+            raise BadInput(
+                "setting-range", f"-S array_bytes={self.array_bytes} is no number of bytes; give one, or 0 for 4 x the caches."
+            )
         self.array_bytes = int(self.array_bytes)
         if not program.path_in(DIRECTORY).exists() and not recorder.compilers():
             raise NotMeasured(NO_COMPILER)

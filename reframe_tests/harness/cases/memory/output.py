@@ -92,24 +92,29 @@ def read(text: str, memory: str, page_cache: str, repetitions: int) -> StreamRes
     """
     found = _OUTPUT.fullmatch(text) if len(text) <= MOST else None
     if not found:
-        raise BadInput(f"STREAM's output is cut off or mixed with other output: {one_line(text[-80:])!r}; run it again.")
+        raise BadInput(
+            "stream-cut", f"STREAM's output is cut off or mixed with other output: {one_line(text[-80:])!r}; run it again."
+        )
     if f"{zlib.crc32(found['said'].encode(errors='replace')):08x}" != found["sum"]:
-        raise BadInput("STREAM's output was changed on its way (its CRC-32 does not fit); run it again.")
+        raise BadInput("stream-checksum", "STREAM's output was changed on its way (its CRC-32 does not fit); run it again.")
     try:
         result = msgspec.json.decode(found["json"], type=StreamResult)
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"STREAM's output is not of this format: {one_line(str(error))[:100]}.") from None
+        raise BadInput("stream-format", f"STREAM's output is not of this format: {one_line(str(error))[:100]}.") from None
     if (result.memory, result.page_cache, result.repetitions) != (memory, page_cache, repetitions):
         raise BadInput(
+            "stream-other-run",
             f"STREAM was asked for {memory} memory, page cache {page_cache} and {repetitions} repetitions and answers with "
-            f"{result.memory}, {result.page_cache} and {result.repetitions}; run it again."
+            f"{result.memory}, {result.page_cache} and {result.repetitions}; run it again.",
         )
     if tuple(result.mb_per_s) != KERNELS or not result.threads:
-        raise BadInput("STREAM's output is not of this format: it lacks kernels or threads.")
+        raise BadInput("stream-format", "STREAM's output is not of this format: it lacks kernels or threads.")
     if len({one.core for one in result.threads}) < len(result.threads):
-        raise BadInput("STREAM's output is not of this format: two threads are said to have one core.")
+        raise BadInput("stream-format", "STREAM's output is not of this format: two threads are said to have one core.")
     if result.free_kib.keys() != result.page_cache_kib.keys() or len(result.free_kib) != result.numa_nodes:
-        raise BadInput("STREAM's output is not of this format: its NUMA nodes are not those whose memory it tells.")
+        raise BadInput(
+            "stream-format", "STREAM's output is not of this format: its NUMA nodes are not those whose memory it tells."
+        )
     return result
 
 

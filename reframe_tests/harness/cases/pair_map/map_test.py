@@ -214,7 +214,10 @@ class TurnTest(MapTest):
 
     def _choose_rounds(self, nodes: int, round_s: float) -> bool:
         if self.budget_s < 1 or self.night < 0:
-            raise BadInput(f"-S budget_s={self.budget_s} night={self.night} is not possible; give a budget of 1 s or more.")
+            raise BadInput(
+                "setting-range",
+                f"-S budget_s={self.budget_s} night={self.night} is not possible; give a budget of 1 s or more.",
+            )
         whole = schedule.number_of_rounds(nodes, 0)
         fitting = max(1, int(self.budget_s / round_s))
         if not self.rounds:

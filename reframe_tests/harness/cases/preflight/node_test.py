@@ -74,7 +74,8 @@ class NodeTest(ProvenTest):
         partition = self.current_partition
         if not str(self.node_count).isdecimal():
             raise BadInput(
-                f"-S node_count={self.node_count} is no number of nodes; give 1 or more, or 0 for all that are idle."
+                "setting-range",
+                f"-S node_count={self.node_count} is no number of nodes; give 1 or more, or 0 for all that are idle.",
             )
         self.node_count = int(self.node_count)
         self._absent: list[str] = []

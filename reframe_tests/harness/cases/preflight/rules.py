@@ -92,21 +92,28 @@ def _read(path: Path, partitions: Sequence[str]) -> dict[str, Any]:
     content = yaml_file.read_mapping(path)
     if fault := schema.find_fault(SCHEMA, content):
         remedy = f"expected {fault.expected}" if fault.expected else f"see {SCHEMA.name}"
-        raise BadInput(f"{path}: key '{fault.key}': {fault.message}; {remedy}.")
+        raise BadInput("rules-schema", f"{path}: key '{fault.key}': {fault.message}; {remedy}.")
     for fact, row in content.items():
         if fact not in FACTS:
-            raise BadInput(f"{path}: key '{fact}': no node shows such a fact; {_suggest(fact, sorted(FACTS))}.")
+            raise BadInput(
+                "rules-fact-unknown", f"{path}: key '{fact}': no node shows such a fact; {_suggest(fact, sorted(FACTS))}."
+            )
         for name in (row or {}).get("partitions", ()) if partitions else ():
             if name not in partitions:
                 raise BadInput(
-                    f"{path}: key '{fact}.partitions': {name!r} is no partition of the system; {_suggest(name, partitions)}."
+                    "rules-partition-unknown",
+                    f"{path}: key '{fact}.partitions': {name!r} is no partition of the system; {_suggest(name, partitions)}.",
                 )
         equals = (row or {}).get("equals", fact)
         if equals not in FACTS or (equals in WHOLE_NODE) is not (fact in WHOLE_NODE):
             alike = sorted(name for name in FACTS if (name in WHOLE_NODE) is (fact in WHOLE_NODE))
-            raise BadInput(f"{path}: key '{fact}.equals': {equals} is no such fact; {_suggest(equals, alike)}.")
+            raise BadInput(
+                "rules-fact-unknown", f"{path}: key '{fact}.equals': {equals} is no such fact; {_suggest(equals, alike)}."
+            )
         if fact in WHOLE_NODE and "instances" in (row or {}):
-            raise BadInput(f"{path}: key '{fact}.instances': {fact} is one fact of the node as a whole; remove it.")
+            raise BadInput(
+                "rules-fact-unknown", f"{path}: key '{fact}.instances': {fact} is one fact of the node as a whole; remove it."
+            )
     return content
 
 

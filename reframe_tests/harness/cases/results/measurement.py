@@ -295,7 +295,9 @@ def fill_launch_time(launch: catalogue.Launch, records: Sequence[Record], second
     if not names:
         return list(records)
     if not seconds:
-        raise OutputError(f"the job left no time of launch {launch.name}, which is what is measured; run it again.")
+        raise OutputError(
+            "launch-time-missing", f"the job left no time of launch {launch.name}, which is what is measured; run it again."
+        )
     own = {name: {quantity: seconds} for name, quantity in names.items()}
     return [replace(record, values={**record.values, **own.get(record.benchmark, {})}) for record in records]
 

@@ -205,7 +205,10 @@ def ranks_of_program(programs: int, ppn: int) -> int:
     :raises NotMeasured: if they cannot be of equal size.
     """
     if programs < 2:
-        raise BadInput(f"programs={programs} shares a node with nobody: ask for 2 or more; each is measured alone as well.")
+        raise BadInput(
+            "setting-range",
+            f"programs={programs} shares a node with nobody: ask for 2 or more; each is measured alone as well.",
+        )
     if ppn % programs:
         fitting = ppn // programs * programs
         instead = f"; -P ppn={fitting} would do" if fitting else ""

@@ -107,7 +107,9 @@ class AlgorithmTest(MaintenanceTest):
             return tuned_settings.find(place, where.stack).environment(place.folder)
         found = tuned_settings.read(Path(self.tuned_files))
         if found.place != place:
-            raise BadInput(f"{self.tuned_files} is for {found.place.text}, and the case is {place.text}.")
+            raise BadInput(
+                "tuned-for-another-case", f"{self.tuned_files} is for {found.place.text}, and the case is {place.text}."
+            )
         return found.environment(Path(self.tuned_files))
 
     def _list_commands(self) -> list[script.Command]:

@@ -42,11 +42,11 @@ class Wish:
         for entry in text.split("+"):
             match = _ENTRY.fullmatch(entry)
             if not match:
-                raise BadInput(f"algorithms: {entry!r} is not ALGORITHM or ALGORITHM@SIZE/SIZE.")
+                raise BadInput("algorithms-format", f"algorithms: {entry!r} is not ALGORITHM or ALGORITHM@SIZE/SIZE.")
             found.append(cls(match["word"], tuple(int(size) for size in (match["sizes"] or "").split("/") if size)))
         words = [wish.word for wish in found]
         if len(set(words)) < len(words):
-            raise BadInput(f"algorithms: {text!r} has one twice.")
+            raise BadInput("algorithms-format", f"algorithms: {text!r} has one twice.")
         return found
 
     def __str__(self) -> str:

@@ -120,7 +120,7 @@ def compile_once(
         return built
     candidates = compilers() if candidates is None else candidates
     if not candidates:
-        raise BadInput(f"No C compiler to build {what} with ({', '.join(COMPILERS)}, ziglang); {REMEDY}.")
+        raise BadInput("no-compiler", f"No C compiler to build {what} with ({', '.join(COMPILERS)}, ziglang); {REMEDY}.")
     try:
         built.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=built.parent, prefix=".build-") as scratch:
@@ -128,10 +128,15 @@ def compile_once(
             files = ["-o", str(made), str(source), *libraries]
             said = [_compile([*one, *options, *files], made) for one in candidates if not made.exists()]
             if not made.exists():
-                raise BadInput(f"{what[0].upper()}{what[1:]} ({source}) does not compile ({'; '.join(said)}); {REMEDY}.")
+                raise BadInput(
+                    "does-not-compile",
+                    f"{what[0].upper()}{what[1:]} ({source}) does not compile ({'; '.join(said)}); {REMEDY}.",
+                )
             made.replace(built)  # at once: jobs may be looking for it
     except OSError as error:
-        raise BadInput(f"{what[0].upper()}{what[1:]} cannot be built in {built.parent} ({error}); make it writable.") from error
+        raise BadInput(
+            "cannot-write", f"{what[0].upper()}{what[1:]} cannot be built in {built.parent} ({error}); make it writable."
+        ) from error
     return built
 
 

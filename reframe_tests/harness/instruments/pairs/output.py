@@ -60,7 +60,9 @@ def read(text: str, source: str) -> MapOutput:
     for row in printed.rows:
         one, other = nodes[row["source"]], nodes[row["target"]]
         if row["value"] == 0:
-            raise BadInput(f"{source}: {row['quantity']} of {one} and {other} is 0; nothing was measured, run it again.")
+            raise BadInput(
+                "output-zero", f"{source}: {row['quantity']} of {one} and {other} is 0; nothing was measured, run it again."
+            )
         place = (row["order"], row["round"], row["phase"], one, other)
         values.append(PairValue(*place, row["quantity"], row["bytes"], row["repeat"], row["value"], None))
     expected = (

@@ -145,11 +145,14 @@ def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
     if not value:
         return None
     if isinstance(value, Mapping) and isinstance(version := value.get("version"), int) and version > VERSION:
-        raise BadInput(f"{place}: pair_map has version {version}, this program reads {VERSION}: read it with a newer mpibench.")
+        raise BadInput(
+            "map-version",
+            f"{place}: pair_map has version {version}, this program reads {VERSION}: read it with a newer mpibench.",
+        )
     try:
         stored = msgspec.convert(value, _Stored)
     except msgspec.ValidationError as error:
-        raise BadInput(f"{place}: pair_map: {error}; the record is damaged, run the case again.") from None
+        raise BadInput("map-damaged", f"{place}: pair_map: {error}; the record is damaged, run the case again.") from None
     nodes, numbers = stored.nodes, (stored.oversubscription, *(row.value for row in stored.rows))
     rules = {
         "its nodes have different names": len(set(nodes)) == len(nodes),
@@ -164,7 +167,7 @@ def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
     }
     for rule, holds in rules.items():
         if not holds:
-            raise BadInput(f"{place}: pair_map is damaged: it is not so that {rule}; run the case again.")
+            raise BadInput("map-damaged", f"{place}: pair_map is damaged: it is not so that {rule}; run the case again.")
     values = (
         PairValue(
             *(row.order, row.round, row.phase, nodes[row.source], nodes[row.target], QUANTITIES[row.quantity]),

@@ -114,10 +114,12 @@ class Spool:
         except OSError:  # not there, or for the moment not to be read
             return None
         if not text:
-            raise BadInput(f"{path} is empty, as where nothing more can be written; make room, and run the case again.")
+            raise BadInput(
+                "record-empty", f"{path} is empty, as where nothing more can be written; make room, and run the case again."
+            )
         match = _DONE.fullmatch(text)
         if not match:
-            raise BadInput(f"{path} is damaged ({text[:40]!r}); run the case again.")
+            raise BadInput("record-damaged", f"{path} is damaged ({text[:40]!r}); run the case again.")
         status, late, seconds = map(int, match.groups())
         return CaseEnd(status, bool(late), seconds)
 

@@ -208,7 +208,7 @@ class Tuning:
             if control.collective == collective:
                 return control
         there = ", ".join(control.collective for control in self.controls)
-        raise BadInput(f"there is no control of {collective}'s algorithm; there are those of {there}.")
+        raise BadInput("collective-unknown", f"there is no control of {collective}'s algorithm; there are those of {there}.")
 
     def force(self, collective: str, word: str, *, strict: bool = True) -> dict[str, str]:
         """Variables that force one algorithm for all sizes; none for :data:`DEFAULT`."""
@@ -228,7 +228,9 @@ def check_words(control: Control, words: Sequence[str], known: Sequence[Algorith
     there = [each.word for each in known]
     for word in words:
         if word != DEFAULT and word not in there:
-            raise BadInput(f"{control.collective} has no algorithm {word!r}: {source} lists {', '.join(there)}.")
+            raise BadInput(
+                "algorithm-unknown", f"{control.collective} has no algorithm {word!r}: {source} lists {', '.join(there)}."
+            )
 
 
 def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
@@ -240,10 +242,15 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
     for rule in ordered:
         control = tuning.find(rule.collective)
         if not 0 <= rule.first <= rule.last:
-            raise BadInput(f"a rule of {rule.collective} goes from {rule.first} to {rule.last} bytes, which is no range.")
+            raise BadInput(
+                "rules-contradict",
+                f"a rule of {rule.collective} goes from {rule.first} to {rule.last} bytes, which is no range.",
+            )
         if not control.by_size and sum(each.collective == rule.collective for each in ordered) > 1:
-            raise BadInput(f"{rule.collective} allows one algorithm for all sizes, and the rules have several.")
+            raise BadInput(
+                "rules-contradict", f"{rule.collective} allows one algorithm for all sizes, and the rules have several."
+            )
     for one, two in pairwise(ordered):
         if one.collective == two.collective and two.first <= one.last:
-            raise BadInput(f"two rules of {one.collective} are for {two.first} bytes.")
+            raise BadInput("rules-contradict", f"two rules of {one.collective} are for {two.first} bytes.")
     return tuning.write(tuning, replace(wanted, rules=tuple(ordered)))

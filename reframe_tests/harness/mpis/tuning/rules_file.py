@@ -58,7 +58,8 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
         files[HAN_NAME] = _write_han(tuning, wanted.rules, wanted.ranks)
     elif own.rules != wanted.rules:
         raise BadInput(
-            "coll/han of Open MPI 5 and newer takes part with several nodes and several ranks on each, and not here."
+            "rules-not-applicable",
+            "coll/han of Open MPI 5 and newer takes part with several nodes and several ranks on each, and not here.",
         )
     return TunedFiles(env, files, further)
 

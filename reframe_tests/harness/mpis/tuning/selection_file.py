@@ -52,7 +52,9 @@ def _own_tree(library: str) -> str:
     try:
         content = Path(library).read_bytes()
     except OSError as error:
-        raise BadInput(f"{library} cannot be read ({error.strerror}), so MPICH's own choices are not known.") from None
+        raise BadInput(
+            "libmpi-unreadable", f"{library} cannot be read ({error.strerror}), so MPICH's own choices are not known."
+        ) from None
     for found in _TREE.finditer(content):
         if b"algorithm=MPIR_" in found[0]:
             try:
@@ -60,7 +62,10 @@ def _own_tree(library: str) -> str:
             except ValueError:
                 continue
             return found[0].decode()
-    raise BadInput(f"{library} holds no selection tree of MPICH, so a file would replace choices that are not known.")
+    raise BadInput(
+        "selection-tree-missing",
+        f"{library} holds no selection tree of MPICH, so a file would replace choices that are not known.",
+    )
 
 
 def leaf(collective: str, word: str) -> str:
@@ -81,7 +86,7 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
         key = f"collective={collective.lower()}"
         own = tree.get(key)
         if own is None:
-            raise BadInput(f"the tree of {wanted.library} has no {key}.")
+            raise BadInput("selection-tree-missing", f"the tree of {wanted.library} has no {key}.")
         inner = own.get("comm_type=intra", own)
         mine = {
             f"comm_size<{wanted.ranks}": inner,

@@ -131,11 +131,13 @@ def _target(word: str) -> MetricsTarget:
         if word.startswith(prefix):
             path = unquote(word.removeprefix(prefix))
             if not path.startswith("/") or path.endswith("/"):
-                raise BadInput(f"{VARIABLE}: {word!r} names no file: write {prefix}/PATH, with the whole path.")
+                raise BadInput(
+                    "metrics-address", f"{VARIABLE}: {word!r} names no file: write {prefix}/PATH, with the whole path."
+                )
             return MetricsTarget(handler, path)
     plain = word.removeprefix(PROMETHEUS).removeprefix(INFLUX)
     if not plain.startswith(("http://", "https://")):
-        raise BadInput(f"{VARIABLE} is {without_secrets(word)!r}: write {_FORMS}.")
+        raise BadInput("metrics-address", f"{VARIABLE} is {without_secrets(word)!r}: write {_FORMS}.")
     if word.startswith(PROMETHEUS):
         _address(plain)
         return MetricsTarget(PUSHGATEWAY, plain)
@@ -143,7 +145,7 @@ def _target(word: str) -> MetricsTarget:
         _check_influx(plain)
         return MetricsTarget(LINE_PROTOCOL, plain)
     if not _has_host(urlsplit(plain)):
-        raise BadInput(f"{VARIABLE} is {without_secrets(word)!r}: write {_FORMS}.")
+        raise BadInput("metrics-address", f"{VARIABLE} is {without_secrets(word)!r}: write {_FORMS}.")
     return MetricsTarget(JSON_LIST, plain)
 
 
@@ -170,13 +172,14 @@ def _address(url: str) -> tuple[SplitResult, str, dict[str, str]]:
     path = _PUSH_PATH.fullmatch(parts.path)
     if not path or not _has_host(parts):
         raise BadInput(
+            "metrics-address",
             f"{VARIABLE} is {PROMETHEUS}{without_secrets(url)!r}: the address of a Pushgateway ends in /metrics/job/NAME, "
-            f"e.g. {PROMETHEUS}http://gateway:9091/metrics/job/mpibench."
+            f"e.g. {PROMETHEUS}http://gateway:9091/metrics/job/mpibench.",
         )
     words = [unquote(word) for word in path["labels"].split("/")[1:]]
     own = sorted({*CASE.values(), *SAMPLE, *REFERENCE, "run"} & set(words[::2]))
     if own:
-        raise BadInput(f"{VARIABLE}: the label {own[0]!r} is the case's own; leave it out of the address.")
+        raise BadInput("metrics-address", f"{VARIABLE}: the label {own[0]!r} is the case's own; leave it out of the address.")
     return parts._replace(path=path["front"]), unquote(path["job"]), dict(zip(words[::2], words[1::2], strict=True))
 
 
@@ -186,11 +189,15 @@ def _check_influx(url: str) -> None:
     wanted = {"org", "bucket"} if parts.path.endswith("/api/v2/write") else {"db"}
     if not _has_host(parts) or not parts.path.endswith("/write") or not wanted <= set(asked):
         raise BadInput(
+            "metrics-address",
             f"{VARIABLE} is {INFLUX}{without_secrets(url)!r}: InfluxDB is written to at "
-            "/api/v2/write?org=ORG&bucket=BUCKET, or at /write?db=NAME by version 1."
+            "/api/v2/write?org=ORG&bucket=BUCKET, or at /write?db=NAME by version 1.",
         )
     if asked.get("precision", ["ns"]) != ["ns"]:
-        raise BadInput(f"{VARIABLE} is {INFLUX}{without_secrets(url)!r}: times are sent in nanoseconds; leave out precision=.")
+        raise BadInput(
+            "metrics-address",
+            f"{VARIABLE} is {INFLUX}{without_secrets(url)!r}: times are sent in nanoseconds; leave out precision=.",
+        )
 
 
 def _register(kind: str) -> None:
@@ -202,7 +209,9 @@ def _register(kind: str) -> None:
         try:
             import prometheus_client  # noqa: F401
         except ImportError:
-            raise BadInput(f"{VARIABLE} needs the Python package prometheus_client: install it, or run ci/setup.") from None
+            raise BadInput(
+                "metrics-package", f"{VARIABLE} needs the Python package prometheus_client: install it, or run ci/setup."
+            ) from None
     from reframe.core.logging import getlogger, register_log_handler
 
     @register_log_handler(kind)

@@ -102,19 +102,25 @@ def check_labels(arguments: Sequence[str]) -> None:
     for extras, pair in _labels(arguments):
         match = re.fullmatch(r"(?s)([A-Za-z_]\w*)=.+", pair)
         if not match:
-            raise BadInput(f"--session-extras {extras!r}: {pair!r} is not NAME=VALUE; several are separated by commas.")
+            raise BadInput(
+                "extras-format", f"--session-extras {extras!r}: {pair!r} is not NAME=VALUE; several are separated by commas."
+            )
         if "\t" in pair or one_line(pair) != pair:
             raise BadInput(
+                "extras-format",
                 f"--session-extras {extras!r}: {pair!r} holds a control character, a line's end or a change of direction, "
-                "which a terminal would not show as it is; leave it out."
+                "which a terminal would not show as it is; leave it out.",
             )
         if match[1] == CONFIRMS and pair.partition("=")[2] != os.environ.get(CONFIRMING):
             raise BadInput(
+                "extras-reserved",
                 f"--session-extras {extras!r}: {CONFIRMS!r} marks what mpibench measures again, which no verdict takes for a "
-                "night; take another name."
+                "night; take another name.",
             )
         if match[1] in reserved_labels():
-            raise BadInput(f"--session-extras {extras!r}: {match[1]!r} is a name of ReFrame's own; take another.")
+            raise BadInput(
+                "extras-reserved", f"--session-extras {extras!r}: {match[1]!r} is a name of ReFrame's own; take another."
+            )
 
 
 def label_names(arguments: Sequence[str]) -> list[str]:

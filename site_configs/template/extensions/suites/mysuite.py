@@ -35,11 +35,11 @@ LINE = re.compile(r"([0-9]+) +([0-9.]+)")
 def parse(text, source):
     """A record per line; whatever is not understood is an error, never left out."""
     if not text.endswith("\n"):
-        raise OutputError(f"{source}: the last line has no end; the output was cut off.")
+        raise OutputError("output-cut", f"{source}: the last line has no end; the output was cut off.")
     _, *lines = text.splitlines()
     rows = [LINE.fullmatch(line) for line in lines]
     if not rows or not all(rows):
-        raise OutputError(f"{source}: this is not a whole table of My suite.")
+        raise OutputError("output-damaged", f"{source}: this is not a whole table of My suite.")
     return [
         Record(
             suite="mysuite",
