@@ -69,7 +69,7 @@ def site_name(choice: Choice) -> str:
     return "generic"
 
 
-def correlation(predicted: Mapping[Choice, float], measured: Mapping[Choice, float]) -> float:
+def correlation(predicted: Mapping[str, float], measured: Mapping[str, float]) -> float:
     """Spearman's rank correlation over the choices both have."""
     both = [choice for choice in predicted if choice in measured]
     if len(both) < 2:
@@ -81,25 +81,24 @@ def correlation(predicted: Mapping[Choice, float], measured: Mapping[Choice, flo
 def report(pattern: str, advice: Advice, runs: Mapping[Choice, list[Profile]]) -> dict[str, object]:
     """What was predicted and measured for one pattern, and how their ranks agree."""
     measured = {
-        choice: statistics.median((one.mpi_s or 0.0) / one.ranks for one in profiles) for choice, profiles in runs.items()
+        choice.text: statistics.median((one.mpi_s or 0.0) / one.ranks for one in profiles) for choice, profiles in runs.items()
     }
-    predicted = {one.choice: one.seconds for one in advice.ranking}
+    predicted = {one.text: one.seconds for one in advice.ranking}
     print(f"{pattern}: {advice.outcome}, covers {100 * advice.covered:.0f} % of the {advice.basis}")
     for one in advice.ranking:
-        ratio = measured[one.choice] / one.seconds
+        ratio = measured[one.text] / one.seconds
         print(
-            f"  {one.seconds:8.4f} s predicted ({one.low:.4f} to {one.high:.4f}), {measured[one.choice]:8.4f} s measured, "
-            f"{ratio:5.2f} times: {one.choice.text}"
+            f"  {one.seconds:8.4f} s predicted ({one.low or 0:.4f} to {one.high or 0:.4f}), "
+            f"{measured[one.text]:8.4f} s measured, {ratio:5.2f} times: {one.text}"
         )
-    for choice, why in advice.unranked:
-        print(f"  not ranked: {choice.text}: {why}")
+    for row in advice.not_ranked:
+        print(f"  not ranked: {row.text}: {row.why}")
     rows = {"all choices": correlation(predicted, measured)}
-    for fabric in sorted({choice.fabric for choice in predicted}):
-        rows[f"stacks on {fabric}"] = correlation(
-            {choice: value for choice, value in predicted.items() if choice.fabric == fabric}, measured
-        )
-    best = min(measured, key=lambda choice: measured[choice]) if measured else None
-    hit = best in {one.choice for one in advice.best}
+    for fabric in sorted({row.fabric for row in advice.ranking}):
+        same = {row.text: row.seconds for row in advice.ranking if row.fabric == fabric}
+        rows[f"stacks on {fabric}"] = correlation(same, measured)
+    best = min(measured, key=lambda text: measured[text]) if measured else None
+    hit = best in {row.text for row in advice.ranking if not row.differs_from_the_fastest}
     print("  rank correlation: " + ", ".join(f"{name} {value:.2f}" for name, value in rows.items()) + f"; best found: {hit}")
     return {"pattern": pattern, "outcome": advice.outcome, "covered": advice.covered, "correlations": rows, "best_found": hit}
 

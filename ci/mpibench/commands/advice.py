@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from reframe_tests.harness.printable import one_line
@@ -53,17 +54,17 @@ def advise(
 
     found = read(profile, ranks, wall_s or None)
     terms = advice.Terms(covered / 100, little / 100, profiled_on)
-    if advice.has_little(found, terms):
-        result = advice.stop(found, verdict_policy.Policy(), terms)
+    if terms.end_it(found):
+        result = advice.advise(found, advice.NOTHING, verdict_policy.Policy(), terms)
     else:
         store = open_store(db, dataset, dataset_only, err=as_json)
         name = store.system_of(system)
         measured = advice.read_curves(store, name, sessions, where=where)
         result = advice.advise(found, measured, verdict_policy.load(name), terms)
     if as_json:
-        say_json(advice.as_data(result))
+        say_json(msgspec.to_builtins(result))
     else:
-        say(advice.lines(result))
+        say(result.lines())
     raise typer.Exit(advice.STATUS[result.outcome])
 
 
