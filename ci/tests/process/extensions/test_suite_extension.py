@@ -110,14 +110,20 @@ def test_a_file_that_ends_the_program_is_refused_and_no_answer(folder: Path, wor
     (folder / "suites" / "relay.py").write_text("raise SystemExit(0)\n")
     done = run_with(folder, "-c", COMMAND, *words)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert re.fullmatch(r"mpibench: \S+/relay\.py cannot be read \(SystemExit: 0\); correct the Python in it\. \[extension-unreadable\]\n", done.stderr)
+    assert re.fullmatch(
+        r"mpibench: \S+/relay\.py cannot be read \(SystemExit: 0\); correct the Python in it\. \[extension-unreadable\]\n",
+        done.stderr,
+    )
 
 
 def test_a_night_with_a_file_that_ends_the_program_is_refused(folder: Path) -> None:
     (folder / "suites" / "relay.py").write_text("raise SystemExit(0)\n")
     done = run_with(folder, "-m", "mpibench.commands.nightly")
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert re.fullmatch(r"nightly: \S+/relay\.py cannot be read \(SystemExit: 0\); correct the Python in it\. \[extension-unreadable\]\n", done.stderr)
+    assert re.fullmatch(
+        r"nightly: \S+/relay\.py cannot be read \(SystemExit: 0\); correct the Python in it\. \[extension-unreadable\]\n",
+        done.stderr,
+    )
 
 
 def test_reframe_refuses_a_folder_that_is_not_there(tmp_path: Path) -> None:
