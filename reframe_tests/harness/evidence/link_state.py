@@ -61,7 +61,7 @@ BREAKS: Mapping[str, str] = {
     "link_downed": "it failed to recover from errors",
 }
 #: Counters of errors, drops and repetitions, reported when they grow. Sources: Linux, Documentation/ABI/testing/
-#: sysfs-class-net-statistics and Documentation/ABI/stable/sysfs-class-infiniband; the vendors' names as in links.h.
+#: sysfs-class-net-statistics and Documentation/ABI/stable/sysfs-class-infiniband; the vendors' names as in recorder.c.
 ERRORS: Mapping[str, str] = {
     "rx_errors": "received packets with errors",
     "rx_fifo_errors": "received packets the card had no room for",

@@ -82,7 +82,7 @@ class Snapshot:
     :param ports: counters of the RDMA and Slingshot ports, by ``device/port``.
     :param tcp: the rank's own TCP connections.
     :param tcp_known: false when some of its IP sockets could not be counted.
-    :param links: settings and counters of errors per interface and port, as links.h names them; one rank of a node is
+    :param links: settings and counters of errors per interface and port, as recorder.c names them; one rank of a node is
         enough to read them, so ``None`` for the others.
     :param errors: the kernel's counters of errors and drops per interface (``/proc/net/dev``).
     :param tcp_node: TCP counters of all connections of the node, whoever's (``/proc/net/snmp``).

@@ -15,7 +15,7 @@ from .model import Launcher
 STACKS_OWN = ("local", "mpirun", "mpiexec", "mpirun_rsh", "mpirun-intelmpi", "mpirun-openmpi")
 #: Name of a launcher: a word of metadata.
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
-#: Name of a variable, or its first letters, as the recorder takes it (``MAX_NAME`` of its ``facts.h``).
+#: Name of a variable, or its first letters, as the recorder takes it (its ``MAX_NAME``).
 _VARIABLE = re.compile(r"[A-Za-z_]\w{0,254}", re.ASCII)
 
 

@@ -81,16 +81,13 @@ def test_library_is_built_once_per_source(tmp_path: Path):
     assert list(tmp_path.iterdir()) == [first]
 
 
-def test_changed_header_gives_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    changed = tmp_path / "text.h"
-    changed.write_bytes(recorder.SOURCES[1].read_bytes() + b"\n")
+def test_changed_source_gives_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert list(recorder.SOURCE.parent.glob("*.[ch]")) == [recorder.SOURCE]
+    changed = tmp_path / "recorder.c"
+    changed.write_bytes(recorder.SOURCE.read_bytes() + b"\n")
     before = recorder.digest()
-    monkeypatch.setattr(recorder, "SOURCES", (recorder.SOURCES[0], changed, *recorder.SOURCES[2:]))
+    monkeypatch.setattr(recorder, "SOURCE", changed)
     assert recorder.digest() != before
-
-
-def test_every_source_is_hashed():
-    assert set(recorder.SOURCES) == set(recorder.SOURCE.parent.glob("*.[ch]"))
 
 
 def test_no_compiler_is_one_sentence_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -138,7 +135,7 @@ def test_own_tcp_layout_is_the_kernels(tmp_path: Path):
     show = '#include <stddef.h>\n#include <stdio.h>\nint main(void) { printf("%zu %zu", '
     kernel = "offsetof(struct tcp_info, tcpi_bytes_acked), offsetof(struct tcp_info, tcpi_bytes_received)); }"
     own = "offsetof(struct tcp_bytes, acked), offsetof(struct tcp_bytes, received)); }"
-    header = f'#define _GNU_SOURCE\n#include "{recorder.SOURCE.with_name("snapshot.h")}"\n'
+    header = f'#define _GNU_SOURCE\n#include "{recorder.SOURCE}"\n'
     theirs = compile_c(tmp_path / "theirs", "#include <linux/tcp.h>\n" + show + kernel)
     ours = compile_c(tmp_path / "ours", header + show + own, "-w", *recorder.flags())
     assert subprocess.check_output([theirs]) == subprocess.check_output([ours])

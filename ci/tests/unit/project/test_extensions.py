@@ -398,7 +398,7 @@ def test_the_recorder_names_no_mpi_and_no_launcher() -> None:
     words = {word for row in rows for word in (row.name, row.title, *row.settings) if len(word) > 3}
     words |= {mpi.world for mpi in registry.known().values() if mpi.world}
     words |= {name for row in launchers.known().values() for names in vars(row.identity).values() for name in names}
-    text = "".join(path.read_text() for path in recorder.SOURCES).replace("mpirun ... env", "")
+    text = recorder.SOURCE.read_text().replace("mpirun ... env", "")
     assert "ompi_mpi_comm_world" in words and "SLURM_PROCID" in words
     assert sorted(word for word in words if re.search(rf"(?i)\b{re.escape(word)}", text)) == []
 
