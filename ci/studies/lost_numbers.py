@@ -2,8 +2,8 @@
 
 For each reader ``--draws`` times: one of its outputs, one of the damages of :mod:`.output_damage` (lines lost, repeated, moved,
 cut, corrupted, mixed with another output), read as a test reads it. What comes out is an error, the same, or a silent loss.
-The outputs are recorded but for those that a line calls composed. Readers are the suites of the catalogue, STREAM (``stream``)
-and what nodes answer to the preflight (``preflight``). Prints a line each, with the upper end of the exact 95 % interval of the
+The outputs are recorded but for those that a line calls composed. Readers are the suites of the catalogue and STREAM
+(``stream``). Prints a line each, with the upper end of the exact 95 % interval of the
 losses (Clopper and Pearson, Biometrika 26, 1934); exit status 1 where there is a loss.
 """
 
@@ -18,7 +18,6 @@ from random import Random
 from scipy import stats
 
 from reframe_tests.harness.cases.memory import output as memory_output
-from reframe_tests.harness.cases.preflight import node_answers, node_facts
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -100,34 +99,10 @@ def known() -> list[Outputs]:
         for suite, texts in suites.items()
     ]
     stream = (GOLDEN.parent / "golden_memory" / "stream_local.txt").read_text()
-    answers = "\n".join(
-        [f"{node_answers.NODES_MARK}c1 c2", *node_facts.lines("c1", _FACTS), *node_facts.lines("c2", _FACTS), ""]
-    )
     return [
         *found,
         Outputs("stream", {"stream_local.txt": stream}, lambda _, text: memory_output.read(text, "local", "as_is", 10)),
-        Outputs("preflight", {"two nodes": answers}, _read_answers, composed=True),
     ]
-
-
-#: As a node has them, some longer than a line of the answer.
-_FACTS = {
-    "kernel": {"": "5.14.0-427.13.1.el9_4.x86_64"},
-    "kernel_command_line": {"": "BOOT_IMAGE=(hd0,gpt2)/vmlinuz-5.14.0-427.13.1.el9_4.x86_64 ro isolcpus=1-7 " + "x86=1 " * 120},
-    "cpus_online": {"": "0-127"},
-    "zone_reclaim_mode": {"": 3},
-    "memory_gib": {"": 251.4},
-    "firmware": {"mlx5_0": "20.31.1014", "mlx5_1": "20.31.1014"},
-    "rate_gbit_per_s": {"mlx5_0:1": 100, "mlx5_1:1": 100},
-}
-
-
-def _read_answers(_: str, text: str) -> object:
-    """As ``NodePreflight`` reads what a job of two nodes printed."""
-    nodes, wrong = node_answers.parse(text)
-    if sentences := [*wrong, *node_answers.find_missing(nodes, node_answers.job_nodes(text), 2)]:
-        raise BadInput("study-failed", sentences[0])
-    return nodes
 
 
 def study(draws: int, seed: int, wanted: tuple[str, ...] = ()) -> Iterator[tuple[Outputs, Losses]]:

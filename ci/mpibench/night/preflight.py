@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from reframe_tests.harness.cases.preflight import node_answers, out_of_service
+from reframe_tests.harness.cases.preflight import node_answers
 from reframe_tests.harness.cases.preflight.node_answers import NEVER_STARTED, NO_LAUNCHER
 from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites import systems
@@ -137,10 +137,10 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
         others = case.entry.get("not_idle")
         if isinstance(others, dict) and all(isinstance(count, int) for count in others.values()):
             answer.notes += [f"{where}: {sentence}" for sentence in node_answers.describe_others(others)]
-        gone = out_of_service.read(case.entry.get("out_of_service"))
-        answer.notes += [f"{where}: {sentence}" for sentence in out_of_service.others(gone)]
+        gone = node_answers.read_out_of_service(case.entry.get("out_of_service"))
+        answer.notes += [f"{where}: {sentence}" for sentence in node_answers.others(gone)]
         # Also where the case failed for too many reasons to name, or its job never started.
-        missed = [f"{where}: {sentence}" for sentence in out_of_service.missed(gone)]
+        missed = [f"{where}: {sentence}" for sentence in node_answers.missed(gone)]
         answer.problems += [sentence for sentence in missed if sentence not in answer.problems]
     if all(case.result == "skip" or NEVER_STARTED in case.reason for case in session.cases):
         why = "see the notes" if session.cases else "the session has no case"

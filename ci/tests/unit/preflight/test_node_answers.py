@@ -1,105 +1,62 @@
-"""Which nodes answered: what came whole, once and from a node of the job, whatever else is printed between it."""
+"""Which nodes answered, whatever they answered; which did not, why, and which of them a site misses."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from reframe.core.schedulers.slurm import _SlurmNode
 
-from reframe_tests.harness.cases.preflight import node_answers
-from reframe_tests.harness.cases.preflight.node_facts import MARK, PART, checksum, lines, name_of_node
-
-
-def line(node: str, facts: Any) -> str:
-    return "\n".join(lines(node, facts))
+from reframe_tests.harness.cases.preflight import node_answers, node_facts
+from reframe_tests.harness.cases.preflight.node_answers import SchedulerNode
 
 
-def framed(part: str) -> str:
-    """The only line of n1, with any JSON."""
-    return f"{MARK}n1 1/1 {len(part)} {checksum('n1', '1/1', part)} {part}"
+def answer(folder: Path, node: str, facts: Any) -> Path:
+    path = folder / node_answers.FOLDER / f"{node}{node_facts.SUFFIX}"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(facts if isinstance(facts, str) else json.dumps(facts))
+    return folder
 
 
-GOOD = line("n1", {"kernel": {"": "a"}})
-LONG = {"kernel_command_line": {"": "word " * 500}}
-
-
-def test_what_a_job_printed_is_read() -> None:
-    assert node_answers.parse(f"slurmstepd: hello\n  0: {GOOD}\r\n") == ({"n1": {"kernel": {"": "a"}}}, [])
+def test_a_node_leaves_its_file_under_the_name_that_the_scheduler_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm's NodeName need not be the host name; images that were copied may all have one host name."""
+    monkeypatch.setattr(node_facts, "collect", lambda node, described: {"kernel": {"": "a"}, "state": dict.fromkeys(described)})
+    monkeypatch.setattr("socket.gethostname", lambda: "c1.cluster.example")
+    monkeypatch.setenv("SLURMD_NODENAME", "gpu-0017")
+    node_facts.main(str(tmp_path), "eth0")
+    assert json.loads((tmp_path / "gpu-0017.json").read_text()) == {"kernel": {"": "a"}, "state": {"eth0": None}}
+    monkeypatch.delenv("SLURMD_NODENAME")
+    node_facts.main(str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {"gpu-0017.json", "c1.cluster.example.json"}, "and nothing half done"
+    with pytest.raises(FileNotFoundError):
+        node_facts.main(str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
     "bad",
     [
-        GOOD[:-3],
-        MARK,
-        MARK + "{}",
-        MARK + "[]",
-        framed("[["),
-        framed("[" * 99999),
-        line("n1", 3),
-        line("n1", {"kernel": {"": ["a"]}}),
-        line("n1", {"kernel": [["a", "b"]]}),
-        line("n1", {"a": 1}),
-        line("n1", {"a": {"": None}}),
-        line("n1", {"a": {"": True}}),
-        line("n1", {"a": {"": float("nan")}}),
-        line("n1", {"a": {"": float("inf")}}),
-        line("n1", {"a": {"": 10**400}}),
-        line("n1", {"a": {"": 2**63}}),
-        framed("1" * 5001),
+        *("", '{"kernel": {"": "a"', "[[", "[" * 99999, "3", '{"a": 1}', "1" * 5001),
+        *({"kernel": {"": ["a"]}}, {"kernel": [["a", "b"]]}, {"a": {"": None}}, {"a": {"": True}}),
+        *({"a": {"": number}} for number in (float("nan"), float("inf"), 10**400, 2**63)),
     ],
 )
-def test_what_cannot_be_judged_is_reported(bad: str) -> None:
-    found, wrong = node_answers.parse(bad)
-    assert found == {} and len(wrong) == 1 and "cannot be read" in wrong[0], bad
+def test_what_cannot_be_judged_is_reported(tmp_path: Path, bad: Any) -> None:
+    answer(answer(tmp_path, "n1", bad), "n2", {"kernel": {"": "a"}})
+    found, wrong = node_answers.read(tmp_path)
+    assert found == {"n2": {"kernel": {"": "a"}}} and len(wrong) == 1 and wrong[0].startswith("n1's facts cannot be read: ")
 
 
-def test_lines_are_short_enough_for_slurm_and_may_come_between_those_of_other_nodes() -> None:
-    """Slurm cuts lines of more than 1024 bytes, and puts other nodes' output between the pieces."""
-    first, second = lines("n" * 200, LONG), lines("n2", LONG)
-    assert len(first) > 2 and max(map(len, first + second)) < 1024
-    mixed = [each for pair in zip(first, second, strict=True) for each in pair]
-    assert node_answers.parse("\n".join(mixed)) == ({"n" * 200: LONG, "n2": LONG}, [])
-
-
-def test_a_lost_line_and_a_lost_piece_of_a_line_are_noticed() -> None:
-    """Inside a long text neither would make the JSON invalid."""
-    whole = lines("n1", LONG)
-    found, wrong = node_answers.parse("\n".join(whole[:1] + whole[2:]))
-    assert found == {} and wrong == [f"n1's facts cannot be read: {len(whole) - 1} of {len(whole)} lines are there"]
-    cut = whole[1].replace("word word ", "", 1)
-    assert json.loads("".join(each.split(" ", 5)[5] for each in (whole[0], cut, *whole[2:])))
-    found, wrong = node_answers.parse("\n".join((whole[0], cut, *whole[2:])))
-    assert found == {} and wrong[0].startswith("n1's facts cannot be read, they are cut off or mixed with other output")
-    glued = whole[0] + lines("n2", {"kernel": {"": "a"}})[0]
-    found, wrong = node_answers.parse("\n".join((glued, *whole[1:])))
-    assert "n1" not in found and wrong, "n2's line ends n1's"
-
-
-@pytest.mark.parametrize("change", [("3.10", "3.1O"), ("n1 1/1", "n2 1/1"), ("1/1", "1/2")])
-def test_a_changed_letter_is_noticed(change: tuple[str, str]) -> None:
-    """A version with a letter in it is a text like any other: the node would be called the odd one out."""
-    whole = line("n1", {"firmware": {"mlx5_0": "20.3.10"}})
-    assert change[0] in whole
-    found, wrong = node_answers.parse(whole.replace(*change))
-    assert found == {} and len(wrong) == 1 and "facts cannot be read, they are cut off or mixed" in wrong[0]
-
-
-def test_a_node_that_answers_twice() -> None:
-    found, wrong = node_answers.parse(f"{GOOD}\n{GOOD}\n")
-    assert list(found) == ["n1"] and wrong == ["n1 answered twice; start one task on each node"]
-
-
-def test_no_text_of_a_node_moves_a_terminal() -> None:
+def test_no_text_of_a_node_moves_a_terminal(tmp_path: Path) -> None:
     """Users choose the names of their processes."""
-    evil = "a\x1b[2J\x1b]0;owned\x07b\nmpibench-node-facts n2 1/1 2 {}\udc80\x85"
-    found, wrong = node_answers.parse(line("n1", {"processes_of_others": {"": evil}, "x\x1b[1m": {"eth\x07": "v"}}))
-    assert wrong == [] and found == {
-        "n1": {"processes_of_others": {"": "ab mpibench-node-facts n2 1/1 2 {}"}, "x": {"eth": "v"}}
-    }
-    _, wrong = node_answers.parse(MARK + "\x1b[2Jn1 1/1 9 {}")
-    assert wrong and "\x1b" not in wrong[0]
+    evil = "a\x1b[2J\x1b]0;owned\x07b\nc\udc80\x85"
+    facts = {"processes_of_others": {"": evil}, "x\x1b[1m": {"eth\x07": "v"}}
+    found, wrong = node_answers.read(answer(tmp_path, "n1", facts))
+    assert wrong == [] and found == {"n1": {"processes_of_others": {"": "ab c"}, "x": {"eth": "v"}}}
 
 
 @pytest.mark.parametrize(
@@ -128,30 +85,102 @@ def test_each_node_of_the_job_must_answer(answered: list[str], there: list[str],
     assert node_answers.find_missing(dict.fromkeys(answered), there, expected) == said
 
 
-def test_a_stranger_is_none_of_the_nodes_that_are_judged() -> None:
-    """Its name would be given to the scheduler as one to leave out."""
-    answered = {"n1": {}, "n2.cluster": {}}
-    assert list(node_answers.of_job(answered, ["n1", "n2"])) == ["n1"]
-    assert list(node_answers.of_job(answered, [])) == ["n1", "n2.cluster"]
-
-
-def test_a_node_calls_itself_as_the_scheduler_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slurm's NodeName need not be the host name; images that were copied may all have one host name."""
-    monkeypatch.setenv("SLURMD_NODENAME", "gpu-0017")
-    assert name_of_node() == "gpu-0017"
-    monkeypatch.delenv("SLURMD_NODENAME")
-    monkeypatch.setattr("socket.gethostname", lambda: "c1.cluster.example")
-    assert name_of_node() == "c1.cluster.example"
-    assert PART + 255 < 1024
-
-
-def test_the_nodes_of_a_job_are_those_it_names_itself() -> None:
-    assert node_answers.job_nodes("hello\nmpibench-job-nodes c1 c2\nmpibench-job-nodes c9\n") == ("c1", "c2")
-    assert node_answers.job_nodes("srun: mpibench-job-nodes c1\n") == ()
-    assert node_answers.job_nodes("mpibench-job-nodes \n") == (), "scontrol said nothing"
+def test_the_nodes_of_a_job_are_those_it_names_itself(tmp_path: Path) -> None:
+    assert node_answers.job_nodes(tmp_path) == ()
+    (tmp_path / node_answers.NODES_FILE).write_text("c1\nc2\n")
+    assert node_answers.job_nodes(tmp_path) == ("c1", "c2")
 
 
 def test_nodes_that_were_not_looked_at_are_counted_by_state() -> None:
     states = [{"IDLE"}, {"ALLOCATED"}, {"ALLOCATED"}, {"IDLE", "DRAIN"}, set()]
-    counts = node_answers.count_states(states)
-    assert counts == {"allocated": 2, "drain+idle": 1, "unknown": 1}
+    assert node_answers.count_states(states) == {"allocated": 2, "drain+idle": 1, "unknown": 1}
+
+
+def node(name: str, *states: str, more: str = "") -> SchedulerNode:
+    """As ReFrame reads a line of ``scontrol -a show -o nodes`` of Slurm 22.05 (shortened)."""
+    line = f"NodeName={name} Arch=x86_64 State={'+'.join(states)} ThreadsPerCore=1 Partitions=batch {more}"
+    return SimpleNamespace(name=name, states=set(states), descr=line)
+
+
+DRAINED = node("n3", "IDLE", "DRAIN", more="Reason=bad DIMM in slot 4 [root@2026-11-01T10:00:00]")
+SILENT = node("n1", "IDLE*")
+DOWN = node("n2", "DOWN", "NOT_RESPONDING", more="Reason=Not responding [slurm@2026-11-02T03:00:00] Comment=rack 7")
+NODES = [
+    DRAINED,
+    node("n4", "IDLE"),
+    node("n5", "ALLOCATED"),
+    node("n6", "MIXED", "PLANNED"),
+    node("n7", "RESERVED"),
+    DOWN,
+    SILENT,
+]
+
+
+def test_each_is_named_with_its_states_and_the_reason_beside_them() -> None:
+    found = node_answers.find_out_of_service(NODES, [])
+    assert list(map(str, found)) == [
+        "n1 (idle*)",
+        "n2 (down+not_responding: Not responding)",
+        "n3 (drain+idle: bad DIMM in slot 4)",
+    ]
+    assert node_answers.missed(found) == []
+    assert node_answers.others(found) == [f"not looked at because they are out of service: {', '.join(map(str, found))}"]
+
+
+@pytest.mark.parametrize("state", ["IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "POWERED_DOWN", "IDLE~", "REBOOT"])
+def test_a_node_that_comes_back_by_itself_is_none(state: str) -> None:
+    assert node_answers.find_out_of_service([node("n1", state)], ["*"]) == []
+
+
+@pytest.mark.parametrize(
+    "states", [("DOWN",), ("DOWN*", "DRAIN"), ("DRAINING", "ALLOCATED"), ("FAIL",), ("IDLE", "INVALID_REG")]
+)
+def test_a_node_that_no_job_gets_is_one(states: tuple[str, ...]) -> None:
+    assert [one.node for one in node_answers.find_out_of_service([node("n1", *states)], [])] == ["n1"]
+
+
+def test_those_that_the_site_misses_are_apart() -> None:
+    found = node_answers.find_out_of_service(NODES, ["n[23]", "n4"])
+    assert node_answers.missed(found) == [
+        "not looked at though they must be in service: n2 (down+not_responding: Not responding), "
+        "n3 (drain+idle: bad DIMM in slot 4)"
+    ]
+    assert node_answers.others(found) == ["not looked at because they are out of service: n1 (idle*)"]
+
+
+def test_a_reserved_node_that_must_be_in_service_is_missed() -> None:
+    """Those of the job's own partition; ReFrame's own nodes, from lines of scontrol."""
+    rows = {
+        "n1": ("IDLE", "batch"),
+        "n2": ("IDLE+MAINTENANCE+RESERVED", "batch"),
+        "n3": ("RESERVED", "other"),
+        "n4": ("RESERVED", "batch"),
+    }
+    line = "NodeName={} ActiveFeatures=(null) State={} ThreadsPerCore=1 Partitions={}"
+    everything = {_SlurmNode(line.format(name, state, part)) for name, (state, part) in rows.items()}
+
+    def choose(nodes: Iterable[Any]) -> set[Any]:
+        return {node for node in nodes if not node.in_state("RESERVED") and node.partitions >= {"batch"}}
+
+    found = node_answers.find_reserved(everything, choose, choose(everything), ["n[123]"])
+    assert [(one.node, one.states, one.missed) for one in found] == [("n2", "idle+maintenance+reserved", True)]
+    assert [one.node for one in node_answers.find_reserved(everything, choose, choose(everything), ["*"])] == ["n2", "n4"]
+
+
+def test_a_node_that_the_scheduler_does_not_know_is_missed_by_its_pattern() -> None:
+    names = [one.name for one in NODES]
+    assert node_answers.find_absent(names, ["n*", "n4"]) == []
+    assert node_answers.find_absent(names, ["n*", "n9", "gpu*"]) == [
+        "nodes_in_service in the system's description has n9, gpu*, and the partition has no such node"
+    ]
+
+
+def test_many_are_counted_and_what_is_stored_is_read_again() -> None:
+    found = node_answers.find_out_of_service([node(f"n{number:02}", "DOWN") for number in range(12)], ["*"])
+    assert node_answers.missed(found)[0].endswith("n07 (down) and 4 more")
+    assert node_answers.read_out_of_service([asdict(node) for node in found]) == found
+
+
+def test_a_reason_cannot_speak_to_a_terminal() -> None:
+    [found] = node_answers.find_out_of_service([node("n1", "DOWN", more="Reason=\x1b[31mred\x07 [root@x]")], [])
+    assert "\x1b" not in str(found) and "\x07" not in str(found) and "red" in str(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 from pathlib import Path
 from typing import ClassVar
 
@@ -54,7 +53,7 @@ def test_turbo_is_what_either_driver_says(tmp_path: Path, file: str, turbo: dict
     for number, (text, said) in enumerate(turbo.items()):
         node = make_node(tmp_path / str(number), {f"sys/devices/system/cpu/{file}": text})
         assert node_facts.system(node_facts.Node(node))["turbo"] == said
-    assert node_facts.system(node_facts.Node(tmp_path / "none"))["turbo"] is None
+    assert "turbo" not in node_facts.system(node_facts.Node(tmp_path / "none"))
 
 
 def test_cores_with_different_governors_show_both(tmp_path: Path) -> None:
@@ -187,10 +186,9 @@ def test_addresses_are_by_interface() -> None:
     assert "127.0.0.1" in node_facts.addresses()["lo"].split(", ")
 
 
-def test_this_machine_answers_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_this_machine_answers() -> None:
     found = facts(Path("/"))
     assert found["kernel"][""] and found["cpus_online"][""] and float(str(found["busy_cores"][""])) >= 0
-    assert "\n" not in json.dumps(found)
 
 
 def test_an_old_python_can_run_it() -> None:
@@ -198,7 +196,7 @@ def test_an_old_python_can_run_it() -> None:
     source = node_facts.PROGRAM.read_text()
     tree = ast.parse(source, feature_version=(3, 6))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert imported <= {"ctypes", "fcntl", "json", "os", "re", "resource", "socket", "struct", "sys", "time", "zlib"}
+    assert imported <= {"ctypes", "fcntl", "json", "os", "re", "resource", "socket", "struct", "sys", "time"}
     assert not any(isinstance(node, ast.Subscript) for returned in _annotations(tree) for node in ast.walk(returned))
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mpibench.pages import session as preflight
@@ -37,7 +38,7 @@ def looked(minutes: float = 2, label: str = "preflight", *, well: bool = False, 
     started = NIGHT.info["time_start_unix"] - 60 * minutes
     plan = {**case(samples=[], proof=proof), "group": "preflight"}
     whole = session_of(plan, uuid="before", time_start_unix=started, run=label)
-    record = {"result": "pass" if well else "fail", "odd_nodes": [one.as_dict() for one in odd], **entry}
+    record = {"result": "pass" if well else "fail", "odd_nodes": msgspec.to_builtins(odd), **entry}
     return Session(whole.info, tuple(changed(one, **record) for one in whole.cases))
 
 

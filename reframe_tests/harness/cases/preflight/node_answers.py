@@ -1,25 +1,36 @@
-"""What the nodes of a job answered, and which did not: only what came whole, once, and from a node of the job counts."""
+"""Which nodes answered, and with what; which did not, because they are drained or down or others had them; and which of these
+the site misses.
+
+A node in use comes back by itself and is counted only; one that is drained or down does not, and is named.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
 from ...printable import one_line
-from .node_facts import MARK, checksum
+from ...vocabulary import SITE_FILES
+from .node_facts import SUFFIX
 
 #: Facts of one node: fact to instance (empty: the node as a whole) to value.
 NodeFacts = Mapping[str, Mapping[str, Any]]
-#: Before the names of the job's nodes, which the job asks Slurm for while it has them all: while a job completes, ``sacct``,
-#: which ReFrame asks, shows those nodes only that have not done so yet (Slurm 22.05: ``c1`` of a job on ``c[1-2]``).
-NODES_MARK = "mpibench-job-nodes "
-#: Lines of a job script that print them (``scontrol(1)``, "show hostnames": those of ``SLURM_JOB_NODELIST``).
-PRINT_NODES = f'echo "{NODES_MARK}$(scontrol show hostnames | paste -sd " ")"'
+#: Folder of the nodes' answers in the job's directory. The job makes it: a node without that directory then leaves nothing
+#: elsewhere.
+FOLDER = "facts"
+#: The names of the job's nodes, which the job asks Slurm for while it has them all: while a job completes, ``sacct``, which
+#: ReFrame asks, shows those nodes only that have not done so yet (Slurm 22.05: ``c1`` of a job on ``c[1-2]``).
+NODES_FILE = "nodes.txt"
+#: Lines of a job script, ``scontrol(1)``, "show hostnames": those of ``SLURM_JOB_NODELIST``.
+MAKE_FOLDER, WRITE_NODES = f"rm -rf {FOLDER}; mkdir {FOLDER}", f"scontrol show hostnames >{NODES_FILE}"
 #: Begins the sentence on a job that was given up, or cancelled, while it waited for its nodes: Slurm makes no output for it.
 NEVER_STARTED = "the job never started"
 #: Why a partition is left out whose scheduler starts no task on each node by itself; the scheduler's name follows.
@@ -28,105 +39,50 @@ NO_LAUNCHER = "no launcher is known that starts one program a node with"
 FEW = 8
 #: Numbers that can be stored (SQLite and Parquet: 64 bits); not-a-number is none.
 _BOUNDS = msgspec.Meta(ge=-(2**63), le=2**63 - 1)
-_Value = str | Annotated[int, _BOUNDS] | Annotated[float, _BOUNDS]
-#: A line of :func:`node_facts.lines` behind its mark: node, number of the line, of how many, characters that follow, checksum.
-_LINE = re.compile(
-    r"(?P<node>\S+) (?P<place>(?P<line>[0-9]{1,6})/(?P<lines>[0-9]{1,6})) "
-    r"(?P<characters>[0-9]{1,6}) (?P<sum>[0-9a-f]{8}) (?P<part>.*)"
-)
+_Facts = dict[str, dict[str, str | Annotated[int, _BOUNDS] | Annotated[float, _BOUNDS]]]
+#: Key of a partition's extras: shell patterns of nodes that must be in service.
+IN_SERVICE = "nodes_in_service"
+#: States and flags of nodes that no job gets (sinfo(1), "NODE STATE CODES"; a ``*`` behind one: it does not respond).
+_OUT = {"down", "drain", "drained", "draining", "error", "fail", "failing", "inval", "invalid_reg", "not_responding"}
+#: Behind a state, further flags in short.
+_FLAGS = "*~#!%$@^-+"
+_RESERVED = re.compile(r"\bRESERVED\b")
+#: Why, and who said so when, in a line of ``scontrol -o show nodes``.
+_REASON = re.compile(r"\bReason=(?P<why>.+?)(?: \[\S+@\S+\]| \w+=|$)")
+#: A node of Slurm as ReFrame knows it: ``name``, ``states`` and ``descr``.
+SchedulerNode = Any
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[Any]) -> str:
     """Names of nodes, the first few of many."""
-    return ", ".join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+    return ", ".join(map(str, names[:FEW])) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
 
 
-def parse(text: str) -> tuple[dict[str, NodeFacts], list[str]]:
-    """Facts by node from what a job printed, and a sentence for all that cannot be used.
+def read(directory: Path) -> tuple[dict[str, NodeFacts], list[str]]:
+    """Facts by node from what a job's nodes left, and a sentence for each that cannot be used.
 
     Users choose names of processes, firmware those of cards: all texts come back without what a terminal would obey.
     """
-    parts: dict[str, dict[int, str]] = {}
-    counts: dict[str, int] = {}
-    twice: dict[str, None] = {}
-    damaged: dict[str, str] = {}
-    wrong: list[str] = []
-    for line in text.split("\n"):
-        _, mark, rest = line.partition(MARK)
-        if not mark:
-            continue
-        found = _LINE.fullmatch(rest.rstrip("\r"))
-        node = one_line(found["node"]) if found else ""
-        if not found or not node:
-            wrong.append(f"a line of a node cannot be read, it is cut off or mixed with other output: {one_line(rest)[:60]!r}")
-        elif not _is_whole(found) or counts.setdefault(node, int(found["lines"])) != int(found["lines"]):
-            damaged.setdefault(node, one_line(rest)[:60])
-            parts.setdefault(node, {})
-        elif int(found["line"]) in parts.setdefault(node, {}):
-            twice[node] = None
-        else:
-            parts[node][int(found["line"])] = found["part"]
     nodes: dict[str, NodeFacts] = {}
-    for node, pieces in parts.items():
-        if node in damaged:
-            wrong.append(f"{node}'s facts cannot be read, they are cut off or mixed with other output: {damaged[node]!r}")
-        elif sorted(pieces) != list(range(1, counts[node] + 1)):
-            wrong.append(f"{node}'s facts cannot be read: {len(pieces)} of {counts[node]} lines are there")
-        else:
-            try:
-                nodes[node] = _facts("".join(pieces[at] for at in sorted(pieces)))
-            except (ValueError, RecursionError) as error:
-                wrong.append(f"{node}'s facts cannot be read: {one_line(str(error))[:100]}")
-    return nodes, wrong + [f"{node} answered twice; start one task on each node" for node in twice]
+    wrong: list[str] = []
+    for path in sorted((directory / FOLDER).glob(f"*{SUFFIX}")):
+        node = one_line(path.name.removesuffix(SUFFIX))
+        try:
+            facts = msgspec.convert(json.loads(path.read_text(encoding="utf-8")), _Facts)
+        except (ValueError, RecursionError) as error:
+            wrong.append(f"{node}'s facts cannot be read: {one_line(str(error))[:100]}")
+            continue
+        nodes[node] = {
+            one_line(fact): {one_line(at): one_line(value) if isinstance(value, str) else value for at, value in rows.items()}
+            for fact, rows in facts.items()
+        }
+    return nodes, wrong
 
 
-def _is_whole(line: re.Match[str]) -> bool:
-    part = line["part"]
-    return len(part) == int(line["characters"]) and checksum(line["node"], line["place"], part) == line["sum"]
-
-
-def _facts(text: str) -> dict[str, dict[str, str | int | float]]:
-    """:raises ValueError: it is not JSON, or not facts with instances and plain values."""
-    content: dict[str, dict[str, Any]] = msgspec.convert(json.loads(text), dict[str, dict[str, _Value]])
-    return {
-        one_line(fact): {one_line(name): one_line(value) if isinstance(value, str) else value for name, value in values.items()}
-        for fact, values in content.items()
-    }
-
-
-def job_nodes(text: str) -> tuple[str, ...]:
-    """Names of the job's nodes from what it printed (:data:`PRINT_NODES`); empty where it did not say them."""
-    lines = (line for line in text.split("\n") if line.startswith(NODES_MARK))
-    return tuple(one_line(next(lines, "").removeprefix(NODES_MARK)).split())
-
-
-def count_states(states: Iterable[Iterable[str]]) -> dict[str, int]:
-    """Nodes that are not idle alone, by their states (``scontrol show nodes``) in lower case, the most frequent first.
-
-    :param states: of each node, such as ``{"IDLE", "DRAIN"}``.
-    """
-    named = ("+".join(sorted(each.lower() for each in one)) or "unknown" for one in states)
-    return dict(Counter(name for name in named if name != "idle").most_common())
-
-
-def describe_others(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Sentence on nodes that were not looked at; none where all were.
-
-    :param counts: :func:`count_states`.
-    """
-    if not counts:
-        return ()
-    total = sum(counts.values())
-    states = ", ".join(f"{count} {name}" for name, count in counts.items())
-    return (f"{total} {'node was' if total == 1 else 'nodes were'} not idle and not looked at: {states}",)
-
-
-def of_job(nodes: Mapping[str, NodeFacts], there: Sequence[str]) -> dict[str, NodeFacts]:
-    """What the job's own nodes answered: no scheduler knows another name, to leave that node out, and none counts twice.
-
-    :param there: as of :func:`find_missing`.
-    """
-    return {name: facts for name, facts in nodes.items() if not there or name in there}
+def job_nodes(directory: Path) -> tuple[str, ...]:
+    """Names of the job's nodes (:data:`WRITE_NODES`); empty where Slurm did not say them."""
+    path = directory / NODES_FILE
+    return tuple(one_line(path.read_text(errors="replace")).split()) if path.exists() else ()
 
 
 def find_missing(nodes: Mapping[str, Any], there: Sequence[str], expected: int) -> list[str]:
@@ -145,3 +101,108 @@ def find_missing(nodes: Mapping[str, Any], there: Sequence[str], expected: int) 
     if strangers:
         sentences.append(f"{listed(strangers)} answered without being a node of the job ({listed(there)})")
     return sentences
+
+
+def count_states(states: Iterable[Iterable[str]]) -> dict[str, int]:
+    """Nodes that are not idle alone, by their states (``scontrol show nodes``) in lower case, the most frequent first.
+
+    :param states: of each node, such as ``{"IDLE", "DRAIN"}``.
+    """
+    named = ("+".join(sorted(state.lower() for state in node)) or "unknown" for node in states)
+    return dict(Counter(name for name in named if name != "idle").most_common())
+
+
+def describe_others(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Sentence on nodes that were not looked at (:func:`count_states`); none where all were."""
+    if not counts:
+        return ()
+    total = sum(counts.values())
+    states = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return (f"{total} {'node was' if total == 1 else 'nodes were'} not idle and not looked at: {states}",)
+
+
+@dataclass(frozen=True)
+class OutOfService:
+    """A node that no job gets.
+
+    :param states: as the scheduler has them, in lower case, joined by ``+``.
+    :param reason: what was written beside it; empty: nothing.
+    :param missed: the site says that it must be in service.
+    """
+
+    node: str
+    states: str
+    reason: str
+    missed: bool
+
+    def __str__(self) -> str:
+        return f"{self.node} ({self.states}{': ' if self.reason else ''}{self.reason})"
+
+
+def _is_among(node: SchedulerNode, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(node.name, pattern) for pattern in patterns)
+
+
+def _describe(node: SchedulerNode, reason: str, missed: bool) -> OutOfService:
+    states = "+".join(sorted(state.lower() for state in node.states))
+    return OutOfService(one_line(node.name), states, one_line(reason)[:100], missed)
+
+
+def find_out_of_service(nodes: Iterable[SchedulerNode], patterns: Sequence[str]) -> list[OutOfService]:
+    """Those of a partition's nodes that are out of service, by name.
+
+    :param patterns: of the nodes that the site says must be in service.
+    """
+    found = []
+    for node in nodes:
+        states = [state.lower() for state in node.states]
+        if any("*" in state or state.rstrip(_FLAGS) in _OUT for state in states):
+            why = _REASON.search(node.descr)
+            found.append(_describe(node, why["why"] if why else "", _is_among(node, patterns)))
+    return sorted(found, key=lambda node: node.node)
+
+
+def find_reserved(
+    everything: Iterable[SchedulerNode],
+    choose: Callable[[set[Any]], Iterable[SchedulerNode]],
+    nodes: Iterable[SchedulerNode],
+    patterns: Sequence[str],
+) -> list[OutOfService]:
+    """Nodes that must be in service and are reserved for others: ReFrame 4.10 drops those before it looks at anything else.
+
+    :param everything: all nodes that the scheduler knows, as ReFrame makes them of a line of ``scontrol -o show nodes``.
+    :param choose: those of some nodes that the job's options leave (``JobScheduler.filternodes``): partition, constraint, ...
+    :param nodes: those that it chose from all.
+    """
+    reserved = {node.name: node for node in everything if "RESERVED" in node.states}
+    unreserved = {type(node)(_RESERVED.sub("IDLE", node.descr)) for node in reserved.values()}
+    there = {node.name for node in nodes}
+    hidden = sorted(node.name for node in choose(unreserved) if node.name not in there and _is_among(node, patterns))
+    return [_describe(reserved[name], "", True) for name in hidden]
+
+
+def find_absent(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
+    """Sentence on patterns that no node of the partition has; none where each has one."""
+    known = list(names)
+    absent = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in known)]
+    return [f"{IN_SERVICE} in {SITE_FILES} has {', '.join(absent)}, and the partition has no such node"] if absent else []
+
+
+def missed(gone: Sequence[OutOfService]) -> list[str]:
+    """Sentence on nodes that must be in service; none where all are."""
+    names = [node for node in gone if node.missed]
+    return [f"not looked at though they must be in service: {listed(names)}"] if names else []
+
+
+def others(gone: Sequence[OutOfService]) -> list[str]:
+    """Sentence on the other nodes out of service; none without any."""
+    names = [node for node in gone if not node.missed]
+    return [f"not looked at because they are out of service: {listed(names)}"] if names else []
+
+
+def read_out_of_service(rows: object) -> list[OutOfService]:
+    """As stored with a session; empty for anything else."""
+    try:
+        return msgspec.convert(rows, list[OutOfService])
+    except msgspec.ValidationError:
+        return []

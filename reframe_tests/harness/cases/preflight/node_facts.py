@@ -1,4 +1,4 @@
-"""What one node is set to, as JSON on a few short lines.
+"""What one node is set to, as JSON: ``node_facts.py FOLDER INTERFACE...`` leaves ``FOLDER/NODE.json``.
 
 Runs on a compute node under its own ``python3`` (3.6 or newer, no package).
 
@@ -20,16 +20,12 @@ import socket
 import struct
 import sys
 import time
-import zlib
 from pathlib import Path
 
 #: This program, for who starts it.
 PROGRAM = Path(__file__).resolve()
-#: At the beginning of each line: jobs print other lines, too.
-MARK = "mpibench-node-facts "
-#: Characters of JSON on a line. Slurm passes a longer line than 1024 bytes on in pieces, between which it puts those of other
-#: nodes (src/common/io_hdr.h, SLURM_IO_MAX_MSG_LEN).
-PART = 700
+#: Behind a node's name in its file's.
+SUFFIX = ".json"
 _OF_NODE = """
     kernel kernel_command_line booted_unix_s cpu_model cpus_online numa_nodes_online microcode smt turbo governor clock_source
     zone_reclaim_mode numa_balancing transparent_huge_pages huge_page_defragmentation memory_gib memory_available_percent
@@ -66,22 +62,24 @@ TIMEX, TIMEX_BYTES, STA_UNSYNC = "@Illlli", 512, 0x0040
 
 
 class Node:
-    """The files of a node."""
+    """The files of a node.
+
+    :param root: another folder than ``/`` that holds ``proc`` and ``sys``.
+    """
 
     def __init__(self, root: "Path" = Path("/")) -> None:
-        """:param root: another folder than ``/`` that holds ``proc`` and ``sys``."""
         self.root = root
 
-    def text(self, name: str) -> "str | None":
-        """A file without the white space around it; ``None`` where there is none or it cannot be read."""
+    def text(self, name: str) -> "str":
+        """A file without the white space around it; empty where there is none or it cannot be read."""
         try:
             return (self.root / name).read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
-            return None
+            return ""
 
     def number(self, name: str) -> "int | None":
         """A file that holds one number."""
-        text = self.text(name) or ""
+        text = self.text(name)
         return int(text) if re.match(r"-?[0-9]+$", text) else None
 
     def entries(self, name: str) -> "list[str]":
@@ -91,76 +89,64 @@ class Node:
         except OSError:
             return []
 
-    def target(self, name: str) -> "str | None":
-        """Last part of what a link points to, such as a driver's name."""
+    def target(self, name: str) -> "str":
+        """Last part of what a link points to, such as a driver's name; empty where there is none."""
         try:
             return Path(os.readlink(str(self.root / name))).name  # noqa: PTH115 (Path.readlink is of Python 3.9)
         except OSError:
-            return None
+            return ""
 
-    def path(self, name: str) -> "str":
-        """Where a link leads in the end, from the node's root; the buses a device hangs on are folders there."""
-        return os.path.relpath(os.path.realpath(str(self.root / name)), os.path.realpath(str(self.root)))
-
-    def chosen(self, name: str) -> "str | None":
-        """The value in brackets of a file that lists all there are: ``always [madvise] never``."""
-        found = re.search(r"\[([^\]]+)\]", self.text(name) or "")
-        return found.group(1) if found else None
+    def search(self, pattern: str, name: str) -> "str":
+        """What the first group of a pattern finds in a file; empty where it finds nothing."""
+        found = re.search(pattern, self.text(name))
+        return found.group(1) if found else ""
 
 
 def system(node: Node) -> "dict[str, object]":
     """Kernel, memory and processors of the node as a whole."""
-    memory = dict(re.findall(r"(?m)^(\w+):\s+(\d+)", node.text("proc/meminfo") or ""))
-    cpus = re.findall(r"(?m)^model name\s*:\s*(.*)$", node.text("proc/cpuinfo") or "")
-    microcode = sorted(set(re.findall(r"(?m)^microcode\s*:\s*(\S+)", node.text("proc/cpuinfo") or "")))
-    words = (node.text("proc/cmdline") or "").split()
-    boot = re.search(r"(?m)^btime (\d+)", node.text("proc/stat") or "")
-    no_turbo, boost = node.number(CPU + "/intel_pstate/no_turbo"), node.number(CPU + "/cpufreq/boost")
-    turbo = {0: "on", 1: "off"}.get(no_turbo, {0: "off", 1: "on"}.get(boost))  # type: ignore[arg-type]
-    smt = node.text(CPU + "/smt/active")
-    governors = {
-        node.text(CPU + "/" + cpu + "/cpufreq/scaling_governor") for cpu in node.entries(CPU) if re.match(r"cpu[0-9]+$", cpu)
-    } - {None}
-    total = int(memory.get("MemTotal", 0))
-    # Reserved huge pages are not available either, and are meant to be so.
-    usable = total - int(memory.get("Hugetlb", 0))
-    return {
+    memory = {key: int(kib) for key, kib in re.findall(r"(?m)^(\w+):\s+(\d+)", node.text("proc/meminfo"))}
+    words = node.text("proc/cmdline").split()
+    microcode = set(re.findall(r"(?m)^microcode\s*:\s*(\S+)", node.text("proc/cpuinfo")))
+    cores = [CPU + "/" + name for name in node.entries(CPU) if re.match(r"cpu[0-9]+$", name)]
+    governors = {node.text(core + "/cpufreq/scaling_governor") for core in cores} - {""}
+    boost = {"0": "off", "1": "on"}.get(node.text(CPU + "/cpufreq/boost"))
+    facts = {
         "kernel": node.text("proc/sys/kernel/osrelease"),
         "kernel_command_line": " ".join(
             word for word in words if not word.startswith(OWN_WORDS) and not OWN_VALUES.search(word)
-        )
-        if words
-        else None,
-        "booted_unix_s": int(boot.group(1)) if boot else None,
-        "cpu_model": cpus[0] if cpus else None,
+        ),
+        "cpu_model": node.search(r"(?m)^model name\s*:\s*(.*)$", "proc/cpuinfo"),
         "cpus_online": node.text(CPU + "/online"),
         "numa_nodes_online": node.text("sys/devices/system/node/online"),
-        "microcode": ", ".join(microcode) or None,
-        "smt": {"1": "on", "0": "off"}.get(smt or ""),
-        "turbo": turbo,
-        "governor": ", ".join(sorted(str(name) for name in governors)) or None,
+        "microcode": ", ".join(sorted(microcode)),
+        "smt": {"1": "on", "0": "off"}.get(node.text(CPU + "/smt/active")),
+        "turbo": {"0": "on", "1": "off"}.get(node.text(CPU + "/intel_pstate/no_turbo"), boost),
+        "governor": ", ".join(sorted(governors)),
         "clock_source": node.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         "zone_reclaim_mode": node.number("proc/sys/vm/zone_reclaim_mode"),
         "numa_balancing": node.number("proc/sys/kernel/numa_balancing"),
-        "transparent_huge_pages": node.chosen("sys/kernel/mm/transparent_hugepage/enabled"),
-        "huge_page_defragmentation": node.chosen("sys/kernel/mm/transparent_hugepage/defrag"),
-        "memory_gib": round(total / 2**20, 1) if total else None,
-        "memory_available_percent": round(100 * int(memory["MemAvailable"]) / usable, 1)
-        if usable > 0 and "MemAvailable" in memory
-        else None,
-        "swap_used_mib": (int(memory.get("SwapTotal", 0)) - int(memory.get("SwapFree", 0))) // 1024 if memory else None,
-    }
+        # In brackets among all that there are: always [madvise] never.
+        "transparent_huge_pages": node.search(r"\[([^\]]+)\]", "sys/kernel/mm/transparent_hugepage/enabled"),
+        "huge_page_defragmentation": node.search(r"\[([^\]]+)\]", "sys/kernel/mm/transparent_hugepage/defrag"),
+    }  # type: dict[str, object]
+    boot = node.search(r"(?m)^btime (\d+)", "proc/stat")
+    if boot:
+        facts["booted_unix_s"] = int(boot)
+    if memory:
+        # Reserved huge pages are not available either, and are meant to be so.
+        total, usable = memory.get("MemTotal", 0), memory.get("MemTotal", 0) - memory.get("Hugetlb", 0)
+        facts["swap_used_mib"] = (memory.get("SwapTotal", 0) - memory.get("SwapFree", 0)) // 1024
+        if total:
+            facts["memory_gib"] = round(total / 2**20, 1)
+        if usable > 0 and "MemAvailable" in memory:
+            facts["memory_available_percent"] = round(100 * memory["MemAvailable"] / usable, 1)
+    return {fact: value for fact, value in facts.items() if value not in (None, "")}
 
 
 def huge_pages(node: Node) -> "dict[str, dict[str, object]]":
-    folder = "sys/kernel/mm/hugepages"
-    found = {
-        name[len("hugepages-") :]: node.number(folder + "/" + name + "/nr_hugepages")
-        for name in node.entries(folder)
-        if name.startswith("hugepages-")
-    }
-    shown = {size: pages for size, pages in found.items() if pages is not None}
-    return {"huge_pages_reserved": dict(shown)} if shown else {}
+    folder = "sys/kernel/mm/hugepages/"
+    rows = {name: node.number(folder + name + "/nr_hugepages") for name in node.entries(folder)}
+    return _by_fact({name.replace("hugepages-", ""): {"huge_pages_reserved": pages} for name, pages in rows.items()})
 
 
 def slots(node: Node, device: str) -> "dict[str, object]":
@@ -209,10 +195,12 @@ def interfaces(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict
     for name in node.entries("sys/class/net"):
         folder = "sys/class/net/" + name
         card = bool(node.entries(folder + "/device"))
-        if (not card or "/usb" in node.path(folder + "/device")) and name not in described:
+        # The buses that a device hangs on are folders of its path.
+        on_usb = "/usb" in os.path.realpath(str(node.root / folder / "device"))
+        if (not card or on_usb) and name not in described:
             continue
         # Other software interfaces claim a rate that nothing holds them to.
-        real = card or bool(re.search(r"(?m)^DEVTYPE=(bond|vlan)$", node.text(folder + "/uevent") or ""))
+        real = card or node.search(r"(?m)^DEVTYPE=(bond|vlan)$", folder + "/uevent")
         speed = node.number(folder + "/speed")
         rows[name] = {
             "state": node.text(folder + "/operstate"),
@@ -234,15 +222,15 @@ def ports(node: Node) -> "dict[str, dict[str, object]]":
         folder = "sys/class/infiniband/" + device
         for port in node.entries(folder + "/ports"):
             at = folder + "/ports/" + port
-            rate = re.match(r"([0-9.]+) Gb/sec(?: \((\d+X) )?", node.text(at + "/rate") or "")
+            rate, driver = node.search(r"^([0-9.]+) Gb/sec", at + "/rate"), node.target(folder + "/device/driver")
             rows[device + ":" + port] = {
-                "state": (node.text(at + "/state") or "").partition(": ")[2].lower() or None,
-                "physical_state": (node.text(at + "/phys_state") or "").partition(": ")[2].lower() or None,
-                "rate_gbit_per_s": float(rate.group(1)) if rate else None,
-                "lanes": rate.group(2) if rate else None,
+                "state": node.text(at + "/state").partition(": ")[2].lower(),
+                "physical_state": node.text(at + "/phys_state").partition(": ")[2].lower(),
+                "rate_gbit_per_s": float(rate) if rate else None,
+                "lanes": node.search(r"Gb/sec \((\d+X) ", at + "/rate"),
                 "link_layer": node.text(at + "/link_layer"),
-                "driver": node.target(folder + "/device/driver"),
-                "driver_version": node.text("sys/module/" + str(node.target(folder + "/device/driver")) + "/version"),
+                "driver": driver,
+                "driver_version": node.text("sys/module/" + driver + "/version"),
                 "firmware": node.text(folder + "/fw_ver"),
                 "board": node.text(folder + "/board_id"),
                 "numa_node": numa_node(node, folder),
@@ -250,10 +238,10 @@ def ports(node: Node) -> "dict[str, dict[str, object]]":
             }
     for device in node.entries("sys/class/cxi"):
         folder = "sys/class/cxi/" + device + "/device"
-        speed = re.search(r"([0-9]+)G", node.text(folder + "/port/speed") or "")
+        speed, state = node.search(r"([0-9]+)G", folder + "/port/speed"), node.text(folder + "/port/link")
         rows[device] = {
-            "state": {"on": "active"}.get(node.text(folder + "/port/link") or "", node.text(folder + "/port/link")),
-            "rate_gbit_per_s": float(speed.group(1)) if speed else None,
+            "state": "active" if state == "on" else state,
+            "rate_gbit_per_s": float(speed) if speed else None,
             "driver": node.target(folder + "/driver"),
             "firmware": node.text(folder + "/uc/qspi_blob_version"),
             "numa_node": numa_node(node, "sys/class/cxi/" + device),
@@ -287,8 +275,7 @@ def use(node: Node) -> "dict[str, object]":
     The quietest of a few looks counts, and what was busy in each of them: daemons wake up, and jobs end, for a moment. Those of
     a user who logged in to look cost nothing; what has used no processor in that time is not counted.
     """
-    busy = []  # type: list[float]
-    others = None  # type: set[tuple[int, int, str]] | None
+    busy, others = [], []
     before, ticks = _cpu_ticks(node), _process_ticks(node)
     for _ in range(WATCHES):
         time.sleep(WATCHED_S)
@@ -296,15 +283,14 @@ def use(node: Node) -> "dict[str, object]":
         if before and after and sum(after) > sum(before):
             idle = (after[3] + after[4]) - (before[3] + before[4])
             busy.append((1 - idle / (sum(after) - sum(before))) * max(os.cpu_count() or 1, 1))
-        running = {key for key, used in later.items() if used > ticks.get(key, used) and _is_others(key[1])}
-        others = running if others is None else others & running
+        others.append({key for key, used in later.items() if used > ticks.get(key, used) and _is_others(key[1])})
         before, ticks = after, later
     facts = {}  # type: dict[str, object]
     if busy:
         facts["busy_cores"] = round(min(busy), 2)
     # Where other users' processes are hidden (proc(5), hidepid), so is that of init.
-    if node.text("proc/1/status") is not None:
-        words = [name + " of uid " + str(uid) for _, uid, name in sorted(others or ())]
+    if node.text("proc/1/status"):
+        words = [name + " of uid " + str(uid) for _, uid, name in sorted(set.intersection(*others))]
         facts["processes_of_others"] = ", ".join(words[:5]) or "none"
     return facts
 
@@ -315,21 +301,18 @@ def _is_others(uid: int) -> bool:
 
 def _cpu_ticks(node: Node) -> "list[int]":
     """Ticks of all processors: user, nice, system, idle, iowait, irq, softirq, steal (proc(5), /proc/stat)."""
-    found = re.match(r"cpu +([0-9 ]+)", node.text("proc/stat") or "")
-    return [int(word) for word in found.group(1).split()[:8]] if found else []
+    return [int(word) for word in node.search(r"^cpu +([0-9 ]+)", "proc/stat").split()[:8]]
 
 
 def _process_ticks(node: Node) -> "dict[tuple[int, int, str], int]":
     """User and system ticks of each process by pid, uid and name (proc(5), /proc/pid/stat)."""
     found = {}
-    for pid in node.entries("proc"):
-        if not pid.isdigit():
-            continue
-        status = re.search(r"(?m)^Uid:\s+(\d+)", node.text("proc/" + pid + "/status") or "")
-        stat = re.match(r"\d+ \((.*)\) (.*)", node.text("proc/" + pid + "/stat") or "", re.DOTALL)
+    for pid in filter(str.isdigit, node.entries("proc")):
+        uid = node.search(r"(?m)^Uid:\s+(\d+)", "proc/" + pid + "/status")
+        stat = re.match(r"\d+ \((.*)\) (.*)", node.text("proc/" + pid + "/stat"), re.DOTALL)
         words = stat.group(2).split() if stat else []
-        if status and stat and len(words) > 12:
-            found[int(pid), int(status.group(1)), stat.group(1)] = int(words[11]) + int(words[12])
+        if uid and stat and len(words) > 12:
+            found[int(pid), int(uid), stat.group(1)] = int(words[11]) + int(words[12])
     return found
 
 
@@ -353,15 +336,14 @@ def _by_fact(rows: "dict[str, dict[str, object]]") -> "dict[str, dict[str, objec
     found = {}  # type: dict[str, dict[str, object]]
     for instance, facts in rows.items():
         for fact, value in facts.items():
-            if value is not None:
+            if value not in (None, ""):
                 found.setdefault(fact, {})[instance] = value
     return found
 
 
 def collect(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict[str, object]]":
     """All facts, each with its instances."""
-    whole = {**system(node), **limits(), **clock(), **use(node)}
-    found = {fact: {"": value} for fact, value in whole.items() if value is not None}
+    found = {fact: {"": value} for whole in (system(node), limits(), clock(), use(node)) for fact, value in whole.items()}
     for more in (huge_pages(node), interfaces(node, described), ports(node)):
         for fact, instances in more.items():
             found.setdefault(fact, {}).update(instances)
@@ -373,21 +355,13 @@ def name_of_node() -> str:
     return "_".join((os.environ.get("SLURMD_NODENAME") or socket.gethostname()).split())[:200]
 
 
-def lines(node: str, facts: "dict[str, dict[str, object]]") -> "list[str]":
-    """The facts in JSON as lines: mark, node, number of the line, of how many, characters of JSON, checksum, and these."""
-    text = json.dumps(facts)
-    parts = [text[at : at + PART] for at in range(0, len(text), PART)]
-    found = []
-    for at, part in enumerate(parts, 1):
-        place = str(at) + "/" + str(len(parts))
-        found.append(MARK + " ".join((node, place, str(len(part)), checksum(node, place, part), part)))
-    return found
-
-
-def checksum(node: str, place: str, part: str) -> str:
-    """CRC-32 of a line's node, place (``1/3``) and characters: a changed letter of a firmware's version is still JSON."""
-    return "%08x" % (zlib.crc32((node + " " + place + " " + part).encode(errors="replace")) & 0xFFFFFFFF)
+def main(folder: str, *described: str) -> None:
+    """Leave the node's file, which is there whole or not at all."""
+    path = Path(folder) / (name_of_node() + SUFFIX)
+    scratch = path.with_name(path.name + ".part")
+    scratch.write_text(json.dumps(collect(Node(), described)), encoding="utf-8")
+    scratch.rename(path)
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(lines(name_of_node(), collect(Node(), tuple(sys.argv[1:])))) + "\n")
+    main(*sys.argv[1:])

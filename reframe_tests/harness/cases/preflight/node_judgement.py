@@ -10,8 +10,9 @@ import ipaddress
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from ...evidence.link_state import SLOW_SHARE
 from ...machine.fabric import Fabric, Rail
@@ -32,18 +33,24 @@ UNREADABLE = "no rate"
 LONGEST = 300
 
 
-@dataclass(frozen=True)
-class OddNodes:
-    """One fact of some nodes that is not as it must be.
+class Seen(msgspec.Struct, frozen=True):
+    """A value, and the nodes that have it."""
+
+    value: Any
+    nodes: tuple[str, ...]
+
+
+class OddNodes(msgspec.Struct, frozen=True):
+    """One fact of some nodes that is not as it must be, as stored with the session.
 
     :param instance: port, interface or page size; empty: the node as a whole.
-    :param values: value to the nodes that have it, the odd ones.
+    :param values: of the odd nodes.
     :param wanted: what it must be, in words.
     """
 
     fact: str
     instance: str
-    values: tuple[tuple[Any, tuple[str, ...]], ...]
+    values: tuple[Seen, ...]
     wanted: str
     why: str
     fix: str
@@ -51,7 +58,7 @@ class OddNodes:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(node for _, nodes in self.values for node in nodes))
+        return tuple(dict.fromkeys(node for seen in self.values for node in seen.nodes))
 
     def text(self, instances: Sequence[str] = ()) -> str:
         """One sentence: what, where, what it must be, why, and how to put it right.
@@ -61,60 +68,47 @@ class OddNodes:
         return f"{self.what(instances)} is {self.found()}; {self.wanted}: {self.why} (to put it right: {self.fix})"
 
     def what(self, instances: Sequence[str] = ()) -> str:
-        """The fact in words.
-
-        :param instances: as of :meth:`text`.
-        """
+        """The fact in words."""
         of = listed(instances or (self.instance,))
         if self.fact == PRESENCE:
             return of
         return f"{self.fact} of {of}" if of else self.fact
 
     def found(self) -> str:
-        found = "; ".join(f"{_shown(value)} on {listed(nodes)}" for value, nodes in self.values[:FEW])
-        if len(self.values) > FEW:
-            found += f"; {len(self.values) - FEW} other values on {sum(len(nodes) for _, nodes in self.values[FEW:])} nodes"
-        return found
-
-    def as_dict(self) -> dict[str, Any]:
-        rows = [{"value": value, "nodes": list(nodes)} for value, nodes in self.values]
-        return {**vars(self), "values": rows}
+        text = "; ".join(f"{_shown(seen.value)} on {listed(seen.nodes)}" for seen in self.values[:FEW])
+        if rest := self.values[FEW:]:
+            text += f"; {len(rest)} other values on {sum(len(seen.nodes) for seen in rest)} nodes"
+        return text
 
 
-def group(found: Iterable[OddNodes]) -> list[tuple[OddNodes, tuple[str, ...]]]:
+def group(odd_nodes: Iterable[OddNodes]) -> list[tuple[OddNodes, tuple[str, ...]]]:
     """What is odd, once for all ports of which the same is to be said (a card has several of them), with their names."""
-    alike: dict[tuple[Any, ...], list[OddNodes]] = {}
-    for odd in found:
-        alike.setdefault((odd.fact, odd.values, odd.wanted, odd.why, odd.fix, odd.note), []).append(odd)
-    return [(odds[0], tuple(odd.instance for odd in odds)) for odds in alike.values()]
+    alike: dict[OddNodes, list[str]] = {}
+    for odd in odd_nodes:
+        alike.setdefault(msgspec.structs.replace(odd, instance=""), []).append(odd.instance)
+    return [(odd, tuple(instances)) for odd, instances in alike.items()]
 
 
-def texts(found: Iterable[OddNodes]) -> list[str]:
+def texts(odd_nodes: Iterable[OddNodes]) -> list[str]:
     """A sentence for each :func:`group`."""
-    return [odd.text(instances) for odd, instances in group(found)]
+    return [odd.text(instances) for odd, instances in group(odd_nodes)]
 
 
 def read(rows: Any) -> list[OddNodes]:
-    """What was stored of :meth:`OddNodes.as_dict`.
+    """What is stored of odd nodes.
 
     :raises ValueError: it is something else.
     """
-    try:
-        return [
-            OddNodes(**{**row, "values": tuple((value["value"], tuple(map(str, value["nodes"]))) for value in row["values"])})
-            for row in rows
-        ]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not what is stored of odd nodes: {error}") from None
+    return msgspec.convert(rows, list[OddNodes])
 
 
 def find_unseen(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str) -> list[str]:
     """Sentence on rules that hold nothing, since no node shows what they are about; none without nodes."""
-    there = (rule for rule in rules if rule.is_for(partition) and not rule.required)
     unseen = [
         rule.fact if rule.instances == "*" else f"{rule.fact} of {rule.instances}"
-        for rule in there
-        if not any(rule.concerns(partition, one) for facts in nodes.values() for one in facts.get(rule.fact, {}))
+        for rule in rules
+        if rule.is_for(partition) and not rule.required
+        if not any(rule.concerns(partition, instance) for facts in nodes.values() for instance in facts.get(rule.fact, {}))
     ]
     return [f"no node shows {', '.join(unseen)}: nothing is known of that"] if nodes and unseen else []
 
@@ -122,163 +116,150 @@ def find_unseen(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition
 def judge(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str, fabrics: Iterable[Fabric]) -> list[OddNodes]:
     """What is odd, what fails first, then in the order of the rules.
 
-    :param nodes: :func:`node_answers.parse`.
+    :param nodes: :func:`node_answers.read`.
     :param fabrics: of the partition; each rail must be there, up, and as described.
     """
     rules, fabrics = tuple(rules), tuple(fabrics)
-    found = [*_addresses(nodes, fabrics), *(odd for fabric in fabrics for odd in _rails(nodes, fabric))]
+    odd = [
+        *_addresses(nodes, fabrics),
+        *(row for fabric in fabrics for rail in fabric.rails for row in _rail(nodes, fabric, rail)),
+    ]
     described = {name for fabric in fabrics for rail in fabric.rails for name in _names(rail)}
-    having = _having(nodes)
-    for instance, there in having.items():
-        about = [rule for rule in rules if rule.concerns(partition, instance) and _shows(nodes, rule.fact, instance)]
+    # Port, interface or page size to the nodes that show anything of it.
+    having: dict[str, dict[str, None]] = {}
+    for node, facts in nodes.items():
+        for instance in {instance for values in facts.values() for instance in values if instance}:
+            having.setdefault(instance, {})[node] = None
+    for instance, there in sorted(having.items()):
+        about = [
+            rule
+            for rule in rules
+            if rule.concerns(partition, instance) and any(instance in facts.get(rule.fact, {}) for facts in nodes.values())
+        ]
         if about and len(there) < len(nodes) and instance not in described:
-            found.append(_presence(nodes, instance, there, all(rule.note for rule in about)))
+            odd.append(_presence(nodes, instance, there, all(rule.note for rule in about)))
     # What the site says of a rail is what it is held to, and not what most nodes have.
-    stated = {(odd.fact, odd.instance) for odd in found}
+    stated = {(row.fact, row.instance) for row in odd}
     for rule in rules:
         instances = dict.fromkeys(instance for facts in nodes.values() for instance in facts.get(rule.fact, {}))
         concerned = [instance for instance in instances if rule.concerns(partition, instance)]
         if not concerned and rule.required and rule.is_for(partition):
             which = "" if rule.instances == "*" else rule.instances
-            found.append(_odd(rule, which, [(ABSENT, list(nodes))], "every node must show it"))
+            odd.append(_odd(rule, which, dict.fromkeys(nodes, ABSENT), "every node must show it"))
         for instance in concerned:
-            if (rule.fact, instance) in stated:
-                continue
-            # A card that is not there is reported once, and not for each of its facts.
-            judged = {node: facts for node, facts in nodes.items() if not instance or node in having[instance]}
-            found += _judge_one(judged, rule, instance)
-    return sorted(found, key=lambda odd: odd.note)
-
-
-def _having(nodes: Mapping[str, NodeFacts]) -> dict[str, dict[str, None]]:
-    """Port, interface or page size to the nodes that show anything of it."""
-    having: dict[str, dict[str, None]] = {}
-    for node, facts in nodes.items():
-        for instance in {instance for values in facts.values() for instance in values if instance}:
-            having.setdefault(instance, {})[node] = None
-    return dict(sorted(having.items()))
-
-
-def _shows(nodes: Mapping[str, NodeFacts], fact: str, instance: str) -> bool:
-    return any(instance in facts.get(fact, {}) for facts in nodes.values())
+            if (rule.fact, instance) not in stated:
+                # A card that is not there is reported once, and not for each of its facts.
+                judged = {node: facts for node, facts in nodes.items() if not instance or node in having[instance]}
+                odd += (_unlike if rule.same else _unfit)(judged, rule, instance)
+    return sorted(odd, key=lambda row: row.note)
 
 
 def _presence(nodes: Mapping[str, NodeFacts], instance: str, there: Mapping[str, Any], note: bool) -> OddNodes:
     """Nodes without a card that most have, or with one that most have not; all where there is no majority."""
-    groups = {"there": tuple(there), "missing": tuple(node for node in nodes if node not in there)}
-    counts = {kind: len(group) for kind, group in groups.items()}
+    kinds = {"there": tuple(there), "missing": tuple(node for node in nodes if node not in there)}
     wanted = "nodes of a partition must have the same, and neither half is more than the other"
-    if 2 * counts["there"] > len(nodes):
-        wanted = f"{counts.pop('there')} of {len(nodes)} nodes have it"
-    elif 2 * counts["missing"] > len(nodes):
-        wanted = f"{counts.pop('missing')} of {len(nodes)} nodes do not have it"
-    values = tuple((kind, groups[kind]) for kind in counts)
+    for kind, have in (("there", "have it"), ("missing", "do not have it")):
+        if 2 * len(kinds.get(kind, ())) > len(nodes):
+            wanted = f"{len(kinds.pop(kind))} of {len(nodes)} nodes {have}"
+    values = tuple(Seen(kind, names) for kind, names in kinds.items())
     why, fix = "it is broken, missing or called otherwise, or has no driver", "see lspci and the kernel's log"
     return OddNodes(PRESENCE, instance, values, wanted, why, fix, note)
 
 
-def _judge_one(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> Iterator[OddNodes]:
-    values = {node: facts.get(rule.fact, {}).get(instance, ABSENT) for node, facts in nodes.items()}
-    if rule.same:
-        yield from _unlike(values, rule, instance)
-        return
-    bad: dict[Any, list[str]] = {}
-    for node, value in values.items():
-        other = nodes[node].get(rule.equals, {}).get(instance, ABSENT) if rule.equals else value
-        # What one node shows all can show.
+def _unfit(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> Iterator[OddNodes]:
+    """Nodes with a value that the rule does not permit. What one node shows all can show."""
+    bad: dict[str, Any] = {}
+    for node, facts in nodes.items():
+        value = facts.get(rule.fact, {}).get(instance, ABSENT)
+        other = facts.get(rule.equals, {}).get(instance, ABSENT) if rule.equals else value
         if value is ABSENT or not rule.permits(value):
-            bad.setdefault(value, []).append(node)
+            bad[node] = value
         elif other != value:
-            bad.setdefault(f"{_shown(value)} where {rule.equals} is {_shown(other)}", []).append(node)
+            bad[node] = f"{_shown(value)} where {rule.equals} is {_shown(other)}"
     if bad:
-        yield _odd(rule, instance, sorted(bad.items(), key=str), rule.wanted())
+        yield _odd(rule, instance, bad, rule.wanted(), ordered=True)
 
 
-def _unlike(values: Mapping[str, Any], rule: Rule, instance: str) -> Iterator[OddNodes]:
+def _unlike(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> Iterator[OddNodes]:
     """Nodes that are unlike the majority; numbers near the middle one are alike where the rule says how near."""
-    numbers = [value for value in values.values() if _is_number(value)]
-    near = numbers and (rule.within is not None or rule.within_percent is not None)
-    middle = float(statistics.median_low(numbers)) if near else None
-    kinds = dict(values)
-    if middle is not None:
+    kinds = {node: facts.get(rule.fact, {}).get(instance, ABSENT) for node, facts in nodes.items()}
+    numbers = [value for value in kinds.values() if _is_number(value)]
+    middle: float | None = None
+    if numbers and (rule.within is not None or rule.within_percent is not None):
+        middle = float(statistics.median_low(numbers))
         room = rule.within if rule.within is not None else abs(middle) * (rule.within_percent or 0.0) / 100
-        kinds = {node: middle if _is_number(value) and abs(value - middle) <= room else value for node, value in values.items()}
+        kinds = {node: middle if _is_number(value) and abs(value - middle) <= room else value for node, value in kinds.items()}
     usual, count = Counter(kinds.values()).most_common(1)[0]
-    groups: dict[Any, list[str]] = {}
-    for node, kind in kinds.items():
-        groups.setdefault(kind, []).append(node)
-    if len(groups) == 1:
+    if count == len(kinds):
         return
     if 2 * count <= len(kinds):
-        yield _odd(rule, instance, list(groups.items()), "it must be the same on all nodes, and no value is that of most")
+        yield _odd(rule, instance, kinds, "it must be the same on all nodes, and no value is that of most")
         return
-    words = f"{count} of {len(kinds)} nodes " + ("do not show it" if usual is ABSENT else f"have {_shown(usual)}")
+    wanted = f"{count} of {len(kinds)} nodes " + ("do not show it" if usual is ABSENT else f"have {_shown(usual)}")
     if middle is not None and usual == middle:
-        words = f"the middle one is {_shown(middle)}, and {_distance(rule)} of it is equal"
-    odd = [(kind, nodes) for kind, nodes in groups.items() if kind != usual]
-    yield _odd(rule, instance, sorted(odd, key=str), words)
+        near = f"within {rule.within:g}" if rule.within is not None else f"within {rule.within_percent:g} %"
+        wanted = f"the middle one is {_shown(middle)}, and {near} of it is equal"
+    yield _odd(rule, instance, {node: kind for node, kind in kinds.items() if kind != usual}, wanted, ordered=True)
 
 
-def _distance(rule: Rule) -> str:
-    return f"within {rule.within:g}" if rule.within is not None else f"within {rule.within_percent:g} %"
+def _seen(values: Mapping[str, Any], *, ordered: bool = False) -> tuple[Seen, ...]:
+    """Values of nodes, each with those that have it."""
+    having: dict[Any, list[str]] = {}
+    for node, value in values.items():
+        having.setdefault(value, []).append(node)
+    rows = sorted(having.items(), key=str) if ordered else having.items()
+    return tuple(Seen(value, tuple(names)) for value, names in rows)
 
 
-def _odd(rule: Rule, instance: str, rows: Sequence[tuple[Any, Sequence[str]]], wanted: str) -> OddNodes:
-    values = tuple((value, tuple(nodes)) for value, nodes in rows)
-    return OddNodes(rule.fact, instance, values, wanted, rule.why, rule.fix, rule.note)
+def _odd(rule: Rule, instance: str, values: Mapping[str, Any], wanted: str, *, ordered: bool = False) -> OddNodes:
+    return OddNodes(rule.fact, instance, _seen(values, ordered=ordered), wanted, rule.why, rule.fix, rule.note)
 
 
-def _rails(nodes: Mapping[str, NodeFacts], fabric: Fabric) -> Iterator[OddNodes]:
-    """What is not as the site describes the rails of a fabric."""
-    interfaces = mpis.transport(fabric.transport).interfaces
-    for rail in fabric.rails:
-        names = _names(rail)
-        rows: dict[str, list[tuple[str, Any]]] = {}
-        for node, facts in nodes.items():
-            name = next((each for each in names if each in facts.get("state", {})), "")
-            state, mtu = (facts.get(fact, {}).get(name, ABSENT) for fact in ("state", "mtu_bytes"))
-            rate = facts.get("rate_gbit_per_s", {}).get(name, ABSENT)
-            if state not in UP:
-                rows.setdefault("state", []).append((node, state))
-            if interfaces and fabric.mtu_bytes is not None and mtu != fabric.mtu_bytes and state is not ABSENT:
-                rows.setdefault("mtu_bytes", []).append((node, mtu))
-            numa = facts.get("numa_node", {}).get(name, ABSENT)
-            if rail.numa_node is not None and numa not in (ABSENT, rail.numa_node):
-                rows.setdefault("numa_node", []).append((node, numa))
-            least = rail.line_rate_gbit_per_s and SLOW_SHARE * rail.line_rate_gbit_per_s
-            if least and state in UP and not _is_number(rate):
-                rows.setdefault(UNREADABLE, []).append((node, rate))
-            elif least and _is_number(rate) and rate < least:
-                rows.setdefault("rate_gbit_per_s", []).append((node, rate))
-        wanted = {
-            "state": (f"a rail of {fabric.name} must be up", "nothing can be measured over it", "see cable, port and its log"),
-            "mtu_bytes": (
-                f"the site says {fabric.mtu_bytes} for {fabric.name}",
-                "nodes with different MTUs lose or split packets",
-                f"set it, or correct {SITE_FILES}",
-            ),
-            "numa_node": (
-                f"the site says {rail.numa_node} for {fabric.name}",
-                "nic_local and nic_remote would be the wrong way round",
-                f"correct numa_node in {SITE_FILES}, or see which slot the card is in",
-            ),
-            "rate_gbit_per_s": (
-                f"the site says {_shown(rail.line_rate_gbit_per_s)} for {fabric.name}",
-                "the port came up slower",
-                "see cable and switch port",
-            ),
-            UNREADABLE: (
-                f"the site says {_shown(rail.line_rate_gbit_per_s)} for {fabric.name}",
-                "whether the port came up slower is not known",
-                f"see the driver, or take line_rate_gbit_per_s out of {SITE_FILES}",
-            ),
-        }
-        for fact, pairs in rows.items():
-            kinds = dict.fromkeys(value for _, value in pairs)
-            values = tuple((kind, tuple(node for node, value in pairs if value == kind)) for kind in kinds)
+def _rail(nodes: Mapping[str, NodeFacts], fabric: Fabric, rail: Rail) -> Iterator[OddNodes]:
+    """What is not as the site describes a rail of a fabric."""
+    interface, described = mpis.transport(fabric.transport).interfaces, rail.line_rate_gbit_per_s
+    says = f"the site says {{}} for {fabric.name}".format
+    # What is wanted, why, and how to put it right.
+    words = {
+        "state": (f"a rail of {fabric.name} must be up", "nothing can be measured over it", "see cable, port and its log"),
+        "mtu_bytes": (
+            says(fabric.mtu_bytes),
+            "nodes with different MTUs lose or split packets",
+            f"set it, or correct {SITE_FILES}",
+        ),
+        "numa_node": (
+            says(rail.numa_node),
+            "nic_local and nic_remote would be the wrong way round",
+            f"correct numa_node in {SITE_FILES}, or see which slot the card is in",
+        ),
+        "rate_gbit_per_s": (says(_shown(described)), "the port came up slower", "see cable and switch port"),
+        UNREADABLE: (
+            says(_shown(described)),
+            "whether the port came up slower is not known",
+            f"see the driver, or take line_rate_gbit_per_s out of {SITE_FILES}",
+        ),
+    }
+    wrong: dict[str, dict[str, Any]] = {what: {} for what in words}
+    for node, facts in nodes.items():
+        name = next((name for name in _names(rail) if name in facts.get("state", {})), "")
+        state, mtu, numa, rate = (
+            facts.get(fact, {}).get(name, ABSENT) for fact in ("state", "mtu_bytes", "numa_node", "rate_gbit_per_s")
+        )
+        if state not in UP:
+            wrong["state"][node] = state
+        if interface and fabric.mtu_bytes is not None and mtu != fabric.mtu_bytes and state is not ABSENT:
+            wrong["mtu_bytes"][node] = mtu
+        if rail.numa_node is not None and numa not in (ABSENT, rail.numa_node):
+            wrong["numa_node"][node] = numa
+        if described and _is_number(rate) and rate < SLOW_SHARE * described:
+            wrong["rate_gbit_per_s"][node] = rate
+        if described and not _is_number(rate) and state in UP:
+            wrong[UNREADABLE][node] = rate
+    for what, values in wrong.items():
+        if values:
             # Software interfaces and those of virtual machines have no rate; an RDMA port always has one.
-            note = fact == UNREADABLE and interfaces
-            yield OddNodes("rate_gbit_per_s" if fact == UNREADABLE else fact, rail.device, values, *wanted[fact], note)
+            note, fact = interface and what == UNREADABLE, "rate_gbit_per_s" if what == UNREADABLE else what
+            yield OddNodes(fact, rail.device, _seen(values), *words[what], note=note)
 
 
 def _addresses(nodes: Mapping[str, NodeFacts], fabrics: Sequence[Fabric]) -> Iterator[OddNodes]:
@@ -296,7 +277,7 @@ def _addresses(nodes: Mapping[str, NodeFacts], fabrics: Sequence[Fabric]) -> Ite
             if address and len(having) > 1 and not ipaddress.ip_address(address).is_loopback:
                 why = "what is sent to one of them reaches another, and connections are refused or hang"
                 fix = "give each its own, and see 'ip neigh' on a third node for the link-layer address that answers"
-                values = ((address, tuple(sorted(having))),)
+                values = (Seen(address, tuple(sorted(having))),)
                 yield OddNodes("addresses", name, values, "each node must have an address of its own", why, fix)
 
 

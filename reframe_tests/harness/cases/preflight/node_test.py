@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_before, variable
 from reframe.core.exceptions import ReframeError
@@ -22,7 +23,7 @@ from ...vocabulary import BadInput
 from ..job import ending, parameters
 from ..job.parameters import Places
 from ..measured_test import ENVIRONMENT, LAUNCHERS, ProvenTest, Reading
-from . import node_answers, node_facts, node_judgement, out_of_service, rules
+from . import node_answers, node_facts, node_judgement, rules
 
 #: Scheduler to the launcher that starts one program on each node of a job; the local one has one node.
 STARTERS = {**LAUNCHERS, "local": "local"}
@@ -79,7 +80,7 @@ class NodeTest(ProvenTest):
             )
         self.node_count = int(self.node_count)
         self._absent: list[str] = []
-        self._gone: list[out_of_service.OutOfService] = []
+        self._gone: list[node_answers.OutOfService] = []
         self._fabrics = tuple(site.fabrics_of(partition.extras).values())
         partitions = [row.name for row in self.current_system.partitions]
         rdma = any(fabric.rails and not mpis.transport(fabric.transport).interfaces for fabric in self._fabrics)
@@ -95,41 +96,45 @@ class NodeTest(ProvenTest):
         """One task on each node, started by the scheduler's own launcher."""
         super().write_job()
         self.job.launcher = getlauncher(STARTERS[self.scheduler])()
-        if self.job.launcher.registered_name == "srun":
+        self.prerun_cmds = [node_answers.MAKE_FOLDER]
+        under_slurm = self.job.launcher.registered_name == "srun"
+        if under_slurm:
             # Neither a plugin for MPI nor what one node lacks may keep the others from answering.
             self.job.launcher.options += ["--mpi=none", "--kill-on-bad-exit=0"]
-            self.prerun_cmds = [node_answers.PRINT_NODES]
+            self.prerun_cmds += [node_answers.WRITE_NODES]
         described = dict.fromkeys(device for fabric in self._fabrics for device in fabric.devices)
-        self.executable_opts = [str(node_facts.PROGRAM), *described]
+        self.executable_opts = [str(node_facts.PROGRAM), node_answers.FOLDER, *described]
         self.condition = {"group": GROUP, "stack": ENVIRONMENT, "nodes": self.num_tasks, "ppn": 1}
-        if not self.node_count and self.job.launcher.registered_name == "srun" and not self.is_dry_run():
-            try:
-                everything = self.job.scheduler.allnodes()
-                nodes = self.job.scheduler.filternodes(self.job, everything)
-            except ReframeError as error:
-                raise ReframeError(f"which nodes are idle is not known: {error}") from None
-            self.not_idle = node_answers.count_states(node.states for node in nodes)
-            must = self.current_partition.extras.get(out_of_service.KEY, [])
-            choose = functools.partial(self.job.scheduler.filternodes, self.job)
-            reserved = out_of_service.find_reserved(everything, choose, nodes, must) if must else []
-            self._gone = [*out_of_service.find(nodes, must), *reserved]
-            self.out_of_service = out_of_service.as_stored(self._gone)
-            known = [*(node.name for node in nodes), *(node.node for node in reserved)]
-            self._absent = out_of_service.find_absent(known, must)
+        if under_slurm and not self.node_count and not self.is_dry_run():
+            self._look_for_others()
+
+    def _look_for_others(self) -> None:
+        """Which nodes of the partition are not looked at."""
+        scheduler, must = self.job.scheduler, self.current_partition.extras.get(node_answers.IN_SERVICE, [])
+        try:
+            everything = scheduler.allnodes()
+            nodes = scheduler.filternodes(self.job, everything)
+        except ReframeError as error:
+            raise ReframeError(f"which nodes are idle is not known: {error}") from None
+        self.not_idle = node_answers.count_states(node.states for node in nodes)
+        choose = functools.partial(scheduler.filternodes, self.job)
+        reserved = node_answers.find_reserved(everything, choose, nodes, must) if must else []
+        self._gone = [*node_answers.find_out_of_service(nodes, must), *reserved]
+        self.out_of_service = [asdict(node) for node in self._gone]
+        known = [*(node.name for node in nodes), *(node.node for node in reserved)]
+        self._absent = node_answers.find_absent(known, must)
 
     def read(self) -> Reading:
         """Each node that did not answer, and each fact that is not as it must be."""
-        local = self.scheduler == "local"
-        try:
-            printed = (Path(self.stagedir) / str(self.stdout)).read_text(errors="replace")
-        except FileNotFoundError:
+        local, directory = self.scheduler == "local", Path(self.stagedir)
+        if not (directory / str(self.stdout)).exists():
             never = (
                 f"{node_answers.NEVER_STARTED} (state {self.job.state or 'unknown'}): it waited for longer than "
                 f"{self.max_pending_time:g} s because others took nodes that had been idle, or somebody cancelled it"
             )
             return Reading([], None, [never])
-        nodes, wrong = node_answers.parse(printed)
-        there = () if local else node_answers.job_nodes(printed)
+        nodes, wrong = node_answers.read(directory)
+        there = () if local else node_answers.job_nodes(directory)
         if not local and not there:
             wrong.append("the job does not say which nodes it had (scontrol show hostnames)")
         self.silent_nodes = [name for name in there if name not in nodes]
@@ -137,26 +142,24 @@ class NodeTest(ProvenTest):
         if wrong:
             end = replace(self.job_end(), nodes=())  # which may be thousands
             wrong += [f"{end.name}: {sentence.rstrip('.')}" for sentence in ending.judge(end)] + self.error_said()
-        nodes = node_answers.of_job(nodes, there)
+        # No scheduler knows another name, to leave that node out.
+        nodes = {name: facts for name, facts in nodes.items() if not there or name in there}
         odd = node_judgement.judge(nodes, self._rules, self.current_partition.name, self._fabrics)
-        failed = [*out_of_service.missed(self._gone), *self._absent]
-        failed += node_judgement.texts([one for one in odd if not one.note])
-        notes = node_judgement.texts([one for one in odd if one.note])
-        unseen = node_judgement.find_unseen(nodes, self._rules, self.current_partition.name)
-        self.odd_nodes = [one.as_dict() for one in odd]
+        failed = [*node_answers.missed(self._gone), *self._absent]
+        failed += node_judgement.texts(row for row in odd if not row.note)
+        notes = [*node_answers.describe_others(self.not_idle), *node_answers.others(self._gone)]
+        notes += node_judgement.texts(row for row in odd if row.note)
+        notes += node_judgement.find_unseen(nodes, self._rules, self.current_partition.name)
+        self.odd_nodes = msgspec.to_builtins(odd)
         self.condition = {**self.condition, "nodes": len(nodes)}
+        kernel = []
+        for node, facts in sorted(nodes.items()):
+            named = [(f"{fact} of {at}" if at else fact, value) for fact, rows in facts.items() for at, value in rows.items()]
+            kernel.append({"node": node, **dict(named)})
         evidence = Evidence(
             status=MISSING if wrong else CONTRADICTED if failed else PROVEN,
             sentences=(*wrong, *failed),
-            notes=(*node_answers.describe_others(self.not_idle), *out_of_service.others(self._gone), *notes, *unseen),
-            kernel=tuple(_row(node, facts) for node, facts in sorted(nodes.items())),
+            notes=tuple(notes),
+            kernel=tuple(kernel),
         )
         return Reading([], evidence, [*wrong, *failed])
-
-
-def _row(node: str, facts: node_answers.NodeFacts) -> dict[str, Any]:
-    """A node's facts in one row, ``mtu_bytes of eth0`` for those with an instance."""
-    return {
-        "node": node,
-        **{f"{fact} of {one}" if one else fact: value for fact, values in facts.items() for one, value in values.items()},
-    }
