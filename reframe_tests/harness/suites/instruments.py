@@ -68,18 +68,43 @@ def read(text: str, source: str, instrument: str, head: Fields, rows: tuple[Fiel
     return printed
 
 
-def _suite(name: str, title: str, parse: Callable[[str, str], list[Record]], **more: Any) -> Suite:
+def _row(suite: str, name: str, ranks: str, quantities: tuple[str, ...], bound: traffic.Bound, **more: Any) -> Benchmark:
+    """A row of a suite whose program and group have its name."""
+    return Benchmark(name, suite, suite, suite, ranks, quantities, bound, **more)
+
+
+def _suite(
+    name: str,
+    title: str,
+    parse: Callable[[str, str], list[Record]],
+    rows: tuple[Benchmark, ...],
+    description: str,
+    plans: tuple[Plan, ...],
+    collective: bool = True,
+    **more: Any,
+) -> Suite:
     return Suite(
         name=name,
         title=title,
         first_line=re.compile(reading.first_line(name), re.MULTILINE),
         parse=parse,
+        rows=rows,
+        groups={rows[0].group: Group(description, plans, collective=collective)},
         script=Script(FOLDER / f"{name}.py", "mpi4py.bench", "mpi4py"),
         **more,
     )
 
 
-def _bounded(sizes: Callable[[Benchmark, Plan, SizeRange], tuple[int | None, ...]]) -> Callable[[Run], list[str]]:
+_Sizes = Callable[[Benchmark, Plan, SizeRange], tuple[int | None, ...]]
+
+
+def _words(run: Run, sizes: _Sizes = gated_sizes) -> list[str]:
+    """``NAME`` or ``NAME:SIZE,SIZE`` of each row."""
+    listed = ((row.name, sizes(row, run.plan, run.size_range)) for row in run.rows)
+    return [name if own == (None,) else f"{name}:{','.join(map(str, own))}" for name, own in listed]
+
+
+def _bounded(sizes: _Sizes) -> Callable[[Run], list[str]]:
     """Arguments: sizes, most repetitions and volume of each, seconds of all together, and names."""
 
     def arguments(run: Run) -> list[str]:
@@ -103,27 +128,14 @@ _GROWTH = ("t_max_us", "latency_p50_us", "latency_p90_us", "latency_p99_us")
 _GROWTH_SIZES: Mapping[str, tuple[int | None, ...]] = {"Barrier": (None,), "Allreduce": (8,), "Alltoall": (8, 64)}
 
 
-def _growth_row(name: str, sizes: tuple[int | None, ...]) -> Benchmark:
-    # The bound counts all ranks of the launch, but the smaller node counts leave most of them out: nothing is sure.
-    return Benchmark(
-        *(name, "growth", "growth", "growth", "growing", _GROWTH, traffic.nothing),
-        min_nodes=2,
-        gated_sizes={"t_max_us": sizes},
-        sizes=SIZELESS if sizes == (None,) else SERIES,
-    )
-
-
 def _growth_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
     return _record("growth", row, head, dict(zip(_GROWTH, map(row.get, _TIMES), strict=True)), f"nodes={row['nodes']}")
 
 
 def _growth_arguments(run: Run) -> list[str]:
-    """Node counts, ranks of each node and repetitions, then ``NAME`` or ``NAME:SIZE,SIZE`` of each row."""
-    counts = ",".join(str(count) for count in growing_node_counts(run.nodes))
-    rows = [
-        row.name if row.sizes == SIZELESS else f"{row.name}:{','.join(map(str, _GROWTH_SIZES[row.name]))}" for row in run.rows
-    ]
-    return ["--nodes", counts, "--ppn", str(run.ranks // run.nodes), "--repetitions", str(run.size_range.count), *rows]
+    """Node counts, ranks of each node and repetitions, then the rows."""
+    counts = ",".join(map(str, growing_node_counts(run.nodes)))
+    return ["--nodes", counts, "--ppn", str(run.ranks // run.nodes), "--repetitions", str(run.size_range.count), *_words(run)]
 
 
 # Enough repetitions for a 99th percentile of more than the slowest few.
@@ -132,14 +144,18 @@ GROWTH = _suite(
     "growth",
     "the instrument of growing node counts",
     _reader("growth", {"ppn": COUNT}, ({**_ROW, "bytes": OPTIONAL_COUNT, "nodes": COUNT, **_TIMES},), _growth_record),
-    rows=tuple(_growth_row(name, sizes) for name, sizes in _GROWTH_SIZES.items()),
-    groups={
-        "growth": Group(
-            "Barrier and small collectives on 2, 4, 8, ... nodes up to all of the job, with percentiles",
-            (Plan("growing", "growth", tuple(_GROWTH_SIZES), _GROWTH_LEVELS),),
-            collective=True,
+    # The bound counts all ranks of the launch, but the smaller node counts leave most of them out: nothing is sure.
+    tuple(
+        _row(
+            *("growth", name, "growing", _GROWTH, traffic.nothing),
+            min_nodes=2,
+            gated_sizes={"t_max_us": sizes},
+            sizes=SIZELESS if sizes == (None,) else SERIES,
         )
-    },
+        for name, sizes in _GROWTH_SIZES.items()
+    ),
+    "Barrier and small collectives on 2, 4, 8, ... nodes up to all of the job, with percentiles",
+    (Plan("growing", "growth", tuple(_GROWTH_SIZES), _GROWTH_LEVELS),),
     arguments=_growth_arguments,
     sizes=gated_sizes,
     same_repetitions=True,
@@ -158,10 +174,10 @@ _SHARING_SIZES: Mapping[str, tuple[int, ...]] = {
 
 
 def _sharing_row(name: str) -> Benchmark:
+    """As much as there is time for, and nothing that leaves a node."""
     quantity = "bandwidth_mb_per_s" if name == "Copy" else "t_max_us"
-    return Benchmark(
-        # As much as there is time for, and nothing that leaves a node.
-        *(name, side_by_side.NAME, "sharing", side_by_side.NAME, "program", (quantity,), traffic.nothing),
+    return _row(
+        *(side_by_side.NAME, name, "program", (quantity,), traffic.nothing),
         min_ranks=1 if name == "Copy" else 2,
         gated_sizes={quantity: _SHARING_SIZES[name]},
         variants=(side_by_side.variant(1, 1, side_by_side.ALONE),),
@@ -178,13 +194,12 @@ def _sharing_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
 
 
 def _sharing_arguments(run: Run) -> list[str]:
-    """Seconds of each benchmark and size, an equal share of the budget, then ``NAME:SIZE,SIZE`` of each row.
+    """Seconds of each benchmark and size, an equal share of the budget, then the rows.
 
     Which program it is, and where it meets the others, is added for each by the script that starts them.
     """
     sections = sum(len(_SHARING_SIZES[row.name]) for row in run.rows)
-    rows = [f"{row.name}:{','.join(map(str, _SHARING_SIZES[row.name]))}" for row in run.rows]
-    return ["--seconds", f"{run.size_range.budget_s / sections:.3f}", *rows]
+    return ["--seconds", f"{run.size_range.budget_s / sections:.3f}", *_words(run)]
 
 
 # As many repetitions as there is time for: programs that are slowed down then still run as long as the others.
@@ -200,15 +215,9 @@ SHARING = _suite(
         ({**_ROW, "from_ns": COUNT, "to_ns": COUNT, "t_max_us": NUMBER, "mb_per_s": OPTIONAL_NUMBER},),
         _sharing_record,
     ),
-    rows=tuple(map(_sharing_row, _SHARING_SIZES)),
-    groups={
-        side_by_side.NAME: Group(
-            "Several programs side by side on one node, pinned apart or unaware of each other: "
-            "each alone and beside the others",
-            (Plan("program", "sharing", tuple(_SHARING_SIZES), _SHARING_LEVELS),),
-            collective=True,
-        )
-    },
+    tuple(map(_sharing_row, _SHARING_SIZES)),
+    "Several programs side by side on one node, pinned apart or unaware of each other: each alone and beside the others",
+    (Plan("program", "sharing", tuple(_SHARING_SIZES), _SHARING_LEVELS),),
     arguments=_sharing_arguments,
     sizes=gated_sizes,
 )
@@ -223,16 +232,6 @@ _BISECTION_HEAD: Fields = {"ppn": COUNT, "window": COUNT, "split": TEXT, "pairs"
 _BISECTION_ROW: Fields = {
     **{**_ROW, "all_mb_per_s": NUMBER, "slowest_mb_per_s": NUMBER, "fastest_mb_per_s": NUMBER, "slowest_pair": LIST}
 }
-
-
-def _bisection_row(name: str, bound: traffic.Bound, directions: int) -> Benchmark:
-    return Benchmark(
-        *(name, "bisection", "bisection", "bisection", "halves", _BISECTION, bound),
-        min_nodes=2,
-        gated_sizes={"bandwidth_mb_per_s": (_MIB, 4 * _MIB)},
-        directions=directions,
-        summed=True,
-    )
 
 
 def _bisection_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
@@ -260,29 +259,33 @@ def bisection_said(text: str) -> Said:
 
 
 def _bisection_arguments(run: Run) -> list[str]:
-    """Ranks of each node and repetitions, then ``NAME:SIZE,SIZE`` of each row."""
-    listed = ",".join(map(str, sizes_of_doublings(run.rows[0], run.plan, run.size_range)))
-    rows = [f"{row.name}:{listed}" for row in run.rows]
-    return ["--ppn", str(run.ranks // run.nodes), "--repetitions", str(run.size_range.repetitions), *rows]
+    """Ranks of each node and repetitions, then the rows."""
+    repetitions = str(run.size_range.repetitions)
+    return ["--ppn", str(run.ranks // run.nodes), "--repetitions", repetitions, *_words(run, sizes_of_doublings)]
 
 
-_BISECTION_ROWS = (
-    _bisection_row("Bisection", traffic.window_one_way, 1),
-    _bisection_row("Bisection_both_ways", traffic.window_both_ways, 2),
-)
 # A link of 100 Gbit/s carries that much both ways in the time of a level.
 _BISECTION_LEVELS = at_levels(SizeRange((20, 20), 10, 20), SizeRange((16, 22), 50, 40), SizeRange((16, 22), 100, 80))
 BISECTION = _suite(
     "bisection",
     "the instrument of bisection bandwidth",
     _reader("bisection", _BISECTION_HEAD, (_BISECTION_ROW,), _bisection_record),
-    rows=_BISECTION_ROWS,
-    groups={
-        "bisection": Group(
-            "Bandwidth between two halves of the nodes, on different switches where these are known",
-            (Plan("halves", "bisection", tuple(row.name for row in _BISECTION_ROWS), _BISECTION_LEVELS),),
+    tuple(
+        _row(
+            *("bisection", name, "halves", _BISECTION, bound),
+            min_nodes=2,
+            gated_sizes={"bandwidth_mb_per_s": (_MIB, 4 * _MIB)},
+            directions=directions,
+            summed=True,
         )
-    },
+        for name, bound, directions in (
+            ("Bisection", traffic.window_one_way, 1),
+            ("Bisection_both_ways", traffic.window_both_ways, 2),
+        )
+    ),
+    "Bandwidth between two halves of the nodes, on different switches where these are known",
+    (Plan("halves", "bisection", ("Bisection", "Bisection_both_ways"), _BISECTION_LEVELS),),
+    collective=False,
     arguments=_bisection_arguments,
     sizes=sizes_of_doublings,
     same_repetitions=True,
@@ -303,13 +306,8 @@ _LATENCIES = ("latency_us", "latency_p50_us", "latency_p90_us", "latency_p99_us"
 
 
 def _loaded_row(name: str, quantities: tuple[str, ...], bound: traffic.Bound, size: int, **more: Any) -> Benchmark:
-    return Benchmark(
-        *(name, "loaded_latency", "loaded_latency", "loaded_latency", "halves", quantities, bound),
-        min_ranks=4,
-        min_nodes=2,
-        gated_sizes={quantities[0]: (size,)},
-        **more,
-    )
+    gates = {quantities[0]: (size,)}
+    return _row("loaded_latency", name, "halves", quantities, bound, min_ranks=4, min_nodes=2, gated_sizes=gates, **more)
 
 
 def _parse_loaded(text: str, source: str) -> list[Record]:
@@ -347,23 +345,19 @@ def _loaded_arguments(run: Run) -> list[str]:
     return ["--ppn", str(ppn), "--repetitions", str(repetitions)]
 
 
-_LOADED_ROWS = (
-    _loaded_row(VICTIM, _LATENCIES, traffic.both_ways, PING, variants=(ALONE, LOADED)),
-    _loaded_row(LOAD, ("bandwidth_mb_per_s",), traffic.stream_window, STREAM),
-    _loaded_row(IMPACT, ("impact", "impact_p99"), traffic.nothing, PING),
-)
 _LOADED_LEVELS = at_levels(SizeRange((3, 3), 200, 1024), SizeRange((3, 3), 2000, 1024), SizeRange((3, 3), 20000, 1024))
 LOADED_LATENCY = _suite(
     "loaded_latency",
     "the instrument of latency under load",
     _parse_loaded,
-    rows=_LOADED_ROWS,
-    groups={
-        "loaded_latency": Group(
-            "Latency between pairs of nodes alone and while their other ranks stream, mean and tail",
-            (Plan("victims", "loaded_latency", tuple(row.name for row in _LOADED_ROWS), _LOADED_LEVELS),),
-        )
-    },
+    (
+        _loaded_row(VICTIM, _LATENCIES, traffic.both_ways, PING, variants=(ALONE, LOADED)),
+        _loaded_row(LOAD, ("bandwidth_mb_per_s",), traffic.stream_window, STREAM),
+        _loaded_row(IMPACT, ("impact", "impact_p99"), traffic.nothing, PING),
+    ),
+    "Latency between pairs of nodes alone and while their other ranks stream, mean and tail",
+    (Plan("victims", "loaded_latency", (VICTIM, LOAD, IMPACT), _LOADED_LEVELS),),
+    collective=False,
     arguments=_loaded_arguments,
     sizes=gated_sizes,
 )
@@ -419,18 +413,14 @@ def _twice(bound: traffic.Bound) -> traffic.Bound:
     return lambda message_bytes, ranks: 2 * bound(message_bytes, ranks)
 
 
-def _guideline(call: str, mockup: str) -> Benchmark:
-    bound, crossing = _BOUNDS[call]
-    return Benchmark(
-        *(f"{call}-vs-{mockup}", "guidelines", "guidelines", "guidelines", "all", _GUIDELINES, _twice(bound)), crossing=crossing
-    )
-
-
 #: Every guideline, in the order they are measured.
-_GUIDELINE_ROWS: tuple[Benchmark, ...] = (
-    *(_guideline(call, "-".join(mockup)) for call, mockups in PATTERNS.items() for mockup in mockups),
-    *(_guideline(call, "larger") for call in MONOTONE),
-    *(_guideline(call, "parts") for call in SPLIT),
+_GUIDELINE_ROWS: tuple[Benchmark, ...] = tuple(
+    _row("guidelines", f"{call}-vs-{mockup}", "all", _GUIDELINES, _twice(_BOUNDS[call][0]), crossing=_BOUNDS[call][1])
+    for call, mockup in (
+        *((call, "-".join(mockup)) for call, mockups in PATTERNS.items() for mockup in mockups),
+        *((call, "larger") for call in MONOTONE),
+        *((call, "parts") for call in SPLIT),
+    )
 )
 
 
@@ -460,17 +450,12 @@ GUIDELINES = _suite(
     "guidelines",
     "the guidelines' instrument",
     _reader("guidelines", {}, ({**_ROW, **dict.fromkeys(_GUIDELINES, NUMBER)},), _guideline_record),
-    rows=_GUIDELINE_ROWS,
-    groups={
-        "guidelines": Group(
-            "Collective calls against what could replace them (self-consistent performance guidelines)",
-            (
-                Plan("blocks", "guidelines", _guideline_names(blocks=True), _GUIDELINE_LEVELS, fan=True),
-                Plan("vectors", "guidelines", _guideline_names(blocks=False), _GUIDELINE_LEVELS),
-            ),
-            collective=True,
-        )
-    },
+    _GUIDELINE_ROWS,
+    "Collective calls against what could replace them (self-consistent performance guidelines)",
+    (
+        Plan("blocks", "guidelines", _guideline_names(blocks=True), _GUIDELINE_LEVELS, fan=True),
+        Plan("vectors", "guidelines", _guideline_names(blocks=False), _GUIDELINE_LEVELS),
+    ),
     arguments=_bounded(_guideline_sizes),
     sizes=_guideline_sizes,
 )
@@ -502,21 +487,18 @@ COLLECTIVE_TIMES = _suite(
     _reader(
         "collective_times", _COLLECTIVE_HEAD, ({"bytes": COUNT, "repetitions": COUNT, "p50_us": NUMBER},), _collective_record
     ),
-    rows=tuple(
-        Benchmark(name, "collective_times", "collective_times", GROUP, "all", (QUANTITY,), bound, crossing=crossing)
-        for name in COLLECTIVES
-        for bound, crossing in [_BOUNDS[name]]
-    ),
-    groups={
-        GROUP: Group(
-            "One collective under each algorithm of its MPI, interleaved in one job",
-            tuple(
-                Plan(name.lower(), "collective_times", (name,), _COLLECTIVE_LEVELS, fan=name in BLOCK_COLLECTIVES)
-                for name in COLLECTIVES
-            ),
-            collective=True,
+    tuple(
+        Benchmark(
+            *(name, "collective_times", "collective_times", GROUP, "all", (QUANTITY,), _BOUNDS[name][0]),
+            crossing=_BOUNDS[name][1],
         )
-    },
+        for name in COLLECTIVES
+    ),
+    "One collective under each algorithm of its MPI, interleaved in one job",
+    tuple(
+        Plan(name.lower(), "collective_times", (name,), _COLLECTIVE_LEVELS, fan=name in BLOCK_COLLECTIVES)
+        for name in COLLECTIVES
+    ),
     arguments=_bounded(_collective_sizes),
     sizes=_collective_sizes,
 )
@@ -539,15 +521,6 @@ PAIR_LATENCY, PAIR_BANDWIDTH = "Pair_latency", "Pair_bandwidth"
 PING_BYTES, PINGS = 8, {"smoke": 50, "nightly": 100, "acceptance": 500}
 #: Fewest messages of a bandwidth: what a token bucket or a buffer gives for nothing is then small beside them.
 LEAST_MESSAGES = 3
-
-
-def _pair_row(name: str, quantities: tuple[str, ...], size: int) -> Benchmark:
-    # Every rank sends as much as any other, and a link is busy both ways in turn.
-    return Benchmark(
-        *(name, "pair_map", "pair_map", "pair_map", BY_NODES, quantities, traffic.every_rank_once),
-        min_nodes=2,
-        gated_sizes={quantities[0]: (size,)},
-    )
 
 
 def _parse_pairs(text: str, source: str) -> list[Record]:
@@ -615,17 +588,18 @@ PAIR_MAP = _suite(
     "pair_map",
     "the instrument of pair maps",
     _parse_pairs,
-    #: Quantiles are over the pairs, of which each direction counts with the median of its values.
-    rows=(
-        _pair_row(PAIR_LATENCY, ("latency_p50_us", "latency_p90_us", "latency_p99_us"), PING_BYTES),
-        _pair_row(PAIR_BANDWIDTH, ("bandwidth_p50_mb_per_s", "bandwidth_slowest_mb_per_s"), _MIB),
-    ),
-    groups={
-        "pair_map": Group(
-            "Latency and bandwidth of pairs of nodes in rounds of disjoint pairs, to locate a slow node, cable or switch",
-            (Plan("map", "pair_map", (PAIR_LATENCY, PAIR_BANDWIDTH), _PAIR_LEVELS),),
+    # Quantiles are over the pairs, of which each direction counts with the median of its values. Every rank sends as much as
+    # any other, and a link is busy both ways in turn.
+    tuple(
+        _row("pair_map", name, BY_NODES, quantities, traffic.every_rank_once, min_nodes=2, gated_sizes={quantities[0]: (size,)})
+        for name, quantities, size in (
+            (PAIR_LATENCY, ("latency_p50_us", "latency_p90_us", "latency_p99_us"), PING_BYTES),
+            (PAIR_BANDWIDTH, ("bandwidth_p50_mb_per_s", "bandwidth_slowest_mb_per_s"), _MIB),
         )
-    },
+    ),
+    "Latency and bandwidth of pairs of nodes in rounds of disjoint pairs, to locate a slow node, cable or switch",
+    (Plan("map", "pair_map", (PAIR_LATENCY, PAIR_BANDWIDTH), _PAIR_LEVELS),),
+    collective=False,
     sizes=_pair_sizes,
     arguments=_pair_arguments,
     said=_pair_said,
