@@ -12,8 +12,8 @@ from pathlib import Path
 from random import Random
 
 from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites.benchmark import OutputError, Record
 from reframe_tests.harness.suites.catalogue import Expected
-from reframe_tests.harness.suites.records import OutputError, Record
 
 GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "data" / "golden"
 #: Before the names of outputs that were composed by hand (README.md there).

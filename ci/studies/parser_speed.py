@@ -14,7 +14,7 @@ from collections import Counter
 from random import Random
 
 from reframe_tests.harness.suites import reader
-from reframe_tests.harness.suites.records import OutputError, Record
+from reframe_tests.harness.suites.benchmark import OutputError, Record
 from studies.output_damage import MUTATIONS, good_goldens, read, whole
 
 _VALUE = re.compile(r"^[ \t]+[0-9]+[ \t]+[0-9]+[ \t]+([0-9.]+ ?)+", re.MULTILINE)

@@ -20,7 +20,7 @@ from mpibench.store.sessions import read_session
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
-from reframe_tests.harness.suites.plans import Limits
+from reframe_tests.harness.suites.benchmark import Limits
 from reframe_tests.harness.vocabulary import QUANTITIES, NotMeasured
 from suite_releases import Release
 

@@ -20,10 +20,8 @@ SUITE = '''
 import re
 
 from reframe_tests.harness.suites import traffic
-from reframe_tests.harness.suites.benchmark import Benchmark
+from reframe_tests.harness.suites.benchmark import (Benchmark, OutputError, Plan, Record, SizeRange, at_levels)
 from reframe_tests.harness.suites.model import Group, Programs, Suite
-from reframe_tests.harness.suites.plans import Plan, SizeRange, at_levels
-from reframe_tests.harness.suites.records import OutputError, Record
 
 ROW = Benchmark("token", "relay", "relay-run", "relay_ring", "all", ("latency_us",), traffic.every_rank_once,
                 gated_sizes={"latency_us": (8,)})

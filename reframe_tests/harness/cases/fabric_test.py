@@ -29,7 +29,7 @@ from .results import agreement, growth, measurement
 #: Quantity of the physics layer.
 FRACTION = QUANTITIES["line_rate_fraction"]
 #: Seconds in which an MPI starts and ends, and of the check of received data; times that a size is sent because programs warm
-#: up (:mod:`..suites.plans`); and how much longer than in the last nights a case may take.
+#: up (:mod:`..suites.benchmark`); and how much longer than in the last nights a case may take.
 START_S, CHECK_S, WARMED_UP, MOST_TIMES = 15, 60, 2, 3
 
 parameters.warn_once()

@@ -93,7 +93,7 @@ def above_line_rate(what: str, bandwidth_mb_per_s: float, fabric: Fabric, direct
 def physics_reference(fabric: Fabric, share: float = 1.0, pinning: str = ANY_PINNING) -> Reference | None:
     """Reference tuple of a line-rate fraction on this fabric: at least its minimum efficiency, at most the line rate.
 
-    :param share: share of the minimum efficiency that is enough (``plans.Level.link_share``, :meth:`Fabric.share_used`).
+    :param share: share of the minimum efficiency that is enough (``benchmark.Level.link_share``, :meth:`Fabric.share_used`).
     :param pinning: policy of the ranks.
     """
     efficiency = fabric.efficiency(pinning)

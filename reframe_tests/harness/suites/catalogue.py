@@ -13,11 +13,23 @@ from typing import NamedTuple
 from .. import records as found_records
 from ..stacks.stack import Stack
 from ..vocabulary import QUANTITIES, BadInput, NotMeasured, Quantity
-from . import benchmark, cross_check, node_memory, options, side_by_side
-from .benchmark import RANK_RULES, SIZE_DIGITS, Benchmark, metric_name
+from . import benchmark, node_memory, options, side_by_side
+from .benchmark import (
+    FAN_BUFFER_BYTES,
+    LEVELS,
+    RANK_RULES,
+    SIZE_DIGITS,
+    UNBOUNDED,
+    Benchmark,
+    Limits,
+    Plan,
+    SizeRange,
+    at_levels,
+    in_bands,
+    metric_name,
+)
 from .model import Group, Run, Suite, options_of
 from .pair import PairGroup
-from .plans import FAN_BUFFER_BYTES, LEVELS, UNBOUNDED, Limits, Plan
 
 __all__ = ["GROUPS", "LEVELS", "RANK_RULES", "SUITES", "Benchmark", "Expected", "Launch", "Limits", "Metric", "NotMeasured"]
 __all__ += ["SIZE_DIGITS", "metric_name"]
@@ -57,6 +69,30 @@ def _check_names(suites: Mapping[str, Suite]) -> Mapping[str, Suite]:
 #: Suites by name: the files of this room, and those of ``MPIBENCH_EXTENSIONS`` (:mod:`records`).
 SUITES = _check_names(dict(sorted(found_records.load(__name__.rpartition(".")[0], "SUITE", Suite, _find_fault).items())))
 
+# Rows of two suites: what one says of a link over what the other says (``cases/results/agreement.py``).
+# The same sizes in both suites.
+_CHECKED_PAIR = at_levels(SizeRange((3, 20), 200, 20), SizeRange((3, 20), 500, 40), SizeRange((3, 20), 1000, 80))
+_CHECKED_WINDOW = at_levels(SizeRange((3, 20), 20, 2), SizeRange((3, 20), 40, 4), SizeRange((3, 20), 100, 8))
+_OSU_PAIR = (
+    at_levels(SizeRange((3, 13), 200, 20), SizeRange((3, 13), 500, 40), SizeRange((3, 13), 1000, 80)),
+    at_levels(SizeRange((14, 20), 20, 20), SizeRange((14, 20), 40, 40), SizeRange((14, 20), 80, 80)),
+)
+_OSU_WINDOW = (
+    at_levels(SizeRange((3, 13), 20, 2), SizeRange((3, 13), 40, 4), SizeRange((3, 13), 100, 8)),
+    at_levels(SizeRange((14, 20), 2, 2), SizeRange((14, 20), 4, 4), SizeRange((14, 20), 8, 8)),
+)
+
+_CROSS_CHECK = Group(
+    "Latency and bandwidth of one pair in two suites, interleaved (OSU over IMB-MPI1)",
+    (
+        Plan("imb_pair", "IMB-MPI1", ("PingPong",), _CHECKED_PAIR),
+        *in_bands("osu_latency", *_OSU_PAIR),
+        Plan("imb_window", "IMB-MPI1", ("Uniband", "Biband"), _CHECKED_WINDOW),
+        *in_bands("osu_bw", *_OSU_WINDOW),
+        *in_bands("osu_bibw", *_OSU_WINDOW),
+    ),
+)
+
 #: Group without rows: its evidence is its result.
 PLACEMENT = "placement"
 #: Group made of rows of others, to compare suites.
@@ -74,7 +110,7 @@ _PROBES = tuple(
 #: Groups: the rows one job runs together.
 GROUPS: Mapping[str, Group] = {
     **{name: group for suite in SUITES.values() for name, group in suite.groups.items()},
-    CROSS_CHECK: cross_check.GROUP,
+    CROSS_CHECK: _CROSS_CHECK,
     MEMORY: node_memory.GROUP,
     **{name: Group(group.description) for name, group in PAIRS.items()},
     PLACEMENT: Group(

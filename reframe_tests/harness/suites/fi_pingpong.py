@@ -11,10 +11,9 @@ import re
 
 from ..printable import one_line
 from . import pair, traffic
-from .benchmark import SINGLE, SMALL, Benchmark
+from .benchmark import SINGLE, SMALL, Benchmark, Record
 from .model import Suite
 from .pair import SIZES, TRANSPORT, Exchanged, Pair, PairGroup, PairPlan, Start, Words
-from .records import Record
 
 NAME = "fi_pingpong"
 #: Types of endpoints (fi_endpoint(3)); the program's default is the last.

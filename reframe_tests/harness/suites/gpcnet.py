@@ -28,10 +28,8 @@ from typing import NamedTuple
 
 from ..printable import one_line
 from . import traffic
-from .benchmark import Benchmark
+from .benchmark import Benchmark, OutputError, Plan, Record, SizeRange, at_levels
 from .model import BenchmarkPackage, Group, Programs, Suite, gated_sizes, no_arguments
-from .plans import Plan, SizeRange, at_levels
-from .records import OutputError, Record
 from .traffic import RunBound
 
 #: Constants of network_test.c and network_load_test.c, alike: orders of a ring in a measurement (``NUM_LAT_RANDS``,

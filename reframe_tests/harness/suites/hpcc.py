@@ -24,11 +24,9 @@ from dataclasses import dataclass, field
 
 from ..printable import one_line
 from . import traffic
-from .benchmark import NO_DATA, SIZELESS, Benchmark
+from .benchmark import NO_DATA, SIZELESS, Benchmark, OutputError, Plan, Record, SizeRange, at_levels
 from .model import BenchmarkPackage, Group, Programs, Run, Suite, no_arguments
 from .options import PRINTED, SuiteOption
-from .plans import Plan, SizeRange, at_levels
-from .records import OutputError, Record
 from .traffic import Bound, RunBound
 
 _DOUBLE, _COMPLEX, _WORD = 8, 16, 8

@@ -17,20 +17,24 @@ from .benchmark import (
     ELEMENT,
     EVERY_MESSAGE,
     NOTHING_SURE,
+    ROW_LIKE,
     SERIES,
     SINGLE,
     SIZELESS,
     SMALL,
     STREAM,
     Benchmark,
+    OutputError,
+    Plan,
+    Record,
+    SizeRange,
+    at_levels,
     by_name,
     doubling_sizes,
     find,
 )
 from .model import BenchmarkPackage, Group, KeyFigure, Offer, Probe, Programs, Run, Suite, programs_of
 from .options import ALIKE, PRINTED, SuiteOption, read_lengths
-from .plans import Plan, SizeRange, at_levels
-from .records import ROW_LIKE, OutputError, Record
 
 #: Name of the suite.
 NAME = "imb"

@@ -21,10 +21,20 @@ from ..vocabulary import BadInput, NotMeasured
 from . import side_by_side, traffic
 from .algorithms import COLLECTIVES, GROUP, QUANTITY, VARIANT
 from .algorithms import IN_BLOCKS as BLOCK_COLLECTIVES
-from .benchmark import BY_NODES, NOTHING_SURE, SERIES, SIZELESS, Benchmark, growing_node_counts
+from .benchmark import (
+    BY_NODES,
+    NOTHING_SURE,
+    SERIES,
+    SIZELESS,
+    Benchmark,
+    OutputError,
+    Plan,
+    Record,
+    SizeRange,
+    at_levels,
+    growing_node_counts,
+)
 from .model import Group, Run, Said, Script, Suite, gated_sizes, sizes_of_doublings
-from .plans import Plan, SizeRange, at_levels
-from .records import OutputError, Record
 
 OPTIONAL_COUNT, OPTIONAL_NUMBER, FLAG = (int, type(None)), (float, type(None)), (bool,)
 #: Of every row.

@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import pair, traffic
-from .benchmark import STREAM, Benchmark
+from .benchmark import STREAM, Benchmark, Record
 from .model import Suite
 from .pair import WIRE, Exchanged, MapPlan, Pair, PairGroup, PairPlan, Start, Words
-from .records import Record
 
 NAME = "iperf3"
 #: Relative error of a printed rate: cJSON prints 15 to 17 digits, but rates are made from seconds before they were rounded to

@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..stacks.stack import Stack
-from .benchmark import ELEMENT, SIZELESS, Benchmark, doubling_sizes
+from .benchmark import ELEMENT, SIZELESS, Benchmark, Plan, Record, SizeRange, doubling_sizes
 from .options import SuiteOption
 from .pair import PairGroup
-from .plans import Plan, SizeRange
-from .records import Record
 
-#: ``(text, source)`` to the records of one output; raises :class:`records.OutputError`.
+#: ``(text, source)`` to the records of one output; raises :class:`benchmark.OutputError`.
 Parser = Callable[[str, str], list[Record]]
 
 
@@ -31,7 +29,7 @@ class Run:
     :param size_range: sizes and repetitions, bounded by memory and by what the link carries.
     :param options: arguments the rows themselves need (:attr:`Benchmark.options`), and those of the suite's options.
     :param chosen: the suite's options that are set, by name.
-    :param secs: seconds per size, :attr:`plans.Level.secs_per_sample`.
+    :param secs: seconds per size, :attr:`benchmark.Level.secs_per_sample`.
     """
 
     plan: Plan

@@ -16,10 +16,8 @@ from decimal import Decimal
 from ..printable import one_line
 from ..vocabulary import NotMeasured
 from . import traffic
-from .benchmark import Benchmark
+from .benchmark import Benchmark, OutputError, Plan, Record, SizeRange, at_levels
 from .model import Group, KeyFigure, Probe, Run, Suite
-from .plans import Plan, SizeRange, at_levels
-from .records import OutputError, Record
 
 #: Name of the suite, of its command in a stack's metadata, and of its group.
 NAME, PROGRAM, GROUP = "mpi4py", "mpi4py.bench", "p2p_mpi4py"

@@ -30,10 +30,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from .benchmark import NO_DATA, SIZELESS, Benchmark
+from .benchmark import NO_DATA, SIZELESS, Benchmark, OutputError, Plan, Record, SizeRange, at_levels
 from .model import BenchmarkPackage, Group, Programs, Suite, no_arguments
-from .plans import Plan, SizeRange, at_levels
-from .records import OutputError, Record
 from .traffic import Bound, nothing
 
 _DOUBLE, _COMPLEX, _KEY = 8, 16, 4

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..vocabulary import BadInput, NotMeasured
-from .benchmark import SERIES, Benchmark
-from .plans import SizeRange
+from .benchmark import SERIES, Benchmark, SizeRange
 
 #: How numbers under an option are kept apart from those without it, beside :func:`describe`, which is part of the condition:
 #: not at all, since they are measured alike; by the variant that the output itself gives them; by a variant of this name.

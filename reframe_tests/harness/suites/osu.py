@@ -31,11 +31,26 @@ from typing import Any
 
 from ..vocabulary import QUANTITIES, NotMeasured
 from . import traffic
-from .benchmark import BY_NODES, ELEMENT, NOTHING_SURE, SERIES, SINGLE, SIZELESS, SMALL, STREAM, Benchmark
+from .benchmark import (
+    BY_NODES,
+    ELEMENT,
+    NOTHING_SURE,
+    ROW_LIKE,
+    SERIES,
+    SINGLE,
+    SIZELESS,
+    SMALL,
+    STREAM,
+    Benchmark,
+    OutputError,
+    Plan,
+    Record,
+    SizeRange,
+    at_levels,
+    in_bands,
+)
 from .model import BenchmarkPackage, Group, Offer, Programs, Run, Said, Suite, programs_of, sizes_of_doublings
 from .options import ALIKE, PRINTED, SuiteOption
-from .plans import Plan, SizeRange, at_levels, in_bands
-from .records import ROW_LIKE, OutputError, Record
 
 #: Name of the suite.
 NAME = "osu"

@@ -17,8 +17,7 @@ from typing import Annotated
 import msgspec
 
 from ..printable import one_line
-from .plans import Level, Limits
-from .records import OutputError, Record
+from .benchmark import Level, Limits, OutputError, Record
 
 #: Most characters of a stream that are kept (``MOST`` of ``end.py``); one more says that there was more.
 MOST = 1 << 20

@@ -16,10 +16,9 @@ from decimal import Decimal
 from pathlib import PurePosixPath
 
 from . import pair, traffic
-from .benchmark import SINGLE, SMALL, STREAM, Benchmark
+from .benchmark import SINGLE, SMALL, STREAM, Benchmark, OutputError, Record
 from .model import BenchmarkPackage, Suite
 from .pair import SIZES, WIRE, Exchanged, MapPlan, Pair, PairGroup, PairPlan, Start, Words
-from .records import OutputError, Record
 
 #: Name of the suite.
 NAME, GROUP = "perftest", "wire_rdma"

@@ -1,6 +1,6 @@
 """Outputs of benchmarks to records: which reader takes a text, and whether what it read is what was asked for.
 
-All or nothing: either every number of complete outputs, or an :class:`records.OutputError` with one sentence.
+All or nothing: either every number of complete outputs, or an :class:`benchmark.OutputError` with one sentence.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ..vocabulary import POSITIVE_TIMES, QUANTITIES, ROOT, BadInput
 from . import catalogue, preamble
+from .benchmark import OutputError, Record
 from .model import Suite
-from .records import OutputError, Record
 
 __all__ = [
     "OutputError",

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 #: ``(message_bytes, ranks)`` to bytes per repetition.
 Bound = Callable[[int, int], int]
 #: ``(problem, ranks, nodes)`` to bytes that a whole run sends between nodes, which ranks fill in blocks: of the sizes that the
-#: run printed (:attr:`records.Record.problem`). Inside one node each rank stands for a node of its own.
+#: run printed (:attr:`benchmark.Record.problem`). Inside one node each rank stands for a node of its own.
 RunBound = Callable[[Mapping[str, int], int, int], int]
 
 #: Messages in flight in one repetition of Uniband and Biband. Fixed at 64 up to IMB 2021.1 (``MAX_WIN_SIZE`` in

@@ -13,10 +13,9 @@ from collections.abc import Mapping
 
 from ..printable import one_line
 from . import pair, traffic
-from .benchmark import SINGLE, SMALL, STREAM, Benchmark
+from .benchmark import SINGLE, SMALL, STREAM, Benchmark, Record
 from .model import Suite
 from .pair import SIZES, TRANSPORT, Exchanged, Pair, PairGroup, PairPlan, Start, Words
-from .records import Record
 
 NAME = "ucx_perftest"
 #: Test to what the server calls it, and the word over the times of the client's table.

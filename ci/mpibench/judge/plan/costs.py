@@ -1,6 +1,6 @@
 """What a case costs: as long as it took in the last nights, else by what it is made to measure.
 
-The model: each launch takes a start, and for each benchmark and size its repetitions (:mod:`harness.suites.plans`) times a
+The model: each launch takes a start, and for each benchmark and size its repetitions (:mod:`harness.suites.benchmark`) times a
 latency and the bytes over the fabric's rate; twice, because the programs warm up. It is scaled by the median of what cases that
 were measured took longer, so that it only has to know how cases differ.
 """
@@ -24,7 +24,7 @@ from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.sites.named_tests import arguments
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.suites.plans import Plan
+from reframe_tests.harness.suites.benchmark import Plan
 from reframe_tests.harness.vocabulary import BadInput
 
 from .past import PastNights
@@ -38,7 +38,7 @@ SHARED_S = 0.5
 OVERSUBSCRIBED_LATENCY_S = 1e-3
 #: Bytes per second where the site states no rate: of a network, and inside a node.
 RATE, RATE_WITHIN = 1e9, 5e9
-#: How often a program does what its repetitions say (:mod:`harness.suites.plans`: up to three times).
+#: How often a program does what its repetitions say (:mod:`harness.suites.benchmark`: up to three times).
 WARM_UP = 2.0
 #: How much longer a session lasts than its jobs, at most: what is beyond, it waited in the queue, and tonight's is another one.
 MOST_BESIDE = 1.5

@@ -11,7 +11,7 @@ from live_cluster import LiveCluster
 from mpibench.cluster import plan
 from reframe_tests.harness.cases.cascade import end
 from reframe_tests.harness.suites import pair
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError
 
 #: Bytes that the client sends.
 AMOUNT = 4 << 20

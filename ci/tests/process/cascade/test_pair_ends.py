@@ -17,7 +17,7 @@ import pytest
 from reframe_tests.harness.cases.cascade import end, fitting
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.suites import catalogue, pair
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError
 
 PROGRAM = Path(sys.executable).name
 SERVER = """

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from reframe_tests.harness.suites import iperf3, pair, reader
+from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.suites.fi_pingpong import rounded
-from reframe_tests.harness.suites.records import OutputError
 from studies.output_damage import MUTATIONS
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"

@@ -8,8 +8,8 @@ import pytest
 
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.suites import catalogue, pair
+from reframe_tests.harness.suites.benchmark import LEVELS, UNBOUNDED, Limits
 from reframe_tests.harness.suites.pair import LEAST, PairPlan, Start
-from reframe_tests.harness.suites.plans import LEVELS, UNBOUNDED, Limits
 
 SYSTEM = {"name": "big", "partitions": [{"name": "cpu", "extras": {"fabrics": {"hdr": {"scope": "cluster"}}, "stacks": ["*"]}}]}
 RIGHT = ("TransportUcx", "big:cpu", "builtin", "hdr", 2, 1, "default", "tag_bw.bandwidth.0001048576")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reframe_tests.harness.suites import catalogue, pair, reader
-from reframe_tests.harness.suites.records import OutputError, Record
+from reframe_tests.harness.suites.benchmark import OutputError, Record
 from studies.output_damage import MUTATIONS
 from synthetic_pair import end
 

@@ -13,7 +13,7 @@ import pytest
 from catalogue_launches import launches, stack_of
 from reframe_tests.harness.cases.job import parameters
 from reframe_tests.harness.suites import catalogue, options, reader
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput, NotMeasured
 from studies.output_damage import golden
 

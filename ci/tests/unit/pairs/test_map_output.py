@@ -16,7 +16,7 @@ from reframe_tests.harness.instruments.pairs import output
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
 from reframe_tests.harness.machine.switches import SLURM, YAML, Switch
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.vocabulary import BadInput
 
 SUITE = catalogue.SUITES["pair_map"]

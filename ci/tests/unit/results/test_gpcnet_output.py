@@ -8,7 +8,7 @@ import pytest
 
 from catalogue_launches import launches, stack_of
 from reframe_tests.harness.suites import catalogue, gpcnet, reader
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.vocabulary import NotMeasured
 from studies.output_damage import golden
 

@@ -10,8 +10,7 @@ from reframe_tests.harness.cases.results import growth
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader
-from reframe_tests.harness.suites.benchmark import growing_node_counts
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError, growing_node_counts
 from reframe_tests.harness.vocabulary import NotMeasured
 from studies.output_damage import golden
 from synthetic_stack import DOCUMENT

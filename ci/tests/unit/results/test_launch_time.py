@@ -7,7 +7,7 @@ import pytest
 from catalogue_launches import launches
 from reframe_tests.harness.cases.results.measurement import fill_launch_time
 from reframe_tests.harness.suites import reader
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError
 from studies.output_damage import golden
 
 

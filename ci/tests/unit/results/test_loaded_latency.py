@@ -7,7 +7,7 @@ import pytest
 from catalogue_launches import launches
 from instrument_output import resealed
 from reframe_tests.harness.suites import catalogue, reader
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.vocabulary import NotMeasured
 from studies.output_damage import golden
 

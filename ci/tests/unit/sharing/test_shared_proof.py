@@ -8,7 +8,7 @@ from reframe_tests.harness.cases.sharing import proof
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.suites import side_by_side
-from reframe_tests.harness.suites.records import Record
+from reframe_tests.harness.suites.benchmark import Record
 from synthetic_evidence import make_rank
 
 

@@ -11,7 +11,7 @@ from reframe_tests.harness.cases.sharing.shared_node import launches_of
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader, side_by_side
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError
 from studies.output_damage import golden
 from synthetic_stack import DOCUMENT
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.suites.imb import ROWS, parse
-from reframe_tests.harness.suites.records import OutputError
 from studies.output_damage import GOLDEN, golden, read
 
 REFUSED = {

@@ -13,7 +13,7 @@ import pytest
 from instrument_output import lines_of, resealed, sealed
 from reframe_tests.harness.instruments import FOLDER
 from reframe_tests.harness.suites import catalogue, instruments, reader
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError
 from studies.output_damage import GOLDEN, golden
 
 NAMES = [suite.name for suite in instruments.SUITE]

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.suites.catalogue import Expected
-from reframe_tests.harness.suites.records import OutputError
 from studies.output_damage import golden
 
 MPICH = "mpi4py-pingpong-mpich-n2.txt"

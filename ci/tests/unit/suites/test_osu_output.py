@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites.benchmark import OutputError, Record
 from reframe_tests.harness.suites.catalogue import Expected
 from reframe_tests.harness.suites.osu import OVERLAP, ROWS
-from reframe_tests.harness.suites.records import OutputError, Record
 from studies.output_damage import GOLDEN, expectation, golden
 
 #: Recorded outputs that must be refused, and what the sentence says.

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reframe_tests.harness.suites import reader
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError
 from studies.output_damage import MUTATIONS, corrupt, delete, ends_visibly, good_goldens, read, swap, whole
 
 TEXTS = good_goldens()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reframe_tests.harness.suites import catalogue, reader
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError
 
 RULE = "-" * 87
 HEAD = " #bytes     #iterations    BW peak[{0}/sec]    BW average[{0}/sec]   MsgRate[Mpps]"

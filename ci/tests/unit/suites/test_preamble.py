@@ -6,7 +6,7 @@ import pytest
 
 from folders import DATA
 from reframe_tests.harness.suites import preamble, reader
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError
 from studies.output_damage import golden
 
 RECORDED = DATA / "golden_transports"

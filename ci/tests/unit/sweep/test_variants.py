@@ -11,8 +11,8 @@ from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import DEFAULT, Tuning
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.algorithms import COLLECTIVES, GROUP, QUANTITY
+from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.suites.instruments import read_counts
-from reframe_tests.harness.suites.records import OutputError
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from synthetic_conditions import resolved
 

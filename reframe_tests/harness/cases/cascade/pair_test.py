@@ -20,8 +20,7 @@ from ...mpis import registry as mpis
 from ...samples import CONTRADICTED, MISSING, DeviceTraffic, Evidence, Sample
 from ...sites import references, site
 from ...suites import catalogue, pair, reader
-from ...suites.plans import Limits
-from ...suites.records import OutputError, Record
+from ...suites.benchmark import Limits, OutputError, Record
 from ...vocabulary import QUANTITIES
 from ..job import ending, parameters
 from ..job.parameters import Places

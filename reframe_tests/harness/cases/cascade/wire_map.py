@@ -12,7 +12,7 @@ from ...machine.fabric import Fabric
 from ...machine.switch_paths import name_of
 from ...samples import CONTRADICTED, MISSING
 from ...suites import pair, reader
-from ...suites.records import OutputError
+from ...suites.benchmark import OutputError
 from . import traffic
 
 #: Folder of the ends' records in the job's directory.

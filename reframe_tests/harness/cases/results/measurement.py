@@ -29,9 +29,8 @@ from ...printable import printable, printable_data
 from ...samples import CONTRADICTED, MISSING, PROVEN, DeviceTraffic, Evidence, Sample
 from ...sites import references
 from ...suites import catalogue, preamble, reader
-from ...suites.benchmark import SINGLE
+from ...suites.benchmark import SINGLE, OutputError, Record
 from ...suites.model import Said
-from ...suites.records import OutputError, Record
 from ...vocabulary import QUANTITIES
 from ..job import ending, script, transports
 from ..job.condition import Condition

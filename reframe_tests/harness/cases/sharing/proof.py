@@ -14,8 +14,8 @@ from ...evidence.rank_records import RankEvidence
 from ...machine.placement import UNLISTED
 from ...samples import CONTRADICTED, Evidence, Sample
 from ...suites import side_by_side
+from ...suites.benchmark import Record
 from ...suites.catalogue import Launch
-from ...suites.records import Record
 from ...vocabulary import QUANTITIES
 from ..job import ending
 from ..results import measurement

@@ -12,9 +12,9 @@ from typing import Any
 from ...mpis.tuning.model import DEFAULT, STRICT
 from ...printable import printable
 from ...samples import MISSING
+from ...suites.benchmark import OutputError
 from ...suites.catalogue import Launch
 from ...suites.instruments import read_counts
-from ...suites.records import OutputError
 from ..job import ending, script
 from ..job.condition import Condition
 from ..job.script import beginning_of

@@ -1,4 +1,4 @@
-"""A suite of your own, to copy: one record, called SUITE. All fields: model.py, benchmark.py, plans.py in harness/suites/.
+"""A suite of your own, to copy: one record, called SUITE. All fields: model.py, benchmark.py in harness/suites/.
 
 Here its one program, mysuite-ring, prints "# My suite 1.0" and lines "<bytes> <microseconds>". A stack has the program when
 'mpibench stacks add --mpirun ... --binaries FOLDER' found it (``programs``), or when its stack.json has "mysuite-ring" in
@@ -12,10 +12,8 @@ which knows the sizes that were asked for, notices (reader.check_complete); 'mpi
 import re
 
 from reframe_tests.harness.suites import traffic
-from reframe_tests.harness.suites.benchmark import Benchmark
+from reframe_tests.harness.suites.benchmark import Benchmark, OutputError, Plan, Record, SizeRange, at_levels
 from reframe_tests.harness.suites.model import Group, Programs, Suite
-from reframe_tests.harness.suites.plans import Plan, SizeRange, at_levels
-from reframe_tests.harness.suites.records import OutputError, Record
 
 #: A row per benchmark: name, suite, program, group, who takes part (RANK_RULES), what it prints (vocabulary.QUANTITIES), and
 #: the fewest bytes that all ranks together must send per repetition: the counters of the fabric are held against that.

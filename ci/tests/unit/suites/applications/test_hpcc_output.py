@@ -11,7 +11,7 @@ from hpcc_outputs import TEXT, on_grid
 from mpibench.pages import published
 from published_session import selected
 from reframe_tests.harness.suites import catalogue, hpcc, reader
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.vocabulary import QUANTITIES
 from studies.output_damage import golden
 

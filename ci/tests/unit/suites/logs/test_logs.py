@@ -8,7 +8,7 @@ import pytest
 
 from mpibench.commands.listings.parse import parse_files
 from reframe_tests.harness.suites import preamble, reader
-from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.suites.benchmark import OutputError
 from studies.output_damage import GOLDEN, golden
 
 LOGS = GOLDEN / "logs"
