@@ -116,7 +116,7 @@ class Evidence:
     :param kernel: operating system of each node: its facts by name, in older records its release as text.
     :param links: node, link and settings (MTU, speed, state, ...) of each of the fabric's links; empty in older records.
     :param link_errors: launch, repeat, node, link and counter of each error, drop or retransmission.
-    :param link_use: launch, repeat, node and bytes that the ranks and others sent, as ``link_use.NodeUse.as_dict``.
+    :param link_use: launch, repeat, node and bytes that the ranks and others sent, as ``traffic.NodeUse``.
     :param environment: the variables that steer the network, as rank 0 had them.
     """
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.evidence import checks, counters, rank_records, recorder
+from reframe_tests.harness.evidence import checks, rank_records, recorder, traffic
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.fabric import Fabric, Rail
@@ -89,7 +89,7 @@ def all_sentences(ranks: list[RankEvidence], stack: Stack, fabric: Fabric, pinni
         *checks.check_presence(ranks, nodes=1, ppn=2),
         *checks.check_library(ranks, stack),
         *checks.check_placement(ranks, pinning),
-        *counters.check_traffic(ranks, fabric, PINGPONG_BYTES if fabric.rails else 0).sentences,
+        *traffic.check_traffic(ranks, fabric, PINGPONG_BYTES if fabric.rails else 0).sentences,
     ]
 
 

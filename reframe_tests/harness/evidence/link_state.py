@@ -18,9 +18,8 @@ from typing import Any
 from ..machine.fabric import Fabric, Rail
 from ..mpis import registry as mpis
 from ..vocabulary import SITE_FILES
-from .counters import LOOPBACK, Finding, counter_names
-from .link_use import same_port
 from .rank_records import RankEvidence, Snapshot
+from .traffic import LOOPBACK, Finding, counter_names, same_port
 
 #: What a link is, as opposed to what it counts; with the words for it. The first ones must be the same on all nodes.
 MUST_AGREE: Mapping[str, str] = {
@@ -327,11 +326,8 @@ def _error_rows(state: LinkState, seconds: float) -> Iterator[dict[str, Any]]:
 
 def _tcp_rows(host: str, ranks: Sequence[RankEvidence], reader: RankEvidence) -> list[dict[str, Any]]:
     """What TCP sent again: the ranks' own bytes where the kernel counts them, and the whole node's segments, whoever's."""
-    out = again = 0
-    for _, _, start, end in (row for rank in ranks for row in rank.connections):
-        if end and end.wire:
-            out += end.wire.out - (start.wire.out if start and start.wire else 0)
-            again += end.wire.again - (start.wire.again if start and start.wire else 0)
+    wires = [row.wire for rank in ranks for row in rank.connections if row.wire]
+    out, again = sum(wire.out for wire in wires), sum(wire.again for wire in wires)
     rows = []
     if again > 0:
         reported = again > max(AGAIN_SHARE * out, AGAIN_BYTES)

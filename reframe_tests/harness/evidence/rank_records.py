@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,8 @@ FORMAT = 2
 MOST_BYTES = 16 << 20
 
 Cpus = frozenset[int]
+#: Two addresses, from and to.
+Way = tuple[str, str]
 
 
 class EvidenceError(BadInput):
@@ -65,6 +67,21 @@ class TcpPair(msgspec.Struct, frozen=True, rename={"sent": "sent_bytes", "receiv
     sent: int
     received: int
     wire: TcpWire | None = None
+
+
+class Connection(NamedTuple):
+    """What the rank's TCP connections between two addresses carried between the snapshots.
+
+    :param wire: see :class:`TcpPair`.
+    :param closed: some of them were closed meanwhile and took their counts with them.
+    """
+
+    local: str
+    peer: str
+    sent: int
+    received: int
+    wire: TcpWire | None
+    closed: bool
 
 
 @dataclass(frozen=True)
@@ -193,10 +210,21 @@ class RankEvidence:
         return None if self.finalize is None else (self.finalize.monotonic_ns - self.init.monotonic_ns) / 1e9
 
     @property
-    def connections(self) -> list[tuple[str, str, TcpPair | None, TcpPair | None]]:
-        """Own address, the peer's, and their connections after MPI_Init and before MPI_Finalize; ``None``: there were none."""
+    def connections(self) -> list[Connection]:
         start, end = ({(pair.local, pair.peer): pair for pair in at.tcp} if at else {} for at in (self.init, self.finalize))
-        return [(*way, start.get(way), end.get(way)) for way in {**end, **start}]
+        rows = []
+        for way in {**end, **start}:
+            before, after = start.get(way, TcpPair(*way, 0, 0, 0, TcpWire(0, 0, 0, 0))), end.get(way)
+            if after is None:
+                rows.append(Connection(*way, 0, 0, None, closed=True))
+                continue
+            sent, received, wire = after.sent - before.sent, after.received - before.received, None
+            if after.wire and before.wire:
+                old, new = msgspec.structs.astuple(before.wire), msgspec.structs.astuple(after.wire)
+                wire = TcpWire(*(count - was for count, was in zip(new, old, strict=True)))
+            closed = after.count < before.count or min(sent, received, *(msgspec.structs.astuple(wire) if wire else ())) < 0
+            rows.append(Connection(*way, max(sent, 0), max(received, 0), wire, closed))
+        return rows
 
 
 def parse_cpus(text: str) -> Cpus:

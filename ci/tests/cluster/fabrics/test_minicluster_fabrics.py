@@ -10,7 +10,7 @@ import pytest
 import cluster_reframe
 from mpibench.cluster import plan
 from mpibench.store.sessions import Case
-from reframe_tests.harness.evidence.counters import OTHER_FLOOR_BYTES
+from reframe_tests.harness.evidence.traffic import OTHER_FLOOR_BYTES
 from reframe_tests.harness.stacks.stack import Stack
 from shared_cluster import SharedCluster
 

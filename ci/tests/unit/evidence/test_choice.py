@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from reframe_tests.harness.evidence import choice
-from reframe_tests.harness.evidence.counters import NodeTraffic
+from reframe_tests.harness.evidence import traffic
 from reframe_tests.harness.evidence.rank_records import Bytes
+from reframe_tests.harness.evidence.traffic import NodeTraffic
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 
 GB = 10**9
@@ -39,8 +39,8 @@ def nodes(
     ]
 
 
-def judge(found: list[NodeTraffic], fabric: Fabric = PLAIN, expected: float = 2 * GB) -> choice.Choice:
-    return choice.find_choice(found, fabric, expected)
+def judge(found: list[NodeTraffic], fabric: Fabric = PLAIN, expected: float = 2 * GB) -> traffic.Choice:
+    return traffic.find_choice(found, fabric, expected)
 
 
 @pytest.mark.parametrize(
@@ -78,20 +78,20 @@ def test_several_networks_at_once_are_noted_with_their_shares() -> None:
 
 @pytest.mark.parametrize("cards", [{"eth1": 1e5}, {"eth1": 2.1 * GB}, {}])
 def test_too_few_bytes_say_nothing(cards: dict[str, float]) -> None:
-    assert judge(nodes(cards), expected=1e5) == choice.Choice(too_little=True)
-    assert judge(nodes(cards), expected=0) == choice.Choice()
+    assert judge(nodes(cards), expected=1e5) == traffic.Choice(too_little=True)
+    assert judge(nodes(cards), expected=0) == traffic.Choice()
 
 
 def test_a_case_in_which_nothing_shows_the_expected_network_is_not_proven() -> None:
     wanted = replace(PLAIN, expect="fast")
     small, seen, barrier = (
-        choice.Choice(network=name, too_little=little) for name, little in (("", True), ("fast", False), ("", False))
+        traffic.Choice(network=name, too_little=little) for name, little in (("", True), ("fast", False), ("", False))
     )
-    [said] = choice.judge_case(wanted, [small, barrier])
+    [said] = traffic.judge_case(wanted, [small, barrier])
     assert said.startswith("nothing was forced and the site expects fast, but no launch sent enough on plain")
     for launches in ([small, seen], [barrier], []):
-        assert choice.judge_case(wanted, launches) == []
-    assert choice.judge_case(PLAIN, [small]) == [], "without an expectation any network will do"
+        assert traffic.judge_case(wanted, launches) == []
+    assert traffic.judge_case(PLAIN, [small]) == [], "without an expectation any network will do"
 
 
 @pytest.mark.parametrize(
@@ -140,4 +140,4 @@ def test_inside_a_node_bytes_that_no_card_counted_were_in_memory() -> None:
     [([], ""), (["", ""], ""), (["slow", "", "slow"], "slow"), (["slow", "fast"], "fast / slow")],
 )
 def test_launches_that_took_different_networks_are_named_together(networks: list[str], named: str) -> None:
-    assert choice.name_networks(networks) == named
+    assert traffic.name_networks(networks) == named

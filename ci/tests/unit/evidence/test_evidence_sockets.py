@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.evidence import counters
+from reframe_tests.harness.evidence import traffic
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from synthetic_evidence import INTERFACE, make_rank, pair
@@ -25,7 +25,7 @@ def test_closed_connection_makes_the_sockets_unknown():
     fewer = {**held, "pairs": [{**held["pairs"][0], "count": 1}]}
     none = {**held, "pairs": []}
     for before, after, known in ((held, held, True), (none, held, True), (held, fewer, False), (held, none, False)):
-        (node,) = counters.node_traffic(pair(init__tcp=before, finalize__tcp=after))
+        (node,) = traffic.node_traffic(pair(init__tcp=before, finalize__tcp=after))
         assert node.ranks_known == known
 
 
@@ -33,7 +33,7 @@ def test_bytes_sent_before_the_run_do_not_count():
     row = {"local": HOME, "peer": HOME, "count": 1, "sent_bytes": 100, "received_bytes": 0}
     tcp = {"pairs": [row], "uncounted": 0, "complete": True}
     later = {**tcp, "pairs": [{**row, "sent_bytes": 150}]}
-    (node,) = counters.node_traffic([make_rank(0, init__tcp=tcp, finalize__tcp=later)])
+    (node,) = traffic.node_traffic([make_rank(0, init__tcp=tcp, finalize__tcp=later)])
     assert node.sent_by_ranks == {"lo": 50}
 
 
@@ -55,11 +55,11 @@ def test_a_socket_closed_before_the_last_look_is_known_from_its_peer():
     seen = {"local": "10.0.0.2", "peer": "10.0.0.1", "count": 1}
     ends = {**seen, "sent_bytes": int(0.61 * GB), "received_bytes": int(0.62 * GB)}
     ranks = [rank(0, "c1", "10.0.0.1", []), rank(1, "c2", "10.0.0.2", [ends])]
-    assert [node.sent_by_ranks for node in counters.node_traffic(ranks)] == [
+    assert [node.sent_by_ranks for node in traffic.node_traffic(ranks)] == [
         {"eth1": int(0.62 * GB)},
         {"eth1": int(0.61 * GB)},
     ]
-    assert counters.check_traffic(ranks, ETH1G, 1.2 * GB).sentences == []
+    assert traffic.check_traffic(ranks, ETH1G, 1.2 * GB).sentences == []
 
 
 @pytest.mark.parametrize(("there", "known"), [((1, 1), True), ((2, 1), False), ((0, 1), True), ((1, 0), False)])
@@ -93,8 +93,8 @@ def test_a_connection_closed_after_both_ends_connected_is_known_from_the_other_e
         )
 
     ranks = [rank(0, "c1", "10.0.0.1", "10.0.0.2", (2, 1)), rank(1, "c2", "10.0.0.2", "10.0.0.1", there)]
-    assert counters.node_traffic(ranks)[0].ranks_known == known
-    finding = counters.check_traffic(ranks, ETH1G, 20 * MB)
+    assert traffic.node_traffic(ranks)[0].ranks_known == known
+    finding = traffic.check_traffic(ranks, ETH1G, 20 * MB)
     if known:
         assert finding.sentences == []
         assert finding.notes == ["eth2 carried 96 MB that are not the ranks' (other traffic of the node)"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.evidence import link_use
+from reframe_tests.harness.evidence import traffic
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from synthetic_evidence import INTERFACE, make_rank
@@ -74,11 +74,11 @@ def job(extra_sent: float = 0, extra_received: float = 0, out: float = 100 * MB,
 
 
 def sentences(ranks: list[RankEvidence], fabric: Fabric = ETH1G, *, balanced: bool = True) -> list[str]:
-    return link_use.check_use(ranks, fabric, balanced=balanced).sentences
+    return traffic.check_use(ranks, fabric, balanced=balanced).sentences
 
 
 def test_the_ranks_own_bytes_are_nobody_elses() -> None:
-    finding = link_use.check_use(job(), ETH1G, balanced=True)
+    finding = traffic.check_use(job(), ETH1G, balanced=True)
     assert finding.sentences == []
     for use in finding.nodes:
         assert use.most_sent is not None and use.sent < use.most_sent < 1.06 * use.sent
@@ -99,10 +99,10 @@ def test_files_may_go_over_the_same_link() -> None:
     """A network file system's bytes are in no rank's connection."""
     busy = job(extra_sent=60 * MB)
     assert sentences(busy)
-    finding = link_use.check_use(busy, ETH1G, balanced=False, files=True)
+    finding = traffic.check_use(busy, ETH1G, balanced=False, files=True)
     assert finding.sentences == [] and [use.host for use in finding.nodes] == ["c1", "c2"]
     assert finding.notes == ["who else used eth1g is not judged: files may have gone over it, and are in no rank's connection"]
-    assert link_use.check_use(busy, ETH1G, balanced=False).notes == []
+    assert traffic.check_use(busy, ETH1G, balanced=False).notes == []
 
 
 @pytest.mark.parametrize("way", ["sent", "received"])
@@ -170,7 +170,7 @@ def test_a_connection_that_both_ends_lost_leaves_the_balance() -> None:
 )
 def test_ranks_whose_bytes_are_not_all_counted_are_not_accused(changes: dict[str, Any]) -> None:
     ranks = [node(0, 900 * MB, 900 * MB, **changes), node(1, 900 * MB, 900 * MB, **changes)]
-    finding = link_use.check_use(ranks, ETH1G, balanced=True)
+    finding = traffic.check_use(ranks, ETH1G, balanced=True)
     assert (finding.sentences, [use.most_sent for use in finding.nodes]) == ([], [None, None])
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from reframe_tests.harness.evidence.counters import CHOOSERS
+from reframe_tests.harness.evidence.traffic import CHOOSERS
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.mpis import registry

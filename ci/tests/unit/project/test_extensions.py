@@ -17,7 +17,7 @@ from mpibench.stacks.spack import description
 from reframe_tests.harness import records
 from reframe_tests.harness import schema as schemas
 from reframe_tests.harness.cases.job import transports
-from reframe_tests.harness.evidence import counters, link_state, recorder
+from reframe_tests.harness.evidence import link_state, recorder, traffic
 from reframe_tests.harness.launchers import binding
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric, Rail
@@ -93,9 +93,9 @@ DESCRIBED = TORUS_MPI.replace(
 
 
 def test_a_transport_by_its_name_alone_is_one_of_rdma_devices(folder: Path) -> None:
-    assert counters.counter_names(RING) == ["link0/1"]
+    assert traffic.counter_names(RING) == ["link0/1"]
     both = exchange({"lo": 0, "link0": 2e9, "link0/1": 2e9}, environment={})
-    assert counters.check_traffic(both, RING, 2e9).sentences == [
+    assert traffic.check_traffic(both, RING, 2e9).sentences == [
         "asked for ring (link0/1), but link0 carried 2.0 GB of 4.0 GB: two networks were used at once."
     ]
     assert references.payload_limit(replace(RING, mtu_bytes=1100)) == 1.0
@@ -105,8 +105,8 @@ def test_its_transport_is_counted_as_it_is_described(folder: Path) -> None:
     (folder / "mpis" / "torusmpi.py").write_text(DESCRIBED)
     link = {"link0": {**INTERFACE, "addresses": ["10.0.0.1"]}}
     own = exchange({"link0": 2e9}, [("10.0.0.1", "10.0.0.2", 5e8)], node__interfaces=link)
-    assert counters.counter_names(RING) == ["link0"]
-    assert counters.check_traffic(own, RING, 2e9).sentences == [
+    assert traffic.counter_names(RING) == ["link0"]
+    assert traffic.check_traffic(own, RING, 2e9).sentences == [
         "asked for ring (link0), link0 carried 2.0 GB, but the ranks themselves sent only 500 MB of at least 2.0 GB there: "
         "the rest is other traffic of the node (I_MPI_FABRICS=shm:ofi)."
     ]

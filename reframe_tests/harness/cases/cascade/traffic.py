@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import math
 
-from ...evidence.counters import LOOPBACK, MIRRORS, OTHER_FLOOR_BYTES, OTHER_FRACTION
 from ...evidence.link_state import NOT_UP, RATE, SLOW_SHARE
-from ...evidence.link_use import BACKGROUND_FRACTION, COUNTING_FRACTION, HEADER_BYTES
+from ...evidence.traffic import (
+    BACKGROUND_FRACTION,
+    COUNTING_FRACTION,
+    HEADER_BYTES,
+    LOOPBACK,
+    MIRRORS,
+    OTHER_FLOOR_BYTES,
+    OTHER_FRACTION,
+)
 from ...machine.fabric import Fabric
 from ...mpis import registry as mpis
 from ...printable import format_bytes

@@ -13,7 +13,7 @@ from typing import Any
 from reframe.core.builtins import parameter, run_before, variable
 from reframe.core.logging import getlogger
 
-from ...evidence.counters import counter_names
+from ...evidence.traffic import counter_names
 from ...instruments import schedule
 from ...instruments.pairs import output
 from ...instruments.pairs.pair_values import PairMap

@@ -13,17 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...evidence import (
-    checks,
-    choice,
-    counters,
-    data_check,
-    link_state,
-    link_use,
-    loaded_modules,
-    rank_records,
-    stripes,
-)
+import msgspec
+
+from ...evidence import checks, data_check, link_state, loaded_modules, rank_records, traffic
 from ...evidence.rank_records import EvidenceError, RankEvidence
 from ...printable import printable, printable_data
 from ...samples import CONTRADICTED, MISSING, PROVEN, DeviceTraffic, Evidence, Sample
@@ -69,7 +61,7 @@ class Outcome:
     :param findings: contradictions and absences, in the order they were found.
     :param evidence: the facts, for report and database.
     :param heard: what each repeat of each launch left.
-    :param network: where nothing was forced, what was taken (:attr:`choice.Choice.network`).
+    :param network: where nothing was forced, what was taken (:attr:`traffic.Choice.network`).
     """
 
     repeats: int
@@ -128,9 +120,9 @@ class LaunchEvidence:
     launch: str
     repeat: int
     ranks: Sequence[RankEvidence] = ()
-    taken: choice.Choice = field(default_factory=choice.Choice)
+    taken: traffic.Choice = field(default_factory=traffic.Choice)
     links: link_state.LinkFinding = field(default_factory=link_state.LinkFinding)
-    use: link_use.UseFinding = field(default_factory=link_use.UseFinding)
+    use: traffic.UseFinding = field(default_factory=traffic.UseFinding)
     notes: list[str] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
 
@@ -197,8 +189,8 @@ def evaluate(
         outcome.samples += _collect(launch, [one.records for one in heard if one.launch == launch.name])
     if outcome.status == MISSING:
         outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge_room(directory))
-    outcome.network = choice.name_networks(one.taken.network for one in heard)
-    outcome.add(end.name, WHOLE_JOB, MISSING, choice.judge_case(condition.fabric, [one.taken for one in heard]))
+    outcome.network = traffic.name_networks(one.taken.network for one in heard)
+    outcome.add(end.name, WHOLE_JOB, MISSING, traffic.judge_case(condition.fabric, [one.taken for one in heard]))
     took = f", took {outcome.network}" if outcome.network else ""
     evidence = _evidence(outcome, f"{condition.setting.summary}{took}", heard)
     notes = list(evidence.notes)
@@ -336,20 +328,20 @@ def _read_ranks(
     fabric, least = condition.fabric, least_bytes(condition, launch, records)
     complete = whole and not absent
     if complete and not condition.forced:
-        heard.taken = choice.find_choice(counters.node_traffic(ranks), fabric, least)
+        heard.taken = traffic.find_choice(traffic.node_traffic(ranks), fabric, least)
         fabric = heard.taken.fabric or fabric
     heard.links = link_state.check_links(ranks, fabric)
-    traffic, striping, uncounted = counters.Finding(), counters.Finding(), list[str]()
+    carried, striping, uncounted = traffic.Finding(), traffic.Finding(), list[str]()
     if complete:
         uncounted = name_uncounted(condition, launch, records)
         if condition.forced:
-            traffic = counters.check_traffic(ranks, fabric, least)
+            carried = traffic.check_traffic(ranks, fabric, least)
         # Collectives cut their messages up: how large the parts are is not known.
-        large = [record for record in records if launch.balanced and (record.message_bytes or 0) >= stripes.STRIPED_FROM_BYTES]
+        large = [record for record in records if launch.balanced and (record.message_bytes or 0) >= traffic.STRIPED_FROM_BYTES]
         alone = _fastest_alone(launch, large)
-        striping = stripes.check_stripes(ranks, fabric, least_bytes(condition, launch, large), alone)
-        heard.use = link_use.check_use(ranks, fabric, balanced=launch.balanced, files=launch.uses_files)
-    wrong += [*heard.taken.sentences, *heard.links.sentences, *traffic.sentences, *striping.sentences, *heard.use.sentences]
+        striping = traffic.check_stripes(ranks, fabric, least_bytes(condition, launch, large), alone)
+        heard.use = traffic.check_use(ranks, fabric, balanced=launch.balanced, files=launch.uses_files)
+    wrong += [*heard.taken.sentences, *heard.links.sentences, *carried.sentences, *striping.sentences, *heard.use.sentences]
     if complete and condition.ranks > 1:  # a rank alone has nobody to open a transport to
         # What the ranks had in their environment, which the user may have set otherwise than the table.
         asked = condition.setting.env
@@ -357,7 +349,7 @@ def _read_ranks(
         wrong += transports.check_proofs(setting, debug, {path for rank in ranks for path in rank.mapped})
     outcome.add(launch.name, repeat, CONTRADICTED, wrong)
     heard.notes = [
-        *(*traffic.notes, *checks.notes(ranks), *heard.taken.notes, *said.notes, *heard.links.notes),
+        *(*carried.notes, *checks.notes(ranks), *heard.taken.notes, *said.notes, *heard.links.notes),
         *(*striping.notes, *heard.use.notes, *uncounted),
     ]
     return heard
@@ -453,14 +445,14 @@ def _evidence(outcome: Outcome, setting_summary: str, heard: Sequence[LaunchEvid
         devices=tuple(
             DeviceTraffic(one.launch, one.repeat, printable(node.host), device, counted.tx, counted.rx)
             for one in recorded
-            for node in counters.node_traffic(one.ranks)
+            for node in traffic.node_traffic(one.ranks)
             for device, counted in node.counted.items()
             if counted.tx is not None and counted.rx is not None and counted.tx + counted.rx  # what counts one way has no row
         ),
         links=tuple(printable_data(link_state.settings_of(recorded[0].links.states))) if recorded else (),
         link_errors=tuple(printable_data(errors)),
         link_use=tuple(
-            {"launch": one.launch, "repeat": one.repeat, **printable_data(node.as_dict())}
+            {"launch": one.launch, "repeat": one.repeat, **printable_data(msgspec.to_builtins(node))}
             for one in recorded
             for node in one.use.nodes
         ),
