@@ -14,8 +14,8 @@ Count = Annotated[int, Meta(ge=0)]
 Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Day = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-#: As in the ten lines.
-Line = Annotated[str, Meta(description="One sentence, as in the ten lines.")]
+Line = Annotated[str, Meta(description="One sentence, as in the lines of the command.")]
+Finding = Annotated[str, Meta(description="The same in short, as in the first line.")]
 Slower = Annotated[
     float | None,
     Meta(description="Change for the worse as a fraction of time; negative: better; null: there is no ratio."),
@@ -146,18 +146,20 @@ class Problem(Answer, kw_only=True):
     """One thing that is not as it must be."""
 
     text: Line
-    finding: Annotated[str, Meta(description="The same in short, as in the first line.")]
+    finding: Finding
 
 
-class AgeProblem(Problem, kw_only=True):
+class AgeProblem(Answer, kw_only=True):
     """The session is too old."""
 
     hours: float
     most_hours: float
+    text: Line
+    finding: Finding
 
 
-class EvidenceProblem(Problem, kw_only=True):
-    """A case that ran and is not proven."""
+class EvidenceProblem(Answer, kw_only=True):
+    """A case that ran and is not proven; or how many an interruption kept from running."""
 
     name: str | UnsetType = UNSET
     partition: str | UnsetType | None = UNSET
@@ -171,19 +173,20 @@ class EvidenceProblem(Problem, kw_only=True):
     interrupted: Annotated[
         Count | UnsetType, Meta(description="Cases that an interruption kept from running, in one problem.")
     ] = UNSET
-
-
-class PlacedProblem(Place, kw_only=True):
-    """One thing that is not as it must be, and where."""
-
     text: Line
-    finding: Annotated[str, Meta(description="The same in short, as in the first line.")]
+    finding: Finding
 
 
-class ReferenceProblem(PlacedProblem, kw_only=True):
-    """A missed reference; values in ``unit``."""
+class ReferenceProblem(Answer, kw_only=True):
+    """A missed reference of a case; values in ``unit``."""
 
     name: str
+    partition: str | None
+    stack: str | None
+    fabric: str | None
+    nodes: Count | None
+    ppn: Count | None
+    pinning: str | None
     metric: str
     layer: str
     value: float | None
@@ -192,34 +195,26 @@ class ReferenceProblem(PlacedProblem, kw_only=True):
     unit: str
     outcome: Seen
     value_again: float | None
+    text: Line
+    finding: Finding
 
 
-class SlowerSizes(Answer, kw_only=True):
-    """Of a slower curve, one metric or one band of sizes."""
+class SlowerPart(Answer, kw_only=True):
+    """A metric (``message_bytes``; null: a figure without a size) or a band of sizes (``band``) of a slower curve."""
 
     suite: str
     variant: str | None
     ranks: Count | None
     groups: Count | None
+    message_bytes: Count | UnsetType | None = UNSET
+    band: str | UnsetType = UNSET
     slower: Slower
     ratio: Ratio
     low: End
     high: End
 
 
-class SlowerMetric(SlowerSizes, kw_only=True):
-    """One metric."""
-
-    message_bytes: Count | None
-
-
-class SlowerBand(SlowerSizes, kw_only=True):
-    """One band of sizes."""
-
-    band: str
-
-
-class HistoryProblem(PlacedProblem, kw_only=True):
+class HistoryProblem(Place, kw_only=True):
     """A curve that is slower than in the sessions before."""
 
     benchmark: str
@@ -228,8 +223,10 @@ class HistoryProblem(PlacedProblem, kw_only=True):
     slower: Slower
     slower_again: Slower
     sessions: Sessions
-    metrics: list[SlowerMetric]
-    bands: list[SlowerBand]
+    metrics: list[SlowerPart]
+    bands: list[SlowerPart]
+    text: Line
+    finding: Finding
 
 
 class DriftedMetric(Place, kw_only=True):
@@ -248,7 +245,7 @@ class DriftedMetric(Place, kw_only=True):
 class Change(Answer, kw_only=True):
     """A change of the last nights: since which day, of which stack and fabric."""
 
-    text: str
+    text: Line
     since: Day
     session: str
     stack: str
@@ -260,9 +257,10 @@ class Change(Answer, kw_only=True):
     metrics: list[DriftedMetric]
 
 
-class DriftProblem(Problem, kw_only=True):
+class DriftProblem(Answer, kw_only=True):
     """A change of the last nights, or (text and finding alone) metrics that the last night lacks."""
 
+    text: Line
     since: Day | UnsetType = UNSET
     session: str | UnsetType = UNSET
     stack: str | UnsetType = UNSET
@@ -272,6 +270,7 @@ class DriftProblem(Problem, kw_only=True):
     accepted: str | UnsetType | None = UNSET
     changed: list[Fact] | UnsetType = UNSET
     metrics: list[DriftedMetric] | UnsetType = UNSET
+    finding: Finding
 
 
 class GateProblems(Answer, kw_only=True):

@@ -251,12 +251,12 @@ def gate(
         lines, data, passed = whole.lines(), whole.as_data(), whole.complete
     else:
         answer = gates.decide(store, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
-        if {problem.kind for problem in answer.problems} & set(gates.OF_CURVES):
+        if {kind for kind, _ in answer.by_kind} & set(gates.OF_CURVES):
             from mpibench.locate import nights
 
-            suspects = nights.suspects(store, answer.system, [answer.session], answer.started)
-            answer = replace(answer, notes=(*suspects, *answer.notes))
-        lines, data, passed = list(answer.lines), answer.as_data(), answer.passed
+            started = datetime.fromisoformat(answer.started)
+            answer.notes[:0] = nights.suspects(store, answer.system, [answer.session], started)
+        lines, data, passed = answer.lines, answer.as_data(), answer.passed
     if as_json:
         say_json(data)
     else:

@@ -15,12 +15,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from reframe_tests.harness.printable import plain_data
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
+from .. import answers
 from ..store import dataset_layout, eligibility, selectors, session_values
 from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
 from ..store.store import Store, scan_files
@@ -121,6 +123,24 @@ class Event:
     @property
     def sizes(self) -> str:
         return verdict_text.sizes_text(self.metrics["message_bytes"])
+
+    def change(self) -> answers.Change:
+        """The same for programs."""
+        metrics = self.metrics.select(
+            *CONDITION, *BENCHMARK, "message_bytes", slower=pl.Series(np.expm1(self.metrics["slower"].to_numpy()))
+        )
+        return answers.Change(
+            text=str(self),
+            since=self.since.isoformat(),
+            session=self.session,
+            stack=self.stack,
+            fabric=self.fabric,
+            slower=self.slower,
+            worse=self.worse,
+            accepted=None if self.accepted is None else str(self.accepted),
+            changed=[answers.Fact(what=name, before=before, after=after) for name, before, after in self.changed],
+            metrics=[answers.DriftedMetric(**row) for row in metrics.to_dicts()],
+        )
 
     @property
     def finding(self) -> str:
@@ -395,7 +415,6 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
 
 #: Exit status where no change could have been found.
 TOO_FEW_NIGHTS = 3
-_SHOWN = (*CONDITION, "suite", "benchmark", "variant", "ranks", "groups", "quantity", "message_bytes")
 
 
 class DriftAnswer(NamedTuple):
@@ -430,38 +449,22 @@ class DriftAnswer(NamedTuple):
 
     def as_data(self) -> dict[str, Any]:
         nights = self.history.nights
-        data: dict[str, Any] = plain_data(
-            {
-                "decision": {0: "unchanged", 1: "worse", TOO_FEW_NIGHTS: "too few nights"}[self.status],
-                "system": self.history.system,
-                "session": nights["session"][-1],
-                "started": nights["started"][-1].isoformat(),
-                "first_night": nights["started"][0].date().isoformat(),
-                "nights": nights.height,
-                "metrics": self.history.metrics.height,
-                "options": self.history.partial,
-                "events": [event_data(event) for event in self.events],
-                "absent": self.absent,
-                "notes": [*self.notes, *self.history.notes],
-            }
+        decisions: dict[int, Any] = {0: "unchanged", 1: "worse", TOO_FEW_NIGHTS: "too few nights"}
+        answer = answers.Drift(
+            decision=decisions[self.status],
+            system=self.history.system,
+            session=nights["session"][-1],
+            started=nights["started"][-1].isoformat(),
+            first_night=nights["started"][0].date().isoformat(),
+            nights=nights.height,
+            metrics=self.history.metrics.height,
+            options=list(self.history.partial),
+            events=[event.change() for event in self.events],
+            absent=self.absent,
+            notes=[*self.notes, *self.history.notes],
         )
+        data: dict[str, Any] = plain_data(msgspec.to_builtins(answer))
         return data
-
-
-def event_data(event: Event) -> dict[str, Any]:
-    metrics = event.metrics.select(*_SHOWN, slower=pl.Series(np.expm1(event.metrics["slower"].to_numpy())))
-    return {
-        "text": str(event),
-        "since": event.since.isoformat(),
-        "session": event.session,
-        "stack": event.stack,
-        "fabric": event.fabric,
-        "slower": event.slower,
-        "worse": event.worse,
-        "accepted": None if event.accepted is None else str(event.accepted),
-        "changed": [{"what": name, "before": before, "after": after} for name, before, after in event.changed],
-        "metrics": metrics.to_dicts(),
-    }
 
 
 def watch(

@@ -19,21 +19,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
+import msgspec
 import polars as pl
+from msgspec.structs import asdict
 
 from reframe_tests.harness.printable import first_line, plain_data
 from reframe_tests.harness.samples import NO_REFERENCE
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
+from .. import answers
 from ..store import confirmations, eligibility, selectors, session_values
-from ..store.records import Unreadable, Withdrawal
+from ..store.records import Withdrawal
 from ..store.store import Store
 from . import drift, expected, nights
 from . import policy as verdict_policy
@@ -55,130 +57,80 @@ REMEMBERED_NIGHTS = 90
 CLOCK_TOLERANCE = timedelta(minutes=15)
 
 
-@dataclass(frozen=True)
-class GateProblem:
-    """One thing that is not as it must be: in a line, in short for the first line, in numbers and names for programs."""
-
-    kind: str
-    text: str
-    finding: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class GateCheck:
+class Check(NamedTuple):
     """The answer to one question of :data:`KINDS`.
 
-    :param counts: for the head; ``numbers``: for programs, empty where nothing could be counted.
     :param problems: the worst first.
     :param notes: what is to be known besides.
     """
 
-    kind: str
-    counts: str
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-    problems: Sequence[GateProblem] = ()
+    counts: Any
+    problems: Sequence[Any] = ()
     notes: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class GateAnswer:
-    """The gate's answer on one session.
-
-    :param label: its label ``run``; ``None`` without one.
-    :param options: selection options of a partial session; empty for a whole one.
-    :param checks: one of each of :data:`KINDS`, in their order.
-    :param notes: what is no problem and is to be known.
-    :param better: changes for the better, and accepted ones.
-    :param lost: sessions of the system that could not be read.
-    """
-
-    system: str
-    session: str
-    label: str | None
-    started: datetime
-    options: tuple[str, ...]
-    checks: tuple[GateCheck, ...]
-    notes: tuple[str, ...] = ()
-    better: tuple[str, ...] = ()
-    lost: tuple[Unreadable, ...] = ()
+class GateAnswer(answers.Gate):
+    """The gate's answer on one session, as its lines and as data."""
 
     @property
-    def problems(self) -> list[GateProblem]:
-        """All of them, in the order of :data:`KINDS`, the worst of each first."""
-        return [problem for check in self.checks for problem in check.problems]
+    def by_kind(self) -> list[tuple[str, Any]]:
+        """All problems with their kinds, in the order of :data:`KINDS`, the worst of each first."""
+        return [(kind, problem) for kind in KINDS for problem in getattr(self.problems, kind)]
 
     @property
     def passed(self) -> bool:
-        return not self.problems
+        return self.decision == "PASS"
 
     @property
-    def finding(self) -> str:
-        """The first problem in short and how many others there are of which kind; empty for a session that passed."""
-        if self.passed:
-            return ""
-        first, *others = self.problems
-        rest = f" and {len(others)} more ({_kinds(others)})" if others else ""
-        return f"{first_line(first.finding, LONGEST_FINDING)}{rest}"
-
-    @property
-    def lines(self) -> tuple[str, ...]:
+    def lines(self) -> list[str]:
         """At most :data:`MOST_LINES`; the first is the decision, of a refusal with its finding."""
-        problems, head = self.problems, self._head()
+        problems, head = self.by_kind, self._head()
         others = [*(f"note: {line}" for line in self.notes), *self.better]
         room = MOST_LINES - len(head)
         if len(problems) + len(others) <= room:
-            return (*head, *(problem.text for problem in problems), *others)
+            return [*head, *(problem.text for _, problem in problems), *others]
         # The first of each kind, then the others in their order.
-        first = {problem.kind: place for place, problem in reversed(list(enumerate(problems)))}.values()
+        first = {kind: place for place, (kind, _) in reversed(list(enumerate(problems)))}.values()
         shown = sorted([*sorted(first), *(place for place in range(len(problems)) if place not in first)][: room - 1])
         hidden = [problem for place, problem in enumerate(problems) if place not in shown]
         kept = others[: room - 1 - len(shown)]
         notes = len(others) - len(kept)
-        said = ", ".join(filter(None, [_kinds(hidden), f"{notes} note{'s'[: notes != 1]}" if notes else ""]))
-        rest = f"... and {len(hidden) + notes} more ({said}): see `mpibench gate --json` and `mpibench report`"
-        return (*head, *(problems[place].text for place in shown), *kept, rest)
+        left = ", ".join(filter(None, [_kinds(hidden), f"{notes} note{'s'[: notes != 1]}" if notes else ""]))
+        rest = f"... and {len(hidden) + notes} more ({left}): see `mpibench gate --json` and `mpibench report`"
+        return [*head, *(problems[place][1].text for place in shown), *kept, rest]
 
     def _head(self) -> list[str]:
-        counts = {check.kind: check.counts for check in self.checks}
+        counts = self.counts
         label = f"run={self.label}" if self.label is not None else "no label"
-        refused = f"{len(self.lost)} ({self.lost[-1].why})" if self.lost else "none"
-        who, when = f"{self.system}, session {self.session[:8]}", f"{label}, {counts[AGE]}"
-        held = f"{counts[EVIDENCE]}; {counts[MISSING]}"
-        rest = f"{counts[REFERENCE]}; {counts[DRIFT]}; {counts[HISTORY]}; sessions that could not be read: {refused}"
+        refused = f"{len(self.unreadable)} ({self.unreadable[-1].why})" if self.unreadable else "none"
+        who, when = f"{self.system}, session {self.session[:8]}", f"{label}, {counts.age.text}"
+        held = f"{counts.evidence.text}; {counts.missing.text}"
+        rest = (
+            f"{counts.reference.text}; {counts.drift.text}; {counts.history.text}; sessions that could not be read: {refused}"
+        )
         if not self.passed:
             return [f"FAIL: {who}: {self.finding}", f"{when}: {held}", rest]
-        numbers = {check.kind: check.numbers for check in self.checks}
-        judged = [numbers[REFERENCE].get(name) for name in ("held", "missed", "not_seen_again")]
+        reference = counts.reference
+        judged = reference.held or reference.missed or reference.not_seen_again or counts.history.judged
         nothing = "no value was judged: there is no reference, and no history that is long enough; "
-        return [f"PASS: {who} ({when}): {'' if any([*judged, numbers[HISTORY].get('judged')]) else nothing}{held}", rest]
+        return [f"PASS: {who} ({when}): {'' if judged else nothing}{held}", rest]
 
     def as_data(self) -> dict[str, Any]:
-        data: dict[str, Any] = plain_data(
-            {
-                "decision": "PASS" if self.passed else "FAIL",
-                "finding": self.finding,
-                "system": self.system,
-                "session": self.session,
-                "label": self.label,
-                "started": self.started.isoformat(),
-                "options": self.options,
-                "counts": {check.kind: {"text": check.counts, **check.numbers} for check in self.checks},
-                "problems": {
-                    check.kind: [{**one.facts, "text": one.text, "finding": one.finding} for one in check.problems]
-                    for check in self.checks
-                },
-                "notes": self.notes,
-                "better": self.better,
-                "unreadable": [{"session": one.session, "why": one.why} for one in self.lost],
-            }
-        )
+        data: dict[str, Any] = plain_data(msgspec.to_builtins(self))
         return data
 
 
-def _kinds(problems: Iterable[GateProblem]) -> str:
+def first_finding(problems: Sequence[tuple[str, Any]]) -> str:
+    """The first problem in short and how many others there are of which kind; empty for none."""
+    if not problems:
+        return ""
+    rest = f" and {len(problems) - 1} more ({_kinds(problems[1:])})" if problems[1:] else ""
+    return f"{first_line(problems[0][1].finding, LONGEST_FINDING)}{rest}"
+
+
+def _kinds(problems: Iterable[tuple[str, Any]]) -> str:
     """How many problems of which kind: ``22 evidence, 1 drift``."""
-    return ", ".join(f"{count} {kind}" for kind, count in Counter(problem.kind for problem in problems).items())
+    return ", ".join(f"{count} {kind}" for kind, count in Counter(kind for kind, _ in problems).items())
 
 
 def decide(
@@ -216,17 +168,18 @@ def decide(
     series = [*selectors.alike(sessions, chosen).earlier, chosen]
     watched, better = _drift(store, name, series, recent)
     judged = nights.judge(store, name, chosen, cases, policy, history)
-    held, unknown = _nights(judged and judged.measured_again(store, again))
-    references = _references(cases, again)
-    age = _age(whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc))
-    missing = GateCheck(
-        MISSING,
-        whole.summary,
-        {"expected": whole.expected, "there": whole.there, "not_asked": whole.not_asked},
-        [GateProblem(MISSING, line, line.removeprefix("missing: ")) for line in whole.missing],
-    )
-    notes = (
-        *references.notes,
+    held = _nights(judged and judged.measured_again(store, again))
+    checks = {
+        AGE: _age(whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc)),
+        EVIDENCE: _evidence(cases),
+        MISSING: _missing(whole),
+        REFERENCE: _references(cases, again),
+        HISTORY: held,
+        DRIFT: watched,
+    }
+    problems = [(kind, problem) for kind, check in checks.items() for problem in check.problems]
+    notes = [
+        *checks[REFERENCE].notes,
         *filter(None, [session_values.busy(cases)]),
         *confirmations.too_late(table, chosen),
         *_withdrawn(store, name, gone.values()),
@@ -234,22 +187,34 @@ def decide(
         *_dropped(table, series[-2:-1], cases),
         *node_count_notes(table, sessions, chosen),
         *whole.notes,
-        *unknown,
+        *held.notes,
         *_unmatched(policy, table),
+    ]
+    return GateAnswer(
+        decision="FAIL" if problems else "PASS",
+        finding=first_finding(problems),
+        system=name,
+        session=chosen,
+        label=whole.run,
+        started=whole.started.isoformat(),
+        options=list(whole.options),
+        counts=answers.GateCounts(**{kind: check.counts for kind, check in checks.items()}),
+        problems=answers.GateProblems(**{kind: list(check.problems) for kind, check in checks.items()}),
+        notes=notes,
+        better=better,
+        unreadable=[answers.Unreadable(session=unread.session, why=unread.why) for unread in lost],
     )
-    checks = (age, _evidence(cases), missing, references, held, watched)
-    return GateAnswer(name, chosen, whole.run, whole.started, whole.options, checks, notes, tuple(better), lost)
 
 
 def _withdrawn(store: Store, system: str, withdrawn: Iterable[Withdrawal]) -> list[str]:
     """Says which sessions of the system take no part because somebody withdrew them, the newest withdrawal in full."""
     there = store.sessions_of(system)
-    found = sorted((one for one in withdrawn if one.session in there), key=lambda one: one.when)
+    found = sorted((withdrawal for withdrawal in withdrawn if withdrawal.session in there), key=lambda row: row.when)
     more = f"; {len(found) - 1} more sessions were withdrawn before" if len(found) > 1 else ""
     return [f"{found[-1]}{more}"] if found else []
 
 
-def _age(started: datetime, limit_hours: float, now: datetime) -> GateCheck:
+def _age(started: datetime, limit_hours: float, now: datetime) -> Check:
     """How long ago did the session start, as far as the clock can be right?"""
     hours = (now - started) / timedelta(hours=1)
     text = f"{max(hours, 0.0):.0f} h" if hours < 72 else f"{(now - started).days} days"
@@ -260,45 +225,60 @@ def _age(started: datetime, limit_hours: float, now: datetime) -> GateCheck:
     elif hours > limit_hours:
         finding = f"the session is {text} old, more than {limit_hours:g} h (max_age_hours of the policy): measure"
     numbers = {"hours": round(hours, 2), "most_hours": limit_hours}
-    return GateCheck(AGE, counts, numbers, [GateProblem(AGE, f"age: {finding}", finding, numbers)] if finding else ())
+    problems = [answers.AgeProblem(**numbers, text=f"age: {finding}", finding=finding)] if finding else []
+    return Check(answers.AgeCounts(text=counts, **numbers), problems)
 
 
-def _evidence(cases: pl.DataFrame) -> GateCheck:
+def _missing(whole: expected.Completeness) -> Check:
+    """Is everything there that was expected?"""
+    counts = answers.MissingCounts(text=whole.summary, expected=whole.expected, there=whole.there, not_asked=whole.not_asked)
+    return Check(counts, [answers.Problem(text=line, finding=line.removeprefix("missing: ")) for line in whole.missing])
+
+
+def _evidence(cases: pl.DataFrame) -> Check:
     """Is every case that ran proven?"""
     ran = eligibility.owed_proof(cases)
     split = eligibility.split_cases(ran)
     proven, measured = split.proven, split.eligible.height
-    nothing = GateProblem(EVIDENCE, "evidence: no case of this session is proven", "no case is proven")
-    problems = [] if proven.height else [nothing]
+    problems = []
+    if not proven.height:
+        text = "evidence: no case of this session is proven"
+        problems.append(answers.EvidenceProblem(text=text, finding="no case is proven"))
     unproven = ran.join(proven.select("case"), on="case", how="anti", maintain_order="left")
     stopped, failed = (unproven.filter((pl.col("result") == eligibility.INTERRUPTED) == is_so) for is_so in (True, False))
     if lost := eligibility.interruption(stopped["reason"], ran.height):
-        problems.append(GateProblem(EVIDENCE, lost, lost, {"interrupted": stopped.height}))
+        problems.append(answers.EvidenceProblem(interrupted=stopped.height, text=lost, finding=lost))
     # The worst first: what went over another fabric, say, and looks like a measurement.
-    contradicted = failed["evidence"] == "contradicted"
-    problems += map(_unproven, [*failed.filter(contradicted).to_dicts(), *failed.filter(~contradicted).to_dicts()])
+    for row in failed.sort(pl.col("evidence") != "contradicted", maintain_order=True, nulls_last=True).to_dicts():
+        reason = "passed, but no proof of its condition was stored"
+        if row["result"] != "pass":
+            reason = first_line(row["reason"]) or "failed without a reason"
+        problems.append(
+            answers.EvidenceProblem(
+                **{name: row[name] for name in (*_CASE, "evidence")},
+                reason=reason,
+                text=f"evidence: {row['name']} @{row['partition']}+{row['stack']}: {reason}",
+                finding=f"{row['stack']} on {row['fabric'] or row['partition']}: {reason}",
+            )
+        )
     again = cases.filter(pl.col("superseded").fill_null(False)).height
     retried = f" ({again} failures were run again)" if again else ""
     untimed = f", {proven.height - measured} of tests that time nothing" if proven.height > measured else ""
-    counts = f"{proven.height} of {ran.height} cases proven, {measured} measured{untimed}{retried}"
-    numbers = {"cases": ran.height, "proven": proven.height, "measured": measured, "run_again": again}
-    return GateCheck(EVIDENCE, counts, numbers, problems)
+    counts = answers.EvidenceCounts(
+        text=f"{proven.height} of {ran.height} cases proven, {measured} measured{untimed}{retried}",
+        cases=ran.height,
+        proven=proven.height,
+        measured=measured,
+        run_again=again,
+    )
+    return Check(counts, problems)
 
 
 #: Columns of a case that say what it measured.
 _CASE = ("name", "partition", "stack", "fabric", "nodes", "ppn", "pinning")
 
 
-def _unproven(row: Mapping[str, Any]) -> GateProblem:
-    reason = "passed, but no proof of its condition was stored"
-    if row["result"] != "pass":
-        reason = first_line(row["reason"]) or "failed without a reason"
-    facts = {**{name: row[name] for name in _CASE}, "evidence": row["evidence"], "reason": reason}
-    text = f"evidence: {row['name']} @{row['partition']}+{row['stack']}: {reason}"
-    return GateProblem(EVIDENCE, text, f"{row['stack']} on {row['fabric'] or row['partition']}: {reason}", facts)
-
-
-def _references(cases: pl.DataFrame, again: pl.DataFrame) -> GateCheck:
+def _references(cases: pl.DataFrame, again: pl.DataFrame) -> Check:
     """Do eligible cases reach their references, or did they when what was missed was measured again?
 
     :param again: cases of the sessions that did so.
@@ -308,22 +288,29 @@ def _references(cases: pl.DataFrame, again: pl.DataFrame) -> GateCheck:
     without = sum(row["outcome"] == NO_REFERENCE for row in checks)
     held = len(checks) - without - len(missed)
     # The worst first, and what may be a disturbance after what two jobs missed.
-    missed.sort(key=lambda one: (one.outcome == confirmations.NOT_MEASURED_AGAIN, -beyond(one)))
-    gone = [one for one in missed if one.outcome == confirmations.NOT_SEEN_AGAIN]
+    missed.sort(key=lambda miss: (miss.outcome == confirmations.NOT_MEASURED_AGAIN, -beyond(miss)))
+    gone = [miss for miss in missed if miss.outcome == confirmations.NOT_SEEN_AGAIN]
+    columns = (*_CASE, "metric", "layer", "value", "lower", "upper", "unit")
+    held_against = [miss for miss in missed if miss.outcome != confirmations.NOT_SEEN_AGAIN]
+    problems = [
+        answers.ReferenceProblem(
+            **{name: miss.check[name] for name in columns},
+            outcome=cast(Any, miss.outcome),
+            value_again=miss.again,
+            text=f"reference: {miss.text}",
+            finding=miss.text,
+        )
+        for miss in held_against
+    ]
     outcomes = confirmations.summary(missed)
-    problems = []
-    for one in missed:
-        if one.outcome != confirmations.NOT_SEEN_AGAIN:
-            facts = {name: one.check[name] for name in (*_CASE, "metric", "layer", "value", "lower", "upper", "unit")}
-            facts |= {"outcome": one.outcome, "value_again": one.again}
-            problems.append(GateProblem(REFERENCE, f"reference: {one.text}", one.text, facts))
-    return GateCheck(
-        REFERENCE,
-        f"{held} references held, {len(missed)} missed" + (f" ({outcomes})" if outcomes else "") + f", {without} without",
-        {"held": held, "missed": len(missed), "not_seen_again": len(gone), "without": without},
-        problems,
-        [f"reference not seen again: {one.text}" for one in gone],
+    counts = answers.ReferenceCounts(
+        text=f"{held} references held, {len(missed)} missed" + (f" ({outcomes})" if outcomes else "") + f", {without} without",
+        held=held,
+        missed=len(missed),
+        not_seen_again=len(gone),
+        without=without,
     )
+    return Check(counts, problems, [f"reference not seen again: {miss.text}" for miss in gone])
 
 
 #: What makes two references those of the same metric.
@@ -351,38 +338,39 @@ def _with_reference(eligible: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(pl.col("outcome") != NO_REFERENCE)
 
 
-def _drift(store: Store, system: str, series: Sequence[str], recent: int) -> tuple[GateCheck, list[str]]:
+def _drift(store: Store, system: str, series: Sequence[str], recent: int) -> tuple[Check, list[str]]:
     """Has anything changed in the nights of a series up to the last? And what became better, or was accepted."""
     try:
-        history, found = drift.watch(store, system, selector=",".join(series), recent=max(recent, REMEMBERED_NIGHTS))
+        history, events = drift.watch(store, system, selector=",".join(series), recent=max(recent, REMEMBERED_NIGHTS))
     except drift.NothingJudged as nothing:
-        return GateCheck(DRIFT, f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
+        return Check(answers.DriftCounts(text=f"drift: not looked for, because {str(nothing).removesuffix('.')}")), []
     nights = history.nights.height
     recent = min(recent, nights)
     first = history.nights["started"][-recent].date()
-    worse = sorted((event for event in found if event.worse), key=lambda event: -event.slower)
+    worse = sorted((event for event in events if event.worse), key=lambda event: -event.slower)
     lasting = sum(event.since < first for event in worse)
     # What is missing as a whole is reported by what was expected, and may be retired.
     absent = drift.absent(history, whole=False)
-    counts = f"{len(worse) - lasting} changes for the worse in {recent} nights of {nights}"
-    counts += f", {lasting} before that lasts and nobody accepted" if lasting else ""
-    short = history.too_few or history.young
-    problems = [GateProblem(DRIFT, f"drift: {event}", event.finding, drift.event_data(event)) for event in worse]
-    problems += [GateProblem(DRIFT, line, line.removeprefix("missing: ")) for line in absent]
-    other = (event for event in found if not event.worse and event.since >= first)
-    better = [f"{'accepted' if event.slower > 0 else 'better'}: {event}" for event in other]
-    numbers = {"worse": len(worse), "lasting": lasting, "absent": len(absent), "nights": nights, "recent": recent}
-    return GateCheck(DRIFT, f"{counts} ({short})" if short else counts, numbers, problems), better
+    text = f"{len(worse) - lasting} changes for the worse in {recent} nights of {nights}"
+    text += f", {lasting} before that lasts and nobody accepted" if lasting else ""
+    if short := history.too_few or history.young:
+        text += f" ({short})"
+    counts = answers.DriftCounts(text=text, worse=len(worse), lasting=lasting, absent=len(absent), nights=nights, recent=recent)
+    problems = [
+        answers.DriftProblem(**{**asdict(event.change()), "text": f"drift: {event}"}, finding=event.finding) for event in worse
+    ]
+    problems += [answers.DriftProblem(text=line, finding=line.removeprefix("missing: ")) for line in absent]
+    other = (event for event in events if not event.worse and event.since >= first)
+    return Check(counts, problems), [f"{'accepted' if event.slower > 0 else 'better'}: {event}" for event in other]
 
 
-def _nights(judged: nights.NightJudgement | None) -> tuple[GateCheck, list[str]]:
+def _nights(judged: nights.NightJudgement | None) -> Check:
     """Is this session one more of those before it that measured the same? And what cannot be known of it."""
     if judged is None:
-        return GateCheck(HISTORY, "not held against sessions before"), []
-    found = nights.findings(judged)
-    problems = [GateProblem(HISTORY, f"history: {one.text}", one.short, one.facts) for one in found if one.held]
-    notes = [f"history: {one.text}" for one in found if not one.held]
-    return GateCheck(HISTORY, judged.counts, judged.numbers(), problems), [*notes, *judged.unknown()]
+        return Check(answers.HistoryCounts(text="not held against sessions before"))
+    held = [(problem, problem.outcome != confirmations.NOT_SEEN_AGAIN) for problem in nights.findings(judged)]
+    notes = [*(problem.text for problem, counts in held if not counts), *judged.unknown()]
+    return Check(judged.counts(), [problem for problem, counts in held if counts], notes)
 
 
 def _unmatched(policy: Policy, table: pl.LazyFrame) -> list[str]:

@@ -16,6 +16,7 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
+from .. import answers
 from ..store import eligibility
 from ..store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MeasuredOn, named, withdrawn_first
 from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection
@@ -30,9 +31,8 @@ from .statistics.prediction import FEWEST_SESSIONS
 
 #: In what a case that was measured again must agree with the first: all but the label of its session.
 _ALIKE = (*MEASURED, "name", *(fact.column for fact in FACTS if fact.column != "run"))
-#: Of each metric, and of each band, that is called, for programs.
-_SHOWN_METRIC = ("suite", "variant", "ranks", "groups", "message_bytes", "slower", "ratio", "low", "high")
-_SHOWN_BAND = ("suite", "variant", "ranks", "groups", "band", "slower", "ratio", "low", "high")
+#: What names a row of each table of a judgement.
+_TABLES = {"metrics": METRIC, "bands": BAND}
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,11 @@ class NightJudgement:
 
     def outcomes(self) -> dict[str, Judgement]:
         """What is called slower, by what came of measuring it again; by an empty word where nothing was measured again."""
-        parts = {}
-        for name, keys in (("metrics", METRIC), ("bands", BAND)):
+        tables = {}
+        for name, keys in _TABLES.items():
             called = getattr(self.first, name).filter(pl.col("verdict") == REGRESSED)
             if self.again is None:
-                parts[name] = called.with_columns(outcome=pl.lit(""))
+                tables[name] = called.with_columns(outcome=pl.lit(""))
                 continue
             second = getattr(self.again, name).select(*keys, second="verdict", rests="units")
             # What rests on too few repeats is no measurement of a night.
@@ -135,47 +135,32 @@ class NightJudgement:
                 .otherwise(pl.lit(NOT_MEASURED_AGAIN))
             )
             joined = called.join(second, on=keys, how="left", nulls_equal=True, maintain_order="left")
-            parts[name] = joined.with_columns(outcome=outcomes).drop("second", "rests")
+            tables[name] = joined.with_columns(outcome=outcomes).drop("second", "rests")
         found = {}
         for outcome in ("", SEEN_TWICE, NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN):
-            rows = {name: part.filter(pl.col("outcome") == outcome).drop("outcome") for name, part in parts.items()}
-            if any(part.height for part in rows.values()):
-                found[outcome] = replace(self.first, metrics=rows["metrics"], bands=rows["bands"])
+            rows = {name: table.filter(pl.col("outcome") == outcome).drop("outcome") for name, table in tables.items()}
+            if any(table.height for table in rows.values()):
+                found[outcome] = replace(self.first, **rows)
         return found
 
-    def second(self, part: Judgement) -> float | None:
-        """The change for the worse of the second measurement of what was called, a fraction; ``None`` where it has none."""
-        if self.again is None:
-            return None
-        rows = [
-            getattr(self.again, name).join(getattr(part, name), on=keys, how="semi", nulls_equal=True).drop_nulls("slower")
-            for name, keys in (("metrics", METRIC), ("bands", BAND))
-        ]
-        middle: float | None = (rows[0] if rows[0].height else rows[1]).select(pl.median("slower")).item()
-        return middle
-
-    def numbers(self) -> dict[str, Any]:
+    def counts(self) -> answers.HistoryCounts:
         """How many metrics were held against how many sessions, how many were called, and what came of measuring again."""
         rows = self.first.metrics
         judged = rows.filter((pl.col("units") == SESSIONS) | (pl.col("verdict") == REGRESSED))
         slower, faster = (judged.filter(pl.col("verdict") == verdict).height for verdict in (REGRESSED, IMPROVED))
-        return {
-            "judged": judged.height,
-            "metrics": self.tonight.measured.select(METRIC).unique().height,
-            "sessions": self.session_counts(),
-            "slower": slower,
-            "faster": faster,
-            "again": {name: one.metrics.height for name, one in self.outcomes().items() if name and one.metrics.height},
-        }
-
-    @property
-    def counts(self) -> str:
-        """:meth:`numbers` in words."""
-        count = self.numbers()
-        known = ", ".join(f"{number} {name}" for name, number in count["again"].items())
-        slower = f"{count['slower']} slower" + (f" ({known})" if known else "")
-        held = f"{count['judged']} of {count['metrics']} metrics held against {_sessions_text(count['sessions'])} before"
-        return f"{held}: {slower}, {count['faster']} faster"
+        metrics, sessions = self.tonight.measured.select(METRIC).unique().height, self.session_counts()
+        again = {name: part.metrics.height for name, part in self.outcomes().items() if name and part.metrics.height}
+        known = ", ".join(f"{number} {name}" for name, number in again.items())
+        held = f"{judged.height} of {metrics} metrics held against {_sessions_text(sessions)} before"
+        return answers.HistoryCounts(
+            text=f"{held}: {slower} slower{known and f' ({known})'}, {faster} faster",
+            judged=judged.height,
+            metrics=metrics,
+            sessions=sessions,
+            slower=slower,
+            faster=faster,
+            again=again,
+        )
 
     def session_counts(self, metrics: pl.DataFrame | None = None) -> tuple[int, int]:
         """How many sessions there are of the metric with the fewest, and of that with the most."""
@@ -185,19 +170,18 @@ class NightJudgement:
 
     def unknown(self) -> list[str]:
         """How many sessions of which stratum there are, why others are not used, what these cannot tell; empty: all are."""
-        past = self.past
-        short = tuple(one for one in past.strata if not one.enough)
-        apart = tuple(one for one in past.strata if one.enough and one.unlike)
-        keys = pl.DataFrame([(one.partition, one.stack, one.fabric) for one in short], schema=list(SHARED), orient="row")
-        values = past.values.join(keys, on=SHARED, how="semi") if short else past.values.clear()
-        reach = verdict_text.reach_sentence(values, self.policy)
+        strata = self.past.strata
+        short = tuple(stratum for stratum in strata if not stratum.enough)
+        apart = tuple(stratum for stratum in strata if stratum.enough and stratum.unlike)
+        keys = pl.DataFrame([(row.partition, row.stack, row.fabric) for row in short], schema=list(SHARED), orient="row")
+        values = self.past.values.join(keys, on=SHARED, how="semi") if short else self.past.values.clear()
         few, minimum = self.first.metrics.filter(pl.col("units") != SESSIONS).height, self.policy.minimum_repeats
         seldom = (
             f"{few} metrics were not held against the sessions before: a night needs {minimum} repeats (minimum_repeats of "
             f"{self.policy.source}); measure with -S repeats={max(minimum, 5)}"
         )
-        said = [reach, seldom if few else "", self.damaged]
-        return [*replace(past, strata=short + apart).sentences(), *filter(None, said)]
+        sentences = [verdict_text.reach_sentence(values, self.policy), seldom if few else "", self.damaged]
+        return [*replace(self.past, strata=short + apart).sentences(), *filter(None, sentences)]
 
 
 def _of_curves(values: pl.DataFrame, metrics: pl.DataFrame) -> pl.DataFrame:
@@ -227,38 +211,35 @@ def judge(
     return NightJudgement(past, long, tonight, judgement, policy)
 
 
-@dataclass(frozen=True)
-class NightFinding:
-    """What was called of one benchmark under one condition.
-
-    :param outcome: of measuring it again; empty where nothing was measured again.
-    :param text: a sentence; ``short``: the same for a headline.
-    :param facts: the same in names and numbers, as :class:`..answers.Gate` lists them.
-    """
-
-    outcome: str
-    text: str
-    short: str
-    facts: Mapping[str, Any]
-
-    @property
-    def held(self) -> bool:
-        """Whether it is held against the night."""
-        return self.outcome != NOT_SEEN_AGAIN
+def findings(judged: NightJudgement) -> list[answers.HistoryProblem]:
+    """What was called of each benchmark under each condition: what stays or was seen twice first, in each the worst first; what
+    was not seen again, and is not held against the night, last."""
+    found = []
+    keys = [*CONDITION, "benchmark", "quantity"]
+    for outcome, called in judged.outcomes().items():
+        worst = pl.concat([called.metrics.select(*keys, "slower"), called.bands.select(*keys, "slower")])
+        order = worst.group_by(keys).agg(pl.max("slower")).sort("slower", *keys, descending=True, nulls_last=False).select(keys)
+        for row in order.iter_slices(1):
+            tables = {name: getattr(called, name).join(row, on=keys, how="semi", nulls_equal=True) for name in _TABLES}
+            found.append(_finding(judged, outcome, replace(called, **tables)))
+    return found
 
 
-def findings(judged: NightJudgement) -> list[NightFinding]:
-    """What was called: what stays or was seen twice first, in each the worst first; what was not seen again last."""
-    return [_finding(judged, outcome, part) for outcome, whole in judged.outcomes().items() for part in _by_benchmark(whole)]
-
-
-def _finding(judged: NightJudgement, outcome: str, part: Judgement) -> NightFinding:
-    rows = part.metrics if part.metrics.height else part.bands
+def _finding(judged: NightJudgement, outcome: Any, called: Judgement) -> answers.HistoryProblem:
+    rows = called.metrics if called.metrics.height else called.bands
     first, middle = rows.row(0, named=True), rows.select(pl.median("slower")).item()
-    second = judged.second(part) if outcome != NOT_MEASURED_AGAIN else None
-    counts = judged.session_counts(pl.concat([part.metrics.select(CURVE), part.bands.select(CURVE)]))
+    second = None
+    if judged.again is not None and outcome != NOT_MEASURED_AGAIN:
+        measured = [
+            getattr(judged.again, name)
+            .join(getattr(called, name), on=keys, how="semi", nulls_equal=True)
+            .drop_nulls("slower")["slower"]
+            for name, keys in _TABLES.items()
+        ]
+        second = (measured[0] if len(measured[0]) else measured[1]).median()
+    counts = judged.session_counts(pl.concat([called.metrics.select(CURVE), called.bands.select(CURVE)]))
     sessions = _sessions_text(counts)
-    said = "; ".join(line.removeprefix(f"{REGRESSED}: ") for line in verdict_text.sentences(part))
+    sentences = "; ".join(line.removeprefix(f"{REGRESSED}: ") for line in verdict_text.sentences(called))
     elsewhere = judged.elsewhere.get(tuple(first[name] for name in CONDITION), "") if outcome == NOT_MEASURED_AGAIN else ""
     known = "" if second is None else f"measured again {verdict_text.change_text(second)}"
     again = ", ".join(filter(None, [outcome, known, elsewhere]))
@@ -266,29 +247,15 @@ def _finding(judged: NightJudgement, outcome: str, part: Judgement) -> NightFind
     where = "all" if len(bands) == len(judged.policy.bands_bytes) else " and ".join(bands)
     what = f"{first['benchmark']} {verdict_text.quantity_text(first['quantity'])}, {where} messages"
     change = str(first["why"]) if middle is None else f"{verdict_text.change_text(middle)} than {sessions} before"
-    return NightFinding(
-        outcome,
-        f"{said}, held against {sessions} before{again and f'; {again}'}",
-        f"{first['stack']} on {first['fabric']}: {change} ({what})",
-        {
-            **{name: first[name] for name in (*CONDITION, "benchmark", "quantity")},
-            "outcome": outcome,
-            "slower": middle,
-            "slower_again": second,
-            "sessions": counts,
-            "metrics": part.metrics.select(_SHOWN_METRIC).to_dicts(),
-            "bands": part.bands.select(_SHOWN_BAND).to_dicts(),
-        },
+    shown = ("suite", "variant", "ranks", "groups", "slower", "ratio", "low", "high")
+    return answers.HistoryProblem(
+        **{name: first[name] for name in (*CONDITION, "benchmark", "quantity")},
+        outcome=outcome,
+        slower=middle,
+        slower_again=second,
+        sessions=counts,
+        metrics=[answers.SlowerPart(**row) for row in called.metrics.select(*shown, "message_bytes").to_dicts()],
+        bands=[answers.SlowerPart(**row) for row in called.bands.select(*shown, "band").to_dicts()],
+        text=f"history: {sentences}, held against {sessions} before{again and f'; {again}'}",
+        finding=f"{first['stack']} on {first['fabric']}: {change} ({what})",
     )
-
-
-def _by_benchmark(called: Judgement) -> list[Judgement]:
-    """Parts of what was called of which each is one sentence, the worst first."""
-    keys = [*CONDITION, "benchmark", "quantity"]
-    worst = pl.concat([called.metrics.select(*keys, "slower"), called.bands.select(*keys, "slower")])
-    order = worst.group_by(keys).agg(pl.max("slower")).sort("slower", *keys, descending=True, nulls_last=False).select(keys)
-    parts = []
-    for one in order.iter_slices(1):
-        metrics, bands = (rows.join(one, on=keys, how="semi", nulls_equal=True) for rows in (called.metrics, called.bands))
-        parts.append(replace(called, metrics=metrics, bands=bands))
-    return parts

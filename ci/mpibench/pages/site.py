@@ -878,9 +878,8 @@ class _Build:
         except BadInput as error:
             why = f"the gate could not judge: {str(error).rstrip('.')}"
             return records.answer(*of, [why], finding=why, now=self.now)
-        counts = {check.kind: check.numbers for check in said.checks}
-        judged = int(counts.get("history", {}).get("judged", 0))
-        problems = [problem.text for problem in said.problems]
+        judged = said.counts.history.judged or 0
+        problems = [problem.text for _, problem in said.by_kind]
         finding = said.finding or ("measured in part" if night.options else "")
         return records.answer(*of, problems, said.notes, finding=finding, judged=judged, now=self.now)
 

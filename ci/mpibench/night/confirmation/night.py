@@ -84,7 +84,8 @@ def confirm(
     answer.notes += [one.sentence for one in found if one.excused]
     held = [one.measured_again(place.store, _again(session, one, place.store)) for one in slower]
     for one in held:
-        answer.notes += [f"{'for the gate, ' if row.held else ''}history: {row.text}" for row in nights.findings(one)]
+        for row in nights.findings(one):
+            answer.notes.append(f"{'' if row.outcome == confirmations.NOT_SEEN_AGAIN else 'for the gate, '}{row.text}")
     if answer.slower is not None:
         answer.slower = [case for one in held for case in called.of_night(one)]
     answer.problems += [one.sentence for one in found if not one.excused]

@@ -239,6 +239,17 @@ def test_a_case_that_passed_without_proof_fails_the_gate_as_it_fails_the_report(
     assert "evidence: ImbPointToPoint %stack=b @node+b: passed, but no proof of its condition was stored" in said
 
 
+def test_a_case_whose_dependency_failed_fails_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It never ran, and nothing of its evidence is stored."""
+    the_night_before(tmp_path)
+    lost = {"result": "fail_deps", "evidence": None, "reason": "a dependency failed", "name": "Later"}
+    write_session(tmp_path, 0, where=[{}, lost], edit=lambda row: row if row["result"] == "pass" else None)
+    assert run(tmp_path, *OLD) == 1
+    said = capsys.readouterr().out
+    assert "1 of 2 cases proven" in said
+    assert "evidence: Later @node+openmpi-spack: a dependency failed" in said.splitlines()
+
+
 def test_what_an_interruption_kept_from_running_is_one_line_and_no_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -492,18 +503,23 @@ def test_many_problems_of_one_kind_hide_none_of_another(tmp_path: Path, capsys: 
     assert re.match(r"\.\.\. and \d+ more \(28 evidence, 1 reference, 1 history, ", lines[9]), lines[9]
 
 
-def test_the_answer_shows_the_worst_of_each_kind_before_a_second_of_any() -> None:
+def test_the_answer_shows_the_worst_of_each_kind_before_a_second_of_any(tmp_path: Path) -> None:
     kinds = [kind for kind in gate.KINDS for _ in range(5)]
-    problems = {
-        kind: tuple(gate.GateProblem(kind, f"{kind} {number}", f"{kind} {number}") for number in range(5))
+    problems: dict[str, Any] = {
+        kind: [answers.Problem(text=f"{kind} {number}", finding=f"{kind} {number}") for number in range(5)]
         for kind in gate.KINDS
     }
-    checks = tuple(gate.GateCheck(kind, "", problems=problems[kind]) for kind in gate.KINDS)
-    answer = gate.GateAnswer("s", "0" * 36, None, FIRST, (), checks, notes=("known",))
-    assert list(answer.lines[3:9]) == [f"{kind} 0" for kind in gate.KINDS]
+    quiet = tmp_path / "quiet"
+    write_session(quiet, 0)
+    answer = msgspec.structs.replace(
+        gate.decide(Store(quiet), max_age_hours=1e6),
+        **{"decision": "FAIL", "notes": ["known"], "problems": answers.GateProblems(**problems), "finding": "age 0"},
+    )
+    assert answer.lines[3:9] == [f"{kind} 0" for kind in gate.KINDS]
     rest = ", ".join(f"4 {kind}" for kind in gate.KINDS)
     assert answer.lines[9].startswith(f"... and {len(kinds) - 6 + 1} more ({rest}, 1 note): see ")
-    assert answer.lines[0].startswith("FAIL: s, session 00000000: age 0 and 29 more (4 age, 5 evidence, ")
+    assert answer.lines[0].startswith("FAIL: testbed, session 00000001: age 0")
+    assert gate.first_finding(answer.by_kind).startswith("age 0 and 29 more (4 age, 5 evidence, ")
 
 
 def as_json(folder: Path, capsys: pytest.CaptureFixture[str], status: int, *words: str) -> dict[str, Any]:
