@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import ALL_NODES, BadInput
 
+from .. import answers
 from ..store import eligibility, selectors
 from ..store.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, read_condition
 from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC, RENAMED, VALUES, Selection, slowness
@@ -98,29 +99,18 @@ def own_programs(group: str | None) -> list[str]:
 
 def describe_facts(cases: pl.DataFrame) -> pl.DataFrame:
     """The cases with a column for each of :data:`FACTS`: text, empty where nothing was stored."""
-    stored = {name: pl.col("condition").str.json_path_match(f"$.{name}") for name in _STORED}
-    found = cases.with_columns(
-        **stored,
-        run=pl.col("labels").str.json_path_match("$.run"),
-        suites=pl.col("condition").str.json_path_match("$.suites"),
-    )
-    distinct = found.select("group", "suites").unique()
-    versions = [_versions(group, text) for group, text in distinct.iter_rows()]
-    distinct = distinct.with_columns(versions=pl.Series(versions, dtype=pl.String))
-    found = found.join(distinct, on=["group", "suites"], how="left", nulls_equal=True, maintain_order="left")
-    return (
-        found.with_columns(suites="versions")
-        .drop("versions")
-        .with_columns(pl.col([fact.column for fact in FACTS]).fill_null(""))
-    )
-
-
-def _versions(group: str | None, text: str | None) -> str:
-    stored = read_condition(text and f'{{"suites": {text}}}').get("suites")
-    if not isinstance(stored, dict):
-        return ""
-    there = [(name, stored[name]) for name in own_programs(group) if name in stored]
-    return ", ".join(f"{name} {row.get('version')}" for name, row in there if isinstance(row, dict))
+    stored = {name: pl.col("condition").str.json_path_match(f"$.{name}") for name in (*_STORED, "suites")}
+    described = cases.with_columns(**stored, run=pl.col("labels").str.json_path_match("$.run"))
+    versions = []
+    for group, text in described.select("group", "suites").unique().iter_rows():
+        suites = read_condition(text and f'{{"suites": {text}}}').get("suites")
+        rows = [(name, suites.get(name)) for name in own_programs(group)] if isinstance(suites, dict) else []
+        shown = ", ".join(f"{name} {row.get('version')}" for name, row in rows if isinstance(row, dict))
+        versions.append((group, text, shown))
+    table = pl.DataFrame(versions, schema=dict.fromkeys(("group", "suites", "versions"), pl.String), orient="row")
+    described = described.join(table, on=["group", "suites"], how="left", nulls_equal=True, maintain_order="left")
+    described = described.with_columns(suites="versions").drop("versions")
+    return described.with_columns(pl.col([fact.column for fact in FACTS]).fill_null(""))
 
 
 def name_place(partition: object, stack: object, fabric: object) -> str:
@@ -128,7 +118,7 @@ def name_place(partition: object, stack: object, fabric: object) -> str:
     return f"{stack} on {partition}" + (f", {fabric}" if fabric else "")
 
 
-def mixed_strata(selection: Selection) -> dict[tuple[str, ...], str]:
+def mixed_strata(selection: Selection) -> dict[tuple[Any, ...], str]:
     """What makes the sessions of a selection unlike one another, by :data:`SHARED`: such sessions are no history of one thing.
 
     :returns: sentences; no entry where all facts are the same in all sessions.
@@ -136,21 +126,18 @@ def mixed_strata(selection: Selection) -> dict[tuple[str, ...], str]:
     # By the values, which have the names that were changed with --rename.
     named = selection.values.select(*SHARED, "case").unique(maintain_order=True)
     cases = named.join(describe_facts(selection.cases).drop(SHARED), on="case", how="left", maintain_order="left")
-    sentences: dict[tuple[str, ...], str] = {}
+    sentences: dict[tuple[Any, ...], str] = {}
     for key, part in cases.group_by(SHARED, maintain_order=True):
-        differ = [sentence for fact in FACTS if (sentence := _differing(fact, part))]
+        differ = []
+        for fact in FACTS:
+            counted = part.group_by("nodes", "ppn", "pinning", "group").agg(pl.col(fact.column).unique())
+            values = sorted({value for several in counted[fact.column] if len(several) > 1 for value in several})
+            if values:
+                shown = [f"{len(values)} of them"] if fact is PLACEMENT else [value or "none" for value in values]
+                differ.append(f"{fact.titles} {' and '.join(shown)}")
         if differ:
-            partition, stack, fabric = key
-            sentences[partition, stack, fabric] = f"{name_place(partition, stack, fabric)}: {', '.join(differ)}"
+            sentences[key] = f"{name_place(*key)}: {', '.join(differ)}"
     return sentences
-
-
-def _differing(fact: Fact, cases: pl.DataFrame) -> str:
-    """The several values of a fact under one condition; empty where each condition has one."""
-    counted = cases.group_by("nodes", "ppn", "pinning", "group").agg(pl.col(fact.column).unique())
-    values = sorted({value for found in counted[fact.column] if len(found) > 1 for value in found})
-    shown = [value or "none" for value in values] if fact is not PLACEMENT else [f"{len(values)} of them"] * bool(values)
-    return f"{fact.titles} {' and '.join(shown)}" if shown else ""
 
 
 def why_not(fact: Fact) -> pl.Expr:
@@ -180,34 +167,29 @@ def missing_metrics(absent: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
     return absent.join(at_other_counts, on=_AT_ANY_COUNT, how="anti", nulls_equal=True, maintain_order="left")
 
 
-def _node_counts(cases: pl.DataFrame) -> dict[tuple[object, ...], list[int]]:
-    """Numbers of nodes of proven cases of ``nodes=all``, by :data:`_COUNTED`."""
-    found: dict[tuple[object, ...], set[int]] = {}
-    chosen = (pl.col("nodes") == ALL_NODES) & (pl.col("evidence") == "proven")
-    named = cases.filter(chosen).with_columns(test=pl.col("name").str.split(" ").list.first())
-    for *key, text in named.select(*_COUNTED, "condition").iter_rows():
-        count = read_condition(text).get("nodes")
-        if isinstance(count, int):
-            found.setdefault(tuple(key), set()).add(count)
-    return {key: sorted(counts) for key, counts in found.items()}
-
-
 def differing_node_counts(before: pl.DataFrame, after: pl.DataFrame, older: str, newer: str) -> list[str]:
     """A sentence for each test and fabric that had another number of nodes on one side than on the other.
 
     :param before: rows of the table ``cases``, and likewise ``after``.
     """
-    then, now = _node_counts(before), _node_counts(after)
-    sentences: dict[str, None] = {}
-    for key, counts in now.items():
-        if then.get(key, counts) != counts:
-            test, partition, _, fabric = key[:4]
-            had, has = (" and ".join(map(str, each)) for each in (then[key], counts))
-            sentences[
-                f"nodes=all of {test} on {partition}, {fabric}: {has} nodes in {newer}, {had} in {older}: compared at the node "
-                "counts that both have"
-            ] = None
-    return list(sentences)
+    sides = []
+    for cases in (before, after):
+        proven = cases.filter(pl.col("nodes") == ALL_NODES, pl.col("evidence") == "proven")
+        named = proven.with_columns(
+            test=pl.col("name").str.split(" ").list.first(),
+            count=pl.col("condition").str.json_path_match("$.nodes").cast(pl.Int64, strict=False),
+        )
+        counts = named.drop_nulls("count").group_by(_COUNTED, maintain_order=True).agg(pl.col("count").unique().sort())
+        sides.append(counts)
+    both = sides[1].join(sides[0], on=_COUNTED, suffix="_before", nulls_equal=True, maintain_order="left")
+    sentences = []
+    for row in both.filter(pl.col("count") != pl.col("count_before")).to_dicts():
+        had, has = (" and ".join(map(str, row[name])) for name in ("count_before", "count"))
+        sentences.append(
+            f"nodes=all of {row['test']} on {row['partition']}, {row['fabric']}: {has} nodes in {newer}, {had} in {older}: "
+            "compared at the node counts that both have"
+        )
+    return list(dict.fromkeys(sentences))
 
 
 def node_count_notes(table: pl.LazyFrame, sessions: pl.DataFrame, session: str) -> list[str]:
@@ -215,7 +197,7 @@ def node_count_notes(table: pl.LazyFrame, sessions: pl.DataFrame, session: str) 
     before = selectors.alike(sessions, session).earlier[-1:]
     if not before:
         return []
-    older, newer = (table.filter(pl.col("session") == one).collect() for one in (before[0], session))
+    older, newer = (table.filter(pl.col("session") == name).collect() for name in (before[0], session))
     return differing_node_counts(older, newer, f"session {before[0][:8]} before", "this session")
 
 
@@ -238,14 +220,13 @@ def under_both_names(levels: Iterable[Level], rename: Mapping[str, str] | None) 
 
 def _before_level(cases: pl.DataFrame, levels: Sequence[Level], until: date) -> pl.Series:
     """Of each case why it is of an earlier level than the one that holds on a day; empty where it is not."""
-    there = [level for level in levels if level.since <= until]
-    newest: dict[tuple[str, str, str], Level | None] = {
-        key: max((level for level in there if level.covers(*key)), key=lambda level: level.since, default=None)
-        for key in cases.select(SHARED).unique().iter_rows()
-    }
-    rows = cases.select(*SHARED, "started").iter_rows()
-    found = ((newest[partition, stack, fabric], started.date()) for partition, stack, fabric, started in rows)
-    return pl.Series([f"before {level}" if level and day < level.since else "" for level, day in found], dtype=pl.String)
+    there = sorted((level for level in levels if level.since <= until), key=lambda level: level.since, reverse=True)
+    newest = {key: next((level for level in there if level.covers(*key)), None) for key in cases.select(SHARED).unique().rows()}
+    whys = []
+    for *key, started in cases.select(*SHARED, "started").iter_rows():
+        level = newest[tuple(key)]
+        whys.append(f"before {level}" if level and started.date() < level.since else "")
+    return pl.Series(whys, dtype=pl.String)
 
 
 #: Word in place of a selector: do without a history.
@@ -305,39 +286,17 @@ def _sessions_text(count: int) -> str:
     return f"{count} session{'s'[: count != 1]}"
 
 
-@dataclass(frozen=True)
-class Stratum:
-    """The history of one stack on one fabric.
-
-    :param facts: by column of :data:`FACTS`, each with all its values.
-    :param sessions: ids, the oldest first; those that a side names itself are not among them.
-    :param named: sessions that the side names itself and that are of the same history.
-    :param days: calendar days (UTC) of all these, in ISO form.
-    :param left_out: why other sessions are not among them, and how many.
-    """
-
-    partition: str
-    stack: str
-    fabric: str
-    facts: Mapping[str, tuple[str, ...]]
-    sessions: tuple[str, ...]
-    named: int
-    days: tuple[str, ...]
-    left_out: tuple[tuple[str, int], ...]
+class Stratum(answers.Stratum):
+    """The history of one stack on one fabric; the sessions that a side names itself are not among its ``sessions``."""
 
     @property
     def count(self) -> int:
         return len(self.sessions) + self.named
 
     @property
-    def enough(self) -> bool:
-        """Whether it shows how much nights differ."""
-        return self.count >= FEWEST_SESSIONS
-
-    @property
     def unlike(self) -> bool:
         """Whether sessions measured the same thing otherwise, and not only too long ago."""
-        return any(not why.startswith(OLDER) for why, _ in self.left_out)
+        return any(not row.why.startswith(OLDER) for row in self.left_out)
 
     @property
     def name(self) -> str:
@@ -350,17 +309,8 @@ class Stratum:
         named = f", {self.named} of them named" if self.named and self.sessions else ""
         span = f" on {len(self.days)} days, {self.days[0]} to {self.days[-1]}" if len(self.days) > 1 else ""
         few = "" if self.enough else f"; {FEWEST_SESSIONS} are needed to know how much nights differ"
-        left = ", ".join(f"{_sessions_text(count)} {why}" for why, count in self.left_out)
+        left = ", ".join(f"{_sessions_text(row.sessions)} {row.why}" for row in self.left_out)
         return f"{_sessions_text(self.count)}{named}{span}{few}{left and f'; not used: {left}'}"
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            **{name: getattr(self, name) for name in (*SHARED, "named", "enough")},
-            "sessions": list(self.sessions),
-            "days": list(self.days),
-            "facts": {name: list(values) for name, values in self.facts.items()},
-            "left_out": [{"why": why, "sessions": count} for why, count in self.left_out],
-        }
 
 
 def _nothing() -> pl.DataFrame:
@@ -541,19 +491,29 @@ def _strata(like: pl.DataFrame, judged: pl.DataFrame, *, counted: bool) -> list[
     :param counted: the side's own sessions are part of it.
     """
     before = judged.partition_by(SHARED, as_dict=True)
-    found = []
+    strata = []
     for key, part in sorted(like.partition_by(SHARED, as_dict=True).items(), key=str):
         others = before.get(key, judged.clear())
-        used, left = others.filter(pl.col("why") == ""), others.filter(pl.col("why") != "")
-        sessions = used.select("started", "session").unique().sort("started", "session")
-        named = part.select("started", "session").unique() if counted else sessions.clear()
-        days = sorted({f"{started:%Y-%m-%d}" for started in (*sessions["started"], *named["started"])})
-        counts = left.group_by("why").agg(pl.col("session").n_unique()).sort("session", "why", descending=[True, False])
-        facts = {fact.column: tuple(sorted(part[fact.column].unique())) for fact in FACTS if fact is not PLACEMENT}
+        left = others.filter(pl.col("why") != "").group_by("why").agg(pl.col("session").n_unique())
+        used = others.filter(pl.col("why") == "").select("started", "session").unique().sort("started", "session")
+        named = part.select("started", "session").unique() if counted else used.clear()
         partition, stack, fabric = (str(value or "") for value in key)
-        not_used = tuple((why, count) for why, count in counts.iter_rows())
-        found.append(Stratum(partition, stack, fabric, facts, tuple(sessions["session"]), named.height, tuple(days), not_used))
-    return found
+        stratum = Stratum(
+            partition=partition,
+            stack=stack,
+            fabric=fabric,
+            named=named.height,
+            enough=used.height + named.height >= FEWEST_SESSIONS,
+            sessions=used["session"].to_list(),
+            days=sorted({f"{started:%Y-%m-%d}" for started in (*used["started"], *named["started"])}),
+            facts={fact.column: sorted(part[fact.column].unique()) for fact in FACTS if fact is not PLACEMENT},
+            left_out=[
+                answers.LeftOut(why=why, sessions=count)
+                for why, count in left.sort("session", "why", descending=[True, False]).iter_rows()
+            ],
+        )
+        strata.append(stratum)
+    return strata
 
 
 #: Nights in a row that must be as before until nights count again. On recorded noise (studies.lasting_changes) a loss that one
@@ -595,7 +555,9 @@ def uncounted(values: pl.DataFrame, cases: pl.DataFrame, policy: Policy) -> tupl
     judged = judge_nights(rows, measured, policy)
     whys = _why_nights(judged, nights["started"].to_list())
     reasons = ((case, whys.get((thing, night), "")) for case, thing, night in numbered.iter_rows())
-    return {case: why for case, why in reasons if why}, judged.begin_early
+    # Something lasts that has fewer nights before it than a history has: older ones would be of use.
+    begin_early = any(run.lasts and judged.counts[run.thing, : run.nights[0]].sum() < MOST_SESSIONS for run in judged.runs)
+    return {case: why for case, why in reasons if why}, begin_early
 
 
 class MeasuredCurve(NamedTuple):
@@ -654,7 +616,8 @@ class Called(NamedTuple):
     rows: NDArray[np.int_]
 
 
-class Run(NamedTuple):
+@dataclass
+class Run:
     """Nights of one thing that waited or wait.
 
     :param called: of each that was called, what.
@@ -663,18 +626,9 @@ class Run(NamedTuple):
     """
 
     thing: int
-    called: dict[int, Called]
-    nights: list[int]
-    lasts: bool
-
-    def returned(self, night: int) -> list[int]:
-        """The last :data:`RETURNED` nights, where none of them was called and the newest is this; else none."""
-        last = self.nights[-RETURNED:]
-        return last if night == last[-1] and len(self.nights) > RETURNED and max(self.called) < last[0] else []
-
-    def rows(self) -> NDArray[np.int_]:
-        """Everything that was called in any of them."""
-        return np.unique(np.concatenate([called.rows for called in self.called.values()]))
+    called: dict[int, Called] = field(default_factory=dict)
+    nights: list[int] = field(default_factory=list)
+    lasts: bool = True
 
 
 @dataclass
@@ -689,17 +643,6 @@ class Nights:
     called: Mask
     runs: list[Run]
 
-    @property
-    def begin_early(self) -> bool:
-        """Whether something lasts that has fewer nights before it than a history has: older ones would be of use."""
-        return any(run.lasts and self.counts[run.thing, : run.nights[0]].sum() < MOST_SESSIONS for run in self.runs)
-
-    def end(self, run: Run) -> None:
-        """A run is over: nights since the last that was called count."""
-        last = max(run.called)
-        self.counts[run.thing, [night for night in run.nights if night > last]] = True
-        self.runs.append(run._replace(nights=[night for night in run.nights if night <= last], lasts=False))
-
 
 def judge_nights(rows: Rows, measured: Mask, policy: Policy) -> Nights:
     """Judge each night by those before it that count.
@@ -713,18 +656,23 @@ def judge_nights(rows: Rows, measured: Mask, policy: Policy) -> Nights:
         judged.called[list(called), night] = True
         for thing in map(int, np.flatnonzero(measured[:, night])):
             if thing in called:
-                waiting.setdefault(thing, Run(thing, {}, [], lasts=True)).called[night] = called[thing]
+                waiting.setdefault(thing, Run(thing)).called[night] = called[thing]
             elif thing not in waiting:
                 judged.counts[thing, night] = True
                 continue
             waiting[thing].nights.append(night)
         for thing, run in list(waiting.items()):
-            last = run.returned(night)
+            last, newest = run.nights[-RETURNED:], max(run.called)
+            if night != last[-1] or len(run.nights) <= RETURNED or newest >= last[0]:
+                continue
             # What was not measured did not return.
-            if not last or np.isnan(rows.units.values[run.rows()][:, last]).any():
+            tests = np.unique(np.concatenate([one.rows for one in run.called.values()]))
+            if np.isnan(rows.units.values[tests][:, last]).any():
                 continue
             if not called_things(rows, judged.counts, last, policy, only=thing):
-                judged.end(waiting.pop(thing))
+                judged.counts[thing, [later for later in run.nights if later > newest]] = True
+                run.nights, run.lasts = [earlier for earlier in run.nights if earlier <= newest], False
+                judged.runs.append(waiting.pop(thing))
     judged.runs += waiting.values()
     return judged
 
@@ -733,8 +681,8 @@ def _why_nights(judged: Nights, started: Sequence[datetime]) -> dict[tuple[int, 
     """Why nights of what was measured do not count, by number of thing and night."""
     whys: dict[tuple[int, int], str] = {}
     for run in judged.runs:
-        ways = {True: "slower", False: "faster"}
-        way = " or ".join(ways[slower] for slower in sorted({called.slower for called in run.called.values()}, reverse=True))
+        ways = {called.slower: "slower" if called.slower else "faster" for called in run.called.values()}
+        way = " or ".join(sorted(ways.values(), reverse=True))
         first, last = (f"{started[night]:%Y-%m-%d}" for night in (min(run.called), max(run.called)))
         days = f"on {first}" if first == last else f"from {first} to {last}"
         if run.lasts and run.nights[-1] in run.called:

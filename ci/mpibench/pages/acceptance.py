@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import msgspec
 import polars as pl
 
 from reframe_tests.harness.printable import plain_data, printable
@@ -189,7 +190,7 @@ def as_dict(acceptance: Acceptance) -> dict[str, Any]:
             "baseline": _side(acceptance, acceptance.baseline, acceptance.facts[0]),
             "candidate": _side(acceptance, acceptance.candidate, acceptance.facts[1]),
             "history": {
-                "strata": [one.as_dict() for one in acceptance.past.strata],
+                "strata": [msgspec.to_builtins(stratum) for stratum in acceptance.past.strata],
                 "unlike_baseline": list(judgement.unlike_past.values()),
                 "values": acceptance.past.values.height,
                 "values_sha256": _fingerprint(acceptance.past.values),

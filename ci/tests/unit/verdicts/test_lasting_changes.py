@@ -65,7 +65,7 @@ def judged(folder: Path) -> gate.GateAnswer:
 def left_out(folder: Path) -> dict[str, int]:
     newest = Store(folder).select("testbed", "latest")
     found = find_history(Store(folder), "testbed", newest.cases, Policy(), counted=False)
-    return dict(found.strata[0].left_out)
+    return {row.why: row.sessions for row in found.strata[0].left_out}
 
 
 @pytest.mark.parametrize("slow", [1, 2, 5, 25])
@@ -279,7 +279,7 @@ def test_a_level_to_come_does_not_hold_yet(tmp_path: Path, monkeypatch: pytest.M
 def test_compare_leaves_out_what_was_called(tmp_path: Path) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 5 + [1.0])
     found = pairing.pair(Store(tmp_path), "latest", "session", "latest", "latest~1", system="testbed")
-    assert [count for stratum in found.past.strata for why, count in stratum.left_out if why.startswith("called")] == [4]
+    assert [row.sessions for stratum in found.past.strata for row in stratum.left_out if row.why.startswith("called")] == [4]
 
 
 def plain_calls(rows: Rows, counts: Mask, nights: list[int], policy: Policy) -> dict[int, tuple[bool, list[int]]]:
