@@ -33,7 +33,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import LOWER
 
 from ..store import eligibility
-from ..store.session_values import CURVE, METRIC, Selection, slowness
+from ..store.session_values import BAND, CURVE, METRIC, Selection, slowness
 from ..store.sessions import PAIRED
 from . import curve_tests
 from .curve_tests import (
@@ -49,6 +49,7 @@ from .curve_tests import (
     SESSIONS,
     CurveTest,
     Results,
+    units_to_decide,
 )
 from .history import SHARED, Spread, missing_metrics, mixed_strata, name_place, spread_of
 from .policy import Policy
@@ -99,9 +100,8 @@ def called(judgement: Judgement, baseline: Selection, candidate: Selection) -> p
     """
     chosen = pl.col("verdict").is_in([REGRESSED, MISSING])
     metrics = judgement.metrics.filter(chosen)
-    keys = [*CURVE, "band"]
-    lone = judgement.bands.filter(chosen).join(metrics, on=keys, how="anti", nulls_equal=True)
-    within = judgement.metrics.join(lone.select(*keys, found="verdict"), on=keys, how="inner", nulls_equal=True)
+    lone = judgement.bands.filter(chosen).join(metrics, on=BAND, how="anti", nulls_equal=True)
+    within = judgement.metrics.join(lone.select(*BAND, found="verdict"), on=BAND, how="inner", nulls_equal=True)
     rows = pl.concat([metrics, within.with_columns(verdict="found").drop("found")])
     tests = pl.concat([_tests_of(side) for side in (candidate, baseline)]).unique(METRIC, keep="first", maintain_order=True)
     return rows.join(tests, on=METRIC, how="left", nulls_equal=True).select(CALLED).sort(METRIC)
@@ -158,7 +158,10 @@ def judge(
     # Where these are too few, or not the baseline's history, they still show how much nights differ.
     apart = pl.DataFrame(list(unlike), schema=dict.fromkeys(SHARED, pl.String), orient="row")
     nights = [past_values, baseline.values.join(apart, on=SHARED, how="anti", nulls_equal=True)]
-    spreads = _spreads(pl.concat(nights), mixed, policy) if history else {}
+    spreads: dict[tuple[Any, ...], Spread] = {}
+    for key, part in pl.concat(nights).partition_by(SHARED, as_dict=True).items() if history else ():
+        if key not in mixed and (spread := spread_of(part, policy.confidence)) is not None:
+            spreads[key] = spread
     policies = {key: policy.with_spread(spreads[key].percent) if key in spreads else policy for key in shared}
     used, found = [measured[0]], []
     for number, (key, stratum) in enumerate(keys):
@@ -174,8 +177,7 @@ def judge(
     absent = absent.with_columns(policy.bands(absent["message_bytes"]))
     table = _with_values(pl.concat([rows, zeros], how="diagonal_relaxed"), [pl.concat(used), measured[1]])
     return Judgement(
-        _with_missing(table, absent, candidate),
-        _bands_with_missing(bands, absent),
+        *_with_missing(table, bands, absent, candidate),
         metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True),
         common.height - margined.height,
         unlike,
@@ -227,13 +229,6 @@ def _zeros(metrics: pl.DataFrame, measured: Sequence[pl.DataFrame], policy: Poli
         verdict=pl.when(on_baseline).then(pl.lit(INCONCLUSIVE)).otherwise(pl.lit(REGRESSED)),
         why=pl.when(on_baseline).then(pl.format(no_ground, "baseline_zeros", "baseline_all")).otherwise(on_candidate),
     )
-
-
-def _spreads(values: pl.DataFrame, mixed: Mapping[tuple[str, ...], str], policy: Policy) -> dict[tuple[object, ...], Spread]:
-    """How much nights differ, of each stack on each fabric that was measured in some of them, and alike in all."""
-    parts = values.partition_by(SHARED, as_dict=True)
-    found = {key: spread_of(part, policy.confidence) for key, part in parts.items() if key not in mixed}
-    return {key: spread for key, spread in found.items() if spread is not None}
 
 
 def _unlike_past(tested: _Tested) -> dict[tuple[object, ...], str]:
@@ -304,62 +299,54 @@ def _tests(
     )
 
 
-def _rows(tested: _Tested, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
-    rows, bands = [], []
-    for place, test in enumerate(tested.tests):
-        if test.level not in (curve_tests.SIZE, curve_tests.BAND):
-            continue
-        curve, size, margin = tested.curves[test.curve], tested.points[test.curve][test.places[0]], tested.margins[place]
-        verdict, why = tested.verdicts[place]
-        row = {
-            **{name: curve[name] for name in CURVE},
-            "band": policy.band(size),
-            **_shown(tested.results, place, curve["direction"]),
-            "margin_percent": 100 * float(np.expm1(margin) if curve["direction"] == LOWER else -np.expm1(-margin)),
-            "verdict": verdict,
-            "units": test.units,
-            "needed": curve_tests.units_to_decide(tested.results, margin, place, policy) if verdict == INCONCLUSIVE else None,
-            "why": why,
-        }
-        if test.level == curve_tests.SIZE:
-            rows.append({**row, "message_bytes": size})
-        else:
-            bands.append({**row, "sizes": len(test.places)})
-    return _frame(rows, {"message_bytes": pl.Int64}), _frame(bands, {"sizes": pl.Int64})
-
-
-#: Columns of both tables that are computed here.
-_COMPUTED: Mapping[str, type[pl.DataType]] = {
+#: Columns of verdicts: of curves, and computed here.
+_COLUMNS: Mapping[str, type[pl.DataType]] = {
+    **dict.fromkeys(CURVE, pl.String),
+    **dict.fromkeys(("nodes", "ppn", "ranks", "groups"), pl.Int32),
+    "band": pl.String,
     **dict.fromkeys(("ratio", "low", "high", "slower", "p", "spread_percent", "margin_percent"), pl.Float64),
-    "verdict": pl.String,
-    "units": pl.String,
-    "needed": pl.Int64,
-    "why": pl.String,
+    **{"verdict": pl.String, "units": pl.String, "needed": pl.Int64, "why": pl.String},
 }
 
 
-def _frame(rows: list[dict[str, object]], more: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
-    whole: dict[str, type[pl.DataType]] = {"nodes": pl.Int32, "ppn": pl.Int32, "ranks": pl.Int32, "groups": pl.Int32}
-    condition = {name: whole.get(name, pl.String) for name in CURVE}
-    return pl.DataFrame(rows, schema={**condition, "band": pl.String, **_COMPUTED, **more}, orient="row")
-
-
-def _shown(results: Results, place: int, direction: str) -> dict[str, float | None]:
-    """Effect as the ratio of values, candidate / baseline, with its interval; ``slower`` is the change for the worse.
-
-    ``None`` where too few units say nothing.
-    """
-    sign = 1.0 if direction == LOWER else -1.0
-    ends = sorted(np.exp(sign * np.array([results.low[place], results.high[place]])))
-    shown = {
-        "ratio": float(np.exp(sign * results.effect[place])),
-        "low": float(ends[0]),
-        "high": float(ends[1]),
-        "slower": float(np.expm1(results.effect[place])),
-        "p": float(results.p[place]),
-        "spread_percent": 100 * float(np.sqrt(results.variance[place] / 2)),
-    }
-    return {name: value if np.isfinite(value) else None for name, value in shown.items()}
+def _rows(tested: _Tested, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Verdicts on metrics and on bands; effects as ratios of values, and null where too few units say nothing."""
+    rows: dict[str, list[dict[str, object]]] = {curve_tests.SIZE: [], curve_tests.BAND: []}
+    results = tested.results
+    for place, test in enumerate(tested.tests):
+        if test.level not in rows:
+            continue
+        curve, size, margin = tested.curves[test.curve], tested.points[test.curve][test.places[0]], tested.margins[place]
+        verdict, why = tested.verdicts[place]
+        sign = 1.0 if curve["direction"] == LOWER else -1.0
+        low, high = sorted(np.exp(sign * np.array([results.low[place], results.high[place]])))
+        shown = {
+            "ratio": np.exp(sign * results.effect[place]),
+            "low": low,
+            "high": high,
+            "slower": np.expm1(results.effect[place]),
+            "p": results.p[place],
+            "spread_percent": 100 * np.sqrt(results.variance[place] / 2),
+        }
+        rows[test.level].append(
+            {
+                **{name: curve[name] for name in CURVE},
+                "band": policy.band(size),
+                **{name: float(value) if np.isfinite(value) else None for name, value in shown.items()},
+                "margin_percent": 100 * sign * float(np.expm1(sign * margin)),
+                "verdict": verdict,
+                "units": test.units,
+                "needed": units_to_decide(results, margin, place, policy) if verdict == INCONCLUSIVE else None,
+                "why": why,
+                "message_bytes": size,
+                "sizes": len(test.places),
+            }
+        )
+    sizes, bands = rows.values()
+    return (
+        pl.DataFrame(sizes, schema={**_COLUMNS, "message_bytes": pl.Int64}, orient="row"),
+        pl.DataFrame(bands, schema={**_COLUMNS, "sizes": pl.Int64}, orient="row"),
+    )
 
 
 def _with_values(rows: pl.DataFrame, sides: list[pl.DataFrame]) -> pl.DataFrame:
@@ -375,32 +362,28 @@ def _with_values(rows: pl.DataFrame, sides: list[pl.DataFrame]) -> pl.DataFrame:
     return rows.rename({"unit_baseline": "unit"}).drop("unit_candidate")
 
 
-def _with_missing(table: pl.DataFrame, absent: pl.DataFrame, candidate: Selection) -> pl.DataFrame:
+def _with_missing(
+    table: pl.DataFrame, bands: pl.DataFrame, absent: pl.DataFrame, candidate: Selection
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Both with what is absent; a band any metric of which is missing is missing."""
     if not absent.height:
-        return table
+        return table, bands
     keys = ("partition", "stack", "fabric", "nodes", "ppn", "pinning")
     rows = candidate.planned.filter(pl.col("result") != "pass").select(*keys, "result", "reason").iter_rows()
     planned = {tuple(key): (result, reason) for *key, result, reason in rows}
-    whys = [_why_missing(*planned.get(row, ("", None))) for row in absent.select(keys).iter_rows()]
-    more = absent.with_columns(verdict=pl.lit(MISSING), why=pl.Series(whys))
-    return pl.concat([table, more], how="diagonal_relaxed").sort(METRIC)
-
-
-def _why_missing(result: str, reason: str | None) -> str:
-    if result == eligibility.INTERRUPTED:
-        return f"the candidate's session was interrupted ({eligibility.cause_of(reason)})"
-    return ABSENT if reason is None else f"the candidate's case failed: {reason.splitlines()[0] if reason else ''}"
-
-
-def _bands_with_missing(bands: pl.DataFrame, absent: pl.DataFrame) -> pl.DataFrame:
-    """A band any metric of which is missing is missing."""
-    if not absent.height:
-        return bands
-    keys = [*CURVE, "band"]
-    lacking = absent.group_by(keys, maintain_order=True).agg(lacks=pl.len())
-    joined = bands.join(lacking, on=keys, how="full", coalesce=True, nulls_equal=True, maintain_order="left_right")
+    whys = []
+    for condition in absent.select(keys).iter_rows():
+        result, reason = planned.get(condition, ("", None))
+        why = ABSENT if reason is None else f"the candidate's case failed: {reason.splitlines()[0] if reason else ''}"
+        if result == eligibility.INTERRUPTED:
+            why = f"the candidate's session was interrupted ({eligibility.cause_of(reason)})"
+        whys.append(why)
+    missing = absent.with_columns(verdict=pl.lit(MISSING), why=pl.Series(whys))
+    lacking = absent.group_by(BAND, maintain_order=True).agg(lacks=pl.len())
+    joined = bands.join(lacking, on=BAND, how="full", coalesce=True, nulls_equal=True, maintain_order="left_right")
     short = pl.col("lacks").is_not_null() & (pl.col("verdict").fill_null("") != REGRESSED)
-    return joined.with_columns(
+    joined = joined.with_columns(
         verdict=pl.when(short).then(pl.lit(MISSING)).otherwise(pl.col("verdict")),
         why=pl.when(short).then(pl.format("{} sizes missing", pl.col("lacks"))).otherwise(pl.col("why")),
-    ).drop("lacks")
+    )
+    return pl.concat([table, missing], how="diagonal_relaxed").sort(METRIC), joined.drop("lacks")

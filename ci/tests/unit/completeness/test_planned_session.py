@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from mpibench.judge import drift, expected, gate
-from mpibench.judge.gate import MISSING
 from mpibench.judge.plan import past, record
 from mpibench.judge.plan.record import ListedCase, PlannedCase, PlanRecord, Prediction
 from mpibench.store import records
@@ -162,7 +161,7 @@ def test_the_gate_and_drift_know_the_plan(tmp_path: Path) -> None:
         night(tmp_path, number, ALL, plan(tmp_path, number, ALL))
     session = night(tmp_path, 4, FIRST_ONES, plan(tmp_path, 4, FIRST_ONES))
     found = gate.decide(Store(tmp_path / "set"), "testbed", session, max_age_hours=24 * 3650, root=tmp_path)
-    assert [one for one in found.problems if one.kind == MISSING] == []
+    assert found.problems.missing == []
     history = drift.read(Store(tmp_path / "set"))
     assert drift.absent(history) == [], "what was not planned is not absent"
     assert drift.absent(replace(history, planned=False)) != [], "as it would be of a whole night"
