@@ -111,7 +111,7 @@ def accept(
     signal N, which ends --confirm with a record of what was measured.
     """
     from mpibench.judge import accept as acceptance
-    from mpibench.judge import sides as verdict_sides
+    from mpibench.judge import text as verdict_text
     from mpibench.pages import acceptance as acceptance_record
 
     if confirm and dataset_only:
@@ -130,7 +130,7 @@ def accept(
     written = acceptance_record.write(result, out)
     say([result.headline])
     for name, side in (("baseline", result.baseline), ("candidate", result.candidate)):
-        say(f"  {line}" for line in verdict_sides.identity_lines(name, side, result.decided))
+        say(f"  {line}" for line in verdict_text.identity_lines(name, side, result.decided))
     say(f"  {line}" for line in result.sentences[:MOST_SENTENCES])
     if len(result.sentences) > MOST_SENTENCES:
         typer.echo(f"  ... and {len(result.sentences) - MOST_SENTENCES} more in the record")
@@ -370,7 +370,7 @@ def compare(
     from rich.text import Text
 
     from mpibench.judge import pairing
-    from mpibench.judge import sides as verdict_sides
+    from mpibench.judge import text as verdict_text
     from mpibench.pages import comparison
 
     store = open_store(db, dataset, dataset_only, err=as_json)
@@ -392,7 +392,7 @@ def compare(
         console.print(part, soft_wrap=isinstance(part, Text))
     now = datetime.now(timezone.utc)
     for name, side in () if as_json else zip((first, second), result.sides, strict=True):
-        say(verdict_sides.identity_lines(name, side, now))
+        say(verdict_text.identity_lines(name, side, now))
     if by == "session":  # the two sides under the names they were given
         named = [side.values.with_columns(session=pl.lit(one)) for side, one in zip(result.sides, (first, second), strict=True)]
         values = pl.concat(named)

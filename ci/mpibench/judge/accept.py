@@ -27,7 +27,6 @@ from ..store.session_values import CONDITION, CURVE, METRIC, Selection
 from ..store.store import Store
 from . import comparison, switches
 from . import policy as verdict_policy
-from . import sides as verdict_sides
 from . import text as verdict_text
 from .curve_tests import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
 from .history import SHARED, Past, differing_node_counts, find_history, mixed_strata, under_both_names
@@ -126,7 +125,7 @@ class Acceptance:
     def headline(self) -> str:
         """The decision in one sentence: what is wrong, then counts."""
         words = {ACCEPTED: "ACCEPTED", REFUSED: "NOT ACCEPTED", INCONCLUSIVE: "INCONCLUSIVE, hence not accepted"}
-        proofs = (verdict_sides.count_unproven(f"the {name}", side) for name, side in self._sides)
+        proofs = (verdict_text.count_unproven(f"the {name}", side) for name, side in self._sides)
         again = self.confirmation.summary if self.confirmation else ""
         said = filter(None, [self.finding, *proofs, verdict_text.summary(self.judgement), again])
         return f"{words[self.decision]}: {'; '.join(said)}"
@@ -150,7 +149,7 @@ class Acceptance:
     def sentences(self) -> list[str]:
         """Why, the weightiest first: what is unlike, unproven, what refuses, then too few repeats and what else is open."""
         few = verdict_text.repeats_sentence(self.judgement, self.policy.minimum_repeats)
-        known = verdict_sides.explained(self.absence)
+        known = verdict_text.explained(self.absence)
         count = self.judgement.metrics.filter(known).height
         others = _without(replace(self.judgement, metrics=self.judgement.metrics.filter(~known)), self.moves)
         verdicts = verdict_text.sentences(others, self.policy.false_discovery_rate)
@@ -158,7 +157,7 @@ class Acceptance:
         return [
             *self.suspects,
             *self.unlike,
-            *(f"not proven: {text}" for text in verdict_sides.unproven_sentences(self.candidate)),
+            *(f"not proven: {text}" for text in verdict_text.unproven_sentences(self.candidate)),
             *self._references(held=True),
             *(self.confirmation.sentences if self.confirmation else ()),
             *verdict_text.moved_sentences(move for move in self.moves if move.slower > 0),
@@ -180,14 +179,14 @@ class Acceptance:
             *(self.confirmation.notes if self.confirmation else ()),
             *(
                 f"baseline, not proven, so that the candidate is not held to it: {text}"
-                for text in verdict_sides.unproven_sentences(self.baseline)
+                for text in verdict_text.unproven_sentences(self.baseline)
             ),
             *(
                 f"{name}: {text}"
                 for name, side in reversed(self._sides)
                 for text in (*filter(None, [session_values.busy(side.cases)]), *side.notes)
             ),
-            *verdict_sides.built_otherwise(sides, "the baseline", "the candidate"),
+            *verdict_text.built_otherwise(sides, "the baseline", "the candidate"),
             *differing_node_counts(self.baseline.cases, self.candidate.cases, "the baseline", "the candidate"),
             *(f"the baseline's sessions are no one history and are compared job by job: {text}" for text in mixed.values()),
             # What was measured again of a night is what it was called for, against other sessions and by another decision.
@@ -299,16 +298,16 @@ def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptio
             f"the sides have no metric in common: {session_values.describe_condition(before.measured.row(0, named=True))} "
             f"against {session_values.describe_condition(after.measured.row(0, named=True))}.",
         )
-    unlike, reason = verdict_sides.unlike(before, after, judgement.counts()[MISSING])
-    judgement = replace(judgement, metrics=verdict_sides.with_reason(judgement.metrics, reason))
-    facts = verdict_sides.facts(before), verdict_sides.facts(after)
+    unlike, reason = verdict_text.unlike(before, after, judgement.counts()[MISSING])
+    judgement = replace(judgement, metrics=verdict_text.with_reason(judgement.metrics, reason))
+    facts = verdict_text.facts(before), verdict_text.facts(after)
     # Of what both measured: a case that one side lacks is missing there, and nothing of the machine has changed with it.
     keys = [*CONDITION, "group"]
     both = [
         replace(side, cases=side.cases.join(other.cases, on=keys, how="semi", nulls_equal=True))
         for side, other in ((before, after), (after, before))
     ]
-    changed = session_values.changes(*map(verdict_sides.facts, both))
+    changed = session_values.changes(*map(verdict_text.facts, both))
     moves = _moves(judgement, before, after)
     pairs = confirmations.confirmed(store.cases(name), after.sessions)
     return Acceptance(
@@ -350,7 +349,7 @@ def _references(before: pl.DataFrame, after: pl.DataFrame, rename: Mapping[str, 
         reached[key(row)] = reached.get(key(row), 0) + {REACHED: 1, NO_REFERENCE: 0}.get(row["outcome"], -1)
     missed = confirmations.missed_references(after, after.clear())
     kept = [one for one in missed if reached.get(key(one.check), 0) > 0]
-    return sorted(kept, key=lambda one: -verdict_sides.beyond(one))
+    return sorted(kept, key=lambda one: -verdict_text.beyond(one))
 
 
 def _system(store: Store, candidate: str, system: str | None) -> str:

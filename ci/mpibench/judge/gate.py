@@ -41,7 +41,7 @@ from . import drift, expected, nights
 from . import policy as verdict_policy
 from .history import SHARED, node_count_notes
 from .policy import Policy
-from .sides import beyond
+from .text import beyond
 
 #: Lines at most: three of a head, the worst problem of each of :data:`KINDS`, and one that says what is left out.
 MOST_LINES = 10

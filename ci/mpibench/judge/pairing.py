@@ -23,7 +23,7 @@ from ..store.session_values import CONDITION, Selection
 from ..store.store import Store
 from . import comparison
 from . import policy as policies
-from . import sides as verdict_sides
+from . import text as verdict_text
 from .history import FACTS, NODES, Past, find_history, own_programs
 
 #: What can be compared.
@@ -59,8 +59,8 @@ class Comparison:
 
     @property
     def things(self) -> dict[str, str] | None:
-        """What the sides' locks differ in (:func:`sides.differing`)."""
-        return verdict_sides.differing(self.sides)
+        """What the sides' locks differ in (:func:`.text.differing`)."""
+        return verdict_text.differing(self.sides)
 
 
 def pair(
@@ -129,7 +129,7 @@ def pair(
     bands = with_winner(judgement.bands, first, second).sort([*by_name, band])
     metrics = with_winner(judgement.metrics, first, second).sort([*by_name, "message_bytes"])
     unequal = tuple(text for _, text in differing)
-    built = tuple(verdict_sides.built_otherwise(sides, first, second))
+    built = tuple(verdict_text.built_otherwise(sides, first, second))
     return Comparison(subject, first, second, judgement, bands, metrics, unequal, built, tuple(sides), past)
 
 

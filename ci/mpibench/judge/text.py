@@ -1,9 +1,13 @@
-"""Verdicts in words: sizes, conditions, changes, and sentences that say what happened where."""
+"""What is said of the two sides of a comparison and of the verdicts on them: sizes, conditions, changes, whole sentences."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -12,11 +16,15 @@ import scipy
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
+from ..stacks.spack import consistency
+from ..store import confirmations, eligibility, selection_options, session_values
+from ..store.confirmations import MissedReference
+from ..store.dataset_layout import read_condition, read_labels
 from ..store.quantity_text import size_text
-from ..store.session_values import CONDITION, describe_condition
+from ..store.session_values import CONDITION, Selection, describe_condition
 from .comparison import Judgement
-from .curve_tests import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED, REPEATS, SESSIONS
-from .history import SHARED, Spread, units_of
+from .curve_tests import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, REGRESSED, REPEATS, SESSIONS
+from .history import SHARED, Spread, own_programs, units_of
 from .policy import Policy
 from .statistics import prediction
 from .statistics.prediction import FEWEST_SESSIONS
@@ -52,6 +60,181 @@ def change_text(slower: float) -> str:
     return f"{abs(100 * slower):.1f} % {'slower' if slower > 0 else 'faster'}"
 
 
+def _count(count: int, word: str) -> str:
+    return f"{count} {word}{'s'[: count != 1]}"
+
+
+# -- sides ---------------------------------------------------------------------------------------------------------------------
+
+
+def identities(selection: Selection, now: datetime) -> list[dict[str, Any]]:
+    """The sessions of a side: ``session`` (whole id), ``started``, ``age_days``, ``labels``, ``cases``, ``options``."""
+    counted = selection.planned.group_by("session", "started", "labels", "cmdline").agg(pl.len()).sort("started", "session")
+    return [
+        {
+            "session": session,
+            "started": started.isoformat(),
+            "age_days": round((now - started).total_seconds() / 86400, 1),
+            "labels": read_labels(labels),
+            "cases": cases,
+            "options": list(selection_options.narrowing(command_line)) if command_line else [],
+        }
+        for session, started, labels, command_line, cases in counted.iter_rows()
+    ]
+
+
+def identity_lines(name: str, selection: Selection, now: datetime) -> list[str]:
+    """Which sessions a selector meant, one line each: whole id, start, age, labels."""
+    side = name if name == selection.selector else f"{name} {selection.selector}"
+    lines = []
+    for row in identities(selection, now):
+        labels = ", ".join(f"{key}={value}" for key, value in row["labels"].items()) or "no label"
+        lines.append(
+            f"{side}: session {row['session']} of {row['started'][:16].replace('T', ' ')} UTC, {row['age_days']:g} days old, "
+            f"{labels}, {_count(row['cases'], 'case')}"
+        )
+    return lines
+
+
+def facts(selection: Selection) -> dict[str, list[str]]:
+    """What the sessions say of machine and software, and how they are labelled."""
+    labels: dict[str, set[str]] = {}
+    for text in selection.cases["labels"].unique():
+        for key, value in read_labels(text).items():
+            labels.setdefault(f"session label {key}", set()).add(str(value))
+    return {**{key: sorted(values) for key, values in sorted(labels.items())}, **session_values.facts(selection.cases)}
+
+
+def unproven_rows(selection: Selection) -> list[dict[str, Any]]:
+    """The cases of a side that were to prove their condition and did not, and why, as plain data."""
+    names = ("session", "case", "name", "stack", "partition", "fabric", "nodes", "ppn", "pinning", "group", "outputdir")
+    rows = []
+    for row in selection.unproven.sort("started", "stack", "name").to_dicts():
+        reason = next(iter(row["sentences"] or ()), None) or next(iter((row["reason"] or "").splitlines()), None)
+        phase = f" in phase {row['fail_phase']}" if row["fail_phase"] else ""
+        why = f"{row['evidence'] or 'no evidence'}, {row['result']}{phase}: {reason or 'no reason was stored'}"
+        if row["result"] == eligibility.INTERRUPTED:
+            why = f"did not run: the session was interrupted ({eligibility.cause_of(row['reason'])})"
+        rows.append({**{name: row[name] for name in names}, "group": row["group"] or "", "why": why})
+    return rows
+
+
+def unproven_sentences(selection: Selection) -> list[str]:
+    """One sentence per reason and condition, most cases first."""
+    counted = Counter((describe_condition(row), row["why"]) for row in unproven_rows(selection))
+    return [f"{where}: {_count(count, 'case')} {why}" for (where, why), count in counted.most_common()]
+
+
+def count_unproven(name: str, selection: Selection) -> str:
+    """How much of a side is not proven; empty if nothing."""
+    count = selection.unproven.height
+    return f"{count} of {count + selection.cases.height} cases of {name} are not proven" if count else ""
+
+
+def beyond(missed: MissedReference) -> float:
+    """How far a missed reference lies beyond its bounds, as a fraction."""
+    return confirmations.distance(*(missed.check[name] for name in ("value", "lower", "upper")))
+
+
+def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tuple[str, ...], str]:
+    """What makes the sides unlike as a whole, and what that says of what the candidate lacks.
+
+    :returns: sentences, and the reason for absences without one of their own (empty: none is known).
+    """
+    sentences, reason = [], ""
+    levels: list[set[str]] = []  # at which the cases were measured; the label ``run`` where they do not say
+    narrowed = {}  # options of each session that made it smaller than a whole one
+    for name, side in (("baseline", baseline), ("candidate", candidate)):
+        known = side.cases.select("condition", "labels").unique().iter_rows()
+        found = (read_condition(condition).get("depth") or read_labels(labels).get("run") for condition, labels in known)
+        levels.append({str(level) for level in found if level})
+        sessions = side.planned.select("session", "cmdline").unique(maintain_order=True).iter_rows()
+        narrowed[name] = {session: selection_options.narrowing(line) if line else () for session, line in sessions}
+    if levels[0] != levels[1] and all(levels):
+        before, after = (" and ".join(sorted(several)) for several in levels)
+        lost = f"; {missing} metrics are missing, those among them that {after} does not measure" if missing else ""
+        sentences.append(
+            f"unlike: the baseline was measured as {before}, the candidate as {after}{lost}: measure both sides alike (--mode)"
+        )
+        reason = f"it was measured as {after}, the baseline as {before}"
+    if set(narrowed["baseline"].values()) != set(narrowed["candidate"].values()):
+        for name, options in narrowed.items():
+            partial = {session: words for session, words in options.items() if words}
+            for session, words in partial.items():
+                sentences.append(f"unlike: {name} session {session} is a partial one, started with {' '.join(words)}")
+            reason = reason or ("its session is a partial one" if partial and name == "candidate" else "")
+    return tuple(sentences), reason
+
+
+def explained(reason: str) -> pl.Expr:
+    """Which metrics are missing for a reason that holds for the whole side."""
+    return (pl.col("verdict") == MISSING) & (pl.col("why") == f"{ABSENT}: {reason}")
+
+
+def with_reason(metrics: pl.DataFrame, reason: str) -> pl.DataFrame:
+    """The metrics, with a reason for absences that have none of their own."""
+    bare = (pl.col("verdict") == MISSING) & (pl.col("why") == ABSENT)
+    why = pl.when(bare).then(pl.lit(f"{ABSENT}: {reason}")).otherwise(pl.col("why"))
+    return metrics.with_columns(why=why) if reason else metrics
+
+
+def differing(sides: Sequence[Selection]) -> dict[str, str] | None:
+    """What the locks of the stacks of two sides differ in (:func:`consistency.things`); ``None`` if one is not known."""
+    locks = []
+    for side in sides:  # what the lock file of its one stack says: ``build.facts`` of its ``stack.json``
+        built = {json.dumps(read_condition(text).get("built")) for text in side.cases["condition"].unique()}
+        lock = json.loads(built.pop()) if len(built) == 1 else None
+        if not lock or not isinstance(lock, dict):
+            return None
+        locks.append(lock)
+    return consistency.things(*locks)
+
+
+#: What compilers of one family are called: by Spack, and by themselves.
+_FAMILIES = {"gcc": "gcc", "clang": "clang", "llvm": "clang", "oneapi": "oneapi"}
+
+
+def built_otherwise(sides: Sequence[Selection], first: str, second: str) -> list[str]:
+    """What both sides say of how their stacks and programs were built, and say differently: what a difference may come from."""
+    if (things := differing(sides)) is not None:
+        texts = "; ".join(things.values())
+        if len(things) > 1:
+            return [f"{first} and {second} differ in {len(things)} things, each may be part of the difference: {texts}"]
+        return [
+            f"{first} and {second} differ in {f'{texts} and in nothing else' if texts else 'nothing'} that their locks record"
+        ]
+    reported: list[dict[tuple[str, str], set[str]]] = []
+    for side in sides:
+        values: dict[tuple[str, str], set[str]] = {}
+        for group, text in side.cases.select("group", "condition").unique().iter_rows():
+            suites = read_condition(text).get("suites") or {}
+            for suite in own_programs(group):
+                for what in set(session_values.BUILD_FACTS) & set(suites.get(suite, {})):
+                    value = suites[suite][what]
+                    values.setdefault((suite, what), set()).add(_name_compiler(value) if what == "compiler" else value)
+        reported.append(values)
+    otherwise: dict[tuple[str, str], list[str]] = {}
+    for suite, what in reported[0].keys() & reported[1].keys():
+        one, two = (" or ".join(sorted(values[suite, what])) or "none" for values in reported)
+        if one != two:
+            otherwise.setdefault((what, f"{one} in {first} and {two} in {second}"), []).append(suite)
+    return [
+        f"built otherwise: {' and '.join(sorted(suites))} with {what} {text}: "
+        f"part of the difference may be the {what}'{'' if what.endswith('s') else 's'}"
+        for (what, text), suites in sorted(otherwise.items())
+    ]
+
+
+def _name_compiler(text: str) -> str:
+    """``gcc 12.2.0`` for what Spack calls ``gcc@12.2.0`` and the compiler ``gcc (Debian 12.2.0-14) 12.2.0``."""
+    family = next((name for word, name in _FAMILIES.items() if word in text.lower()), "")
+    versions = re.findall(r"\d+(?:\.\d+)+", text)
+    return f"{family} {versions[-1]}" if family and versions and ", " not in text else text
+
+
+# -- verdicts ------------------------------------------------------------------------------------------------------------------
+
+
 def moved_text(move: MovedSwitch) -> str:
     """Where a switch was and is; sizes in between were not measured, so that each place is one between two sizes."""
     old, new = (" and ".join(map(size_text, ends)) for ends in (move.old, move.new))
@@ -60,8 +243,8 @@ def moved_text(move: MovedSwitch) -> str:
 
 def because_text(move: MovedSwitch) -> str:
     """What became of the sizes between both places."""
-    count = f"{move.metrics.height} metric{'s' if move.metrics.height > 1 else ''}"
-    return f"{sizes_text(move.metrics['message_bytes'])}: {change_text(move.slower)} because of it, {count}"
+    sizes = sizes_text(move.metrics["message_bytes"])
+    return f"{sizes}: {change_text(move.slower)} because of it, {_count(move.metrics.height, 'metric')}"
 
 
 def moved_sentences(moves: Iterable[MovedSwitch]) -> list[str]:
@@ -70,38 +253,43 @@ def moved_sentences(moves: Iterable[MovedSwitch]) -> list[str]:
     for move in moves:
         lines.append(f"{move.stack} on {move.partition}, {move.fabric}: {moved_text(move)}; {because_text(move)}")
         for _, rows in move.metrics.group_by([*CONDITION, "benchmark"], maintain_order=True):
-            first = rows.row(0, named=True)
             worst = change_text(max(rows["slower"], key=abs))
-            where = f"{describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}"
-            lines.append(f"  {where} is {change_text(float(np.median(rows['slower'])))} (most {worst})")
+            lines.append(f"  {_where(rows)} is {change_text(float(np.median(rows['slower'])))} (most {worst})")
     return lines
 
 
-def _groups(table: pl.DataFrame, verdict: str) -> list[pl.DataFrame]:
-    """Rows of a verdict by condition, benchmark and quantity: of each group there is one sentence."""
-    return table.filter(pl.col("verdict") == verdict).partition_by(_SENTENCE, maintain_order=True)
+def _where(rows: pl.DataFrame) -> str:
+    first = rows.row(0, named=True)
+    return f"{describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}"
 
 
 def sentences(judgement: Judgement, rate: float | None = None) -> list[str]:
     """What stops acceptance, the worst first: one sentence per benchmark and condition."""
     metrics, bands = judgement.metrics, judgement.bands
-    found: list[tuple[float, str]] = []
-    for rows in _groups(metrics.filter(pl.col("slower").is_not_null()), REGRESSED):
-        first = rows.row(0, named=True)
+
+    def groups(table: pl.DataFrame, verdict: str) -> list[pl.DataFrame]:
+        return table.filter(pl.col("verdict") == verdict).partition_by(_SENTENCE, maintain_order=True)
+
+    def because(table: pl.DataFrame, verdict: str) -> list[str]:
+        return [f"{verdict}: {_where(rows)}: {rows['why'][0]}" for rows in groups(table, verdict)]
+
+    slower: list[tuple[float, str]] = []
+    for rows in groups(metrics.filter(pl.col("slower").is_not_null()), REGRESSED):
         worst, middle = rows.select(pl.max("slower"), pl.median("slower").alias("middle")).row(0)
-        span = f"{change_text(middle)} (worst {change_text(worst)})" if rows.height > 1 else _with_interval(first)
-        where = f"{describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}"
-        found.append((worst, f"regressed: {where} is {span}, {rows.height} metric{'s'[: rows.height != 1]}"))
-    regressed = metrics.filter(pl.col("verdict") == REGRESSED)
-    lone = bands.filter(pl.col("verdict") == REGRESSED).join(regressed, on=_SENTENCE, how="anti", nulls_equal=True)
+        span = f"{change_text(middle)} (worst {change_text(worst)})"
+        if rows.height == 1:
+            span = _with_interval(rows.row(0, named=True))
+        slower.append((worst, f"regressed: {_where(rows)} is {span}, {_count(rows.height, 'metric')}"))
     # What rests on no ratio says why.
     unmeasured = metrics.filter(pl.col("ratio").is_null())
-    lines = [_because(rows) for rows in _groups(unmeasured, REGRESSED)]
-    lines += [text for _, text in sorted(found, reverse=True)]
+    lines = because(unmeasured, REGRESSED)
+    lines += [text for _, text in sorted(slower, reverse=True)]
+    regressed = metrics.filter(pl.col("verdict") == REGRESSED)
+    lone = bands.filter(pl.col("verdict") == REGRESSED).join(regressed, on=_SENTENCE, how="anti", nulls_equal=True)
     for row in lone.to_dicts():
         lines.append(f"regressed: {describe_condition(row)}: {row['benchmark']}, {row['band']} messages: {_with_interval(row)}")
-    lines += [_because(rows) for rows in (*_groups(metrics, MISSING), *_groups(unmeasured, INCONCLUSIVE))]
-    for rows in _groups(bands, INCONCLUSIVE):
+    lines += [*because(metrics, MISSING), *because(unmeasured, INCONCLUSIVE)]
+    for rows in groups(bands, INCONCLUSIVE):
         first = rows.row(0, named=True)
         lines.append(
             f"inconclusive: {describe_condition(first)}: {first['benchmark']}, {', '.join(rows['band'])} messages: "
@@ -110,23 +298,16 @@ def sentences(judgement: Judgement, rate: float | None = None) -> list[str]:
     return lines
 
 
-def _because(rows: pl.DataFrame) -> str:
-    first = rows.row(0, named=True)
-    where = f"{describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}"
-    return f"{first['verdict']}: {where}: {first['why']}"
-
-
 def repeats_sentence(judgement: Judgement, minimum: int) -> str:
     """What is to be done where a side has too few values for any verdict; empty where it has enough."""
     counts = judgement.metrics.filter(pl.col("verdict") == INCONCLUSIVE).select("baseline_repeats", "candidate_repeats")
     few = counts.filter(pl.min_horizontal(pl.all()) < minimum)
     if not few.height:
         return ""
-    least = few.min().row(0, named=True)
+    baseline, candidate = few.min().row(0)
     return (
-        f"too few repeats: {few.height} metrics have only {least['baseline_repeats']} (baseline) or "
-        f"{least['candidate_repeats']} (candidate) values, and fewer than {minimum} a side are no ground for a verdict; "
-        f"measure again with -S repeats={max(minimum, 5)}"
+        f"too few repeats: {few.height} metrics have only {baseline} (baseline) or {candidate} (candidate) values, and fewer "
+        f"than {minimum} a side are no ground for a verdict; measure again with -S repeats={max(minimum, 5)}"
     )
 
 
@@ -136,25 +317,25 @@ def unknown_sentences(judgement: Judgement, policy: Policy) -> list[str]:
     by_spread: dict[Spread | None, list[pl.DataFrame]] = {}
     for key, part in rows.group_by(SHARED, maintain_order=True):
         by_spread.setdefault(judgement.spreads.get(key), []).append(part)
-    return [_unknown(pl.concat(parts), spread, policy) for spread, parts in by_spread.items()]
-
-
-def _unknown(rows: pl.DataFrame, spread: Spread | None, policy: Policy) -> str:
-    jobs = rows.select("baseline_jobs", "candidate_jobs").min().row(0)
-    count = " and ".join(f"{one} job{'s' if one > 1 else ''}" for one in jobs)
-    few = spread is None or spread.sessions < FEWEST_SESSIONS
-    if spread is None:
-        percent, times = policy.between_jobs_percent, policy.between_jobs_times_repeats
-        known = f"was not measured and is taken as {percent:g} % ({policy.source}: between_jobs_percent)"
-        known += f", where something is called at least as {times:g} times what repeats of one job differ" if times else ""
-    else:
-        percent = spread.percent
-        known = f"is known from {spread.sessions} sessions{' only' * few} and is taken as {percent:.1f} %"
-    return (
-        f"{rows.height} metrics rest on {count}: how much the machine changes from night to night {known}, so that "
-        f"differences below {_least_of_few(percent, jobs, policy):.1f} % are no finding"
-        + (f"; {FEWEST_SESSIONS} nights or more before the candidate measure it" if few else "")
-    )
+    sentences = []
+    for spread, parts in by_spread.items():
+        metrics = pl.concat(parts)
+        jobs = metrics.select("baseline_jobs", "candidate_jobs").min().row(0)
+        few = spread is None or spread.sessions < FEWEST_SESSIONS
+        if spread is None:
+            percent, times = policy.between_jobs_percent, policy.between_jobs_times_repeats
+            known = f"was not measured and is taken as {percent:g} % ({policy.source}: between_jobs_percent)"
+            if times:
+                known += f", where something is called at least as {times:g} times what repeats of one job differ"
+        else:
+            percent = spread.percent
+            known = f"is known from {spread.sessions} sessions{' only' * few} and is taken as {percent:.1f} %"
+        sentences.append(
+            f"{metrics.height} metrics rest on {' and '.join(_count(count, 'job') for count in jobs)}: how much the machine "
+            f"changes from night to night {known}, so that differences below {_least_of_few(percent, jobs, policy):.1f} % are "
+            "no finding" + (f"; {FEWEST_SESSIONS} nights or more before the candidate measure it" if few else "")
+        )
+    return sentences
 
 
 def reach_sentence(values: pl.DataFrame, policy: Policy) -> str:
@@ -165,10 +346,8 @@ def reach_sentence(values: pl.DataFrame, policy: Policy) -> str:
     count = values["session"].n_unique()
     if not count:
         return ""
-    least, whence = (
-        _least_of_few(policy.between_jobs_percent, (1, 1), policy),
-        f" (taken from between_jobs_percent of {policy.source})",
-    )
+    least = _least_of_few(policy.between_jobs_percent, (1, 1), policy)
+    whence = f" (taken from between_jobs_percent of {policy.source})"
     if count > 1:
         known = prediction.reach(units_of(values), policy.confidence)
         known = known[np.isfinite(known)]
@@ -180,7 +359,8 @@ def reach_sentence(values: pl.DataFrame, policy: Policy) -> str:
 
 def _least_of_few(percent: float, jobs: tuple[int, ...], policy: Policy) -> float:
     """Smallest difference in percent that is none of sides of so many jobs, which differ by so much."""
-    return percent * math.sqrt(sum(1 / one for one in jobs)) * float(scipy.stats.norm.ppf(0.5 + policy.confidence / 2))
+    deviation = math.sqrt(sum(1 / count for count in jobs))
+    return percent * deviation * float(scipy.stats.norm.ppf(0.5 + policy.confidence / 2))
 
 
 def _with_interval(row: Mapping[str, Any]) -> str:
@@ -197,23 +377,24 @@ def needed_text(row: Mapping[str, Any], rate: float | None = None) -> str:
     """
     if row["ratio"] is None:
         return str(row["why"])
-    spread = (
-        f"spread {row['spread_percent']:.1f} % against a margin of {row['margin_percent']:g} %" if row["spread_percent"] else ""
-    )
+    spread = ""
     if row["p"] is not None and 100 * row["slower"] > row["margin_percent"]:
-        asked = " of all metrics together" if rate is not None and row["p"] <= rate else ""
-        spread = f"p = {row['p']:.2g}, " + (f"{rate:g} asked for{asked}" if rate is not None else "above what is asked for")
+        together = " of all metrics together" if rate is not None and row["p"] <= rate else ""
+        asked = "above what is asked for" if rate is None else f"{rate:g} asked for{together}"
+        spread = f"p = {row['p']:.2g}, {asked}, "
+    elif row["spread_percent"]:
+        spread = f"spread {row['spread_percent']:.1f} % against a margin of {row['margin_percent']:g} %, "
+    would = row["needed"] is not None and row["needed"] <= MOST_NEEDED
     if row["units"] == SESSIONS:
-        more = "a longer history may decide, more sessions of the candidate cannot"
-        if row["needed"] is not None and row["needed"] <= MOST_NEEDED:
-            more = f"about {row['needed']} sessions of the candidate would decide"
-        return ", ".join(filter(None, [spread, more]))
-    if row["needed"] is None or row["needed"] > MOST_NEEDED:
-        return ", ".join(filter(None, [spread, "more repeats in these jobs cannot decide: run at least 3 jobs a side"]))
-    return ", ".join(filter(None, [spread, f"about {row['needed']} {row['units']} a side would decide"]))
+        if would:
+            return f"{spread}about {row['needed']} sessions of the candidate would decide"
+        return f"{spread}a longer history may decide, more sessions of the candidate cannot"
+    if would:
+        return f"{spread}about {row['needed']} {row['units']} a side would decide"
+    return f"{spread}more repeats in these jobs cannot decide: run at least 3 jobs a side"
 
 
 def summary(judgement: Judgement) -> str:
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in judgement.counts().items() if count)
-    better = judgement.metrics.filter(pl.col("verdict") == IMPROVED).height
-    return f"{judgement.metrics.height} metrics: {counts}" + (" (improved counts as accepted)" if better else "")
+    counts = judgement.counts()
+    words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    return f"{judgement.metrics.height} metrics: {words}" + (" (improved counts as accepted)" if counts[IMPROVED] else "")

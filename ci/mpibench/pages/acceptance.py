@@ -23,7 +23,6 @@ from reframe_tests.harness.printable import plain_data, printable
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
-from ..judge import sides as verdict_sides
 from ..judge import text as verdict_text
 from ..judge.accept import ACCEPTED, Acceptance
 from ..judge.curve_tests import INCONCLUSIVE, MISSING, REGRESSED
@@ -158,11 +157,11 @@ def _side(acceptance: Acceptance, selection: Selection, facts: Mapping[str, list
     return {
         "selector": selection.selector,
         "sessions": list(selection.sessions),
-        "identities": verdict_sides.identities(selection, acceptance.decided),
+        "identities": verdict_text.identities(selection, acceptance.decided),
         "first": first.isoformat(),
         "last": last.isoformat(),
         "cases": selection.cases.height,
-        "unproven": verdict_sides.unproven_rows(selection),
+        "unproven": verdict_text.unproven_rows(selection),
         "values": selection.measured.height,
         "values_sha256": _fingerprint(selection.measured),
         "facts": dict(facts),
@@ -211,7 +210,7 @@ def _measured_again(acceptance: Acceptance) -> dict[str, Any] | None:
     if acceptance.confirmation is None:
         return None
     values = acceptance.confirmation.values
-    side = _side(acceptance, values, verdict_sides.facts(values)) if values else None
+    side = _side(acceptance, values, verdict_text.facts(values)) if values else None
     return {"summary": acceptance.confirmation.summary, **acceptance.confirmation.record, "measured": side}
 
 
@@ -239,7 +238,7 @@ def junit(acceptance: Acceptance) -> str:
     An inconclusive metric is skipped with the repeats it needs; the decision fails unless accepted: CI does not go green.
     """
     root = ElementTree.Element("testsuites", name=printable(f"acceptance of {acceptance.baseline.system}"))
-    unproven = verdict_sides.unproven_rows(acceptance.candidate)
+    unproven = verdict_text.unproven_rows(acceptance.candidate)
     if unproven:
         tag, kind = ("skipped", "") if acceptance.options.allow_unproven else ("failure", "unproven")
         _suite(

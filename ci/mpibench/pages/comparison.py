@@ -19,7 +19,6 @@ from rich.text import Text
 
 from reframe_tests.harness.printable import one_line
 
-from ..judge import sides as verdict_sides
 from ..judge import text as verdict_text
 from ..judge.pairing import TIE, UNKNOWN, Comparison
 from ..store.quantity_text import nodes_text, size_text
@@ -203,7 +202,7 @@ def notes(comparison: Comparison) -> list[str]:
         if count:
             found.append(f"{UNKNOWN}: {count} metrics only {name} has")
     for side, selection in zip((comparison.first, comparison.second), comparison.sides, strict=True):
-        if text := verdict_sides.count_unproven(side, selection):
+        if text := verdict_text.count_unproven(side, selection):
             found.append(f"{UNKNOWN}: {text}")
     unlike = [f"{comparison.first} is unlike its history: {text}" for text in comparison.judgement.unlike_past.values()]
     unequal = [f"not equal: {text}" for text in comparison.unequal]
@@ -298,7 +297,7 @@ def page(comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[in
     meant = [
         line
         for name, side in zip(names, comparison.sides, strict=True)
-        for line in verdict_sides.identity_lines(name, side, now)
+        for line in verdict_text.identity_lines(name, side, now)
     ]
     return render(
         "comparison.html",
