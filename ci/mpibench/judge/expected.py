@@ -219,19 +219,15 @@ class SessionPlan:
         """
         fitting = [case for case in self.plan.known if place.job().covers(job_of(case))]
         if place.benchmark is not None:
-            wanted = CoverageKey(benchmark=place.benchmark)
-            known = proofs.select(*CASE, "benchmark").unique().iter_rows()
-            under = {ListedCase(*key) for *key, name in known if wanted.covers(CoverageKey(benchmark=name))}
+            known = proofs.select(*CASE, "benchmark").drop_nulls("benchmark").unique().iter_rows()
+            under = {ListedCase(*key) for *key, name in known if fnmatchcase(name, place.benchmark)}
             fitting = [case for case in fitting if case in under] or fitting
         return not fitting or any(case not in self.excused for case in fitting)
 
     def expected(self, proofs: pl.DataFrame, session: str) -> pl.DataFrame:
         """Proofs without those of earlier sessions that are excused."""
-        excused = pl.DataFrame(
-            [(case.partition, case.stack, case.name) for case in self.excused],
-            schema=dict.fromkeys(CASE, pl.String),
-            orient="row",
-        )
+        names = [(case.partition, case.stack, case.name) for case in self.excused]
+        excused = pl.DataFrame(names, schema=dict.fromkeys(CASE, pl.String), orient="row")
         kept = proofs.filter(pl.col("session") != session).join(excused, on=CASE, how="anti", maintain_order="left")
         return pl.concat([kept, proofs.filter(pl.col("session") == session)])
 
@@ -258,14 +254,14 @@ def find_plan(store: Store, system: str, cases: pl.DataFrame, session: str) -> S
 def missing_planned(
     planned: SessionPlan,
     tonight: pl.DataFrame,
-    before: Iterable[ListedCase],
+    before: Collection[ListedCase],
     file: ExpectedFile,
     run: str | None,
     *,
     wholly: bool = True,
 ) -> tuple[list[str], list[str]]:
-    """Sentences on planned cases that are not proven, and on owed ones that were not planned, one for each job; and notes on
-    those that nobody could measure yet.
+    """Sentences on planned cases that are not proven, on owed ones that were not planned, and on those measured tonight in
+    another way than where they were not right, one for each job; and notes on those that nobody could measure yet.
 
     :param tonight: rows of ``cases`` of the session.
     :param before: cases that were proven before.
@@ -273,50 +269,40 @@ def missing_planned(
     """
     rows = tonight.filter(~pl.col("superseded").fill_null(False), ~pl.col("case").str.ends_with(PAIRED))
     proven = {ListedCase(*key) for key in eligibility.split_cases(rows).proven.select(CASE).drop_nulls().iter_rows()}
-    found = {ListedCase(row["partition"], row["stack"], row["name"]): row for row in rows.to_dicts() if row["name"]}
-    known = set(before)
-    jobs: dict[CoverageKey, list[str]] = {}
+    there = {ListedCase(row["partition"], row["stack"], row["name"]): row for row in rows.to_dicts() if row["name"]}
+    retire = f"retire it in {file.source or 'expected.yaml'}"
+    lost: list[tuple[ListedCase, str]] = []
     skipped = []
     for case in sorted(planned.plan.planned - proven):
-        row = found.get(case)
-        if row is not None and row["result"] == "skip" and case not in known:
+        row = there.get(case)
+        if row is not None and row["result"] == "skip" and case not in before:
             skipped.append(f"{case.name}: {first_line(row['reason'])}")
         elif not file.retires(job_of(case), run, None):
             why = "did not run" if row is None else f"{row['result']}: {first_line(row['reason']) or 'without proof'}"
-            jobs.setdefault(job_of(case), []).append(f"{case.name} ({why})")
-    lines = [f"missing: planned and not proven: {job}: {_few(names)}" for job, names in jobs.items()]
-    lines += _owed(planned, proven, file, run, wholly) + _elsewhere(planned, proven, file, run)
-    return lines, [f"planned and skipped, never proven here: {_few(skipped)}"] if skipped else []
-
-
-def _owed(planned: SessionPlan, proven: Collection[ListedCase], file: ExpectedFile, run: str | None, wholly: bool) -> list[str]:
-    """One sentence for each job of which cases were not right when they were last tried, and were not planned."""
-    jobs: dict[CoverageKey, list[str]] = {}
+            lost.append((case, why))
+    owing = []
     for case, owed in sorted(planned.owed.items()):
-        there = case in planned.plan.known
-        if (
-            case in planned.plan.planned
-            or case in proven
-            or not (there or wholly)
-            or file.retires(job_of(case), run, owed.proven)
-        ):
+        known = case in planned.plan.known
+        if case in planned.plan.planned or case in proven or not (known or wholly):
             continue
-        gone = "" if there else f"; it no longer exists: bring it back, or retire it in {file.source or 'expected.yaml'}"
-        jobs.setdefault(job_of(case), []).append(f"{case.name} ({owed}{gone})")
-    return [f"missing: not right when last tried and not planned: {job}: {_few(names)}" for job, names in jobs.items()]
-
-
-def _elsewhere(planned: SessionPlan, proven: Collection[ListedCase], file: ExpectedFile, run: str | None) -> list[str]:
-    """One sentence for each job of which cases were measured tonight in another way than where they were not right."""
-    jobs: dict[CoverageKey, list[str]] = {}
-    for case, owed in sorted(planned.still.items()):
-        if case in proven and not file.retires(job_of(case), run, owed.proven):
-            jobs.setdefault(job_of(case), []).append(f"{case.name} ({owed}; tonight {owed.lacks or 'not right either'})")
-    remedy = f"measure it as on that day, or retire it in {file.source or 'expected.yaml'}"
-    return [
-        f"missing: not measured again as it was when it was not right: {job}: {_few(names)}: {remedy}"
-        for job, names in jobs.items()
+        if not file.retires(job_of(case), run, owed.proven):
+            owing.append((case, f"{owed}" if known else f"{owed}; it no longer exists: bring it back, or {retire}"))
+    elsewhere = [
+        (case, f"{owed}; tonight {owed.lacks or 'not right either'}")
+        for case, owed in sorted(planned.still.items())
+        if case in proven and not file.retires(job_of(case), run, owed.proven)
     ]
+    lines = []
+    for head, cases, remedy in (
+        ("planned and not proven", lost, ""),
+        ("not right when last tried and not planned", owing, ""),
+        ("not measured again as it was when it was not right", elsewhere, f": measure it as on that day, or {retire}"),
+    ):
+        jobs: dict[CoverageKey, list[str]] = {}
+        for case, why in cases:
+            jobs.setdefault(job_of(case), []).append(f"{case.name} ({why})")
+        lines += [f"missing: {head}: {job}: {_few(names)}{remedy}" for job, names in jobs.items()]
+    return lines, [f"planned and skipped, never proven here: {_few(skipped)}"] if skipped else []
 
 
 def _few(names: Sequence[str]) -> str:
@@ -332,8 +318,7 @@ UNDER = ("nodes", "ppn", "pinning")
 MOST_CONDITIONS = 4
 
 
-@dataclass(frozen=True)
-class LastProven:
+class LastProven(NamedTuple):
     """When something was last proven before the session that is judged."""
 
     session: str
@@ -417,13 +402,13 @@ def judge(store: Store, system: str, session: str, *, partial: bool = False, roo
     file = load_file(system, root)
     registered, problems, described = _registered(system, root)
     wanted, retired = _wanted(file, run, past if file.history else {}, registered)
-    wanted = [one for one in wanted if not plan or one in past or plan.is_asked(one, everything)]
+    wanted = [place for place in wanted if not plan or place in past or plan.is_asked(place, everything)]
     became = _not_proven(tonight)
     options = file.narrowing(next(iter(tonight["cmdline"].drop_nulls()), None), run)
     wholly = not (partial and options)
     asked = wanted if wholly else _asked(wanted, proofs, options, became)
     # Expected places of the history are names, the others may be patterns.
-    holes = [one for one in asked if one not in now and (one in past or not any(one.covers(other) for other in now))]
+    holes = [place for place in asked if place not in now and (place in past or not any(place.covers(other) for other in now))]
     remedy = f"never proven here: if it cannot be, retire it in {folders.shown(path_of(system, root), root)}"
     missing = _sentences(holes, asked, past, now, became, dict.fromkeys(registered, remedy))
     if file.history:
@@ -654,8 +639,14 @@ def _lost(
     keys = [*CoverageKey._fields, *UNDER]
     most = {"now": pl.col("sizes").max(), "repeats_now": pl.col("repeats").max()}
     now = proofs.filter(here).group_by(keys).agg(**most, here=pl.lit(True))
-    # As many as most sessions had: one that took more of them is no new normal. Of the retired ones nothing is wanted.
-    before = _without_retired(proofs.filter(~here), run, file)
+    before = proofs.filter(~here)
+    if file.retired:
+        before = before.with_columns(day=pl.col("started").dt.date())
+        days = before.select(*CoverageKey._fields, "day").unique()
+        wanted = [not file.retires(CoverageKey(*place), run, day) for *place, day in days.iter_rows()]
+        days = days.filter(pl.Series(wanted, dtype=pl.Boolean))
+        before = before.join(days, on=days.columns, how="semi", nulls_equal=True, maintain_order="left")
+    # As many as most sessions had: one that took more of them is no new normal.
     before = before.with_columns(usual=pl.col("repeats").mode().max().over(keys))
     fewer = (pl.lit(wholly) & (pl.col("now") < pl.col("sizes"))) | (pl.col("repeats_now") < pl.col("usual"))
     gone = (
@@ -668,34 +659,19 @@ def _lost(
         place = CoverageKey(*(row[name] for name in CoverageKey._fields))
         if place in there:
             jobs.setdefault(place.job(), []).append(row)
-    return sorted(_lost_sentence(job, rows) for job, rows in jobs.items())
-
-
-def _without_retired(proofs: pl.DataFrame, run: str | None, file: ExpectedFile) -> pl.DataFrame:
-    """The proofs of what is still expected."""
-    if not file.retired:
-        return proofs
-    dated = proofs.with_columns(day=pl.col("started").dt.date())
-    places = dated.select(*CoverageKey._fields, "day").unique()
-    kept = [not file.retires(CoverageKey(*place), run, day) for *place, day in places.iter_rows()]
-    wanted = places.filter(pl.Series(kept, dtype=pl.Boolean))
-    return dated.join(wanted, on=places.columns, how="semi", nulls_equal=True, maintain_order="left").drop("day")
-
-
-def _lost_sentence(job: CoverageKey, rows: Sequence[Mapping[str, Any]]) -> str:
-    """What of a job is missing, under which conditions, and when it was last proven."""
-    names = sorted({f"{row['benchmark']}{_part(row)}" for row in rows if row["benchmark"]})
-    under = sorted({f"{row['nodes']} x {row['ppn']} {row['pinning']}" for row in rows})
-    last = max(rows, key=lambda row: row["started"])
-    more = f" and {len(under) - MOST_CONDITIONS} more" if len(under) > MOST_CONDITIONS else ""
-    return (
-        f"missing: {job}: not proven at {', '.join(under[:MOST_CONDITIONS])}{more} (nodes x processes per node, pinning)"
-        f"{': ' + ', '.join(names) if names else ''}; last proven {last['started']:%Y-%m-%d} in session {last['session'][:8]}"
-    )
-
-
-def _part(row: Mapping[str, Any]) -> str:
-    """How much of a curve that is there is missing."""
-    counts = ((row["now"], row["sizes"], "sizes"), (row["repeats_now"], row["usual"], "repeats")) if row["here"] else ()
-    fewer = [f"{now} of {before} {what}" for now, before, what in counts if now < before]
-    return f" ({', '.join(fewer)})" if fewer else ""
+    lines = []
+    for job, rows in jobs.items():
+        names = set()
+        for row in rows:
+            counts = ((row["now"], row["sizes"], "sizes"), (row["repeats_now"], row["usual"], "repeats")) if row["here"] else ()
+            part = ", ".join(f"{now} of {before} {what}" for now, before, what in counts if now < before)
+            names |= {f"{row['benchmark']}{part and f' ({part})'}"} if row["benchmark"] else set()
+        under = sorted({f"{row['nodes']} x {row['ppn']} {row['pinning']}" for row in rows})
+        more = f" and {len(under) - MOST_CONDITIONS} more" if len(under) > MOST_CONDITIONS else ""
+        last = max(rows, key=lambda row: row["started"])
+        lines.append(
+            f"missing: {job}: not proven at {', '.join(under[:MOST_CONDITIONS])}{more} (nodes x processes per node, pinning)"
+            f"{': ' + ', '.join(sorted(names)) if names else ''}; last proven {last['started']:%Y-%m-%d} in session "
+            f"{last['session'][:8]}"
+        )
+    return sorted(lines)
