@@ -32,6 +32,8 @@ from typing import Any
 
 import numpy as np
 import scipy
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from reframe_tests.harness.printable import plain_data
 from reframe_tests.harness.vocabulary import BadInput
@@ -46,12 +48,19 @@ from .statistics import two_sides
 RATIO, CALL, MOCKUP = "call_over_mockup", "call_us", "mockup_us"
 VIOLATED, HELD, INCONCLUSIVE = "violated", "held", "inconclusive"
 OUTCOMES = (VIOLATED, HELD, INCONCLUSIVE)
+#: Partition, stack, fabric, nodes, processes per node, pinning.
+_Condition = tuple[str, str, str, int | None, int | None, str]
 HOW_TO_MEASURE = "measure them with: reframe -c reframe_tests -r -n Guidelines"
 
 
-@dataclass(frozen=True)
-class Condition:
-    """What a row was measured under."""
+class Ratio(Struct):
+    """One guideline at one message size under one condition, as in the answer for programs.
+
+    :param guideline: name of the benchmark: ``CALL-vs-CALL[-CALL]``, ``CALL-vs-larger`` or ``CALL-vs-parts``.
+    :param ratio: time of the call over that of its mock-up; ``low``, ``high``: its interval; ``nan`` where there is none.
+    :param call_us: median time of the call over the repeats; ``mockup_us``: of the mock-up.
+    :param call: what is to be at least as fast as ``mockup``, in words.
+    """
 
     partition: str
     stack: str
@@ -59,22 +68,6 @@ class Condition:
     nodes: int | None
     ppn: int | None
     pinning: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.stack} on {self.partition}, {self.fabric}, {self.nodes} x {self.ppn}, {self.pinning}"
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """One guideline at one message size under one condition.
-
-    :param guideline: name of the benchmark: ``CALL-vs-CALL[-CALL]``, ``CALL-vs-larger`` or ``CALL-vs-parts``.
-    :param ratio: time of the call over that of its mock-up; ``low``, ``high``: its interval; ``nan`` where there is none.
-    :param call_us: median time of the call over the repeats; ``mockup_us``: of the mock-up.
-    """
-
-    condition: Condition
     guideline: str
     message_bytes: int
     ratio: float
@@ -84,6 +77,18 @@ class Ratio:
     mockup_us: float
     repeats: int
     outcome: str
+    call: str
+    mockup: str
+
+    @property
+    def condition(self) -> str:
+        return f"{self.stack} on {self.partition}, {self.fabric}, {self.nodes} x {self.ppn}, {self.pinning}"
+
+    @property
+    def times(self) -> str:
+        """How many times as long as its mock-up a call takes, with the interval where there is one."""
+        known = math.isfinite(self.low) and math.isfinite(self.high)
+        return f"{self.ratio:.2g} ({self.low:.2g} to {self.high:.2g})" if known else f"{self.ratio:.2g}"
 
 
 @dataclass(frozen=True)
@@ -101,19 +106,15 @@ class Findings:
         number = Counter(row.outcome for row in self.rows)
         return {outcome: number[outcome] for outcome in OUTCOMES}
 
-    def by_condition(self) -> dict[Condition, Findings]:
+    def by_condition(self) -> list[Findings]:
         """The rows of each condition, without the notes, which are of the session."""
         conditions = dict.fromkeys(row.condition for row in self.rows)
-        return {one: Findings(tuple(row for row in self.rows if row.condition == one), ()) for one in conditions}
+        return [Findings(tuple(row for row in self.rows if row.condition == name), ()) for name in conditions]
 
     @property
     def violations(self) -> list[Ratio]:
         """The rows that are violated."""
         return [row for row in self.rows if row.outcome == VIOLATED]
-
-
-#: Values of the repeats, by guideline, message size and quantity.
-_Values = dict[tuple[str, int, str], list[float]]
 
 
 def has_guidelines(session: Session) -> bool:
@@ -145,11 +146,11 @@ def judge(session: Session, policy: Policy) -> Findings:
     reasons = {case.uuid: session.why_not(case) for case in measured}
     counted = Counter(reason for reason in reasons.values() if reason)
     notes = [f"{count} case{'s'[: count != 1]} not used: {why}" for why, count in counted.items()]
-    values: dict[Condition, _Values] = {}
+    values: dict[_Condition, dict[tuple[str, int, str], list[float]]] = {}
     for case in measured:
         if reasons[case.uuid] is None:
-            under = Condition(case.partition, case.stack, case.fabric, case.nodes, case.ppn, case.pinning)
-            kept = values.setdefault(under, {})
+            condition = (case.partition, case.stack, case.fabric, case.nodes, case.ppn, case.pinning)
+            kept = values.setdefault(condition, {})
             for sample in case.samples:
                 if sample.quantity in (RATIO, CALL, MOCKUP) and sample.message_bytes is not None:
                     row = kept.setdefault((sample.benchmark, sample.message_bytes, sample.quantity), [])
@@ -161,10 +162,22 @@ def judge(session: Session, policy: Policy) -> Findings:
     return Findings(tuple(_judge(values, policy)), tuple(notes))
 
 
-def _judge(values: Mapping[Condition, _Values], policy: Policy) -> Iterable[Ratio]:
+def _judge(values: Mapping[_Condition, Mapping[tuple[str, int, str], list[float]]], policy: Policy) -> Iterable[Ratio]:
+    """A row of each guideline, size and condition.
+
+    :param values: of the repeats, by guideline, message size and quantity.
+    """
     keys = [(condition, name, size) for condition, kept in values.items() for name, size, quantity in kept if quantity == RATIO]
-    parts = [_effects([kept[key] for key in kept if key[2] == RATIO], policy) for kept in values.values()]
-    effect, error, df = (np.concatenate([getattr(part, name) for part in parts]) for name in ("effect", "error", "df"))
+    parts = []
+    for kept in values.values():
+        ratios = [kept[key] for key in kept if key[2] == RATIO]
+        table = np.full((len(ratios), max(map(len, ratios))), np.nan)
+        for at, row in enumerate(ratios):
+            table[at, : len(row)] = np.log(row)
+        effects = two_sides.compare_pairs(table)
+        enough = np.array([len(row) for row in ratios]) >= policy.minimum_repeats
+        parts.append((effects.effect, np.where(enough, effects.error, np.nan), np.where(enough, effects.df, np.nan)))
+    effect, error, df = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     bound = math.log1p(policy.guidelines_margin_percent / 100)
     with np.errstate(invalid="ignore", divide="ignore"):
         p = scipy.stats.t.sf((effect - bound) / error, df)
@@ -178,7 +191,7 @@ def _judge(values: Mapping[Condition, _Values], policy: Policy) -> Iterable[Rati
         kept = values[condition]
         low, high = effect[at] - reach[at], effect[at] + reach[at]
         yield Ratio(
-            condition=condition,
+            *condition,
             guideline=name,
             message_bytes=size,
             ratio=math.exp(effect[at]),
@@ -188,19 +201,9 @@ def _judge(values: Mapping[Condition, _Values], policy: Policy) -> Iterable[Rati
             mockup_us=float(np.median(kept[name, size, MOCKUP])),
             repeats=len(kept[name, size, RATIO]),
             outcome=VIOLATED if called[at] else HELD if high <= bound else INCONCLUSIVE,
+            call=f"MPI_{name.partition('-vs-')[0]}",
+            mockup=mockup_of(name, size),
         )
-
-
-def _effects(ratios: list[list[float]], policy: Policy) -> two_sides.Effects:
-    """Effects of the rows of one condition; no error where there are fewer repeats than the policy asks for."""
-    table = np.full((len(ratios), max(map(len, ratios))), np.nan)
-    for at, row in enumerate(ratios):
-        table[at, : len(row)] = np.log(row)
-    found = two_sides.compare_pairs(table)
-    enough = np.array([len(row) for row in ratios]) >= policy.minimum_repeats
-    return two_sides.Effects(
-        found.effect, np.where(enough, found.error, np.nan), np.where(enough, found.df, np.nan), found.unit_variance
-    )
 
 
 #: How many times more data, or how many parts, the rows of a call against itself have (``instrument.FACTOR``).
@@ -219,19 +222,15 @@ def headline(judgement: Findings, policy: Policy) -> str:
 
 def violations(judgement: Findings) -> list[str]:
     """One sentence per violated guideline and condition: its worst size, and at which others it is violated."""
-    return [f"{rows[0].condition.text}: {sentence(rows)}" for rows in by_guideline(judgement.violations)]
+    return [f"{rows[0].condition}: {sentence(rows)}" for rows in by_guideline(judgement.violations)]
 
 
 def by_guideline(rows: Iterable[Ratio]) -> list[list[Ratio]]:
     """Rows of each condition and guideline together, by condition, and of one condition the worst first."""
     groups: dict[tuple[str, str], list[Ratio]] = {}
     for row in rows:
-        groups.setdefault((row.condition.text, row.guideline), []).append(row)
-    return [groups[key] for key in sorted(groups, key=lambda key: (key[0], -_worst(groups[key]).ratio))]
-
-
-def _worst(rows: Sequence[Ratio]) -> Ratio:
-    return max(rows, key=lambda row: row.ratio)
+        groups.setdefault((row.condition, row.guideline), []).append(row)
+    return [groups[key] for key in sorted(groups, key=lambda key: (key[0], -max(row.ratio for row in groups[key])))]
 
 
 def sentence(rows: Sequence[Ratio]) -> str:
@@ -239,26 +238,14 @@ def sentence(rows: Sequence[Ratio]) -> str:
 
     :param rows: the sizes at which it is violated.
     """
-    worst = _worst(rows)
+    worst = max(rows, key=lambda row: row.ratio)
     others = [size_text(row.message_bytes) for row in rows if row is not worst]
     also = f"; also at {', '.join(others)}" if others else ""
-    call, against = call_of(worst.guideline), mockup_of(worst.guideline, worst.message_bytes)
-    return f"{call} at {size_text(worst.message_bytes)} takes {times_of(worst)} times {against}{also}: tune it"
-
-
-def times_of(row: Ratio) -> str:
-    """How many times as long as its mock-up a call takes, with the interval where there is one."""
-    interval = f" ({row.low:.2g} to {row.high:.2g})" if math.isfinite(row.low) and math.isfinite(row.high) else ""
-    return f"{row.ratio:.2g}{interval}"
-
-
-def call_of(guideline: str) -> str:
-    """The call that is to be at least as fast."""
-    return f"MPI_{guideline.partition('-vs-')[0]}"
+    return f"{worst.call} at {size_text(worst.message_bytes)} takes {worst.times} times {worst.mockup}{also}: tune it"
 
 
 def mockup_of(guideline: str, message_bytes: int) -> str:
-    """What it is compared with, in words."""
+    """What a call is compared with, in words."""
     call, _, mockup = guideline.partition("-vs-")
     if mockup == "larger":
         return f"what it takes with {size_text(FACTOR * message_bytes)}"
@@ -277,13 +264,6 @@ def as_data(session: str, system: str, judgement: Findings, policy: Policy) -> d
         "confidence": policy.confidence,
         **judgement.counts,
         "notes": list(judgement.notes),
-        "guidelines": [_row(row) for row in judgement.rows],
+        "guidelines": [asdict(row) for row in judgement.rows],
     }
     return plain_data(data)
-
-
-def _row(row: Ratio) -> dict[str, Any]:
-    words = {"call": call_of(row.guideline), "mockup": mockup_of(row.guideline, row.message_bytes)}
-    data = {**vars(row.condition), **vars(row), **words}
-    del data["condition"]
-    return data

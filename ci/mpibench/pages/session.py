@@ -590,8 +590,7 @@ def _guidelines(view: View) -> Content:
     def cells(rows: Iterable[Ratio]) -> list[tuple[Any, ...]]:
         return [
             (
-                *(guidelines.call_of(row.guideline), guidelines.mockup_of(row.guideline, row.message_bytes)),
-                *(size_text(row.message_bytes), guidelines.times_of(row)),
+                *(row.call, row.mockup, size_text(row.message_bytes), row.times),
                 *(format_number(row.call_us), format_number(row.mockup_us), row.repeats),
             )
             for row in rows
@@ -604,13 +603,13 @@ def _guidelines(view: View) -> Content:
         "minimum_repeats": policy.minimum_repeats,
         "conditions": [
             {
-                "condition": condition,
+                "condition": of_condition.rows[0],
                 "counts": of_condition.counts,
                 "violations": [guidelines.sentence(rows) for rows in guidelines.by_guideline(of_condition.violations)],
                 "violated": cells(row for rows in guidelines.by_guideline(of_condition.violations) for row in rows),
                 "inconclusive": cells(row for row in of_condition.rows if row.outcome == guidelines.INCONCLUSIVE),
             }
-            for condition, of_condition in found.by_condition().items()
+            for of_condition in found.by_condition()
         ],
         "notes": found.notes,
     }
