@@ -51,6 +51,23 @@ class Place(Answer, kw_only=True):
     pinning: str | None
 
 
+class Curve(Place, kw_only=True):
+    """What was measured, but for the size."""
+
+    suite: str
+    benchmark: str
+    variant: str
+    ranks: Count
+    groups: Count
+    quantity: str
+
+
+class Metric(Curve, kw_only=True):
+    """What was measured; null bytes: a figure without a size."""
+
+    message_bytes: Count | None
+
+
 class Fact(Answer, kw_only=True):
     """A fact that differs."""
 
@@ -229,16 +246,9 @@ class HistoryProblem(Place, kw_only=True):
     finding: Finding
 
 
-class DriftedMetric(Place, kw_only=True):
+class DriftedMetric(Metric, kw_only=True):
     """A metric of a change of the last nights."""
 
-    suite: str
-    benchmark: str
-    variant: str | None
-    ranks: Count | None
-    groups: Count | None
-    quantity: str
-    message_bytes: Count | None
     slower: Slower
 
 
@@ -418,25 +428,8 @@ class Past(Answer, kw_only=True):
     values_sha256: Digest
 
 
-class Curve(Place, kw_only=True):
-    """What was measured, but for the size."""
-
-    suite: str
-    benchmark: str
-    variant: str
-    ranks: Count
-    groups: Count
-    quantity: str
-
-
-class Metric(Curve, kw_only=True):
-    """What was measured; null bytes: a figure without a size."""
-
-    message_bytes: Count | None
-
-
 class Judged(Curve, kw_only=True):
-    """A verdict with what it rests on."""
+    """A verdict on a band of sizes with what it rests on."""
 
     band: str
     ratio: Ratio
@@ -453,16 +446,11 @@ class Judged(Curve, kw_only=True):
     confirmation: Annotated[str | UnsetType | None, Meta(description="With --confirm: what measuring again says of it.")] = (
         UNSET
     )
-
-
-class JudgedBand(Judged, kw_only=True):
-    """A band of sizes."""
-
-    sizes: Count | None
+    sizes: Count | UnsetType | None = UNSET
 
 
 class JudgedMetric(Judged, kw_only=True):
-    """A metric; baseline and candidate are medians of the values, in ``unit``."""
+    """A verdict on a metric; baseline and candidate are medians of the values, in ``unit``."""
 
     message_bytes: Count | None
     unit: str | None
@@ -489,24 +477,14 @@ class Shown(Answer, kw_only=True):
 
 
 class Again(Curve, kw_only=True):
-    """Two measurements of the same."""
+    """Two measurements of a metric (``message_bytes``) or of a band (``band``)."""
 
+    message_bytes: Count | UnsetType | None = UNSET
+    band: str | UnsetType = UNSET
     outcome: Literal["seen twice", "not seen again", "not measured again"]
     why: str
     first: Shown
     again: Shown
-
-
-class MetricAgain(Again, kw_only=True):
-    """A metric that was measured again."""
-
-    message_bytes: Count | None
-
-
-class BandAgain(Again, kw_only=True):
-    """A band that was measured again."""
-
-    band: str
 
 
 class CaseAgain(Answer, kw_only=True):
@@ -546,8 +524,8 @@ class Confirmation(Answer, kw_only=True):
     budget_minutes: Annotated[float, Meta(ge=0)]
     interrupted: Annotated[str, Meta(description="Name of the signal; empty without one.")]
     cases: list[CaseAgain]
-    metrics: list[MetricAgain]
-    bands: list[BandAgain]
+    metrics: list[Again]
+    bands: list[Again]
     measured: Side | None
     inconclusive_rule: str
     inconclusive: list[Resolved]
@@ -581,7 +559,7 @@ class Accept(Answer, kw_only=True):
     history: Past
     remarks: list[str]
     counts: Annotated[dict[Verdict, Count], Meta(description="Metrics per verdict.")]
-    bands: list[JudgedBand]
+    bands: list[Judged]
     metrics: list[JudgedMetric]
     new: Annotated[list[Metric], Meta(description="Metrics that only the candidate has.")]
     confirmation: Annotated[Confirmation | None, Meta(description="What was measured again; null unless --confirm was given.")]
