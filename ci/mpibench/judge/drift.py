@@ -9,7 +9,7 @@ after night the answer follows the machine: what is over is no change any more, 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -218,11 +218,12 @@ def _nights(cases: pl.DataFrame, options: Mapping[str, Sequence[str]]) -> tuple[
 
     :param options: selection options of each partial session.
     """
-    sessions = cases.group_by("session").agg(pl.col("started").first()).sort("started", "session")
-    ranks = [*(0 if options[session] else 1 for session in sessions["session"][:-1]), *[2] * bool(sessions.height)]
-    day, rank = pl.col("started").dt.date(), pl.Series(ranks, dtype=pl.Int8)
-    ranked = sessions.with_row_index("place").with_columns(day=day, rank=rank)
-    kept = ranked.sort("rank", "place").unique("day", keep="last").sort("place")
+    sessions = cases.group_by("session").agg(pl.col("started").first()).sort("started", "session").with_row_index("place")
+    whole = pl.Series([not options[session] for session in sessions["session"]], dtype=pl.Boolean)
+    ranked = sessions.with_columns(
+        day=pl.col("started").dt.date(), newest=pl.col("place") == pl.col("place").max(), whole=whole
+    )
+    kept = ranked.sort("newest", "whole", "place").unique("day", keep="last").sort("place")
     return kept.select("session", "started"), sessions.height - kept.height
 
 
@@ -235,7 +236,15 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> tuple[pl.DataFrame, p
     """
     judged = pl.col("quantity").is_in(JUDGED)
     table = scan_files(paths, "samples").select(*_POINT, "unit", "case", "value").filter(judged).collect()
-    _refuse_odd(table)
+    units = pl.DataFrame({"quantity": JUDGED, "unit": [QUANTITIES[name].unit for name in JUDGED]})
+    pairs = table.select("quantity", "unit").unique().join(units, on=["quantity", "unit"], how="anti")
+    odd = pl.concat([table.filter(~pl.col("value").is_finite()), table.join(pairs, on=["quantity", "unit"], how="semi")])
+    for row in odd[:1].to_dicts():
+        raise BadInput(
+            "value-not-finite",
+            f"session {row['case'].partition(':')[0]}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}, "
+            f"expected a number of {QUANTITIES[row['quantity']].unit}: export that session again.",
+        )
     rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
     name = ["condition", *BENCHMARK, "message_bytes"]
     named = table.join(used.select("case", "night", "condition"), on="case").with_columns(id=pl.struct(name).hash(seed=1))
@@ -248,18 +257,6 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> tuple[pl.DataFrame, p
     medians = medians.filter(rank == pl.col("rank").min().over([*(one for one in name if one != "quantity"), "night"]))
     medians = medians.filter(pl.col("value") > 0)
     return medians.select("id", "condition", *_POINT).unique("id"), medians.select("id", "night", "value")
-
-
-def _refuse_odd(table: pl.DataFrame) -> None:
-    units = pl.DataFrame({"quantity": JUDGED, "unit": [QUANTITIES[name].unit for name in JUDGED]})
-    pairs = table.select("quantity", "unit").unique().join(units, on=["quantity", "unit"], how="anti")
-    odd = pl.concat([table.filter(~pl.col("value").is_finite()), table.join(pairs, on=["quantity", "unit"], how="semi")])
-    for row in odd[:1].to_dicts():
-        raise BadInput(
-            "value-not-finite",
-            f"session {row['case'].partition(':')[0]}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}, "
-            f"expected a number of {QUANTITIES[row['quantity']].unit}: export that session again.",
-        )
 
 
 def change_points(history: History, policy: Policy, recent: int | None = None) -> pl.DataFrame:
@@ -297,96 +294,79 @@ def _groups(metrics: pl.DataFrame) -> list[np.ndarray]:
     return [np.array(part) for part in {tuple(part): None for part in parts} if len(part) > 1]
 
 
-def events(store: Store, history: History, points: pl.DataFrame, levels: Sequence[Level] = ()) -> list[Event]:
-    """Change points grouped: same stack, fabric and direction, the same or neighbouring nights; the largest first.
-
-    :param levels: accepted ones.
-    """
+def events(store: Store, history: History, points: pl.DataFrame, policy: Policy) -> list[Event]:
+    """Change points grouped: same stack, fabric and direction, the same or neighbouring nights; what is worse first, of it the
+    newest, then the largest."""
     if not points.height:
         return []
-    table = points.join(history.rows, on="row")
-    clusters = list(_clusters(table))
-    nights = history.nights["session"]
-    asked = {nights[night - back] for night, _ in clusters for back in (0, 1) if night}
-    cases = store.cases(history.system)
-    known = cases.filter(pl.col("session").is_in(asked), pl.col("result") != "skip").select(_FACTS).collect()
-    found = []
-    for night, part in clusters:
-        session, started = history.nights.row(night)
-        stack, fabric = part.select("stack", "fabric").row(0)
-        both = [
-            session_values.facts(known.filter(pl.col("stack") == stack, pl.col("session") == one))
-            for one in nights[max(night - 1, 0) : night + 1]
-        ]
-        found.append(
-            Event(
-                started.date(),
-                session,
-                stack,
-                fabric,
-                part,
-                float(np.expm1(part.select(pl.median("slower")).item())),
-                tuple(session_values.changes(*both)) if night and all(both) else (),
-                accepted=_accepting(levels, part, started.date(), history.nights["started"][-1].date()),
-            )
-        )
-    return sorted(found, key=lambda event: (not event.worse, -event.since.toordinal(), -event.metrics.height))
-
-
-def _accepting(levels: Sequence[Level], part: pl.DataFrame, since: date, last: date) -> Level | None:
-    """The level that was accepted with a change.
-
-    :param part: what changed.
-    :param last: day of the last night: what is to come accepts nothing yet.
-    """
-    partition, stack, fabric = part.select(SHARED).row(0)
-    slower = float(np.expm1(part.select(pl.max("slower")).item()))
-    there = (one for one in levels if one.since <= last and one.covers(partition, stack, fabric))
-    return next((level for level in there if level.accepts(since, slower)), None)
-
-
-def name_moves(history: History, policy: Policy, found: Sequence[Event]) -> list[Event]:
-    """The same events, each with the switches of protocol that moved that night."""
-    if not found:
-        return []
-    points = pl.concat([event.metrics.select("row", "night") for event in found])
-    named = []
-    for event in found:
-        at = int(event.metrics["night"].mode().sort()[0])
-        curves = history.rows.join(event.metrics, on=CURVE, how="semi", nulls_equal=True).sort("message_bytes")
-        changes = points.join(curves, on="row", how="semi")
-        near = changes.filter((pl.col("night") - at).abs() <= 1)
-        others = changes.filter((pl.col("night") - at).abs() > 1)["night"].to_numpy()
-        start = max([0, at - policy.drift_window_nights, *others[others < at]])
-        end = min([history.logs.shape[1], at + policy.drift_window_nights, *others[others > at]])
-        before, after = (history.logs[curves["row"].to_numpy(), first:last] for first, last in ((start, at), (at, end)))
-        curves = curves.with_columns(
-            slower=pl.Series(np.expm1(two_sides.describe(after).location - two_sides.describe(before).location)),
-            called=pl.col("row").is_in(near["row"].to_list()),
-            margin=pl.Series(np.log1p(policy.margins(curves))),
-            place=pl.int_range(pl.len()),
-        )
-        parts = curves.partition_by(CURVE, maintain_order=True)
-        changed = (
-            switches.ChangedCurve(part, before[part["place"].to_numpy()], after[part["place"].to_numpy()]) for part in parts
-        )
-        # Of sizes that became better and worse each is reported once, where its own change is.
-        moves = []
-        for move in switches.explain(changed):
-            own = move.metrics.join(event.metrics, on=METRIC, how="semi", nulls_equal=True)
-            moves += [replace(move, metrics=own)] if own.height else []
-        named.append(replace(event, moves=tuple(moves)))
-    return named
-
-
-def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-    worse = table.with_columns(worse=pl.col("slower") > 0)
-    for _, part in worse.group_by(["partition", "stack", "fabric", "worse"], maintain_order=True):
+    clusters: list[tuple[int, pl.DataFrame]] = []
+    table = points.join(history.rows, on="row").with_columns(worse=pl.col("slower") > 0)
+    for _, part in table.group_by([*SHARED, "worse"], maintain_order=True):
         ordered = part.sort("night")
         # A step may be seen a night early or late where noise blurs it.
         number = (ordered["night"].diff().fill_null(0) > 1).cum_sum()
-        for _, one in ordered.group_by(number, maintain_order=True):
-            yield int(one["night"].mode().sort()[0]), one
+        for _, near in ordered.group_by(number, maintain_order=True):
+            clusters.append((int(near["night"].mode().sort()[0]), near))
+    nights, last = history.nights["session"], history.nights["started"][-1].date()
+    wanted = {nights[night - back] for night, _ in clusters for back in (0, 1) if night}
+    cases = store.cases(history.system)
+    known = cases.filter(pl.col("session").is_in(wanted), pl.col("result") != "skip").select(_FACTS).collect()
+    found = []
+    for night, metrics in clusters:
+        session, started = history.nights.row(night)
+        partition, stack, fabric = metrics.select(SHARED).row(0)
+        facts = [
+            session_values.facts(known.filter(pl.col("stack") == stack, pl.col("session") == name))
+            for name in nights[max(night - 1, 0) : night + 1]
+        ]
+        middle, most = map(float, np.expm1(metrics.select(pl.median("slower"), most=pl.max("slower")).row(0)))
+        # What is to come accepts nothing yet.
+        levels = (level for level in policy.levels if level.since <= last and level.covers(partition, stack, fabric))
+        event = Event(
+            since=started.date(),
+            session=session,
+            stack=stack,
+            fabric=fabric,
+            metrics=metrics,
+            slower=middle,
+            changed=tuple(session_values.changes(*facts)) if night and all(facts) else (),
+            moves=_moves(history, policy, points, night, metrics),
+            accepted=next((level for level in levels if level.accepts(started.date(), most)), None),
+        )
+        found.append(event)
+    return sorted(found, key=lambda event: (not event.worse, -event.since.toordinal(), -event.metrics.height))
+
+
+def _moves(
+    history: History, policy: Policy, points: pl.DataFrame, night: int, metrics: pl.DataFrame
+) -> tuple[MovedSwitch, ...]:
+    """The switches of protocol that moved in a night.
+
+    :param points: all change points; ``metrics``: those of this night.
+    """
+    curves = history.rows.join(metrics, on=CURVE, how="semi", nulls_equal=True).sort("message_bytes")
+    changes = points.select("row", "night").join(curves, on="row", how="semi")
+    near = (pl.col("night") - night).abs() <= 1
+    others = changes.filter(~near)["night"].to_numpy()
+    start = max([0, night - policy.drift_window_nights, *others[others < night]])
+    end = min([history.logs.shape[1], night + policy.drift_window_nights, *others[others > night]])
+    before, after = (history.logs[curves["row"].to_numpy(), first:last] for first, last in ((start, night), (night, end)))
+    curves = curves.with_columns(
+        slower=pl.Series(np.expm1(two_sides.describe(after).location - two_sides.describe(before).location)),
+        called=pl.col("row").is_in(changes.filter(near)["row"].to_list()),
+        margin=pl.Series(np.log1p(policy.margins(curves))),
+        place=pl.int_range(pl.len()),
+    )
+    changed = (
+        switches.ChangedCurve(curve, before[curve["place"].to_numpy()], after[curve["place"].to_numpy()])
+        for curve in curves.partition_by(CURVE, maintain_order=True)
+    )
+    # Of sizes that became better and worse each is reported once, where its own change is.
+    moves = []
+    for move in switches.explain(changed):
+        own = move.metrics.join(metrics, on=METRIC, how="semi", nulls_equal=True)
+        moves += [replace(move, metrics=own)] if own.height else []
+    return tuple(moves)
 
 
 def absent(history: History, *, whole: bool = True) -> list[str]:
@@ -482,4 +462,4 @@ def watch(
             f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.",
         )
     points = change_points(history, policy, recent)
-    return DriftAnswer(history, name_moves(history, policy, events(store, history, points, policy.levels)))
+    return DriftAnswer(history, events(store, history, points, policy))

@@ -704,8 +704,7 @@ def change_points(store: Store, system: str, over: OverTime) -> list[Event]:
         }
     )
     history = drift.History(system, nights, chosen.select(*_WATCHED, "direction"), logs, ())
-    found = drift.events(store, history, drift.change_points(history, policy, None), policy.levels)
-    return drift.name_moves(history, policy, found)
+    return drift.events(store, history, drift.change_points(history, policy, None), policy)
 
 
 def _one_a_day(nights: Sequence[SiteNight]) -> list[int]:
