@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpibench.judge.statistics.two_sides import Array
-from mpibench.tune import proof, race
+from mpibench.tune import race, tuning
 from mpibench.tune.race import Times
 from reframe_tests.harness.mpis.tuning.model import DEFAULT
 
@@ -95,7 +95,7 @@ def draw(rng: np.random.Generator, algorithms: int, sizes: int, reach: float, sp
         survivors = race.eliminate({"Allreduce": (found, survivors)})["Allreduce"]
     chosen = race.choose(race.compare({"Allreduce": found})).get("Allreduce", {})
     fresh = Times("Allreduce")
-    for repeat in range(proof.REPEATS):
+    for repeat in range(tuning.REPEATS):
         for size, word in chosen.items():
             values = noise(rng, 2, spread) + rng.normal(0, 2 * spread)
             for label, real, value in ((DEFAULT, DEFAULT, values[0]), ("tuned", word, values[1])):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
-
-if TYPE_CHECKING:
-    from mpibench.tune.tuning import TuneRequest
 
 
 def tune(
@@ -60,64 +58,61 @@ def tune(
     from mpibench.judge.plan.costs import Budget
     from mpibench.night import supervision
     from mpibench.pages import tuning as tuning_page
-    from mpibench.tune import conditions, profiles, tuning, workload
+    from mpibench.tune import profiles, tuning, workload
+    from mpibench.tune.measuring import Clock, TuneRequest
     from mpibench.tune.race import Usage
-    from mpibench.tune.tuning import TuneRequest
     from reframe_tests.harness.sites.tuned_settings import Place
 
     name, _, partition = system.partition(":")
     found_stack, controls = tuning.find_stack(stack)
     if (ppn is None) is (sacct is None) or (sacct and nodes):
         raise BadInput(
-            "tune-condition", "tune: give --ppn and --nodes, or --sacct with what the jobs of the system used: one of both."
+            "tune-condition",
+            "tune: give --ppn and --nodes, or --sacct with what the jobs of the system used: one of both.",
         )
-    nodes = nodes or 1
     wanted = _parse(collective or [], [control.collective for control in controls.controls])
     bound, waiting = Budget.parse(budget), Budget.parse(wait)
     if waiting.unit != "min":
         raise BadInput("wait-format", f"--wait {wait}: give hours (12h) or minutes (30m).")
-    wait_s = 60 * waiting.amount if tuning.waits(name, partition) else 0.0
-    kind = conditions.Kind(found_stack, controls, check=check, dry_run=dry_run)
-
-    tuning.check_place(Place(name, stack, fabric, nodes, ppn or 1, pinning), partition)
-
-    def ask(
-        nodes: int, ppn: int, seconds: float, names: Mapping[str, tuple[str, ...]], usage: Usage | None = None
-    ) -> TuneRequest:
-        place = Place(name, stack, fabric, nodes, ppn, pinning)
-        return TuneRequest(
-            place, partition, tuple(names), names, seconds, level, restart, tuple(context.args), usage=usage, wait_s=wait_s
-        )
-
-    if sacct:
-        single = {"--check": check, "--chart": chart, "--profile": profile}
-        if one := next((option for option, given in single.items() if given), ""):
-            raise BadInput("tune-condition", f"tune: {one} is for one condition: give --ppn and --nodes in place of --sacct.")
-        jobs = workload.read(sacct)
-
-        def tune_all() -> int:
-            return conditions.tune_most_used(
-                jobs, bound, lambda each, seconds: ask(each.nodes, each.ppn, seconds, wanted), kind, _say
-            )
-
-    else:
-        assert ppn is not None
-        if chart:
-            tuning_page.write(chart, Place(name, stack, fabric, nodes, ppn, pinning), tuple(wanted))
-            _say(f"chart: {chart}")
-            raise typer.Exit
-        usage = None
-        if profile:
-            read = profiles.read(profile, nodes * ppn, exact=False)
-            usage = Usage.of(read, str(profile), nodes * ppn)
-            wanted = of_application(wanted, usage.shares, str(profile))
-        request = ask(nodes, ppn, conditions.seconds_of(bound, bound.amount, nodes), wanted, usage)
-
-        def tune_all() -> int:
-            return conditions.tune_one(request, kind, _say)
-
+    place = Place(name, stack, fabric, nodes or 1, ppn or 1, pinning)
+    waits = tuning.check_place(place, partition)
+    request = TuneRequest(
+        place,
+        partition,
+        found_stack,
+        controls,
+        wanted,
+        workload.seconds_of(bound, bound.amount, place.nodes),
+        level,
+        restart,
+        check,
+        dry_run,
+        tuple(context.args),
+        wait_s=60 * waiting.amount if waits else 0.0,
+        say=_say,
+    )
     try:
-        status = tune_all()
+        if sacct:
+            single = {"--check": check, "--chart": chart, "--profile": profile}
+            if option := next((option for option, given in single.items() if given), ""):
+                raise BadInput(
+                    "tune-condition", f"tune: {option} is for one condition: give --ppn and --nodes in place of --sacct."
+                )
+
+            def ask(nodes: int, ppn: int, seconds: float) -> TuneRequest:
+                return replace(request, place=replace(place, nodes=nodes, ppn=ppn), budget_s=seconds, clock=Clock())
+
+            status = workload.tune_most_used(workload.read(sacct), bound, ask, _say)
+        elif chart:
+            tuning_page.write(chart, place, tuple(wanted))
+            _say(f"chart: {chart}")
+            status = 0
+        else:
+            if profile:
+                read = profiles.read(profile, place.ranks, exact=False)
+                usage = Usage.of(read, str(profile), place.ranks)
+                request = replace(request, usage=usage, algorithms=of_application(wanted, usage.shares, str(profile)))
+            status = workload.tune_one(request)
     except supervision.Interrupted as signal:
         again = f"the same command {'without --restart ' * restart}goes on after the last whole round"
         _say(f"interrupted by {signal.name}; {again}")

@@ -21,7 +21,6 @@ from ..store.quantity_text import size_text
 from ..store.sessions import read_report
 from ..tune import measuring
 from ..tune.race import ALL_SIZES, BETTER, SLACK, Times, TuneState, read_state
-from ..tune.tuning import RESULTS
 from . import figures
 from .page import render, writing
 
@@ -66,7 +65,7 @@ class SweetSpot(NamedTuple):
 
 def collect(place: Place, collectives: Sequence[str]) -> list[TunedStack]:
     found = []
-    for folder in sorted((RESULTS / place.system).glob(f"*/{place.name}")):
+    for folder in sorted((measuring.RESULTS / place.system).glob(f"*/{place.name}")):
         if state := read_state(folder):
             found.append(_read_stack(folder, state, collectives))
     return [stack for stack in found if stack.times]

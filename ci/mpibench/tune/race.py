@@ -5,11 +5,11 @@ Then which algorithm each message size takes, and the rules that follow; the lib
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -28,6 +28,7 @@ from ..judge.statistics import two_sides
 from ..night import supervision
 from ..store.sessions import Case, read_report
 from . import measuring
+from .measuring import TuneRequest
 from .profiles import Profile
 
 # Times of algorithms, repeat by repeat: what interleaved launches of one job say, kept so that it can be compared in pairs.
@@ -174,7 +175,6 @@ def effects(rows: Sequence[Sequence[float]]) -> two_sides.Effects:
 # What was measured so far, in a folder of its own, so that a tuning can be resumed: run reports, and what was asked.
 
 NAME = "state.json"
-LAYOUT = 2
 
 
 @dataclass
@@ -183,8 +183,7 @@ class Round:
 
     :param report: file of ReFrame's run report, in the folder.
     :param asked: collective to its algorithms, in the words of the test.
-    :param seconds: that it took.
-    :param launch_s: that a launch of all sizes was to time its calls for.
+    :param seconds: that it took; ``launch_s``: that a launch of all sizes was to time its calls for.
     """
 
     report: str
@@ -211,16 +210,16 @@ class TuneState:
     refused: dict[str, dict[str, str]] = field(default_factory=dict)
     finished: str = ""
     level: str = ""
+    layout: Literal[2] = 2
 
     @property
     def measured_s(self) -> float:
-        """Seconds of all rounds."""
         return sum(each.seconds for each in self.rounds)
 
     def write(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            whole_file.write_text(folder / NAME, json.dumps({"layout": LAYOUT, **asdict(self)}, indent=1) + "\n")
+            whole_file.write_text(folder / NAME, msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n")
         except OSError as error:
             raise BadInput(
                 "cannot-write", f"cannot write {folder} ({error.strerror}): correct its rights or its file system."
@@ -233,10 +232,7 @@ def read_state(folder: Path) -> TuneState | None:
     if not path.exists():
         return None
     try:
-        content = msgspec.json.decode(path.read_bytes(), type=dict)
-        if content.get("layout") != LAYOUT:
-            raise BadInput("tuning-unreadable", f"{path} has another layout than {LAYOUT}; begin again with --restart.")
-        return msgspec.convert(content, TuneState)
+        return msgspec.json.decode(path.read_bytes(), type=TuneState)
     except (OSError, ValueError) as error:
         raise BadInput("tuning-unreadable", f"{path} cannot be read ({error}); begin again with --restart.") from None
 
@@ -472,10 +468,13 @@ class Race:
         """
         for collective in asked:
             case = cases.get(collective)
-            why = measuring.why_unusable(case)
-            if case is not None:
-                self._take_labels(collective, case)
-            if why or case is None:
+            labels = case.condition.get("algorithms") if case else None
+            for word, row in labels.items() if isinstance(labels, Mapping) else ():
+                if row.get("why") and "not started" not in str(row["why"]):
+                    self.state.refused.setdefault(collective, {})[word] = str(row["why"])
+                if row.get("messages"):
+                    self.messages.setdefault(collective, {})[word] = row["messages"]
+            if (why := measuring.why_unusable(case)) or case is None:
                 self.unusable[collective] = why
                 continue
             self.unusable.pop(collective, None)
@@ -486,14 +485,6 @@ class Race:
                 self.survivors[collective] = {size: tuple(table.words(size)) for size in table.sizes}
         tables = {name: (self.table(name), self.survivors[name]) for name in self.times}
         self.survivors = eliminate(tables)
-
-    def _take_labels(self, collective: str, case: Case) -> None:
-        labels = case.condition.get("algorithms")
-        for word, row in labels.items() if isinstance(labels, Mapping) else ():
-            if row.get("why") and "not started" not in str(row["why"]):
-                self.state.refused.setdefault(collective, {})[word] = str(row["why"])
-            if row.get("messages"):
-                self.messages.setdefault(collective, {})[word] = row["messages"]
 
     def open(self) -> dict[str, str]:
         """Collective to what the next round measures, in the words of the test; without those that are decided."""
@@ -529,16 +520,16 @@ def _wishes(survivors: Survivors, words: Sequence[str]) -> list[Wish]:
     return found
 
 
-def resume(tuning: Tuning, state: TuneState, folder: Path, usage: Usage | None = None) -> Race:
+def resume(request: TuneRequest, state: TuneState) -> Race:
     """The race as far as its rounds went."""
-    race = Race(tuning, state, usage=usage)
+    race = Race(request.tuning, state, usage=request.usage)
     for each in state.rounds:
-        session = read_report(folder / each.report)
+        session = read_report(request.folder / each.report)
         race.take(session.uuid, measuring.cases_of(session, tuple(each.asked)), each.asked)
     return race
 
 
-def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: Callable[[str], None]) -> Race:
+def go_on(race: Race, request: TuneRequest, limit_s: float) -> None:
     """Measure until all is decided, each collective had :data:`MOST_ROUNDS` rounds, or no further round fits.
 
     All collectives have their first round before any has its second. Where they do not fit into one session, those asked for
@@ -546,10 +537,11 @@ def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: 
 
     :param limit_s: seconds there are for it.
     """
-    limit_s += base.clock.spent_s
+    say, clock = request.say, request.clock
+    limit_s += clock.spent_s
     while left := race.open():
         number = min(race.rounds_of(name) for name in left)
-        rest = limit_s - base.clock.spent_s
+        rest = limit_s - clock.spent_s
         asked = pick(race, {name: words for name, words in left.items() if race.rounds_of(name) == number}, number, rest)
         session = len(race.state.rounds) + 1
         expected = predict(race, asked, number)
@@ -557,11 +549,12 @@ def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: 
             say(f"round {session} would take about {expected:.0f} s, and {max(rest, 0):.0f} s of the budget are left")
             break
         say(f"round {session}: {_cost(race, asked)[0]} algorithms of {', '.join(asked)}, about {expected:.0f} s")
-        order = replace(base, algorithms=asked, repeats=REPEATS, seconds=LAUNCH_S[number], show=not number)
+        unused = f"round {session} was not done when the budget was used up, and is not used"
+        order = measuring.Order(asked, REPEATS, LAUNCH_S[number], show=not number)
         try:
-            ran = measuring.run(order, folder, f"round_{session}", rest)
+            ran = measuring.run(request, order, f"round_{session}", rest)
         except supervision.OutOfTime:
-            say(f"round {session} was not done when the budget was used up, and is not used")
+            say(unused)
             break
         cases = measuring.cases_of(ran.session, tuple(asked))
         unusable = {name: why for name in asked if (why := measuring.why_unusable(cases.get(name)))}
@@ -569,7 +562,7 @@ def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: 
             # What was ended with it is not a try of its own: a tuning that goes on measures it.
             asked = {name: words for name, words in asked.items() if name not in unusable}
             if not asked:
-                say(f"round {session} was not done when the budget was used up, and is not used")
+                say(unused)
                 break
             say(f"round {session} was not done when the budget was used up; of it is used: {', '.join(asked)}")
         elif len(unusable) == len(asked) and session == 1:
@@ -577,7 +570,7 @@ def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: 
             raise BadInput("nothing-measured", f"nothing of the first round can be used: {name}: {unusable[name].rstrip('.')}.")
         race.state.rounds.append(Round(f"round_{session}.json", asked, ran.seconds, LAUNCH_S[number]))
         race.take(ran.session.uuid, cases, asked)
-        race.state.write(folder)
+        race.state.write(request.folder)
         if ran.waited_s > WORTH_SAYING_S:
             say(f"round {session} waited {ran.waited_s:.0f} s for its nodes, which are not of the budget")
         for collective in asked:
@@ -587,7 +580,6 @@ def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: 
             break
     if unmeasured := [name for name in race.open() if not race.rounds_of(name)]:
         say(f"not measured within the budget: {', '.join(unmeasured)}")
-    return race
 
 
 def pick(race: Race, asked: Mapping[str, str], number: int, rest_s: float) -> dict[str, str]:
@@ -600,18 +592,13 @@ def pick(race: Race, asked: Mapping[str, str], number: int, rest_s: float) -> di
     return found
 
 
-def _measured(race: Race, asked: Mapping[str, str]) -> dict[str, list[Wish]]:
-    """What a round measures of each collective, without the algorithms that the library refused: those are not timed."""
-    return {
-        name: [wish for wish in Wish.parse(words) if wish.word not in race.state.refused.get(name, {})]
-        for name, words in asked.items()
-    }
-
-
 def _cost(race: Race, asked: Mapping[str, str]) -> tuple[int, float]:
-    """Launches of a repeat, and their sum where each counts as the share of the sizes that it measures."""
+    """Launches of a repeat, and their sum where each counts as the share of the sizes that it measures; algorithms that the
+    library refused are not timed.
+    """
     launches, shares = 0, 0.0
-    for name, wishes in _measured(race, asked).items():
+    for name, words in asked.items():
+        wishes = [wish for wish in Wish.parse(words) if wish.word not in race.state.refused.get(name, {})]
         known = len(race.times[name].sizes) if name in race.times else 1
         launches += len(wishes)
         shares += sum(len(wish.sizes) / known if wish.sizes else 1.0 for wish in wishes)

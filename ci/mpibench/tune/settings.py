@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness.mpis.tuning import model
 from reframe_tests.harness.mpis.tuning.model import FOLDER, AlgorithmRule, Tuning, Wanted
+from reframe_tests.harness.printable import plain_data
 from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings, checksum
 from reframe_tests.harness.stacks.stack import Stack
 
-from .proof import Proof
 from .race import Compared
 
 MODULEFILE, ENVIRONMENT, TABLE = "modulefile.lua", "environment.bash", "before_after.csv"
@@ -110,21 +109,32 @@ def write_table(rows: Iterable[Compared]) -> str:
     return text.getvalue()
 
 
-def as_proof(found: Proof, weights: Mapping[str, Mapping[int, float]] | None = None) -> dict[str, Any]:
-    """What the record keeps of a measurement of default against tuned.
+@dataclass(frozen=True)
+class Proof:
+    """Default against tuned.
 
-    :param weights: as :func:`proof.prove` was given them.
+    :param rows: each collective at each size, and where settings are for all sizes together, of all as well.
+    :param evidence: collective to how it is shown that the settings were taken.
+    :param unusable: collective to why its measurement cannot be used.
+    :param oversubscribed: ``4 ranks on 2 cores``, where ranks waited for each other's cores; else empty.
+    :param weights: collective to message size to calls of an application, where its sizes were weighed by them.
     """
-    weighted = {name: {str(size): calls for size, calls in each.items()} for name, each in (weights or {}).items() if each}
-    rows = [
-        {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in asdict(row).items()}
-        for row in found.rows
-    ]
-    shared = {"oversubscribed": found.oversubscribed} if found.oversubscribed else {}
+
+    session: str
+    rows: tuple[Compared, ...]
+    evidence: Mapping[str, str]
+    unusable: Mapping[str, str] = field(default_factory=dict)
+    oversubscribed: str = ""
+    weights: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+
+
+def as_proof(found: Proof) -> dict[str, Any]:
+    """What the record keeps of a proof."""
+    weights = {name: {str(size): calls for size, calls in sizes.items()} for name, sizes in found.weights.items() if sizes}
     return {
         "session": found.session,
         "evidence": dict(found.evidence),
-        **shared,
-        **({"weights": weighted} if weighted else {}),
-        "rows": rows,
+        **({"oversubscribed": found.oversubscribed} if found.oversubscribed else {}),
+        **({"weights": weights} if weights else {}),
+        "rows": plain_data([asdict(row) for row in found.rows]),
     }

@@ -1,13 +1,23 @@
-"""The conditions that a system's jobs use most, as Slurm's accounting has them: what a budget of tuning is spent on first."""
+"""Tunes one condition, or within one budget those that the jobs of a system use most, as Slurm's accounting has them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reframe_tests.harness.vocabulary import BadInput
+
+from ..judge.plan.costs import Budget
+from ..night import supervision
+from ..only_one import only_one
+from . import tuning
+from .measuring import TuneRequest
+from .tuning import NOTHING_BETTER
+
+#: Exit status: of several conditions, one could not be measured.
+NOT_ALL = 1
 
 #: Columns that are read, as ``sacct(1)`` names them, in this order: the last is a number, behind which a line ends.
 COLUMNS = ("JobID", "JobName", "NNodes", "NTasks", "AllocCPUS", "ElapsedRaw")
@@ -42,6 +52,10 @@ class UsedCondition:
     ppn: int
     node_hours: float
 
+    @property
+    def text(self) -> str:
+        return f"{self.nodes} x {self.ppn}"
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -61,9 +75,23 @@ class Workload:
     assumed: float = 0.0
     without: float = 0.0
 
-    def share(self, conditions: Sequence[UsedCondition]) -> float:
+    def share(self, conditions: Sequence[UsedCondition]) -> str:
         """Part of all node-hours that some conditions have."""
-        return sum(each.node_hours for each in conditions) / self.node_hours
+        return f"{100 * sum(each.node_hours for each in conditions) / self.node_hours:.0f} % of the node-hours"
+
+    @property
+    def lines(self) -> Iterator[str]:
+        count = len(self.conditions)
+        yield f"{self.source}: {self.node_hours:.4g} node-hours of {count} conditions of nodes and processes per node"
+        for part, what in (
+            (self.assumed, "were started by an MPI's own daemons, and are taken to have a rank on each CPU allocated"),
+            (self.uneven, "have different numbers of ranks on their nodes, or are of heterogeneous jobs, and are not tuned"),
+        ):
+            if part:
+                yield f"  {100 * part / self.node_hours:.0f} % {what}"
+        if self.without:
+            hours = f"{self.without:.4g} node-hours of jobs without such a step"
+            yield f"  beside them {hours}, of which nothing says that they use MPI"
 
 
 def read(path: Path) -> Workload:
@@ -107,7 +135,11 @@ def read(path: Path) -> Workload:
             steps.setdefault(job, []).append((row, nodes, ranks, nodes * _number(row, "ElapsedRaw", path) / 3600))
     sums: dict[tuple[int, int], float] = {}
     uneven = assumed = 0.0
-    whole = {name: _node_hours(row, path) for name, row in rows.items() if "." not in name}
+    whole = {
+        name: _number(row, "NNodes", path) * _number(row, "ElapsedRaw", path) / 3600
+        for name, row in rows.items()
+        if "." not in name
+    }
     for job, there in steps.items():
         # Steps that run at once share the nodes of their job.
         most, together = whole.get(job, 0.0), sum(each[3] for each in there)
@@ -147,10 +179,6 @@ def _rows(body: str, delimiter: str, path: Path) -> Iterator[dict[str, str]]:
         raise BadInput("sacct-unusable", f"{path}: {job[:40]!r} follows its last line; write it again with '{COMMAND}'.")
 
 
-def _node_hours(row: dict[str, str], path: Path) -> float:
-    return _number(row, "NNodes", path) * _number(row, "ElapsedRaw", path) / 3600
-
-
 def _number(row: dict[str, str], column: str, path: Path) -> int:
     text = row[column] or "0"
     if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
@@ -174,3 +202,72 @@ def part_of_first(conditions: Sequence[UsedCondition], seconds: Sequence[float])
         if min(parts) >= LEAST_S:
             return conditions[0].node_hours / together
     return 1.0
+
+
+def tune_one(request: TuneRequest) -> int:
+    """Exit status of a condition.
+
+    :raises supervision.Interrupted: by a signal; what was measured is kept.
+    """
+    place = request.place
+    alone = only_one(request.folder.parent, "mpibench tune", f".{place.name}.lock", f"on {place.text}")
+    with supervision.heeded(), alone as lock:
+        request = replace(request, held=(lock,))
+        if request.dry_run:
+            tuning.write_jobs(request)
+            return 0
+        return tuning.check(request) if request.check else tuning.tune(request)
+
+
+def seconds_of(bound: Budget, amount: float, nodes: int) -> float:
+    """Seconds of an amount of a budget on so many nodes."""
+    return 60 * amount if bound.unit == "min" else 3600 * amount / nodes
+
+
+def tune_most_used(
+    jobs: Workload, bound: Budget, ask: Callable[[int, int, float], TuneRequest], say: Callable[[str], None]
+) -> int:
+    """Tune one condition after the other, most used first, each with its part of what is left of the budget; exit status.
+
+    What one does not need, the others have. A condition that cannot be measured is named and costs nothing more; one that an
+    earlier call has tuned to its end is not tuned again.
+
+    :param ask: nodes, processes per node and seconds to what is asked for.
+    :raises supervision.Interrupted: by a signal; what was measured is kept.
+    """
+    for line in jobs.lines:
+        say(line)
+    waiting, left = list(jobs.conditions), bound.amount
+    done: list[UsedCondition] = []
+    refused: list[UsedCondition] = []
+    better, first, what = False, "", "tuned"
+    while fitting := [each for each in waiting if seconds_of(bound, left, each.nodes) >= LEAST_S]:
+        used = fitting[0]
+        part = left * part_of_first(fitting, [seconds_of(bound, left, each.nodes) for each in fitting])
+        waiting.remove(used)
+        request = ask(used.nodes, used.ppn, seconds_of(bound, part, used.nodes))
+        what = "written" if request.dry_run else "tuned"
+        if not request.dry_run and (when := tuning.finished(request)):
+            say(f"{used.text} was tuned to its end on {when[:10]}: --restart tunes it again")
+            done.append(used)
+            better = better or tuning.installed(request.place) is not None
+            continue
+        say(f"{used.text}, {jobs.share([used])}: {bound.format(part)} of the budget")
+        try:
+            better = tune_one(request) == 0 or better
+            done.append(used)
+        except BadInput as error:
+            first = first or f"{used.text}: {error}"
+            refused.append(used)
+            say(f"not {what}: {error}")
+            part = 0.0
+        left -= part if request.dry_run else bound.amount * request.clock.spent_s / seconds_of(bound, bound.amount, used.nodes)
+    if not done:
+        too_little = f"{bound.text} is too little for any condition: give a larger --budget."
+        raise BadInput("nothing-measured", f"no condition was tuned: {first or too_little}")
+    say(f"{what}: {len(done)} of {len(jobs.conditions)} conditions, with {jobs.share(done)}")
+    for rows, why in ((refused, "could not be tuned"), (waiting, "have no budget left")):
+        if rows:
+            names = [*(each.text for each in rows[:8]), *["..."] * (len(rows) > 8)]
+            say(f"{len(rows)} {why}, with {jobs.share(rows)}: {', '.join(names)}")
+    return NOT_ALL if refused else 0 if better else NOTHING_BETTER

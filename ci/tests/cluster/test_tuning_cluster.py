@@ -17,9 +17,10 @@ import documentation
 from fault_box import end_of
 from live_cluster import LiveCluster
 from mpibench.store import sessions
-from mpibench.tune import conditions, settings, workload
-from mpibench.tune.proof import Proof
+from mpibench.tune import settings, workload
 from mpibench.tune.race import BETTER, Compared
+from mpibench.tune.settings import Proof
+from mpibench.tune.tuning import LOST, NOTHING_BETTER
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import COUNTED, NOT_PROVEN, STRICT, TIMED, AlgorithmRule
 from reframe_tests.harness.samples import PROVEN
@@ -50,7 +51,7 @@ def test_from_tuning_to_proof(
     tune = project.words("tune", "--system=minicluster:eth1g", "--stack", name, *CONDITION)
 
     status, said = on_head(cluster, *tune, "--collective", f"Bcast={word}", "--budget", "2m")
-    assert status in (0, conditions.NOTHING_BETTER), said
+    assert status in (0, NOTHING_BETTER), said
     folder = project.folder("minicluster", name) / place.name
     [first, *_] = json.loads((folder / "state.json").read_text())["rounds"]
     [case] = sessions.read_report(folder / first["report"]).cases
@@ -63,7 +64,7 @@ def test_from_tuning_to_proof(
     # What a tuning would have installed, had it been quiet enough for anything to be better.
     home = project.top / "site_configs" / "minicluster" / "tuning" / name / place.name
     rows = (Compared("Bcast", 512, word, 100.0, 50.0, 0.5, 0.4, 0.6, 8, BETTER),)
-    proof = settings.as_proof(Proof("proposed", 60.0, rows, {"Bcast": TIMED}, {}))
+    proof = settings.as_proof(Proof("proposed", rows, {"Bcast": TIMED}))
     made, texts = settings.make(place, stack, tuning, [AlgorithmRule("Bcast", 257, 1024, word)], proof)
     settings.install(made, texts, home, rows)
 
@@ -75,7 +76,7 @@ def test_from_tuning_to_proof(
     assert (tuned.evidence, tuned.condition["tuned"]) == (PROVEN, made.id), said[-4000:]
 
     status, said = on_head(cluster, *tune, "--check", "--budget", "3m")
-    assert status in (0, conditions.LOST), said
+    assert status in (0, LOST), said
     [held] = re.findall(r"^\S+ on minicluster, eth1g, 2 x 1, none: ([01]) of 1 choices hold$", said, re.M)
     assert status != 0 or held == "1"
     [shown] = re.findall(r"^Bcast: .* shown by (.*)$", said, re.M)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mpibench.store import sessions
-from mpibench.tune import asked, settings
+from mpibench.tune import settings
+from mpibench.tune.measuring import list_algorithms
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import AlgorithmRule
 from reframe_tests.harness.samples import PROVEN
@@ -54,7 +55,7 @@ def test_a_library_lists_its_own_algorithms(name: str, require_stack) -> None:
     stack = require_stack(name)
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None
-    listed = asked.ask(stack, tuning, [control.collective for control in tuning.controls])
+    listed = list_algorithms(stack, tuning, [control.collective for control in tuning.controls])
     for each in listed.values():
         assert each.source.endswith(stack.name), f"{each.control.collective}: {each.source}"
         there = {one.word for one in each.algorithms}
@@ -66,9 +67,9 @@ def test_open_mpi_lists_its_algorithms_of_two_levels_where_there_are_two(require
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None
     names = [control.collective for control in tuning.controls]
-    for name, listed in asked.ask(stack, tuning, names, spread=True).items():
+    for name, listed in list_algorithms(stack, tuning, names, spread=True).items():
         assert {each.word for each in tuning.find(name).known} <= {each.word for each in listed.algorithms}
-    alone = asked.ask(stack, tuning, names)
+    alone = list_algorithms(stack, tuning, names)
     assert not [each.word for one in alone.values() for each in one.algorithms if one.control.is_of_levels(each.word)]
 
 
@@ -180,7 +181,7 @@ def test_every_collective_is_right_under_a_file_for_all_of_them(name: str, requi
     stack = require_stack(name)
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None
-    listed = asked.ask(stack, tuning, [control.collective for control in tuning.controls])
+    listed = list_algorithms(stack, tuning, [control.collective for control in tuning.controls])
     # Of the paper's kind of mistake: an algorithm that is only for two ranks, or for none of these sizes.
     unfit = {"openmpi": {"two_proc", "sparbit"}}.get(stack.mpi, set())
     rules = []

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from mpibench.tune import conditions
+from mpibench.tune.tuning import NOTHING_BETTER
 from reframe_tests.harness.stacks.stack import Stack
 from tuning_project import TuningProject
 
@@ -53,7 +53,7 @@ def test_a_killed_tuning_goes_on_after_its_last_whole_round(tmp_path: Path, requ
     reports = {each["report"]: (folder / each["report"]).read_bytes() for each in kept}
 
     status, said = project.run(*words)
-    assert status in (0, conditions.NOTHING_BETTER), said
+    assert status in (0, NOTHING_BETTER), said
     seconds = sum(each["seconds"] for each in kept)
     assert said.splitlines()[0] == f"going on after {len(kept)} rounds, which took {seconds:.0f} s", said
     assert not re.search(r"^round 1:", said, re.M), "it is not measured again"

@@ -12,8 +12,8 @@ from mpibench.pages import settings as documents
 from mpibench.pages.settings import Recommended, recommend
 from mpibench.store.store import Store
 from mpibench.tune import settings
-from mpibench.tune.proof import Proof
 from mpibench.tune.race import Compared
+from mpibench.tune.settings import Proof
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import DEFAULT, TIMED, AlgorithmRule
 from reframe_tests.harness.sites import site, tuned_settings
@@ -38,7 +38,7 @@ def install(
     assert tuning is not None
     place = Place("testbed", stack.name, fabric, 2, ppn, pinning)
     rows = (Compared("Alltoall", 1024, "2", 40.0, 20.0, 0.5, 0.4, 0.625, 8, outcome),)
-    proof = settings.as_proof(Proof("0123456789ab", 60.0, rows, {"Alltoall": TIMED}, {}))
+    proof = settings.as_proof(Proof("0123456789ab", rows, {"Alltoall": TIMED}))
     settings.install(
         *settings.make(place, stack, tuning, [AlgorithmRule("Alltoall", 512, 2048, "2")], proof), place.folder, rows
     )

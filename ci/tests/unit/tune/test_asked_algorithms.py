@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mpibench.tune import asked
+from mpibench.tune.measuring import Listed, parse_list
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import Algorithm
 from reframe_tests.harness.vocabulary import BadInput
@@ -49,7 +49,7 @@ def test_a_library_lists_its_algorithms(mpi: str, collective: str, text: str, wo
     assert tuning is not None and tuning.listing is not None
     control = tuning.find(collective)
     variable = control.variable.removeprefix(tuning.listing.prefix)
-    found = asked.parse(text, tuning.listing, variable, {each.word: each for each in control.algorithms})
+    found = parse_list(text, tuning.listing, variable, {each.word: each for each in control.algorithms})
     assert [each.word for each in found] == words
 
 
@@ -67,16 +67,16 @@ def test_algorithms_of_two_levels_are_listed_apart() -> None:
     assert tuning is not None
     control = tuning.find("Reduce")
     assert control.levels is not None
-    found = asked.parse(HAN, control.levels.listing, control.levels.variable.removeprefix("OMPI_MCA_"), {})
+    found = parse_list(HAN, control.levels.listing, control.levels.variable.removeprefix("OMPI_MCA_"), {})
     assert [each.word for each in found] == ["intra", "simple", "reproducible"]
     with pytest.raises(BadInput, match="those of two levels need several nodes with several ranks on each"):
-        asked.pick(asked.Listed(control, control.algorithms, "ompi_info of it"), ["han-simple"])
+        Listed(control, control.algorithms, "ompi_info of it").pick(["han-simple"])
 
 
 def test_an_algorithm_that_is_not_listed_is_bad_input() -> None:
     tuning = registry.find("openmpi").tuning
     assert tuning is not None
-    listed = asked.Listed(tuning.find("Alltoallv"), (Algorithm("1"), Algorithm("2")), "ompi_info of it")
-    assert [each.word for each in asked.pick(listed, ["2"])] == ["2"]
+    listed = Listed(tuning.find("Alltoallv"), (Algorithm("1"), Algorithm("2")), "ompi_info of it")
+    assert listed.pick(["2"]) == ("2",)
     with pytest.raises(BadInput, match="Alltoallv has no algorithm '7': ompi_info of it lists 1, 2"):
-        asked.pick(listed, ["7"])
+        listed.pick(["7"])

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mpibench.night import supervision
-from mpibench.tune import answer, compiling, measuring, settings
-from mpibench.tune.compiling import Compiled
-from mpibench.tune.tuning import TuneRequest
+from mpibench.tune import measuring, settings
+from mpibench.tune.measuring import Order, TuneRequest
+from mpibench.tune.tuning import Compiled, compile_settings, of_compiled
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import AlgorithmRule, Tuning
 from reframe_tests.harness.samples import CONTRADICTED, PROVEN
@@ -39,19 +39,19 @@ def compile_in(folder: Path, tuning: Tuning, monkeypatch: pytest.MonkeyPatch, ro
     made, _ = settings.make(PLACE, INTEL, tuning, [AlgorithmRule("Allreduce", 8, 1023, "3")])
     facts = {"evidence": PROVEN, "reason": "", "partition": "generic:default", "directory": str(folder), **case}
     found = SimpleNamespace(entry={"collective": "Allreduce"}, condition={"algorithms": {"tuned": row}}, **facts)
-    asked: list[measuring.Order] = []
+    asked: list[Order] = []
 
-    def run(order: measuring.Order, *words: object) -> measuring.Ran:
+    def run(request: TuneRequest, order: Order, *words: object) -> measuring.Ran:
         asked.append(order)
         return measuring.Ran(SimpleNamespace(cases=(found,), info={"workdir": "/nonesuch"}), 9.0)  # type: ignore[arg-type]
 
     monkeypatch.setattr(measuring, "run", run)
     assert tuning.compilation is not None
-    base = TuneRequest(PLACE, "", ("Allreduce",), {}, 60.0).order
-    compiled = compiling.compile_settings(tuning.compilation, base, made, folder, folder, 5.0)
+    request = TuneRequest(PLACE, "", INTEL, tuning, {"Allreduce": ()}, 60.0)
+    compiled = compile_settings(request, tuning.compilation, made)
     [order] = asked
-    assert (order.compiles, order.tuned_files, order.algorithms) == (True, str(folder), {"Allreduce": "default+tuned"})
-    assert "CollectiveAlgorithms.compiles=yes" in order.words(Path("/x.json"))
+    assert (order.algorithms, order.tuned_files) == ({"Allreduce": "default+tuned"}, str(request.candidate)) and order.compiles
+    assert "CollectiveAlgorithms.compiles=yes" in request.words(order, Path("/x.json"))
     return compiled
 
 
@@ -59,11 +59,11 @@ def test_what_the_job_wrote_is_taken(tmp_path: Path, tuning: Tuning, monkeypatch
     (tmp_path / "a.1.result.out").write_bytes(CONTENT)
     found = compile_in(tmp_path, tuning, monkeypatch, {"compiled": WRITTEN})
     assert found == Compiled("tuned.dat", CONTENT) and found.files == {"tuned.dat": CONTENT}
-    [said] = answer.of_compiled(found, tuning)
+    [said] = of_compiled(found, tuning)
     assert said.startswith(
         "tuned.dat: 256 bytes, the same settings in one file, for I_MPI_TUNING_BIN in place of the variables"
     )
-    assert list(answer.of_compiled(None, tuning)) == []
+    assert list(of_compiled(None, tuning)) == []
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_without_a_file_the_reason_is_said(
     (tmp_path / "a.1.result.out").write_bytes(CONTENT)
     found = compile_in(tmp_path, tuning, monkeypatch, row, **case)
     assert why in found.why and not found.files
-    [said] = answer.of_compiled(found, tuning)
+    [said] = of_compiled(found, tuning)
     assert said == f"no tuned.dat for I_MPI_TUNING_BIN: {found.why}" and not said.endswith(".")
 
 
@@ -91,7 +91,7 @@ def test_without_a_file_the_reason_is_said(
     [(BadInput("nothing-measured", "nothing."), "nothing"), (supervision.OutOfTime(), "not done in time")],
 )
 def test_a_job_that_did_not_come_to_its_end_is_a_reason(
-    error: Exception, why: str, tmp_path: Path, tuning: Tuning, monkeypatch: pytest.MonkeyPatch
+    error: Exception, why: str, tuning: Tuning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(*words: object) -> None:
         raise error
@@ -99,5 +99,5 @@ def test_a_job_that_did_not_come_to_its_end_is_a_reason(
     monkeypatch.setattr(measuring, "run", run)
     made, _ = settings.make(PLACE, INTEL, tuning, [AlgorithmRule("Allreduce", 8, 1023, "3")])
     assert tuning.compilation is not None
-    base = TuneRequest(PLACE, "", ("Allreduce",), {}, 60.0).order
-    assert why in compiling.compile_settings(tuning.compilation, base, made, tmp_path, tmp_path, 5.0).why
+    request = TuneRequest(PLACE, "", INTEL, tuning, {"Allreduce": ()}, 60.0)
+    assert why in compile_settings(request, tuning.compilation, made).why

