@@ -28,7 +28,6 @@ CONTENTION_PER_S = 10.0
 RECORDER = re.compile(r"recorder-\w+-[0-9a-f]{12}\.so")
 #: A core, by its number or with its node.
 Core = TypeVar("Core", int, tuple[str, int])
-Fact = TypeVar("Fact")
 #: Difference in s from which clocks are called wrong: far more than ranks of one world may be apart when MPI_Init returns to
 #: them and when they call MPI_Finalize, and a tenth of what munge and Kerberos bear.
 TOLERANCE_S = 30.0
@@ -88,78 +87,51 @@ def check_presence(ranks: Sequence[RankEvidence], nodes: int, ppn: int) -> list[
             f"none of the {expected} ranks left evidence: the program did not start, it never called MPI_Init, or "
             "LD_PRELOAD and MPIBENCH_EVIDENCE did not reach it."
         ]
-    alone = [rank for rank in ranks if rank.size == 1]
-    if expected > 1 and len(alone) == len(ranks):
+    if expected > 1 and all(rank.size == 1 for rank in ranks):
         return [
             f"{_count(len(ranks), 'process', 'processes')} started as MPI worlds of one rank each, {expected} ranks in "
             "one world were asked for: launcher and MPI library do not speak the same process management interface (PMI)."
         ]
-    return [
-        *_check_sizes(ranks, expected),
-        *_check_numbers(ranks, expected),
-        *_check_ends(ranks),
-        *_check_nodes(ranks, nodes, ppn),
-        *_check_job(ranks),
-    ]
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
-
-
-def _check_sizes(ranks: Sequence[RankEvidence], expected: int) -> list[str]:
-    wrong = Counter(rank.size for rank in ranks if rank.size is not None and rank.size != expected)
-    return [
+    sizes = Counter(rank.size for rank in ranks if rank.size is not None and rank.size != expected)
+    sentences = [
         f"{_count(number, 'rank is', 'ranks are')} in a world of {size}, {expected} ranks in one world were asked for."
-        for size, number in sorted(wrong.items())
+        for size, number in sorted(sizes.items())
     ]
-
-
-def _check_numbers(ranks: Sequence[RankEvidence], expected: int) -> list[str]:
-    found: dict[int, list[RankEvidence]] = {}
+    numbers: dict[int, list[RankEvidence]] = {}
     for rank in ranks:
         if rank.rank is not None:
-            found.setdefault(rank.rank, []).append(rank)
-    sentences = [
+            numbers.setdefault(rank.rank, []).append(rank)
+    sentences += [
         f"rank {number} left evidence {len(same)} times ({', '.join(f'{r.host} pid {r.pid}' for r in same)}); "
         "each rank is one process."
-        for number, same in sorted(found.items())
+        for number, same in sorted(numbers.items())
         if len(same) > 1
     ]
     unknown = [rank for rank in ranks if rank.rank is None]
-    sentences += [
-        f"process {rank.pid} on {rank.host} does not know its rank; "
-        + (f"{rank.rank_source} of its launcher is no number." if rank.rank_source else "no launcher announced it.")
-        for rank in unknown
-    ]
-    strange = sorted(number for number in found if number >= expected)
-    if strange:
+    for rank in unknown:
+        why = f"{rank.rank_source} of its launcher is no number" if rank.rank_source else "no launcher announced it"
+        sentences.append(f"process {rank.pid} on {rank.host} does not know its rank; {why}.")
+    if strange := [number for number in numbers if number >= expected]:
         sentences.append(f"ranks {format_cpus(strange)} left evidence, {expected} ranks were asked for.")
-    missing = sorted(set(range(expected)) - set(found))
+    missing = sorted(set(range(expected)) - set(numbers))
     if missing and not unknown:
         who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {format_cpus(missing)}"
         sentences.append(
             f"{who} of {expected} left no evidence: not started, killed before MPI_Init returned, or no room to write."
         )
+    if lost := [rank for rank in ranks if not rank.finalize]:
+        sentences.append(f"{name_ranks(lost)} never called MPI_Finalize: killed, hung or ended early.")
+    counts = {host: len(there) for host, there in by_host(ranks).items()}
+    if len(ranks) == expected and (len(counts) != nodes or set(counts.values()) != {ppn}):
+        listed = ", ".join(f"{host} ({number})" for host, number in counts.items())
+        sentences.append(f"asked for {ppn} per node on {_count(nodes, 'node', 'nodes')}, the ranks ran on {listed}.")
+    if len(jobs := sorted({rank.job for rank in ranks})) > 1:
+        sentences.append(f"evidence of several jobs is mixed up ({', '.join(job or 'none' for job in jobs)}).")
     return sentences
 
 
-def _check_ends(ranks: Sequence[RankEvidence]) -> list[str]:
-    lost = [rank for rank in ranks if not rank.finalize]
-    return [f"{name_ranks(lost)} never called MPI_Finalize: killed, hung or ended early."] if lost else []
-
-
-def _check_nodes(ranks: Sequence[RankEvidence], nodes: int, ppn: int) -> list[str]:
-    counts = {host: len(there) for host, there in by_host(ranks).items()}
-    if len(ranks) != nodes * ppn or (len(counts) == nodes and set(counts.values()) == {ppn}):
-        return []  # a wrong number of ranks is said elsewhere
-    listed = ", ".join(f"{host} ({number})" for host, number in counts.items())
-    return [f"asked for {ppn} per node on {_count(nodes, 'node', 'nodes')}, the ranks ran on {listed}."]
-
-
-def _check_job(ranks: Sequence[RankEvidence]) -> list[str]:
-    jobs = sorted({rank.job for rank in ranks})
-    return [f"evidence of several jobs is mixed up ({', '.join(job or 'none' for job in jobs)})."] if len(jobs) > 1 else []
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 # ---- library ----
@@ -235,11 +207,22 @@ def check_placement(
     """
     sentences = []
     for host, there in by_host(ranks).items():
-        if placement is not None:
-            sentences += _check_explicit(host, there, placement, pinning)
-        elif pinning == "none":
-            sentences += _check_unpinned(there)
-        sentences += [] if may_share else _check_shared_cores(host, there, core_of or (lambda cpu: cpu))
+        if placement is not None and len(there) != len(placement):
+            asked = _count(len(placement), "rank", "ranks")
+            sentences.append(f"the placement is for {asked} per node, {host} ran {len(there)}.")
+        elif placement is not None:
+            sentences += [
+                f"asked for {rank.name} on {_cores(wanted)} ({pinning}), the kernel lets it run on {_cores(rank.init.cpus)}."
+                for rank, wanted in zip(there, placement, strict=True)
+                if rank.init.cpus != frozenset(wanted)
+            ]
+        for rank in there if pinning == "none" and placement is None else ():
+            # The launcher's own mask counts too: a batch system may confine a job by affinity without a cgroup.
+            choices = [cpus for cpus in (rank.cpuset, rank.parent_cpus) if cpus] or [rank.online]
+            if not any(rank.init.cpus == choice & rank.online for choice in choices):
+                where, all_cpus = _cores(rank.init.cpus), format_cpus(choices[0])
+                sentences.append(f"asked for no pinning, but {rank.name} may only run on {where} of {all_cpus}.")
+        sentences += [] if may_share else _check_shared_cores(there, core_of or (lambda cpu: cpu))
     for rank in ranks:
         if rank.finalize and rank.finalize.cpus != rank.init.cpus:
             sentences.append(
@@ -249,38 +232,14 @@ def check_placement(
     return sentences
 
 
-def _check_explicit(host: str, ranks: Sequence[RankEvidence], placement: Sequence[Sequence[int]], pinning: str) -> list[str]:
-    if len(ranks) != len(placement):
-        return [f"the placement is for {_count(len(placement), 'rank', 'ranks')} per node, {host} ran {len(ranks)}."]
-    return [
-        f"asked for {rank.name} on {_cores(wanted)} ({pinning}), the kernel lets it run on {_cores(rank.init.cpus)}."
-        for rank, wanted in zip(ranks, placement, strict=True)
-        if rank.init.cpus != frozenset(wanted)
-    ]
-
-
-def _check_unpinned(ranks: Sequence[RankEvidence]) -> list[str]:
-    sentences = []
-    for rank in ranks:
-        # The launcher's own mask counts too: a batch system may confine a job by affinity without a cgroup.
-        choices = [cpus for cpus in (rank.cpuset, rank.parent_cpus) if cpus] or [rank.online]
-        if not any(rank.init.cpus == choice & rank.online for choice in choices):
-            sentences.append(
-                f"asked for no pinning, but {rank.name} may only run on {_cores(rank.init.cpus)} of {format_cpus(choices[0])}."
-            )
-    return sentences
-
-
-def _check_shared_cores(host: str, ranks: Sequence[RankEvidence], core_of: Callable[[int], int]) -> list[str]:
-    """Sentences for ranks that cannot all have a core of their own, whatever the scheduler does."""
+def _check_shared_cores(ranks: Sequence[RankEvidence], core_of: Callable[[int], int]) -> list[str]:
+    """Sentences for ranks of a node that cannot all have a core of their own, whatever the scheduler does."""
     may = [sorted({core_of(cpu) for cpu in rank.init.cpus}) for rank in ranks]
     crowds: dict[frozenset[int], set[int]] = {}
     holder: dict[int, int] = {}
     for start in range(len(ranks)):
-        crowd = find_crowd(start, may, holder)
-        if crowd:
-            cores = frozenset(core for index in crowd for core in may[index])
-            crowds.setdefault(cores, set()).update(crowd)
+        if crowd := find_crowd(start, may, holder):
+            crowds.setdefault(frozenset(core for index in crowd for core in may[index]), set()).update(crowd)
     return [
         f"{name_ranks([ranks[index] for index in sorted(crowd)])} may {'both' if len(crowd) == 2 else 'all'} run on "
         f"{_cores(cores)} only: {_count(len(crowd), 'rank', 'ranks')} for {_count(len(cores), 'core', 'cores')}."
@@ -322,39 +281,28 @@ def check_clocks(ranks: Sequence[RankEvidence]) -> list[str]:
     Two nodes disagree when the ranks were apart in the same sense both after MPI_Init and before MPI_Finalize, by the
     smaller of the two differences.
     """
-    first: dict[str, RankEvidence] = {}
-    for rank in ranks:
-        if rank.finalize:
-            first.setdefault(rank.host, rank)
-    there = [first[host] for host in sorted(first)]
-    sentences = [
-        f"the clock of {rank.host} jumped by {jump:+.0f} s during the run; see its time service (NTP, chrony)."
-        for rank in there
-        if abs(jump := _jump_s(rank)) > TOLERANCE_S
+    first = {rank.host: rank for rank in reversed(ranks) if rank.finalize}
+    #: Host, calendar time in s of both snapshots, and time that passed between them.
+    rows = [
+        (host, row.init.realtime_ns / 1e9, row.finalize.realtime_ns / 1e9, row.seconds or 0.0)
+        for host, row in sorted(first.items())
+        if row.finalize
     ]
-    if len(there) < 2 or sentences:
+    sentences = [
+        f"the clock of {host} jumped by {end - start - seconds:+.0f} s during the run; see its time service (NTP, chrony)."
+        for host, start, end, seconds in rows
+        if abs(end - start - seconds) > TOLERANCE_S
+    ]
+    if len(rows) < 2 or sentences:
         return sentences
-    ahead, behind = max(there, key=_at_init_s), min(there, key=_at_init_s)
-    apart = min(_at_init_s(ahead) - _at_init_s(behind), _at_end_s(ahead) - _at_end_s(behind))
+    ahead, behind = max(rows, key=lambda row: row[1]), min(rows, key=lambda row: row[1])
+    apart = min(ahead[1] - behind[1], ahead[2] - behind[2])
     if apart <= TOLERANCE_S:
         return []
     return [
-        f"the clocks of {ahead.host} and {behind.host} disagree by {apart:.0f} s ({ahead.host} is ahead); see their time "
+        f"the clocks of {ahead[0]} and {behind[0]} disagree by {apart:.0f} s ({ahead[0]} is ahead); see their time "
         "service (NTP, chrony)."
     ]
-
-
-def _at_init_s(rank: RankEvidence) -> float:
-    return rank.init.realtime_ns / 1e9
-
-
-def _at_end_s(rank: RankEvidence) -> float:
-    return rank.finalize.realtime_ns / 1e9 if rank.finalize else _at_init_s(rank)
-
-
-def _jump_s(rank: RankEvidence) -> float:
-    """Calendar time that passed between the snapshots beyond the time that passed."""
-    return _at_end_s(rank) - _at_init_s(rank) - (rank.seconds or 0.0)
 
 
 # ---- variables ----
@@ -382,28 +330,18 @@ def check_settings(
             continue
         wrong: dict[str | None, list[RankEvidence]] = {}
         for rank in ranks:
-            had = _had(rank, name)
-            if not _is(name, had, value) and not (had is None and name in optional):
+            had = rank.environment.get(name)
+            if name == "LD_PRELOAD" and had is not None:  # the recorder comes first
+                first, _, rest = had.partition(":")
+                had = (rest or None) if RECORDER.fullmatch(Path(first).name) else had
+            behind = name in SEARCH_PATHS and had is not None and had.endswith(f":{value}")
+            if had != value and not behind and not (had is None and name in optional):
                 wrong.setdefault(had, []).append(rank)
         sentences += [
             f"asked for {name}={_show(value)}, but {name_ranks(there)} had {'none' if had is None else _show(had)}."
             for had, there in wrong.items()
         ]
     return sentences
-
-
-def _had(rank: RankEvidence, name: str) -> str | None:
-    """What a rank had of a variable; of ``LD_PRELOAD`` what stands behind the evidence library, which comes first."""
-    value = rank.environment.get(name)
-    if name != "LD_PRELOAD" or value is None:
-        return value
-    first, _, rest = value.partition(":")
-    return (rest or None) if RECORDER.fullmatch(Path(first).name) else value
-
-
-def _is(name: str, had: str | None, value: str) -> bool:
-    """Whether a rank had the value that was asked for, behind folders of the launcher's own where these may stand."""
-    return had == value or (name in SEARCH_PATHS and had is not None and had.endswith(f":{value}"))
 
 
 def _show(value: str) -> str:
@@ -414,55 +352,38 @@ def _show(value: str) -> str:
 # ---- notes ----
 
 
-def contention_per_s(rank: RankEvidence) -> float | None:
-    """Involuntary context switches per second between the snapshots; ``None`` if the rank never finalised."""
+def contention_per_s(rank: RankEvidence) -> float:
+    """Involuntary context switches per second between the snapshots; 0 if the rank never finalised."""
     if rank.finalize is None or not rank.seconds:
-        return None
+        return 0.0
     return (rank.finalize.involuntary_switches - rank.init.involuntary_switches) / rank.seconds
-
-
-def preloaded(rank: RankEvidence) -> tuple[str, ...]:
-    """Libraries a rank was asked to preload beside the recorder: ``LD_PRELOAD``, colons or blanks between (ld.so(8))."""
-    named = re.split(r"[:\s]+", rank.environment.get("LD_PRELOAD", ""))
-    return tuple(name for name in named if name and not RECORDER.fullmatch(Path(name).name))
 
 
 def notes(ranks: Sequence[RankEvidence]) -> list[str]:
     """Notes on ranks that MPI was not asked for, on libraries somebody else preloaded, and on ranks that often lost their core
     to others; they disprove nothing.
     """
-    return [*_world_notes(ranks), *_preload_notes(ranks), *_contention_notes(ranks)]
-
-
-def _world_notes(ranks: Sequence[RankEvidence]) -> list[str]:
-    return [
-        f"rank and size of {who} are the launcher's, not MPI's: {why}"
-        for why, who in _named(ranks, lambda rank: rank.world_unknown)
-    ]
-
-
-def _preload_notes(ranks: Sequence[RankEvidence]) -> list[str]:
-    return [
-        f"{who} preloaded {', '.join(names)} beside the evidence library (LD_PRELOAD of the job or its nodes)"
-        for names, who in _named(ranks, preloaded)
-    ]
-
-
-def _named(ranks: Sequence[RankEvidence], fact: Callable[[RankEvidence], Fact]) -> list[tuple[Fact, str]]:
-    """Each fact that ranks have, with the names of those that have it."""
-    groups: dict[Fact, list[RankEvidence]] = {}
+    unknown: dict[str, list[RankEvidence]] = {}
+    preloaded: dict[tuple[str, ...], list[RankEvidence]] = {}
     for rank in ranks:
-        groups.setdefault(fact(rank), []).append(rank)
-    return [(key, "all ranks" if len(same) == len(ranks) else name_ranks(same)) for key, same in groups.items() if key]
+        unknown.setdefault(rank.world_unknown, []).append(rank)
+        named = re.split(r"[:\s]+", rank.environment.get("LD_PRELOAD", ""))  # colons or blanks between (ld.so(8))
+        libraries = tuple(name for name in named if name and not RECORDER.fullmatch(Path(name).name))
+        preloaded.setdefault(libraries, []).append(rank)
 
+    def who(same: Sequence[RankEvidence]) -> str:
+        return "all ranks" if len(same) == len(ranks) else name_ranks(same)
 
-def _contention_notes(ranks: Sequence[RankEvidence]) -> list[str]:
-    rates = [(rate, rank) for rank in ranks if (rate := contention_per_s(rank)) is not None]
-    busy = [(rate, rank) for rate, rank in rates if rate >= CONTENTION_PER_S]
-    if not busy:
-        return []
-    rate, worst = max(busy, key=lambda pair: pair[0])
-    return [
-        f"{_count(len(busy), 'rank', 'ranks')} {LOST_CORE}, {worst.name} {rate:.0f} times a second "
-        f"(noted from {CONTENTION_PER_S:.0f} on)"
+    found = [f"rank and size of {who(same)} are the launcher's, not MPI's: {why}" for why, same in unknown.items() if why]
+    found += [
+        f"{who(same)} preloaded {', '.join(names)} beside the evidence library (LD_PRELOAD of the job or its nodes)"
+        for names, same in preloaded.items()
+        if names
     ]
+    if busy := [rank for rank in ranks if contention_per_s(rank) >= CONTENTION_PER_S]:
+        worst = max(busy, key=contention_per_s)
+        found.append(
+            f"{_count(len(busy), 'rank', 'ranks')} {LOST_CORE}, {worst.name} {contention_per_s(worst):.0f} times a second "
+            f"(noted from {CONTENTION_PER_S:.0f} on)"
+        )
+    return found

@@ -18,7 +18,7 @@ from typing import Any
 from ..machine.fabric import Fabric, Rail
 from ..mpis import registry as mpis
 from ..vocabulary import SITE_FILES
-from .rank_records import RankEvidence, Snapshot
+from .rank_records import RankEvidence
 from .traffic import LOOPBACK, Finding, counter_names, same_port
 
 #: What a link is, as opposed to what it counts; with the words for it. The first ones must be the same on all nodes.
@@ -107,6 +107,7 @@ COMMON_PER_S: Mapping[str, tuple[str, float]] = {"rx_dropped": ("received packet
 AGAIN_SHARE, AGAIN_BYTES, AGAIN_SEGMENTS = 0.001, 200_000, 200
 #: Names of what is not a link in the stored rows.
 OWN_TCP, NODE_TCP = "TCP of the ranks", "TCP of the whole node"
+TCP_COUNTERS = {"again_bytes": "bytes sent again", "RetransSegs": "segments sent again, of all connections of the node"}
 
 
 @dataclass(frozen=True)
@@ -143,8 +144,12 @@ def check_links(ranks: Sequence[RankEvidence], fabric: Fabric) -> LinkFinding:
     rails = counter_names(fabric)
     if not rails or LOOPBACK in rails:
         return finding
-    done = [rank for rank in ranks if rank.finalize is not None]
-    hosts = {host: [rank for rank in done if rank.host == host] for host in dict.fromkeys(rank.host for rank in done)}
+    # RDMA ports have an MTU of their own; the site describes that of interfaces.
+    mtu = fabric.mtu_bytes if mpis.transport(fabric.transport).interfaces else None
+    hosts: dict[str, list[RankEvidence]] = {}
+    for rank in ranks:
+        if rank.finalize is not None:
+            hosts.setdefault(rank.host, []).append(rank)
     for host, there in sorted(hosts.items()):
         reader = next((rank for rank in there if rank.init.links is not None), None)
         if reader is None:
@@ -158,21 +163,11 @@ def check_links(ranks: Sequence[RankEvidence], fabric: Fabric) -> LinkFinding:
         finding.states += states
         finding.sentences += [sentence for state in states for sentence in _disturbed(state, state.link in rails)]
         for rail, state in zip(fabric.rails, states, strict=False):  # rails come first
-            wrong, odd = _unlike_description(state, fabric, rail)
-            finding.sentences += wrong
-            if state.settings and "state" not in state.settings and {state.link} & {*reader.interfaces, *reader.ports}:
-                finding.sentences.append(
-                    f"the state of {state.link} on {host} could not be read, so it is not known to be up; see its operstate "
-                    "(ports/*/state) in /sys/class on that node."
-                )
-            finding.notes += odd + _unread(state, fabric, rail, _is_physical(reader, state.link))
+            _judge_rail(finding, reader, state, rail, fabric.name, mtu)
         finding.errors += [row for state in states for row in _error_rows(state, reader.seconds or 0.0)]
         finding.errors += _tcp_rows(host, there, reader)
     # What the site describes has been held against that, node by node.
-    described = {"mtu_bytes"} if _mtu_of(fabric) is not None else set()
-    wrong, odd = _unlike_nodes(finding.states, rails, described)
-    finding.sentences += wrong
-    finding.notes += odd
+    _judge_nodes(finding, rails, {"mtu_bytes"} if mtu is not None else set())
     return finding
 
 
@@ -186,7 +181,9 @@ def _below(rank: RankEvidence, names: Iterable[str]) -> Iterator[str]:
 
 def _state(rank: RankEvidence, name: str) -> LinkState:
     assert rank.finalize is not None
-    start, end = _facts(rank.init, name), _facts(rank.finalize, name)
+    start, end = (
+        {**(snapshot.links or {}).get(name, {}), **snapshot.errors.get(name, {})} for snapshot in (rank.init, rank.finalize)
+    )
     physical = _is_physical(rank, name)
     settings, later = (
         {
@@ -218,10 +215,6 @@ def _is_physical(rank: RankEvidence, name: str) -> bool:
     return port is None or (port.link_layer in ("InfiniBand", "Ethernet") and "bond" not in name)
 
 
-def _facts(snapshot: Snapshot, name: str) -> dict[str, int | str]:
-    return {**(snapshot.links or {}).get(name, {}), **snapshot.errors.get(name, {})}
-
-
 def _disturbed(state: LinkState, rail: bool) -> Iterator[str]:
     """Sentences on a link that was not the same link, or not up, all the time.
 
@@ -240,77 +233,57 @@ def _disturbed(state: LinkState, rail: bool) -> Iterator[str]:
         yield f"the link of {where} runs at half duplex; let both ends negotiate, or set both alike."
 
 
-def _unlike_description(state: LinkState, fabric: Fabric, rail: Rail) -> tuple[list[str], list[str]]:
-    """Sentences and notes on a rail that is not what the site says it is."""
-    wrong, odd = [], []
-    where = f"{state.link} on {state.host}"
-    mtu = state.settings.get("mtu_bytes")
-    described_mtu = _mtu_of(fabric)
-    if described_mtu is not None and mtu is not None and mtu != described_mtu:
-        wrong.append(
-            f"{where} has an MTU of {mtu}, the site says {described_mtu} for {fabric.name}; set it, or correct {SITE_FILES}."
-        )
-    reported, described = _reported_gbit_per_s(state), rail.line_rate_gbit_per_s
-    if reported is not None and described is not None:
-        if reported < SLOW_SHARE * described:
-            wrong.append(
-                f"{where} came up at {reported:g} Gbit/s, the site says {described:g} for {fabric.name}; see cable and port."
-            )
-        elif reported > FAST_SHARE * described:
-            odd.append(f"{where} reports {reported:g} Gbit/s, the site says {described:g} for {fabric.name}")
-    return wrong, odd
+def _judge_rail(finding: LinkFinding, rank: RankEvidence, state: LinkState, rail: Rail, name: str, mtu: int | None) -> None:
+    """Hold a rail against what the site says it is, and it must be up. What it does not show is a note; where it shows nothing at
+    all, as in a container without /sys, nothing is held against it.
 
-
-def _mtu_of(fabric: Fabric) -> int | None:
-    """MTU in bytes that the site describes for the interfaces of a fabric; RDMA ports have one of their own."""
-    return fabric.mtu_bytes if mpis.transport(fabric.transport).interfaces else None
-
-
-def _unread(state: LinkState, fabric: Fabric, rail: Rail, physical: bool) -> list[str]:
-    """A note on what a rail does not show of itself and is held against the site's description, or must be up.
-
-    Where it shows nothing at all, as in a container without /sys, nothing is held against it.
+    :param mtu: in bytes, as the site describes it.
     """
+    where, settings, described = f"{state.link} on {state.host}", state.settings, rail.line_rate_gbit_per_s
+    speed, rate = settings.get("speed_mbit_per_s"), RATE.search(str(settings.get("rate", "")))
+    gbit_per_s = speed / 1000 if isinstance(speed, int) and speed > 0 else float(rate[1] or rate[2]) if rate else None
+    if mtu is not None and settings.get("mtu_bytes", mtu) != mtu:
+        finding.sentences.append(
+            f"{where} has an MTU of {settings['mtu_bytes']}, the site says {mtu} for {name}; set it, or correct {SITE_FILES}."
+        )
+    if gbit_per_s is not None and described is not None:
+        said = f"{gbit_per_s:g} Gbit/s, the site says {described:g} for {name}"
+        if gbit_per_s < SLOW_SHARE * described:
+            finding.sentences.append(f"{where} came up at {said}; see cable and port.")
+        elif gbit_per_s > FAST_SHARE * described:
+            finding.notes.append(f"{where} reports {said}")
+    if settings and "state" not in settings and (state.link in rank.interfaces or state.link in rank.ports):
+        finding.sentences.append(
+            f"the state of {where} could not be read, so it is not known to be up; see its operstate "
+            "(ports/*/state) in /sys/class on that node."
+        )
     missing = {
-        "state": not state.settings,
-        "MTU": _mtu_of(fabric) is not None and "mtu_bytes" not in state.settings,
-        "rate": physical and rail.line_rate_gbit_per_s is not None and _reported_gbit_per_s(state) is None,
+        "state": not settings,
+        "MTU": mtu is not None and "mtu_bytes" not in settings,
+        "rate": gbit_per_s is None and described is not None and _is_physical(rank, state.link),
     }
-    words = [word for word, gone in missing.items() if gone]
-    return [f"{', '.join(words)} of {state.link} on {state.host} could not be read, so it was held against nothing"] * bool(
-        words
-    )
+    if words := ", ".join(word for word, gone in missing.items() if gone):
+        finding.notes.append(f"{words} of {where} could not be read, so it was held against nothing")
 
 
-def _reported_gbit_per_s(state: LinkState) -> float | None:
-    """Rate the link came up with; ``None`` where it reports none, or one that means nothing."""
-    speed = state.settings.get("speed_mbit_per_s")
-    if isinstance(speed, int) and speed > 0:
-        return speed / 1000
-    found = RATE.search(str(state.settings.get("rate", "")))
-    return float(found[1] or found[2]) if found else None
-
-
-def _unlike_nodes(states: Sequence[LinkState], rails: Sequence[str], described: Set[str]) -> tuple[list[str], list[str]]:
-    """Sentences and notes on rails that are not the same on all nodes.
+def _judge_nodes(finding: LinkFinding, rails: Sequence[str], described: Set[str]) -> None:
+    """Hold the nodes' links against each other.
 
     :param described: settings that are left out.
     """
-    wrong, odd = [], []
-    for link in dict.fromkeys(state.link for state in states):
+    for link in dict.fromkeys(state.link for state in finding.states):
         for key, word in SETTINGS.items():
             values: dict[int | str, list[str]] = {}
-            for state in states:
+            for state in finding.states:
                 if state.link == link and key in state.settings:
                     values.setdefault(state.settings[key], []).append(state.host)
             if len(values) < 2 or key in described:
                 continue
             listed = "; ".join(f"{value} on {_hosts(hosts)}" for value, hosts in sorted(values.items(), key=str))
             if key in MUST_AGREE and link in rails:
-                wrong.append(f"the nodes' links are not alike: {word} of {link} is {listed}.")
+                finding.sentences.append(f"the nodes' links are not alike: {word} of {link} is {listed}.")
             elif key in MAY_DIFFER:
-                odd.append(f"{word} of {link} differ: {listed}")
-    return wrong, odd
+                finding.notes.append(f"{word} of {link} differ: {listed}")
 
 
 def _hosts(hosts: Sequence[str], most: int = 4) -> str:
@@ -328,16 +301,18 @@ def _tcp_rows(host: str, ranks: Sequence[RankEvidence], reader: RankEvidence) ->
     """What TCP sent again: the ranks' own bytes where the kernel counts them, and the whole node's segments, whoever's."""
     wires = [row.wire for rank in ranks for row in rank.connections if row.wire]
     out, again = sum(wire.out for wire in wires), sum(wire.again for wire in wires)
-    rows = []
-    if again > 0:
-        reported = again > max(AGAIN_SHARE * out, AGAIN_BYTES)
-        rows.append({"node": host, "link": OWN_TCP, "counter": "again_bytes", "new": again, "reported": reported})
-    assert reader.finalize is not None
-    segments = {key: count - reader.init.tcp_node.get(key, 0) for key, count in reader.finalize.tcp_node.items()}
-    if (resent := segments.get("RetransSegs", 0)) > 0:
-        reported = not out and resent > max(AGAIN_SHARE * segments.get("OutSegs", 0), AGAIN_SEGMENTS)
-        rows.append({"node": host, "link": NODE_TCP, "counter": "RetransSegs", "new": resent, "reported": reported})
-    return rows
+    end = reader.finalize.tcp_node if reader.finalize else {}
+    segments = {key: count - reader.init.tcp_node.get(key, 0) for key, count in end.items()}
+    resent = segments.get("RetransSegs", 0)
+    rows = (
+        (OWN_TCP, "again_bytes", again, again > max(AGAIN_SHARE * out, AGAIN_BYTES)),
+        (NODE_TCP, "RetransSegs", resent, not out and resent > max(AGAIN_SHARE * segments.get("OutSegs", 0), AGAIN_SEGMENTS)),
+    )
+    return [
+        {"node": host, "link": link, "counter": counter, "new": new, "reported": reported}
+        for link, counter, new, reported in rows
+        if new > 0
+    ]
 
 
 def settings_of(states: Iterable[LinkState]) -> list[dict[str, Any]]:
@@ -360,12 +335,8 @@ def error_notes(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         if row["reported"]:
             place = f"{row['new']:+d} in {row['launch']}.{row['repeat']}"
             noted.setdefault((row["link"], row["node"], row["counter"]), []).append(place)
+    meanings = {**ERRORS, **{name: words for name, (words, _) in COMMON_PER_S.items()}, **TCP_COUNTERS}
     return [
-        f"{link} on {node}: {counter} {_hosts(places)}{_meaning(counter)}" for (link, node, counter), places in noted.items()
+        f"{link} on {node}: {counter} {_hosts(places)}{f' ({meanings[counter]})' if counter in meanings else ''}"
+        for (link, node, counter), places in noted.items()
     ]
-
-
-def _meaning(counter: str) -> str:
-    known = {**ERRORS, **{name: words for name, (words, _) in COMMON_PER_S.items()}}
-    known |= {"again_bytes": "bytes sent again", "RetransSegs": "segments sent again, of all connections of the node"}
-    return f" ({known[counter]})" if counter in known else ""
