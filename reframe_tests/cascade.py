@@ -2,8 +2,7 @@
 
 import reframe as rfm
 
-from reframe_tests.harness.cases.cascade.pair_test import PairTest
-from reframe_tests.harness.cases.cascade.wire_map_test import WireMapTest
+from reframe_tests.harness.cases.cascade.pair_test import PairTest, WireMapTest
 
 
 @rfm.simple_test

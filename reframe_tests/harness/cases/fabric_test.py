@@ -39,61 +39,37 @@ class FabricTest(MeasuredTest):
     """Measures one group under one condition and proves the condition."""
 
     #: The one pinning under which it is measured each night; under all others only after maintenance, and never as smoke test.
-    #:
-    #: :type: :class:`str`
-    #: :default: none: each night under every policy, and in the smoke slice
+    #: Default: none: each night under every policy, and in the smoke slice.
     nightly_pinning = variable(str, value="")
 
     #: Whether nights measure it; otherwise it is run after maintenance only.
-    #:
-    #: :type: :class:`bool`
-    #: :default: ``True``
     nightly = variable(bool, value=True)
 
     #: Stack whose launches are interleaved with those of the case's own, on the same nodes in the same job.
-    #:
-    #: :type: :class:`str`
-    #: :default: none
     paired_stack = variable(str, value="", loggable=True)
 
     #: Options of the suite's programs, over those of the site (``suite_options`` of the partition's extras).
-    #:
-    #: :type: :class:`Dict[str, str]`
-    #: :default: none
     suite_options = variable(typ.Dict[str, str], value={}, loggable=True)
 
     #: ``yes``: with the tuned settings of the stack under this condition, as ``mpibench tune`` made and proved them.
-    #:
-    #: :type: :class:`str`
-    #: :default: ``no``
     tuned = variable(str, value="no", loggable=True)
 
     #: What the paired stack measured, with its condition and proof; the name is that of stored sessions.
     rival_run = variable(dict, value={}, loggable=True)
 
-    #: Fabric as the site names it.
-    #:
-    #: :type: :class:`str`
-    #: :values: fabrics of the selected system
+    #: Fabric as the site names it. Values: fabrics of the selected system.
     fabric = parameter(parameters.fabrics_of_system(), type=str, loggable=True)
 
-    #: Nodes of the job.
-    #:
-    #: :type: :class:`int`
-    #: :values: 1 for fabrics inside a node, the partition's ``node_counts`` for the others (between two ranks the smallest);
-    #:     any other number through ``-P nodes=``; ``all`` where these grow
+    #: Nodes of the job. Values: 1 for fabrics inside a node, the partition's ``node_counts`` for the others (between two ranks
+    #: the smallest); any other number through ``-P nodes=``; ``all`` where these grow.
     nodes = parameter(parameters.node_counts_of_system(), type=idle_nodes.node_count, loggable=True)
 
-    #: Processes per node, resolved on the partition's topology.
-    #:
-    #: :type: :class:`str`
-    #: :values: those of ``1``, ``2``, ``numa``, ``socket``, ``half``, ``full`` that differ, or any number through ``-P ppn=``
+    #: Processes per node, resolved on the partition's topology. Values: those of ``1``, ``2``, ``numa``, ``socket``, ``half``,
+    #: ``full`` that differ, or any number through ``-P ppn=``.
     ppn = parameter(parameters.ppn_of_system(), type=str, loggable=True)
 
-    #: Pinning policy.
-    #:
-    #: :type: :class:`str`
-    #: :values: ``default``, ``none``, ``bunch``, ``scatter``, and ``nic_local``, ``nic_remote`` where rails have a NUMA node
+    #: Pinning policy. Values: ``default``, ``none``, ``bunch``, ``scatter``, and ``nic_local``, ``nic_remote`` where rails have
+    #: a NUMA node.
     pinning = parameter(parameters.policies_of_system(), type=str, loggable=True)
 
     #: Resolved processes per node; indexes the learned references.
@@ -301,20 +277,14 @@ class MaintenanceTest(FabricTest):
 
     nightly = False
 
-    #: Pinning policy.
-    #:
-    #: :type: :class:`str`
-    #: :values: ``bunch``, or the first policy there is; any other through ``-P pinning=``
+    #: Pinning policy. Values: ``bunch``, or the first policy there is; any other through ``-P pinning=``.
     pinning = parameter(parameters.usual_policy_of_system(), type=str, loggable=True)
 
 
 class UnboundMaintenanceTest(MaintenanceTest):
     """As :class:`MaintenanceTest`, without pinning: threads and processes of one rank would wait for each other on one core."""
 
-    #: Pinning policy.
-    #:
-    #: :type: :class:`str`
-    #: :values: ``none``; any other through ``-P pinning=``
+    #: Pinning policy. Values: ``none``; any other through ``-P pinning=``.
     pinning = parameter(parameters.usual_policy_of_system("none"), type=str, loggable=True)
 
 

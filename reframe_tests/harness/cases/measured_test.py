@@ -63,21 +63,12 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
     """Runs one job and proves the condition it ran under."""
 
     #: Group of the catalogue to measure.
-    #:
-    #: :type: :class:`str`
-    #: :default: required; a leaf sets it
     group = variable(str, loggable=True)
 
     #: How thoroughly to measure: which sizes, how many repetitions (``catalogue.LEVELS``).
-    #:
-    #: :type: :class:`str`
-    #: :default: ``nightly``
     level = variable(str, value="nightly", loggable=True)
 
-    #: Seconds after which one launch counts as timed out and is ended.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``0``: that of the level
+    #: Seconds after which one launch counts as timed out and is ended. Default: ``0``: that of the level.
     limit_s = variable(int, value=0)
 
     #: What was asked for and how it was translated, the evidence and its status, commit and versions of what judges it,
@@ -216,9 +207,6 @@ class MeasuredTest(ProvenTest):
     """Measures one group of the catalogue."""
 
     #: Interleaved executions of each launch inside the job.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``3``
     repeats = variable(int, value=3, loggable=True)
 
     #: Every raw repeat of every metric, and comparisons with references, as stored with the session.
@@ -298,29 +286,18 @@ class WithoutMpiTest(MeasuredTest):
 class RoundsPlugin(rfm.RegressionTestPlugin):
     """What a map of pairs is asked for, and the map."""
 
-    #: Rounds of one pass.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``0``: all pairs
+    #: Rounds of one pass. Default: ``0``: all pairs.
     rounds = variable(int, value=0, loggable=True)
 
-    #: Passes over all rounds, each in another order.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``0``: two, and of a small map so many that each node takes part in :data:`schedule.LEAST_PARTS` rounds; of the
-    #:     wire ``2``
+    #: Passes over all rounds, each in another order. Default: ``0``: two, and of a small map so many that each node takes part
+    #: in :data:`schedule.LEAST_PARTS` rounds; of the wire ``2``.
     orders = variable(int, value=0, loggable=True)
 
     #: Of the random numbers that choose a sample and mix the rounds.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``1``
     seed = variable(int, value=1, loggable=True)
 
-    #: File that describes the switches: of Slurm, ibnetdiscover, opareport, or YAML.
-    #:
-    #: :type: :class:`str`
-    #: :default: that of the partition's extras, else what Slurm says
+    #: File that describes the switches: of Slurm, ibnetdiscover, opareport, or YAML. Default: that of the partition's extras,
+    #: else what Slurm says.
     switches = variable(str, value="")
 
     #: The map, as stored with the session (:mod:`..instruments.pairs.pair_values`).

@@ -24,7 +24,7 @@ from mpibench.commands.listings import coverage, fabrics_draft
 from mpibench.pages import published as papers
 from mpibench.stacks import modules, releases
 from reframe_tests.harness import batch_systems, records
-from reframe_tests.harness.cases.cascade import fitting as below_mpi
+from reframe_tests.harness.cases.cascade import below_mpi
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.evidence.rank_records import parse_cpus
 from reframe_tests.harness.launchers import registry as launchers

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.cases.cascade import end, fitting
+from reframe_tests.harness.cases.cascade import below_mpi, end
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.suites import catalogue, pair
 from reframe_tests.harness.suites.benchmark import OutputError
@@ -166,7 +166,7 @@ def test_ends_of_a_port_without_an_interface_meet_where_the_hosts_name_leads(mon
     with pytest.raises(end.Failed, match=r"is 127\.0\.1\.1 here: give the fabric tcp_interfaces"):
         end.address_of(end.HOST_NAME)
     plain = Fabric("hdr200", "ucx", "cluster", (Rail("mlx5_0", 200),))
-    assert not fitting.find_obstacle(plain, catalogue.PAIRS["wire_rdma"], "slurm")
+    assert not below_mpi.find_obstacle(plain, catalogue.PAIRS["wire_rdma"], "slurm")
 
 
 def test_an_interface_without_address_is_named(tmp_path: Path) -> None:

@@ -12,20 +12,20 @@ import pytest
 
 from mpibench.locate.answers import judge_map
 from mpibench.locate.maps import prepare
-from reframe_tests.harness.cases.cascade import wire_map
-from reframe_tests.harness.cases.cascade.fitting import find_lacking
-from reframe_tests.harness.cases.cascade.wire_map import MapStep, MeasuredMap
+from reframe_tests.harness.cases.cascade.below_mpi import MapStep, MeasuredMap, find_lacking, make_launch, read_map
 from reframe_tests.harness.instruments import schedule
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.samples import CONTRADICTED, MISSING
 from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.suites.benchmark import Limits
 
 RECORDED = (Path(__file__).parents[2] / "data" / "golden" / "iperf3-3.12-two-nodes-tcp.txt").read_text()
 GROUP = catalogue.PAIRS["wire_tcp"]
 SIZE = 131072
 #: What was recorded, as a link of which the kernel knows the rate.
 FABRIC = Fabric("eth1g", "tcp", "cluster", (Rail("eth1g", 1.0),), 1500)
+LAUNCH = make_launch(GROUP.mapped.plan, "wire_tcp", FABRIC, SIZE, "smoke", Limits(1.0, None))  # type: ignore[union-attr]
 NODES = 4
 STEPS = tuple(
     MapStep(1, number, phase, tuple(pairs if phase == 1 else [pair[::-1] for pair in pairs]))
@@ -60,7 +60,7 @@ def write(folder: Path, changes: Mapping[tuple[str, str], Change | None] | None 
 
 
 def read(folder: Path) -> MeasuredMap:
-    return wire_map.read(folder, STEPS, NODES, GROUP, "iperf3", FABRIC, ["c1", "c2", "c3", "c4"])
+    return read_map(folder, STEPS, NODES, LAUNCH, GROUP, FABRIC, ["c1", "c2", "c3", "c4"])
 
 
 def stored(found: MeasuredMap) -> PairMap:
@@ -83,7 +83,7 @@ def test_each_value_is_of_the_node_that_sends(tmp_path: Path) -> None:
     assert len({(one.source, one.target) for one in values}) == len(values) == NODES * (NODES - 1)
     assert all(one.counted and one.value for one in values)
     for one in found.pairs:
-        assert one.ends and one.ends.client.host == f"c{one.numbers[1] + 1}.cluster"
+        assert one.measured.ends and one.measured.ends.client.host == f"c{one.numbers[1] + 1}.cluster"
         key = (one.step.round, one.step.phase, f"c{one.numbers[1] + 1}", f"c{one.numbers[0] + 1}")
         assert [row.value for row in values if (row.round, row.phase, row.source, row.target) == key] == [one.mb_per_s]
 
@@ -100,19 +100,7 @@ def test_a_cable_that_came_up_slow_is_in_the_map_and_said_once(tmp_path: Path) -
 
 def test_a_node_without_the_program_does_not_hide_the_others(tmp_path: Path) -> None:
     def absent(content: dict[str, Any]) -> None:
-        for name in (
-            "meeting",
-            "address",
-            "port",
-            "words",
-            "variables",
-            "cores",
-            "status",
-            "ended",
-            "seconds",
-            "output",
-            "errors",
-        ):
+        for name in content.keys() - {"end", "host", "interface", "before", "after"}:
             content.pop(name)
         content["failed"] = "there is no program iperf3 on PATH"
 
@@ -171,6 +159,6 @@ def test_tasks_are_one_on_each_node(host: str, ends: tuple[str, ...], sentence: 
 
 
 def test_nothing_at_all_is_all_missing(tmp_path: Path) -> None:
-    found = wire_map.read(tmp_path, STEPS, NODES, GROUP, "iperf3", FABRIC, [])
+    found = read_map(tmp_path, STEPS, NODES, LAUNCH, GROUP, FABRIC, [])
     assert found.findings == [(MISSING, "0 of 6 steps were begun: the job ended early, or gave up.")]
     assert found.hosts[0] == "node 1 of the job" and not found.seen and not found.ends

@@ -1,6 +1,9 @@
-"""The base class of tests below MPI: a server and a client on two nodes of one job, with the evidence of both.
+"""The base classes of tests below MPI, with the evidence of both ends: between two nodes, and between all pairs of nodes.
 
-Each level of the cascade (wire, transport) is a leaf, measured on each fabric that its programs know.
+Each level of the cascade (wire, transport) is a leaf, measured on each fabric that its programs know. In a map a round is two
+steps of the job, one for each direction; in a step each node is the server or the client of its pair, and all pairs begin at
+once. What is stored is a map of pairs as that of MPI is, of bandwidth alone, so that ``mpibench locate`` judges both alike: a
+node that is slow with MPI and not here has no bad cable.
 """
 
 from __future__ import annotations
@@ -8,64 +11,55 @@ from __future__ import annotations
 import shlex
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import reframe.core.runtime as rt
 from reframe.core.builtins import parameter
+from reframe.core.logging import getlogger
 
+from ...instruments import schedule
+from ...instruments.pairs.pair_values import BANDWIDTH, PairMap
 from ...machine.fabric import Fabric
 from ...mpis import registry as mpis
-from ...samples import CONTRADICTED, MISSING, DeviceTraffic, Evidence, Sample
+from ...samples import MISSING, DeviceTraffic, Evidence, Sample
 from ...sites import references, site
-from ...suites import catalogue, pair, reader
-from ...suites.benchmark import Limits, OutputError, Record
-from ...vocabulary import QUANTITIES
+from ...suites import catalogue, pair
+from ...suites.benchmark import Limits
+from ...vocabulary import QUANTITIES, BadInput
 from ..job import ending, parameters
 from ..job.parameters import Places
-from ..measured_test import ENVIRONMENT, LAUNCHERS, Reading, Value, WithoutMpiTest
+from ..measured_test import ENVIRONMENT, LAUNCHERS, Reading, RoundsPlugin, Value, WithoutMpiTest
+from ..results import job_switches
 from ..results.measurement import Outcome
+from . import below_mpi
 from . import end as pair_end
-from . import fitting, traffic
+from .below_mpi import FOLDER, SECONDS, MapStep, PairLaunch
 
-#: Seconds that a program which measures for a time takes, by level.
-SECONDS: Mapping[str, int] = {"smoke": 1, "nightly": 3, "acceptance": 10}
 #: Seconds that a launch takes in the mean, starting included, at most; and those that one may take before it is ended.
 USUAL_S, LIMIT_S = 20, 120
 #: Seconds more that both ends have to leave their records.
 LEAVE_S = 30
+#: Seconds that a step of a map takes beside its measurement (srun, both ends' meeting, counters; 1 s on the mini-cluster,
+#: adapters that count once a second need another), and those that one may take before it is ended: TCP on a bad cable begins
+#: in some.
+STEP_S, STEP_LIMIT_S = 3, 60
+#: Steps that hang, as where a node is gone, before the job gives up: each further one would wait as long.
+MOST_HUNG = 3
+#: Fewest nodes of a map: one pair has nothing to be held against, and is what a test of two nodes measures.
+FEWEST = 3
+FEW_NODES = "one pair of nodes has nothing to be held against: node_counts of the partition has no more than 2"
+WAYS = ("tx_bytes", "rx_bytes")
 _FRACTION = QUANTITIES["line_rate_fraction"]
 
 parameters.warn_once()
 
 
-@dataclass(frozen=True)
-class PairLaunch:
-    """One benchmark at one size.
-
-    :param name: of its files, with the number of the repeat.
-    """
-
-    name: str
-    plan: pair.PairPlan
-    row: catalogue.Benchmark
-    size: int
-    repetitions: int
-    words: pair.Words
-
-    @property
-    def program(self) -> str:
-        return PurePosixPath(self.row.binary).name
-
-
 class PairTest(WithoutMpiTest):
     """Measures one group of programs below MPI between two nodes and proves which network carried it."""
 
-    #: Fabric as the site names it; of one with several rails the first is measured.
-    #:
-    #: :type: :class:`str`
-    #: :values: fabrics of the selected system
+    #: Fabric as the site names it; of one with several rails the first is measured. Values: fabrics of the selected system.
     fabric = parameter(parameters.fabrics_of_system(), type=str, loggable=True)
 
     limit_s = LIMIT_S
@@ -79,7 +73,7 @@ class PairTest(WithoutMpiTest):
         group, reasons = catalogue.PAIRS[cls.group], {}
         for partition in rt.runtime().system.partitions:
             if fabric := site.fabrics_of(partition.extras).get(point["fabric"]):
-                reasons[partition.fullname] = fitting.find_obstacle(fabric, group, partition.scheduler.registered_name)
+                reasons[partition.fullname] = below_mpi.find_obstacle(fabric, group, partition.scheduler.registered_name)
         return parameters.places_without(reasons)
 
     def conditions(self) -> None:
@@ -87,8 +81,8 @@ class PairTest(WithoutMpiTest):
         self.keep_files = ["*.server", "*.client", "*.out", "*.err"]
         limits = self._choose_rail()
         self._launches = tuple(
-            make_launch(plan, self.group, self._fabric, size, self.level, limits)
-            for plan in catalogue.PAIRS[self.group].plans
+            below_mpi.make_launch(plan, self.group, self._fabric, size, self.level, limits)
+            for plan in self._group.plans
             for size in plan.sizes[self.level]
         )
         self.num_tasks, self.num_tasks_per_node = 2, 1
@@ -97,27 +91,34 @@ class PairTest(WithoutMpiTest):
         """The fabric with its first rail, and what limits its measurements."""
         extras = self.current_partition.extras
         described = site.fabrics_of(extras)[self.fabric]
+        self._group = catalogue.PAIRS[self.group]
         self._fabric = replace(described, rails=described.rails[:1])
         self.pinning = references.WITHOUT_MPI[self.group]["pinning"]
         return Limits(self._fabric.line_rate_gbit_per_s, extras.get("most_repetitions"))
 
+    def _starter(self) -> list[str]:
+        """Launcher with one task on each node; a task that failed must not keep the others from leaving their records."""
+        count = [f"--nodes={self.nodes}", f"--ntasks={self.nodes}", "--ntasks-per-node=1"]
+        return [LAUNCHERS[self.scheduler], *count, "--mpi=none", "--kill-on-bad-exit=0"]
+
+    def _program(self, role: str) -> str:
+        """Shell words that start both ends on the job's nodes; its name, and what it runs, follow."""
+        limit = str(self.limit_s + LEAVE_S)
+        return shlex.join(["timeout", "-k", "10", limit, *self._starter(), "python3", str(pair_end.PROGRAM), role])
+
     def commands(self) -> None:
         """Start server and client of each launch as one step of the job, the repeats interleaved."""
         self.time_limit = f"{self.repeats * len(self._launches) * USUAL_S + self.limit_s + 60}s"
-        starter = list_starter(self.scheduler, self.nodes)
-        place = find_place(self._fabric)
-        ended = ["timeout", "-k", "10", str(self.limit_s + LEAVE_S)]
-        steps = []
-        for one in self._launches:
-            program = [*ended, *starter, "python3", str(pair_end.PROGRAM), "task"]
-            words = [place, str(self.limit_s), *one.words[0], pair_end.BETWEEN, *one.words[1]]
-            steps.append(f"{shlex.join(program)} {one.name}.$repeat {shlex.join(words)} || exit")
+        program, steps = self._program("task"), []
+        for launch in self._launches:
+            words = [_place(self._fabric), str(self.limit_s), *launch.words[0], pair_end.BETWEEN, *launch.words[1]]
+            steps.append(f"{program} {launch.name}.$repeat {shlex.join(words)} || exit")
         numbers = " ".join(str(number + 1) for number in range(self.repeats))
         self.prerun_cmds = [f"for repeat in {numbers}; do", *steps, "done"]
-        self.condition = self._describe(starter, {one.name: shlex.join(one.words[1]) for one in self._launches})
+        self._describe(self._launches)
 
-    def _describe(self, starter: list[str], arguments: Mapping[str, str]) -> dict[str, Any]:
-        return {
+    def _describe(self, launches: Iterable[PairLaunch]) -> None:
+        self.condition = {
             "group": self.group,
             "stack": ENVIRONMENT,
             "fabric": self.fabric,
@@ -131,42 +132,64 @@ class PairTest(WithoutMpiTest):
             "ppn_symbol": "1",
             "ranks": self.nodes * self.ranks_per_node,
             "pinning": self.pinning,
-            "launcher": shlex.join(starter),
-            "arguments": dict(arguments),
+            "launcher": shlex.join(self._starter()),
+            "arguments": {launch.name: shlex.join(launch.words[1]) for launch in launches},
         }
 
     def read(self) -> Reading:
         """Both ends of every launch; without a program the case is skipped."""
-        outcome = Outcome(self.repeats)
-        read: dict[tuple[str, int], tuple[pair.Pair, Record | None]] = {}
-        for number in range(1, self.repeats + 1):
-            for one in self._launches:
-                if found := self._read(one, number, outcome):
-                    read[one.name, number] = found
-        self._judge_job(outcome, measured=bool(read))
+        outcome, directory, repeats = Outcome(self.repeats), Path(self.stagedir), range(1, self.repeats + 1)
+        measured = {
+            (launch.name, repeat): row
+            for repeat in repeats
+            for launch in self._launches
+            if (row := below_mpi.read_launch(directory, f"{launch.name}.{repeat}", launch, self._group, self._fabric))
+        }
+        for (name, repeat), row in measured.items():
+            for status, sentence in row.findings:
+                outcome.add(name, repeat, status, [sentence])
+        pairs = {key: row.both for key, row in measured.items() if row.ends}
+        self._judge_job(outcome, measured=bool(pairs))
         started = self.repeats * len(self._launches)
-        if missing := started - len(list(Path(self.stagedir).glob("*.server"))):
+        if missing := started - len(list(directory.glob("*.server"))):
             outcome.add(self.job_end().name, 0, MISSING, [f"{missing} of {started} servers left no record."])
-        samples = [
-            sample
-            for one in self._launches
-            for sample in _samples(one, self.group, [read.get((one.name, n + 1)) for n in range(self.repeats)])
-        ]
-        pairs = {key: (ends.server, ends.client) for key, (ends, _) in read.items()}
+        samples: list[Sample] = []
+        for launch in self._launches:
+            records = [row.record if (row := measured.get((launch.name, repeat))) else None for repeat in repeats]
+            if first := next(filter(None, records), None):
+                for quantity in launch.row.quantities:
+                    values = [record.values.get(quantity) if record else None for record in records]
+                    samples.append(self._sample(launch, 1, first.repetitions, quantity, values))
         devices = [
-            DeviceTraffic(name, repeat, end.host, end.interface, end.bytes_of("tx_bytes"), end.bytes_of("rx_bytes"))
+            DeviceTraffic(name, repeat, end.host, end.interface, *map(end.bytes_of, WAYS))
             for (name, repeat), ends in pairs.items()
             for end in ends
         ]
-        first, seconds = next(iter(pairs.values()), ()), [client.seconds for _, client in pairs.values()]
-        evidence = make_evidence(outcome, self._launches[0].program, first, first[1:], devices, seconds)
+        nodes, seconds = next(iter(pairs.values()), ()), [client.seconds for _, client in pairs.values()]
+        evidence = _evidence(outcome, self._launches[0].program, nodes, devices, seconds)
         return Reading(samples, evidence, [sentence.rstrip(".") for sentence in outcome.sentences])
+
+    def _sample(
+        self, launch: PairLaunch, groups: int, repetitions: int | None, quantity: str, values: Iterable[float | None]
+    ) -> Sample:
+        return Sample(
+            suite=launch.row.suite,
+            benchmark=launch.row.name,
+            group=self.group,
+            ranks=2,
+            groups=groups,
+            variant=launch.plan.variant,
+            message_bytes=launch.size,
+            repetitions=repetitions,
+            quantity=quantity,
+            values=tuple(values),
+        )
 
     def _judge_job(self, outcome: Outcome, *, measured: bool) -> None:
         """How the job ended, and nodes that lack the program; the case is skipped where all do and nothing was measured."""
         end = self.job_end()
-        if absent := fitting.find_lacking(Path(self.stagedir)):
-            program, remedy = next(iter(absent.values())), fitting.describe_remedy(catalogue.PAIRS[self.group])
+        if absent := below_mpi.find_lacking(Path(self.stagedir)):
+            program, remedy = next(iter(absent.values())), below_mpi.describe_remedy(self._group)
             if len(absent) == self.nodes and not measured:
                 self.leave(f"no {program} on the PATH of the nodes: {remedy}")
             # Programs are on all nodes of a partition, or on none: a node apart is broken, and no reason to measure nothing.
@@ -176,79 +199,139 @@ class PairTest(WithoutMpiTest):
         if wrong := ending.judge(end):
             outcome.add(end.name, 0, MISSING, [*wrong, *self.error_said()])
 
-    def _read(self, one: PairLaunch, repeat: int, outcome: Outcome) -> tuple[pair.Pair, Record | None] | None:
-        """Both ends of one launch and the one record of it; ``None`` where they cannot be read."""
-        name = f"{one.name}.{repeat}"
-        files = [Path(self.stagedir) / f"{name}.{which}" for which in pair.ENDS]
-        if not any(path.exists() for path in files):
-            return None
-        text = "".join(path.read_text(errors="replace") for path in files if path.exists())
-        try:
-            ends = pair.read(text, one.program, name)
-        except OutputError as error:
-            outcome.add(one.name, repeat, MISSING, [str(error)])
-            return None
-        record = None
-        try:
-            [record] = reader.parse(text, source=name)
-            moved = catalogue.PAIRS[self.group].exchanged(ends)
-            outcome.add(
-                one.name, repeat, CONTRADICTED, [*traffic.judge(ends, moved, self._fabric), *self._impossible(one, record)]
-            )
-        except OutputError as error:
-            # What it says of its peer, or lacks, may be the consequence.
-            others = [sentence for end in (ends.server, ends.client) for sentence in traffic.name_others(end, self._fabric)]
-            elsewhere = bool(others) or isinstance(error, pair.OtherNetwork)
-            outcome.add(one.name, repeat, CONTRADICTED if elsewhere else MISSING, [str(error), *others])
-        return ends, record
-
-    def _impossible(self, one: PairLaunch, record: Record) -> list[str]:
-        """Bandwidths that the link cannot carry, and a record of something else."""
-        asked = (one.row.name, one.size, one.plan.variant)
-        if (record.benchmark, record.message_bytes, record.variant) != asked:
-            return [
-                f"it measured {record.benchmark} {record.variant} at {record.message_bytes} bytes, which was not asked for."
-            ]
-        return [
-            sentence
-            for quantity, value in record.values.items()
-            if one.row.directions and one.row.shows_line_rate(quantity, one.size)
-            if (sentence := references.above_line_rate(one.name, value, self._fabric, one.row.directions))
-        ]
-
     def metrics(self) -> dict[str, Value]:
         """Every quantity at every size, and bandwidths of large messages as shares of the line rate."""
-        samples = [] if self.is_dry_run() else self._samples
         measured = {
-            (one.benchmark, one.variant, one.message_bytes, one.quantity): statistics.median(one.measured)
-            for one in samples
-            if one.measured
+            (row.benchmark, row.variant, row.message_bytes, row.quantity): statistics.median(row.measured)
+            for row in ([] if self.is_dry_run() else self._samples)
+            if row.measured
         }
         link = references.physics_reference(self._fabric, catalogue.LEVELS[self.level].link_share)
         # A transport library that does not fill the link is what a cascade is to show, and no fault of the link.
-        physics = link if catalogue.PAIRS[self.group].layer == pair.WIRE else None
-        found: dict[str, Value] = {}
-        for one in self._launches:
-            row, variant = one.row, one.plan.variant
+        physics = link if self._group.layer == pair.WIRE else None
+        metrics: dict[str, Value] = {}
+        for launch in self._launches:
+            row, variant = launch.row, launch.plan.variant
             for quantity in (QUANTITIES[name] for name in row.quantities):
-                value = measured.get((row.name, variant, one.size, quantity.name))
-                gated = one.size in row.gated_sizes.get(quantity.name, ())
-                name = catalogue.metric_name(row.name, quantity.short, one.size, variant)
-                found[name] = Value(value, quantity.unit, gated)
-                if link and row.directions and row.shows_line_rate(quantity.name, one.size):
+                value = measured.get((row.name, variant, launch.size, quantity.name))
+                gated = launch.size in row.gated_sizes.get(quantity.name, ())
+                name = catalogue.metric_name(row.name, quantity.short, launch.size, variant)
+                metrics[name] = Value(value, quantity.unit, gated)
+                if link and row.directions and row.shows_line_rate(quantity.name, launch.size):
                     share = None if value is None else references.line_rate_fraction(value, self._fabric, row.directions)
-                    name = catalogue.metric_name(row.name, _FRACTION.short, one.size, variant)
-                    found[name] = Value(share, _FRACTION.unit, physics=physics)
-        return found
+                    name = catalogue.metric_name(row.name, _FRACTION.short, launch.size, variant)
+                    metrics[name] = Value(share, _FRACTION.unit, physics=physics)
+        return metrics
 
 
-def list_starter(scheduler: str, nodes: int) -> list[str]:
-    """Launcher with one task on each node; a task that failed must not keep the others from leaving their records."""
-    count = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
-    return [LAUNCHERS[scheduler], *count, "--mpi=none", "--kill-on-bad-exit=0"]
+class WireMapTest(PairTest, RoundsPlugin):
+    """Measures all pairs of nodes below MPI, or a sample of them, and stores the map."""
+
+    level = "smoke"
+    repeats = 1
+    orders = 2
+    limit_s = STEP_LIMIT_S
+    #: As many as the partition measures on; ``-S nodes=`` gives another number.
+    nodes = 0
+
+    @classmethod
+    def places(cls, point: Mapping[str, Any]) -> Places:
+        """As of any test below MPI, on partitions of three nodes or more."""
+        counts = {row.fullname: max(site.node_counts_of(row.extras)) for row in rt.runtime().system.partitions}
+        return super().places(point).without({name: FEW_NODES if most < FEWEST else "" for name, most in counts.items()})
+
+    def conditions(self) -> None:
+        """The rounds, and one task on each node."""
+        extras = self.current_partition.extras
+        self.nodes = self.nodes or max(site.node_counts_of(extras))
+        self.expect_least(nodes=FEWEST, rounds=0, orders=1, seed=0)
+        if self.limit_s <= (least := SECONDS[self.level]):
+            raise BadInput("limit-too-short", f"-S limit_s={self.limit_s} would end each measurement, which takes {least} s.")
+        if self.repeats != 1:
+            raise BadInput(
+                "map-repeats", f"-S repeats={self.repeats}: a map is repeated in passes over all its rounds; give -S orders=."
+            )
+        self._described = job_switches.describe(self.switches, extras)
+        self.keep_files = [FOLDER]
+        limits, mapped = self._choose_rail(), self._group.mapped
+        if mapped is None:
+            raise BadInput("group-without-map", f"{self.group} says nothing of maps of all pairs.")
+        self._launch = below_mpi.make_launch(mapped.plan, self.group, self._fabric, mapped.size, self.level, limits)
+        # Which node has which number is not known before the job runs, so that a sample cannot heed the switches.
+        self._design, rounds = schedule.make([0] * self.nodes, self.rounds, self.seed)
+        passes = range(1, self.orders + 1)
+        ordered = [(order, pairs) for order in passes for pairs in schedule.in_order(rounds, order, self.seed)]
+        self._rounds = len(ordered)
+        self._steps = tuple(
+            MapStep(order, number, phase, tuple((to, fro) if phase == 1 else (fro, to) for fro, to in pairs))
+            for number, (order, pairs) in enumerate(ordered, 1)
+            for phase in (1, 2)
+        )
+        self.num_tasks, self.num_tasks_per_node = self.nodes, 1
+
+    def commands(self) -> None:
+        """One step of the job for each direction of a round."""
+        usual = len(self._steps) * (STEP_S + SECONDS[self.level])
+        self.time_limit = f"{2 * usual + MOST_HUNG * (self.limit_s + LEAVE_S) + 60}s"
+        words = shlex.join([*self._launch.words[0], pair_end.BETWEEN, *self._launch.words[1]])
+        place = shlex.quote(_place(self._fabric))
+        self.prerun_cmds = [
+            *([] if self._described else [job_switches.ASK_SLURM]),
+            f"rm -rf {FOLDER}",
+            "hung=0",
+            "step() {  # FOLDER PAIRS",
+            f"    [ $hung -lt {MOST_HUNG} ] || return 0",
+            "    local began=$SECONDS",
+            '    mkdir -p "$1"',
+            f'    {self._program("pairs")} "$1/" {place} {self.limit_s} "$2" {words} || true',
+            f"    [ $((SECONDS - began)) -lt {self.limit_s} ] || hung=$((hung + 1))",
+            "}",
+            *(f"step {step.folder} {step.words}" for step in self._steps),
+        ]
+        getlogger().info(f"{self.display_name}: {self._rounds} rounds on {self.nodes} nodes, about {usual} s")
+        self._describe([self._launch])
+
+    def read(self) -> Reading:
+        """The map, of what was measured up to an untimely end, too."""
+        directory, outcome, job = Path(self.stagedir), Outcome(1), self.job.nodelist or ()
+        found = below_mpi.read_map(directory, self._steps, self.nodes, self._launch, self._group, self._fabric, job)
+        self._judge_job(outcome, measured=bool(found.ends))
+        for status, sentence in found.findings:
+            outcome.add(FOLDER, 0, status, [sentence])
+        tree, notes = job_switches.find(self._described, directory, found.seen)
+        if found.ends:
+            meant = self.current_partition.extras.get("oversubscription")
+            known, values = tree.only(found.hosts) if tree else None, found.values(self._launch.size)
+            stored = PairMap(self._design, self.seed, self._rounds, found.hosts, found.silent, values, known, meant)
+            self.pair_map = stored.as_dict()
+        by_host: dict[str, list[pair.End]] = {}
+        for end in found.ends:
+            by_host.setdefault(end.host, []).append(end)
+        devices = [
+            DeviceTraffic(FOLDER, 1, host, ends[-1].interface, *(sum(end.bytes_of(way) for end in ends) for way in WAYS))
+            for host, ends in by_host.items()
+        ]
+        seconds = [end.seconds for end in found.ends if end.end == "client"]
+        nodes = [ends[-1] for ends in by_host.values()]
+        evidence = _evidence(outcome, self._launch.program, nodes, devices, seconds, notes)
+        # The median of all pairs and directions, for each pass.
+        passes: dict[int, list[float]] = {order: [] for order in range(1, self.orders + 1)}
+        for row in found.pairs:
+            if row.measured.counted and row.mb_per_s is not None:
+                passes[row.step.order].append(row.mb_per_s)
+        medians = [statistics.median(values) if values else None for values in passes.values()]
+        samples = [self._sample(self._launch, self.nodes // 2, None, BANDWIDTH, medians)] if any(passes.values()) else []
+        return Reading(samples, evidence, [sentence.rstrip(".") for sentence in outcome.sentences])
+
+    def metrics(self) -> dict[str, Value]:
+        """The median of all pairs."""
+        quantity, launch = QUANTITIES[BANDWIDTH], self._launch
+        name = catalogue.metric_name(launch.row.name, quantity.short, launch.size, launch.plan.variant)
+        measured = [] if self.is_dry_run() else [value for sample in self._samples for value in sample.measured]
+        return {name: Value(statistics.median(measured) if measured else None, quantity.unit)}
 
 
-def find_place(fabric: Fabric) -> str:
+def _place(fabric: Fabric) -> str:
     """The interface or port that is measured, as an end is given it: that of the first rail."""
     rail = fabric.rails[0]
     if mpis.transport(fabric.transport).interfaces:
@@ -256,73 +339,39 @@ def find_place(fabric: Fabric) -> str:
     return f"{rail.device}/{rail.port}@{(*fabric.tcp_interfaces, pair_end.HOST_NAME)[0]}"
 
 
-def make_launch(plan: pair.PairPlan, group: str, fabric: Fabric, size: int, level: str, limits: Limits) -> PairLaunch:
-    """A plan at one size on one fabric."""
-    row = next(each for each in catalogue.rows(group) if each.name == plan.benchmark)
-    rail, count = fabric.rails[0], plan.repetitions(size, catalogue.LEVELS[level], limits)
-    interface = mpis.transport(fabric.transport).interfaces
-    start = pair.Start(fabric.transport, rail.device, rail.port, interface, size, count, SECONDS[level])
-    words = filter(None, (plan.benchmark, plan.variant.replace("=", ""), str(size)))
-    return PairLaunch("_".join(words), plan, row, size, count, plan.words(start))
-
-
-def _samples(one: PairLaunch, group: str, read: list[tuple[pair.Pair, Record | None] | None]) -> list[Sample]:
-    """Each quantity of a launch in each repeat; nothing where no repeat can be read."""
-    records = [found[1] if found else None for found in read]
-    known = [record for record in records if record]
-    return [
-        Sample(
-            suite=one.row.suite,
-            benchmark=one.row.name,
-            group=group,
-            ranks=2,
-            groups=1,
-            variant=one.plan.variant,
-            message_bytes=one.size,
-            repetitions=known[0].repetitions,
-            quantity=quantity,
-            values=tuple(record.values.get(quantity) if record else None for record in records),
-        )
-        for quantity in (one.row.quantities if known else ())
-    ]
-
-
-def make_evidence(
+def _evidence(
     outcome: Outcome,
     program: str,
-    ends: Iterable[pair.End],
-    chosen_by: Sequence[pair.End],
+    nodes: Sequence[pair.End],
     devices: Iterable[DeviceTraffic],
     seconds: Iterable[float],
     notes: Iterable[str] = (),
 ) -> Evidence:
-    """What servers and clients recorded.
-
-    :param ends: one of each node.
-    :param chosen_by: of the first of them the variables are told.
-    """
-    ends, chosen = list(ends), dict(chosen_by[0].variables) if chosen_by else {}
-    settings = " ".join(f"{name}={value}" for name, value in chosen.items())
+    """What servers and clients recorded; ``nodes``: an end of each."""
+    variables = next((dict(end.variables) for end in nodes if end.end == "client"), {})
+    settings = " ".join(f"{name}={value}" for name, value in variables.items())
+    links = []
+    for end in nodes:
+        # Under the names that other evidence has for a link's settings (``link_state.SETTINGS``).
+        link, settled = end.before.link, dict[str, Any]()
+        if link["mtu"].isdecimal():
+            settled["mtu_bytes"] = int(link["mtu"])
+        if "/" in end.interface and link["speed"]:
+            settled["rate"] = link["speed"]
+        elif link["speed"].isdecimal():
+            settled["speed_mbit_per_s"] = int(link["speed"])
+        links.append({"node": end.host, "link": end.interface, **settled, "state": link["operstate"]})
     return Evidence(
         status=outcome.status,
         sentences=tuple(outcome.sentences),
         ranks=tuple(
             {"rank": number, "host": end.host, "cpus_allowed": end.cores, "cpu": None, "numa_node": None}
-            for number, end in enumerate(ends)
+            for number, end in enumerate(nodes)
         ),
         devices=tuple(devices),
         transport=f"{program} ({settings})" if settings else program,
         seconds=tuple(seconds),
         notes=tuple(note.removesuffix(".") for note in notes),
-        links=tuple({"node": end.host, "link": end.interface, **settings_of(end)} for end in ends),
-        environment=chosen,
+        links=tuple(links),
+        environment=variables,
     )
-
-
-def settings_of(end: pair.End) -> dict[str, Any]:
-    """A link's settings under the names that other evidence has for them (``link_state.SETTINGS``)."""
-    link = end.before.link
-    mtu = {"mtu_bytes": int(link["mtu"])} if link["mtu"].isdecimal() else {}
-    rate = {"rate": link["speed"]} if "/" in end.interface and link["speed"] else {}
-    speed = {"speed_mbit_per_s": int(link["speed"])} if not rate and link["speed"].isdecimal() else {}
-    return {**mtu, **rate, **speed, "state": link["operstate"]}

@@ -38,22 +38,16 @@ parameters.warn_once()
 class MemoryTest(WithoutMpiTest):
     """Measures the memory of one node and proves where threads and pages were; each level has :data:`REPETITIONS`."""
 
-    #: Bytes of each of the three arrays.
-    #:
-    #: :type: :class:`int`, or text that is read as such, since ReFrame answers other text with a traceback
-    #: :default: ``0``: four times the last-level caches of all cores, the least that STREAM's rule 1(a) allows
+    #: Bytes of each of the three arrays. Text is read as a number, since ReFrame answers other text with a traceback. Default:
+    #: ``0``: four times the last-level caches of all cores, the least that STREAM's rule 1(a) allows.
     array_bytes = variable(str, int, value=0, loggable=True)
 
     #: Where the memory of a thread is: first touched by it, bound to the NUMA node farthest from it, or dealt out to all.
-    #:
-    #: :type: :class:`str`
-    #: :values: ``local``, ``remote``, ``interleaved``
+    #: Values: ``local``, ``remote``, ``interleaved``.
     memory = parameter(node_memory.PLACEMENTS, type=str, loggable=True)
 
-    #: Page cache of the node before: as it is, or filled until no memory is free (Cambridge 2011, figure 7).
-    #:
-    #: :type: :class:`str`
-    #: :values: ``as_is``, ``filled``
+    #: Page cache of the node before: as it is, or filled until no memory is free (Cambridge 2011, figure 7). Values: ``as_is``,
+    #: ``filled``.
     page_cache = parameter(node_memory.PAGE_CACHES, type=str, loggable=True)
 
     #: What indexes the learned references (``references.INDEX``); fixed but for the threads, one a core.

@@ -50,15 +50,9 @@ class MapTest(MaintenanceTest, RoundsPlugin):
     choose_counts = staticmethod(lambda counts: counts[-1:])
 
     #: Values of each pair and direction in a pass.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``1``
     values = variable(int, value=1, loggable=True)
 
     #: Seconds after which a node that does not answer is left out.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``20``
     patience_s = variable(int, value=20)
 
     def _orders(self, nodes: int) -> int:
@@ -190,15 +184,9 @@ class TurnTest(MapTest):
 
     nightly = True
     #: Seconds that its rounds may take; at least one round is measured.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``60``
     budget_s = variable(int, value=60, loggable=True)
 
-    #: Number of the night, by which its rounds are chosen.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``0``: days since the year 1 (UTC)
+    #: Number of the night, by which its rounds are chosen. Default: ``0``: days since the year 1 (UTC).
     night = variable(int, value=0, loggable=True)
 
     @classmethod

@@ -38,10 +38,8 @@ class NodeTest(ProvenTest):
 
     group = GROUP
 
-    #: Nodes to look at.
-    #:
-    #: :type: :class:`int`, or text that is read as such, since ReFrame answers other text with a traceback
-    #: :default: ``0``: all that are idle (ReFrame's ``--flex-alloc-nodes`` says which these are)
+    #: Nodes to look at. Text is read as a number, since ReFrame answers other text with a traceback. Default: ``0``: all that
+    #: are idle (ReFrame's ``--flex-alloc-nodes`` says which these are).
     node_count = variable(str, int, value=0, loggable=True)
 
     #: What is odd, for programs, as stored with the session.
@@ -79,6 +77,7 @@ class NodeTest(ProvenTest):
                 f"-S node_count={self.node_count} is no number of nodes; give 1 or more, or 0 for all that are idle.",
             )
         self.node_count = int(self.node_count)
+        self.keep_files = [node_answers.FOLDER]
         self._absent: list[str] = []
         self._gone: list[node_answers.OutOfService] = []
         self._fabrics = tuple(site.fabrics_of(partition.extras).values())

@@ -50,34 +50,21 @@ class SharingTest(MaintenanceTest):
     ``ppn`` is all ranks of the node, those of all programs together.
     """
 
-    #: Programs that share the node.
-    #:
-    #: :type: :class:`int`
-    #: :values: ``2``, ``3``, ``4``, ``6``, where the ranks of a node can be dealt to so many; another through ``-P programs=``
+    #: Programs that share the node. Values: ``2``, ``3``, ``4``, ``6``, where the ranks of a node can be dealt to so many;
+    #: another through ``-P programs=``.
     programs = parameter([2, 3, 4, 6], type=int, loggable=True)
 
-    #: Fabric as the site names it.
-    #:
-    #: :type: :class:`str`
-    #: :values: those that are a node's own memory
+    #: Fabric as the site names it. Values: those that are a node's own memory.
     fabric = parameter(fabrics_in_memory(), type=str, loggable=True)
 
-    #: Nodes of the job.
-    #:
-    #: :type: :class:`int`
-    #: :values: ``1``
+    #: Nodes of the job. Values: ``1``.
     nodes = parameter([1], type=int, loggable=True)
 
-    #: Ranks of the node, those of all programs.
-    #:
-    #: :type: :class:`str`
-    #: :values: all cores; any other number through ``-P ppn=``
+    #: Ranks of the node, those of all programs. Values: all cores; any other number through ``-P ppn=``.
     ppn = parameter(inherit_params=True, filter_params=lambda symbols: symbols[-1:], type=str, loggable=True)
 
     #: Whether each launch is given its cores (``bunch``, ``scatter``) or knows nothing of the others (``default``, ``none``).
-    #:
-    #: :type: :class:`str`
-    #: :values: ``default``, ``none``, ``bunch``, ``scatter``
+    #: Values: ``default``, ``none``, ``bunch``, ``scatter``.
     pinning = parameter(
         [policy for policy in parameters.policies_of_system() if policy in shared_node.POLICIES], type=str, loggable=True
     )

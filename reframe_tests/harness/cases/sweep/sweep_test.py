@@ -27,53 +27,29 @@ USUAL_S, MOST_HUNG = 10, 5
 class AlgorithmTest(MaintenanceTest):
     """Measures the algorithms of one collective under one condition, and what shows that each was taken."""
 
-    #: Collective whose algorithms are measured.
-    #:
-    #: :type: :class:`str`
-    #: :values: those of ``suites.algorithms``
+    #: Collective whose algorithms are measured. Values: those of ``suites.algorithms``.
     collective = parameter(algorithm_words.COLLECTIVES, type=str, loggable=True)
 
-    #: Processes per node.
-    #:
-    #: :type: :class:`str`
-    #: :values: all cores; any other number through ``-P ppn=``
+    #: Processes per node. Values: all cores; any other number through ``-P ppn=``.
     ppn = parameter(inherit_params=True, filter_params=lambda symbols: symbols[-1:], type=str, loggable=True)
 
     #: Collective to the algorithms to be measured, joined by ``+``; ``3@8/512`` is one at these sizes only. ``default`` is
-    #: always among them; ``tuned`` is what :attr:`tuned_files` says.
-    #:
-    #: :type: :class:`Dict[str, str]`
-    #: :default: all that are known
+    #: always among them; ``tuned`` is what :attr:`tuned_files` says. Default: all that are known.
     algorithms = variable(typ.Dict[str, str], value={}, loggable=True)
 
-    #: Seconds that one launch may time its calls for.
-    #:
-    #: :type: :class:`float`
-    #: :default: ``0``: those of the level
+    #: Seconds that one launch may time its calls for. Default: ``0``: those of the level.
     seconds = variable(float, value=0.0, loggable=True)
 
     #: Whether a further launch of each algorithm shows that it is taken, where the library can.
-    #:
-    #: :type: :class:`bool`
-    #: :default: ``True``
     show = variable(bool, value=True)
 
     #: Whether a library that can is made to end rather than take another algorithm than the one set.
-    #:
-    #: :type: :class:`bool`
-    #: :default: ``True``
     strict = variable(bool, value=True)
 
     #: Whether the library also makes a file of its own of ``tuned``, where it can.
-    #:
-    #: :type: :class:`bool`
-    #: :default: ``False``
     compiles = variable(bool, value=False)
 
-    #: Folder of the record of tuned settings that ``tuned`` stands for.
-    #:
-    #: :type: :class:`str`
-    #: :default: the one that is installed for the condition
+    #: Folder of the record of tuned settings that ``tuned`` stands for. Default: the one that is installed for the condition.
     tuned_files = variable(str, value="", loggable=True)
 
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
