@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.pages import nights as names
 from mpibench.pages import site as building
 from mpibench.pages.site import SiteWriter, references_title
 from mpibench.store import records
@@ -35,7 +34,7 @@ def year(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, str]
 
 
 def night_page(top: Path, session: str) -> Path:
-    (found,) = top.glob(f"site/*/nights/*-{names.digest(session)}.html")
+    (found,) = top.glob(f"site/*/nights/*-{building.digest(session)}.html")
     return found
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from mpibench.pages import nights as medians
-from mpibench.pages.nights import Kept
+from mpibench.pages import site
+from mpibench.pages.site import Kept
 from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
@@ -34,13 +35,13 @@ def test_what_was_kept_is_what_would_be_computed(
     folder, sessions = dataset
     place = tmp_path / "kept"
     computed: list[str] = []
-    compute = medians.compute
+    compute = site.compute
 
-    def counted(store: Store, system: str, session: str) -> medians.NightMedians:
+    def counted(store: Store, system: str, session: str) -> tuple[pl.DataFrame, dict[str, list[str]], str]:
         computed.append(session)
         return compute(store, system, session)
 
-    monkeypatch.setattr(medians, "compute", counted)
+    monkeypatch.setattr(site, "compute", counted)
 
     def kept(ids: dict[str, str]) -> Kept:
         computed.clear()

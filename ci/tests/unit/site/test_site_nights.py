@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mpibench.pages import job_files, nights
-from mpibench.pages.nights import SiteNight
+from mpibench.pages import job_files, site
+from mpibench.pages.site import SiteNight
 from mpibench.store import records
 from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
@@ -23,8 +23,7 @@ MISSED = {"gates": [gate("Uniband.bandwidth.0004194304", 90.0, 100.0, "fail")]}
 
 def judged(folder: Path, **spoiled: str) -> list[SiteNight]:
     store = Store(folder)
-    cases, ids = nights.light_cases(store, "testbed"), nights.identities(store, "testbed")
-    return nights.judge(nights.Judging(store, "testbed", cases, ids, store.answers, spoiled, store.lost("testbed")))
+    return site.judge(store, "testbed", site.light_cases(store, "testbed"), spoiled)
 
 
 def only(folder: Path) -> SiteNight:
@@ -108,7 +107,7 @@ def test_a_missed_reference_that_is_not_missed_again_is_no_failure(tmp_path: Pat
     later = FIRST + timedelta(hours=1)
     write_session(tmp_path, 1, where={"gates": [again]}, labels={"run": "confirmation", "confirms": session}, started=later)
     first, second = judged(tmp_path)
-    assert nights.is_confirming(second) and not nights.is_confirming(first)
+    assert site.is_confirming(second) and not site.is_confirming(first)
     assert first.problems == () and any("not seen again" in note for note in first.notes)
 
 
@@ -117,9 +116,9 @@ def test_values_that_are_none_make_a_night_red(tmp_path: Path) -> None:
         return {**row, "value": float("inf")} if row["repeat"] == 2 else row
 
     session = write_session(tmp_path, 0, where=HELD, edit=spoil)
-    kept = nights.compute(Store(tmp_path), "testbed", session)
-    assert "is inf" in kept.spoiled and not kept.values.height
-    assert judged(tmp_path, **{session: kept.spoiled})[0].state.name == "red"
+    table, _, spoiled = site.compute(Store(tmp_path), "testbed", session)
+    assert "is inf" in spoiled and not table.height
+    assert judged(tmp_path, **{session: spoiled})[0].state.name == "red"
 
 
 def test_medians_with_their_intervals_bounds_and_line_rate(tmp_path: Path) -> None:
@@ -127,8 +126,7 @@ def test_medians_with_their_intervals_bounds_and_line_rate(tmp_path: Path) -> No
     session = write_session(
         tmp_path, 0, where={"gates": [*HELD["gates"], fraction]}, condition={"line_rate_gbit_per_s": 10.0}, repeats=7
     )
-    found = nights.compute(Store(tmp_path), "testbed", session)
-    table = found.values.join(found.metrics, on="id")
+    table, _, _ = site.compute(Store(tmp_path), "testbed", session)
     large = table.filter(benchmark="Uniband", message_bytes=4194304).row(0, named=True)
     assert large["n"] == 7 and large["low"] < large["median"] < large["high"]
     # What the check of that night held the median against; the reference is the larger of both bounds.
@@ -149,14 +147,14 @@ def test_the_interval_of_a_median_holds_it_with_95_percent_from_six_repeats_on(
         return {**row, "value": float(row["repeat"])}
 
     session = write_session(tmp_path, 0, repeats=repeats, edit=number, sizes=(8,))
-    values = nights.compute(Store(tmp_path), "testbed", session).values
+    values, _, _ = site.compute(Store(tmp_path), "testbed", session)
     assert set(values["low"]) == {float(place)} and set(values["high"]) == {float(repeats + 1 - place)}
 
 
 def test_ranks_that_share_cores_are_another_metric_and_not_watched(tmp_path: Path) -> None:
     session = write_session(tmp_path, 0, condition={"oversubscribed": "2 ranks on 1 core"})
-    found = nights.compute(Store(tmp_path), "testbed", session)
-    assert set(found.metrics["variant"]) == {"oversubscribed"} and not found.values["judged"].any()
+    table, _, _ = site.compute(Store(tmp_path), "testbed", session)
+    assert set(table["variant"]) == {"oversubscribed"} and not table["judged"].any()
 
 
 def test_what_is_kept_of_a_night_is_computed_again_when_its_files_change(tmp_path: Path) -> None:
@@ -166,7 +164,7 @@ def test_what_is_kept_of_a_night_is_computed_again_when_its_files_change(tmp_pat
         if changed:
             write_session(folder, 0, sizes=(8,), change=lambda *_: 2.0)
         store = Store(folder)
-        kept = nights.Kept(tmp_path / "kept", store, "testbed", nights.identities(store, "testbed"))
+        kept = site.Kept(tmp_path / "kept", store, "testbed", site.identities(store, "testbed"))
         values = kept.values([session])
         names = kept.metrics(values)
         latency = values.join(names.filter(benchmark="PingPong"), on="id")["median"][0]
@@ -190,6 +188,6 @@ def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path: Path) -> None:
 
 def test_outcomes_are_those_of_the_report(tmp_path: Path) -> None:
     write_session(tmp_path, 0, where=[HELD, MISSED, {"result": "skip", "evidence": None}, {"samples": 0}, {"superseded": True}])
-    cases = nights.light_cases(Store(tmp_path), "testbed")
+    cases = site.light_cases(Store(tmp_path), "testbed")
     assert cases["outcome"].to_list() == ["passed", "failed", "skipped", "proven", "retried"]
     assert cases.filter(pl.col("outcome").is_null()).height == 0

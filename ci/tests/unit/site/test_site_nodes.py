@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from mpibench.pages import site as building
-from mpibench.pages import site as shares
 from mpibench.store.store import Store
 from synthetic_pair_map import MAPS_BEGAN, export_map, late, pair_map, sends_slowly
 from synthetic_report import HOSTILE
@@ -51,7 +50,7 @@ def test_who_is_behind_comes_first_with_every_night(tmp_path: Path) -> None:
     assert names[0] == "c5" and sorted(names) == [f"c{number}" for number in range(1, 9)]
     _, sends, receives, latency, *_ = row(page, "c5")
     assert abs(int(sends.split()[0]) - 50) < 5 and abs(int(receives.split()[0]) - 100) < 8 and latency.endswith("%")
-    own = page.parent / f"{shares.node_file('c5')}.html"
+    own = page.parent / f"{building.file_name('c5')}.html"
     nights = [cells for cells in rows(own) if cells[0].startswith("2026-")]
     assert [cells[0] for cells in nights] == ["2026-11-03 02:00", "2026-11-02 02:00", "2026-11-01 02:00"]
     assert [int(cells[1].split()[0]) > 90 for cells in nights] == [False, True, True]
@@ -72,7 +71,7 @@ def test_only_proven_maps_that_nobody_withdrew_count(tmp_path: Path) -> None:
     gone = export_map(tmp_path / "dataset", 2, pair_map(8, sends_slowly("c6", 3.0)))
     Store(tmp_path / "dataset").withdraw(gone, "wrong cable")
     build(tmp_path)
-    own = nodes_of(tmp_path).parent / f"{shares.node_file('c6')}.html"
+    own = nodes_of(tmp_path).parent / f"{building.file_name('c6')}.html"
     assert "2026-11-01 02:00" in own.read_text() and "2026-11-03 02:00" not in own.read_text()
     assert int(row(nodes_of(tmp_path), "c5")[1].split()[0]) > 90
 
@@ -84,7 +83,7 @@ def test_nothing_new_writes_nothing_and_reads_no_values(tmp_path: Path, monkeypa
     def read(*_: object) -> None:
         raise AssertionError("values are read again")
 
-    monkeypatch.setattr(shares, "read_shares", read)
+    monkeypatch.setattr(building, "read_shares", read)
     again = build(tmp_path)
     assert again.unchanged >= 9
     monkeypatch.undo()
