@@ -179,7 +179,7 @@ def measure(folder: Path, recent: int | None) -> str:
     history = drift.read(Store(folder))
     loaded, loaded_cpu = time.perf_counter(), time.process_time()
     points = drift.change_points(history, verdict_policy.Policy(), recent)
-    found = drift.events(Store(folder), history, points, policy)
+    found = drift.events(Store(folder), history, points, verdict_policy.Policy())
     done, done_cpu = time.perf_counter(), time.process_time()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     span = "the whole year" if recent is None else f"the last {recent} nights"

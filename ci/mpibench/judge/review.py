@@ -34,6 +34,9 @@ _RECIPE = re.compile(r"repo/.*packages/(?P<name>[^/]+)/.+")
 LOOSER, TIGHTER, ADDED, REMOVED, OTHER = WAYS = ("looser", "tighter", "added", "removed", "otherwise")
 
 
+_MORE_BEFORE = pl.col("failed_before").cast(pl.Int64) - pl.col("failed_after").cast(pl.Int64)
+
+
 @dataclass(frozen=True)
 class SystemChange:
     """What becomes of one system.
@@ -53,16 +56,41 @@ class SystemChange:
     @property
     def hides(self) -> int:
         """Values that failed and would pass."""
-        return self._more("failed_before", "failed_after")
+        return 0 if self.effect is None else self.effect.select(_MORE_BEFORE.clip(lower_bound=0).sum()).item()
 
     @property
     def finds(self) -> int:
         """Values that passed and would fail."""
-        return self._more("failed_after", "failed_before")
+        return 0 if self.effect is None else self.effect.select((-_MORE_BEFORE).clip(lower_bound=0).sum()).item()
 
-    def _more(self, first: str, second: str) -> int:
-        rows = [] if self.effect is None else self.effect.select(first, second).iter_rows()
-        return sum(max(one - other, 0) for one, other in rows)
+    def as_data(self) -> dict[str, Any]:
+        nights = ("started", "session", "values", "failed_before", "failed_after")
+        rows = [] if self.effect is None else self.effect.select(nights).to_dicts()
+        return {
+            **{"system": self.system, "files": list(self.files), "why": self.why, "hides": self.hides, "finds": self.finds},
+            "references": {way: list(self.entries.get(way, ())) for way in WAYS},
+            "nights": [{**row, "started": row["started"].isoformat()} for row in rows],
+        }
+
+    def markdown(self) -> list[str]:
+        lines = [f"#### {_text(self.system)}", "", f"Changed: {', '.join(map(_text, self.files))}."]
+        if counts := [f"{len(names)} {way}" for way in WAYS if (names := self.entries.get(way))]:
+            lines.append(f"References: {', '.join(counts)}.")
+        for way in (LOOSER, REMOVED):
+            if names := self.entries.get(way):
+                lines += ["", f"<details><summary>{len(names)} {way}</summary>", ""]
+                lines += [*_limited([f"- {_text(name)}" for name in names]), "", "</details>"]
+        if self.why:
+            lines.append(f"Stored nights: {_text(self.why)}.")
+        if self.effect is not None and self.effect.height:
+            lines += ["", "| night | values | missed before | missed after |", "|---|--:|--:|--:|"]
+            rows = [
+                f"| {row['started']:%Y-%m-%d %H:%M} {row['session'][:8]} | {row['values']} | {row['failed_before']} "
+                f"| {row['failed_after']} |"
+                for row in reversed(self.effect.to_dicts())
+            ]
+            lines += _limited(rows, "| ... and {} more | | | |")
+        return [*lines, ""]
 
 
 @dataclass(frozen=True)
@@ -91,51 +119,20 @@ class ReviewedChange:
         return f"{'; '.join(filter(None, said)) or 'No value of a stored night would be judged otherwise'}."
 
     def as_data(self) -> dict[str, Any]:
-        nights = ("started", "session", "values", "failed_before", "failed_after")
-        systems = []
-        for one in self.systems:
-            rows = [] if one.effect is None else one.effect.select(nights).to_dicts()
-            systems.append(
-                {
-                    **{"system": one.system, "files": list(one.files), "why": one.why, "hides": one.hides, "finds": one.finds},
-                    "references": {way: list(one.entries.get(way, ())) for way in WAYS},
-                    "nights": [{**row, "started": row["started"].isoformat()} for row in rows],
-                }
-            )
-        said = {"base": self.base, "finding": self.finding(), "systems": systems}
-        return {**said, "stacks": dict(self.stacks), "recipes": list(self.recipes)}
+        systems = [system.as_data() for system in self.systems]
+        known = {"base": self.base, "finding": self.finding(), "systems": systems}
+        return {**known, "stacks": dict(self.stacks), "recipes": list(self.recipes)}
 
     def markdown(self) -> str:
         lines = [MARK, "### mpibench: before and after this change", "", f"**{_text(self.finding())}**", ""]
         for system in self.systems:
-            lines += [*_system_lines(system), ""]
+            lines += system.markdown()
         if self.stacks:
             lines += ["#### Stacks", "", "| stack | is built otherwise because |", "|---|---|"]
             lines += [*_limited([f"| {_text(name)} | {_text(why)} |" for name, why in self.stacks.items()]), ""]
         if self.recipes:
             lines += [f"Recipes: {', '.join(map(_text, self.recipes))}.", ""]
         return "\n".join(lines)
-
-
-def _system_lines(system: SystemChange) -> Iterator[str]:
-    yield from (f"#### {_text(system.system)}", "", f"Changed: {', '.join(map(_text, system.files))}.")
-    counts = [f"{len(names)} {way}" for way in WAYS if (names := system.entries.get(way))]
-    if counts:
-        yield f"References: {', '.join(counts)}."
-        for way in (LOOSER, REMOVED):
-            if names := system.entries.get(way):
-                yield from ("", f"<details><summary>{len(names)} {way}</summary>", "")
-                yield from (*_limited([f"- {_text(name)}" for name in names]), "", "</details>")
-    if system.why:
-        yield f"Stored nights: {_text(system.why)}."
-    if system.effect is not None and system.effect.height:
-        yield from ("", "| night | values | missed before | missed after |", "|---|--:|--:|--:|")
-        rows = [
-            f"| {row['started']:%Y-%m-%d %H:%M} {row['session'][:8]} | {row['values']} | {row['failed_before']} "
-            f"| {row['failed_after']} |"
-            for row in reversed(system.effect.to_dicts())
-        ]
-        yield from _limited(rows, "| ... and {} more | | | |")
 
 
 def _limited(rows: Sequence[str], more: str = "- ... and {} more") -> list[str]:
@@ -216,26 +213,30 @@ def _compare(before: Mapping[str, Sequence[Any]], after: Mapping[str, Sequence[A
 
 def _way(before: Sequence[Any], after: Sequence[Any]) -> str:
     """Which way the bounds of a reference moved: ``[value, lower, upper, unit]``, bounds as fractions of the value."""
+
+    def reach(entry: Sequence[Any], at: int, sign: float) -> float:
+        """How far a bound allows values to go, more is looser."""
+        return 1e300 if entry[at] is None else sign * float(entry[0]) * (1 + float(entry[at]))
+
     try:
-        moved = [_bound(after, at, sign) - _bound(before, at, sign) for at, sign in ((1, -1.0), (2, 1.0))]
+        moved = [reach(after, at, sign) - reach(before, at, sign) for at, sign in ((1, -1.0), (2, 1.0))]
     except (TypeError, ValueError, IndexError):
         return OTHER
-    wider, narrower = any(one > 0 for one in moved), any(one < 0 for one in moved)
+    wider, narrower = max(moved) > 0, min(moved) < 0
     return LOOSER if wider and not narrower else TIGHTER if narrower and not wider else OTHER
-
-
-def _bound(entry: Sequence[Any], at: int, sign: float) -> float:
-    """How far a bound allows values to go, more is looser."""
-    value, share = float(entry[0]), entry[at]
-    return 1e300 if share is None else sign * value * (1 + float(share))
 
 
 def _stacks(root: Path, names: Sequence[str], recipes: Sequence[str]) -> dict[str, str]:
     """Environments that are built otherwise, each with the first reason."""
     changed = sorted({match["name"] for match in filter(None, map(_ENVIRONMENT.fullmatch, names))})
-    inside = _needed(root)
-    found: dict[str, str] = {name: f"environments/{name} changed" for name in changed if _is_stack(root, name)}
-    for path in sorted((root / "environments").glob("*/spack.yaml")):
+    inside: dict[str, list[str]] = {}  # recipes of the project that other ones of it depend on, each with those
+    for path in sorted((root / "repo").rglob("packages/*/package.py")):
+        for name in re.findall(r"depends_on\(\s*[\"']([\w-]+)", path.read_text(errors="replace")):
+            inside.setdefault(name, []).append(path.parent.name.replace("_", "-"))
+    folder = root / "environments"
+    is_stack = {name: name == "wheels" or (folder / name / "spack.yaml").is_file() for name in changed}
+    found = {name: f"environments/{name} changed" for name in changed if is_stack[name] or not (folder / name).exists()}
+    for path in sorted(folder.glob("*/spack.yaml")):
         text = re.sub(r"#.*", "", path.read_text(errors="replace"))
         shared = [name for name in changed if re.search(rf"\.\./{re.escape(name)}\b", text)]
         used = [
@@ -249,17 +250,3 @@ def _stacks(root: Path, names: Sequence[str], recipes: Sequence[str]) -> dict[st
         elif used:
             found.setdefault(path.parent.name, f"the recipe of {used[0]} changed")
     return found
-
-
-def _needed(root: Path) -> dict[str, list[str]]:
-    """Recipes of the project that other ones of it depend on, each with those."""
-    found: dict[str, list[str]] = {}
-    for path in sorted((root / "repo").rglob("packages/*/package.py")):
-        for name in re.findall(r"depends_on\(\s*[\"']([\w-]+)", path.read_text(errors="replace")):
-            found.setdefault(name, []).append(path.parent.name.replace("_", "-"))
-    return found
-
-
-def _is_stack(root: Path, name: str) -> bool:
-    folder = root / "environments" / name
-    return name == "wheels" or (folder / "spack.yaml").is_file() or not folder.exists()
