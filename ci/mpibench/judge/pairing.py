@@ -6,25 +6,22 @@ What is not is refused by name; ``allow`` names what may differ, and the result 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import inf
-from typing import Any
 
 import polars as pl
 
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 
 from ..store import session_values
-from ..store.dataset_layout import read_condition
 from ..store.session_values import CONDITION, Selection
 from ..store.store import Store
 from . import comparison
 from . import policy as policies
 from . import text as verdict_text
-from .history import FACTS, NODES, Past, find_history, own_programs
+from .history import FACTS, NODES, Past, describe_facts, find_history
 
 #: What can be compared.
 SUBJECTS = ("stack", "fabric", "ppn", "pinning", "session")
@@ -185,32 +182,21 @@ def every_pair(
 
 def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
     """What differs beside the subject: its name and a sentence. Placement follows from ppn and pinning where these differ."""
-    keys = [name for name in CONDITION if name != subject]
-    found: dict[str, list[str]] = {}
-    for what in ("nodelist", "placement", "suites", session_values.OVERSUBSCRIBED):
+    tables = [describe_facts(side.cases) for side in sides]
+    found: list[tuple[str, str]] = []
+    for what in (*MAY_DIFFER, session_values.OVERSUBSCRIBED):
         if what == "placement" and subject in ("ppn", "pinning"):
             continue
         # Programs of what both sides measured: what one of them could not run is not compared.
-        tables = [_fact(side.cases, [*keys, "group"] if what == "suites" else keys, what) for side in sides]
-        for condition in tables[0].keys() & tables[1].keys():
-            if tables[0][condition] != tables[1][condition]:
-                one, two = (" and ".join(sorted(table[condition])) for table in tables)
-                found.setdefault(what, []).append(f"{what} of {', '.join(map(str, condition))} is {one} against {two}")
-    return [(what, min(texts)) for what, texts in sorted(found.items())]
-
-
-def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ...], set[str]]:
-    """The values of a fact under each condition, as JSON."""
-    found: dict[tuple[Any, ...], set[str]] = {}
-    for row in cases.to_dicts():
-        stored = read_condition(row["condition"])
-        value: Any = row["nodelist"] if what == "nodelist" else stored.get(what)
-        if what == "suites":
-            value = {name: value[name].get("version") for name in own_programs(row["group"]) if name in (value or {})}
-        elif what == session_values.OVERSUBSCRIBED:
-            value = bool(value)
-        found.setdefault(tuple(row[key] for key in keys), set()).add(json.dumps(value))
-    return found
+        keys = [name for name in CONDITION if name != subject] + ["group"] * (what == "suites")
+        values = [table.group_by(keys).agg(pl.col(what).fill_null("").unique().sort()) for table in tables]
+        both = values[0].join(values[1], on=keys, suffix="_other", nulls_equal=True)
+        texts = []
+        for *condition, one, two in both.filter(pl.col(what) != pl.col(f"{what}_other")).iter_rows():
+            first, second = (" and ".join(value or "none" for value in several) for several in (one, two))
+            texts.append(f"{what} of {', '.join(map(str, condition))} is {first} against {second}")
+        found += [(what, min(texts))] if texts else []
+    return sorted(found)
 
 
 def with_winner(rows: pl.DataFrame, first: str, second: str) -> pl.DataFrame:
@@ -220,16 +206,14 @@ def with_winner(rows: pl.DataFrame, first: str, second: str) -> pl.DataFrame:
         ``times_high`` (its interval) and ``winner``: ``ahead`` where the interval clears 1, else :data:`TIE`;
         :data:`UNKNOWN` without a ratio or an interval.
     """
-    lower = pl.col("quantity").is_in([name for name, one in QUANTITIES.items() if one.direction == LOWER])
-    speed = pl.when(lower).then(1 / pl.col("ratio")).otherwise(pl.col("ratio"))
-    low = pl.when(lower).then(1 / pl.col("high")).otherwise(pl.col("low"))
-    high = pl.when(lower).then(1 / pl.col("low")).otherwise(pl.col("high"))
-    leads = speed >= 1
+    # A ratio of times is turned, of a bandwidth it is how many times faster; and turned where the first side is ahead.
+    lower = pl.col("quantity").is_in([name for name, row in QUANTITIES.items() if row.direction == LOWER])
+    leads = (lower & (1 / pl.col("ratio") >= 1)) | (~lower & (pl.col("ratio") >= 1))
+    turned = lower == leads
+    columns = {"times": ("ratio", "ratio"), "times_low": ("low", "high"), "times_high": ("high", "low")}
     rows = rows.with_columns(
         ahead=pl.when(leads).then(pl.lit(second)).otherwise(pl.lit(first)),
-        times=pl.when(leads).then(speed).otherwise(1 / speed),
-        times_low=pl.when(leads).then(low).otherwise(1 / high),
-        times_high=pl.when(leads).then(high).otherwise(1 / low),
+        **{name: pl.when(turned).then(1 / pl.col(of)).otherwise(pl.col(own)) for name, (own, of) in columns.items()},
     )
     known = pl.col("times_low").is_not_null()
     return rows.with_columns(
