@@ -206,21 +206,21 @@ def under_both_names(levels: Iterable[Level], rename: Mapping[str, str] | None) 
 
     :param rename: names of stacks, fabrics or partitions to new ones.
     """
+    found = []
+    for level in levels:
+        names = []
+        for name in (level.partition, level.stack, level.fabric):
+            others = [new if name == old else old for old, new in (rename or {}).items() if name in (old, new)]
+            names.append([*dict.fromkeys([name, *others])])
+        for partition, stack, fabric in itertools.product(*names):
+            found.append(replace(level, partition=partition, stack=stack, fabric=fabric))
+    return found
 
-    def names(name: str | None) -> list[str | None]:
-        others = [new if name == old else old for old, new in (rename or {}).items() if name in (old, new)]
-        return [*dict.fromkeys([name, *others])]
 
-    return [
-        replace(level, partition=partition, stack=stack, fabric=fabric)
-        for level in levels
-        for partition, stack, fabric in itertools.product(names(level.partition), names(level.stack), names(level.fabric))
-    ]
-
-
-def _before_level(cases: pl.DataFrame, levels: Sequence[Level], until: date) -> pl.Series:
+def _before_level(cases: pl.DataFrame, levels: Sequence[Level], rename: Mapping[str, str] | None, until: date) -> pl.Series:
     """Of each case why it is of an earlier level than the one that holds on a day; empty where it is not."""
-    there = sorted((level for level in levels if level.since <= until), key=lambda level: level.since, reverse=True)
+    there = [level for level in under_both_names(levels, rename) if level.since <= until]
+    there.sort(key=lambda level: level.since, reverse=True)
     newest = {key: next((level for level in there if level.covers(*key)), None) for key in cases.select(SHARED).unique().rows()}
     whys = []
     for *key, started in cases.select(*SHARED, "started").iter_rows():
@@ -389,10 +389,26 @@ def find_history(
     if selector is not None:
         chosen = selectors.select(selector, known, unreadable=store.lost(system))
     others = [session for session in chosen if session not in {*own, *without}]
-    split = eligibility.split_cases(_filtered(table.filter(pl.col("session").is_in(others)).collect(), where))
+    cases = table.filter(pl.col("session").is_in(others)).collect()
+    try:
+        cases = selectors.filter_cases(cases, where) if cases.height else cases
+    except BadInput:  # that none fulfils it is an answer here
+        cases = cases.clear()
+    split = eligibility.split_cases(cases)
     unused = split.left_out.filter(pl.col("why").is_in([eligibility.NO_PROOF, eligibility.FAILED]))
-    every = pl.concat([split.eligible.with_columns(why=pl.lit(None, dtype=pl.String)), unused])
-    judged = _reasons(describe_facts(every), single, facts, until, under_both_names(policy.levels, rename))
+    described = describe_facts(pl.concat([split.eligible.with_columns(why=pl.lit(None, dtype=pl.String)), unused]))
+    columns = [fact.column for fact in facts]
+    like_facts = single.select(*MEASURED, *(pl.col(name).alias(f"{name}_wanted") for name in columns))
+    judged = described.join(like_facts, on=MEASURED, how="inner", nulls_equal=True)
+    # Why a case of a wanted condition is not of its history; empty where it is.
+    reasons = [
+        (pl.col("started") > until, pl.lit("that started later")),
+        (pl.col("started") < OLDEST, pl.lit("whose clock was wrong")),
+        (pl.col("why").is_not_null(), pl.lit("without proof of this")),
+        *((pl.col(fact.column).ne_missing(pl.col(f"{fact.column}_wanted")), why_not(fact)) for fact in facts),
+    ]
+    why = pl.coalesce(*(pl.when(condition).then(text) for condition, text in reasons))
+    judged = judged.with_columns(why=why.fill_null(_before_level(judged, policy.levels, rename, until.date())))
     most = None if selector else MOST_SESSIONS - len(own) * counted
     searched = None if most is None else max(most, SEARCHED_SESSIONS)
     while True:
@@ -422,37 +438,6 @@ def find_history(
         )
     strata = _strata(describe_facts(like), judged, counted=counted)
     return Past(values.filter(pl.col("value") > 0), tuple(strata), tuple(lost), cases)
-
-
-def _filtered(cases: pl.DataFrame, where: str | None) -> pl.DataFrame:
-    """Cases that fulfil an expression; none is an answer here."""
-    try:
-        return selectors.filter_cases(cases, where) if cases.height else cases
-    except BadInput:
-        return cases.clear()
-
-
-def _reasons(
-    cases: pl.DataFrame, like: pl.DataFrame, facts: Sequence[Fact], until: datetime, levels: Sequence[Level]
-) -> pl.DataFrame:
-    """Cases of the wanted conditions with ``why`` they are not of their history; empty where they are.
-
-    :param cases: described, with ``why`` they are not eligible.
-    :param like: one described case of each condition.
-    """
-    columns = [fact.column for fact in facts]
-    wanted = like.select(*MEASURED, *(pl.col(name).alias(f"{name}_wanted") for name in columns))
-    found = cases.join(wanted, on=MEASURED, how="inner", nulls_equal=True)
-    found = found.with_columns(level=_before_level(found, levels, until.date()))
-    reasons = [
-        (pl.col("started") > until, pl.lit("that started later")),
-        (pl.col("started") < OLDEST, pl.lit("whose clock was wrong")),
-        (pl.col("why").is_not_null(), pl.lit("without proof of this")),
-        *((pl.col(fact.column).ne_missing(pl.col(f"{fact.column}_wanted")), why_not(fact)) for fact in facts),
-        (pl.col("level") != "", pl.col("level")),
-    ]
-    why = pl.coalesce(*(pl.when(condition).then(text) for condition, text in reasons), pl.lit(""))
-    return found.with_columns(why=why).drop("level")
 
 
 def _without_old(judged: pl.DataFrame, most: int | None) -> pl.DataFrame:
