@@ -93,7 +93,7 @@ class Retired:
         """Whether a place is retired; ``last``: the day it was last proven, ``None`` if it never was."""
         if self.runs and not any(fnmatchcase(run or "", pattern) for pattern in self.runs):
             return False
-        return (last is None or last <= self.proven_until) and any(one.covers(place) for one in self.places)
+        return (last is None or last <= self.proven_until) and any(mine.covers(place) for mine in self.places)
 
 
 @dataclass(frozen=True)
@@ -167,13 +167,10 @@ def parse_file(text: str, source: str) -> ExpectedFile:
     )
 
 
-def _as_list(value: str | list[str] | None) -> list[str | None]:
-    return [*value] if isinstance(value, list) else [value]
-
-
 def _keys_of(row: Mapping[str, Any]) -> list[CoverageKey]:
     """An entry with lists as one place for each combination."""
-    return [CoverageKey(*values) for values in itertools.product(*(_as_list(row.get(name)) for name in CoverageKey._fields))]
+    values = [row.get(name) for name in CoverageKey._fields]
+    return [CoverageKey(*place) for place in itertools.product(*(v if isinstance(v, list) else [v] for v in values))]
 
 
 def _retired(row: Mapping[str, Any], where: str) -> Retired:
@@ -188,8 +185,8 @@ def _retired(row: Mapping[str, Any], where: str) -> Retired:
         raise BadInput(
             "retired-nothing", f"{where} names nothing that is retired: give one of {', '.join(CoverageKey._fields)}."
         )
-    runs = tuple(name for name in _as_list(row.get("run")) if name)
-    return Retired(tuple(_keys_of(row)), runs, day, row["reason"])
+    runs = row.get("run") or []
+    return Retired(tuple(_keys_of(row)), tuple(runs if isinstance(runs, list) else [runs]), day, row["reason"])
 
 
 #: What names a case in the table ``cases``.
@@ -566,23 +563,23 @@ def _asked(
     names: dict[CoverageKey, set[str | None]] = {}
     for *values, name in proofs.select(*CoverageKey._fields, "name").unique().iter_rows():
         names.setdefault(CoverageKey(*values), set()).add(name)
-
-    def is_asked(place: CoverageKey) -> bool:
+    asked = []
+    for place in wanted:
         partition, stack = (None if set(value or "*") & set("*?[") else value for value in (place.partition, place.stack))
         answers = [selection_options.asks_for(options, partition, stack, name) for name in names.get(place, {None})]
-        return True in answers or any(place.job().covers(other) for other in planned)
-
-    return [place for place in wanted if is_asked(place)]
+        if True in answers or any(place.job().covers(other) for other in planned):
+            asked.append(place)
+    return asked
 
 
 def _selected(proofs: pl.DataFrame, session: str, options: Sequence[str]) -> pl.DataFrame:
     """Proofs of a partial session, and those of earlier ones that its options surely ask for."""
     cases = proofs.select("partition", "stack", "name").unique()
     asked = [selection_options.asks_for(options, *values) is True for values in cases.iter_rows()]
-    chosen = proofs.join(
-        cases.filter(pl.Series(asked, dtype=pl.Boolean)), on=cases.columns, how="semi", nulls_equal=True, maintain_order="left"
-    )
-    return pl.concat([chosen.filter(pl.col("session") != session), proofs.filter(pl.col("session") == session)])
+    cases = cases.filter(pl.Series(asked, dtype=pl.Boolean))
+    earlier = proofs.filter(pl.col("session") != session)
+    chosen = earlier.join(cases, on=cases.columns, how="semi", nulls_equal=True, maintain_order="left")
+    return pl.concat([chosen, proofs.filter(pl.col("session") == session)])
 
 
 def _sentences(
@@ -600,29 +597,34 @@ def _sentences(
 
     def why(places: Sequence[CoverageKey]) -> str:
         """When it was last proven and what became of it in this session; of what never was, what to do."""
-        last = max((past[one] for one in places if one in past), key=lambda proof: proof.started, default=None)
-        remedy = next((f"; {remedies[one]}" for one in places if one in remedies), "")
-        before = f"; last proven {last.started:%Y-%m-%d} in session {last.session[:8]}" if last else remedy
-        own = {one.job() for one in places}
-        said = [text for job, text in became.items() if any(one.covers(job) for one in own)]
-        shown = min(said, key=lambda text: (text.startswith("skipped"), text), default="not among the cases of this session")
+        proofs = [past[place] for place in places if place in past]
+        before = next((f"; {remedies[place]}" for place in places if place in remedies), "")
+        if proofs:
+            last = max(proofs, key=lambda proof: proof.started)
+            before = f"; last proven {last.started:%Y-%m-%d} in session {last.session[:8]}"
+        own = {place.job() for place in places}
+        texts = [text for job, text in became.items() if any(mine.covers(job) for mine in own)]
+        shown = min(texts, key=lambda text: (text.startswith("skipped"), text), default="not among the cases of this session")
         return f"; {shown}{before}"
 
     left, lines = list(holes), []
     for kind in JOB:
-        for name in dict.fromkeys(getattr(one, kind) for one in left):
-            whole = [one for one in wanted if getattr(one, kind) == name]
-            if name is None or len(whole) < 2 or not set(whole) <= set(left):
-                continue
-            lines.append(f"missing: {kind} {name}: none of the {len(whole)} expected of it is proven{why(whole)}")
-            left = [one for one in left if one not in set(whole)]
-    jobs = {other.job() for other in now}
-    for job in dict.fromkeys(one.job() for one in left):
-        names = sorted(one.benchmark for one in left if one.job() == job and one.benchmark)
+        for name in dict.fromkeys(getattr(place, kind) for place in left):
+            whole = {place for place in wanted if getattr(place, kind) == name}
+            if name is not None and len(whole) > 1 and whole <= set(left):
+                lines.append(
+                    f"missing: {kind} {name}: none of the {len(whole)} expected of it is proven"
+                    f"{why([place for place in wanted if place in whole])}"
+                )
+                left = [place for place in left if place not in whole]
+    jobs = {place.job() for place in now}
+    for job in dict.fromkeys(place.job() for place in left):
+        places = [place for place in left if place.job() == job]
+        names = sorted(place.benchmark for place in places if place.benchmark)
         text = str(job)
         if names and any(job.covers(other) for other in jobs):
-            text += f": benchmark{'' if len(names) == 1 else 's'} {', '.join(names)}"
-        lines.append(f"missing: {text or ', '.join(names)}{why([one for one in left if one.job() == job])}")
+            text += f": benchmark{'s'[: len(names) != 1]} {', '.join(names)}"
+        lines.append(f"missing: {text or ', '.join(names)}{why(places)}")
     return lines
 
 
