@@ -46,10 +46,10 @@ def stacks(
             raise typer.Exit(int(bool(data["problems"]) or not data["stacks"]))
         if not check:
             raise typer.Exit(listing.show())
-        from mpibench.stacks.spack import build, tool
+        from mpibench.stacks.spack import build, project
 
         try:
-            tool.find()
+            project.locate_spack()
         except BadInput as error:
             typer.echo(f"installed files are not verified: {error}", err=True)
             raise typer.Exit(listing.check()) from None

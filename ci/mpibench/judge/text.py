@@ -16,7 +16,7 @@ import scipy
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
-from ..stacks.spack import consistency
+from ..stacks.spack import lock as stack_lock
 from ..store import confirmations, eligibility, selection_options, session_values
 from ..store.confirmations import MissedReference
 from ..store.dataset_layout import read_condition, read_labels
@@ -179,7 +179,7 @@ def with_reason(metrics: pl.DataFrame, reason: str) -> pl.DataFrame:
 
 
 def differing(sides: Sequence[Selection]) -> dict[str, str] | None:
-    """What the locks of the stacks of two sides differ in (:func:`consistency.things`); ``None`` if one is not known."""
+    """What the locks of the stacks of two sides differ in (:func:`stack_lock.things`); ``None`` if one is not known."""
     locks = []
     for side in sides:  # what the lock file of its one stack says: ``build.facts`` of its ``stack.json``
         built = {json.dumps(read_condition(text).get("built")) for text in side.cases["condition"].unique()}
@@ -187,7 +187,7 @@ def differing(sides: Sequence[Selection]) -> dict[str, str] | None:
         if not lock or not isinstance(lock, dict):
             return None
         locks.append(lock)
-    return consistency.things(*locks)
+    return stack_lock.things(*locks)
 
 
 #: What compilers of one family are called: by Spack, and by themselves.

@@ -34,7 +34,7 @@ from ..locate import cascade
 from ..night.confirmation import references
 from ..night.confirmation.references import StoredAnswers
 from ..night.preflight import LIMIT_MINUTES, RUN
-from ..stacks.spack import consistency
+from ..stacks.spack import lock as stack_lock
 from ..store.quantity_text import size_text, unit_text
 from ..store.sessions import PAIRED, Case, Session, label_of
 from ..store.store import Store
@@ -663,7 +663,7 @@ def _stacks(view: View) -> Content:
             }
         )
     pairs = [
-        (first, second, list(consistency.things(facts[first], facts[second]).values()))
+        (first, second, list(stack_lock.things(facts[first], facts[second]).values()))
         for first, second in combinations(facts, 2)
     ]
     return {"rows": rows, "pairs": sorted(pairs, key=lambda pair: len(pair[2]))}

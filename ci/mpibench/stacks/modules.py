@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from reframe_tests.harness.printable import printable
 from reframe_tests.harness.stacks.modules import (
@@ -26,7 +27,7 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import own_reframe
-from . import installed_mpi
+from . import probe
 
 #: Variables that say where ``init/bash`` lies: Environment Modules' and Lmod's own names of the folder above.
 HOMES = ("MODULESHOME", "LMOD_PKG")
@@ -59,7 +60,7 @@ class Brought:
     @property
     def path(self) -> list[Path]:
         """Folders on PATH that every process does not look in anyway."""
-        return [Path(folder) for folder in self.folders if folder not in installed_mpi.SYSTEM_BIN]
+        return [Path(folder) for folder in self.folders if folder not in probe.SYSTEM_BIN]
 
 
 def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
@@ -105,8 +106,14 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     :param environ: the caller's environment, for how the module system is set up; modules loaded in it do not count.
     :raises BadInput: with one sentence on the module that cannot be used.
     """
-    for module in modules:
-        _check_words(module)
+    for module in modules:  # what would be several words, or none, where ReFrame writes it into a job's script as it stands
+        if not _NAME.fullmatch(module.name):
+            raise BadInput("module-name", f"{module.name!r} is no name of a module: give one as 'module avail' lists it.")
+        if module.path and not _FOLDER.fullmatch(module.path):
+            raise BadInput(
+                "module-folder",
+                f"the folder of modulefiles {module.path!r} has characters that a job's script cannot hold; name another.",
+            )
     homes = [Path(environ[name], "init", "bash") for name in HOMES if environ.get(name)]
     init = next((str(file) for file in homes if os.access(file, os.R_OK)), "")
     if not init:
@@ -118,29 +125,26 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     if environ.get("LOADEDMODULES"):
         environ = _shell(init, ["module purge"], environ, modules, kind)[-1].environ
     own = {name: value for name, value in environ.items() if name.startswith(SET_UP) and not name.startswith(STATE)}
-    clean = {**installed_mpi.clean_environment(environ), **own}
+    clean = {**probe.clean_environment(environ), **own}
     before, *_, after = _load(init, modules, clean, kind)
     changed = sorted(name for name in after if after[name] != before.get(name) and not is_bookkeeping(name))
     marked = {name: ":".join(filter(None, [MARK, before.get(name, "")])) for name in changed}
     second = _load(init, modules, {**clean, **marked}, kind)[-1]
-    sets: dict[str, str] = {}
-    prepends: dict[str, tuple[str, ...]] = {}
-    appends: dict[str, tuple[str, ...]] = {}
-    left_out = []
+    sets, prepends, appends, left_out = {}, {}, {}, []
     for name in changed:
         there = second.get(name, "").split(":")
         if MARK in there:
-            at = there.index(MARK)
-            rest = before.get(name, "").split(":")
+            at, rest = there.index(MARK), ["", *before.get(name, "").split(":")]
             if front := tuple(filter(None, there[:at])):
                 prepends[name] = front
-            if behind := tuple(folder for folder in there[at + 1 :] if folder and folder not in rest):
+            if behind := tuple(folder for folder in there[at + 1 :] if folder not in rest):
                 appends[name] = behind
         elif second.get(name) == after[name] and not _is_personal(after[name], environ):
             sets[name] = after[name]
         else:
             left_out.append(name)
-    loaded = tuple(_describe(name, file) for name, file in _loaded(after))
+    files = [(name, file if file.startswith("/") else "") for name, file in _loaded(after)]
+    loaded = tuple(ModuleFile(name, file, _digest(file) if file else "") for name, file in files)
     if not loaded:
         raise BadInput("module-not-loaded", f"{list_names(modules)}: {kind} lists no module as loaded afterwards; name others.")
     said = _shell(init, ["module --version 2>&1"], clean, modules, kind)[-1].printed
@@ -149,19 +153,7 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     return Brought(record, prepends.get("PATH", ()), tuple(left_out))
 
 
-def _check_words(module: Module) -> None:
-    """Refuse what would be several words, or none, where ReFrame writes it into a job's script as it stands."""
-    if not _NAME.fullmatch(module.name):
-        raise BadInput("module-name", f"{module.name!r} is no name of a module: give one as 'module avail' lists it.")
-    if module.path and not _FOLDER.fullmatch(module.path):
-        raise BadInput(
-            "module-folder",
-            f"the folder of modulefiles {module.path!r} has characters that a job's script cannot hold; name another.",
-        )
-
-
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """What one line of shell left: both streams, its exit status, and the environment afterwards."""
 
     printed: str
@@ -178,15 +170,9 @@ def _shell(init: str, lines: Sequence[str], environ: Mapping[str, str], modules:
     )
     try:
         done = subprocess.run(
-            ["/bin/bash", "-c", script],
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            text=True,
-            capture_output=True,
-            errors="surrogateescape",
-            timeout=LIMIT_S,
-            check=False,
-        )
+            ["/bin/bash", "-c", script], env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, errors="surrogateescape", timeout=LIMIT_S,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise BadInput(
             "module-too-slow", f"{list_names(modules)}: {kind} does not load within {LIMIT_S:.0f} s; try it in a shell."
@@ -246,10 +232,6 @@ def _loaded(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     return list(zip(names, files if len(files) == len(names) else [""] * len(names), strict=True))
 
 
-def _describe(name: str, file: str) -> ModuleFile:
-    return ModuleFile(name, file, _digest(file)) if file.startswith("/") else ModuleFile(name, "", "")
-
-
 def _digest(file: str) -> str:
     try:
         return hashlib.sha256(Path(file).read_bytes()).hexdigest()
@@ -294,11 +276,11 @@ def expect_one_mpi(library: Path, modules: Sequence[Module], environ: Mapping[st
 
     :raises BadInput: where modules make them find another one of that name: those of two MPIs.
     """
-    found = installed_mpi.find_by_loader(library, environ)
+    found = probe.find_by_loader(library, environ)
     if not found or found.resolve() == library.resolve():
         return found is not None
     bare = {name: value for name, value in environ.items() if name != "LD_LIBRARY_PATH"}
-    if found == installed_mpi.find_by_loader(library, bare):
+    if found == probe.find_by_loader(library, bare):
         return False
     raise BadInput(
         "modules-other-library",

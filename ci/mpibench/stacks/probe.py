@@ -1,6 +1,7 @@
-"""Asks a stack on this machine who it is: starts its programs under its own mpirun and compares with its metadata.
+"""Asks an MPI on this machine who it is, and programs whether they run on it.
 
-Nothing is concluded from names of files or packages: the library says its version, the kernel says which file is mapped.
+Nothing is concluded from names of files or packages: launcher and library say what they are, the loader says which library a
+program gets, the kernel says which file is mapped, and what is kept has been started.
 """
 
 from __future__ import annotations
@@ -8,21 +9,24 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from reframe_tests.harness.batch_systems import BATCH_SYSTEMS
-from reframe_tests.harness.launchers import registry
+from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import Programs
 from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
+from reframe_tests.harness.vocabulary import BadInput
 
 from . import logged
 
@@ -60,9 +64,235 @@ if status:
     sys.exit("MPI error code %d" % status)
 os.write(1, b"WORLD %d\\n" % size.value)
 """
+#: Loads argv[1] by the name alone and prints the files mapped for it.
+_LOADED = """
+import ctypes, re, sys
+ctypes.CDLL(sys.argv[1])
+for path in sorted(set(re.findall(r"(/\\S.*)$", open("/proc/self/maps").read(), re.M))):
+    print(path)
+"""
 #: Variables of a surrounding job; with them mpirun would start its ranks through the scheduler.
 JOB_VARIABLES = (*(name for row in BATCH_SYSTEMS for name in row.variables), "PMI_", "PMIX_")
-LIMIT_S = 120.0
+#: Folders every process looks in for programs and needs no variable for.
+SYSTEM_BIN = ("/usr/local/bin", "/usr/bin", "/bin")
+#: Variables that a probe keeps from the caller: what else a stack needs must be in its metadata, not in this shell.
+KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "TERM", "XDG_RUNTIME_DIR")
+#: Where a prefix has its libraries: GNU directory variables, Debian's multiarch folders, Intel MPI's build kinds.
+LIBRARY_FOLDERS = ("lib", "lib64", "lib/*-linux-gnu*", "lib/release")
+#: Parts of MPI installations that a private folder must not bring in from another one.
+_MPI_PART = re.compile(r"lib(?:mpi|open-pal|open-rte|fabric|ucp|pmi)")
+#: Suites whose programs a stack may bring.
+SUITES: Mapping[str, Programs] = {suite.name: suite.programs for suite in catalogue.SUITES.values() if suite.programs}
+#: Seconds for a program of a stack, and for what only says who it is.
+LIMIT_S, ANSWER_S = 120.0, 60.0
+
+Record = Callable[[str], object]
+
+
+# ---- an MPI as it is installed ----
+
+
+@dataclass(frozen=True)
+class Identity:
+    """An MPI library, in the words of ``stack.json``.
+
+    :param device: ``ch4:ucx``, ``ch4:ucx,ofi``; empty where the implementation names none.
+    :param pattern: value of ``library_version_pattern``.
+    :param families: process managers that come with it.
+    """
+
+    mpi: str
+    version: str
+    device: str
+    abi: str
+    pattern: str
+    families: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Installation:
+    """An MPI as it is installed.
+
+    :param mpirun: its launcher.
+    :param library: its libmpi under the name programs ask for.
+    :param answer: what the library says of itself.
+    :param found_by_loader: true when processes find the library without ``LD_LIBRARY_PATH``.
+    """
+
+    mpirun: Path
+    family: str
+    prefix: Path
+    library: Path
+    identity: Identity
+    answer: str
+    found_by_loader: bool
+
+
+def clean_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment of a fresh login: nothing that a module has set."""
+    kept = {name: value for name, value in environ.items() if name in KEPT_VARIABLES}
+    return {**kept, "PATH": ":".join(SYSTEM_BIN)}
+
+
+def identify(answer: str, who: str) -> Identity:
+    """The identity behind an answer of ``MPI_Get_library_version``.
+
+    An MPI made of another may name that one, too, further down: the first name counts.
+
+    :param who: file that gave the answer, for the sentence, and for the device where only its folder says it.
+    """
+    banners = [(mpi, mpi.banner) for mpi in mpis.known().values() if mpi.banner]
+    fitting = [(match, mpi, banner) for mpi, banner in banners if (match := re.search(banner.version, answer, re.M))]
+    if not fitting:
+        first = next((line.strip() for line in answer.splitlines() if line.strip()), "nothing")
+        known = ", ".join(mpi.name for mpi, _ in banners)
+        raise BadInput("mpi-unknown", f"{who} says it is {first!r}, an MPI not known here ({known}); {mpis.remedy()}.")
+    match, mpi, banner = min(fitting, key=lambda row: row[0].start())
+    device = re.search(banner.device, answer, re.M) if banner.device else None
+    place = os.path.realpath(who)
+    by_path = next((name for pattern, name in banner.device_by_path.items() if re.search(pattern, place)), "")
+    # "ch4:ucx ofi" is a build with --with-device=ch4:ucx,ofi.
+    words = re.split(r"[ ,]+", device[1].strip()) if device else [by_path] * bool(by_path)
+    pattern = banner.pattern.replace("{version}", re.escape(match[1]))
+    return Identity(mpi.name, match[1], ",".join(words), mpi.abi, pattern, mpi.launchers)
+
+
+def examine(mpirun: str, library: Path | None = None, environ: Mapping[str, str] | None = None) -> Installation:
+    """What is installed where a launcher lies.
+
+    :param mpirun: path of the launcher, or its name on PATH.
+    :param library: its libmpi, where it cannot be found from the launcher's prefix.
+    :param environ: what to start it in; :func:`clean_environment` by default.
+    :raises BadInput: when there is no launcher, it is of no known MPI, or no library of that MPI answers.
+    """
+    launcher = _find_launcher(mpirun)
+    clean = dict(clean_environment() if environ is None else environ)
+    clean["PATH"] = f"{launcher.parent}:{clean['PATH']}"
+    family = _ask_family(launcher, clean)
+    prefix = launcher.resolve().parent.parent
+    candidates = [library] if library else find_libraries(prefix)
+    if not candidates:
+        raise BadInput(
+            "libmpi-missing",
+            f"there is no libmpi below {prefix}/lib, where {launcher} belongs; name the library with --library.",
+        )
+    fitting: list[tuple[Path, Identity, str]] = []
+    refusals = []
+    for candidate in candidates:
+        paths = ":".join(filter(None, [str(candidate.parent), clean.get("LD_LIBRARY_PATH", "")]))  # to find its neighbours
+        try:
+            answer = _ask_library(candidate, {**clean, "LD_LIBRARY_PATH": paths})
+            identity = identify(answer, str(candidate))
+        except BadInput as error:
+            refusals.append(str(error).rstrip("."))
+            continue
+        if family in identity.families:
+            fitting.append((candidate, identity, answer))
+        else:
+            launched = " or ".join(identity.families)
+            refusals.append(f"{candidate} is {identity.mpi} {identity.version}, whose launcher is {launched}")
+    if not fitting:
+        raise BadInput(
+            "libmpi-silent",
+            f"{launcher} is {family}, and no library of that MPI answers: {'; '.join(refusals)}; name the right library "
+            "with --library, or what it needs with --env and --prepend-path.",
+        )
+    if len(fitting) > 1:
+        listed = ", ".join(str(candidate) for candidate, _, _ in fitting)
+        raise BadInput("libmpi-ambiguous", f"{launcher} may belong to any of {listed}; name the one meant with --library.")
+    chosen, identity, answer = fitting[0]
+    bare = {name: value for name, value in clean.items() if name != "LD_LIBRARY_PATH"}
+    return Installation(launcher, family, prefix, chosen, identity, answer, find_by_loader(chosen, bare) == chosen.resolve())
+
+
+def _find_launcher(word: str) -> Path:
+    """The launcher as an absolute path that no later change of the system's alternatives turns into another MPI's."""
+    found = shutil.which(word)
+    if not found:
+        exists = "is not a program" if Path(word).exists() else "does not exist"
+        where = exists if "/" in word else "is not on PATH"
+        raise BadInput(
+            "mpirun-missing",
+            f"launcher {word} {where}; name the mpirun of an MPI that is installed, e.g. --mpirun $(which mpirun).",
+        )
+    path = Path(found).absolute()
+    while path.is_symlink():
+        target = path.parent / path.readlink()
+        if "alternatives" not in target.parts and "alternatives" not in path.parts:
+            break
+        path = target
+    return path
+
+
+def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
+    """The process manager a launcher is."""
+    rows = {name: row.introduction for name, row in launchers.families().items() if row.introduction}
+    printed: dict[str, str] = {}
+    for family, row in rows.items():
+        if row.program and not re.search(row.program, launcher.name):
+            continue
+        if row.option not in printed:
+            try:
+                done = logged.ask([launcher, row.option], environ, ANSWER_S)
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise BadInput(
+                    "mpirun-failed", f"{launcher} {row.option} cannot be run ({error}); name the mpirun of an MPI."
+                ) from error
+            printed[row.option] = done.stdout + done.stderr
+        if re.search(row.pattern, printed[row.option]):
+            return family
+    said = next((line.strip() for text in printed.values() for line in text.splitlines() if line.strip()), "nothing")
+    raise BadInput(
+        "mpirun-unknown",
+        f"{launcher} says {said!r} and is the mpirun of no MPI known here ({', '.join(rows)}); name the mpirun of the "
+        "installation itself, not a script or a batch system's launcher.",
+    )
+
+
+def _ask_library(library: Path, environ: Mapping[str, str]) -> str:
+    """What a libmpi says in ``MPI_Get_library_version``.
+
+    :param environ: the whole environment of the process that loads it.
+    :raises BadInput: it does not say.
+    """
+    try:
+        done = logged.ask([sys.executable, "-I", "-c", LIBRARY_ANSWER, library], environ, ANSWER_S)
+        if done.returncode == 0 and done.stdout.strip():
+            return done.stdout
+        why = last_line(done.stderr).removeprefix("OSError: ").rstrip(".")
+    except subprocess.TimeoutExpired:
+        why = f"no answer in {ANSWER_S:.0f} s"
+    raise BadInput("library-no-answer", f"{library} does not answer ({why})")
+
+
+def is_library_name(name: str) -> bool:
+    """Whether an MPI's C library is called so, as the loader looks for it (SONAME): one number after ``.so``, or none."""
+    stem, dot, number = name.partition(".so")
+    known = any(stem in mpi.libraries for mpi in mpis.known().values())
+    return bool(dot) and known and re.fullmatch(r"(\.\d+)?", number) is not None
+
+
+def find_libraries(prefix: Path) -> list[Path]:
+    """The libmpi files below a prefix, each installation's once, by the name programs ask for."""
+    folders = [folder for pattern in LIBRARY_FOLDERS for folder in sorted(prefix.glob(pattern))]
+    found: dict[Path, Path] = {}
+    for names in ("lib*.so.*", "lib*.so"):  # one without a number is that of linkers, unless the library has no other
+        paths = [path for folder in folders for path in sorted(folder.glob(names))] if not found else []
+        for path in paths:
+            if is_library_name(path.name) and path.is_file():
+                found.setdefault(path.resolve(), path)
+    return list(found.values())
+
+
+def find_by_loader(library: Path, environ: Mapping[str, str]) -> Path | None:
+    """The file that processes get when they ask for a library by its name; ``None`` where they find none."""
+    done = logged.ask([sys.executable, "-I", "-c", _LOADED, library.name], environ, ANSWER_S)
+    stem = library.name.partition(".so")[0]
+    mapped = [Path(line) for line in done.stdout.splitlines()] if done.returncode == 0 else []
+    return next((path for path in mapped if path == library.resolve() or path.name.partition(".so")[0] == stem), None)
+
+
+# ---- a stack, started ----
 
 
 def run_inside(
@@ -76,18 +306,11 @@ def run_inside(
 
     The status is 124 when the command and all it started had to be killed after ``limit_s`` seconds.
     """
-    clean = {name: value for name, value in environ.items() if not name.startswith(JOB_VARIABLES)}
+    inside = metadata.enter(stack, {name: value for name, value in environ.items() if not name.startswith(JOB_VARIABLES)})
     process = subprocess.Popen(
-        list(words),
-        env=metadata.enter(stack, clean),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-        cwd=folder,
-    )
+        list(words), env=inside, cwd=folder, start_new_session=True, text=True, errors="replace",
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
     try:
         output, _ = process.communicate(timeout=limit_s)
         return process.returncode, output
@@ -101,69 +324,47 @@ def run_inside(
 
 def starting(stack: Stack, ranks: int) -> list[str]:
     """The stack's own launcher with the words that its record has for a number of ranks on this machine."""
-    total = registry.families()[stack.launcher_family].total
+    total = launchers.families()[stack.launcher_family].total
     return [*stack.mpirun, *(word.format(ranks=ranks, nodes=1, pmi="") for word in total)]
-
-
-def ask_program(
-    stack: Stack, programs: Programs, path: str, environ: Mapping[str, str] = os.environ, more: Sequence[str] = ()
-) -> tuple[int, str]:
-    """What a benchmark program says when it is to say its version, and its exit status.
-
-    :param more: options of the launcher.
-    """
-    if programs.in_file:
-        return 0, Path(path).read_bytes().decode("latin-1")
-    words = [*starting(stack, programs.ranks), *more, path, *filter(None, [programs.option])]
-    if not programs.files:
-        return run_inside(stack, words, environ)
-    with tempfile.TemporaryDirectory(prefix="mpibench-") as name:
-        folder = Path(name)
-        for file, content in programs.files.items():
-            (folder / file).write_text(content)
-        status, output = run_inside(stack, words, environ, folder=folder)
-        result = folder / programs.result
-        return status, output + (result.read_text(errors="replace") if result.is_file() else "")
-
-
-def version_of(programs: Programs, path: str, output: str) -> str:
-    """The version a program said (:func:`ask_program`), or has in its file where it does not say it; empty without."""
-    said = re.search(programs.version, output)
-    if not said and programs.version_in_file and re.search(programs.refusal, output):
-        said = re.search(programs.version_in_file, Path(path).read_bytes().decode("latin-1"))
-    return said[1] if said else ""
-
-
-def ask_library(library: str, environ: Mapping[str, str], limit_s: float = LIMIT_S) -> tuple[str, str]:
-    """What a libmpi says in ``MPI_Get_library_version``, and why it does not (one of them is empty).
-
-    :param environ: the whole environment of the process that loads it.
-    """
-    command = [sys.executable, "-I", "-c", LIBRARY_ANSWER, library]
-    try:
-        done = logged.ask(command, environ, limit_s)
-    except subprocess.TimeoutExpired:
-        return "", f"no answer in {limit_s:.0f} s"
-    if done.returncode == 0 and done.stdout.strip():
-        return done.stdout, ""
-    return "", last_line(done.stderr).removeprefix("OSError: ")
 
 
 def oversubscribe(stack: Stack) -> tuple[str, ...]:
     """Options its launcher needs to start more ranks than there are cores."""
-    return registry.families()[stack.launcher_family].oversubscribe
+    return launchers.families()[stack.launcher_family].oversubscribe
 
 
-def find_launch_fault(
-    stack: Stack, record: Callable[[str], object] = lambda text: None, environ: Mapping[str, str] = os.environ
-) -> str:
+def ask_version(
+    stack: Stack, programs: Programs, path: str, record: Record, environ: Mapping[str, str], more: Sequence[str] = ()
+) -> tuple[str, int, str]:
+    """Which version a benchmark program says it is (empty: none), the exit status of its start, and what it printed.
+
+    :param more: options of the launcher.
+    """
+    if programs.in_file:
+        status, output = 0, Path(path).read_bytes().decode("latin-1")
+    else:
+        words = [*starting(stack, programs.ranks), *more, path, *filter(None, [programs.option])]
+        with tempfile.TemporaryDirectory(prefix="mpibench-") as name:
+            folder = Path(name) if programs.files else None
+            for file, content in programs.files.items():
+                Path(name, file).write_text(content)
+            status, output = run_inside(stack, words, environ, folder=folder)
+            result = Path(name, programs.result)
+            output += result.read_text(errors="replace") if folder and result.is_file() else ""
+        record(output)
+    version = re.search(programs.version, output)
+    if not version and programs.version_in_file and re.search(programs.refusal, output):
+        version = re.search(programs.version_in_file, Path(path).read_bytes().decode("latin-1"))
+    return version[1] if version else "", status, output
+
+
+def find_launch_fault(stack: Stack, record: Record = lambda text: None, environ: Mapping[str, str] = os.environ) -> str:
     """One sentence unless the stack's launcher starts two ranks that are one world of the stack's library, else empty."""
     world = mpis.find(stack.mpi).world
     if not world:
         return f"nothing is known about MPI_COMM_WORLD of {stack.mpi}, so it cannot be tried: add 'world' to its record."
     report = [sys.executable, "-c", WORLD_REPORT, stack.library, world]
-    words = [*stack.mpirun, "-np", "2", *oversubscribe(stack), *report]
-    status, output = run_inside(stack, words, environ)
+    status, output = run_inside(stack, [*stack.mpirun, "-np", "2", *oversubscribe(stack), *report], environ)
     record(output)
     worlds = [int(size) for size in re.findall(r"^WORLD (\d+)$", output, re.M)]
     if worlds == [2, 2] and status == 0:
@@ -177,9 +378,7 @@ def find_launch_fault(
     return f"{stack.mpirun[0]} starts no two ranks of {stack.library} (exit status {status}): {reason}."
 
 
-def find_mpi4py_fault(
-    stack: Stack, record: Callable[[str], object] = lambda text: None, environ: Mapping[str, str] = os.environ
-) -> str:
+def find_mpi4py_fault(stack: Stack, record: Record = lambda text: None, environ: Mapping[str, str] = os.environ) -> str:
     """One sentence unless the stack's mpi4py starts and runs on the stack's library; empty also where it has none."""
     command = stack.commands.get(INSTRUMENT)
     if not command:
@@ -198,27 +397,23 @@ def find_mpi4py_fault(
     return ""
 
 
-def find_contradiction(
-    stack: Stack, record: Callable[[str], object] = lambda text: None, environ: Mapping[str, str] = os.environ
-) -> str:
+def find_contradiction(stack: Stack, record: Record = lambda text: None, environ: Mapping[str, str] = os.environ) -> str:
     """Start every program of the stack once; one sentence on the first that contradicts the metadata, else empty.
 
     :param record: gets the whole output of each program.
     """
     if fault := find_mpi4py_fault(stack, record, environ):
         return fault
-    # Others need more ranks than one to say their version; they are tried when a stack of their own is registered.
-    suites = [(suite, suite.programs) for suite in catalogue.SUITES.values() if suite.programs and suite.programs.ranks == 1]
-    for suite, programs in suites:
-        wanted = stack.suites.get(suite.name, {}).get("version", "")
-        for name, path in stack.binaries.items():
-            if not re.fullmatch(programs.pattern, name):
-                continue
-            status, output = ask_program(stack, programs, path, environ)
-            record("" if programs.in_file else output)
-            if version_of(programs, path, output) != wanted or not wanted:
-                what = f"{name} on {stack.name} does not start as {suite.title} {wanted}"
-                return f"{what} (exit status {status}): {last_line(output)}"
+    for name, path in stack.binaries.items():
+        programs = SUITES.get(suite := suite_of(name))
+        # Others need more ranks than one to say their version; they are tried when a stack of their own is registered.
+        if not programs or programs.ranks > 1:
+            continue
+        wanted = stack.suites.get(suite, {}).get("version", "")
+        version, status, output = ask_version(stack, programs, path, record, environ)
+        if version != wanted or not wanted:
+            what = f"{name} on {stack.name} does not start as {catalogue.SUITES[suite].title} {wanted}"
+            return f"{what} (exit status {status}): {last_line(output)}"
     return ""
 
 
@@ -226,3 +421,164 @@ def last_line(output: str) -> str:
     """The last line that says something: Open MPI frames its messages with rulers."""
     lines = [line.strip() for line in output.splitlines() if any(sign.isalnum() for sign in line)]
     return lines[-1] if lines else "it printed nothing."
+
+
+# ---- benchmark programs that somebody else built ----
+
+
+@dataclass(frozen=True)
+class Proven:
+    """What can be run.
+
+    :param binaries: program name to absolute path.
+    :param suites: suite name to its programs' version.
+    :param left_out: program to the reason why it is not run.
+    """
+
+    binaries: Mapping[str, str] = field(default_factory=dict)
+    suites: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def suite_of(program: str) -> str:
+    """Name of the suite a program's name belongs to; empty for none."""
+    return next((name for name, programs in SUITES.items() if re.fullmatch(programs.pattern, program)), "")
+
+
+def list_globs() -> str:
+    """Names of all suites' programs: ``hpcc or IMB-* or osu_*``."""
+    return " or ".join(programs.glob for programs in SUITES.values())
+
+
+def _is_program(path: Path) -> bool:
+    return bool(suite_of(path.name)) and path.is_file() and os.access(path, os.X_OK)
+
+
+def search(folders: Iterable[Path], *, needed: bool = True) -> dict[str, Path]:
+    """Benchmark programs below folders by name; the first of a name counts.
+
+    :param needed: each must be a folder and have some.
+    """
+    found: dict[str, Path] = {}
+    for folder in folders:
+        if needed and not folder.is_dir():
+            raise BadInput(
+                "file-is-no-folder", f"{folder} is not a folder; name one that holds {list_globs()} programs with --binaries."
+            )
+        here = {path.name: path.absolute() for path in sorted(folder.rglob("*"), reverse=True) if _is_program(path)}
+        if needed and not here:
+            raise BadInput("no-programs", f"{folder} holds no {list_globs()} program; name a folder that does with --binaries.")
+        found = {**here, **found}
+    return dict(sorted(found.items()))
+
+
+def find_beside(launcher: Path, abi: str, environ: Mapping[str, str]) -> dict[str, Path]:
+    """Programs that a distribution puts beside an MPI's launcher, and that were built for its ABI, by name.
+
+    :param environ: environment they would be started in.
+    """
+    globs = [programs.glob for programs in SUITES.values() if programs.beside_launcher]
+    found = [path for glob in globs for path in sorted(launcher.parent.glob(glob)) if _is_program(path)]
+    return {path.name: path for path in found if abi in {mpis.abi_of(name) for name in list_needs(path, environ)[0]}}
+
+
+def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """What the loader makes of a program: file per library it asks for (empty: none), and symbols nobody has (ldd -r)."""
+    done = logged.ask(["ldd", "-r", program], environ, ANSWER_S)
+    text = done.stdout + done.stderr
+    libraries: list[tuple[str, str]] = re.findall(r"^\s+(\S+) => (/\S+|not found)", text, re.M)
+    missing = sorted(set(re.findall(r"^undefined symbol: ([\w.]+)", text, re.M)))
+    return {name: path if path.startswith("/") else "" for name, path in libraries}, missing
+
+
+def plan_links(programs: Mapping[str, Path], library: Path, abi: str, environ: Mapping[str, str]) -> dict[str, Path]:
+    """Libraries that programs ask for by names the stack does not have: the stack's own libmpi under another name
+    (Debian's MPICH calls its ``libmpich.so.12``), and run-time libraries that lie beside the programs.
+
+    :raises BadInput: when a program was built for another binary interface.
+    """
+    links: dict[str, Path] = {}
+    for path in programs.values():
+        for soname, resolved in list_needs(path, environ)[0].items():
+            built_for = mpis.abi_of(soname)
+            if built_for and built_for != abi:
+                raise BadInput(
+                    "abi-differs",
+                    f"{path} needs {soname}, the {built_for} ABI, and {library} has the {abi} ABI: name binaries built for it.",
+                )
+            if built_for and (not resolved or Path(resolved).resolve() != library.resolve()):
+                links[soname] = library
+            elif not resolved and not _MPI_PART.match(soname):
+                folders = (path.parent, path.parent.parent / "lib", path.parent.parent / "lib64")
+                if beside := next((folder / soname for folder in folders if (folder / soname).is_file()), None):
+                    links[soname] = beside.resolve()
+    return links
+
+
+def prove(
+    programs: Mapping[str, Path],
+    stack: Stack,
+    environ: Mapping[str, str],
+    record: Record = lambda text: None,
+    *,
+    needed: bool = True,
+) -> Proven:
+    """Start each program once on a stack and keep those that run on its library.
+
+    :param stack: the stack as it will be registered, its search paths included.
+    :param needed: one of them at least has to run.
+    :raises BadInput: when there were programs, none runs, and one is needed.
+    """
+    binaries: dict[str, str] = {}
+    suites: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    for name, path in programs.items():
+        reason, version = _try(name, path, stack, environ, record)
+        suite = suite_of(name)
+        if version and suites.setdefault(suite, version) != version:
+            reason = f"it is version {version}, the others are {suites[suite]}"
+        if reason:
+            left_out[name] = reason
+        else:
+            binaries[name] = str(path)
+    silent = {suite_of(name) for name in binaries} - set(suites)
+    suites.update({suite: SUITES[suite].unsaid for suite in silent if SUITES[suite].unsaid})
+    for name in [name for name in binaries if suite_of(name) not in suites]:
+        left_out[name] = f"it does not say its version on one node, and no other program of {suite_of(name)} does"
+        del binaries[name]
+    if needed and programs and not binaries:
+        name, reason = next(iter(left_out.items()))
+        raise BadInput(
+            "no-program-runs", f"none of the {len(programs)} binaries runs on {stack.library}; {programs[name]}: {reason}."
+        )
+    return Proven(binaries, suites, left_out)
+
+
+def _try(name: str, path: Path, stack: Stack, environ: Mapping[str, str], record: Record) -> tuple[str, str]:
+    """Why a program does not run on the stack (empty if it does), and the version it says (empty if it runs and says none)."""
+    libraries, missing = list_needs(path, metadata.enter(stack, environ))
+    absent = [soname for soname, resolved in libraries.items() if not resolved]
+
+    def listed(names: Sequence[str]) -> str:
+        return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+    if absent:
+        return f"it needs {listed(absent)}, which is not found", ""
+    if missing:
+        return f"it needs {listed(missing)}, which {stack.library} does not have", ""
+    loaded = [resolved for soname, resolved in libraries.items() if mpis.abi_of(soname)]
+    if not loaded:
+        return "it is linked with no MPI library known here", ""
+    if any(Path(resolved).resolve() != Path(stack.library).resolve() for resolved in loaded):
+        return f"it loads {loaded[0]} and not {stack.library} (a path built into it)", ""
+    suite = suite_of(name)
+    programs = SUITES[suite]
+    # Bound at once: a function that is missing ends the start here and not a measurement later.
+    more = oversubscribe(stack) if programs.ranks > 1 else ()
+    version, status, output = ask_version(stack, programs, str(path), record, {**environ, "LD_BIND_NOW": "1"}, more)
+    if version or (programs.refusal and re.search(programs.refusal, output)):
+        return "", version
+    # What a launcher says afterwards is longer and says less.
+    errors = [line.strip() for line in output.splitlines() if re.search(r"\berror\b", line, re.I)]
+    reason = (errors[0] if errors else last_line(output)).rstrip(".")
+    return f"it does not start as a program of {suite} (exit status {status}): {reason}", ""

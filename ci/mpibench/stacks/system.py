@@ -25,7 +25,7 @@ from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..only_one import only_one
-from . import benchmark_programs, installed_mpi, modules, probe, releases, suite_builds, writer
+from . import modules, probe, suite_builds, writer
 from .logged import Echo
 
 ORIGIN = "system"
@@ -58,7 +58,7 @@ def add(
     :param name: name of the stack; ``<mpi>-system`` by default.
     :param library: its libmpi, where it is not below the launcher's prefix.
     :param binaries: folders with IMB, OSU or other benchmark binaries for its ABI, beside what its own folder has.
-    :param builds: suites to build for it, ``SUITE=SOURCE`` (:func:`releases.find`); they take the place of programs found.
+    :param builds: suites to build for it, ``SUITE=SOURCE`` (:func:`suite_builds.find`); they take the place of programs found.
     :param env: further variables to set, such as a module sets.
     :param prepend_path: further folders for search path variables.
     :param entered: environment modules that jobs load; programs in the folders they put on PATH are tried, too.
@@ -67,33 +67,41 @@ def add(
     """
     if name:
         writer.check_word(name)
-    clean = installed_mpi.clean_environment()
-    extra = {**(env or {})}
+    clean = probe.clean_environment()
     paths = {key: list(folders) for key, folders in (prepend_path or {}).items()}
     brought = modules.load(entered, modules_system) if entered else modules.Brought()
-    outside = {**brought.record.change(clean), **extra}
+    outside = {**brought.record.change(clean), **(env or {})}
     for key, folders in paths.items():
         outside[key] = ":".join([*folders, *filter(None, [outside.get(key, "")])])
-    mpi = _examine(mpirun, library, outside, brought, entered)
+    if entered:  # the MPI that they bring, which programs must find by themselves then
+        if mpirun and "/" not in mpirun:
+            mpirun = shutil.which(mpirun, path=outside["PATH"]) or mpirun
+        mpi = probe.examine(mpirun or modules.find_launcher(brought, entered), library, outside)
+        mpi = replace(mpi, found_by_loader=modules.expect_one_mpi(mpi.library, entered, outside))
+    else:
+        mpi = probe.examine(mpirun, library, outside)
     title = name or f"{mpi.identity.mpi}-{ORIGIN}"
     into = into.resolve() if into else None
     folder = into or root / "environments" / ORIGIN / title
     path = folder / writer.METADATA
     _expect_free(title, path, root)
-    tarballs = [releases.find(word, say=say) for word in builds]
-    if twice := next((each.suite for each in tarballs if [other.suite for other in tarballs].count(each.suite) > 1), ""):
-        raise BadInput(
-            "suite-twice",
-            f"--build {twice}=... is given twice, and a stack has a suite once; register the other under another --name.",
-        )
+    tarballs = {}
+    for tarball in [suite_builds.find(word, say=say) for word in builds]:
+        if tarball.suite in tarballs:
+            raise BadInput(
+                "suite-twice",
+                f"--build {tarball.suite}=... is given twice, and a stack has a suite once; register the other under another "
+                "--name.",
+            )
+        tarballs[tarball.suite] = tarball
     programs = {
-        **benchmark_programs.search(brought.path, needed=False),
-        **benchmark_programs.find_beside(mpi.mpirun, mpi.identity.abi, outside),
-        **benchmark_programs.search(binaries),
+        **probe.search(brought.path, needed=False),
+        **probe.find_beside(mpi.mpirun, mpi.identity.abi, outside),
+        **probe.search(binaries),
     }
-    document = compose(title, mpi, extra, paths, find_mpi4py(root), brought.folders)
+    document = compose(title, mpi, env or {}, paths, find_mpi4py(root), brought.folders)
     if entered:
-        document["modules"] = [each.written() for each in entered]
+        document["modules"] = [module.written() for module in entered]
         document["build"]["modules"] = brought.record.as_dict()
     metadata.parse(document, path)  # a bad name or variable is said before anything is made
     say(f"{mpi.mpirun}: {mpi.identity.mpi} {mpi.identity.version}, launcher {mpi.family}, library {mpi.library}")
@@ -109,19 +117,24 @@ def add(
             )
         mark = _make_folder(folder)
         try:
-            inside = metadata.enter(metadata.parse(document, path), clean)
-            built = _build(tarballs, mpi, {**outside, **inside}, folder, root / BUILDS / title, say, lock)
-            programs = {name: file for name, file in programs.items() if benchmark_programs.suite_of(name) not in built}
-            programs |= benchmark_programs.search(suite.prefix for suite in built.values())
+            built: dict[str, suite_builds.Built] = {}
+            if tarballs:
+                inside = {**outside, **metadata.enter(metadata.parse(document, path), clean)}
+                inside["PATH"] = f"{mpi.mpirun.parent}:{inside['PATH']}"
+                compilers = suite_builds.find_compilers(mpi.mpirun, mpi.prefix, inside)
+                for suite, tarball in tarballs.items():
+                    work = root / BUILDS / f"{title}-{suite}"
+                    built[suite] = suite_builds.build(tarball, compilers, folder, work, say, lock)
+            programs = {name: file for name, file in programs.items() if probe.suite_of(name) not in built}
+            programs |= probe.search(suite.prefix for suite in built.values())
             link(document, programs, path, clean)
-            whole, needed = metadata.parse(document, path), bool(binaries or built)
-            found = benchmark_programs.prove(programs, whole, clean, needed=needed)
+            found = probe.prove(programs, metadata.parse(document, path), clean, needed=bool(binaries or built))
             for program, reason in found.left_out.items():
-                if benchmark_programs.suite_of(program) in built:
+                if probe.suite_of(program) in built:
                     raise BadInput("program-does-not-run", f"{programs[program]} was built and does not run: {reason}.")
                 say(f"{program} is left out: {reason}.")
             try_mpi4py(document, path, clean, say)
-            complete(document, found, root, {suite: each.facts for suite, each in built.items()})
+            _complete(document, found, root, {suite: each.facts for suite, each in built.items()})
             # Its programs have just been started one by one.
             stack = writer.register(
                 document, path, root=root, contradict=lambda each, _: probe.find_launch_fault(each, environ=clean)
@@ -138,10 +151,7 @@ def add(
 
 
 def _expect_free(title: str, path: Path, root: Path) -> None:
-    """Make sure that nothing has the name yet.
-
-    :param path: the metadata file that is to be written.
-    """
+    """Make sure that nothing has the name yet; ``path`` is the metadata file that is to be written."""
     if path.exists():
         remedy = f"'mpibench stacks remove {title}' first" if path.is_relative_to(root) else "remove it"
         raise BadInput("stack-there-already", f"{path} already describes a stack '{title}'; {remedy}, or give a --name.")
@@ -177,41 +187,6 @@ def _make_folder(folder: Path) -> IO[str]:
     return made
 
 
-def _examine(
-    mpirun: str, library: Path | None, environ: Mapping[str, str], brought: modules.Brought, entered: Sequence[Module]
-) -> installed_mpi.Installation:
-    """The MPI that is meant; of modules the one they bring, which programs must find by themselves then."""
-    if not entered:
-        return installed_mpi.examine(mpirun, library, environ)
-    if mpirun and "/" not in mpirun:
-        mpirun = shutil.which(mpirun, path=environ["PATH"]) or mpirun
-    mpi = installed_mpi.examine(mpirun or modules.find_launcher(brought, entered), library, environ)
-    return replace(mpi, found_by_loader=modules.expect_one_mpi(mpi.library, entered, environ))
-
-
-def _build(
-    tarballs: Sequence[releases.Tarball],
-    mpi: installed_mpi.Installation,
-    environ: Mapping[str, str],
-    folder: Path,
-    work: Path,
-    say: Echo,
-    lock: int,
-) -> dict[str, suite_builds.Built]:
-    """Suites built for an MPI, by name.
-
-    :param lock: descriptor of a lock that is held as long as anything builds.
-    """
-    if not tarballs:
-        return {}
-    environ = {**environ, "PATH": f"{mpi.mpirun.parent}:{environ['PATH']}"}
-    compilers = suite_builds.find_compilers(mpi.mpirun, mpi.prefix, environ)
-    return {
-        each.suite: suite_builds.build(each, compilers, folder, work.with_name(f"{work.name}-{each.suite}"), say, lock)
-        for each in tarballs
-    }
-
-
 def link(document: dict[str, Any], programs: Mapping[str, Path], path: Path, environ: Mapping[str, str]) -> None:
     """Give a stack its own libmpi under each name that its programs and its mpi4py ask for.
 
@@ -219,10 +194,11 @@ def link(document: dict[str, Any], programs: Mapping[str, Path], path: Path, env
     :param path: that file; the folder is made beside it.
     :raises BadInput: when a program was built for another binary interface.
     """
+    # mpi4py's extension modules for the MPI's ABI ask for libmpi by name, too.
+    folders = [Path(folder) for folder in document["prepend_path"].get("PYTHONPATH", ())]
+    clients = {file.name: file for folder in folders for file in folder.glob(f"mpi4py/MPI.{document['abi']}.*.so")}
     inside = metadata.enter(metadata.parse(document, path), environ)
-    # mpi4py's extension module asks for libmpi by name, too.
-    clients = {**programs, **_modules(document)}
-    links = benchmark_programs.plan_links(clients, Path(document["library"]), document["abi"], inside)
+    links = probe.plan_links({**programs, **clients}, Path(document["library"]), document["abi"], inside)
     if links:
         folder = path.parent / LINKS
         folder.mkdir(parents=True, exist_ok=True)
@@ -249,15 +225,9 @@ def find_mpi4py(root: Path) -> Stack | None:
     return None
 
 
-def _modules(document: Mapping[str, Any]) -> dict[str, Path]:
-    """The extension modules with which the stack's mpi4py calls an MPI of its ABI, by file name."""
-    folders = [Path(folder) for folder in document["prepend_path"].get("PYTHONPATH", ())]
-    return {path.name: path for folder in folders for path in folder.glob(f"mpi4py/MPI.{document['abi']}.*.so")}
-
-
 def compose(
     name: str,
-    mpi: installed_mpi.Installation,
+    mpi: probe.Installation,
     env: Mapping[str, str],
     prepend_path: Mapping[str, Sequence[str]],
     mpi4py: Stack | None,
@@ -272,7 +242,7 @@ def compose(
     always = registry.find(mpi.identity.mpi).env
     needed = {key: value.replace("{prefix}", str(mpi.prefix)) for key, value in always.items()}
     paths = {key: list(folders) for key, folders in prepend_path.items()}
-    if str(mpi.mpirun.parent) not in (*installed_mpi.SYSTEM_BIN, *on_path):
+    if str(mpi.mpirun.parent) not in (*probe.SYSTEM_BIN, *on_path):
         paths.setdefault("PATH", []).insert(0, str(mpi.mpirun.parent))
     if not mpi.found_by_loader:
         paths.setdefault("LD_LIBRARY_PATH", []).insert(0, str(mpi.library.parent))
@@ -309,12 +279,7 @@ def compose(
     return document
 
 
-def complete(
-    document: dict[str, Any],
-    found: benchmark_programs.Found,
-    root: Path,
-    built: Mapping[str, Mapping[str, str]] | None = None,
-) -> None:
+def _complete(document: dict[str, Any], found: probe.Proven, root: Path, built: Mapping[str, Mapping[str, str]]) -> None:
     """Add proven binaries, their suites and the hash over everything that was found.
 
     :param built: facts of suites that were built for the stack, by name.
@@ -322,32 +287,21 @@ def complete(
     document["binaries"] = dict(found.binaries)
     stacks = metadata.discover(root)[0]
     for suite, version in found.suites.items():
-        first = next(path for name, path in found.binaries.items() if benchmark_programs.suite_of(name) == suite)
+        first = Path(next(path for name, path in found.binaries.items() if probe.suite_of(name) == suite))
         # Several stacks may run one binary; the one whose prefix it lies in is the one it was built on.
-        owners = (each for each in stacks if first in each.binaries.values() and Path(first).is_relative_to(each.prefix))
-        owner = next(owners, None)
-        built_on = f"{owner.mpi} {owner.mpi_version} ({owner.name}), run through the common {owner.abi} ABI" if owner else ""
-        document["suites"][suite] = {
-            "version": version,
-            "built_with": built_on or _origin(Path(first)),
-            **(built or {}).get(suite, {}),
-        }
+        owners = (each for each in stacks if str(first) in each.binaries.values() and first.is_relative_to(each.prefix))
+        if owner := next(owners, None):
+            built_with = f"{owner.mpi} {owner.mpi_version} ({owner.name}), run through the common {owner.abi} ABI"
+        else:  # what the binary says of its own making: the compilers' ``.comment`` section
+            compilers = re.findall(rb"(?:GCC: |clang version |Intel\(R\) oneAPI )[^\0\n]{1,80}", first.read_bytes())
+            compiler = compilers[-1].decode(errors="replace") if compilers else "a compiler that left no name"
+            built_with = f"{compiler}; found in {first.parent}"
+        document["suites"][suite] = {"version": version, "built_with": built_with, **built.get(suite, {})}
     files = [document["library"], document["commands"]["mpirun"][0], *found.binaries.values()]
-    document["build"]["lock_hash"] = writer.compute_hash(
-        [
-            document["build"]["library_says"],
-            document["suites"],
-            [writer.digest_of(Path(file)) for file in files],
-            *([document["build"]["modules"]["loaded"]] if "modules" in document["build"] else []),
-        ]
-    )
-
-
-def _origin(program: Path) -> str:
-    """What a binary says of its own making (the compilers' ``.comment`` section)."""
-    compilers = re.findall(rb"(?:GCC: |clang version |Intel\(R\) oneAPI )[^\0\n]{1,80}", program.read_bytes())
-    with_what = compilers[-1].decode(errors="replace") if compilers else "a compiler that left no name"
-    return f"{with_what}; found in {program.parent}"
+    loaded = [document["build"]["modules"]["loaded"]] if "modules" in document["build"] else []
+    digests = [writer.digest_of(Path(file)) for file in files]
+    hashed = [document["build"]["library_says"], document["suites"], digests, *loaded]
+    document["build"]["lock_hash"] = writer.compute_hash(hashed)
 
 
 def remove(name: str, root: Path = metadata.ROOT) -> Path:

@@ -35,8 +35,8 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..only_one import only_one
 from . import logged, writer
-from .benchmark_programs import suite_of
 from .logged import Echo
+from .probe import suite_of
 
 #: Part of every stamp: raise it when the layout of a prefix or of its stack.json changes.
 LAYOUT = 1
@@ -137,29 +137,6 @@ def find_obstacle(recipe: Recipe, here: Platform) -> str:
     return ""
 
 
-def compute_stamp(recipe: Recipe, wheels: Path, here: Platform, donor: Stack | None) -> str:
-    """Hash of everything that decides what ends up in the prefix and in its metadata."""
-    inputs = {
-        "layout": LAYOUT,
-        "recipe": asdict(recipe),
-        "requirements": [(wheels / name).read_text() for name in recipe.requirements],
-        "platform": [here.machine, here.python],
-        "prefix": str(wheels / recipe.folder),
-        "python": sys.executable,
-        "donor": donor.lock_hash if donor else "",
-    }
-    return writer.compute_hash(inputs)
-
-
-def find_current(prefix: Path, stamp: str) -> Stack | None:
-    """The installed stack when it is complete and still what the stamp asks for."""
-    try:
-        stack = metadata.read(prefix / "stack.json")
-    except metadata.StackError:
-        return None
-    return stack if stack.build.get("stamp") == stamp and not metadata.find_damage(stack) else None
-
-
 def run_pip(words: Sequence[str], log: Path, what: str, echo: Echo) -> None:
     """Run pip with the user's own settings; its output goes to ``log``."""
     environ = {name: value for name, value in os.environ.items() if name not in DIVERTING_SETTINGS}
@@ -176,22 +153,6 @@ def run_pip(words: Sequence[str], log: Path, what: str, echo: Echo) -> None:
         )
 
 
-def download(recipe: Recipe, wheels: Path, destination: Path, log: Path, echo: Echo) -> list[Wheel]:
-    """Fetch what the requirement files pin; files of an interrupted earlier attempt are checked and used again.
-
-    :raises InstallError: when pip cannot fetch a file or its checksum differs.
-    """
-    destination.mkdir(parents=True, exist_ok=True)
-    lists = [word for name in recipe.requirements for word in ("-r", str(wheels / name))]
-    options = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--dest", str(destination)]
-    run_pip(["download", *options, *lists], log, f"{recipe.name}: download", echo)
-    found = []
-    for path in sorted(destination.glob("*.whl")):
-        name, version = path.name.split("-")[:2]
-        found.append(Wheel(path, re.sub(r"[-_.]+", "-", name).lower(), version, writer.digest_of(path)))
-    return found
-
-
 def unpack(found: Sequence[Wheel], tree: Path, what: str, log: Path, echo: Echo) -> None:
     """Install downloaded wheels into a fresh tree: the MPI as ``bin``, ``lib``, ...; mpi4py as ``python``."""
     shutil.rmtree(tree, ignore_errors=True)
@@ -203,15 +164,16 @@ def unpack(found: Sequence[Wheel], tree: Path, what: str, log: Path, echo: Echo)
 
 def describe(recipe: Recipe, prefix: Path, found: Sequence[Wheel], stamp: str, here: Platform, donor: Stack | None) -> Any:
     """The content of ``stack.json``; ``donor`` is the stack whose benchmark programs this one runs, itself left out."""
-    version = next((wheel.version for wheel in found if wheel.name == recipe.wheel), None)
-    mpi4py = next((wheel.version for wheel in found if wheel.name == PYTHON_PART), None)
-    if not version or not mpi4py:
+    versions = {wheel.name: wheel.version for wheel in found}
+    if not {recipe.wheel, PYTHON_PART} <= set(versions):
         raise InstallError(
             "requirements-unpinned",
             f"the requirement files of {recipe.name} pin no {recipe.wheel} or no {PYTHON_PART}; add it.",
         )
+    version = versions[recipe.wheel]
     rows = [{"name": wheel.name, "version": wheel.version, "sha256": wheel.sha256} for wheel in found]
-    binaries, suites = {}, {PYTHON_PART: {"version": mpi4py, "built_with": "wheel for this MPI's binary interface"}}
+    binaries = {}
+    suites = {PYTHON_PART: {"version": versions[PYTHON_PART], "built_with": "wheel for this MPI's binary interface"}}
     if recipe.programs and (donor or recipe.donor == recipe.folder):
         folder = f"{donor.prefix if donor else prefix}/bin"
         binaries = {name: f"{folder}/{name}" for name in recipe.programs["binaries"]}
@@ -268,7 +230,15 @@ def build(recipe: Recipe, wheels: Path, stamp: str, here: Platform, donor: Stack
         if stale != work:
             shutil.rmtree(stale)
     echo(f"{recipe.name}: downloading about {recipe.download_mb} MB, unless pip has it already")
-    found = download(recipe, wheels, work / "wheels", log, echo)
+    # Files of an interrupted earlier attempt are checked and used again.
+    (destination := work / "wheels").mkdir(parents=True, exist_ok=True)
+    options = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--dest", str(destination)]
+    lists = [word for name in recipe.requirements for word in ("-r", str(wheels / name))]
+    run_pip(["download", *options, *lists], log, f"{recipe.name}: download", echo)
+    found = []
+    for path in sorted(destination.glob("*.whl")):
+        name, version = path.name.split("-")[:2]
+        found.append(Wheel(path, re.sub(r"[-_.]+", "-", name).lower(), version, writer.digest_of(path)))
     echo(f"{recipe.name}: installing {', '.join(f'{wheel.name} {wheel.version}' for wheel in found)}")
     unpack(found, work / "tree", f"{recipe.name}: installation", log, echo)
     if prefix.exists():
@@ -308,26 +278,39 @@ def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequen
                 echo(f"{recipe.name}: skipped, {obstacle}")
                 continue
             donor = installed.get(recipe.donor)
-            stamp = compute_stamp(recipe, wheels, here, donor)
-            stack = find_current(wheels / recipe.folder, stamp)
-            if not stack and only and recipe.folder not in only:
+            # Everything that decides what ends up in the prefix and in its metadata.
+            inputs = {
+                "layout": LAYOUT,
+                "recipe": asdict(recipe),
+                "requirements": [(wheels / name).read_text() for name in recipe.requirements],
+                "platform": [here.machine, here.python],
+                "prefix": str(wheels / recipe.folder),
+                "python": sys.executable,
+                "donor": donor.lock_hash if donor else "",
+            }
+            stamp = writer.compute_hash(inputs)
+            try:
+                stack = metadata.read(wheels / recipe.folder / writer.METADATA)
+                if stack.build.get("stamp") == stamp and not metadata.find_damage(stack):
+                    installed[recipe.folder] = stack
+                    continue
+            except metadata.StackError:
+                pass  # it is installed again
+            if only and recipe.folder not in only:
                 continue
-            if not stack:
-                if recipe.donor != recipe.folder and not donor:
-                    title = catalogue.SUITES[recipe.suite].title
-                    echo(f"{recipe.name}: gets no {title}, because {recipe.donor}-wheels, which ships it, is not installed")
-                began = time.monotonic()
-                try:
-                    stack = build(recipe, wheels, stamp, here, donor, echo)
-                except InstallError as error:
-                    failures.append(str(error))
-                    continue
-                except OSError as error:
-                    place = error.filename or wheels
-                    failures.append(f"{recipe.name} could not be installed: {place}: {error.strerror}; correct that first.")
-                    continue
+            if recipe.donor != recipe.folder and not donor:
+                title = catalogue.SUITES[recipe.suite].title
+                echo(f"{recipe.name}: gets no {title}, because {recipe.donor}-wheels, which ships it, is not installed")
+            began = time.monotonic()
+            try:
+                installed[recipe.folder] = build(recipe, wheels, stamp, here, donor, echo)
+            except InstallError as error:
+                failures.append(str(error))
+            except OSError as error:
+                place = error.filename or wheels
+                failures.append(f"{recipe.name} could not be installed: {place}: {error.strerror}; correct that first.")
+            else:
                 echo(f"{recipe.name}: ready after {time.monotonic() - began:.1f} s")
-            installed[recipe.folder] = stack
     return failures
 
 

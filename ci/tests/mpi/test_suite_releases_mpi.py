@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import suite_releases
-from mpibench.stacks import benchmark_programs
+from mpibench.stacks import probe
 from mpibench.store.sessions import read_session
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
@@ -63,7 +63,7 @@ def built(
 @pytest.mark.parametrize("suite", suite_releases.RELEASES)
 def test_every_program_of_a_tarball_is_built_and_starts(suite: str, built) -> None:
     for release, stack in built(suite).items():
-        programs = {name for name in stack.binaries if benchmark_programs.suite_of(name) == suite}
+        programs = {name for name in stack.binaries if probe.suite_of(name) == suite}
         # Sources of OpenSHMEM, UPC and UPC++ need compilers of their own, and those of NCCL and RCCL accelerators.
         assert programs == suite_releases.offered(release), release
         offer = catalogue.SUITES[suite].offer

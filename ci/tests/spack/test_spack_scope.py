@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from mpibench import cli
-from mpibench.stacks.spack import build, scope, tool
+from mpibench.stacks.spack import build, scope
+from mpibench.stacks.spack.project import Spack, locate_spack
 from reframe_tests.harness.vocabulary import BadInput
 from spack_sites import copy_environments, find_spack
 
@@ -37,18 +38,18 @@ class Newcomer:
 
 
 @pytest.fixture(scope="module")
-def spack() -> tool.Spack:
+def spack() -> Spack:
     return find_spack()
 
 
-def ask(spack: tool.Spack, *words: str) -> str:
+def ask(spack: Spack, *words: str) -> str:
     done = subprocess.run([spack.program, *words], env=dict(spack.environ), text=True, capture_output=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip().splitlines()[-1]
 
 
 @pytest.fixture
-def newcomer(spack: tool.Spack, root: Path, tmp_path: Path) -> Newcomer:
+def newcomer(spack: Spack, root: Path, tmp_path: Path) -> Newcomer:
     """The machine's Spack under another root: same program, recipes and solver, but no packages.yaml of its own."""
     real, own = Path(ask(spack, "location", "-r")), tmp_path / "spack"
     (own / "bin").mkdir(parents=True)
@@ -94,7 +95,9 @@ def test_the_first_advice_of_a_new_user_works(newcomer: Newcomer) -> None:
         assert not {"openmpi", "mpich"} & set(found), "Debian's two share a prefix"
         assert any("folder of links" in line for line in newcomer.said if line.startswith("left out openmpi@"))
 
-    project = build.Project(newcomer.root, tool.find({**newcomer.environ, scope.SCOPE: str(path.parent)}), path.parent, print)
+    project = build.Project(
+        newcomer.root, locate_spack({**newcomer.environ, scope.SCOPE: str(path.parent)}), path.parent, print
+    )
     assert scope.check_compiler(project, "openmpi"), "the sentence does not come again"
     # A second look adds nothing twice, keeps what a person wrote, and leaves the user's own configuration alone.
     path.write_text("# by hand\n" + path.read_text())
@@ -184,8 +187,8 @@ def test_a_scope_that_is_no_packages_yaml_is_refused(tmp_path: Path) -> None:
 def test_an_example_is_one_that_spack_takes(newcomer: Newcomer, root: Path, name: str) -> None:
     """Without what the machine's Spack knows itself, of which an example may have a second entry."""
     folder = root / "site_configs" / "template" / "spack" / name
-    [external] = yaml.safe_load((folder / scope.FILE).read_text())["packages"]["slurm"]["externals"]
-    spack = tool.find(newcomer.environ)
+    [external] = yaml.safe_load((folder / scope.PACKAGES).read_text())["packages"]["slurm"]["externals"]
+    spack = locate_spack(newcomer.environ)
     for words, said in ((("config", "get", "packages"), external["spec"]), (("audit", "configs"), "CFG-PACKAGES: passed")):
         done = subprocess.run(
             [spack.program, "-C", str(folder), *words], env=dict(spack.environ), text=True, capture_output=True, timeout=1200

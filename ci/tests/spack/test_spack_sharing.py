@@ -19,7 +19,8 @@ import yaml
 
 import module_systems
 from mpibench.stacks import probe, system
-from mpibench.stacks.spack import build, lock, sharing, tool
+from mpibench.stacks.spack import build, lock, sharing
+from mpibench.stacks.spack.project import Spack, locate_spack
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
 from spack_sites import copy_lean_project, find_scope, find_spack
@@ -30,12 +31,12 @@ PADDED = 160
 
 
 @pytest.fixture(scope="module")
-def spack() -> tool.Spack:
+def spack() -> Spack:
     return find_spack()
 
 
 @pytest.fixture(scope="module")
-def make(spack: tool.Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def make(spack: Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """A copy of the project with a Spack store of its own, unless the machine's will do."""
 
     def call(name: str, *, own: bool = True) -> Path:
@@ -54,7 +55,7 @@ def run(place: Path, environ: dict[str, str] | None = None, **options: object) -
 
 
 @pytest.fixture(scope="module")
-def built(spack: tool.Spack, make: Callable[..., Path]) -> Path:
+def built(spack: Spack, make: Callable[..., Path]) -> Path:
     """A project with its stack of the site's own Open MPI."""
     words = [spack.program, "python", "-c", "import spack.config; print(spack.config.get('config:install_tree:padded_length'))"]
     padded = subprocess.run(words, env=dict(spack.environ), capture_output=True, text=True, timeout=600).stdout.split()
@@ -74,7 +75,7 @@ def built(spack: tool.Spack, make: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def keys(spack: tool.Spack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+def keys(spack: Spack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
     """Two signing keys by their e-mail: each with its keyring's folder, which has its public half."""
     if not shutil.which("gpg"):
         pytest.skip("[spack] no gpg (Debian's gnupg) to sign with")
@@ -189,7 +190,7 @@ def test_a_stack_is_taken_from_an_oci_registry(built: Path, registry: str, make:
 
 
 @pytest.mark.whole
-def test_what_an_upstream_has_is_not_built_again(built: Path, spack: tool.Spack, make: Callable[..., Path]) -> None:
+def test_what_an_upstream_has_is_not_built_again(built: Path, spack: Spack, make: Callable[..., Path]) -> None:
     place = make("below")
     words = [spack.program, "-C", str(find_scope(built)), "python", "-c", "import spack.store; print(spack.store.STORE.root)"]
     store = subprocess.run(words, env=dict(spack.environ), capture_output=True, text=True, timeout=600).stdout.split()[-1]
@@ -201,7 +202,7 @@ def test_what_an_upstream_has_is_not_built_again(built: Path, spack: tool.Spack,
 
 
 @pytest.mark.whole
-def test_a_makefile_builds_what_is_registered_then(built: Path, spack: tool.Spack, make: Callable[..., Path]) -> None:
+def test_a_makefile_builds_what_is_registered_then(built: Path, spack: Spack, make: Callable[..., Path]) -> None:
     """The three commands of the docs, as a site with many nodes gives them."""
     place = make("parallel")
     assert run(place, concretize_only=True) == []
@@ -267,7 +268,7 @@ def test_a_bundle_builds_a_stack_where_there_is_no_network(built: Path, make: Ca
         subprocess.run(words, check=True, timeout=600)
     place = make("air")
     scope = find_scope(place)
-    project = build.Project(built, tool.find(), None, lambda line: None)
+    project = build.Project(built, locate_spack(), None, lambda line: None)
     known = project.run(NAME, "reading its configuration", "config", "get", "packages")
     # What the machine's Spack knows of the machine, and whether it compares checksums.
     site = yaml.safe_load(known[known.index("packages:") :])["packages"]

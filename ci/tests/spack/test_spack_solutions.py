@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from mpibench.stacks.spack import build, lock, tool
+from mpibench.stacks.spack import build, lock
+from mpibench.stacks.spack.project import Spack
 from spack_sites import copy_project, find_spack
 
 #: Each of these solutions considers all of Spack's packages.
@@ -22,7 +23,7 @@ DEVICES: dict[str, dict[str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def spack() -> tool.Spack:
+def spack() -> Spack:
     return find_spack()
 
 
@@ -40,9 +41,7 @@ def stand_ins(rows: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", DEVICES)
-def test_a_stack_for_devices_has_a_solution_on_the_sites_toolkit(
-    spack: tool.Spack, root: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_stack_for_devices_has_a_solution_on_the_sites_toolkit(spack: Spack, root: Path, tmp_path: Path, name: str) -> None:
     # The MPI is Spack's own: one of the site's has device memory or has it not.
     packages = {"openmpi": {"externals:": [], "buildable": True}, **stand_ins(DEVICES[name])}
     # As a site describes it, and as 'mpibench stacks build --find' does.
@@ -63,7 +62,7 @@ def test_a_stack_for_devices_has_a_solution_on_the_sites_toolkit(
     assert not built & not_built, "the site has them, or none is needed"
 
 
-def test_a_stack_for_devices_without_a_toolkit_is_one_sentence(spack: tool.Spack, root: Path, tmp_path: Path) -> None:
+def test_a_stack_for_devices_without_a_toolkit_is_one_sentence(spack: Spack, root: Path, tmp_path: Path) -> None:
     packages = {"openmpi": {"externals:": [], "buildable": True}}
     text = yaml.safe_dump({"packages": packages}).replace("'externals:':", "externals::")
     top = copy_project(root, tmp_path / "site", {"packages.yaml": text})
@@ -73,7 +72,7 @@ def test_a_stack_for_devices_without_a_toolkit_is_one_sentence(spack: tool.Spack
 
 @pytest.mark.parametrize("name", ["openmpi", "mpich"])
 def test_the_example_of_a_cray_has_solutions_on_the_vendors_libfabric(
-    spack: tool.Spack, root: Path, tmp_path: Path, name: str
+    spack: Spack, root: Path, tmp_path: Path, name: str
 ) -> None:
     scope = root / "site_configs" / "template" / "spack" / "cray_ex" / "packages.yaml"
     # Its compiler is not on this machine, so that this machine's takes its place.

@@ -21,8 +21,8 @@ import yaml
 
 from mpibench.commands.listings.stacks import check
 from mpibench.stacks import probe
-from mpibench.stacks.spack import build, consistency, lock, tool
-from mpibench.stacks.spack.project import list_by_default
+from mpibench.stacks.spack import build, lock
+from mpibench.stacks.spack.project import Spack, list_by_default
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
@@ -32,18 +32,18 @@ MPIS = {name: f"{name}-spack" for name in ("openmpi", "mpich", "intel-oneapi-mpi
 
 
 @pytest.fixture(scope="module")
-def spack() -> tool.Spack:
+def spack() -> Spack:
     return find_spack()
 
 
 @pytest.fixture(scope="module")
-def place(spack: tool.Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def place(spack: Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A copy of the project, whose environments are built apart from the user's own; Spack's store is the machine's."""
     yield copy_lean_project(spack, root, tmp_path_factory.mktemp("spack"), {})
 
 
 @pytest.fixture(scope="module")
-def known(spack: tool.Spack, place: Path, request: pytest.FixtureRequest) -> dict[str, str]:
+def known(spack: Spack, place: Path, request: pytest.FixtureRequest) -> dict[str, str]:
     """Why a stack cannot be had without building its MPI for long, by package; empty for what can be had."""
     project = build.Project(place, spack, None, lambda line: None)
     text = project.run("openmpi", "reading its configuration", "config", "get", "packages")
@@ -70,7 +70,7 @@ def environ_without_scope() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def building(place: Path, known: dict[str, str], spack: tool.Spack) -> Callable[[str], Path]:
+def building(place: Path, known: dict[str, str], spack: Spack) -> Callable[[str], Path]:
     """Build a stack with ``mpibench stacks build``, once; its metadata file."""
     outcomes: dict[str, list[str]] = {}
 
@@ -91,25 +91,25 @@ def building(place: Path, known: dict[str, str], spack: tool.Spack) -> Callable[
     return get
 
 
-def test_two_solutions_have_equal_hashes(building: Callable[[str], Path], spack: tool.Spack, place: Path) -> None:
+def test_two_solutions_have_equal_hashes(building: Callable[[str], Path], spack: Spack, place: Path) -> None:
     folder = building("openmpi").parent
     before = lock.read(folder / lock.LOCK)
     environ = {**spack.environ, build.SCOPE: str(find_scope(place))}
-    project = build.Project(place, tool.Spack(spack.program, spack.version, environ), None, print)
+    project = build.Project(place, Spack(spack.program, spack.version, environ), None, print)
     project.run("openmpi", "concretizing again", "concretize", "--force", "--fresh")
     after = lock.read(project.lock("openmpi"))
     assert after.roots == before.roots and set(after.nodes) == set(before.nodes)
 
 
 @pytest.mark.whole
-def test_a_changed_recipe_is_built_again(spack: tool.Spack, place: Path, root: Path, tmp_path: Path) -> None:
+def test_a_changed_recipe_is_built_again(spack: Spack, place: Path, root: Path, tmp_path: Path) -> None:
     """Also where only its patches or its methods changed: Spack's cache of concretizations would answer with the old build."""
     name = "intel-oneapi-mpi"
     shutil.copytree(root / "repo", tmp_path / "repo", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in (name, "common"):
         shutil.copytree(place / "environments" / folder, tmp_path / "environments" / folder)
     environ = {**spack.environ, build.SCOPE: str(find_scope(place))}
-    project = build.Project(tmp_path, tool.Spack(spack.program, spack.version, environ), None, print)
+    project = build.Project(tmp_path, Spack(spack.program, spack.version, environ), None, print)
     hashes = []
     for change in ("", "\n    def changed(self):\n        return 1\n"):
         recipe = next(tmp_path.glob("repo/*/*/packages/intel_mpi_benchmarks/package.py"))
@@ -122,7 +122,7 @@ def test_a_changed_recipe_is_built_again(spack: tool.Spack, place: Path, root: P
 
 @pytest.mark.whole
 def test_plain_spack_installs_the_same_and_runs_the_recipes_tests(
-    building: Callable[[str], Path], spack: tool.Spack, place: Path, root: Path, tmp_path: Path
+    building: Callable[[str], Path], spack: Spack, place: Path, root: Path, tmp_path: Path
 ) -> None:
     """``spack -e environments/openmpi install`` and ``test run``: nothing but Spack, and the hash is that of the stack."""
     built = lock.read(building("openmpi").with_name(lock.LOCK))
@@ -174,7 +174,7 @@ def test_the_stacks_differ_in_their_mpi_only(building: Callable[[str], Path], kn
         pytest.skip("[spack-mpi] fewer than two stacks can be built here")
     facts = [metadata.read(path).build["facts"] for path in built]
     for other in facts[1:]:
-        assert consistency.things(facts[0], other).keys() == {"MPI"}
+        assert lock.things(facts[0], other).keys() == {"MPI"}
     assert check(place) == 0
 
 
@@ -197,7 +197,7 @@ def test_a_byte_in_a_program_is_seen(building: Callable[[str], Path], place: Pat
         os.utime(program, ns=times)
 
 
-def test_two_compilers_of_one_mpi_stand_side_by_side(building: Callable[[str], Path], place: Path, spack: tool.Spack) -> None:
+def test_two_compilers_of_one_mpi_stand_side_by_side(building: Callable[[str], Path], place: Path, spack: Spack) -> None:
     """Not built here: a second solution beside the first, with its own name, lock file and modules."""
     if not shutil.which("clang"):
         pytest.skip("[spack-mpi] no clang here")
@@ -205,14 +205,12 @@ def test_two_compilers_of_one_mpi_stand_side_by_side(building: Callable[[str], P
     options = build.BuildOptions(concretize_only=True)
     assert build.build(["openmpi-clang"], options, system="generic", root=place, environ=environ_without_scope()) == []
     second = lock.read(build.Project(place, spack, None, print).lock("openmpi-clang"))
-    rows = consistency.compare_facts(consistency.facts(first), consistency.facts(second))
-    assert rows and all(row.aspect.endswith(" compiler") for row in rows), rows
-    assert all(row.right.startswith("llvm@") for row in rows)
+    rows = lock.table({"gcc": lock.facts(first), "llvm": lock.facts(second)})
+    assert rows and all(aspect.endswith(" compiler") for aspect in rows), rows
+    assert all(list(values)[1].startswith("llvm@") for values in rows.values())
 
 
-def test_every_environment_has_a_solution_and_shares_all_but_its_mpi(
-    spack: tool.Spack, place: Path, known: dict[str, str]
-) -> None:
+def test_every_environment_has_a_solution_and_shares_all_but_its_mpi(spack: Spack, place: Path, known: dict[str, str]) -> None:
     """Also of those whose MPI would have to be built first."""
     names = list_by_default(place)  # those for devices: test_spack_solutions.py
     options = build.BuildOptions(concretize_only=True)
@@ -223,7 +221,7 @@ def test_every_environment_has_a_solution_and_shares_all_but_its_mpi(
     project = build.Project(place, spack, None, print)
     concretized = {name: lock.read(project.lock(name)) for name in names}
     assert {found.mpi.name for found in concretized.values()} == set(names)
-    assert consistency.table({name: consistency.facts(found) for name, found in concretized.items()}) == {}
+    assert lock.table({name: lock.facts(found) for name, found in concretized.items()}) == {}
 
 
 def test_a_second_build_does_nothing_whatever_the_user_has_in_his_home(
@@ -254,7 +252,7 @@ def test_reframe_measures_with_the_stack_and_proves_it(
 
 
 @pytest.mark.whole
-def test_a_vendors_mpi_is_built_on_where_the_site_names_it(spack: tool.Spack, root: Path, tmp_path: Path, place: Path) -> None:
+def test_a_vendors_mpi_is_built_on_where_the_site_names_it(spack: Spack, root: Path, tmp_path: Path, place: Path) -> None:
     """HPC-X, for which the Open MPI of this machine stands in."""
     options, environ = build.BuildOptions(skip_tests=True), environ_without_scope()
     [sentence] = build.build(["hpcx-mpi"], options, system="generic", root=place, environ=environ, echo=print)
@@ -302,7 +300,7 @@ def test_an_mpi_4_has_the_programs_of_mpi_4_and_they_run(
     ids=("unsatisfiable", "wrong", "no-compiler"),
 )
 def test_a_bad_scope_is_one_sentence_from_the_real_spack(
-    spack: tool.Spack, place: Path, tmp_path: Path, scope: dict[str, Any], said: str
+    spack: Spack, place: Path, tmp_path: Path, scope: dict[str, Any], said: str
 ) -> None:
     text = overriding(scope)
     (tmp_path / "packages.yaml").write_text(text)

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from folders import SUPPORT
-from mpibench.stacks.spack import build, tool
-from mpibench.stacks.spack.project import list_by_default
+from mpibench.stacks.spack import build
+from mpibench.stacks.spack.project import Spack, list_by_default, locate_spack
 
 #: In front of the site's own settings: the OSU release whose sources a machine without a network can have, and the network
 #: libraries of a distribution in place of the pinned ones.
@@ -38,7 +38,7 @@ KEPT = ("bison", "gmake", "intel-oneapi-mpi", "libfabric", "libiconv", "libpciac
         "util-macros", "xz", "zlib", "zlib-ng")  # fmt: skip
 
 
-def left_out(spack: tool.Spack, words: Sequence[str], specs: Iterable[str], kept: Iterable[str] = ()) -> dict[str, Any]:
+def left_out(spack: Spack, words: Sequence[str], specs: Iterable[str], kept: Iterable[str] = ()) -> dict[str, Any]:
     """Packages that are not to be built, for a scope: all that the specs reach and no solution needs (:mod:`spack_reach`).
 
     :param words: words before Spack's command, which say what its configuration is.
@@ -53,11 +53,11 @@ def left_out(spack: tool.Spack, words: Sequence[str], specs: Iterable[str], kept
         return {name: {"buildable": False} for name in json.loads(answer.read_text())}
 
 
-def find_spack() -> tool.Spack:
+def find_spack() -> Spack:
     """The machine's Spack; the test is skipped where there is none. One that is there and does not answer fails the test."""
     if not os.environ.get("SPACK_ROOT") and not shutil.which("spack"):
         pytest.skip("[spack] Spack is neither in SPACK_ROOT nor on PATH ('mpibench stacks build' says how to get it)")
-    return tool.find()
+    return locate_spack()
 
 
 def overriding(scope: dict[str, Any]) -> str:
@@ -102,7 +102,7 @@ def find_scope(top: Path) -> Path:
 LEAN: dict[str, dict[str, Any]] = {}
 
 
-def copy_lean_project(spack: tool.Spack, root: Path, top: Path, scope: dict[str, str]) -> Path:
+def copy_lean_project(spack: Spack, root: Path, top: Path, scope: dict[str, str]) -> Path:
     """As :func:`copy_project` with :data:`SCOPE`, whose solutions consider only what they need."""
     place = copy_project(root, top, {"packages.yaml": overriding(SCOPE), **scope})
     if spack.program not in LEAN:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpibench.stacks import benchmark_programs, releases, suite_builds, system
+from mpibench.stacks import probe, suite_builds, system
 from mpibench.store.sessions import Case, read_session
 from reframe_tests.harness.stacks.stack import Stack
 
@@ -75,7 +75,7 @@ class Release:
 
 def path_of(suite: str, version: str) -> Path:
     """Where the tarball of a release is, if it is here."""
-    return releases.sources_folder() / releases.url_of(suite, version).rpartition("/")[2]
+    return suite_builds.sources_folder() / suite_builds.url_of(suite, version).rpartition("/")[2]
 
 
 def here(suite: str) -> list[Release]:
@@ -90,9 +90,9 @@ def register(release: Release, mpi: Stack, into: Path) -> Stack:
     What is kept depends on the tarball, the MPI and the compiler; empty the folder where the way to build has changed.
     """
     compilers = suite_builds.find_compilers(Path(mpi.mpirun[0]), Path(mpi.prefix), dict(os.environ))
-    inputs = [releases.digest_of(release.tarball), mpi.lock_hash, compilers.says]
+    inputs = [suite_builds.digest_of(release.tarball), mpi.lock_hash, compilers.says]
     key = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
-    kept = releases.sources_folder().parent / "builds" / f"{release.suite}-{release.version}-{key}"
+    kept = suite_builds.sources_folder().parent / "builds" / f"{release.suite}-{release.version}-{key}"
     folder = into / release.name
     if kept.is_dir():
         return system.add(mpi.mpirun[0], name=release.name, binaries=[kept], into=folder, say=_nothing)
@@ -126,7 +126,7 @@ def offered(release: Release) -> set[str]:
             elif re.fullmatch(r"(c/)?mpi/.*/Makefile\.am", inside):
                 text = archive.extractfile(member).read().decode().replace("\\\n", " ")
                 for line in re.findall(r"^\s*\w*_PROGRAMS *\+?= *(.*)$", text, re.M):
-                    names |= {word for word in line.split() if benchmark_programs.suite_of(word) == release.suite}
+                    names |= {word for word in line.split() if probe.suite_of(word) == release.suite}
     return names - {"IMB-HALO"}
 
 

@@ -22,7 +22,7 @@ from rich.text import Text
 from mpibench import own_reframe
 from mpibench.commands.listings import coverage, fabrics_draft
 from mpibench.pages import published as papers
-from mpibench.stacks import modules, releases
+from mpibench.stacks import modules, suite_builds
 from reframe_tests.harness import batch_systems, records
 from reframe_tests.harness.cases.cascade import below_mpi
 from reframe_tests.harness.evidence import recorder
@@ -186,7 +186,7 @@ def check_suites(stacks: Sequence[Stack]) -> Iterator[Finding]:
         if suite.groups and not any(suite.feature in stack.suites for stack in stacks):
             how = "'mpibench stacks add --binaries'" if suite.programs else "the stack.json of a stack that has it"
             how = f"'mpibench stacks build' or {how}" if suite.spack else how
-            if suite.name in releases.CHECKSUMS:
+            if suite.name in suite_builds.CHECKSUMS:
                 how = f"'mpibench stacks add --build {suite.name}=VERSION', {how}"
             what = f"no stack has a program of {suite.title}, so nothing is measured for {', '.join(suite.groups)}; see {how}"
             yield Finding(f"suite {suite.name}", NOTE, what)

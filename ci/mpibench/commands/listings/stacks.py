@@ -14,8 +14,8 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
-from ...stacks.spack import consistency
-from ...stacks.spack.consistency import Verified
+from ...stacks.spack import lock as stack_lock
+from ...stacks.spack.lock import Verified
 
 
 def describe(stack: Stack) -> Iterator[tuple[str, str]]:
@@ -87,13 +87,13 @@ def check(root: Path = metadata.ROOT, console: Console | None = None, verify: Ca
             notes.append(f"{stack.name} has no lock file ({stack.origin}) and is not compared.")
             continue
         try:
-            lock = consistency.lock_of(stack)
-            facts[stack.name], identities[stack.name] = consistency.facts(lock), consistency.identity(lock)
-            kinds[stack.name] = (lock.device, ", ".join(sorted(set(lock.compilers(consistency.benchmark_of(lock)).values()))))
+            lock = stack_lock.lock_of(stack)
+            facts[stack.name], identities[stack.name] = stack_lock.facts(lock), stack_lock.identity(lock)
+            kinds[stack.name] = (lock.device, ", ".join(lock.compiler_names(*(lock.benchmarks[:1] or [lock.suite]))))
             verified = verify(stack) if verify else Verified()
             problems += [f"{stack.name}: {fault}; build it again." for fault in verified.faults]
             said = dict.fromkeys([*stack.build.get("notes", ()), *verified.notes])
-            notes += [f"{stack.name}: {note}" for note in (*consistency.notes(lock), *(f"{note}." for note in said))]
+            notes += [f"{stack.name}: {note}" for note in (*stack_lock.notes(lock), *(f"{note}." for note in said))]
         except BadInput as error:
             problems.append(str(error))
     for problem in problems:
@@ -114,8 +114,9 @@ def check(root: Path = metadata.ROOT, console: Console | None = None, verify: Ca
     for left, right in combinations(facts, 2):
         one, other = identities[left], identities[right]
         if one["MPI"] == other["MPI"] and (one, kinds[left]) != (other, kinds[right]):
-            rows = consistency.compare_facts({**one, **facts[left]}, {**other, **facts[right]})
-            notes.append(f"{left} and {right} have the same MPI and differ in {'; '.join(map(str, rows)) or 'nothing'}.")
+            rows = stack_lock.table({left: {**one, **facts[left]}, right: {**other, **facts[right]}})
+            listed = "; ".join(f"{aspect}: {' against '.join(values)}" for aspect, values in rows.items())
+            notes.append(f"{left} and {right} have the same MPI and differ in {listed or 'nothing'}.")
     for note in notes:
         console.print(note, style="dim", markup=False, soft_wrap=True)
     return int(bool(differ or problems))
@@ -123,7 +124,7 @@ def check(root: Path = metadata.ROOT, console: Console | None = None, verify: Ca
 
 def _compare(facts: Mapping[str, Mapping[str, str]], identities: Mapping[str, Mapping[str, str]], console: Console) -> bool:
     """Print what stacks differ in beside which MPI they have, or what they have in common; whether they differ."""
-    rows = consistency.table({name: {**identities[name], **found} for name, found in facts.items()})
+    rows = stack_lock.table({name: {**identities[name], **found} for name, found in facts.items()})
     rows = {aspect: values for aspect, values in rows.items() if not any(aspect in own for own in identities.values())}
     if rows:
         table = Table("differs", "value", "stacks", box=None, pad_edge=False)

@@ -27,11 +27,10 @@ from ... import whole_file
 from ...only_one import only_one
 from .. import writer
 from ..logged import Echo
-from . import description, sharing, tool
+from . import description, sharing
 from . import lock as lock_file
-from .consistency import BENCHMARKS, Verified, lock_of
-from .lock import Lock
-from .project import Project, list_by_default, list_changes, list_environments, split
+from .lock import Lock, Verified, lock_of
+from .project import Project, list_by_default, list_changes, list_environments, locate_spack, split
 from .scope import SCOPE, check_compiler, check_entries, find_scope
 from .sharing import Push
 
@@ -120,7 +119,7 @@ def build(
 def _open(root: Path, environ: Mapping[str, str], echo: Echo, system: str | None = None) -> Project:
     scope = find_scope(system, root, environ)
     inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
-    return Project(root, tool.find(inside), scope, echo, system)
+    return Project(root, locate_spack(inside), scope, echo, system)
 
 
 def _build_each(
@@ -234,13 +233,12 @@ def show(project: Project, installed: Mapping[str, Mapping[str, Path | None]], c
     table.add_column(no_wrap=True)
     table.add_column()
     for name, lock in project.concretized.items():
-        nodes = [node for package in BENCHMARKS if (node := lock.find(package))]
-        compilers = sorted({text for node in nodes for text in lock.compilers(node).values()})
+        compilers = lock.compiler_names(*lock.benchmarks)
         # Build tools of what is installed already are not installed again.
         missing = [node.name for node in lock.at_run_time() if not installed[name].get(node.hash)]
         registered = _current(project, name)
         table.add_row(f"{description.name_of(lock)}:", f"{lock.mpi}" + (" (the site's own)" if lock.mpi.external else ""))
-        table.add_row("", f"{', '.join(map(str, nodes))}")
+        table.add_row("", ", ".join(map(str, lock.benchmarks)))
         table.add_row("", f"built with {', '.join(compilers)} for {lock.suite.target}")
         table.add_row("", "registered as it is" if registered else f"to install: {', '.join(missing) or 'nothing'}")
     console.print(table)
@@ -260,7 +258,13 @@ def finish(project: Project, name: str, options: BuildOptions, installed: Mappin
     began = time.monotonic()
     if lock.mpi.external:
         description.check_external(lock, Path(lock.mpi.external))
-    forget_gone(project, name, installed)
+    # What Spack has as installed and is gone from its store it must forget, so that it installs it again.
+    nodes = [node for node in lock.nodes.values() if not node.external]
+    gone = [node for node in nodes if (prefix := installed.get(node.hash)) and not prefix.is_dir()]
+    if gone:
+        project.echo(f"{name}: gone from Spack's store and installed again: {', '.join(map(str, gone))}")
+        hashes = [f"/{node.hash}" for node in gone]
+        project.run(name, "removing what is no longer there", "uninstall", "--force", "--yes-to-all", *hashes)
     words = ["install", "--only-concrete", "--fail-fast"]
     words += ["--cache-only"] if options.cache_only else []
     words += ["--jobs", str(options.jobs)] if options.jobs else []
@@ -274,10 +278,12 @@ def finish(project: Project, name: str, options: BuildOptions, installed: Mappin
             f"{name}: Spack ended without an error and {absent[0]} is not installed (log: {project.log(name)}).",
         )
     there = {key: prefix for key, prefix in prefixes.items() if prefix}
-    gone = next((node for node in lock.at_run_time() if not there[node.hash].is_dir()), None)
-    if gone:
-        remedy = "correct its prefix in the site's packages.yaml" if gone.external else f"see {project.log(name)}"
-        raise BadInput("spack-install-gone", f"{name}: Spack has {gone} as installed and {there[gone.hash]} is gone; {remedy}.")
+    for node in lock.at_run_time():
+        if not there[node.hash].is_dir():
+            remedy = "correct its prefix in the site's packages.yaml" if node.external else f"see {project.log(name)}"
+            raise BadInput(
+                "spack-install-gone", f"{name}: Spack has {node} as installed and {there[node.hash]} is gone; {remedy}."
+            )
     if verified.faults:
         raise BadInput(
             "spack-verify", f"{name}: {verified.faults[0]}; correct that entry, or 'spack uninstall' what was changed."
@@ -285,8 +291,12 @@ def finish(project: Project, name: str, options: BuildOptions, installed: Mappin
     document = description.describe(lock, there, path, project.root, project.echo)
     if verified.notes:
         document["build"]["notes"] = list(verified.notes)
-    if not options.skip_tests:
-        run_tests(project, name, lock)
+    if not options.skip_tests:  # the install-time tests of what this project's recipes built: benchmarks, and some MPIs
+        tested = [node for node in (lock.mpi, *lock.benchmarks) if node.namespace == REPOSITORY and not node.external]
+        project.echo(f"{name}: running the install-time tests of {', '.join(node.name for node in tested)}")
+        remedy = "read what it printed; until it passes the stack is not registered"
+        specs = [f"{node.name}/{node.hash}" for node in tested]
+        project.run(name, "testing", "test", "run", "--fail-first", *specs, remedy=remedy)
     with project.log(name).open("a") as stream:
         stack = writer.register(document, path, root=project.root, contradict=description.contradict, record=stream.write)
     keep_lock(project, name)
@@ -302,16 +312,6 @@ def keep_lock(project: Project, name: str) -> None:
             partial.write_text(text)
 
 
-def forget_gone(project: Project, name: str, installed: Mapping[str, Path | None]) -> None:
-    """Have Spack forget what it has as installed and is gone from its store, so that it installs it again."""
-    nodes = [node for node in project.concretized[name].nodes.values() if not node.external]
-    gone = [node for node in nodes if (prefix := installed.get(node.hash)) and not prefix.is_dir()]
-    if gone:
-        project.echo(f"{name}: gone from Spack's store and installed again: {', '.join(map(str, gone))}")
-        hashes = [f"/{node.hash}" for node in gone]
-        project.run(name, "removing what is no longer there", "uninstall", "--force", "--yes-to-all", *hashes)
-
-
 def _current(project: Project, name: str) -> Stack | None:
     """The registered stack when it is the one asked for and all of it is there."""
     try:
@@ -321,12 +321,3 @@ def _current(project: Project, name: str) -> Stack | None:
     lock = project.concretized[name]
     asked = (stack.name, stack.build.get("lock_digest")) == (description.name_of(lock), lock.digest)
     return stack if asked and not metadata.find_damage(stack) else None
-
-
-def run_tests(project: Project, name: str, lock: Lock) -> None:
-    """Run the install-time tests of what this project's recipes built: the benchmarks, and some MPIs."""
-    nodes = [lock.mpi, *(lock.find(package) for package in BENCHMARKS)]
-    specs = [f"{node.name}/{node.hash}" for node in nodes if node and node.namespace == REPOSITORY and not node.external]
-    project.echo(f"{name}: running the install-time tests of {', '.join(spec.split('/')[0] for spec in specs)}")
-    remedy = "read what it printed; until it passes the stack is not registered"
-    project.run(name, "testing", "test", "run", "--fail-first", *specs, remedy=remedy)

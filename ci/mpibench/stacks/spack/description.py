@@ -15,13 +15,10 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 
-from .. import benchmark_programs, installed_mpi, logged, probe, system
-from .consistency import ASKED, BENCHMARKS, described
-from .lock import Lock, LockedSpec
+from .. import logged, probe, system
+from .lock import ASKED, BENCHMARKS, Lock, LockedSpec, described
 
 ORIGIN = "spack"
-
-
 #: What to do about an MPI of the site's own that is another than its entry says.
 LINKS = (
     "correct its prefix, or the version in its spec, in the site's packages.yaml; where two MPIs share one prefix, each "
@@ -32,9 +29,7 @@ COMPILERS = ("gcc", "llvm", "intel-oneapi-compilers", "nvhpc", "aocc")
 #: How long an empty program may take to compile.
 COMPILE_S = 120
 #: Where a benchmark package has its programs, and what they are called.
-PROGRAMS: Mapping[str, tuple[str, str]] = {
-    suite.spack.name: (suite.spack.folder, suite.spack.glob) for suite in catalogue.SUITES.values() if suite.spack
-}
+PROGRAMS = {suite.spack.name: (suite.spack.folder, suite.spack.glob) for suite in catalogue.SUITES.values() if suite.spack}
 
 
 def stack_name(environment: str) -> str:
@@ -87,9 +82,9 @@ def find_library(program: str, environ: Mapping[str, str]) -> Path:
 
     :param environ: environment it would be started in.
     """
-    needs, _ = benchmark_programs.list_needs(Path(program), environ)
+    needs, _ = probe.list_needs(Path(program), environ)
     for name, path in needs.items():
-        if path and installed_mpi.is_library_name(name):
+        if path and probe.is_library_name(name):
             return Path(path)
     missing = next((name for name, path in needs.items() if not path), "any libmpi")
     raise BadInput(
@@ -99,14 +94,16 @@ def find_library(program: str, environ: Mapping[str, str]) -> Path:
 
 
 def contradict(stack: Stack, record: Callable[[str], object]) -> str:
-    """Start two ranks of the library and programs of each suite (:attr:`model.Programs.sample`).
+    """Start two ranks of the library and programs of each suite (:attr:`model.Programs.sample`, or all of them).
 
     :returns: the first contradiction as a sentence, else empty.
     """
-    clean = installed_mpi.clean_environment()
+    clean = probe.clean_environment()
     if fault := probe.find_launch_fault(stack, record, clean) or probe.find_mpi4py_fault(stack, record, clean):
         return fault
-    found = benchmark_programs.prove(benchmark_programs.list_samples(stack), stack, clean, record)
+    samples = {name: probe.SUITES[suite].sample for name in stack.binaries if (suite := probe.suite_of(name))}
+    tried = {name: Path(stack.binaries[name]) for name, sample in samples.items() if sample is None or name in sample}
+    found = probe.prove(tried, stack, clean, record)
     for program, reason in found.left_out.items():
         return f"{program} of {stack.name}: {reason}."
     for suite, version in found.suites.items():
@@ -116,17 +113,29 @@ def contradict(stack: Stack, record: Callable[[str], object]) -> str:
     return ""
 
 
+def _homes(lock: Lock, prefix: Path) -> list[Path]:
+    version = lock.mpi.version
+    short = ".".join(version.split(".")[:2])
+    return [prefix / home.format(version=version, short=short) for home in _provider(lock)[1].homes]
+
+
+def _launchers(lock: Lock, home: Path) -> list[Path]:
+    """Those that are there; a machine's own counts only for an MPI that has its compiler where its home is said to be."""
+    found = [(name, home / name) for name in _provider(lock)[1].launchers]
+    whole = os.access(home / "bin" / "mpicc", os.X_OK)
+    return [path for name, path in found if os.access(path, os.X_OK) and (whole or not name.startswith("/"))]
+
+
 def find_home(lock: Lock, prefix: Path) -> Path:
     """The folder below an MPI's prefix that has its ``bin``.
 
     :raises BadInput: when there is none, or nothing that starts its ranks.
     """
-    for path in _homes(lock, prefix):
-        if _launchers(lock, path):
-            return path
-    launchers = _provider(lock)[1].launchers
+    homes, launchers = _homes(lock, prefix), _provider(lock)[1].launchers
+    if home := next((path for path in homes if _launchers(lock, path)), None):
+        return home
     own = [name for name in launchers if not name.startswith("/")]
-    if len(own) < len(launchers) and any((path / "bin" / "mpicc").exists() for path in _homes(lock, prefix)):
+    if len(own) < len(launchers) and any((path / "bin" / "mpicc").exists() for path in homes):
         raise BadInput(
             "no-launcher",
             f"{lock.mpi} at {prefix} has nothing here that starts its ranks ({', '.join(launchers)}); build its benchmarks and "
@@ -141,42 +150,24 @@ def find_launcher(lock: Lock, home: Path) -> Path:
     return _launchers(lock, home)[0]
 
 
-def _launchers(lock: Lock, home: Path) -> list[Path]:
-    """Those that are there; a machine's own counts only for an MPI that has its compiler where its home is said to be."""
-    found = [(name, home / name) for name in _provider(lock)[1].launchers]
-    whole = os.access(home / "bin" / "mpicc", os.X_OK)
-    return [path for name, path in found if os.access(path, os.X_OK) and (whole or not name.startswith("/"))]
+def _environment(lock: Lock, home: Path) -> tuple[dict[str, str], list[str]]:
+    """What an MPI needs in the environment to work where it is, and on the library search path."""
+    package = _provider(lock)[1]
+    variables = {name: value.replace("{prefix}", str(home)) for name, value in package.env.items()}
+    return variables, [str(home / folder) for folder in package.libraries if (home / folder).is_dir()]
 
 
-def _homes(lock: Lock, prefix: Path) -> list[Path]:
-    version = lock.mpi.version
-    short = ".".join(version.split(".")[:2])
-    return [prefix / home.format(version=version, short=short) for home in _provider(lock)[1].homes]
-
-
-def find_library_folders(lock: Lock, home: Path) -> list[str]:
-    """Folders of an MPI that its programs need on the library search path."""
-    return [str(home / folder) for folder in _provider(lock)[1].libraries if (home / folder).is_dir()]
-
-
-def find_variables(lock: Lock, home: Path) -> dict[str, str]:
-    """What an MPI needs in the environment to work where it is."""
-    return {name: value.replace("{prefix}", str(home)) for name, value in _provider(lock)[1].env.items()}
-
-
-def check_mpi(lock: Lock, home: Path, program: str, remedy: str = "") -> installed_mpi.Installation:
+def check_mpi(lock: Lock, home: Path, program: str, remedy: str = "") -> probe.Installation:
     """The MPI a compiled program loads, once it is known to be the one the lock names.
 
     :param home: folder that has its ``bin``; see :func:`find_home`.
     :param remedy: what to do where it is another.
     """
-    clean = {**installed_mpi.clean_environment(), **find_variables(lock, home)}
-    libraries = find_library_folders(lock, home)
-    if libraries:
-        clean["LD_LIBRARY_PATH"] = ":".join(libraries)
+    variables, libraries = _environment(lock, home)
+    clean = {**probe.clean_environment(), **variables, **({"LD_LIBRARY_PATH": ":".join(libraries)} if libraries else {})}
     library = find_library(program, clean)
     try:
-        installed = installed_mpi.examine(str(find_launcher(lock, home)), library, clean)
+        installed = probe.examine(str(find_launcher(lock, home)), library, clean)
     except BadInput as error:
         if not remedy:
             raise
@@ -192,7 +183,7 @@ def check_external(lock: Lock, prefix: Path) -> None:
     /usr) it is often the other's.
     """
     home = find_home(lock, prefix)
-    compiler, clean = home / "bin" / "mpicc", {**installed_mpi.clean_environment(), **find_variables(lock, home)}
+    compiler, clean = home / "bin" / "mpicc", {**probe.clean_environment(), **_environment(lock, home)[0]}
     compilers = [node.external for node in lock.nodes.values() if node.external and node.name in COMPILERS]
     clean["PATH"] = ":".join([str(home / "bin"), *(f"{prefix}/bin" for prefix in compilers), clean["PATH"]])
     with tempfile.TemporaryDirectory(prefix="mpibench-mpicc-") as folder:
@@ -216,41 +207,38 @@ def describe(lock: Lock, prefixes: Mapping[str, Path], path: Path, root: Path, s
     """
     mpi = lock.mpi
     home = find_home(lock, prefixes[mpi.hash])
-    libraries = find_library_folders(lock, home)
+    variables, libraries = _environment(lock, home)
     binaries: dict[str, str] = {}
-    suites: dict[str, dict[str, str]] = {}
-    for package, suite in BENCHMARKS.items():
-        if node := lock.find(package):
-            binaries |= find_programs(package, prefixes[node.hash])
-            suites[suite] = _suite(lock, node)
-    of_mpi = [path for name, path in binaries.items() if not name.startswith("ib_")]
+    for node in lock.benchmarks:
+        binaries |= find_programs(node.name, prefixes[node.hash])
+    of_mpi = [program for name, program in binaries.items() if not name.startswith("ib_")]
     if not of_mpi:
         raise BadInput(
             "lock-without-benchmarks", f"{lock.path} has none of {', '.join(BENCHMARKS)}; correct the spack.yaml beside it."
         )
     installed = check_mpi(lock, home, of_mpi[0])
     paths = {"LD_LIBRARY_PATH": libraries} if libraries else {}
-    document = system.compose(name_of(lock), installed, find_variables(lock, home), paths, system.find_mpi4py(root))
+    document = system.compose(name_of(lock), installed, variables, paths, system.find_mpi4py(root))
     launcher = find_launcher(lock, home).parent
-    search = {**document["prepend_path"], "PATH": [str(folder) for folder in dict.fromkeys((launcher, home / "bin"))]}
-    benchmarks = filter(None, map(lock.find, BENCHMARKS))
-    compilers = sorted({name for node in benchmarks for name in lock.compilers(node).values()})
     document |= {
         "origin": ORIGIN,
         "prefix": str(home),
         "binaries": binaries,
-        "suites": {**document["suites"], **suites},
-        "prepend_path": search,
+        "suites": {**document["suites"], **{BENCHMARKS[node.name]: _suite(lock, node) for node in lock.benchmarks}},
+        "prepend_path": {
+            **document["prepend_path"],
+            "PATH": [str(folder) for folder in dict.fromkeys((launcher, home / "bin"))],
+        },
         "build": {
             **document["build"],
             "lock_hash": lock.suite.hash,
             "lock_digest": lock.digest,
-            "compiler": ", ".join(compilers),
+            "compiler": ", ".join(lock.compiler_names(*lock.benchmarks)),
             "facts": described(lock),
             "spec": f"{lock.suite} ^{mpi} {mpi.options} target={lock.suite.target}",
         },
     }
-    clean = {**installed_mpi.clean_environment(), **find_variables(lock, home)}
+    clean = {**probe.clean_environment(), **variables}
     system.link(document, {name: Path(program) for name, program in binaries.items()}, path, clean)
     system.try_mpi4py(document, path, clean, say)
     return document
@@ -258,14 +246,14 @@ def describe(lock: Lock, prefixes: Mapping[str, Path], path: Path, root: Path, s
 
 def _suite(lock: Lock, node: LockedSpec) -> dict[str, str]:
     """What a suite is and how it was built, for whoever compares its numbers with another build's."""
-    compilers = ", ".join(sorted(set(lock.compilers(node).values())))
+    compilers = ", ".join(lock.compiler_names(node))
     flags = " ".join(f'{name}="{words}"' for name, words in sorted(node.flags.items()))
     how = [f"{compilers or 'no compiler'} for {node.target},", flags and f"{flags},", f"on {lock.mpi} by Spack"]
     built = {"version": node.version, "built_with": " ".join(filter(None, how)), "target": node.target, "flags": flags}
     return {**built, **({"compiler": compilers} if compilers else {})}
 
 
-def _agree(lock: Lock, installed: installed_mpi.Installation, remedy: str = "") -> None:
+def _agree(lock: Lock, installed: probe.Installation, remedy: str = "") -> None:
     """Refuse an MPI that is not the one the lock names: an external that has been updated since it was written down."""
     (mpi, package), found = _provider(lock), installed.identity
     if found.mpi != mpi.name or not (package.bundle or _same_version(lock.mpi.version, found.version)):

@@ -1,24 +1,51 @@
-"""Where a build happens: Spack works in copies of the environments, so that it changes neither what is committed nor what a
-registered stack was built from.
+"""Spack, and the folders in which it builds stacks.
 
-``results/spack/environments/<name>/`` has the environment's ``spack.yaml`` and its concretization as worked with. The lock file
-beside ``stack.json`` in ``environments/<name>/`` is written when the stack is registered, and by nothing else.
+Its output goes to a log file, the caller sees lines; where it ends with an error, the sentence has what Spack says first. It
+works in copies of the environments, ``results/spack/environments/<name>/``, so that it changes neither what is committed nor
+what a registered stack was built from: the lock file beside ``stack.json`` is written when a stack is registered.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from packaging.version import InvalidVersion, Version
 
 from reframe_tests.harness import yaml_file
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
+from .. import logged
+from ..logged import Echo
 from . import lock as lock_file
 from .lock import Lock
-from .tool import Echo, Spack
 
+#: Oldest Spack whose environments, repositories and compilers are as ``environments/`` has them.
+MINIMUM = "1.0"
+#: Release the stacks are built and tested with.
+TAG = "v1.1.0"
+#: How to get it; the recipes' own commit is pinned in environments/common/repos.yaml, and Spack fetches them by itself.
+GET = (
+    f"git clone --depth=1 --branch={TAG} https://github.com/spack/spack.git",
+    "export SPACK_ROOT=$PWD/spack",
+)
+#: Keeps out ~/.spack and /etc/spack: what is built follows from the project, the site's scope and that Spack alone.
+ISOLATED = {"SPACK_DISABLE_LOCAL_CONFIG": "1"}
+#: Lines of Spack, git and its solver that say why they fetch nothing. What Spack says then is that something else is missing.
+_OFFLINE = re.compile(
+    r"^.*(?:Could not resolve host|unable to access 'https?:|Failed to (?:clone|fetch|update) package|All fetchers failed"
+    r"|(?i:cannot|failed to) bootstrap).*$",
+    re.M,
+)
+#: Characters of an error that are shown.
+_SHOWN = 300
 ENVIRONMENT = "spack.yaml"
 #: File of a folder of settings that says how the stacks it makes differ.
 PACKAGES = "packages.yaml"
@@ -28,6 +55,74 @@ COMMON = "common"
 PROGRESS = re.compile(
     r"==> (?:Installing (?P<new>\S+?)(?:-\w{32})?(?:\s|$)|Extracting (?P<cached>\S+?)(?:-\w{32})? from binary cache)"
 )
+
+
+@dataclass(frozen=True)
+class Spack:
+    """A Spack that can be used, and the environment it is run in."""
+
+    program: str
+    version: str
+    environ: Mapping[str, str]
+
+    def run(
+        self,
+        words: Sequence[str],
+        *,
+        log: Path,
+        what: str,
+        echo: Echo,
+        shown: Callable[[str], str] = lambda line: "",
+        remedy: str = "",
+    ) -> str:
+        """Run it to its end; returns what it wrote to both streams.
+
+        :param what: what it is doing, for lines and sentences (``openmpi: concretizing``).
+        :param remedy: what to do when it fails.
+        """
+        status, output = logged.run([self.program, "--color=never", *words], log, what, echo, self.environ, shown=shown)
+        if not status:
+            return output
+        if found := _OFFLINE.search(output):
+            line = found[0].strip()[:_SHOWN]
+            reason = f"no network? ({line})" + ("" if "Error: " in line else f", and then: {first_error(output)}")
+            remedy = "name a mirror, build cache or bundle, as docs/how-to/spack.md says"
+        else:
+            reason = first_error(output) or f"Spack ended with status {status}"
+        raise BadInput("spack-failed", f"{what}: {reason.rstrip('.')}; {remedy or 'see the log'} (log: {log}).")
+
+
+def first_error(output: str) -> str:
+    """What Spack marks as its first error, with the lines that go on with it; else the last line that says something."""
+    found = re.search(r"Error: (.*\S(?:\n[ \t]+\S.*)*)", output)
+    text = found[1] if found else next(iter(output.strip().splitlines()[-1:]), "")
+    return " ".join(text.split())[:_SHOWN]
+
+
+def locate_spack(environ: Mapping[str, str] = os.environ) -> Spack:
+    """The Spack of ``SPACK_ROOT``, else of PATH.
+
+    :raises BadInput: when there is none, it does not answer, or it is older than :data:`MINIMUM`.
+    """
+    get = f"get it with '{GET[0]}' and '{GET[1]}'"
+    root = environ.get("SPACK_ROOT", "")
+    program = f"{root}/bin/spack" if root else shutil.which("spack", path=environ.get("PATH", ""))
+    if not program:
+        raise BadInput("spack-missing", f"Spack is neither in SPACK_ROOT nor on PATH; {get}.")
+    if not os.access(program, os.X_OK):
+        raise BadInput("spack-missing", f"SPACK_ROOT is {root}, and there is no {program}; unset it, or {get}.")
+    inside = {**ISOLATED, **environ}
+    try:
+        done = logged.ask([program, "--version"], inside, 120)
+        word = next(iter(done.stdout.split()), "")
+        if done.returncode or Version(word) < Version(MINIMUM):
+            said = first_error(done.stderr + done.stdout) if done.returncode else f"it is {word}"
+            raise BadInput(
+                "spack-unusable", f"{program} cannot be used ({said}), and Spack {MINIMUM} or newer is needed; {get}."
+            )
+    except (OSError, subprocess.TimeoutExpired, InvalidVersion) as error:
+        raise BadInput("spack-unusable", f"{program} gives no version ({error}); {get}.") from error
+    return Spack(program, word, inside)
 
 
 @dataclass
@@ -67,22 +162,17 @@ class Project:
         return self.work(name) / lock_file.LOCK
 
     def log(self, name: str) -> Path:
-        """Log file of an environment's build."""
         return self.place / f"{name}.log"
+
+    def source(self, name: str) -> Path:
+        """The ``spack.yaml`` of an environment: its own, or of the one it is derived from."""
+        return self.folder(split(self.root, name)[0]) / ENVIRONMENT
 
     def files(self, name: str) -> list[Path]:
         """Every Spack file a concretization follows from, the one that counts most first."""
         scope = sorted(self.scope.glob("*.yaml")) if self.scope else []
-        shared = [path for folder in self.shared(name) for path in sorted(folder.glob("*.yaml"))]
-        return [*scope, self.base(name) / ENVIRONMENT, *shared]
-
-    def base(self, name: str) -> Path:
-        """Folder whose ``spack.yaml`` an environment has: its own, or of the one it is derived from."""
-        return self.root / "environments" / split(self.root, name)[0]
-
-    def shared(self, name: str) -> list[Path]:
-        """Folders of settings that an environment shares with others, the one that counts most first."""
-        return [self.folder(name).parent / folder for folder in list_shared(self.root, name)]
+        shared = [path for each in list_shared(self.root, name) for path in sorted(self.folder(each).glob("*.yaml"))]
+        return [*scope, self.source(name), *shared]
 
     def check_files(self, name: str) -> None:
         """Refuse a file that is not YAML; Spack names its first line, whatever line is wrong.
@@ -102,23 +192,23 @@ class Project:
         """The folder Spack works in, with the environment as it is now and the way to what it refers to."""
         folder = self.work(name)
         folder.mkdir(parents=True, exist_ok=True)
-        links = {folder.parent / shared.name: f"../../../environments/{shared.name}" for shared in self.shared(name)}
+        links = {folder.parent / shared: f"../../../environments/{shared}" for shared in list_shared(self.root, name)}
         for link, target in {**links, self.place / "repo": "../../repo"}.items():
             if not link.is_symlink():
                 link.symlink_to(target)
-        text, copy = (self.base(name) / ENVIRONMENT).read_text(), folder / ENVIRONMENT
+        text, copy = self.source(name).read_text(), folder / ENVIRONMENT
         if not copy.exists() or copy.read_text() != text:
             copy.write_text(text)
         return folder
 
     def run(self, name: str, what: str, *words: str, remedy: str = "", show: bool = False, scopes: tuple[str, ...] = ()) -> str:
-        """Run Spack in an environment; see :meth:`tool.Spack.run`.
+        """Run Spack in an environment; see :meth:`Spack.run`.
 
         :param scopes: folders of further configuration, which count more than all others.
         """
         folder = self.prepare(name)
         # Of several scopes on Spack's command line the last one counts most.
-        scopes = (*scopes, *(str(self.root / "environments" / change) for change in reversed(split(self.root, name)[1])))
+        scopes = (*scopes, *(str(self.folder(change)) for change in reversed(split(self.root, name)[1])))
 
         def progress(line: str) -> str:
             found = PROGRESS.match(line) if show else None
@@ -126,15 +216,10 @@ class Project:
                 return ""
             return f"{name}: installing {found['new']}" if found["new"] else f"{name}: {found['cached']} from the build cache"
 
+        command = [*self.extra, *(word for scope in scopes for word in ("-C", scope)), "-e", str(folder), *words]
+        about = {"log": self.log(name), "what": f"{name}: {what}", "remedy": remedy}
         try:
-            return self.spack.run(
-                [*self.extra, *(word for scope in scopes for word in ("-C", scope)), "-e", str(folder), *words],
-                log=self.log(name),
-                what=f"{name}: {what}",
-                echo=self.echo,
-                shown=progress,
-                remedy=remedy,
-            )
+            return self.spack.run(command, echo=self.echo, shown=progress, **about)  # type: ignore[arg-type]
         except BadInput as error:  # about a copy, where the file it is of has to be corrected
             raise BadInput(
                 "spack-yaml-unusable", str(error).replace(str(self.place / "environments"), str(self.root / "environments"))
@@ -144,6 +229,11 @@ class Project:
 def list_environments(root: Path = metadata.ROOT) -> list[str]:
     """Names of the environments Spack can build, in alphabetical order."""
     return [path.parent.name for path in sorted((root / "environments").glob(f"*/{ENVIRONMENT}"))]
+
+
+def list_changes(root: Path = metadata.ROOT) -> list[str]:
+    """Ends of names, of the folders of settings that make another stack of each environment: ``-clang``."""
+    return [path.name.removeprefix(COMMON) for path in sorted((root / "environments").glob(f"{COMMON}-*"))]
 
 
 def split(root: Path, name: str) -> tuple[str, tuple[str, ...]]:
@@ -162,19 +252,22 @@ def split(root: Path, name: str) -> tuple[str, tuple[str, ...]]:
     return base, tuple(changes)
 
 
-def list_changes(root: Path = metadata.ROOT) -> list[str]:
-    """Ends of names, of the folders of settings that make another stack of each environment: ``-clang``."""
-    return [path.name.removeprefix(COMMON) for path in sorted((root / "environments").glob(f"{COMMON}-*"))]
+def _spack_file(root: Path, folder: str, name: str) -> dict[str, Any]:
+    """A file's settings; none where it is absent or damaged, which is said when files are checked, or by Spack."""
+    path = root / "environments" / folder / name
+    try:
+        document = yaml_file.read(path) if path.exists() else None
+    except BadInput:
+        document = None
+    settings = document.get("spack", document) if isinstance(document, dict) else None
+    return settings if isinstance(settings, dict) else {}
 
 
 def list_shared(root: Path, name: str) -> list[str]:
     """Names of the folders of settings that an environment includes, all beside its own; what the site has is none of them."""
     base, changes = split(root, name)
-    try:
-        rows = yaml_file.read(root / "environments" / base / ENVIRONMENT)["spack"]["include"]
-    except (BadInput, KeyError, TypeError):
-        rows = ()  # said when the files are checked, or by Spack
-    found = [Path(row).name for row in rows if isinstance(row, str)]
+    rows = _spack_file(root, base, ENVIRONMENT).get("include")
+    found = [Path(row).name for row in rows if isinstance(row, str)] if isinstance(rows, list) else []
     return [*changes, *(found or [COMMON])]
 
 
@@ -183,13 +276,10 @@ def list_of_site(root: Path, name: str) -> list[str]:
 
     Those that its own ``spack.yaml`` and its folders of settings say nothing else of.
     """
-    files = [root / "environments" / split(root, name)[0] / ENVIRONMENT]
-    files += [root / "environments" / folder / PACKAGES for folder in list_shared(root, name) if folder != COMMON]
-    try:
-        documents = [yaml_file.read(path) or {} for path in files if path.exists()]
-        rows = [row for each in documents for row in ((each.get("spack") or each).get("packages") or {}).items()]
-    except (BadInput, AttributeError):
-        return []  # said when the files are checked, or by Spack
+    shared = [folder for folder in list_shared(root, name) if folder != COMMON]
+    said = [_spack_file(root, split(root, name)[0], ENVIRONMENT), *(_spack_file(root, each, PACKAGES) for each in shared)]
+    packages = [each.get("packages") for each in said]
+    rows = [row for settings in packages if isinstance(settings, dict) for row in settings.items()]
     return sorted({package for package, settings in rows if settings == {"buildable": False}})
 
 

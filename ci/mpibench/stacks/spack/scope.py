@@ -19,14 +19,15 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
 from ... import whole_file
-from . import description, tool
+from ..logged import Echo
+from . import description
 from .lock import Lock
-from .project import Project, list_of_site, split
-from .tool import Echo
+from .project import ISOLATED, PACKAGES, Project, Spack, list_of_site, locate_spack, split
 
 #: Variable the environments include the site's scope by.
 SCOPE = "MPIBENCH_SPACK_SCOPE"
-FILE = "packages.yaml"
+#: How to write the compilers of this machine into the site's scope.
+FIND_COMPILERS = "'mpibench stacks build --find'"
 HEAD = "# What this site has, for Spack; begun by 'mpibench stacks build --find'.\npackages:\n"
 
 #: Tools of builds that every distribution has, so that no stack builds them first.
@@ -79,7 +80,7 @@ def find_scope(system: str | None, root: Path, environ: Mapping[str, str] = os.e
         raise BadInput(
             "scope-no-folder",
             f"{SCOPE} is {path}, which is not a folder; name the folder of the site's configuration scope, unset it, or let "
-            f"{tool.FIND_COMPILERS} make it.",
+            f"{FIND_COMPILERS} make it.",
         )
     return None
 
@@ -99,8 +100,8 @@ def write_found(
     :raises BadInput: when Spack fails, or something found has no place in the file that is there.
     """
     place = choose(system, root, environ)
-    spack = tool.find(environ)
-    path, log = place / FILE, root / "results" / "spack" / "find.log"
+    spack = locate_spack(environ)
+    path, log = place / PACKAGES, root / "results" / "spack" / "find.log"
     there = read(path)  # refuses a damaged file before the search
     mpis = tuple(description.providers())
     kept, dropped = curate(_search(spack, place, mpis, log, echo), root, mpis)
@@ -123,24 +124,21 @@ def write_found(
     return path
 
 
-def _search(spack: tool.Spack, place: Path, mpis: Sequence[str], log: Path, echo: Echo) -> dict[str, Any]:
+def _search(spack: Spack, place: Path, mpis: Sequence[str], log: Path, echo: Echo) -> dict[str, Any]:
     """What Spack finds, by package, as it writes it; empty lists where it knew all it found already."""
     known = ("-C", str(place)) if place.is_dir() else ()
-    wanted = {
-        "compilers": ("compiler", "find"),
-        "build tools, MPIs and libraries": ("external", "find"),
-    }
-    names = (*BUILD_TOOLS, *SITE_SOFTWARE, *mpis)
     with tempfile.TemporaryDirectory(prefix="mpibench-find-") as made:
         for name in ("user", "system"):
             (Path(made) / name).mkdir()
-        inside = {key: value for key, value in spack.environ.items() if key not in tool.ISOLATED}
+        inside = {key: value for key, value in spack.environ.items() if key not in ISOLATED}
         inside |= {"SPACK_USER_CONFIG_PATH": f"{made}/user", "SPACK_SYSTEM_CONFIG_PATH": f"{made}/system"}
         looking = replace(spack, environ=inside)
-        for what, words in wanted.items():
-            command = [*known, *words, "--scope", "user", *(names if words[0] == "external" else ())]
-            looking.run(command, log=log, what=f"looking for {what}", echo=echo)
-        rows = read(Path(made) / "user" / FILE)
+        for what, kind, names in (
+            ("compilers", "compiler", ()),
+            ("build tools, MPIs and libraries", "external", (*BUILD_TOOLS, *SITE_SOFTWARE, *mpis)),
+        ):
+            looking.run([*known, kind, "find", "--scope", "user", *names], log=log, what=f"looking for {what}", echo=echo)
+        rows = read(Path(made) / "user" / PACKAGES)
     return {name: settings for name, settings in rows.items() if settings.get("externals")}
 
 
@@ -199,10 +197,14 @@ def _judge(found: External, checkout: Path, mpis: Sequence[External], is_mpi: bo
     """
     prefix = found.prefix
     compilers = ((found.entry.get("extra_attributes") or {}).get("compilers") or {}).values()  # may lie outside its prefix
-    if reason := next(
-        filter(None, (_judge_place(path, checkout) for path in (*filter(None, [prefix]), *map(Path, compilers)))), ""
-    ):
-        return reason
+    for path in (*([prefix] if prefix else []), *map(Path, compilers)):
+        if hidden := next((part for part in path.parts if part.startswith(".") or part == "shims"), ""):
+            return f"it lies in {hidden}, where a version manager keeps what it chooses from"
+        if path.is_relative_to(checkout) or path.resolve().is_relative_to(checkout.resolve()):
+            return "it belongs to this project, which makes and removes it"
+        for place in (path, *path.parents):
+            if mark := next((name for name in MARKS if (place / name).exists()), ""):
+                return MARKS[mark]
     if prefix is None:
         return ""
     if not prefix.is_dir():
@@ -222,16 +224,6 @@ def _judge(found: External, checkout: Path, mpis: Sequence[External], is_mpi: bo
     if header and not any((place / header).is_file() for place in places):
         return f"{prefix} has no {header}, so nothing can be built against it; install its development package"
     return ""
-
-
-def _judge_place(path: Path, checkout: Path) -> str:
-    hidden = next((part for part in path.parts if part.startswith(".") or part == "shims"), "")
-    if hidden:
-        return f"it lies in {hidden}, where a version manager keeps what it chooses from"
-    if path.is_relative_to(checkout) or path.resolve().is_relative_to(checkout.resolve()):
-        return "it belongs to this project, which makes and removes it"
-    marks = (reason for place in (path, *path.parents) for name, reason in MARKS.items() if (place / name).exists())
-    return next(marks, "")
 
 
 def _is_same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
@@ -282,22 +274,30 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-def check_compiler(project: Project, name: str) -> str:
-    """All package settings in effect in an environment, as text, once they are known to name a compiler.
+def _settings(text: str, where: str) -> dict[str, Any]:
+    """What ``spack config get packages`` printed, by package."""
+    printed = yaml_file.parse(text[text.index("packages:") :], where) if "packages:" in text else {}
+    return printed.get("packages") or {}
 
-    Without one Spack would look for compilers itself and write what it finds into the environment's ``spack.yaml``.
+
+def check_compiler(project: Project, name: str) -> str:
+    """All package settings in effect in an environment, as text, once they are known to name a compiler, and what the stack is
+    built on and Spack does not build (:func:`project.list_of_site`).
+
+    Without a compiler Spack would look for compilers itself and write what it finds into the environment's ``spack.yaml``.
     """
     text = project.run(name, "reading its configuration", "config", "get", "packages", remedy="correct the configuration")
     printed = f"what 'spack config get packages' printed for {name}"
-    settings = yaml_file.parse(text[text.index("packages:") :], printed) if "packages:" in text else {}
     try:
-        packages = settings.get("packages") or {}
-        wanted = compiler_of(packages)
+        packages = _settings(text, printed)
+        words = next(iter(requirements(packages.get("c") or {})), [])  # the package of the C compiler; gcc where none is named
+        found = re.match(r"[\w-]+", words[0]) if words else None
+        wanted = found[0] if found else "gcc"
         rows = [row.get("extra_attributes") or {} for row in (packages.get(wanted) or {}).get("externals") or []]
         missing = [path for row in rows for path in (row.get("compilers") or {}).values() if not os.access(path, os.X_OK)]
     except (AttributeError, IndexError, TypeError) as error:
         raise BadInput(
-            "packages-yaml-unusable", f"{printed} is no package settings ({error}); correct the site's {FILE}."
+            "packages-yaml-unusable", f"{printed} is no package settings ({error}); correct the site's {PACKAGES}."
         ) from None
     if missing:
         where = next((path for path in project.files(name) if missing[0] in path.read_text()), "Spack's own packages.yaml")
@@ -311,30 +311,14 @@ def check_compiler(project: Project, name: str) -> str:
             f"Spack knows no {wanted}; install it, then run 'mpibench stacks build --find{system}', which writes it into the "
             "site's configuration scope.",
         )
-    check_toolkit(project, name, packages)
-    return text
-
-
-def check_toolkit(project: Project, name: str, packages: Mapping[str, Any]) -> None:
-    """See that the site has what a stack is built on and Spack does not build (:func:`project.list_of_site`).
-
-    :param packages: all package settings in effect.
-    """
-    wanted = [package for package in list_of_site(project.root, name) if package != compiler_of(packages)]
-    absent = [package for package in wanted if not (packages.get(package) or {}).get("externals")]
-    if absent:
+    of_site = [package for package in list_of_site(project.root, name) if package != wanted]
+    if absent := [package for package in of_site if not (packages.get(package) or {}).get("externals")]:
         raise BadInput(
             "site-package-missing",
             f"{name} is built on {', '.join(absent)} of the site, which its configuration scope does not name; add them, "
-            f"or let {tool.FIND_COMPILERS} write what it finds.",
+            f"or let {FIND_COMPILERS} write what it finds.",
         )
-
-
-def compiler_of(packages: Mapping[str, Any]) -> str:
-    """Package of the C compiler that ``packages`` settings require; gcc where they require none."""
-    first = next(iter(requirements(packages.get("c") or {})), ["gcc"])
-    found = re.match(r"[\w-]+", first[0] if first else "")
-    return found[0] if found else "gcc"
+    return text
 
 
 def requirements(settings: Mapping[str, Any]) -> list[list[str]]:
@@ -347,7 +331,7 @@ def requirements(settings: Mapping[str, Any]) -> list[list[str]]:
     found = []
     for row in [rows] if isinstance(rows, str) else rows:
         specs = row if isinstance(row, str) else row.get("spec") or row.get("any_of") or row.get("one_of") or []
-        found.append([specs] if isinstance(specs, str) else [str(one) for one in specs])
+        found.append([specs] if isinstance(specs, str) else list(map(str, specs)))
     return found
 
 
@@ -356,23 +340,21 @@ def check_entries(project: Project, name: str, lock: Lock) -> None:
 
     Spack takes an external for whatever its entry leaves open, so that a stack would be called what it is not.
     """
-    text = project.configured[name]
-    packages = yaml_file.parse(text[text.index("packages:") :], f"package settings of {name}")["packages"]
+    packages = _settings(project.configured[name], f"package settings of {name}")
     externals = {node.name for node in lock.nodes.values() if node.external}
+
+    def says(spec: str, word: str) -> bool:  # each variant of it; versions are Spack's to compare
+        there = spec.replace(":=", "=").split()
+        return all(part in there for part in word.replace(":=", "=").split() if not part.startswith("@"))
+
     for change in split(project.root, name)[1]:
-        for package, settings in read(project.folder(change) / FILE).items():
+        for package, settings in read(project.folder(change) / PACKAGES).items():
             specs = [str(row.get("spec")) for row in packages[package].get("externals") or []] if package in externals else []
             for words in requirements(settings):
-                if specs and not any(_says(spec, word) for spec in specs for word in words):
+                if specs and not any(says(spec, word) for spec in specs for word in words):
                     raise BadInput(
                         "site-package-version",
                         f"{name} needs {package} {' or '.join(words)}, and the site's own is "
                         f"{' or '.join(dict.fromkeys(specs))}: add the word to the spec of its entry if it is so, or let "
                         "Spack build one.",
                     )
-
-
-def _says(spec: str, word: str) -> bool:
-    """Whether the spec of an entry has each variant of a requirement; versions are Spack's to compare."""
-    there = spec.replace(":=", "=").split()
-    return all(each in there for each in word.replace(":=", "=").split() if not each.startswith("@"))

@@ -20,10 +20,8 @@ import yaml
 from reframe_tests.harness import optional_file
 from reframe_tests.harness.vocabulary import BadInput
 
-from .consistency import BENCHMARKS
-from .lock import SUITE, Lock, LockedSpec
-from .project import Project
-from .tool import Spack
+from .lock import BENCHMARKS, SUITE, Lock, LockedSpec
+from .project import Project, Spack
 
 #: Variable that names the keyring Spack uses.
 KEYRING = "SPACK_GNUPGHOME"
@@ -137,23 +135,12 @@ KINDS = {"tcl": "", "lmod": "Core"}
 
 def list_packages(lock: Lock) -> list[LockedSpec]:
     """What of a stack gets a module: the bundle, its MPI, its benchmarks."""
-    return [lock.suite, lock.mpi, *filter(None, map(lock.find, BENCHMARKS))]
+    return [lock.suite, lock.mpi, *lock.benchmarks]
 
 
 def module_of(lock: Lock) -> str:
     """Name of the module that loads a stack: two of one MPI have the names of their environments."""
     return f"{SUITE}/{lock.path.parent.name}-{lock.mpi.version}"
-
-
-def names_of(lock: Lock) -> dict[str, str]:
-    """Names of modules (``projections``). A benchmark is built for one MPI; an MPI is a module by itself."""
-    environment = lock.path.parent.name
-    other = "" if environment == lock.mpi.name else f"-{environment}"
-    return {
-        SUITE: f"{{name}}/{environment}-{{^mpi.version}}",
-        **dict.fromkeys(BENCHMARKS, f"{{name}}/{{version}}-{environment}-{{^mpi.version}}"),
-        "all": f"{{name}}/{{version}}{other}",
-    }
 
 
 def module_path(root: Path, kind: str) -> Path:
@@ -163,10 +150,15 @@ def module_path(root: Path, kind: str) -> Path:
 
 def configure_modules(root: Path, lock: Lock) -> dict[str, Any]:
     """Spack's ``modules.yaml``: both kinds below ``root``, without folders of architectures or compilers."""
-    compilers = sorted({compiler for node in list_packages(lock) for compiler in lock.compilers(node).values()})
+    environment = lock.path.parent.name
+    other = "" if environment == lock.mpi.name else f"-{environment}"
     plain = {
         "hash_length": 0,
-        "projections": names_of(lock),
+        "projections": {  # a benchmark is built for one MPI; an MPI is a module by itself
+            SUITE: f"{{name}}/{environment}-{{^mpi.version}}",
+            **dict.fromkeys(BENCHMARKS, f"{{name}}/{{version}}-{environment}-{{^mpi.version}}"),
+            "all": f"{{name}}/{{version}}{other}",
+        },
         # What a program needs from Spack's store it has as a run path.
         "all": {"autoload": "none"},
         # Two stacks in one shell would be the MPI of one and the benchmarks of the other.
@@ -179,7 +171,7 @@ def configure_modules(root: Path, lock: Lock) -> dict[str, Any]:
                 "roots": {kind: str(root / kind) for kind in KINDS},
                 "arch_folder": False,
                 "tcl:": plain,
-                "lmod:": {**plain, "hierarchy": [], "core_compilers": compilers},
+                "lmod:": {**plain, "hierarchy": [], "core_compilers": lock.compiler_names(*list_packages(lock))},
             }
         }
     }

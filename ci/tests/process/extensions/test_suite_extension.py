@@ -25,7 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader
-from mpibench.stacks import benchmark_programs
+from mpibench.stacks import probe
 
 stack = replace(metadata.parse(json.loads(Path(sys.argv[1]).read_text()), "x"), binaries={"relay-run": "/opt/relay-run"})
 (launch,) = catalogue.launches("relay_ring", stack, 4, "smoke")
@@ -35,8 +35,8 @@ print(json.dumps({
     "values": [[record.message_bytes, record.ranks, record.values["latency_us"]] for record in records],
     "metrics": [metric.name for metric in catalogue.metrics([launch]) if metric.gated],
     "selection": catalogue.stack_selection("relay_ring"),
-    "program": benchmark_programs.suite_of("relay-run"),
-    "globs": benchmark_programs.list_globs(),
+    "program": probe.suite_of("relay-run"),
+    "globs": probe.list_globs(),
 }))
 """
 

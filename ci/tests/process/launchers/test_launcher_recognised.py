@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from galley import write_launchers
-from mpibench.stacks import installed_mpi
+from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
@@ -24,11 +24,11 @@ def test_an_mpis_own_launcher_is_recognised_and_accepted_in_metadata(tmp_path: P
     program.write_text("#!/bin/sh\necho trireme 3\n")
     program.chmod(0o755)
     with pytest.raises(BadInput, match=r"there is no libmpi below .*, where \S+/mpirun belongs"):
-        installed_mpi.examine(str(program))
+        probe.examine(str(program))
     path = write_stack(tmp_path / "stack", launcher_family="trireme")
     assert metadata.read(path).launcher_family == "trireme"
     monkeypatch.delenv("MPIBENCH_EXTENSIONS")
     with pytest.raises(BadInput, match=r"says 'trireme 3' and is the mpirun of no MPI known here"):
-        installed_mpi.examine(str(program))
+        probe.examine(str(program))
     with pytest.raises(metadata.StackError, match="key 'launcher_family': 'trireme' is not one of "):
         metadata.read(path)

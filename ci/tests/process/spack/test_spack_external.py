@@ -12,7 +12,7 @@ import pytest
 
 import debian_stacks
 from folders import DATA
-from mpibench.stacks import installed_mpi
+from mpibench.stacks import probe
 from mpibench.stacks.spack import description, lock
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.stacks import metadata
@@ -34,9 +34,7 @@ def compilers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for mpi, launcher in debian_stacks.LAUNCHERS.items():
         script = folder / f"mpicc.{mpi}"
         words = [*recorder.compilers()[0], f"-I{folder}"]
-        script.write_text(
-            f'#!/bin/sh\nexec {shlex.join(words)} "$@" {shlex.quote(str(installed_mpi.examine(launcher).library))}\n'
-        )
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@" {shlex.quote(str(probe.examine(launcher).library))}\n')
         script.chmod(0o755)
         made[f"mpicc.{mpi}"] = str(script)
     return made
@@ -46,7 +44,7 @@ def compilers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def locked() -> lock.Lock:
     """A lock file whose MPI is the MPICH that is installed here."""
     document = json.loads(RECORDED.read_text())
-    version = installed_mpi.examine(debian_stacks.LAUNCHERS["mpich"]).identity.version
+    version = probe.examine(debian_stacks.LAUNCHERS["mpich"]).identity.version
     for node in document["concrete_specs"].values():
         if node["name"] == "mpich":
             node["version"] = version

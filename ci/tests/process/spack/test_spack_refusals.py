@@ -10,7 +10,8 @@ import pytest
 
 import spack_output
 from mpibench.stacks import logged
-from mpibench.stacks.spack import build, description, tool
+from mpibench.stacks.spack import build, description
+from mpibench.stacks.spack.project import Spack
 from synthetic_spack import COMPILERS, Site, one_sentence, packages
 
 
@@ -219,7 +220,7 @@ def test_silence_is_broken_by_lines_of_life(tmp_path: Path, monkeypatch: pytest.
     program.chmod(0o755)
     said: list[str] = []
     began = time.monotonic()
-    output = tool.Spack(str(program), "1.1.0", {"PATH": "/usr/bin:/bin"}).run(
+    output = Spack(str(program), "1.1.0", {"PATH": "/usr/bin:/bin"}).run(
         [], log=tmp_path / "log", what="x: concretizing", echo=said.append
     )
     assert time.monotonic() - began >= 1

@@ -14,7 +14,7 @@ import pytest
 import synthetic_installation as synthetic
 from mpibench.cli import main
 from mpibench.commands import stacks as stacks_command
-from mpibench.stacks import benchmark_programs, installed_mpi, probe, system
+from mpibench.stacks import probe, system
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.stacks import metadata
@@ -67,9 +67,9 @@ def left(tmp_path: Path) -> list[str]:
 def test_the_answer_tells_who_a_library_is(answer: str, mpi: str, version: str, device: str, abi: str) -> None:
     if not mpi:
         with pytest.raises(BadInput, match="an MPI not known here"):
-            installed_mpi.identify(answer, "/opt/libmpi.so")
+            probe.identify(answer, "/opt/libmpi.so")
         return
-    found = installed_mpi.identify(answer, "/opt/libmpi.so")
+    found = probe.identify(answer, "/opt/libmpi.so")
     assert (found.mpi, found.version, found.device, found.abi) == (mpi, version, device, abi)
     assert re.search(found.pattern, answer)
     assert not re.search(found.pattern, answer.replace(version, version + "1"))
@@ -84,7 +84,7 @@ def test_a_build_that_only_its_folder_tells(tmp_path: Path, folder: str, device:
     link = tmp_path / "libmpi_gnu_91.so.12"
     link.symlink_to(library)
     banner = "MPI VERSION    : CRAY MPICH version 8.1.28.2 (ANL base 3.4a2)\n"
-    assert installed_mpi.identify(banner, str(link)).device == device
+    assert probe.identify(banner, str(link)).device == device
 
 
 def test_rows_use_the_words_of_the_vocabulary() -> None:
@@ -159,7 +159,7 @@ def test_a_link_through_the_alternatives_is_followed(tmp_path: Path) -> None:
     (tmp_path / "alternatives/mpirun").symlink_to(mpirun)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/mpirun").symlink_to(tmp_path / "alternatives/mpirun")
-    assert installed_mpi.examine(str(tmp_path / "bin/mpirun")).mpirun == mpirun
+    assert probe.examine(str(tmp_path / "bin/mpirun")).mpirun == mpirun
 
 
 def test_the_callers_modules_do_not_count(add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,9 +331,9 @@ def test_the_command_registers_lists_and_refuses(tmp_path: Path, monkeypatch: py
 def test_needs_are_the_loaders(tmp_path: Path) -> None:
     program = synthetic.make_program(tmp_path / "bench/IMB-MPI1", "libmpi.so.20", call="MPI_Session_init")
     synthetic.make_library(tmp_path / "opt/lib/libmpi.so.20", synthetic.OPEN_MPI, "libmpi.so.20")
-    libraries, _ = benchmark_programs.list_needs(program, installed_mpi.clean_environment())
+    libraries, _ = probe.list_needs(program, probe.clean_environment())
     assert libraries["libmpi.so.20"] == ""
     inside = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path / "opt/lib")}
-    libraries, missing = benchmark_programs.list_needs(program, inside)
+    libraries, missing = probe.list_needs(program, inside)
     assert libraries["libmpi.so.20"] == str(tmp_path / "opt/lib/libmpi.so.20")
     assert missing == ["MPI_Session_init"]

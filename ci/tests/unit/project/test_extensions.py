@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.stacks import installed_mpi, wheels
+from mpibench.stacks import probe, wheels
 from mpibench.stacks.spack import description
 from reframe_tests.harness import records
 from reframe_tests.harness import schema as schemas
@@ -180,14 +180,14 @@ def test_an_installed_one_is_recognised(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     for name in ("libtorus.so", "libtorus.so.7", "libtorus.so.7.1"):
         (tmp_path / "lib" / name).touch()
-    assert installed_mpi.find_libraries(tmp_path) == [tmp_path / "lib" / "libtorus.so.7"]
+    assert probe.find_libraries(tmp_path) == [tmp_path / "lib" / "libtorus.so.7"]
     for name in ("libtorus.so.7", "libtorus.so.7.1"):
         (tmp_path / "lib" / name).unlink()
-    assert installed_mpi.find_libraries(tmp_path) == [tmp_path / "lib" / "libtorus.so"], "of one without a number"
-    found = installed_mpi.identify("Torus MPI 2.1 (built today)\n", "/opt/libtorus.so.7")
+    assert probe.find_libraries(tmp_path) == [tmp_path / "lib" / "libtorus.so"], "of one without a number"
+    found = probe.identify("Torus MPI 2.1 (built today)\n", "/opt/libtorus.so.7")
     assert (found.mpi, found.version, found.abi, found.families) == ("torusmpi", "2.1", "torus", ("hydra",))
     assert re.search(found.pattern, "Torus MPI 2.1 (built today)")
-    assert installed_mpi.is_library_name("libtorus.so.7") and not installed_mpi.is_library_name("libtorus.so.7.1")
+    assert probe.is_library_name("libtorus.so.7") and not probe.is_library_name("libtorus.so.7.1")
     assert registry.abi_of("libtorus.so.7") == "torus"
     assert "libtorus" in registry.libraries()
     assert description.providers()["torus-mpi"][0].name == "torusmpi"

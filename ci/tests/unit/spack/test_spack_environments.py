@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from mpibench.stacks.spack import build, description, project, tool
+from mpibench.stacks.spack import build, description, project
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 
@@ -157,7 +157,7 @@ def test_infiniband_is_switched_on_where_upstream_leaves_it_out() -> None:
 
 
 def test_the_remedies_name_what_is_pinned() -> None:
-    assert f"--branch={tool.TAG} " in tool.GET[0] and tool.TAG.startswith("v1.")
+    assert f"--branch={project.TAG} " in project.GET[0] and project.TAG.startswith("v1.")
     assert re.fullmatch("[0-9a-f]{40}", load("common/repos.yaml")["repos"]["builtin"]["commit"])
 
 

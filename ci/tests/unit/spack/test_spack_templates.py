@@ -15,7 +15,7 @@ from reframe_tests.harness.stacks import metadata
 
 FOLDER = metadata.ROOT / "site_configs" / "template" / "spack"
 SCHEMA = jsonschema.Draft202012Validator(json.loads((metadata.ROOT / "site_configs" / "spack_scope.schema.json").read_text()))
-EXAMPLES = sorted(path.parent.name for path in FOLDER.glob(f"*/{scope.FILE}"))
+EXAMPLES = sorted(path.parent.name for path in FOLDER.glob(f"*/{scope.PACKAGES}"))
 #: What stands for a site's own MPI, scheduler and network, by example.
 OWN = {
     "debian12": {"openmpi", "mpich", "intel-oneapi-mpi", "slurm", "rdma-core"},
@@ -27,7 +27,7 @@ each_example = pytest.mark.parametrize("name", EXAMPLES)
 
 
 def load(name: str) -> dict[str, Any]:
-    return yaml.safe_load((FOLDER / name / scope.FILE).read_text())
+    return yaml.safe_load((FOLDER / name / scope.PACKAGES).read_text())
 
 
 def test_the_examples_are_those_that_are_looked_at_here() -> None:
@@ -37,7 +37,7 @@ def test_the_examples_are_those_that_are_looked_at_here() -> None:
 @each_example
 def test_an_example_fits_the_schema_and_is_read(name: str) -> None:
     SCHEMA.validate(load(name))
-    rows = scope.read(FOLDER / name / scope.FILE)
+    rows = scope.read(FOLDER / name / scope.PACKAGES)
     found = {name: [row["spec"] for row in settings["externals"]] for name, settings in rows.items() if "externals" in settings}
     assert set(found) >= OWN[name] | {"gcc", "openssl", "perl"}
     for package, specs in found.items():
@@ -56,7 +56,7 @@ def test_a_sites_own_mpi_is_not_built_as_well_and_no_virtual_is_closed(name: str
 
 @each_example
 def test_an_example_says_where_it_goes_and_what_it_was_never_tried_on(name: str) -> None:
-    text = (FOLDER / name / scope.FILE).read_text()
+    text = (FOLDER / name / scope.PACKAGES).read_text()
     head = " ".join(line.lstrip("# ") for line in text.split("packages:")[0].splitlines())
     assert "copy to site_configs/<system>/spack/packages.yaml" in head
     assert name == "debian12" or "Nothing was ever built with this file on such a machine" in head

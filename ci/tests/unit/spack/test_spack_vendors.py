@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from folders import DATA
-from mpibench.stacks import installed_mpi
-from mpibench.stacks.spack import build, consistency, description, lock, project
+from mpibench.stacks import probe
+from mpibench.stacks.spack import build, description, lock, project
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
@@ -93,16 +93,16 @@ def test_a_wrong_prefix_is_said(machine: Path, package: str) -> None:
         description.find_home(of_vendor(package), machine / "nowhere")
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, mpi: str, version: str) -> Callable[[str], installed_mpi.Installation]:
+def answering(monkeypatch: pytest.MonkeyPatch, mpi: str, version: str) -> Callable[[str], probe.Installation]:
     """Let an installation say it is this MPI; what then comes of a package's entry."""
 
-    def check(package: str) -> installed_mpi.Installation:
-        identity = installed_mpi.Identity(mpi, version, "", "mpich", "x", ())
+    def check(package: str) -> probe.Installation:
+        identity = probe.Identity(mpi, version, "", "mpich", "x", ())
         path = Path("/opt/mpi")
-        found = installed_mpi.Installation(path / "bin" / "mpirun", "x", path, path / "lib" / "libmpi.so", identity, "", True)
+        found = probe.Installation(path / "bin" / "mpirun", "x", path, path / "lib" / "libmpi.so", identity, "", True)
         monkeypatch.setattr(description, "find_library", lambda program, environ: found.library)
         monkeypatch.setattr(description, "find_launcher", lambda lock, home: found.mpirun)
-        monkeypatch.setattr(installed_mpi, "examine", lambda *words: found)
+        monkeypatch.setattr(probe, "examine", lambda *words: found)
         return description.check_mpi(of_vendor(package), path, "probe")
 
     return check
@@ -132,8 +132,8 @@ def test_an_external_that_the_lock_takes_for_another_netmod_is_refused(device: s
     taken = replace(mpi, external="/opt/mpi", variants={**mpi.variants, "device": "device=ch4", "netmod": "netmod=ofi"})
     solved = replace(recorded, nodes={**recorded.nodes, mpi.hash: taken})
     path = Path("/opt/mpi")
-    identity = installed_mpi.Identity("mpich", mpi.version, device, "mpich", "x", ())
-    found = installed_mpi.Installation(path / "bin" / "mpirun", "x", path, path / "lib" / "libmpi.so", identity, "", True)
+    identity = probe.Identity("mpich", mpi.version, device, "mpich", "x", ())
+    found = probe.Installation(path / "bin" / "mpirun", "x", path, path / "lib" / "libmpi.so", identity, "", True)
     if not said:
         description._agree(solved, found)
         return
@@ -145,4 +145,4 @@ def test_the_netmod_of_an_external_is_part_of_which_mpi_it_is() -> None:
     recorded = lock.read(DATA / "golden" / "spack" / "mpich.lock.json")
     taken = replace(recorded.mpi, external="/opt/mpi", variants={**recorded.mpi.variants, "netmod": "netmod=ofi"})
     other = replace(recorded, nodes={**recorded.nodes, recorded.mpi.hash: taken})
-    assert "netmod" in consistency.things(consistency.described(recorded), consistency.described(other))
+    assert "netmod" in lock.things(lock.described(recorded), lock.described(other))

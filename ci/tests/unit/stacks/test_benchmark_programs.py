@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.stacks import benchmark_programs, probe
+from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
@@ -28,12 +28,12 @@ def prove(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Prove programs whose starts say what is written above."""
     stack = metadata.read(write_stack(tmp_path))
 
-    def start(where: object, words: Sequence[str], environ: object) -> tuple[int, str]:
+    def start(where: object, words: Sequence[str], environ: object, folder: object) -> tuple[int, str]:
         return SAYS[next(Path(word).name for word in words if Path(word).name in SAYS)]
 
-    monkeypatch.setattr(benchmark_programs, "list_needs", lambda path, environ: ({"libmpi.so.12": stack.library}, []))
+    monkeypatch.setattr(probe, "list_needs", lambda path, environ: ({"libmpi.so.12": stack.library}, []))
     monkeypatch.setattr(probe, "run_inside", start)
-    return lambda *names: benchmark_programs.prove({name: Path("/opt/osu") / name for name in names}, stack, {})
+    return lambda *names: probe.prove({name: Path("/opt/osu") / name for name in names}, stack, {})
 
 
 def test_a_program_that_refuses_one_node_runs(prove):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.stacks import releases
+from mpibench.stacks import suite_builds
 from reframe_tests.harness.vocabulary import BadInput
 
 CONTENT = b"a tarball"
@@ -20,7 +20,7 @@ DIGEST = hashlib.sha256(CONTENT).hexdigest()
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    return {releases.SOURCES: str(tmp_path / "sources")}
+    return {suite_builds.SOURCES: str(tmp_path / "sources")}
 
 
 @pytest.fixture
@@ -45,20 +45,20 @@ def server() -> Iterator[str]:
 
 
 def test_the_sources_folder_is_in_the_users_cache_or_where_the_variable_says() -> None:
-    assert releases.sources_folder({"XDG_CACHE_HOME": "/x"}) == Path("/x/mpibench/sources")
-    assert releases.sources_folder({"MPIBENCH_SOURCES": "/y", "XDG_CACHE_HOME": "/x"}) == Path("/y")
-    assert releases.sources_folder({}) == Path.home() / ".cache/mpibench/sources"
+    assert suite_builds.sources_folder({"XDG_CACHE_HOME": "/x"}) == Path("/x/mpibench/sources")
+    assert suite_builds.sources_folder({"MPIBENCH_SOURCES": "/y", "XDG_CACHE_HOME": "/x"}) == Path("/y")
+    assert suite_builds.sources_folder({}) == Path.home() / ".cache/mpibench/sources"
 
 
 def test_checksums_and_addresses_are_those_of_our_recipe(root: Path) -> None:
     recipe = (root / "repo/spack_repo/mpibench/packages/intel_mpi_benchmarks/package.py").read_text()
     listed = dict(re.findall(r'version\("([0-9.]+)", sha256="([0-9a-f]{64})"\)', recipe))
     assert listed
-    assert listed.items() <= releases.CHECKSUMS["imb"].items()
-    assert releases.url_of("imb", "2021.11").endswith("/tags/IMB-v2021.11.tar.gz")
-    assert releases.url_of("imb", "2019.1").endswith("/tags/v2019.1.tar.gz")
-    assert releases.url_of("osu", "5.7.1").endswith("/osu-micro-benchmarks-5.7.1.tgz")
-    assert all(re.fullmatch("[0-9a-f]{64}", digest) for rows in releases.CHECKSUMS.values() for digest in rows.values())
+    assert listed.items() <= suite_builds.CHECKSUMS["imb"].items()
+    assert suite_builds.url_of("imb", "2021.11").endswith("/tags/IMB-v2021.11.tar.gz")
+    assert suite_builds.url_of("imb", "2019.1").endswith("/tags/v2019.1.tar.gz")
+    assert suite_builds.url_of("osu", "5.7.1").endswith("/osu-micro-benchmarks-5.7.1.tgz")
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for rows in suite_builds.CHECKSUMS.values() for digest in rows.values())
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_checksums_and_addresses_are_those_of_our_recipe(root: Path) -> None:
 )
 def test_a_word_that_means_no_tarball_is_refused(word: str, sentence: str, environ: dict[str, str]) -> None:
     with pytest.raises(BadInput, match=sentence):
-        releases.find(word, environ)
+        suite_builds.find(word, environ)
 
 
 def test_a_path_is_taken_as_it_is(tmp_path: Path, environ: dict[str, str]) -> None:
     path = tmp_path / "mine.tar.gz"
     path.write_bytes(CONTENT)
-    assert releases.find(f"osu={path}", environ) == releases.Tarball("osu", path, str(path), DIGEST)
+    assert suite_builds.find(f"osu={path}", environ) == suite_builds.Tarball("osu", path, str(path), DIGEST)
 
 
 def test_a_release_is_taken_from_the_sources_folder_if_it_is_the_release(
@@ -100,17 +100,17 @@ def test_a_release_is_taken_from_the_sources_folder_if_it_is_the_release(
     with pytest.raises(
         BadInput, match=rf"{path} has the SHA-256 {DIGEST} and the release 1cf84ac\w+; remove it, or name it as"
     ):
-        releases.find("osu=7.5", environ)
-    monkeypatch.setattr(releases, "CHECKSUMS", {"osu": {"7.5": DIGEST}, "imb": {}})
-    found = releases.find("osu=7.5", environ)
-    assert (found.path, found.origin) == (path, releases.url_of("osu", "7.5"))
+        suite_builds.find("osu=7.5", environ)
+    monkeypatch.setattr(suite_builds, "CHECKSUMS", {"osu": {"7.5": DIGEST}, "imb": {}})
+    found = suite_builds.find("osu=7.5", environ)
+    assert (found.path, found.origin) == (path, suite_builds.url_of("osu", "7.5"))
 
 
 def test_what_is_fetched_is_kept_once_it_is_right(tmp_path: Path, environ: dict[str, str], server: str) -> None:
     said: list[str] = []
-    found = releases.find(f"osu={server}/osu-x.tar.gz#sha256={DIGEST}", environ, said.append)
+    found = suite_builds.find(f"osu={server}/osu-x.tar.gz#sha256={DIGEST}", environ, said.append)
     assert found.path.read_bytes() == CONTENT and said == [f"{found.path} is not there: fetching {server}/osu-x.tar.gz"]
-    assert releases.find(f"osu={server}/osu-x.tar.gz#sha256={DIGEST}", environ, said.append) == found
+    assert suite_builds.find(f"osu={server}/osu-x.tar.gz#sha256={DIGEST}", environ, said.append) == found
     assert len(said) == 1
 
 
@@ -126,14 +126,14 @@ def test_what_is_not_the_release_is_not_kept(
     path: str, digest: str, sentence: str, tmp_path: Path, environ: dict[str, str], server: str
 ) -> None:
     with pytest.raises(BadInput, match=sentence):
-        releases.find(f"osu={server}/{path}#sha256={digest}", environ, lambda text: None)
+        suite_builds.find(f"osu={server}/{path}#sha256={digest}", environ, lambda text: None)
     assert not list((tmp_path / "sources").iterdir())
 
 
 def test_no_network_and_no_place_are_a_sentence(tmp_path: Path, environ: dict[str, str]) -> None:
     word = f"osu=http://127.0.0.1:9/x.tar.gz#sha256={DIGEST}"
     with pytest.raises(BadInput, match=r"cannot be fetched into .*sources \(.*refused.*\); put the file there by hand"):
-        releases.find(word, environ, lambda text: None)
+        suite_builds.find(word, environ, lambda text: None)
     (tmp_path / "file").touch()
     with pytest.raises(BadInput, match=r"cannot be fetched into"):
-        releases.find(word, {releases.SOURCES: str(tmp_path / "file" / "x")}, lambda text: None)
+        suite_builds.find(word, {suite_builds.SOURCES: str(tmp_path / "file" / "x")}, lambda text: None)
