@@ -234,8 +234,8 @@ def _disturbed(state: LinkState, rail: bool) -> Iterator[str]:
 
 
 def _judge_rail(finding: LinkFinding, rank: RankEvidence, state: LinkState, rail: Rail, name: str, mtu: int | None) -> None:
-    """Hold a rail against what the site says it is, and it must be up. What it does not show is a note; where it shows nothing at
-    all, as in a container without /sys, nothing is held against it.
+    """Hold a rail against what the site says it is, and it must be up. What it does not show is a note; where it shows nothing,
+    as in a container without /sys, nothing is held against it.
 
     :param mtu: in bytes, as the site describes it.
     """

@@ -51,8 +51,8 @@ NOT_MADE: list[tuple[Any, int]] = []
 #: Place and reason of each variant that was not made.
 PASSED_OVER: list[tuple[str, str]] = []
 _WANTED: set[tuple[Any, int]] = set()
-#: Lines on what was left out that were not said yet.
-_UNSAID: list[str] = []
+#: Test (by the name it has in a list) and line on what was left out of it, of those that were not said yet.
+_UNSAID: list[tuple[str, str]] = []
 #: Why nothing can be measured, where that was said.
 _SAID: list[str] = []
 #: Number of cases that ReFrame set out to run, of which its own ``num_cases`` counts those that it ran.
@@ -88,7 +88,7 @@ def leave_out(test: Any, place: str, reason: str) -> None:
     """Say, to who asks for it (``-v``) and in the log, that a test is not measured somewhere."""
     LEFT_OUT.append((test, place, reason))
     if (type(test), test.variant_num) not in _WANTED:  # otherwise it was said before
-        _UNSAID.append(f"left out: {test.display_name} @{place}: {reason}")
+        _UNSAID.append((test.display_name, f"left out: {test.display_name} @{place}: {reason}"))
 
 
 def pass_over(test: Any, variant: int, name: str, reasons: Iterable[tuple[str, str]]) -> None:
@@ -96,14 +96,21 @@ def pass_over(test: Any, variant: int, name: str, reasons: Iterable[tuple[str, s
     NOT_MADE.append((test, variant))
     for place, reason in reasons:
         PASSED_OVER.append((place, reason))
-        _UNSAID.append(f"left out: {name} @{place}: {reason}")
+        _UNSAID.append((name, f"left out: {name} @{place}: {reason}"))
 
 
 def say_left_out() -> None:
-    """Say what was left out since, as one message: thousands of them were a third of the time of ``reframe -l``."""
-    if lines := "\n".join(_UNSAID):
-        _UNSAID.clear()
-        getlogger().verbose(lines)
+    """Say what was left out since of the tests that ``-n`` asks for, as one message: thousands of them were a third of the time of
+    ``reframe -l``.
+    """
+    names = named_tests.arguments(sys.argv[1:], _OPTIONS)["name"]
+    if any("@" in name or name.startswith("/") for name in names):
+        names = []  # a number or a hash, which only a test that was made has
+    fits = filters.have_any_name(names)
+    lines = [line for name, line in _UNSAID if not names or fits(SimpleNamespace(check=SimpleNamespace(display_name=name)))]
+    _UNSAID.clear()
+    if lines:
+        getlogger().verbose("\n".join(lines))
 
 
 def is_wanted(test: Any, variant: int) -> bool:
@@ -201,7 +208,9 @@ def check(words: Sequence[str], tests: Sequence[Any]) -> None:
         return
     known = named_tests.arguments(words, _OPTIONS)
     for text in known["name"]:
-        _require(filters.have_any_name([text]), tests, f"-n {text}", "there are", {type(test).__name__ for test in tests})
+        how = ", and a name is a regular expression for any part of such a line without its blanks"  # frontend/filters.py
+        names = {type(test).__name__ for test in tests}
+        _require(filters.have_any_name([text]), tests, f"-n {text}", "there are", names, how)
     for text in known["tag"]:
         _require(filters.have_tag(text), tests, f"-t {text}", "the tags are", {tag for test in tests for tag in test.tags})
     for text in known["filter_expr"][-1:]:  # ReFrame takes the last
@@ -228,10 +237,13 @@ def check(words: Sequence[str], tests: Sequence[Any]) -> None:
         options.check(catalogue.OPTIONS, getattr(test, "suite_options", {}))  # some run no program of a suite
 
 
-def _require(fits: Callable[[Any], object], tests: Iterable[Any], option: str, there: str, names: Iterable[str]) -> None:
+def _require(
+    fits: Callable[[Any], object], tests: Iterable[Any], option: str, there: str, names: Iterable[str], how: str = ""
+) -> None:
     if not any(fits(SimpleNamespace(check=test)) for test in tests):
         raise BadInput(
-            "option-fits-no-test", f"{option} fits no test: {there} {', '.join(sorted(names))}; 'reframe -l' lists the tests."
+            "option-fits-no-test",
+            f"{option} fits no test: {there} {', '.join(sorted(names))}; 'reframe -l' lists the tests{how}.",
         )
 
 

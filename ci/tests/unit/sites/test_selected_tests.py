@@ -47,7 +47,7 @@ REFUSED = {
     "-rn PointToPoit": "^-n PointToPoit fits no test: there are ImbPointToPoint, Placement;",
     "-n Placement -n Colectives": "^-n Colectives fits no test",
     "-n Placement%fabric=eth1g": "^-n Placement%fabric=eth1g fits no test",
-    "-n /ffffffff": "^-n /ffffffff fits no test",
+    "-n /ffffffff": "^-n /ffffffff fits no test: .* a name is a regular expression for any part of such a line without its blanks",
     "-E fabric=='nosuch'": r"^-E fabric=='nosuch' fits no test: parameters are fabric \(shm, eth1g\), nodes \(1, 2\), pinning",
     "-P fabric=nosuch": "^-P fabric=nosuch: 'nosuch' is not a value of fabric; there are shm, eth1g.$",
     "-P fabric=shm,eht1g": "'eht1g' is not a value of fabric",
@@ -120,6 +120,31 @@ def test_where_something_selected_can_be_measured_nothing_is_said(words: str, mo
     nowhere(monkeypatch, *mine)
     assert selected_tests.why_none(words.split(), [*mine, Placement("shm")]) == []
     assert len(selected_tests.why_none(["-l"], mine)) == 1, "without an option, all tests are meant"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("-l -v", ["ImbPair", "Placement"]),
+        ("-l -n ^Imb", ["ImbPair"]),
+        ("-l -n None", []),
+        ("-l -n /1a", ["ImbPair", "Placement"]),
+    ],
+)
+def test_what_was_left_out_is_said_of_the_tests_that_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, words: str, named: list[str]
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(selected_tests, "getlogger", lambda: SimpleNamespace(verbose=said.append))
+    monkeypatch.setattr(selected_tests.sys, "argv", ["reframe", *words.split()])
+    for test in ("ImbPair", "Placement"):
+        selected_tests.pass_over(test, 0, f"{test} %ppn=2", [("here:nodes", "too few cores")])
+    selected_tests.NOT_MADE.clear()
+    selected_tests.PASSED_OVER.clear()
+    selected_tests.say_left_out()
+    assert "\n".join(said) == "\n".join(f"left out: {test} %ppn=2 @here:nodes: too few cores" for test in named)
+    selected_tests.say_left_out()
+    assert len(said) == bool(named), "each is said once"
 
 
 def test_why_no_variant_was_made_is_said_by_frequency() -> None:
