@@ -7,6 +7,7 @@ import types
 from dataclasses import replace
 
 from .. import records
+from ..mpis import registry as mpis
 from ..vocabulary import BadInput
 from .model import Launcher
 
@@ -31,7 +32,13 @@ def known() -> dict[str, Launcher]:
             if taken.setdefault(name, row.name) != row.name:
                 both = f"launchers {taken[name]} and {row.name} both are what a partition calls {name!r}"
                 raise BadInput("launcher-settings", f"{both}; take it out of 'site' of one.")
-    return {row.name: row for row in sorted(rows, key=lambda row: not row.site)}
+    found = {row.name: row for row in sorted(rows, key=lambda row: not row.site)}
+    for mpi in mpis.known().values():
+        for name in (*mpi.launchers, *(name for row in mpi.unbinding for name in row.launchers)):
+            if name not in found:
+                known = ", ".join(found)
+                raise BadInput("launcher-unknown", f"MPI {mpi.name}: {name!r} is no launcher; correct it, there are {known}.")
+    return found
 
 
 def families() -> dict[str, Launcher]:

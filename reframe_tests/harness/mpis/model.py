@@ -63,6 +63,8 @@ class SpackPackage:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+#: Binary interfaces of the MPIs of this folder; a site's own MPI may have one of its own.
+ABIS = ("mpich", "openmpi", "pempi")
 #: ``MPI_COMM_WORLD`` of the ABI that MPICH, Intel MPI and MVAPICH have in common (``mpi.h``).
 MPICH_WORLD = "0x44000000"
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 
 from .. import records
 from ..machine.transport import TRANSPORTS, Transport
 from ..vocabulary import BadInput
-from .model import Mpi
+from .model import ABIS, Mpi
 from .transport import PLACEHOLDERS, TransportRow
 
 #: Library of the standard's own ABI (MPI 5.0, chapter 20), whoever made it.
@@ -123,6 +124,9 @@ def _find_fault(mpi: Mpi) -> str:
     for word in (mpi.name, mpi.abi, *mpi.own_transports):
         if not _WORD.fullmatch(word):
             return f"{word!r} is not a name of small letters, digits and _; give it another"
+    near = [] if mpi.abi in ABIS else difflib.get_close_matches(mpi.abi, ABIS, 1, 0.8)
+    if near and not mpi.abi.startswith(near[0]):
+        return f"'abi' is {mpi.abi!r}, which no other MPI has; write {near[0]!r}, or give your own another name"
     for key, prefixes in (("settings", mpi.settings), ("bookkeeping", mpi.bookkeeping)):
         for prefix in prefixes:
             if not _PREFIX.fullmatch(prefix):

@@ -100,9 +100,7 @@ def pass_over(test: Any, variant: int, name: str, reasons: Iterable[tuple[str, s
 
 
 def say_left_out() -> None:
-    """Say what was left out since of the tests that ``-n`` asks for, as one message: thousands of them were a third of the time of
-    ``reframe -l``.
-    """
+    """Say what was left out since of the tests that ``-n`` asks for, as one message: thousands took a third of ``-l``."""
     names = named_tests.arguments(sys.argv[1:], _OPTIONS)["name"]
     if any("@" in name or name.startswith("/") for name in names):
         names = []  # a number or a hash, which only a test that was made has

@@ -21,6 +21,7 @@ from ..launchers import registry as launchers
 from ..launchers.schedulers import spool
 from ..machine.fabric import Fabric, Rail
 from ..machine.transport import AS_SHIPPED
+from ..suites import catalogue
 from ..vocabulary import ROOT, BadInput
 from . import centre as centres
 from . import folders
@@ -118,6 +119,13 @@ def _check_partitions(source: str, system: Mapping[str, Any]) -> None:
                 f"{source}: partition {partition['name']} has {spool.EXTRA}, and its scheduler is {partition['scheduler']!r}; "
                 f"only those of {', '.join(spool.SHARED)} share allocations: remove it.",
             )
+        for group in partition["extras"].get("suite_options", {}):
+            if group not in catalogue.GROUPS:
+                raise SiteError(
+                    "group-unknown",
+                    f"{source}: extras.suite_options of partition {partition['name']} names {group!r}, which is no group; "
+                    "'mpibench catalogue' lists them.",
+                )
         for fabric in fabrics_of(partition["extras"]).values():
             if fabric.expect and fabric.expect not in (names := [each.name for each in fabric.choices]):
                 raise SiteError(

@@ -380,13 +380,6 @@ def test_every_option_changes_what_is_started_and_is_kept_apart(option: options.
             assert all(a == b for a, b in zip(plain, under, strict=True) if not b.options)
 
 
-def test_options_of_a_site_for_what_is_no_group_are_refused() -> None:
-    """They would be set for nothing, and the default measured."""
-    partition = SimpleNamespace(fullname="s:p", extras={"suite_options": {"OsuOneSided": {"window": "allocate"}}})
-    with pytest.raises(BadInput, match="'OsuOneSided', which is no group"):
-        parameters.suite_options(partition, "one_sided_osu", {})
-
-
 @pytest.mark.parametrize("text", ["9" * 5000, "1" * 16])
 def test_a_length_that_no_message_has_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "lengths").write_text(text)

@@ -272,6 +272,10 @@ def test_a_session_names_its_files_and_what_was_in_them(folder: Path) -> None:
             TORUS_MPI.replace('world="7"', 'world="0x80000000"'),
             r"torusmpi\.py: 'world' is '0x80000000', neither a number of C's int nor the name of an object; correct it",
         ),
+        (
+            TORUS_MPI.replace('"torus",\n    launchers', '"mpihc",\n    launchers'),
+            r"torusmpi\.py: 'abi' is 'mpihc', .* write 'mpich'",
+        ),
         (TORUS_MPI.replace('world="7"', 'world="7 "'), r"torusmpi\.py: 'world' is '7 ', neither a number"),
         (TORUS_MPI.replace('world="7"', 'world="a world"'), r"torusmpi\.py: 'world' is 'a world', neither a number"),
         (
@@ -285,6 +289,13 @@ def test_a_bad_file_is_named_with_what_to_do(folder: Path, text: str, words: str
     with pytest.raises(BadInput, match=words) as caught:
         registry.known()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ['launchers=("hydra",)', '"its manual", ("hydra",)'])
+def test_a_launcher_that_nobody_has_is_refused(folder: Path, place: str) -> None:
+    (folder / "mpis" / "torusmpi.py").write_text(TORUS_MPI.replace(place, place.replace("hydra", "hidra")))
+    with pytest.raises(BadInput, match=r"^MPI torusmpi: 'hidra' is no launcher; correct it, there are .*\bhydra\b"):
+        launchers.known()
 
 
 def test_an_interrupt_while_a_file_is_read_remains_one(folder: Path) -> None:

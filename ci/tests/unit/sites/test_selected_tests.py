@@ -47,7 +47,7 @@ REFUSED = {
     "-rn PointToPoit": "^-n PointToPoit fits no test: there are ImbPointToPoint, Placement;",
     "-n Placement -n Colectives": "^-n Colectives fits no test",
     "-n Placement%fabric=eth1g": "^-n Placement%fabric=eth1g fits no test",
-    "-n /ffffffff": "^-n /ffffffff fits no test: .* a name is a regular expression for any part of such a line without its blanks",
+    "-n /ffffffff": "^-n /ffffffff fits no test: .* a name is a regular expression for any part of such a line without",
     "-E fabric=='nosuch'": r"^-E fabric=='nosuch' fits no test: parameters are fabric \(shm, eth1g\), nodes \(1, 2\), pinning",
     "-P fabric=nosuch": "^-P fabric=nosuch: 'nosuch' is not a value of fabric; there are shm, eth1g.$",
     "-P fabric=shm,eht1g": "'eht1g' is not a value of fabric",

@@ -84,6 +84,11 @@ ONE_STRIPED = {"transport": "ucx", "scope": "cluster", "rails": [{"device": "mlx
         ((*FABRICS, "eth-1"), {"transport": "tcp"}, "eth-1"),
         ((*FABRICS, "hdr200", "min_efficiency"), 92, "partitions.0.extras.fabrics.hdr200.min_efficiency"),
         (("partitions", 0, "extras", "node_counts"), [1], "partitions.0.extras.node_counts.0"),
+        (
+            ("partitions", 0, "extras", "suite_options"),
+            {"OsuOneSided": {"window": "allocate"}},
+            "'OsuOneSided', which is no group",
+        ),
     ],
 )
 def test_bad_system_is_one_sentence(tmp_path: Path, path: tuple, value: object, wanted: str) -> None:

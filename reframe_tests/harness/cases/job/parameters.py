@@ -107,11 +107,8 @@ def suite_options(partition: Any, group: str, asked: Mapping[str, str]) -> dict[
     :raises BadInput: for an option or a value that does not exist.
     :raises NotMeasured: if the group has no such option.
     """
-    own = partition.extras.get("suite_options", {})
-    if unknown := [name for name in own if name not in catalogue.GROUPS]:
-        where = f"{partition.fullname}: extras.suite_options"
-        raise BadInput("group-unknown", f"{where} names '{unknown[0]}', which is no group; 'mpibench catalogue' lists them.")
-    return options.of_group(catalogue.OPTIONS, group, {**own.get(group, {}), **asked})
+    own = partition.extras.get("suite_options", {}).get(group, {})
+    return options.of_group(catalogue.OPTIONS, group, {**own, **asked})
 
 
 def ppn_of_system() -> list[str]:
