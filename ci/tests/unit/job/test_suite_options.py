@@ -6,12 +6,10 @@ import re
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from catalogue_launches import launches, stack_of
-from reframe_tests.harness.cases.job import parameters
 from reframe_tests.harness.suites import catalogue, options, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput, NotMeasured
