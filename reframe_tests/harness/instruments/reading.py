@@ -1,11 +1,13 @@
-"""The one reader of what the programs of this folder print (:mod:`common`)."""
+"""The one reader of what the programs of this folder print (:mod:`common`).
+
+What they wrote is trusted once the number of rows and the checksum of the last line are those of the lines above it.
+"""
 
 from __future__ import annotations
 
 import json
-import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +15,6 @@ from ..printable import one_line
 from ..vocabulary import BadInput
 
 FORMAT = 3
-#: Field to the types that its value may have; ``float`` is any finite number that is not negative, as ``int`` is.
-Fields = Mapping[str, tuple[type, ...]]
-TEXT, COUNT, NUMBER, LIST = (str,), (int,), (float,), (list,)
 
 
 @dataclass(frozen=True)
@@ -37,84 +36,54 @@ def first_line(instrument: str) -> str:
     return rf'^\{{"instrument": "{instrument}", [^\r\n]*\r?$'
 
 
-def read(
-    text: str, source: str, instrument: str, head: Fields, rows: Sequence[Fields], *, notes: Sequence[Fields] | None = None
-) -> Printed:
+def read(text: str, source: str, instrument: str, notes: Collection[str] = ()) -> Printed:
     """One output, which must be whole.
 
-    :param head: fields of its first line beside the number of ranks; ``rows``: those that a row may have.
-    :param notes: fields of lines that are no rows, of an instrument that says in between what can be used so far: lines of
-        others are passed over then, and an output without an end is read up to there.
+    :param notes: first fields of lines that are no rows, of an instrument that says in between what can be used so far: lines
+        of others are passed over then, and an output without an end is read up to there.
     :raises BadInput: if it is damaged, mixed up, cut off or empty.
     """
-    facts: dict[str, Any] = {}
-    found: list[dict[str, Any]] = []
+
+    def wrong(number: int, what: str) -> BadInput:
+        return BadInput("output-damaged", f"{source}, line {number}: {what}; run it again.")
+
+    head: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     used, checksum, whole = (0, 0), 0, False
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if not line.strip():
             continue
-        if whole and (notes is None or line.startswith("{")):
-            raise _wrong(source, number, "something stands behind the last line; outputs are mixed up")
+        if whole and (not notes or line.startswith("{")):
+            raise wrong(number, "something stands behind the last line; outputs are mixed up")
         try:
-            content = _content(line, source, number)
-            if not facts:
-                if (content.get("instrument"), content.get("format")) != (instrument, FORMAT):
-                    raise _wrong(source, number, f"this is not how an output of {instrument} begins")
-                facts = _fitting(content, [{"instrument": TEXT, "format": COUNT, "ranks": COUNT, **head}], source, number)
-            elif "crc32" not in content:
-                kept = others if any(set(content) == set(fields) for fields in notes or ()) else found
-                kept.append(_fitting(content, [*rows, *(notes or ())], source, number))
-        except BadInput:
-            if notes is None:
-                raise
+            content = json.loads(line)
+        except (ValueError, RecursionError):
+            content = None
+        begins = isinstance(content, dict) and (content.get("instrument"), content.get("format")) == (instrument, FORMAT)
+        if notes and not (isinstance(content, dict) and (head or begins)):
             continue  # of others, or damaged: then the next checksum is wrong
-        if "crc32" in content:
-            kind = "so_far" if notes is not None and "so_far" in content else "end"
-            if content != {kind: instrument, "rows": len(found), "crc32": checksum}:
-                raise _wrong(source, number, "rows and checksum do not fit together; the output is damaged")
-            used, whole = (len(found), len(others)), kind == "end"
+        if not isinstance(content, dict):
+            raise wrong(number, f"'{one_line(line)[:60]}' is no line of JSON; the output is damaged, cut or mixed up")
+        if not head:
+            if not begins:
+                raise wrong(number, f"this is not how an output of {instrument} begins")
+            head = content
+        elif "crc32" in content:
+            kind = "so_far" if notes and "so_far" in content else "end"
+            if content != {kind: instrument, "rows": len(rows), "crc32": checksum}:
+                raise wrong(number, "rows and checksum do not fit together; the output is damaged")
+            used, whole = (len(rows), len(others)), kind == "end"
+        else:
+            (others if next(iter(content), "") in notes else rows).append(content)
         checksum = zlib.crc32(f"{line}\n".encode(errors="replace"), checksum)
-    if not facts:
+    if not head:
         raise BadInput(
             "output-cut",
             f"{source}: the output of {instrument} has no beginning; it is cut off or of another program, run it again.",
         )
-    if notes is None and not whole:
+    if not notes and not whole:
         raise BadInput("output-cut", f"{source}: the output of {instrument} has no last line; it was cut off, run it again.")
-    if notes is None and not found:
+    if not notes and not rows:
         raise BadInput("output-empty", f"{source}: the output of {instrument} has no rows; run it again.")
-    return Printed(facts, found[: used[0]], others[: used[1]], whole)
-
-
-def _content(line: str, source: str, number: int) -> dict[str, Any]:
-    try:
-        content = json.loads(line, object_pairs_hook=_once)
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
-        raise _wrong(source, number, f"'{one_line(line)[:60]}' is no line of JSON; the output is damaged, cut or mixed up")
-    return content
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a key is there twice")
-    return dict(pairs)
-
-
-def _fitting(content: dict[str, Any], known: Sequence[Fields], source: str, number: int) -> dict[str, Any]:
-    """The content, which has exactly the fields of one of the kinds of line."""
-    fields = next((fields for fields in known if set(fields) == set(content)), None)
-    if fields is None:
-        raise _wrong(source, number, f"a line with {', '.join(map(one_line, content))[:100]} is none of this instrument")
-    for name, value in content.items():
-        number_like = type(value) in (int, float) and math.isfinite(value) and value >= 0
-        right = type(value) in fields[name] and (number_like or type(value) not in (int, float))
-        if not right:
-            raise _wrong(source, number, f"{name} cannot be {one_line(str(value))[:60]}; the output is damaged")
-    return content
-
-
-def _wrong(source: str, number: int, what: str) -> BadInput:
-    return BadInput("output-damaged", f"{source}, line {number}: {what}; run it again.")
+    return Printed(head, rows[: used[0]], others[: used[1]], whole)

@@ -693,13 +693,10 @@ def parse(text: str, source: str) -> list[Record]:
             what = "does not belong there: the table is damaged or cut, or other lines are mixed into it; run it again"
             raise wrong(strange, f"{quote(text[strange:stop])} {what}")
         records += _records(table, program, wrong)
-    rows = [(record.benchmark, record.ranks, record.variant, record.message_bytes) for record in records]
-    if twice := [row for row in rows if rows.count(row) > 1] if len(set(rows)) < len(rows) else []:
-        raise wrong(end, f"{twice[0][0]} has a size twice; outputs are mixed up, run again")
     if program == "IMB-MT":  # nothing says its end, but all its tables have the same sizes
         sizes: dict[str, list[int | None]] = {}
-        for benchmark, _, _, size in rows:
-            sizes.setdefault(benchmark, []).append(size)
+        for record in records:
+            sizes.setdefault(record.benchmark, []).append(record.message_bytes)
         if len({tuple(each) for each in sizes.values() if each != [None]}) > 1:
             raise wrong(end, "the tables have different sizes; the output was cut off, run it again")
     return records

@@ -16,7 +16,6 @@ from typing import Any
 from ..instruments import FOLDER, reading
 from ..instruments.pairs import output as map_output
 from ..instruments.pairs.pair_values import BANDWIDTH, LATENCY
-from ..instruments.reading import COUNT, LIST, NUMBER, TEXT, Fields, Printed
 from ..vocabulary import BadInput, NotMeasured
 from . import side_by_side, traffic
 from .algorithms import COLLECTIVES, GROUP, QUANTITY, VARIANT
@@ -36,19 +35,15 @@ from .benchmark import (
 )
 from .model import Group, Run, Said, Script, Suite, gated_sizes, sizes_of_doublings
 
-OPTIONAL_COUNT, OPTIONAL_NUMBER, FLAG = (int, type(None)), (float, type(None)), (bool,)
-#: Of every row.
-_ROW: Fields = {"benchmark": TEXT, "bytes": COUNT, "repetitions": COUNT}
-_TIMES: Fields = dict.fromkeys(("mean_us", "p50_us", "p90_us", "p99_us"), NUMBER)
+#: Times in a row, as ``common.summary_us`` has them.
+_TIMES = ("mean_us", "p50_us", "p90_us", "p99_us")
 
 
-def _reader(
-    instrument: str, head: Fields, rows: tuple[Fields, ...], record: Callable[[dict[str, Any], dict[str, Any]], Record]
-) -> Callable[[str, str], list[Record]]:
+def _reader(instrument: str, record: Callable[[dict[str, Any], dict[str, Any]], Record]) -> Callable[[str, str], list[Record]]:
     """A parser of a suite that makes a record of each row and the head."""
 
     def parse(text: str, source: str) -> list[Record]:
-        printed = read(text, source, instrument, head, rows)
+        printed = read(text, source, instrument)
         return [record(row, printed.head) for row in printed.rows]
 
     return parse
@@ -60,13 +55,13 @@ def _record(
     return Record(suite, row["benchmark"], head["ranks"], 1, row["bytes"], row["repetitions"], values, variant)
 
 
-def read(text: str, source: str, instrument: str, head: Fields, rows: tuple[Fields, ...]) -> Printed:
+def read(text: str, source: str, instrument: str) -> reading.Printed:
     """As :func:`reading.read`.
 
     :raises OutputError: if the output is not whole, or a repetition took no time or was not made.
     """
     try:
-        printed = reading.read(text, source, instrument, head, rows)
+        printed = reading.read(text, source, instrument)
     except BadInput as error:
         raise OutputError("output-damaged", str(error)) from None
     for row in printed.rows:
@@ -153,7 +148,7 @@ _GROWTH_LEVELS = at_levels(SizeRange((3, 6), 100, 1), SizeRange((3, 6), 1000, 1)
 GROWTH = _suite(
     "growth",
     "the instrument of growing node counts",
-    _reader("growth", {"ppn": COUNT}, ({**_ROW, "bytes": OPTIONAL_COUNT, "nodes": COUNT, **_TIMES},), _growth_record),
+    _reader("growth", _growth_record),
     # The bound counts all ranks of the launch, but the smaller node counts leave most of them out: nothing is sure.
     tuple(
         _row(
@@ -219,12 +214,7 @@ _SHARING_LEVELS = at_levels(
 SHARING = _suite(
     "sharing",
     "the instrument of programs side by side",
-    _reader(
-        "sharing",
-        {"program": COUNT, "programs": COUNT, "shared": FLAG},
-        ({**_ROW, "from_ns": COUNT, "to_ns": COUNT, "t_max_us": NUMBER, "mb_per_s": OPTIONAL_NUMBER},),
-        _sharing_record,
-    ),
+    _reader("sharing", _sharing_record),
     tuple(map(_sharing_row, _SHARING_SIZES)),
     "Several programs side by side on one node, pinned apart or unaware of each other: each alone and beside the others",
     (Plan("program", "sharing", tuple(_SHARING_SIZES), _SHARING_LEVELS),),
@@ -238,10 +228,6 @@ SHARING = _suite(
 #: Of all pairs together, of the slowest pair of ranks, and the share of the pairs of nodes that are on different switches.
 _BISECTION = ("bandwidth_mb_per_s", "bandwidth_slowest_mb_per_s", "across_switches")
 _MIB = 1 << 20
-_BISECTION_HEAD: Fields = {"ppn": COUNT, "window": COUNT, "split": TEXT, "pairs": LIST}
-_BISECTION_ROW: Fields = {
-    **{**_ROW, "all_mb_per_s": NUMBER, "slowest_mb_per_s": NUMBER, "fastest_mb_per_s": NUMBER, "slowest_pair": LIST}
-}
 
 
 def _bisection_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
@@ -256,7 +242,7 @@ def bisection_said(text: str) -> Said:
     :param text: an output that the suite's parser reads.
     """
     try:
-        printed = reading.read(text, "the output", "bisection", _BISECTION_HEAD, (_BISECTION_ROW,))
+        printed = reading.read(text, "the output", "bisection")
     except BadInput:
         return Said()
     split, last = printed.head["split"], printed.rows[-1]
@@ -279,7 +265,7 @@ _BISECTION_LEVELS = at_levels(SizeRange((20, 20), 10, 20), SizeRange((16, 22), 5
 BISECTION = _suite(
     "bisection",
     "the instrument of bisection bandwidth",
-    _reader("bisection", _BISECTION_HEAD, (_BISECTION_ROW,), _bisection_record),
+    _reader("bisection", _bisection_record),
     tuple(
         _row(
             *("bisection", name, "halves", _BISECTION, bound),
@@ -322,10 +308,7 @@ def _loaded_row(name: str, quantities: tuple[str, ...], bound: traffic.Bound, si
 
 def _parse_loaded(text: str, source: str) -> list[Record]:
     """Records of the rows, and then how many times longer the victims took beside the streams."""
-    of_all = {**_ROW, "state": TEXT}
-    printed = read(
-        text, source, "loaded_latency", {"ppn": COUNT, "window": COUNT}, ({**of_all, **_TIMES}, {**of_all, "mb_per_s": NUMBER})
-    )
+    printed = read(text, source, "loaded_latency")
     if [(row["benchmark"], row["state"]) for row in printed.rows] != [(VICTIM, ALONE), (VICTIM, LOADED), (LOAD, LOADED)]:
         raise OutputError(
             "output-damaged", f"{source}: the rows are not those of latency alone, latency under load and load; run it again."
@@ -438,10 +421,6 @@ def _guideline_names(blocks: bool) -> tuple[str, ...]:
     return tuple(row.name for row in _GUIDELINE_ROWS if (row.name.partition("-vs-")[0] in IN_BLOCKS) is blocks)
 
 
-def _guideline_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
-    return _record("guidelines", row, head, {name: row[name] for name in _GUIDELINES})
-
-
 def _guideline_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
     """Sizes four times apart, of which four times the largest is still in the range; the smallest in any case.
 
@@ -459,7 +438,7 @@ _GUIDELINE_LEVELS = at_levels(
 GUIDELINES = _suite(
     "guidelines",
     "the guidelines' instrument",
-    _reader("guidelines", {}, ({**_ROW, **dict.fromkeys(_GUIDELINES, NUMBER)},), _guideline_record),
+    _reader("guidelines", lambda row, head: _record("guidelines", row, head, {name: row[name] for name in _GUIDELINES})),
     _GUIDELINE_ROWS,
     "Collective calls against what could replace them (self-consistent performance guidelines)",
     (
@@ -473,7 +452,6 @@ GUIDELINES = _suite(
 
 # collective_times: one collective under one algorithm, or how many messages it sends.
 
-_COLLECTIVE_HEAD: Fields = {"benchmark": TEXT, "algorithm": TEXT}
 #: 32 B and 1 MiB, at which the Cambridge paper compares MPI libraries.
 KIVIAT_LOG2 = (5, 20)
 
@@ -494,9 +472,7 @@ _COLLECTIVE_LEVELS = at_levels(SizeRange((5, 11), 20, 16, 1), SizeRange((3, 20),
 COLLECTIVE_TIMES = _suite(
     "collective_times",
     "the instrument of collective algorithms",
-    _reader(
-        "collective_times", _COLLECTIVE_HEAD, ({"bytes": COUNT, "repetitions": COUNT, "p50_us": NUMBER},), _collective_record
-    ),
+    _reader("collective_times", _collective_record),
     tuple(
         Benchmark(
             *(name, "collective_times", "collective_times", GROUP, "all", (QUANTITY,), _BOUNDS[name][0]),
@@ -519,8 +495,7 @@ def read_counts(text: str, source: str) -> dict[int, tuple[int, int, str]]:
 
     :raises OutputError: if it is damaged, mixed up, cut off or empty.
     """
-    fields = {"bytes": COUNT, "messages": COUNT, "sent_bytes": COUNT, "pattern": TEXT}
-    rows = read(text, source, "message_counts", _COLLECTIVE_HEAD, (fields,)).rows
+    rows = read(text, source, "message_counts").rows
     return {row["bytes"]: (row["messages"], row["sent_bytes"], row["pattern"]) for row in rows}
 
 

@@ -19,13 +19,10 @@ from .model import Suite
 from .pair import WIRE, Exchanged, MapPlan, Pair, PairGroup, PairPlan, Start, Words
 
 NAME = "iperf3"
-#: Relative error of a printed rate: cJSON prints 15 to 17 digits, but rates are made from seconds before they were rounded to
-#: microseconds.
+#: Relative error of a printed rate: cJSON prints 15 to 17 digits.
 _RELATIVE = 1e-5
-#: What both ends must say of the test, and its type.
+#: What both ends must say of the test.
 _TEST = ("protocol", "num_streams", "blksize", "omit", "duration", "reverse")
-#: Seconds that a busy server may take from the last interval to the end of the test; a whole interval takes a second.
-_LAST_S = 0.5
 #: A test that ended earlier than this share of its time was cut short.
 _SHORTEST = 0.95
 
@@ -35,10 +32,7 @@ def measured(ends: Pair) -> tuple[Record, Exchanged]:
     client, server = (_load(end.output) for end in (ends.client, ends.server))
     test = _expect_same_test(client, server)
     _expect_connection(ends, client["start"]["connected"], server["start"]["connected"])
-    for content, total in ((client, "sum_sent"), (server, "sum_received")):
-        _expect_sum(content["intervals"], content["end"][total])
     received, sent, got = client["end"]["sum_received"], client["end"]["sum_sent"], server["end"]["sum_received"]
-    _expect_rate(received)
     # Each end makes the rate itself, so that it may differ in the last digit.
     rates = (received["bits_per_second"], got["bits_per_second"])
     if received["bytes"] != got["bytes"] or not math.isclose(*rates, rel_tol=_RELATIVE):
@@ -56,22 +50,10 @@ def measured(ends: Pair) -> tuple[Record, Exchanged]:
 
 
 def _load(text: str) -> dict[str, Any]:
-    content = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+    content: dict[str, Any] = json.loads(text)
     if "error" in content:
         raise ValueError(str(content["error"]))
-    return dict(content)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """With several streams release 3.12 says the size of each one's buffers under the same key; it must say the same."""
-    found = dict(pairs)
-    if any(found[key] != value for key, value in pairs):
-        raise ValueError("a key is there twice with different values")
-    return found
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no number of iperf3's")
+    return content
 
 
 def _expect_same_test(client: dict[str, Any], server: dict[str, Any]) -> dict[str, Any]:
@@ -80,8 +62,7 @@ def _expect_same_test(client: dict[str, Any], server: dict[str, Any]) -> dict[st
     if cookies[0] != cookies[1] or not re.fullmatch("[a-z2-7]{36}", cookies[0]):
         raise ValueError("client and server do not have the same cookie, so that they took part in different tests")
     tests = [{name: content["start"]["test_start"][name] for name in _TEST} for content in (client, server)]
-    kinds = [type(value) for value in tests[0].values()]
-    if tests[0] != tests[1] or kinds != [str, *([int] * 5)]:
+    if tests[0] != tests[1]:
         raise ValueError("client and server do not say the same of the test")
     test = tests[0]
     if (test["protocol"], test["reverse"]) != ("TCP", 0) or min(test["num_streams"], test["blksize"], test["duration"]) < 1:
@@ -99,29 +80,6 @@ def _expect_connection(ends: pair.Pair, client: Sequence[dict[str, Any]], server
             raise ValueError(f"it went from {seen[0]} to {seen[2]}:{seen[3]} and not between the interfaces")
     if not client:
         raise ValueError("there was no connection")
-
-
-def _expect_rate(row: dict[str, Any]) -> None:
-    amount, seconds, rate = (row[name] for name in ("bytes", "seconds", "bits_per_second"))
-    if type(amount) is not int or not math.isclose(8 * amount, rate * seconds, rel_tol=_RELATIVE):
-        raise ValueError("bytes, seconds and bits per second do not fit together")
-
-
-def _expect_sum(intervals: Sequence[dict[str, Any]], total: dict[str, Any]) -> None:
-    """Intervals follow each other, their streams add up to their sums, and these to the total."""
-    at, amount = 0.0, 0
-    for row in intervals:
-        whole = row["sum"]
-        for each in (whole, *row["streams"]):
-            _expect_rate(each)
-        if sum(each["bytes"] for each in row["streams"]) != whole["bytes"]:
-            raise ValueError("the streams of an interval do not add up to its sum")
-        if abs(whole["start"] - at) > 1e-3 or whole["end"] <= whole["start"]:
-            raise ValueError(f"no interval begins at {at:g} s")
-        at, amount = whole["end"], amount + (0 if whole["omitted"] else whole["bytes"])
-    if amount != total["bytes"] or not -1e-3 <= total["end"] - at <= _LAST_S:
-        raise ValueError("the intervals do not add up to the whole")
-    _expect_rate(total)
 
 
 GROUP = "wire_tcp"

@@ -24,8 +24,6 @@ MOST = 1 << 20
 #: How the two programs may have ended; the server is ended where it would wait for another client.
 ENDS = {"server": ("by itself", "after the client"), "client": ("by itself",)}
 _LINK = {"carrier_changes", "mtu", "operstate", "speed"}
-#: An option whose value, if it has one, is the next word.
-_OPTION = re.compile("-[A-Za-z0-9]|--json")
 #: Bytes received and sent since an interface exists.
 Counters = Mapping[str, Annotated[int, msgspec.Meta(ge=0)]]
 Named = Annotated[str, msgspec.Meta(min_length=1)]
@@ -320,10 +318,6 @@ def _end(line: str, which: str, program: str, source: str) -> End:
         end = msgspec.convert(content, End)
         if end.end != which or PurePosixPath(end.words[0]).name != program:
             raise msgspec.ValidationError("its words cannot be so")
-        flags = [word for word in end.words if word.startswith("-")]
-        if odd := [word for word in flags if not _OPTION.fullmatch(word) or flags.count(word) > 1]:
-            said = f"{program}'s {which} was started with '{one_line(odd[0])[:40]}'"
-            raise OutputError("output-options", f"{source}: {said}; it is read with each option once, as '-x VALUE'.")
     except msgspec.DecodeError as error:
         fault = one_line(str(error))[:100]
         raise OutputError(

@@ -6,6 +6,7 @@ All or nothing: either every number of complete outputs, or an :class:`benchmark
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -208,7 +209,7 @@ def parse(text: str, *, source: str = "<text>") -> list[Record]:
 def _parse(suite: Suite, text: str, source: str) -> list[Record]:
     """Records as the suite's reader gives them; where that is a site's own and fails, the defect is not the project's."""
     try:
-        return _possible(suite.parse(text, source), source)
+        return _possible(suite.parse(text, source), suite, source)
     except BadInput:
         raise
     except Exception as error:
@@ -219,17 +220,27 @@ def _parse(suite: Suite, text: str, source: str) -> list[Record]:
         raise OutputError("reader-failed", f"{source}: the reader of {suite.title} in {file} fails ({why}).") from error
 
 
-def _possible(records: list[Record], source: str) -> list[Record]:
-    """The records, none of them with a time of nothing, a negative value or a quantity that nobody knows."""
+def _possible(records: list[Record], suite: Suite, source: str) -> list[Record]:
+    """The records, each of a benchmark of the suite and there once, with quantities that are known and values that something
+    can take."""
+
+    def wrong(record: Record, what: str) -> OutputError:
+        size = "" if record.message_bytes is None else f" at {record.message_bytes} bytes"
+        return OutputError("output-damaged", f"{source}: {_label(record.benchmark, record.variant)}{size} {what}.")
+
+    names, seen = {row.name for row in suite.rows}, set()
     for record in records:
+        if record.benchmark not in names:
+            raise wrong(record, f"is no benchmark of {suite.title}: its reader is to give one of the suite's rows")
+        identity = (record.benchmark, record.ranks, record.variant, record.message_bytes)
+        if identity in seen:
+            raise wrong(record, "is there twice; outputs are mixed up, run it again")
+        seen.add(identity)
         for name, value in record.values.items():
             if name not in QUANTITIES:
-                said = f"{name} is no quantity: the reader of {record.suite} is to give one of vocabulary.QUANTITIES"
-                raise OutputError("output-damaged", f"{source}: {said}.")
-            if value < 0 or (value == 0 and name in POSITIVE_TIMES):
-                where = "" if record.message_bytes is None else f" at {record.message_bytes} bytes"
-                said = f"{_label(record.benchmark, record.variant)}{where} has {name} = {value:g}, which nothing can take"
-                raise OutputError("output-damaged", f"{source}: {said}; the output is damaged, run it again.")
+                raise wrong(record, f"has {name}, which is no quantity: its reader is to give one of vocabulary.QUANTITIES")
+            if not (0 < value < math.inf or (value == 0 and name not in POSITIVE_TIMES)):
+                raise wrong(record, f"has {name} = {value:g}, which nothing can take; the output is damaged, run it again")
     return records
 
 

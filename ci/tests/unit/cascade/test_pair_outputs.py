@@ -13,8 +13,6 @@ import pytest
 
 from reframe_tests.harness.suites import iperf3, pair, reader
 from reframe_tests.harness.suites.benchmark import OutputError
-from reframe_tests.harness.suites.fi_pingpong import rounded
-from studies.output_damage import MUTATIONS
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 REFUSED = {
@@ -29,8 +27,6 @@ GOOD = sorted(
     if path.name not in REFUSED
 )
 TEXTS = {name: (GOLDEN / name).read_text() for name in (*GOOD, *REFUSED)}
-#: Damaged outputs of each end of each recording and kind of damage.
-SEEDS = 12
 IPERF3, LATENCY, BANDWIDTH, PINGPONG = (
     "iperf3-3.12-tcp.txt",
     "ucx_perftest-1.13.1-tag_lat-8.txt",
@@ -56,23 +52,6 @@ def changed(name: str, which: str, change: Callable[[dict[str, Any]], None]) -> 
     return "".join(parts)
 
 
-def test_a_server_that_prints_its_window_is_read() -> None:
-    """Later releases say how many sends are outstanding, behind the size."""
-
-    def insert(line: str) -> Callable[[dict[str, Any]], None]:
-        def change(content: dict[str, Any]) -> None:
-            said = content["output"].splitlines()
-            content["output"] = "\n".join([*said[:9], f"| {line:<104} |", *said[9:], ""])
-
-        return change
-
-    wanted = reader.parse(TEXTS[BANDWIDTH])
-    assert reader.parse(changed(BANDWIDTH, "server", insert("Window size:  32"))) == wanted
-    for line in ("Window size:  many", "Windows size: 32", ""):
-        with pytest.raises(OutputError, match="head of ucx_perftest's server"):
-            reader.parse(changed(BANDWIDTH, "server", insert(line)))
-
-
 def test_each_end_of_iperf3_makes_the_rate_itself_and_they_may_differ_in_the_last_digit() -> None:
     """As 3.12 did once in 112 runs: 94051713.69461074 and 94051713.6946107 for the same bytes and seconds."""
 
@@ -88,7 +67,7 @@ def test_each_end_of_iperf3_makes_the_rate_itself_and_they_may_differ_in_the_las
     [wanted] = reader.parse(TEXTS[IPERF3])
     [record] = reader.parse(changed(IPERF3, "server", times(1 + 4e-16)))
     assert record.values == wanted.values
-    with pytest.raises(OutputError, match=r"do not say the same of what was received|do not fit together"):
+    with pytest.raises(OutputError, match="do not say the same of what was received"):
         reader.parse(changed(IPERF3, "server", times(1.001)))
 
 
@@ -155,28 +134,6 @@ def test_what_failed_is_refused_with_its_own_words(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GOOD)
-@pytest.mark.parametrize("which", ["server", "client"])
-def test_no_damage_of_what_an_end_printed_is_taken_for_a_measurement(name: str, which: str) -> None:
-    """Behind a checksum that fits: the programs' own outputs, as they could have come from them."""
-    wanted, silent, seen = reader.parse(TEXTS[name]), [], 0
-    for kind, mutate in MUTATIONS.items():
-        for seed in range(SEEDS):
-            text = changed(
-                name,
-                which,
-                lambda end, mutate=mutate, seed=seed: end.update(output=mutate(end["output"], end["output"], Random(seed))),
-            )
-            try:
-                records = reader.parse(text)
-            except OutputError as error:
-                seen += 1
-                assert str(error).endswith(".") and "\n" not in str(error)
-            else:
-                silent += [(kind, seed)] if records != wanted else []
-    assert silent == [] and seen > SEEDS
-
-
-@pytest.mark.parametrize("name", GOOD)
 def test_no_byte_can_be_changed(name: str) -> None:
     text, chance = TEXTS[name], Random(5)
     for _ in range(150):
@@ -199,18 +156,12 @@ def test_no_byte_can_be_changed(name: str) -> None:
         (IPERF3, "server", put(ended="at the time limit"), "server was ended at the time limit"),
         (IPERF3, "client", put(failed="there is no program iperf3 on PATH"), "could not measure: there is no program iperf3"),
         (IPERF3, "client", put(output="x" * ((1 << 20) + 1)), "printed more than 1048576 characters"),
-        (IPERF3, "client", put(output="NaN"), "NaN is no number"),
         (IPERF3, "client", put(output="[]"), "run it again"),
         (IPERF3, "client", put(status=True), "status"),
         (IPERF3, "client", put(cores=""), "cores"),
         (IPERF3, "server", put(address="127.0.0.2"), "was started with another address or port"),
-        (LATENCY, "server", replace("from 127.0.0.1", "from 10.0.0.9"), "was asked by 10.0.0.9 and not by 127.0.0.1"),
-        (LATENCY, "server", replace("size: 8 ", "size: 16"), "says 'Message size: 16' where 'Message size: 8' belongs"),
-        (LATENCY, "server", replace("match latency  ", "match bandwidth"), "where 'Test: tag match latency' belongs"),
         (LATENCY, "client", word("2000", "1000"), "made 2000 iterations, asked for were 1000"),
         (LATENCY, "client", word("-f", "-v"), "is read with -f"),
-        (LATENCY, "client", replace("185.331", "105.331"), "do not fit messages of 8 bytes"),
-        (BANDWIDTH, "client", replace("235.64", "335.64"), "do not fit messages of 65536 bytes"),
         (BANDWIDTH, "client", put(output=""), "cut off or mixed up"),
         (BANDWIDTH, "client", counted(tx_bytes=0), "it went over another network"),
         (BANDWIDTH, "server", counted(), "lo of c1 received 0 bytes, and ucx_perftest exchanged 131072000"),
@@ -219,15 +170,8 @@ def test_no_byte_can_be_changed(name: str) -> None:
         (IPERF3, "server", counted(), "it went over another network"),
         (PINGPONG, "client", counted(), "it went over another network"),
         (PINGPONG, "client", lambda end: end["after"]["link"].update(carrier_changes="2"), "the link of lo of c1 changed"),
-        (PINGPONG, "client", replace("64k ", "32k "), "printed '32k"),
-        (PINGPONG, "client", replace("2779.41", "1779.41"), "columns of fi_pingpong's client do not fit together"),
-        (PINGPONG, "client", replace("=200", "=199"), "printed"),
         (PINGPONG, "server", word("rdm", "msg"), "two ends were started with different options"),
         (PINGPONG, "client", put(words=["other"]), "its words cannot be so"),
-        # Other spellings of an option, which the reader would not find, and one that is given twice.
-        (IPERF3, "client", word("-t", "--time=3"), "client was started with '--time=3'; it is read with each option once"),
-        (IPERF3, "client", word("--json", "-P4"), "client was started with '-P4'"),
-        (LATENCY, "client", word("-f", "-n"), "client was started with '-n'"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(name: str, which: str, change: Callable[[dict[str, Any]], None], wanted: str) -> None:
@@ -243,20 +187,3 @@ def test_ends_of_two_launches_are_no_pair() -> None:
             if at != other:
                 with pytest.raises(OutputError):
                     reader.parse("".join([*server, *client]))
-
-
-def test_sizes_are_rounded_as_the_program_does() -> None:
-    """Sizes and totals of ``fi_pingpong -S all -I 100`` of release 1.17."""
-    printed = {
-        1: "1",
-        12: "12",
-        1024: "1k",
-        1536: "1.5k",
-        6144: "6k",
-        1200: "1.1k",
-        2400: "2.3k",
-        1228800: "1.1m",
-        1 << 20: "1m",
-    }
-    assert {size: rounded(size, 1024) for size in printed} == printed
-    assert [rounded(count, 1000) for count in (100, 1000, 1234, 20000)] == ["100", "1k", "1.2k", "20k"]

@@ -122,7 +122,6 @@ def test_lines_of_others_are_passed_over() -> None:
     [
         (lambda text: text.replace("100.0", "999.0", 1), "do not fit together"),
         (lambda text: text.replace('"instrument": "pair_map"', '"instrument": "another"', 1), "no beginning"),
-        (lambda text: text.replace('"nodes"', '"hosts"', 1), "no beginning"),
         (lambda text: text.replace('"source": 0', '"source": 9', 1), "do not fit together"),
         (lambda text: text + text, "behind the last line"),
     ],

@@ -10,18 +10,7 @@ from dataclasses import dataclass
 from ...machine.switches import SLURM, YAML, Switch, SwitchTree
 from ...vocabulary import BadInput
 from .. import reading
-from ..reading import COUNT, LIST, NUMBER, TEXT, Fields
 from .pair_values import QUANTITIES, PairValue
-
-_HEAD: Fields = {
-    **{"design": TEXT, "seed": COUNT, "rounds": COUNT, "orders": COUNT, "repeats": COUNT, "latency_count": COUNT},
-    **{"message_count": COUNT, "switches": (str, type(None)), "nodes": LIST},
-}
-_ROW: Fields = {
-    **{"order": COUNT, "round": COUNT, "phase": COUNT, "source": COUNT, "target": COUNT, "quantity": TEXT, "bytes": COUNT},
-    **{"repeat": COUNT, "value": (float, type(None))},
-}
-_NOTES: tuple[Fields, ...] = ({"silent": TEXT, "why": TEXT}, {"seconds": NUMBER})
 
 
 @dataclass(frozen=True)
@@ -54,7 +43,7 @@ def read(text: str, source: str) -> MapOutput:
 
     :raises BadInput: it is not of this instrument, or damaged before its first checksum.
     """
-    printed = reading.read(text, source, "pair_map", _HEAD, (_ROW,), notes=_NOTES)
+    printed = reading.read(text, source, "pair_map", notes=("silent", "seconds"))
     head, nodes = printed.head, tuple(node for node, _ in printed.head["nodes"])
     values = []
     for row in printed.rows:
@@ -65,9 +54,9 @@ def read(text: str, source: str) -> MapOutput:
             )
         place = (row["order"], row["round"], row["phase"], one, other)
         values.append(PairValue(*place, row["quantity"], row["bytes"], row["repeat"], row["value"], None))
-    expected = (
-        _planned_rows(head["design"], len(nodes), head["rounds"]) * head["orders"] * head["repeats"] * 2 * len(QUANTITIES)
-    )
+    ranks = len(nodes)
+    pairs = ranks * (ranks - 1) // 2 if head["design"] == "all" else head["rounds"] * (ranks // 2)
+    expected = pairs * head["orders"] * head["repeats"] * 2 * len(QUANTITIES)
     origin = {"Slurm": SLURM, "the site": YAML}.get(head["switches"])
     return MapOutput(
         head["design"],
@@ -83,11 +72,6 @@ def read(text: str, source: str) -> MapOutput:
         printed.whole and len(values) == expected,
         next((note["seconds"] for note in printed.notes if "seconds" in note), None),
     )
-
-
-def _planned_rows(design: str, ranks: int, rounds: int) -> int:
-    """Pairs of a pass."""
-    return ranks * (ranks - 1) // 2 if design == "all" else rounds * (ranks // 2)
 
 
 def tree_of(above: Mapping[str, tuple[str, ...]], origin: str) -> SwitchTree | None:

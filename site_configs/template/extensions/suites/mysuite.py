@@ -27,7 +27,7 @@ RING = Benchmark(
     traffic.every_rank_once,
     gated_sizes={"latency_us": (8,)},  # sizes that may have a reference
 )
-LINE = re.compile(r"([0-9]+) +([0-9.]+)")
+LINE = re.compile(r"([0-9]+) +([0-9]+(?:\.[0-9]+)?)")
 
 
 def parse(text, source):
