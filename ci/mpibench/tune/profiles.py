@@ -101,21 +101,17 @@ def read(path: Path, ranks: int | None = None, wall_s: float | None = None, *, e
         raise BadInput("profile-unknown", f"{path} is a profile of no known form; known are {', '.join(FORMS)}.")
     source = f"{path} ({form})"
     if "\0" in text or "\ufffd" in text:
-        raise BadInput("profile-damaged", f"{source} holds bytes that are no text: it is damaged; get the profile again.")
+        raise _damaged(source, "it holds bytes that are no text")
     found = FORMS[form][1](text, str(path), ranks)
     wall = wall_s * found.ranks if found.wall_s is None and wall_s is not None else found.wall_s
     found = replace(found, form=form, calls=gathered(found.calls), wall_s=wall)
-    if not any(one.count for one in found.calls):
+    if not any(calls.count for calls in found.calls):
         raise BadInput("profile-without-mpi", f"{source} holds no MPI call: profile the application again.")
     if found.ranks < 1:
         raise BadInput("profile-ranks", f"{source} says {found.ranks} ranks: an application has at least 1.")
-    largest = max(one.comm_size or 0 for one in found.calls)
+    largest = max(calls.comm_size or 0 for calls in found.calls)
     if largest > found.ranks:
-        raise BadInput(
-            "profile-mixed",
-            f"{source} mixes ranks: it has a communicator of {largest} and an application of {found.ranks} ranks; profile one "
-            "run at a time.",
-        )
+        raise _mixed(source, f"it has a communicator of {largest} and an application of {found.ranks} ranks")
     if exact and ranks is not None and ranks != found.ranks:
         raise BadInput("profile-ranks", f"{path} is a profile of {found.ranks} ranks, and --ranks says {ranks}.")
     if found.mpi_s is not None and wall is not None and found.mpi_s > MOST_IN_MPI * wall:
@@ -137,16 +133,35 @@ def call_of(name: str) -> str:
     return bare[:1].upper() + bare[1:]
 
 
-def gathered(calls: Iterable[Calls]) -> tuple[Calls, ...]:
+def gathered(rows: Iterable[Calls]) -> tuple[Calls, ...]:
     """Equal calls of several ranks as one row, in the order in which they come first; none is lost."""
-    rows: dict[tuple[object, ...], Calls] = {}
-    for one in calls:
-        key = (one.call, one.message_bytes, one.comm_size, one.smallest, one.largest, one.seconds is None)
-        if before := rows.get(key):
-            seconds = None if one.seconds is None else one.seconds + (before.seconds or 0.0)
-            one = replace(one, count=one.count + before.count, seconds=seconds)
-        rows[key] = one
-    return tuple(rows.values())
+    sums: dict[tuple[object, ...], Calls] = {}
+    for row in rows:
+        key = (row.call, row.message_bytes, row.comm_size, row.smallest, row.largest, row.seconds is None)
+        if before := sums.get(key):
+            seconds = None if row.seconds is None else row.seconds + (before.seconds or 0.0)
+            row = replace(row, count=row.count + before.count, seconds=seconds)
+        sums[key] = row
+    return tuple(sums.values())
+
+
+# What all readers refuse, and the tables they read.
+
+
+def _damaged(where: str, what: str) -> BadInput:
+    return BadInput("profile-damaged", f"{where}: {what}: the file is damaged or cut; get the profile again.")
+
+
+def _cut(where: str, what: str) -> BadInput:
+    return BadInput("profile-cut", f"{where} is cut off: {what}; get the profile again.")
+
+
+def _mixed(where: str, what: str) -> BadInput:
+    return BadInput("profile-mixed", f"{where} mixes ranks: {what}; profile one run at a time.")
+
+
+def _without_sizes(where: str, what: str, remedy: str) -> BadInput:
+    return BadInput("profile-without-sizes", f"{where}: {what}, and without sizes nothing can be predicted: {remedy}.")
 
 
 def _number(text: str, what: str, where: str, *, whole: bool = False) -> float:
@@ -156,45 +171,34 @@ def _number(text: str, what: str, where: str, *, whole: bool = False) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or value < 0 or (whole and value != int(value)):
-        raise BadInput(
-            "profile-damaged", f"{where}: {what} is {text!r}, expected a{' whole' if whole else ''} number from 0 on."
-        )
+        raise _damaged(where, f"{what} is {text!r}, expected a{' whole' if whole else ''} number from 0 on")
     return value
 
 
-def _agree(where: str, one: str, value: float, other: str, against: float, tolerance: float = 0.0) -> None:
+def _agree(where: str, what: str, value: float, other: str, against: float, tolerance: float = 0.0) -> None:
     """Two sums of the same calls must be the same, but for a relative difference by rounding, or calls were lost."""
     if abs(value - against) > tolerance * max(value, against):
-        raise BadInput(
-            "profile-damaged",
-            f"{where} is damaged or cut: {one} is {value:.6g}, {other} is {against:.6g}; get the profile again.",
-        )
+        raise _damaged(where, f"{what} is {value:.6g}, {other} is {against:.6g}")
 
 
-@dataclass(frozen=True)
 class _Row:
     """One line of a table, by its columns."""
 
-    where: str
-    cells: Mapping[str, str]
-
-    @classmethod
-    def of(cls, where: str, cells: Sequence[str], columns: Sequence[str]) -> _Row:
+    def __init__(self, where: str, cells: Sequence[str], columns: Sequence[str]) -> None:
         if len(cells) != len(columns):
-            raise BadInput(
-                "profile-damaged",
-                f"{where}: {len(cells)} fields, expected {len(columns)} ({', '.join(columns)}): the file is damaged.",
-            )
-        return cls(where, dict(zip(columns, cells, strict=True)))
+            raise _damaged(where, f"{len(cells)} fields, expected {len(columns)} ({', '.join(columns)})")
+        self.where, self.cells = where, dict(zip(columns, cells, strict=True))
 
     def __getitem__(self, name: str) -> str:
+        if name not in self.cells:
+            raise _damaged(self.where, f"there is no {name} among {', '.join(self.cells)}")
         return self.cells[name]
 
     def number(self, name: str) -> float:
-        return _number(self.cells[name], name, self.where)
+        return _number(self[name], name, self.where)
 
     def count(self, name: str) -> int:
-        return int(_number(self.cells[name], name, self.where, whole=True))
+        return int(_number(self[name], name, self.where, whole=True))
 
 
 def _lines(text: str, source: str) -> list[tuple[str, str]]:
@@ -210,40 +214,33 @@ def _heads(line: str) -> list[str]:
 def _csv(text: str, source: str) -> tuple[list[str], list[_Row]]:
     """Columns and rows of a table whose last line ends; comments are left out."""
     _check_end(text, source)
-    heads: list[str] = []
-    rows = []
-    for where, line in _lines(text, source):
-        if line.strip() and not line.startswith("#"):
-            cells = [cell.strip() for cell in next(csv.reader([line]))]
-            if heads:
-                rows.append(_Row.of(where, cells, heads))
-            else:
-                heads = cells
-    return heads, rows
+    lines = [(where, line) for where, line in _lines(text, source) if line.strip() and not line.startswith("#")]
+    cells = [[cell.strip() for cell in next(csv.reader([line]))] for _, line in lines]
+    heads = cells[0] if cells else []
+    return heads, [_Row(where, row, heads) for (where, _), row in zip(lines[1:], cells[1:], strict=True)]
 
 
 def _check_end(text: str, source: str) -> None:
     if not text.endswith("\n"):
-        raise BadInput("profile-cut", f"{source}: its last line does not end: the file was cut off; get the profile again.")
+        raise _cut(source, "its last line does not end")
 
 
-# Counters by rank, as CSV (``rank,counter,value``) or in the text of the tool that prints them.
+#: Counters by rank.
 _Counters = dict[int, dict[str, float]]
 
 
 def _add(found: _Counters, rank: int, name: str, value: float, where: str) -> None:
     if name in found.setdefault(rank, {}):
-        raise BadInput("profile-mixed", f"{where}: {name} of rank {rank} is there twice: profile one run at a time.")
+        raise _mixed(where, f"{name} of rank {rank} is there twice")
     found[rank][name] = value
 
 
 def _counters_of_csv(text: str, source: str, pattern: str) -> _Counters:
-    """Counters whose name the pattern fits in full; other columns (a module, a file) may stand beside the three."""
+    """Counters (``rank,counter,value``) whose name the pattern fits in full; a module or a file may stand beside the three."""
     heads, rows = _csv(text, source)
     if not {"rank", "counter", "value"} <= set(heads):
-        raise BadInput(
-            "profile-columns", f"{source}: columns are {', '.join(heads)}, expected rank, counter, value among them."
-        )
+        there = ", ".join(heads)
+        raise BadInput("profile-columns", f"{source}: columns are {there}, expected rank, counter, value among them.")
     found: _Counters = {}
     for row in rows:
         if re.fullmatch(pattern, row["counter"]):
@@ -255,10 +252,7 @@ def _check_ranks(found: _Counters, ranks: int, source: str) -> None:
     lacking = sorted(set(range(ranks)) - set(found))
     if lacking or len(found) > ranks:
         none = f" (rank {lacking[0]} has none)" if lacking else ""
-        raise BadInput(
-            "profile-damaged",
-            f"{source} has counters of {len(found)} ranks and the application has {ranks}{none}: get the profile again.",
-        )
+        raise _damaged(source, f"it has counters of {len(found)} ranks and the application has {ranks}{none}")
 
 
 # mpiP's text report, verbose or concise (mpiP 3.5, User Guide, "mpiP Output"; ``report.c`` for the columns).
@@ -288,110 +282,95 @@ _MOST_LISTED = 20
 
 def _mpip(text: str, source: str, _: int | None) -> Profile:
     sections: dict[str, list[tuple[str, list[str]]]] = {}
-    rows: list[tuple[str, list[str]]] = []
+    lines: list[tuple[str, list[str]]] = []
     for where, line in _lines(text, source):
         if title := re.fullmatch(r"@--- (.+?) -*\s*", line):
-            rows = sections[title[1].strip()] = []
+            lines = sections[title[1].strip()] = []
         elif line.strip() and not line.startswith(("---", "@")):
-            rows.append((where, line.split()))
+            lines.append((where, line.split()))
     if "End of Report" not in sections:
-        raise BadInput(
-            "profile-cut", f"{source} is cut off: an mpiP report ends with the title 'End of Report'; get the report again."
-        )
+        raise _cut(source, "an mpiP report ends with the title 'End of Report'")
+    full = {title: next((name for name in sections if name.startswith(title)), "") for title in _MPIP}
 
     def table(title: str) -> list[_Row]:
-        name = next((name for name in sections if name.startswith(title)), "")
-        there = [row for row in sections.get(name, ()) if row[1][0] not in ("Name", "Call", "Task")]
+        there = [line for line in sections.get(full[title], ()) if line[1][0] not in ("Name", "Call", "Task")]
         if title == _TOP_TIMES and (old := next((where for where, cells in there if len(cells) == 6), "")):
-            raise BadInput(
-                "profile-too-old", f"{old}: a report without counts is that of an mpiP before 3.5: use its verbose report."
-            )
-        return [_Row.of(where, cells, _MPIP[title].split()) for where, cells in there]
+            sentence = f"{old}: a report without counts is that of an mpiP before 3.5: use its verbose report."
+            raise BadInput("profile-too-old", sentence)
+        return [_Row(where, cells, _MPIP[title].split()) for where, cells in there]
 
     totals = table(_TOTALS)
     if not totals or totals[-1]["Task"] != "*":
-        raise BadInput(
-            "profile-cut", f"{source} lacks the section {_TOTALS!r} or its last line: run with mpiP's default report."
-        )
+        raise _cut(source, f"the section {_TOTALS!r} or its last line, which mpiP's default report has, is not there")
     per_rank = tuple(row.number("MPITime") for row in totals[:-1])
     if tasks := set(re.findall(r"^@ MPI Task Assignment\s*: (\d+) ", text, re.MULTILINE)):
         _agree(source, "number of tasks", len(per_rank), "task assignments", len(tasks))
     wall_s, mpi_s = totals[-1].number("AppTime"), totals[-1].number("MPITime")
     _agree(source, "time in MPI of all tasks", mpi_s, "the sum of theirs", sum(per_rank), _ROUNDING)
-    if verbose := next((title for title in sections if title.startswith(_TIMES)), ""):
-        threshold = re.search(r"^@ MPIP env var\s*:.*-t", text, re.MULTILINE)
-        announced = None if threshold else re.search(r": (\d+)$", verbose)
-        calls = list(_mpip_verbose(table(_TIMES), table(_SENT), source, announced and int(announced[1]), not threshold))
+    if verbose := full[_TIMES]:
+        times, sent = table(_TIMES), table(_SENT)
+        whole = not re.search(r"^@ MPIP env var\s*:.*-t", text, re.MULTILINE)
+        if whole and (announced := re.search(r": (\d+)$", verbose)):
+            of_ranks = sum(row["Rank"] != "*" for row in times)
+            _agree(source, "rows of callsites and ranks", of_ranks, "rows that its title announces", int(announced[1]))
+        calls = list(_mpip_callsites(_mpip_sites(times, source, whole), _mpip_sites(sent, source, whole), source))
     else:
         listed = re.search(r"^@--- Callsites: (\d+) ", text, re.MULTILINE)
         calls = list(_mpip_concise(table(_TOP_TIMES), table(_TOP_SENT), source, listed and int(listed[1]), mpi_s))
-    seconds = sum(one.seconds or 0.0 for one in calls)
+    seconds = sum(row.seconds or 0.0 for row in calls)
     _agree(source, "time in MPI of all tasks", mpi_s, "the sum over callsites", seconds, 2 * _ROUNDING)
     notes = ("sizes are the mean of each callsite (mpiP)", "mpiP records no sizes of receives and vectors")
     return Profile("", len(per_rank), tuple(calls), wall_s, mpi_s, per_rank, notes)
 
 
-def _mpip_verbose(times: list[_Row], sent: list[_Row], source: str, announced: int | None, complete: bool) -> Iterator[Calls]:
-    """:param complete: no threshold left rows out."""
-    if announced is not None:
-        of_ranks = sum(row["Rank"] != "*" for row in times)
-        _agree(source, "rows of callsites and ranks", of_ranks, "rows that its title announces", announced)
-    sites, messages = _mpip_sites(times, source, "calls", complete), _mpip_sites(sent, source, "messages", complete)
-    for (name, site), row in sites.items():
-        count, seconds = row.count("Count"), row.count("Count") * row.number("Mean") / 1000
-        known = messages.pop((name, site), None)
-        sized = known.count("Count") if known else 0
-        if sized > count:
-            raise BadInput(
-                "profile-damaged", f"{source}: callsite {site} sent {sized} messages in {count} calls: the report is damaged."
-            )
-        if known and sized:
-            largest, mean, smallest = (known.number(column) for column in ("Max", "Mean", "Min"))
-            yield Calls(call_of(name), mean, sized, seconds * sized / count, None, smallest, largest)
-        if count > sized:
-            yield Calls(call_of(name), None, count - sized, seconds * (count - sized) / count)
-    for name, site in messages:
-        raise BadInput("profile-damaged", f"{source} is damaged: callsite {site} ({name}) sent messages and has no times.")
-
-
-def _mpip_sites(rows: list[_Row], source: str, what: str, complete: bool) -> dict[tuple[str, str], _Row]:
-    """The rows of all ranks together (``*``) by callsite; they count what those of the ranks do."""
-    whole: dict[tuple[str, str], _Row] = {}
-    parts: Counter[tuple[str, str]] = Counter()
+def _mpip_sites(rows: list[_Row], source: str, whole: bool) -> dict[tuple[str, str], _Row]:
+    """The rows of all ranks together (``*``) by call and site; unless rows were left out they count what those of ranks do."""
+    sites: dict[tuple[str, str], _Row] = {}
+    of_ranks: Counter[tuple[str, str]] = Counter()
     for row in rows:
         site = (row["Name"], row["Site"])
         if row["Rank"] != "*":
-            parts[site] += row.count("Count")
-        elif site in whole:
-            raise BadInput("profile-damaged", f"{row.where}: callsite {site[1]} is there twice: the report is damaged.")
+            of_ranks[site] += row.count("Count")
+        elif site in sites:
+            raise _damaged(row.where, f"callsite {site[1]} is there twice")
         else:
-            whole[site] = row
-    for site in {**whole, **parts} if complete else ():
-        count = whole[site].count("Count") if site in whole else 0
-        _agree(source, f"{what} of callsite {site[1]} ({site[0]})", count, "the sum over its ranks", parts[site])
-    return whole
+            sites[site] = row
+    for site in {**sites, **of_ranks} if whole else ():
+        count = sites[site].count("Count") if site in sites else 0
+        _agree(source, f"count of callsite {site[1]} ({site[0]})", count, "the sum over its ranks", of_ranks[site])
+    return sites
+
+
+def _mpip_callsites(
+    times: Mapping[tuple[str, str], _Row], sent: Mapping[tuple[str, str], _Row], source: str
+) -> Iterator[Calls]:
+    for name, site in sent.keys() - times.keys():
+        raise _damaged(source, f"callsite {site} ({name}) sent messages and has no times")
+    for (name, site), row in times.items():
+        call, count = call_of(name), row.count("Count")
+        seconds, sizes = count * row.number("Mean") / 1000, sent.get((name, site))
+        sized = sizes.count("Count") if sizes else 0
+        if sized > count:
+            raise _damaged(source, f"callsite {site} sent {sized} messages in {count} calls")
+        if sizes and sized:
+            largest, mean, smallest = (sizes.number(column) for column in ("Max", "Mean", "Min"))
+            yield Calls(call, mean, sized, seconds * sized / count, None, smallest, largest)
+        if count > sized:
+            yield Calls(call, None, count - sized, seconds * (count - sized) / count)
 
 
 def _mpip_concise(times: list[_Row], sent: list[_Row], source: str, listed: int | None, mpi_s: float) -> Iterator[Calls]:
     if not times:
-        raise BadInput(
-            "profile-without-sizes", f"{source} has no times of callsites: run without options that shorten mpiP's report."
-        )
-    if not sent and not any(call_of(row["Call"]) == "Barrier" for row in times):
-        raise BadInput(
-            "profile-without-sizes",
-            f"{source} has no message sizes, without which nothing can be predicted: use mpiP's whole report.",
-        )
+        raise _without_sizes(source, "it has no times of callsites", "run without options that shorten mpiP's report")
     if listed is None:
-        raise BadInput("profile-damaged", f"{source} does not say how many callsites there are: get the report again.")
+        raise _cut(source, "it does not say how many callsites there are")
+    if not sent and not any(call_of(row["Call"]) == "Barrier" for row in times):
+        raise _without_sizes(source, "the section of message sizes is not there", "use mpiP's whole report")
     most = "callsites, or the twenty of most time"
     _agree(source, "rows of callsites", len(times), most, min(listed, _MOST_LISTED))
     total = sum(row.number("Sent%") for row in sent)
     if sent and len(sent) < _MOST_LISTED and abs(total - 100) > 0.01 * len(sent):
-        raise BadInput(
-            "profile-damaged",
-            f"{source} is damaged: bytes of its callsites add up to {total:.2f} % of all; get the report again.",
-        )
+        raise _damaged(source, f"bytes of its callsites add up to {total:.2f} % of all")
     sizes = {(row["Call"], row["Site"]): row.number("Avrg") for row in sent}
     for row in times:
         yield Calls(call_of(row["Call"]), sizes.get((row["Call"], row["Site"])), row.count("Count"), row.number("Time") / 1000)
@@ -408,6 +387,10 @@ def _mpip_concise(times: list[_Row], sent: list[_Row], source: str, listed: int 
 #
 # What makes lost entries visible: the number of tasks (``ntasks`` of ``job``) and, in ``hash``, of entries (``nkey``) and of
 # calls (``nlog``).
+_IPM_NOTES = {
+    "Alltoallv": "IPM's size of MPI_Alltoallv is what a rank sends to itself, taken for each pair",
+    "Reduce_scatter": "IPM's size of MPI_Reduce_scatter is a rank's share; the vector is that times all ranks",
+}
 
 
 def _ipm(text: str, source: str, _: int | None) -> Profile:
@@ -418,48 +401,43 @@ def _ipm(text: str, source: str, _: int | None) -> Profile:
     try:
         top = ElementTree.fromstring(re.sub(r"<\?xml[^>]*\?>", "", text, count=1).strip())
     except ElementTree.ParseError as error:
-        raise BadInput("profile-damaged", f"{source} is damaged or cut off ({error}): get the profile again.") from None
+        raise _damaged(source, str(error)) from None
     tasks = top.findall("task")
     if not tasks:
-        raise BadInput("profile-without-mpi", f"{source} holds no task: IPM writes its XML with IPM_REPORT or IPM_LOG=full.")
+        sentence = f"{source} holds no task: IPM writes its XML with IPM_REPORT or IPM_LOG=full."
+        raise BadInput("profile-without-mpi", sentence)
     sizes = {task.get("mpi_size") for task in tasks} | {job.get("ntasks") for job in top.iter("job")}
     known = sorted(size for size in sizes if size)
     if len(known) != 1:
-        raise BadInput(
-            "profile-mixed", f"{source} mixes ranks: its tasks say {', '.join(known) or 'no'} ranks; profile one run at a time."
-        )
+        raise _mixed(source, f"its tasks say {', '.join(known) or 'no'} ranks")
     ranks = int(_number(known[0], "mpi_size", source, whole=True))
-    _agree(source, "tasks", len({task.get("mpi_rank") for task in tasks}), "ranks of the job", ranks)
-    _agree(source, "tasks", len(tasks), "ranks of the job", ranks)
+    for count in (len({task.get("mpi_rank") for task in tasks}), len(tasks)):
+        _agree(source, "tasks", count, "ranks of the job", ranks)
     by_task = [list(_ipm_calls(task, ranks, f"{source}, task {task.get('mpi_rank')}")) for task in tasks]
-    calls = tuple(one for rows in by_task for one in rows)
-    per_rank = tuple(sum(one.seconds or 0.0 for one in rows) for rows in by_task)
-    perfs = [task.find("perf") for task in tasks]
-    walls = [perf.get("wtime", "") for perf in perfs if perf is not None and "wtime" in perf.attrib]
-    wall = sum(_number(each, "wtime", source) for each in walls) if len(walls) == len(tasks) else None
-    notes = ["IPM records no communicator sizes"]
-    if any(one.call == "Alltoallv" for one in calls):
-        notes.append("IPM's size of MPI_Alltoallv is what a rank sends to itself, taken for each pair")
-    if any(one.call == "Reduce_scatter" for one in calls):
-        notes.append("IPM's size of MPI_Reduce_scatter is a rank's share; the vector is that times all ranks")
-    return Profile("", ranks, calls, wall, sum(per_rank), per_rank, tuple(notes))
+    calls = tuple(row for rows in by_task for row in rows)
+    per_rank = tuple(sum(row.seconds or 0.0 for row in rows) for rows in by_task)
+    walls = [perf.get("wtime", "") for task in tasks for perf in task.findall("perf")[:1] if "wtime" in perf.attrib]
+    wall = sum(_number(text, "wtime", source) for text in walls) if len(walls) == len(tasks) else None
+    noted = (note for call, note in _IPM_NOTES.items() if any(row.call == call for row in calls))
+    return Profile("", ranks, calls, wall, sum(per_rank), per_rank, ("IPM records no communicator sizes", *noted))
 
 
 def _ipm_calls(task: ElementTree.Element, ranks: int, where: str) -> Iterator[Calls]:
     table = task.find("hash")
     if table is None:
-        raise BadInput("profile-without-sizes", f"{where} has no sizes (no 'hash'): run with IPM_LOG=full.")
-    entries = [_Row(where, entry.attrib | {"times": entry.text or ""}) for entry in table.findall("hent")]
-    if any(not {"call", "count", "bytes"} <= set(entry.cells) for entry in entries):
-        raise BadInput("profile-damaged", f"{where}: an entry lacks its call, count or bytes: get the profile again.")
+        raise _without_sizes(where, "there is no 'hash'", "run with IPM_LOG=full")
+    rows = []
+    for entry in table.findall("hent"):
+        cells = {**entry.attrib, "times": entry.text or ""}
+        rows.append(_Row(where, [*cells.values()], [*cells]))
     nkey, nlog = (_number(table.get(name, ""), name, where, whole=True) for name in ("nkey", "nlog"))
-    _agree(where, "entries", len(entries), "nkey", nkey)
-    _agree(where, "calls", sum(entry.count("count") for entry in entries), "nlog", nlog)
-    for entry in entries:
-        if entry["call"].startswith("MPI_"):
-            call, size = call_of(entry["call"]), entry.number("bytes")
-            times = _Row.of(where, entry["times"].split(), ("total", "shortest", "longest"))
-            yield Calls(call, size * ranks if call == "Reduce_scatter" else size, entry.count("count"), times.number("total"))
+    _agree(where, "entries", len(rows), "nkey", nkey)
+    _agree(where, "calls", sum(row.count("count") for row in rows), "nlog", nlog)
+    for row in rows:
+        call, size = call_of(row["call"]), row.number("bytes")
+        if row["call"].startswith("MPI_"):
+            times = _Row(where, row["times"].split(), ("total", "shortest", "longest"))
+            yield Calls(call, size * ranks if call == "Reduce_scatter" else size, row.count("count"), times.number("total"))
 
 
 # Intel MPI's native statistics, ``I_MPI_STATS`` (5.1 Reference Manual, 'Native Statistics Format'; gone since 2019).
@@ -478,76 +456,59 @@ _INSIDE = frozenset({"Csend", "Csendrecv"})
 
 def _intel_stats(text: str, source: str, _: int | None) -> Profile:
     if not re.search(r"^_{2,} End of .*_{2,}\s*\Z", text, re.MULTILINE):
-        raise BadInput(
-            "profile-cut", f"{source} is cut off: such a file ends with '____ End of ... file ____'; get the profile again."
-        )
-    parts: list[tuple[str, list[tuple[str, str]]]] = []
+        raise _cut(source, "such a file ends with '____ End of ... file ____'")
+    processes: list[tuple[str, list[tuple[str, str]]]] = []
     sizes = set()
     for where, line in _lines(text, source):
-        if found := re.fullmatch(r"~~~~ Process (\d+) of (\d+)\b.*", line):
-            parts.append((found[1], []))
-            sizes.add(int(found[2]))
-        elif parts:
-            parts[-1][1].append((where, line))
+        if title := re.fullmatch(r"~~~~ Process (\d+) of (\d+)\b.*", line):
+            processes.append((title[1], []))
+            sizes.add(int(title[2]))
+        elif processes:
+            processes[-1][1].append((where, line))
     if len(sizes) != 1:
-        raise BadInput(
-            "profile-mixed",
-            f"{source} mixes ranks: processes of {', '.join(map(str, sorted(sizes)))}; profile one run at a time.",
-        )
+        raise _mixed(source, f"it has processes of {', '.join(map(str, sorted(sizes)))}")
     (ranks,) = sizes
-    _agree(source, "processes", len({process for process, _ in parts}), "ranks of the run", ranks)
-    calls = [one for process, lines in parts for one in _intel_process(lines, f"{source}, process {process}")]
+    _agree(source, "processes", len({process for process, _ in processes}), "ranks of the run", ranks)
+    calls = [row for process, lines in processes for row in _intel_process(lines, f"{source}, process {process}")]
     notes = ("Intel's statistics give no times of calls: what is covered is a share of calls",)
     return Profile("", ranks, tuple(calls), notes=notes)
 
 
 def _intel_process(lines: list[tuple[str, str]], where: str) -> list[Calls]:
     if not any(re.fullmatch(r"={10,}\s*", line) for _, line in lines[-8:]):
-        raise BadInput("profile-cut", f"{where} is cut off: no line of '=' ends it; get the profile again.")
+        raise _cut(where, "no line of '=' ends it")
+    # The first of a title; titles that come again are lines of no table.
     titles = {line.strip(): at for at, (_, line) in enumerate(lines) if line.strip() in (_ALL, _BY_SIZE)}
     if _BY_SIZE not in titles:
-        raise BadInput(
-            "profile-without-sizes",
-            f"{where} has no message sizes, without which nothing can be predicted: run with I_MPI_STATS=4.",
-        )
-    sized = list(_intel_sizes(lines[titles[_BY_SIZE] + 1 :]))
-    if _ALL in titles:
-        counted = _intel_counts(lines[titles[_ALL] + 1 : titles[_BY_SIZE]])
-        for call in {*counted, *(one.call for one in sized)} - _INSIDE:
-            found = sum(one.count for one in sized if one.call == call)
-            _agree(where, f"calls of {call} by size", found, "calls of it", counted.get(call, 0))
-    return [one for one in sized if one.call not in _INSIDE]
-
-
-def _intel_counts(lines: list[tuple[str, str]]) -> dict[str, int]:
-    heads: list[str] = []
-    found = {}
-    for where, line in lines:
-        if line.strip().startswith("Operation"):
-            heads = _heads(line)
-        elif heads and len(line.split()) > 1:
-            row = _Row.of(where, line.split(), heads)
-            found[call_of(row[heads[0]])] = row.count("Calls")
-    return found
-
-
-def _intel_sizes(lines: list[tuple[str, str]]) -> Iterator[Calls]:
+        raise _without_sizes(where, "it has no message sizes", "run with I_MPI_STATS=4")
+    sized: list[Calls] = []
     heads, call = list[str](), ""
-    for where, line in lines:
-        text = line.strip()
-        if text.startswith("Operation"):
+    for place, line in lines[titles[_BY_SIZE] + 1 :]:
+        bare = line.strip()
+        if bare.startswith("Operation"):
             heads, call = _heads(line)[1:], ""
-        elif not heads or re.fullmatch(r"|[-=]+|P2P|Collectives|____.*", text):
+        elif not heads or re.fullmatch(r"|[-=]+|P2P|Collectives|____.*", bare):
             continue
-        elif re.fullmatch(r"[A-Za-z]\w*", text):
-            call = call_of(text)
+        elif re.fullmatch(r"[A-Za-z]\w*", bare):
+            call = call_of(bare)
         elif not call:
-            raise BadInput("profile-damaged", f"{where}: a row of no operation: the file is damaged.")
+            raise _damaged(place, "a row of no operation")
         else:
-            # Rows are numbered in front.
-            row = _Row.of(where, line.split(), ["", *heads])
+            row = _Row(place, line.split(), ["", *heads])  # rows are numbered in front
             comm = row.count("Comm size") if "Comm size" in heads else None
-            yield Calls(call, row.number("Message size"), row.count("Calls"), None, comm)
+            sized.append(Calls(call, row.number("Message size"), row.count("Calls"), None, comm))
+    if _ALL in titles:
+        counted, heads = dict[str, int](), []
+        for place, line in lines[titles[_ALL] + 1 : titles[_BY_SIZE]]:
+            if line.strip().startswith("Operation"):
+                heads = _heads(line)
+            elif heads and len(line.split()) > 1:
+                row = _Row(place, line.split(), heads)
+                counted[call_of(row[heads[0]])] = row.count("Calls")
+        for name in {*counted, *(row.call for row in sized)} - _INSIDE:
+            by_size = sum(row.count for row in sized if row.call == name)
+            _agree(where, f"calls of {name} by size", by_size, "calls of it", counted.get(name, 0))
+    return [row for row in sized if row.call not in _INSIDE]
 
 
 # Intel Application Performance Snapshot's function summary, ``aps-report -f`` (User Guide, 'Function Summary for All Ranks').
@@ -562,9 +523,8 @@ _LEAST_VOLUME_MB, _ROUNDED = 0.1, 0.005
 
 def _aps(text: str, source: str, ranks: int | None) -> Profile:
     if ranks is None:
-        raise BadInput(
-            "profile-without-ranks", f"{source} (Intel APS) does not say how many ranks were profiled: give --ranks."
-        )
+        sentence = f"{source} (Intel APS) does not say how many ranks were profiled: give --ranks."
+        raise BadInput("profile-without-ranks", sentence)
     heads: list[str] = []
     rows: list[_Row] = []
     lines = iter(_lines(text, source))
@@ -574,29 +534,23 @@ def _aps(text: str, source: str, ranks: int | None) -> Profile:
         if re.match(r"Function\s{2,}", bare):
             heads = _heads(line)
         elif heads and not re.match(r"([-=]*$|\[|Disclaimer)", bare):
-            rows.append(_Row.of(where, bare.split(), heads))
+            rows.append(_Row(where, bare.split(), heads))
             if bare.startswith("TOTAL"):
                 break
     for name in ("Time(sec)", "Volume(MB)", "Calls"):
         if name not in heads:
-            raise BadInput(
-                "profile-without-sizes",
-                f"{source} has no column {name}, without which nothing can be predicted: use aps-report -f.",
-            )
+            raise _without_sizes(source, f"there is no column {name}", "use aps-report -f")
     if not rows or not rows[-1]["Function"].startswith("TOTAL"):
-        raise BadInput(
-            "profile-cut", f"{source} is cut off: the function summary ends with a line TOTAL; get the report again."
-        )
+        raise _cut(source, "the function summary ends with a line TOTAL")
     total, calls = rows.pop(), []
     for row in rows:
         count, volume = row.count("Calls"), row.number("Volume(MB)")
         size = volume * (1 << 20) / count if count and volume >= _LEAST_VOLUME_MB else None
         calls.append(Calls(call_of(row["Function"]), size, count, row.number("Time(sec)")))
-    seconds, whole = sum(one.seconds or 0.0 for one in calls), total.number("Time(sec)")
+    seconds, whole = sum(row.seconds or 0.0 for row in calls), total.number("Time(sec)")
     if abs(seconds - whole) > _ROUNDED * (len(rows) + 1) + 1e-4 * whole:
         _agree(source, "total time", whole, "the sum over functions", seconds)
-    count = sum(one.count for one in calls)
-    _agree(source, "total calls", total.number("Calls"), "the sum over functions", count, 1e-5)
+    _agree(source, "total calls", total.number("Calls"), "the sum over functions", sum(row.count for row in calls), 1e-5)
     notes = ("sizes are the mean of each function (APS)", "APS's summary has no communicator sizes")
     return Profile("", ranks, tuple(calls), None, seconds, notes=notes)
 
@@ -607,6 +561,7 @@ def _aps(text: str, source: str, ranks: int | None) -> Profile:
 # out, so that a rank without any is one that called nothing. As MPI_T variables the names begin with ``runtime_spc_``. There
 # are counts of calls, and one sum of the bytes of all point-to-point messages: their mean is the size of each. Collectives
 # have no sizes and nothing has a time.
+_SPC_RANK = r"(?:\[[^\]]*\]\s*)?MPI_COMM_WORLD Rank (\d+):\s*"
 _SPC_LINE = r"(?:\[[^\]]*\]\s*)?(OMPI_SPC_\w+) -> (\S*)\s*"
 _SPC_END = "NOTE: Any counters not shown here"
 #: Counters of bytes, times and what the library does inside, which count no calls of a function.
@@ -617,10 +572,25 @@ _SPC_NO_CALLS = (
 
 
 def _open_mpi_spc(text: str, source: str, ranks: int | None) -> Profile:
-    if re.search(_SPC_LINE, text):
-        table = _spc_dump(text, source)
-    else:
+    table: _Counters = {}
+    if not re.search(_SPC_LINE, text):
         table = _counters_of_csv(text, source, r"(?:runtime_spc_)?OMPI_SPC_\w+")
+    elif _SPC_END not in text:
+        raise _cut(source, f"Open MPI's dump ends with {_SPC_END!r}")
+    else:
+        rank: int | None = None
+        for where, line in _lines(text, source):
+            if header := re.fullmatch(_SPC_RANK, line):
+                rank = int(header[1])
+                if rank in table:
+                    raise _mixed(where, f"rank {rank} is there twice")
+                table[rank] = {}
+            elif counter := re.fullmatch(_SPC_LINE, line):
+                if rank is None:
+                    raise _damaged(where, "a counter of no rank")
+                _add(table, rank, counter[1], _number(counter[2], counter[1], where, whole=True), where)
+            elif "OMPI_SPC_" in line:
+                raise _damaged(where, f"{line.strip()[:60]!r} is not a counter and its value")
     ranks = ranks or len(table)
     _check_ranks(table, ranks, source)
     calls: list[Calls] = []
@@ -630,11 +600,8 @@ def _open_mpi_spc(text: str, source: str, ranks: int | None) -> Profile:
         sizeable = {*SENDS, "Sendrecv", "Sendrecv_replace"} & set(counts)
         sends, volume = sum(counts[call] for call in sizeable), named.get("BYTES_SENT_USER")
         if sends and volume is None:
-            raise BadInput(
-                "profile-without-sizes",
-                f"{source}: rank {rank} sent {sends} messages and has no counter OMPI_SPC_BYTES_SENT_USER: without sizes "
-                "nothing can be predicted; run with mpi_spc_attach=all.",
-            )
+            what = f"rank {rank} sent {sends} messages and has no counter OMPI_SPC_BYTES_SENT_USER"
+            raise _without_sizes(source, what, "run with mpi_spc_attach=all")
         calls += [Calls(call, (volume or 0.0) / sends if call in sizeable else None, count) for call, count in counts.items()]
     notes = (
         "sizes are the mean of all messages of a rank (Open MPI's SPC); its collectives have none",
@@ -642,28 +609,6 @@ def _open_mpi_spc(text: str, source: str, ranks: int | None) -> Profile:
         "SPC leave out counters of nothing, so that nobody knows whether a line was lost",
     )
     return Profile("", ranks, tuple(calls), notes=notes)
-
-
-def _spc_dump(text: str, source: str) -> _Counters:
-    if _SPC_END not in text:
-        raise BadInput("profile-cut", f"{source} is cut off: Open MPI's dump ends with {_SPC_END!r}; get the output again.")
-    found: _Counters = {}
-    rank: int | None = None
-    for where, line in _lines(text, source):
-        if header := re.fullmatch(r"(?:\[[^\]]*\]\s*)?MPI_COMM_WORLD Rank (\d+):\s*", line):
-            rank = int(header[1])
-            if rank in found:
-                raise BadInput("profile-mixed", f"{where}: rank {rank} is there twice: profile one run at a time.")
-            found[rank] = {}
-        elif row := re.fullmatch(_SPC_LINE, line):
-            if rank is None:
-                raise BadInput("profile-damaged", f"{where}: a counter of no rank: the output is damaged.")
-            _add(found, rank, row[1], _number(row[2], row[1], where, whole=True), where)
-        elif "OMPI_SPC_" in line:
-            raise BadInput(
-                "profile-damaged", f"{where}: {line.strip()[:60]!r} is not a counter and its value: the output is damaged."
-            )
-    return found
 
 
 # Darshan's AutoPerf MPI module (APMPI): text of ``darshan-parser``, or CSV with the columns rank, counter and value.
@@ -687,57 +632,46 @@ _RANGES: dict[str, tuple[float, float | None]] = {
 
 def _darshan(text: str, source: str, ranks: int | None) -> Profile:
     _check_end(text, source)
-    table = _darshan_parsed(text, source) if "\t" in text else _counters_of_csv(text, source, _DARSHAN_NAME)
+    table: _Counters = {}
+    if "\t" not in text:
+        table = _counters_of_csv(text, source, _DARSHAN_NAME)
+    for where, line in _lines(text, source) if "\t" in text else ():
+        fields = line.split("\t")
+        if "MPI_" in line and not line.startswith("#") and len(fields) < 5:
+            raise _damaged(where, f"{len(fields)} fields, expected 5 or more")
+        if not line.startswith("#") and len(fields) >= 5 and re.fullmatch(_DARSHAN_NAME, fields[3]):
+            rank = int(_number(fields[1], "rank", where, whole=True))
+            _add(table, rank, fields[3], _number(fields[4], fields[3], where), where)
     facts = {name: _number(value, name, source) for name, value in re.findall(r"#\s*(nprocs|run time)\s*:\s*(\S+)", text)}
     ranks = int(facts.get("nprocs") or ranks or len(table))
     _check_ranks(table, ranks, source)
-    names = {name for row in table.values() for name in row}
     functions: dict[str, set[str]] = {}
-    for stem, part in (re.fullmatch(_DARSHAN_NAME, name).groups() for name in names):  # type: ignore[union-attr]
-        functions.setdefault(stem, set()).add(part)
-    for stem, parts in functions.items():
-        sized = ("TOTAL_BYTES", *_RANGES) if parts - {"CALL_COUNT", "TOTAL_TIME"} else ()
-        names |= {stem + part for part in ("CALL_COUNT", "TOTAL_TIME", *sized)}
-    by_rank = {}
-    for rank, row in table.items():
-        if lacking := sorted(names - set(row)):
-            raise BadInput(
-                "profile-damaged",
-                f"{source} is damaged or cut: rank {rank} lacks the counter {lacking[0]}; get the profile again.",
-            )
-        by_rank[rank] = [
-            _darshan_calls({name.removeprefix(stem): row[name] for name in row if name.startswith(stem)}, stem, source, rank)
-            for stem in functions
-            if row[f"{stem}CALL_COUNT"]
-        ]
-    calls = tuple(one for rows in by_rank.values() for one in rows)
-    per_rank = tuple(sum(one.seconds or 0.0 for one in rows) for rows in by_rank.values())
+    for name in dict.fromkeys(name for counters in table.values() for name in counters):
+        stem, part = re.fullmatch(_DARSHAN_NAME, name).groups()  # type: ignore[union-attr]
+        functions.setdefault(stem, {"CALL_COUNT", "TOTAL_TIME"}).add(part)
+    for parts in functions.values():
+        parts |= {"TOTAL_BYTES", *_RANGES} if parts - {"CALL_COUNT", "TOTAL_TIME"} else set()
+    by_rank: list[list[Calls]] = []
+    for rank, counters in table.items():
+        by_rank.append([])
+        for stem, parts in functions.items():
+            if lacking := sorted(stem + part for part in parts if stem + part not in counters):
+                raise _damaged(source, f"rank {rank} lacks the counter {lacking[0]}")
+            row = {part: counters[stem + part] for part in parts}
+            if not (count := row["CALL_COUNT"]):
+                continue
+            size, smallest, largest = None, None, None
+            if "TOTAL_BYTES" in row:
+                in_ranges = sum(row[name] for name in _RANGES)
+                _agree(f"{source}, rank {rank}", f"calls of {stem}", count, "those in ranges of sizes", in_ranges)
+                used = [bounds for name, bounds in _RANGES.items() if row[name]]
+                size, smallest, largest = row["TOTAL_BYTES"] / count, used[0][0], used[-1][1]
+            by_rank[-1].append(Calls(call_of(stem), size, int(count), row["TOTAL_TIME"], None, smallest, largest))
+    calls = tuple(row for rows in by_rank for row in rows)
+    per_rank = tuple(sum(row.seconds or 0.0 for row in rows) for rows in by_rank)
     wall = facts["run time"] * ranks if "run time" in facts else None
     notes = ("sizes are the mean of each function and rank (Darshan)", "Darshan records no communicator sizes")
     return Profile("", ranks, calls, wall, sum(per_rank), per_rank, notes)
-
-
-def _darshan_parsed(text: str, source: str) -> _Counters:
-    found: _Counters = {}
-    for where, line in _lines(text, source):
-        fields = line.split("\t")
-        if "MPI_" in line and not line.startswith("#") and len(fields) < 5:
-            raise BadInput("profile-damaged", f"{where}: {len(fields)} fields, expected 5 or more: the file is damaged.")
-        if not line.startswith("#") and len(fields) >= 5 and re.fullmatch(_DARSHAN_NAME, fields[3]):
-            rank = int(_number(fields[1], "rank", where, whole=True))
-            _add(found, rank, fields[3], _number(fields[4], fields[3], where), where)
-    return found
-
-
-def _darshan_calls(parts: Mapping[str, float], stem: str, source: str, rank: int) -> Calls:
-    count = parts["CALL_COUNT"]
-    if "TOTAL_BYTES" not in parts:
-        return Calls(call_of(stem), None, int(count), parts["TOTAL_TIME"])
-    in_ranges = sum(parts[name] for name in _RANGES)
-    _agree(f"{source}, rank {rank}", f"calls of {stem}", count, "those in ranges of sizes", in_ranges)
-    used = [bounds for name, bounds in _RANGES.items() if parts[name]]
-    size = parts["TOTAL_BYTES"] / count
-    return Calls(call_of(stem), size, int(count), parts["TOTAL_TIME"], None, used[0][0], used[-1][1])
 
 
 # A plain table: call, bytes, count, seconds and communicator size as CSV, for whatever has no reader of its own.
@@ -758,19 +692,14 @@ _REQUIRED, _OPTIONAL = ("call", "bytes", "count"), ("time_s", "comm_size")
 def _plain_csv(text: str, source: str, ranks: int | None) -> Profile:
     facts: dict[str, float] = {}
     for where, line in _lines(text, source):
-        if found := re.fullmatch(r"#\s*(ranks|wall_s|rows)\s*:\s*(.*)", line.strip()):
-            name, value = found[1], _number(found[2], found[1], where, whole=found[1] != "wall_s")
+        if fact := re.fullmatch(r"#\s*(ranks|wall_s|rows)\s*:\s*(.*)", line.strip()):
+            name, value = fact[1], _number(fact[2], fact[1], where, whole=fact[1] != "wall_s")
             if facts.setdefault(name, value) != value:
-                mixed = "mixes ranks: " if name == "ranks" else ""
-                raise BadInput(
-                    "profile-mixed", f"{where}: {mixed}{name} is {value:g} and was {facts[name]:g}; profile one run at a time."
-                )
+                raise _mixed(where, f"{name} is {value:g} and was {facts[name]:g}")
     heads, rows = _csv(text, source)
     lacking = [name for name in _REQUIRED if name not in heads]
     if lacking == ["bytes"]:
-        raise BadInput(
-            "profile-without-sizes", f"{source}: there is no column 'bytes': without sizes nothing can be predicted."
-        )
+        raise _without_sizes(source, "there is no column 'bytes'", "add it")
     if lacking or len(set(heads)) != len(heads) or not set(heads) <= {*_REQUIRED, *_OPTIONAL}:
         known = ", ".join((*_REQUIRED, *_OPTIONAL))
         raise BadInput(
@@ -784,13 +713,11 @@ def _plain_csv(text: str, source: str, ranks: int | None) -> Profile:
         size, seconds = (row.number(name) if row.cells.get(name) else None for name in ("bytes", "time_s"))
         comm_size = row.count("comm_size") if row.cells.get("comm_size") else None
         calls.append(Calls(call_of(row["call"]), size, row.count("count"), seconds, comm_size))
-    if "rows" in facts and facts["rows"] != len(rows):
-        raise BadInput("profile-damaged", f"{source} is damaged or cut: it says {int(facts['rows'])} rows and has {len(rows)}.")
+    _agree(source, "number of rows", len(rows), "that of '# rows'", facts.get("rows", len(rows)))
     if (own := facts.get("ranks", ranks)) is None:
-        raise BadInput(
-            "profile-without-ranks", f"{source} does not say how many ranks were profiled: add '# ranks: N', or give --ranks."
-        )
-    known_s = [one.seconds for one in calls if one.seconds is not None]
+        sentence = f"{source} does not say how many ranks were profiled: add '# ranks: N', or give --ranks."
+        raise BadInput("profile-without-ranks", sentence)
+    known_s = [row.seconds for row in calls if row.seconds is not None]
     unsure = () if "rows" in facts else (f"{source} does not say how many rows it had: nobody knows whether some are lost",)
     wall = facts["wall_s"] * own if "wall_s" in facts else None
     return Profile("", int(own), tuple(calls), wall, sum(known_s) if len(known_s) == len(calls) else None, notes=unsure)

@@ -146,6 +146,7 @@ def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
         ("ipm.xml", "?>", "?><!DOCTYPE x [<!ENTITY a 'b'>]>", "entities"),
         ("intel_stats.txt", "Process 1 of 2", "Process 1 of 4", "mixes ranks"),
         ("intel_stats.txt", "Communication Activity by actual args", "Something else", "no message sizes"),
+        ("intel_stats.txt", "Message size", "Message siz", "there is no Message size among"),
         ("plain.csv", "# wall_s: 2.0", "# ranks: 4", "mixes ranks"),
         ("plain.csv", "0.1,2", "0.1,16", "mixes ranks"),
         ("plain.csv", "call,bytes,", "call,size,", "no column 'bytes'"),
