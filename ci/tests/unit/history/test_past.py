@@ -8,12 +8,14 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mpibench import cli
-from mpibench.judge import accept, curve_tests, pairing
+from mpibench.judge import accept, comparison, curve_tests, pairing
 from mpibench.judge.accept import ACCEPTED, REFUSED, AcceptanceOptions
-from mpibench.judge.history import MOST_SESSIONS, NO_HISTORY, Past, find_history
+from mpibench.judge.curve_tests import REGRESSED
+from mpibench.judge.history import FACTS, MOST_SESSIONS, NO_HISTORY, Past, describe_facts, find_history, why_not
 from mpibench.judge.policy import Policy
 from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
@@ -89,6 +91,10 @@ def test_no_session_after_the_baseline_is_its_history(tmp_path: Path) -> None:
         ({"condition": {"placement": [[0], [4]]}}, "with another placement"),
         ({"condition": {"transport": "verbs"}}, "with transport verbs"),
         ({"condition": {"suites": {"imb": {"version": "2019.6"}}}}, "with benchmark version imb 2019.6"),
+        # Also where a site makes a fabric striped without another name, and of one fabric on which nothing is forced.
+        ({"condition": {"suite_options": "off_cache=8"}}, "with suite options off_cache=8"),
+        ({"condition": {"striped": True}}, "with striping true"),
+        ({"condition": {"network": "hdr200"}}, "with network hdr200"),
         ({"evidence": "contradicted"}, "without proof of this"),
         ({"started": datetime(1970, 1, 1, 1, tzinfo=timezone.utc)}, "whose clock was wrong"),
         ({"started": FIRST + timedelta(days=100)}, "that started later"),
@@ -106,6 +112,23 @@ def test_what_was_measured_otherwise_is_another_history(tmp_path: Path, other: d
         f"not used: 2 sessions {why}"
     ]
     assert len(found.strata[0].sessions) == NIGHTS == found.values["session"].n_unique()
+
+
+@pytest.mark.parametrize(
+    ("suites", "versions"),
+    [({"imb": {"version": "2021.11"}}, "imb 2021.11"), (["imb"], ""), ({"imb": "2021.11"}, ""), (None, "")],
+)
+def test_versions_of_suites_are_those_stored(tmp_path: Path, suites: object, versions: str) -> None:
+    write_session(tmp_path, 0, condition={"suites": suites})
+    described = describe_facts(Store(tmp_path).cases("testbed").collect())
+    assert described["suites"].to_list() == [versions]
+    assert described.select(why_not(FACTS[6])).item() == f"with benchmark version {versions or 'none'}"
+
+
+def test_suites_that_are_no_record_are_one_sentence(tmp_path: Path) -> None:
+    write_session(tmp_path, 0, condition={"suites": "2021.11]"})
+    with pytest.raises(BadInput, match=r"is not a JSON object: export its session again\.$"):
+        describe_facts(Store(tmp_path).cases("testbed").collect())
 
 
 def test_another_fabric_pinning_or_stack_is_not_looked_at(tmp_path: Path) -> None:
@@ -267,3 +290,91 @@ def test_what_is_measured_on_no_fabric_is_judged_as_what_is(tmp_path: Path, base
     assert on.decision == off.decision and on.judgement.metrics.drop("fabric").equals(off.judgement.metrics.drop("fabric"))
     assert [one.replace(", eth1g", "") for one in on.notes] == list(off.notes)
     assert any("openmpi-spack" in one for one in off.notes)
+
+
+POLICY = Policy(margins_percent={"latency_us": 2.0, "bandwidth_mb_per_s": 2.0})
+
+
+def night(spread: float, number: int, slower: float = 0.0) -> Callable[[str, int, str], float]:
+    """What all metrics of a session share."""
+    factor = float(np.exp(spread * np.random.default_rng(300 + number).standard_normal())) * (1 + slower)
+    return lambda *_: factor
+
+
+def write_unsteady(folder: Path, spread: float, slower: float = 0.0, **options: object) -> None:
+    for number in range(NIGHTS):
+        write_session(folder, number, change=night(spread, number), **options)
+    write_session(folder, NIGHTS, change=night(spread, NIGHTS, slower), **options)
+
+
+def judged(folder: Path, baseline: str, **options: bool) -> comparison.Judgement:
+    sides = [Store(folder).select("testbed", name) for name in (baseline, "latest")]
+    return comparison.judge(sides[0], sides[1], POLICY, **options)
+
+
+#: All sessions of :func:`write_nights` but the last.
+HISTORY = "20260101:20260113"
+
+
+def test_a_machine_that_changes_from_night_to_night_is_not_refused_for_it(tmp_path: Path) -> None:
+    write_unsteady(tmp_path, spread=0.04)
+    against = {baseline: judged(tmp_path, baseline) for baseline in (HISTORY, "20260109:20260110")}
+    assert set(against[HISTORY].metrics["units"]) == {curve_tests.SESSIONS}
+    assert against[HISTORY].verdict != REGRESSED
+    alone = against["20260109:20260110"]
+    assert set(alone.metrics["units"]) == {curve_tests.REPEATS}
+    assert alone.verdict == REGRESSED, "what one night alone cannot know"
+
+
+def test_a_slower_night_is_found_against_a_quiet_history(tmp_path: Path) -> None:
+    write_unsteady(tmp_path, spread=0.002, slower=0.05)
+    judgement = judged(tmp_path, HISTORY)
+    assert judgement.counts()["regressed"] == judgement.metrics.height == 21
+    assert judgement.metrics["slower"].to_numpy() == pytest.approx(0.05, abs=0.015)
+    row = judgement.metrics.row(5, named=True)
+    assert (row["baseline_jobs"], row["candidate_jobs"]) == (NIGHTS, 1)
+
+
+def test_a_history_that_is_too_wild_says_how_many_sessions_would_decide(tmp_path: Path) -> None:
+    write_unsteady(tmp_path, spread=0.03)
+    found = accept.decide(Store(tmp_path), HISTORY, "latest")
+    text = " ".join(found.sentences)
+    assert "sessions of the candidate would decide" in text or "a longer history may decide" in text
+
+
+def test_two_stacks_are_no_history_of_one_another(tmp_path: Path) -> None:
+    write_unsteady(tmp_path, spread=0.002)
+    assert set(judged(tmp_path, HISTORY, history=False).metrics["units"]) == {curve_tests.REPEATS}
+
+
+def test_sessions_of_several_versions_or_depths_are_no_history(tmp_path: Path) -> None:
+    write_unsteady(tmp_path / "versions", spread=0.002)
+    write_session(tmp_path / "versions", 2, mpi_version="4.1.6")
+    write_unsteady(tmp_path / "depths", spread=0.002, condition={"depth": "nightly"})
+    write_session(tmp_path / "depths", 2, condition={"depth": "smoke"})
+    for name, said in (("versions", "MPI versions 4.1.6 and 5.0.10"), ("depths", "levels nightly and smoke")):
+        found = accept.decide(Store(tmp_path / name), HISTORY, "latest")
+        assert set(found.judgement.metrics["units"]) == {curve_tests.REPEATS}
+        assert any("are no one history and are compared job by job" in one and said in one for one in found.notes)
+
+
+def test_one_night_each_says_what_it_cannot_know(tmp_path: Path) -> None:
+    for number in range(2):
+        write_session(tmp_path, number)
+    found = accept.decide(Store(tmp_path), "latest~1", "latest")
+    (said,) = [one for one in found.notes if "from night to night" in one]
+    assert said.startswith("21 metrics rest on 1 job and 1 job: ")
+    assert "taken as 1 % (defaults: between_jobs_percent), where something is called at least as 2 times what" in said
+    assert "so that differences below 2.8 % are no finding" in said
+
+
+def test_gaps_in_a_history_are_nights_that_are_not_there(tmp_path: Path) -> None:
+    """A metric that some nights lack is judged by those that have it, and one of few nights as one without a history."""
+    for number in range(NIGHTS + 1):
+        sizes = (8, 4096) if number in (1, 4) else (8, 4096, 1048576)
+        benchmarks = {"PingPong": "latency_us"} | ({"Uniband": "bandwidth_mb_per_s"} if number > 5 else {})
+        write_session(tmp_path, number, sizes=sizes, benchmarks=benchmarks, noise=0.002)
+    rows = {(row["benchmark"], row["message_bytes"]): row for row in judged(tmp_path, HISTORY).metrics.to_dicts()}
+    assert rows["PingPong", 1048576]["units"] == curve_tests.SESSIONS
+    assert rows["PingPong", 1048576]["ratio"] == pytest.approx(1, abs=0.01)
+    assert rows["Uniband", 4096]["units"] == curve_tests.REPEATS
