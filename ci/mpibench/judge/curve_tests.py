@@ -18,7 +18,7 @@ pairs
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -36,8 +36,6 @@ from .statistics.two_sides import Array
 PASS, REGRESSED, IMPROVED, INCONCLUSIVE, MISSING = "pass", "regressed", "improved", "inconclusive", "missing"
 #: Why a metric is missing where nothing else is known.
 ABSENT = "the candidate does not have it"
-
-
 #: The weightiest first.
 ORDER = (REGRESSED, MISSING, INCONCLUSIVE, IMPROVED, PASS)
 #: Jobs a side needs before jobs, and not repeats, are the units.
@@ -134,7 +132,7 @@ def tests_of_curve(
     nights: tuple[tuple[object, ...], tuple[object, ...]] = ((), ()),
     stratum: int = 0,
 ) -> list[CurveTest]:
-    """All comparisons of one curve.
+    """All comparisons of one curve: at each size, in each window, in each band, as a whole.
 
     :param left: slowness of the baseline in log, shape (sizes, units); ``right`` of the candidate.
     :param nights: session of each column of both sides, where sessions are the units and the columns jobs.
@@ -142,26 +140,21 @@ def tests_of_curve(
     # Whatever lies in the middle: it keeps numbers small and drops out.
     centre = np.nanmedian(np.where(np.isnan(left).all(axis=1, keepdims=True), 0.0, left), axis=1, keepdims=True)
     left, right = left - centre, right - centre
+    count = len(sizes)
+    levels: list[tuple[str, tuple[int, ...]]] = [(SIZE, (place,)) for place in range(count)]
+    if count > WINDOW:
+        levels += [(NEIGHBOURS, tuple(range(place, place + WINDOW))) for place in range(count - WINDOW + 1)]
+    for band in policy.bands_bytes:
+        if places := tuple(place for place, size in enumerate(sizes) if policy.band(size) == band):
+            levels.append((BAND, places))
+    levels.append((WHOLE, tuple(range(count))))
     return [
         CurveTest(
             *(number, level, places, units, left[list(places)].mean(axis=0), right[list(places)].mean(axis=0), between),
             *(nights, stratum),
         )
-        for level, places in _levels(sizes, policy)
+        for level, places in levels
     ]
-
-
-def _levels(sizes: list[int | None], policy: Policy) -> Iterator[tuple[str, tuple[int, ...]]]:
-    count = len(sizes)
-    for place in range(count):
-        yield SIZE, (place,)
-    if count > WINDOW:
-        for place in range(count - WINDOW + 1):
-            yield NEIGHBOURS, tuple(range(place, place + WINDOW))
-    for band in policy.bands_bytes:
-        if places := tuple(place for place, size in enumerate(sizes) if policy.band(size) == band):
-            yield BAND, places
-    yield WHOLE, tuple(range(count))
 
 
 @dataclass(frozen=True)
@@ -218,20 +211,28 @@ def evaluate(tests: list[CurveTest], policy: Policy, widened: float | None = Non
     columns = {name: np.full(len(tests), np.nan) for name in _COLUMNS}
     columns["between"] = np.array([test.between.variance for test in tests], dtype=float)
     times = np.array([test.between.times for test in tests], dtype=float)
-    for level in LEVELS:
-        for units in (REPEATS, JOBS, PAIRS):
-            chosen = [place for place, test in enumerate(tests) if test.level == level and test.units == units]
-            if not chosen:
-                continue
-            left, right = (_pad([getattr(tests[place], side) for place in chosen]) for side in ("baseline", "candidate"))
-            if units == PAIRS:
-                effects = two_sides.compare_pairs(right - left)
-            else:
-                effects = two_sides.compare(left, right, columns["between"][chosen])
-            columns["doubt"][chosen] = np.fmax(times[chosen] * effects.unit_variance / 2 - columns["between"][chosen], 0.0)
-            judged = replace(effects, error=np.sqrt(effects.error**2 + columns["doubt"][chosen]))
-            _fill(columns, chosen, effects, judged, policy)
-            columns["count"][chosen] = np.minimum((~np.isnan(left)).sum(axis=1), (~np.isnan(right)).sum(axis=1))
+
+    def fill(chosen: list[int], effects: two_sides.Effects, judged: two_sides.Effects) -> None:
+        """P-values rest on the errors of the effects as they are judged, intervals on their own."""
+        low, high = effects.interval(policy.confidence)
+        upper = effects.interval(2 * policy.confidence - 1)[1]
+        known = {"effect": effects.effect, "low": low, "high": high, "upper": upper, "variance": effects.unit_variance}
+        for name, values in (known | {"error": judged.error, "df": judged.df, "p": judged.p_values()}).items():
+            columns[name][chosen] = values
+
+    for level, units in itertools.product(LEVELS, (REPEATS, JOBS, PAIRS)):
+        chosen = [place for place, test in enumerate(tests) if test.level == level and test.units == units]
+        if not chosen:
+            continue
+        left, right = (_pad([getattr(tests[place], side) for place in chosen]) for side in ("baseline", "candidate"))
+        if units == PAIRS:
+            effects = two_sides.compare_pairs(right - left)
+        else:
+            effects = two_sides.compare(left, right, columns["between"][chosen])
+        doubt = np.fmax(times[chosen] * effects.unit_variance / 2 - columns["between"][chosen], 0.0)
+        fill(chosen, effects, replace(effects, error=np.sqrt(effects.error**2 + doubt)))
+        columns["doubt"][chosen] = doubt
+        columns["count"][chosen] = np.minimum((~np.isnan(left)).sum(axis=1), (~np.isnan(right)).sum(axis=1))
     chosen = [place for place, test in enumerate(tests) if test.units == SESSIONS]
     sessions, factor = 0, 1.0
     if chosen:
@@ -241,26 +242,11 @@ def evaluate(tests: list[CurveTest], policy: Policy, widened: float | None = Non
         factor = prediction.widening(baseline, policy.false_discovery_rate) if widened is None else widened
         history = baseline.units.count
         sessions = int(history.max())
-        _fill(columns, chosen, effects, prediction.trusted(effects, factor), policy)
+        fill(chosen, effects, prediction.trusted(effects, factor))
         columns["count"][chosen], columns["new"][chosen] = history, candidate.count
         columns["between"][chosen] = baseline.variance / history
     real = _real(columns["p"], sessions, policy)
     return Results(**columns, real=real, sessions=sessions, widened=factor)
-
-
-def _fill(
-    columns: dict[str, Array], chosen: list[int], effects: two_sides.Effects, judged: two_sides.Effects, policy: Policy
-) -> None:
-    """Columns of some tests.
-
-    :param judged: the effects with the errors that p-values rest on; intervals rest on their own.
-    """
-    columns["effect"][chosen] = effects.effect
-    columns["error"][chosen], columns["df"][chosen] = judged.error, judged.df
-    columns["p"][chosen] = judged.p_values()
-    columns["low"][chosen], columns["high"][chosen] = effects.interval(policy.confidence)
-    columns["upper"][chosen] = effects.interval(2 * policy.confidence - 1)[1]
-    columns["variance"][chosen] = effects.unit_variance
 
 
 def session_units(tests: Sequence[CurveTest], side: int, sessions: Sequence[object] | None = None) -> prediction.Units:
