@@ -23,7 +23,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..store import confirmations, session_values
 from ..store.confirmations import MissedReference
-from ..store.session_values import CONDITION, CURVE, METRIC, Selection
+from ..store.session_values import BAND, CONDITION, METRIC, Selection
 from ..store.store import Store
 from . import comparison, switches
 from . import policy as verdict_policy
@@ -125,7 +125,10 @@ class Acceptance:
     def headline(self) -> str:
         """The decision in one sentence: what is wrong, then counts."""
         words = {ACCEPTED: "ACCEPTED", REFUSED: "NOT ACCEPTED", INCONCLUSIVE: "INCONCLUSIVE, hence not accepted"}
-        proofs = (verdict_text.count_unproven(f"the {name}", side) for name, side in self._sides)
+        proofs = [
+            verdict_text.count_unproven("the candidate", self.candidate),
+            verdict_text.count_unproven("the baseline", self.baseline),
+        ]
         again = self.confirmation.summary if self.confirmation else ""
         said = filter(None, [self.finding, *proofs, verdict_text.summary(self.judgement), again])
         return f"{words[self.decision]}: {'; '.join(said)}"
@@ -140,10 +143,6 @@ class Acceptance:
         more = f" and {len(whole) - 1} more" if whole[1:] else ""
         said = whole[0].removeprefix(f"{REGRESSED}: ").removeprefix(f"{INCONCLUSIVE}: ")  # which the decision says
         return f"{first_line(said, LONGEST_FINDING)}{more}"
-
-    @property
-    def _sides(self) -> tuple[tuple[str, Selection], ...]:
-        return ("candidate", self.candidate), ("baseline", self.baseline)
 
     @property
     def sentences(self) -> list[str]:
@@ -183,7 +182,7 @@ class Acceptance:
             ),
             *(
                 f"{name}: {text}"
-                for name, side in reversed(self._sides)
+                for name, side in (("baseline", self.baseline), ("candidate", self.candidate))
                 for text in (*filter(None, [session_values.busy(side.cases)]), *side.notes)
             ),
             *verdict_text.built_otherwise(sides, "the baseline", "the candidate"),
@@ -224,26 +223,16 @@ class Acceptance:
         ]
 
 
-def _moves(judgement: comparison.Judgement, before: Selection, after: Selection) -> tuple[MovedSwitch, ...]:
-    """What is called because a switch of protocol moved."""
-    margin = (1 + pl.col("margin_percent") / 100).log()
-    beyond = pl.col("verdict").is_in([REGRESSED, IMPROVED]) & ((1 + pl.col("slower")).log().abs() >= margin)
-    compared = judgement.metrics.filter(pl.col("slower").is_not_null(), pl.col("margin_percent").is_not_null())
-    metrics = compared.select(*METRIC, "slower", called=beyond, margin=margin)
-    return tuple(switches.explain(switches.changed_curves(metrics, before.values, after.values)))
-
-
 def _without(judgement: comparison.Judgement, moves: Sequence[MovedSwitch]) -> comparison.Judgement:
     """What other causes have: without the metrics of moves, and without bands in which nothing else is called."""
     if not moves:
         return judgement
-    on = [*CURVE, "band"]
     explained = pl.concat([move.metrics for move in moves])
     gone = judgement.metrics.join(explained, on=METRIC, how="semi", nulls_equal=True)
     metrics = judgement.metrics.join(explained, on=METRIC, how="anti", nulls_equal=True)
     called = metrics.filter(pl.col("verdict").is_in([REGRESSED, IMPROVED]))
-    bands = gone.select(on).unique().join(called, on=on, how="anti", nulls_equal=True)
-    return replace(judgement, metrics=metrics, bands=judgement.bands.join(bands, on=on, how="anti", nulls_equal=True))
+    bands = gone.select(BAND).unique().join(called, on=BAND, how="anti", nulls_equal=True)
+    return replace(judgement, metrics=metrics, bands=judgement.bands.join(bands, on=BAND, how="anti", nulls_equal=True))
 
 
 def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptions = AcceptanceOptions()) -> Acceptance:
@@ -252,7 +241,9 @@ def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptio
     :raises BadInput: a side selects nothing that may be used, the sides share a session, the candidate was measured before the
         baseline, or they have nothing in common.
     """
-    name = _system(store, candidate, options.system)
+    # The system that was named, the only one in the dataset, or that of the candidate's session.
+    several = options.system is None and len(store.systems) > 1
+    name = store.find_session(candidate)[0] if several else store.system_of(options.system)
     before = store.select(name, baseline, where=options.where, rename=options.rename)
     after = store.select(name, candidate, where=options.where, unproven_too=True)
     shared = sorted(set(before.sessions) & set(after.sessions))
@@ -269,10 +260,7 @@ def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptio
         )
     policy = verdict_policy.load(name)
     past = find_history(
-        store,
-        name,
-        before.cases,
-        policy,
+        *(store, name, before.cases, policy),
         without=after.sessions,
         selector=options.history,
         where=options.where,
@@ -300,29 +288,30 @@ def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptio
         )
     unlike, reason = verdict_text.unlike(before, after, judgement.counts()[MISSING])
     judgement = replace(judgement, metrics=verdict_text.with_reason(judgement.metrics, reason))
-    facts = verdict_text.facts(before), verdict_text.facts(after)
     # Of what both measured: a case that one side lacks is missing there, and nothing of the machine has changed with it.
-    keys = [*CONDITION, "group"]
     both = [
-        replace(side, cases=side.cases.join(other.cases, on=keys, how="semi", nulls_equal=True))
+        replace(side, cases=side.cases.join(other.cases, on=[*CONDITION, "group"], how="semi", nulls_equal=True))
         for side, other in ((before, after), (after, before))
     ]
-    changed = session_values.changes(*map(verdict_text.facts, both))
-    moves = _moves(judgement, before, after)
+    # What is called because a switch of protocol moved.
+    margin = (1 + pl.col("margin_percent") / 100).log()
+    beyond = pl.col("verdict").is_in([REGRESSED, IMPROVED]) & ((1 + pl.col("slower")).log().abs() >= margin)
+    compared = judgement.metrics.filter(pl.col("slower").is_not_null(), pl.col("margin_percent").is_not_null())
+    metrics = compared.select(*METRIC, "slower", called=beyond, margin=margin)
     pairs = confirmations.confirmed(store.cases(name), after.sessions)
     return Acceptance(
-        before,
-        after,
-        policy,
-        judgement,
-        changed,
-        facts,
-        datetime.now(timezone.utc),
-        unlike,
-        reason,
-        moves,
-        options,
-        past,
+        baseline=before,
+        candidate=after,
+        policy=policy,
+        judgement=judgement,
+        changed=session_values.changes(*map(verdict_text.facts, both)),
+        facts=(verdict_text.facts(before), verdict_text.facts(after)),
+        decided=datetime.now(timezone.utc),
+        unlike=unlike,
+        absence=reason,
+        moves=tuple(switches.explain(switches.changed_curves(metrics, before.values, after.values))),
+        options=options,
+        past=past,
         measured_again=tuple(pair for pair in pairs if pair[1] not in after.sessions),
         references=tuple(_references(before.cases, after.cases, options.rename or {})),
     )
@@ -348,11 +337,5 @@ def _references(before: pl.DataFrame, after: pl.DataFrame, rename: Mapping[str, 
     for row in confirmations.reference_checks(before):
         reached[key(row)] = reached.get(key(row), 0) + {REACHED: 1, NO_REFERENCE: 0}.get(row["outcome"], -1)
     missed = confirmations.missed_references(after, after.clear())
-    kept = [one for one in missed if reached.get(key(one.check), 0) > 0]
-    return sorted(kept, key=lambda one: -verdict_text.beyond(one))
-
-
-def _system(store: Store, candidate: str, system: str | None) -> str:
-    """The system that is meant: the one named, the only one in the dataset, or that of the candidate's session."""
-    several = len(store.systems) > 1
-    return store.find_session(candidate)[0] if several and system is None else store.system_of(system)
+    kept = [miss for miss in missed if reached.get(key(miss.check), 0) > 0]
+    return sorted(kept, key=lambda miss: -verdict_text.beyond(miss))
