@@ -17,7 +17,6 @@ import difflib
 import itertools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from reframe_tests.harness.samples import FAIL
 from reframe_tests.harness.sites import references, site, systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES, BadInput
+from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 
 from ..store import selectors, session_values
 from ..store.session_values import CONDITION
@@ -103,28 +102,33 @@ def propose(
     references.check_file(str(path), present, described)
     after = copy.deepcopy(present)
     learned = kept = refused = unjudged = 0
-    for (*key, _direction, _quantity), rows in jobs.group_by([*_INDEX, "metric", "direction", "quantity"], maintain_order=True):
-        first = rows.row(0, named=True)
-        band = policy.band(first["message_bytes"])
-        if not policy.judges(first["quantity"], band):
+    for (test, *index, metric), rows in jobs.group_by([*_INDEX, "metric"], maintain_order=True):
+        last = rows.row(-1, named=True)
+        band = policy.band(last["message_bytes"])
+        if not policy.judges(last["quantity"], band):
             unjudged += 1
             continue
         if rows.height < policy.reference_jobs:
             refused += 1
             continue
-        test, *index, metric = key
         keys = (test, f"{name}:{index[0]}", *index[1:], metric)
-        if _is_by_hand(present, keys):
+        now, origin = _get(present, keys), _get(present, ("provenance", *keys))
+        if now is not None and (now[0] == "$xfail" or (isinstance(origin, Mapping) and origin.get("session") == BY_HAND)):
             kept += 1
             continue
-        margin = policy.margin(first["quantity"], band)
-        entry, spread = _entry(rows["value"].to_numpy(), first["direction"], margin, first["unit"])
-        if entry[2] is not None and entry[2] >= 1:
+        values = rows["value"].to_numpy()
+        middle = float(np.median(values))
+        low, high = np.quantile(values, [TAIL, 1 - TAIL], method="median_unbiased")
+        lower_is_better = last["direction"] == LOWER
+        worst = float((high - middle) / middle if lower_is_better else (middle - low) / middle)
+        bound = round(max(worst, policy.margin(last["quantity"], band)), 4)
+        if lower_is_better and bound >= 1:
             refused += 1  # what takes twice as long in one night of twenty has no reference
             continue
-        _set(after, keys, entry)
+        ends = [None, bound] if lower_is_better else [-min(bound, 0.9999), None]
+        _set(after, keys, [float(f"{middle:.5g}"), *ends, last["unit"]])
         after[test]["$index"] = list(references.INDEX)
-        last = rows.sort("started").row(-1, named=True)
+        spread = round(float((high - low) / 2 / middle), 4)  # half the range of the middle 90 %
         origin = {"session": last["session"], "date": f"{last['started']:%Y-%m-%d}", "n": rows.height, "spread": spread}
         _set(after.setdefault("provenance", {}), keys, origin)
         learned += 1
@@ -135,7 +139,9 @@ def propose(
             "fewer): select more nights.",
         )
     head = "".join(itertools.takewhile(lambda line: line.startswith("#"), before.splitlines(keepends=True)))
-    text = head + yaml.safe_dump(_ordered(after), sort_keys=False, width=200, default_flow_style=None)
+    provenance = {"provenance": after.pop("provenance")} if "provenance" in after else {}
+    after = {test: {"$index": entries["$index"], **entries} for test, entries in after.items()} | provenance
+    text = head + yaml.safe_dump(after, sort_keys=False, width=200, default_flow_style=None)
     references.check_file(str(path), yaml_file.parse_mapping(text, str(path)), described)
     effect = _effect(jobs, name, present, after)
     return ReferenceProposal(path, before, text, effect, learned, kept, refused, unjudged)
@@ -173,17 +179,6 @@ def _jobs(selection: session_values.Selection) -> pl.DataFrame:
     )
 
 
-def _entry(values: np.ndarray, direction: str, margin: float, unit: str) -> tuple[list[Any], float]:
-    """Reference tuple and relative spread (half the range of the middle 90 %)."""
-    middle = float(np.median(values))
-    low, high = np.quantile(values, [TAIL, 1 - TAIL], method="median_unbiased")
-    worst = float((high - middle) / middle if direction == LOWER else (middle - low) / middle)
-    bound = round(max(worst, margin), 4)
-    spread = round(float((high - low) / 2 / middle), 4)
-    lower, upper = (-min(bound, 0.9999), None) if direction == HIGHER else (None, bound)
-    return [float(f"{middle:.5g}"), lower, upper, unit], spread
-
-
 def _get(tree: Any, keys: tuple[Any, ...]) -> Any:
     for key in keys:
         tree = tree.get(key) if isinstance(tree, Mapping) else None
@@ -194,20 +189,6 @@ def _set(tree: dict[Any, Any], keys: tuple[Any, ...], value: Any) -> None:
     for key in keys[:-1]:
         tree = tree.setdefault(key, {})
     tree[keys[-1]] = value
-
-
-def _is_by_hand(present: Mapping[str, Any], keys: tuple[Any, ...]) -> bool:
-    entry = _get(present, keys)
-    if entry is None:
-        return False
-    origin = _get(present, ("provenance", *keys))
-    return entry[0] == "$xfail" or (isinstance(origin, Mapping) and origin.get("session") == BY_HAND)
-
-
-def _ordered(tree: dict[str, Any]) -> dict[str, Any]:
-    """Tests first, ``$index`` first in each, provenance last."""
-    tests = {test: {"$index": entries["$index"], **entries} for test, entries in tree.items() if test != "provenance"}
-    return {**tests, "provenance": tree["provenance"]} if "provenance" in tree else tests
 
 
 def _effect(jobs: pl.DataFrame, system: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> pl.DataFrame:
@@ -285,19 +266,15 @@ def _retired_lines(
         for value in dict.fromkeys(getattr(place, kind) for place in gone):
             whole = [place for place in past if getattr(place, kind) == value]
             if value and len(whole) > 1 and set(whole) <= set(gone):
-                lines.append({"run": run, kind: value, **_until([gone.pop(place) for place in whole])})
+                lines.append({"run": run, kind: value, "date": max(gone.pop(place) for place in whole)})
     for job in dict.fromkeys(place.job() for place in gone):
         places = [place for place in gone if place.job() == job]
         benchmarks = sorted(place.benchmark for place in places if place.benchmark)
         row = {key: value for key, value in job._asdict().items() if value}
         entirely = {place for place in past if place.job() == job} == set(places)
         named = {} if entirely or not benchmarks else {"benchmark": benchmarks}
-        lines.append({"run": run, **row, **named, **_until([gone[place] for place in places])})
-    return lines
-
-
-def _until(days: list[date]) -> dict[str, Any]:
-    return {"date": max(days), "reason": ""}  # which a person must give
+        lines.append({"run": run, **row, **named, "date": max(gone[place] for place in places)})
+    return [{**line, "reason": ""} for line in lines]  # which a person must give
 
 
 def _entries(places: Iterable[CoverageKey]) -> list[dict[str, Any]]:
