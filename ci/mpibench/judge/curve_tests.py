@@ -166,7 +166,6 @@ class Results:
     :param count: units of the smaller side; of a candidate held against a history, the sessions of the history.
     :param new: sessions of a candidate that is held against a history, else NaN.
     :param sessions: of the longest history; 0 where none is.
-    :param widened: factor on the errors of tests against a history (:func:`~mpibench.judge.statistics.prediction.widening`).
     """
 
     effect: Array
@@ -183,19 +182,10 @@ class Results:
     count: Array
     new: Array
     sessions: int
-    widened: float
-
-    def shifted(self, shift: Array, policy: Policy) -> Results:
-        """What they would be had the candidate been slower by so much: its spread, and all of the baseline, stay as they are.
-
-        :param shift: of each test in log; shape (tests,), or (..., tests) for several candidates at once.
-        """
-        moved = {name: getattr(self, name) + shift for name in ("effect", "low", "high", "upper")}
-        p = two_sides.Effects(moved["effect"], self.error, self.df, self.variance).p_values()
-        return replace(self, **moved, p=p, real=_real(p, self.sessions, policy))
 
 
-def _real(p: Array, sessions: int, policy: Policy) -> NDArray[np.bool_]:
+def real_changes(p: Array, sessions: int, policy: Policy) -> NDArray[np.bool_]:
+    """Which p-values are called, all tests together."""
     rate = policy.false_discovery_rate
     return prediction.called(p, rate, sessions) if sessions else two_sides.discoveries(p, rate)
 
@@ -203,11 +193,8 @@ def _real(p: Array, sessions: int, policy: Policy) -> NDArray[np.bool_]:
 _COLUMNS = ("effect", "error", "df", "low", "high", "upper", "p", "variance", "between", "doubt", "count", "new")
 
 
-def evaluate(tests: list[CurveTest], policy: Policy, widened: float | None = None) -> Results:
-    """Effects of all tests; spreads are moderated among tests of one level and kind of unit.
-
-    :param widened: factor on the errors of tests against a history, where it is known from an earlier candidate.
-    """
+def evaluate(tests: list[CurveTest], policy: Policy) -> Results:
+    """Effects of all tests; spreads are moderated among tests of one level and kind of unit."""
     columns = {name: np.full(len(tests), np.nan) for name in _COLUMNS}
     columns["between"] = np.array([test.between.variance for test in tests], dtype=float)
     times = np.array([test.between.times for test in tests], dtype=float)
@@ -234,19 +221,18 @@ def evaluate(tests: list[CurveTest], policy: Policy, widened: float | None = Non
         columns["doubt"][chosen] = doubt
         columns["count"][chosen] = np.minimum((~np.isnan(left)).sum(axis=1), (~np.isnan(right)).sum(axis=1))
     chosen = [place for place, test in enumerate(tests) if test.units == SESSIONS]
-    sessions, factor = 0, 1.0
+    sessions = 0
     if chosen:
         against = [tests[place] for place in chosen]
         baseline, candidate = prediction.learn(session_units(against, 0), kinds(against)), session_units(against, 1)
         effects = prediction.predict(baseline, candidate)
-        factor = prediction.widening(baseline, policy.false_discovery_rate) if widened is None else widened
+        factor = prediction.widening(baseline, policy.false_discovery_rate)
         history = baseline.units.count
         sessions = int(history.max())
         fill(chosen, effects, prediction.trusted(effects, factor))
         columns["count"][chosen], columns["new"][chosen] = history, candidate.count
         columns["between"][chosen] = baseline.variance / history
-    real = _real(columns["p"], sessions, policy)
-    return Results(**columns, real=real, sessions=sessions, widened=factor)
+    return Results(**columns, real=real_changes(columns["p"], sessions, policy), sessions=sessions)
 
 
 def session_units(tests: Sequence[CurveTest], side: int, sessions: Sequence[object] | None = None) -> prediction.Units:

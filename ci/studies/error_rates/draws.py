@@ -12,7 +12,7 @@ slowed down, and what is called is found. The decision is :func:`mpibench.judge.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from mpibench.judge.curve_tests import (
     Results,
 )
 from mpibench.judge.policy import Policy
+from mpibench.judge.statistics import two_sides
 from mpibench.judge.statistics.two_sides import Array
 from mpibench.night.confirmation.inconclusive import sessions_wanted
 from reframe_tests.harness.vocabulary import BadInput
@@ -95,9 +96,19 @@ class _Frame:
         """
         shares = hits @ self.weights.T
         verdicts = curve_tests.final_verdicts(
-            results.shifted(amounts[:, None] * shares, policy), self.margins, self.wider, policy
+            shifted(results, amounts[:, None] * shares, policy), self.margins, self.wider, policy
         )
         return ((verdicts == REGRESSED) & (shares > 0))[:, self.shown].any(axis=1)
+
+
+def shifted(results: Results, shift: Array, policy: Policy) -> Results:
+    """What they would be had the candidate been slower by so much: its spread, and all of the baseline, stay as they are.
+
+    :param shift: of each test in log; shape (tests,), or (..., tests) for several candidates at once.
+    """
+    moved = {name: getattr(results, name) + shift for name in ("effect", "low", "high", "upper")}
+    p = two_sides.Effects(moved["effect"], results.error, results.df, results.variance).p_values()
+    return replace(results, **moved, p=p, real=curve_tests.real_changes(p, results.sessions, policy))
 
 
 def _frame(trace: Trace, setting: Setting, policy: Policy) -> _Frame:
@@ -194,7 +205,7 @@ def _confirmed(
     history, candidate, fresh = jobs
     slower = np.zeros(len(frame.tests)) if slower is None else slower
     counts = (slower > 0) | (slower == 0).all()
-    results = results.shifted(slower, policy)
+    results = shifted(results, slower, policy)
     verdicts = curve_tests.final_verdicts(results, frame.margins, frame.wider, policy)
     called = np.zeros(len(verdicts), dtype=bool)
     called[frame.shown] = verdicts[frame.shown] == REGRESSED
@@ -203,7 +214,7 @@ def _confirmed(
         curves = {frame.tests[place].curve for place in np.flatnonzero(called)}
         kept = np.array([test.curve in curves for test in frame.tests])
         tests = [test for test, one in zip(frame.drawn(history, fresh[:1], policy), kept, strict=True) if one]
-        second = curve_tests.evaluate(tests, policy).shifted(slower[kept], policy)
+        second = shifted(curve_tests.evaluate(tests, policy), slower[kept], policy)
         again = curve_tests.final_verdicts(second, frame.margins[kept], frame.wider[kept][:, kept], policy)
         if ((again == REGRESSED) & (called & counts)[kept]).any():
             return True

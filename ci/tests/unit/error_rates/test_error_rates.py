@@ -202,7 +202,7 @@ def test_shifted_results_are_those_of_a_slower_candidate(history: int, units: st
     same = tests(np.zeros(6))
     weights = np.array([[place in test.places for place in range(6)] for test in same], dtype=float)
     weights /= weights.sum(axis=1, keepdims=True)
-    found = curve_tests.evaluate(same, POLICY).shifted(slower @ weights.T, POLICY)
+    found = draws.shifted(curve_tests.evaluate(same, POLICY), slower @ weights.T, POLICY)
     margins = np.full(len(same), 0.02)
     verdicts = curve_tests.final_verdicts(found, margins, curve_tests.wider_tests(same), POLICY)
     for place, shift in enumerate(slower):
