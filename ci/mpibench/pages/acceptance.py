@@ -30,34 +30,49 @@ from ..judge.policy import Policy
 from ..store import session_values
 from ..store.quantity_text import size_text
 from ..store.session_values import METRIC, UNIT, Selection, describe_condition
-from .comparison import job_rows
-from .page import number, render, writing
+from .comparison import job_table
+from .page import Items, Section, Table, number, sections, writing
 
 SIDES = ("baseline", "candidate")
 
 
 def page(record: Mapping[str, Any]) -> str:
-    sides = _sides(record)
-    return render(
-        "acceptance.html",
-        kind=f"Acceptance of {record['system']}",
-        title=record["headline"],
-        record=record,
-        sessions=_sessions(sides),
-        unproven=[(side, _unproven(record[side]["unproven"])) for side in reversed(SIDES)],
-        changed=[(row["what"], row["before"], row["after"]) for row in record["changed"]],
-        bands=[_band(row) for row in record["bands"]],
-        metrics=[_metric(row) for row in record["metrics"]],
-        again=_again_rows(record["confirmation"]),
-        jobs=job_rows({side: one["jobs"] for side, one in sides.items()}),
-        facts=_facts(record),
-        signing=_signing(record),
-    )
-
-
-def _sides(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     again = (record["confirmation"] or {}).get("measured")
-    return {**{side: record[side] for side in SIDES}, **({"measured again": again} if again else {})}
+    sides = {**{side: record[side] for side in SIDES}, **({"measured again": again} if again else {})}
+    changed = [(row["what"], row["before"], row["after"]) for row in record["changed"]]
+    known = [record[side]["facts"] for side in SIDES]
+    facts = [(name, *(", ".join(fact.get(name, ["-"])) for fact in known)) for name in sorted({*known[0], *known[1]})]
+    content: list[Section] = [
+        ("Sessions", [_sessions(sides)]),
+        ("Why", [Items(record["sentences"])]),
+        ("Called slower and measured again", _again(record["confirmation"]) if record["confirmation"] else []),
+        *((f"Cases of the {side} that are not proven", _unproven(record[side]["unproven"])) for side in reversed(SIDES)),
+        (
+            "What changed between the sides",
+            [Table(("what", "before", "after"), changed) if changed else "No recorded difference."],
+        ),
+        ("Not used", [Items(record["remarks"])]),
+        ("Bands", [Table(BANDS, [_band(row) for row in record["bands"]], (4, 5, 6, 7, 8), 9)]),
+        ("Metrics", [Table(METRICS, [_metric(row) for row in record["metrics"]], (3, 4, 5, 7, 8, 9), 10)]),
+        ("Jobs", [job_table({name: side["jobs"] for name, side in sides.items()})]),
+        ("Versions on both sides", [Table(("what", "before", "after"), facts)]),
+        ("Signed off", [_signing(record, sides)]),
+    ]
+    return sections(f"Acceptance of {record['system']}", record["headline"], content)
+
+
+def _sessions(sides: Mapping[str, Mapping[str, Any]]) -> Table:
+    head = ("side", "asked for", "session", "started, UTC", "age, days", "labels", "cases", "narrowed by")
+    rows = [
+        (
+            *(name, side["selector"], one["session"], one["started"][:16].replace("T", " "), f"{one['age_days']:g}"),
+            ", ".join(f"{key}={value}" for key, value in one["labels"].items()),
+            *(one["cases"], " ".join(one["options"])),
+        )
+        for name, side in sides.items()
+        for one in side["identities"]
+    ]
+    return Table(head, rows, (4, 6))
 
 
 def _interval(row: Mapping[str, Any]) -> str:
@@ -73,72 +88,57 @@ def _what(row: Mapping[str, Any]) -> tuple[str, str, str]:
     return describe_condition(row), verdict_text.benchmark_text(row), verdict_text.quantity_text(row["quantity"])
 
 
-def _band(row: Mapping[str, Any]) -> list[object]:
-    what = *_what(row), row["band"], row["sizes"] or ""
+_WHAT = ("condition", "benchmark", "quantity")
+BANDS = (*_WHAT, "band", "sizes", "ratio", "interval", "margin %", "spread %", "verdict", "why")
+METRICS = (*_WHAT, "size", *SIDES, "unit", "ratio", "95 % interval", "repeats", "verdict", "why")
+AGAIN = (*_WHAT, "size or band", "first ratio", "interval", "verdict", "ratio again", "interval", "verdict", "outcome", "why")
+
+
+def _band(row: Mapping[str, Any]) -> tuple[object, ...]:
     limits = number(row["margin_percent"], 0), number(row["spread_percent"], 1)
-    return [*what, number(row["ratio"]), _interval(row), *limits, row["verdict"], _why(row)]
+    ratio = number(row["ratio"]), _interval(row)
+    return (*_what(row), row["band"], row["sizes"] or "", *ratio, *limits, row["verdict"], _why(row))
 
 
-def _metric(row: Mapping[str, Any]) -> list[object]:
+def _metric(row: Mapping[str, Any]) -> tuple[object, ...]:
     values = (number(row.get(side), 2) for side in SIDES)
     repeats = f"{row.get('baseline_repeats') or 0} / {row.get('candidate_repeats') or 0}"
+    ratio = number(row["ratio"]), _interval(row)
     size, unit = size_text(row["message_bytes"]), row.get("unit") or ""
-    return [*_what(row), size, *values, unit, number(row["ratio"]), _interval(row), repeats, row["verdict"], _why(row)]
+    return (*_what(row), size, *values, unit, *ratio, repeats, row["verdict"], _why(row))
 
 
-def _again_rows(confirmation: Mapping[str, Any] | None) -> list[list[object]]:
+def _again(confirmation: Mapping[str, Any]) -> list[str | Table]:
     """What was called slower, with both measurements: metrics, and bands none of whose metrics was called."""
-    return (
-        [
-            [
-                *(*_what(row), size_text(row["message_bytes"]) if "message_bytes" in row else row["band"]),
-                *(
-                    cell
-                    for one in (row["first"], row["again"])
-                    for cell in (number(one["ratio"]), _interval(one), one["verdict"])
-                ),
-                *(row["outcome"], row["why"]),
-            ]
-            for row in (*confirmation["metrics"], *confirmation["bands"])
-        ]
-        if confirmation
-        else []
-    )
-
-
-def _sessions(sides: Mapping[str, Mapping[str, Any]]) -> list[list[object]]:
-    return [
-        [
-            *(name, side["selector"], one["session"], one["started"][:16].replace("T", " "), f"{one['age_days']:g}"),
-            ", ".join(f"{key}={value}" for key, value in one["labels"].items()),
-            *(one["cases"], " ".join(one["options"])),
-        ]
-        for name, side in sides.items()
-        for one in side["identities"]
+    rows = [
+        (
+            *(*_what(row), size_text(row["message_bytes"]) if "message_bytes" in row else row["band"]),
+            *(cell for one in (row["first"], row["again"]) for cell in (number(one["ratio"]), _interval(one), one["verdict"])),
+            *(row["outcome"], row["why"]),
+        )
+        for row in (*confirmation["metrics"], *confirmation["bands"])
     ]
+    return [confirmation["rule"], Table(AGAIN, rows, (3, 4, 5, 7, 8)) if rows else "Nothing was called slower."]
 
 
-def _unproven(rows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    return [[row["session"], row["name"], describe_condition(row), row["why"], row["outputdir"] or ""] for row in rows]
+def _unproven(rows: Iterable[Mapping[str, Any]]) -> list[Table]:
+    cells = [(row["session"], row["name"], describe_condition(row), row["why"], row["outputdir"] or "") for row in rows]
+    return [Table(("session", "case", "condition", "why", "folder"), cells)] if cells else []
 
 
-def _facts(record: Mapping[str, Any]) -> list[list[str]]:
-    known = [record[side]["facts"] for side in SIDES]
-    return [[name, *(", ".join(facts.get(name, ["-"])) for facts in known)] for name in sorted({*known[0], *known[1]})]
-
-
-def _signing(record: Mapping[str, Any]) -> list[list[str]]:
+def _signing(record: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]]) -> Table:
     asked = ", ".join(f"{name} {value}" for name, value in record["options"].items() if value)
-    return [
-        ["decided", f"{record['decided']} on {record['decided_on']} by mpibench {record['mpibench']}"],
-        ["asked for", asked or "everything both sides have"],
-        ["policy", f"{record['policy']['source']}: {record['policy']['margins_percent']}"],
+    rows = [
+        ("decided", f"{record['decided']} on {record['decided_on']} by mpibench {record['mpibench']}"),
+        ("asked for", asked or "everything both sides have"),
+        ("policy", f"{record['policy']['source']}: {record['policy']['margins_percent']}"),
         *(
-            [name, f"{', '.join(side['sessions'])}; {side['values']} values, SHA-256 {side['values_sha256']}"]
-            for name, side in _sides(record).items()
+            (name, f"{', '.join(side['sessions'])}; {side['values']} values, SHA-256 {side['values_sha256']}")
+            for name, side in sides.items()
         ),
-        ["name, date, signature", "........................................................................"],
+        ("name, date, signature", "." * 72),
     ]
+    return Table(("", ""), rows)
 
 
 JSON, JUNIT, PAGE = "accept.json", "accept.xml", "accept.html"

@@ -14,7 +14,7 @@ from typing import Any
 import plotly.graph_objects as go
 import polars as pl
 from polars import selectors
-from rich.table import Table
+from rich.table import Table as TerminalTable
 from rich.text import Text
 
 from reframe_tests.harness.printable import one_line
@@ -24,22 +24,22 @@ from ..judge.pairing import TIE, UNKNOWN, Comparison
 from ..store.quantity_text import nodes_text, size_text
 from ..store.session_values import CONDITION, METRIC, describe_condition
 from . import figures
-from .page import number, render
+from .page import Charts, Items, Link, Section, Table, number, sections
 
 
-def job_rows(sides: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Every job of each side: its cells, its folder, and a link to that where it is an absolute path.
+def job_table(sides: Mapping[str, Iterable[Mapping[str, Any]]]) -> Table:
+    """Every job of each side, with a link to the folder of its script, outputs and evidence where that is an absolute path.
 
     :param sides: name to rows of ``cases``.
     """
     rows = []
     for side, cases in sides.items():
         for row in cases:
-            identity = (side, row["session"], str(row["started"])[:16], row["job_id"] or "", row["nodelist"] or "")
+            job = (side, row["session"], str(row["started"])[:16], row["job_id"] or "", row["nodelist"] or "")
             folder = row["outputdir"] or ""
-            link = Path(folder).as_uri() if folder.startswith("/") else ""
-            rows.append({"cells": (*identity, describe_condition(row)), "folder": folder, "link": link})
-    return rows
+            link = Link(folder, Path(folder).as_uri()) if folder.startswith("/") else folder
+            rows.append((*job, describe_condition(row), link))
+    return Table(("side", "session", "started", "job", "nodes", "condition", "script, outputs, evidence"), rows)
 
 
 #: Terminal columns where the output is not a terminal.
@@ -114,7 +114,7 @@ def where(comparison: Comparison) -> tuple[tuple[str, ...], list[list[str]]]:
     ]
 
 
-def every_pair(compared: Sequence[Comparison | str]) -> Iterator[Table | Text]:
+def every_pair(compared: Sequence[Comparison | str]) -> Iterator[TerminalTable | Text]:
     """Of each pair of stacks: what it differs in, who is how many times faster in each band; then what was not compared."""
     pairs = [one for one in compared if not isinstance(one, str)]
     bands = list(dict.fromkeys(band for one in pairs for band in one.bands["band"]))
@@ -137,7 +137,7 @@ def _cell(row: Mapping[str, Any]) -> str:
     return f"{row['winner']} {row['times']:.2f} ({row['times_low']:.2f} to {row['times_high']:.2f})"
 
 
-def terminal(comparison: Comparison) -> Iterator[Table | Text]:
+def terminal(comparison: Comparison) -> Iterator[TerminalTable | Text]:
     """What the terminal shows: the summary, where who wins, a table per condition, and what is to be known of them."""
     curves, conditions = comparison.bands.height, comparison.bands.select(CONDITION).n_unique()
     yield _text(
@@ -209,8 +209,8 @@ def notes(comparison: Comparison) -> list[str]:
     return [*comparison.built, *found, *comparison.past.sentences(), *unlike, *unequal]
 
 
-def _table(heading: str, head: tuple[str, ...], rows: list[list[str]]) -> Iterator[Table | Text]:
-    table = Table(box=None, header_style="bold", pad_edge=False)
+def _table(heading: str, head: tuple[str, ...], rows: list[list[str]]) -> Iterator[TerminalTable | Text]:
+    table = TerminalTable(box=None, header_style="bold", pad_edge=False)
     for name in head:
         table.add_column(_text(name), overflow="fold")
     for row in rows:
@@ -222,49 +222,31 @@ def _text(line: str) -> Text:
     return Text(one_line(line))
 
 
-#: A table in parts: its head, and the rows under the heading of each condition.
-_Parts = tuple[tuple[str, ...], list[tuple[str, list[list[object]]]]]
+def _band_cells(row: Mapping[str, Any]) -> list[object]:
+    return [*_names(row), row["band"], *_difference(row)]
 
 
-def _parts(head: Sequence[str], comparison: Comparison, rows: pl.DataFrame, cells: Callable[..., list[object]]) -> _Parts:
-    found = [(text, [cells(row) for row in part.to_dicts()]) for text, part in by_condition(rows, comparison.subject)]
-    return tuple(head), found
+def _metric_cells(row: Mapping[str, Any]) -> list[object]:
+    values = (number(row[side], 2) for side in ("baseline", "candidate"))
+    size, repeats = size_text(row["message_bytes"]), f"{row['baseline_repeats'] or 0} / {row['candidate_repeats'] or 0}"
+    return [*_names(row), size, *values, row["unit"] or "", *_difference(row), repeats, row["why"] or ""]
 
 
-def band_parts(comparison: Comparison) -> _Parts:
-    head = ("benchmark", "quantity", "messages", "ahead", "times faster", "95 % interval", "winner")
-    return _parts(head, comparison, comparison.bands, lambda row: [*_names(row), row["band"], *_difference(row)])
-
-
-def metric_parts(comparison: Comparison) -> _Parts:
-    head = ("benchmark", "quantity", "size", comparison.first, comparison.second, "unit", "ahead", "times faster")
-
-    def cells(row: Mapping[str, Any]) -> list[object]:
-        values = (number(row[side], 2) for side in ("baseline", "candidate"))
-        size = size_text(row["message_bytes"])
-        repeats = f"{row['baseline_repeats'] or 0} / {row['candidate_repeats'] or 0}"
-        return [*_names(row), size, *values, row["unit"] or "", *_difference(row), repeats, row["why"] or ""]
-
-    return _parts((*head, "95 % interval", "winner", "repeats", "note"), comparison, comparison.metrics, cells)
-
-
-def best_parts(table: pl.DataFrame, subject: str) -> _Parts:
+def best_tables(table: pl.DataFrame, subject: str) -> list[Table]:
     """The best of all at each size, and how many times faster than each other.
 
     :param table: of :func:`figures.best_of_all`.
     """
-    keys = [name for name in CONDITION if name != subject]
-    point = [name for name in METRIC if name != subject]
-    found = []
-    for _, part in table.group_by(keys, maintain_order=True):
+    tables = []
+    for _, part in table.group_by([name for name in CONDITION if name != subject], maintain_order=True):
         rows: list[list[object]] = []
-        for _, ranked in part.group_by(point, maintain_order=True):
+        for _, ranked in part.group_by([name for name in METRIC if name != subject], maintain_order=True):
             best, *others = ranked.to_dicts()
             behind = "; ".join(f"{times_text(1 + row['behind'])} than {row[subject]}" for row in others)
             rows.append([*_names(best), size_text(best["message_bytes"]), best[subject], behind])
-        first = part.row(0, named=True)
-        found.append((condition_text({**dict.fromkeys(CONDITION, ""), **first}, subject), rows))
-    return ("benchmark", "quantity", "size", "best", "by how much"), found
+        title = condition_text({**dict.fromkeys(CONDITION, ""), **part.row(0, named=True)}, subject)
+        tables.append(Table(("benchmark", "quantity", "size", "best", "by how much"), rows, (2,), title=title))
+    return tables
 
 
 def _names(row: Mapping[str, Any]) -> list[str]:
@@ -299,18 +281,25 @@ def page(comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[in
         for name, side in zip(names, comparison.sides, strict=True)
         for line in verdict_text.identity_lines(name, side, now)
     ]
-    return render(
-        "comparison.html",
-        script=True,
-        kind=f"Comparison by {subject}",
-        title=f"{comparison.second} against {comparison.first}",
-        subject=subject,
-        summary=summary(comparison),
-        where=where(comparison),
-        notes=[*meant, *notes(comparison)],
-        figures=drawings(values, subject, kiviat_bytes),
-        bands=band_parts(comparison),
-        best=best_parts(figures.best_of_all(values, subject), subject),
-        jobs=job_rows(dict(zip(names, (side.jobs() for side in comparison.sides), strict=True))),
-        metrics=metric_parts(comparison),
-    )
+
+    def tables(
+        head: Sequence[str], numeric: Sequence[int], rows: pl.DataFrame, cells: Callable[[Mapping[str, Any]], list[object]]
+    ) -> list[Table]:
+        parts = by_condition(rows, subject)
+        return [Table(head, [cells(row) for row in part.to_dicts()], numeric, title=title) for title, part in parts]
+
+    difference = ("ahead", "times faster", "95 % interval", "winner")
+    of_band = ("benchmark", "quantity", "messages", *difference)
+    of_metric = ("benchmark", "quantity", "size", *names, "unit", *difference, "repeats", "note")
+    jobs = job_table(dict(zip(names, (side.jobs() for side in comparison.sides), strict=True)))
+    content: list[Section] = [
+        ("Summary", [Table(*summary(comparison), (1, 2, 3, 4))]),
+        ("Where", [Table(*where(comparison), (1, 2, 3, 4))]),
+        ("Sessions and what is not equal or not compared", [Items([*meant, *notes(comparison)])]),
+        ("Charts", [Charts(drawings(values, subject, kiviat_bytes))]),
+        ("Curves by band of sizes", tables(of_band, (4, 5), comparison.bands, _band_cells)),
+        (f"Which {subject} for which call and size", best_tables(figures.best_of_all(values, subject), subject)),
+        ("Jobs", [jobs]),
+        ("Metrics", tables(of_metric, (2, 3, 4, 7, 8, 10), comparison.metrics, _metric_cells)),
+    ]
+    return sections(f"Comparison by {subject}", f"{comparison.second} against {comparison.first}", content)

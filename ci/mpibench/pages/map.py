@@ -10,7 +10,7 @@ from ..locate import sentences
 from ..locate.judgement import Answer
 from ..locate.nights import Trend
 from . import figures
-from .page import number, render
+from .page import Charts, Items, Section, Table, number, sections
 
 HEAD = ("suspect", "quantity", "direction", "times as slow", "interval", "slow", "of", "rounds", "probability if innocent")
 
@@ -20,33 +20,24 @@ def page(maps: Sequence[Answer], title: str, trends: Sequence[Trend] = ()) -> st
 
     :param trends: of the nodes over the nights before.
     """
-    return render(
-        "map.html",
-        script=True,
-        title=f"Locate: {title}",
-        head=HEAD,
-        maps=[
-            {
-                "title": one.title,
-                "headline": sentences.headline(one),
-                "accused": [*one.evident.values(), *(sentences.say(one, finding) for finding in one.findings)],
-                "inconclusive": one.inconclusive,
-                "notes": [*sentences.floors(one), *one.notes],
-                "table": _table(one),
-            }
-            for one in maps
-        ],
-        figures=[*(figure for one in maps for figure in figures.map_figures(one)), *map(figures.node_trend, trends)],
-    )
-
-
-def _table(answer: Answer) -> list[list[str]]:
-    return [
-        [
-            *(sentences.name(one.suspect), QUANTITIES[finding.quantity].title, one.suspect.way, number(one.times)),
-            *(f"{number(one.low)} to {number(one.high)}", str(one.slow), str(one.count)),
-            *(f"{one.moments} of {one.all_moments}", f"{one.probability:.1e}"),
+    content: list[Section] = []
+    for answer in maps:
+        accused = [*answer.evident.values(), *(sentences.say(answer, finding) for finding in answer.findings)]
+        rows = [
+            (
+                *(sentences.name(one.suspect), QUANTITIES[finding.quantity].title, one.suspect.way, number(one.times)),
+                *(f"{number(one.low)} to {number(one.high)}", one.slow, one.count),
+                *(f"{one.moments} of {one.all_moments}", f"{one.probability:.1e}"),
+            )
+            for finding in answer.findings
+            for one in finding.directions
         ]
-        for finding in answer.findings
-        for one in finding.directions
-    ]
+        blocks: list[Items | Table] = [
+            *([Items(accused)] if accused else []),
+            *([Items(answer.inconclusive, "Inconclusive")] if answer.inconclusive else []),
+            *([Table(HEAD, rows, (3, 5, 6), title="Numbers")] if rows else []),
+            Items([*sentences.floors(answer), *answer.notes], "What this rests on"),
+        ]
+        content.append((answer.title, [sentences.headline(answer), *blocks]))
+    drawn = [*(figure for answer in maps for figure in figures.map_figures(answer)), *map(figures.node_trend, trends)]
+    return sections("Locate", f"Locate: {title}", [*content, ("Maps", [Charts(drawn)])])

@@ -1,21 +1,21 @@
 """HTML pages from Jinja2 templates: one file that needs no network, no server and no other file.
 
-Templates are in ``templates``; ``base.html``, ``parts.html`` and ``page.css`` are for all pages, also for those of other rooms.
-Whatever is inserted is escaped, unless it is markup a template wrote or one of the program's own files; a name that a template
-uses and nobody gave it is an error.
+Templates are in ``templates``; ``base.html``, ``parts.html`` and ``page.css`` are for all pages, ``sections.html`` shows what
+:func:`sections` gets. Whatever is inserted is escaped, unless it is markup a template wrote or one of the program's own files;
+a name that a template uses and nobody gave it is an error.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
@@ -64,29 +64,77 @@ def _figures_json(figures: Iterable[Any]) -> Markup:
     return htmlsafe_json_dumps(figures, dumps=lambda drawn: f"[{','.join(figure.to_json() for figure in drawn)}]")
 
 
-def environment(package: str = __package__) -> Environment:
-    """Templates of a room, e.g. ``studies.error_rates``, beside those of all."""
-    loader = ChoiceLoader([PackageLoader(package), PackageLoader(__package__)])
-    templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    templates.policies["json.dumps_kwargs"] = _JSON
-    shared = {"size": size_text, "unit": unit_text, "number": format_number, "title_of": title_of}
-    templates.filters.update(shared, figures_json=_figures_json)
-    templates.globals.update(palette=PALETTE, symbols=SYMBOLS, outcomes=OUTCOMES, plotly=plotly_source)
-    return templates
+#: Templates of all pages.
+TEMPLATES = Environment(
+    loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+)
+TEMPLATES.policies["json.dumps_kwargs"] = _JSON
+TEMPLATES.filters.update(size=size_text, unit=unit_text, number=format_number, title_of=title_of, figures_json=_figures_json)
+TEMPLATES.globals.update(palette=PALETTE, symbols=SYMBOLS, outcomes=OUTCOMES, plotly=plotly_source)
 
 
-#: Of all pages.
-TEMPLATES = environment()
-
-
-def render(name: str, templates: Environment = TEMPLATES, script: bool = False, **content: Any) -> str:
+def render(name: str, script: bool = False, **content: Any) -> str:
     """A whole page.
 
     :param name: a template that extends ``base.html``.
     :param script: without it the page runs none, whatever gets into it.
     :param content: what it and the base page insert.
     """
-    return templates.get_template(name).render(**content, nonce=secrets.token_urlsafe(16) if script else "")
+    return TEMPLATES.get_template(name).render(**content, nonce=secrets.token_urlsafe(16) if script else "")
+
+
+class Table(NamedTuple):
+    """A table, under a heading where it has one.
+
+    :param rows: of texts, numbers, links and code.
+    :param numeric: columns of numbers; ``marked``: that of a word which is coloured as its name says.
+    """
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    numeric: Sequence[int] = ()
+    marked: int | None = None
+    title: str = ""
+
+
+class Items(NamedTuple):
+    """A list, under a heading where it has one."""
+
+    lines: Sequence[str]
+    title: str = ""
+
+
+class Charts(NamedTuple):
+    """Drawings, once on a page."""
+
+    figures: Sequence[Any]
+    title: str = ""
+
+
+class Link(NamedTuple):
+    """A text that leads somewhere, in a cell of a table."""
+
+    text: str
+    href: str
+
+
+class Code(NamedTuple):
+    """What is typed as it stands, in a cell of a table."""
+
+    code: str
+
+
+#: A heading and what stands below it; a text is a paragraph. A section with nothing below its heading is left out.
+Section = tuple[str, Sequence[str | Table | Items | Charts]]
+
+
+def sections(kind: str, title: str, content: Sequence[Section]) -> str:
+    """A page of sections.
+
+    :param kind: what it is a page of; a line above the title.
+    """
+    drawn = any(isinstance(block, Charts) for _, blocks in content for block in blocks)
+    return render("sections.html", drawn, kind=kind, title=title, sections=content)
 
 
 @contextmanager

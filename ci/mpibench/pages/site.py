@@ -1374,8 +1374,7 @@ def read_shares(files: Mapping[str, Path], series: Series) -> list[NodeHistory]:
 
 # Building.
 
-TEMPLATES.globals.update(states=STATES, marks={**OUTCOMES, "withdrawn": STATES["withdrawn"]})
-TEMPLATES.filters.update(file_name=file_name)
+TEMPLATES.globals.update(file_name=file_name, states=STATES, marks={**OUTCOMES, "withdrawn": STATES["withdrawn"]})
 #: Lies in the folder of a site; a folder with other things in it is never taken for one.
 MARKER = "mpibench-site.json"
 #: Templates of pages with drawings.

@@ -7,13 +7,11 @@ from itertools import groupby
 
 import plotly.graph_objects as go
 
-from mpibench.pages import page as page_templates
-from mpibench.pages.page import PALETTE, SYMBOLS
+from mpibench.pages.page import PALETTE, SYMBOLS, Charts, Items, Section, Table, sections
 
 from .answer import Row, spread_text, tables
 from .shares import FOUND_WITH
 
-TEMPLATES = page_templates.environment(__package__)
 #: Legend under the chart, so that a phone has room for the chart.
 _BELOW = {"orientation": "h", "y": -0.3}
 
@@ -56,13 +54,10 @@ def figures(answers: Sequence[Row]) -> list[go.Figure]:
 
 def page(answers: Sequence[Row], sentences: Sequence[str], notes: Sequence[str], title: str) -> str:
     """The answer as one HTML file."""
-    return page_templates.render(
-        "error_rates.html",
-        TEMPLATES,
-        script=True,
-        title=title,
-        sentences=sentences,
-        figures=figures(answers),
-        tables=tables(answers),
-        notes=notes,
-    )
+    content: list[Section] = [
+        ("What can be seen here, and how often is nothing called something?", sentences),
+        ("Smallest slowdown found", [Charts(figures(answers))]),
+        *((heading, [Table(head, rows, range(2, len(head)))]) for heading, head, rows in tables(answers)),
+        ("What this rests on", [Items(notes)]),
+    ]
+    return sections("Error rates", title, content)

@@ -77,7 +77,7 @@ def test_templates_escape_and_are_given_what_they_name() -> None:
 
 def test_a_name_that_nobody_gave_is_an_error() -> None:
     with pytest.raises(jinja2.UndefinedError, match="'kind' is undefined"):
-        page.render("acceptance.html", title="")
+        page.render("sections.html", title="")
 
 
 def test_markup_is_made_in_templates_only() -> None:

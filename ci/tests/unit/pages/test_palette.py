@@ -41,7 +41,7 @@ def lab(rgb: list[float]) -> tuple[float, float, float]:
 
 @pytest.mark.parametrize(("theme", "paper"), [("light", "#ffffff"), ("dark", "#14171a")])
 def test_colours_can_be_seen_on_the_page(theme: str, paper: str) -> None:
-    style = page.environment("mpibench.pages").get_template("page.css").render()
+    style = page.TEMPLATES.get_template("page.css").render()
     assert f"--paper: {paper}" in style
     assert min(contrast(colour, paper) for colour in page.PALETTE[theme]) >= 3.0
     assert len(page.PALETTE[theme]) == len(page.SYMBOLS)
