@@ -18,7 +18,7 @@ from ..judge.plan import making, record
 from ..judge.plan.costs import Budget
 from ..judge.plan.making import NightPlan, Request, Wanted
 from ..judge.plan.record import ListedCase
-from ..store import job_times, selection_options
+from ..store import selection_options
 from ..store.sessions import PAIRED, Session
 from . import options as night_options
 
@@ -112,7 +112,7 @@ class PlannedNight:
 
     def took(self, session: Session) -> str:
         """The plan against what became of it."""
-        seconds = job_times.seconds(session)
+        seconds = session.job_seconds
         nodes = {case.uuid: case.nodes or 1 for case in session.cases}
         night = making.past_night(
             session.uuid,

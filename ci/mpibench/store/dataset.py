@@ -33,7 +33,7 @@ from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.vocabulary import ALL_NODES, ALL_NODES_WORD, BadInput
 
 from .. import whole_file
-from . import job_times, records
+from . import records
 from .confirmations import MeasuredOn
 from .dataset_layout import (
     CASE_COLUMNS,
@@ -78,6 +78,10 @@ class RefusedSessions(BadInput):
         super().__init__("sessions-refused", first.removesuffix(".") + others + ".")
 
 
+#: What a case's condition says of its stack.
+_OF_STACK = ("mpi", "mpi_version", "origin", "lock_hash")
+
+
 def _case_values(session: Session, case: Case) -> dict[str, Any]:
     condition = case.condition
     return {
@@ -86,7 +90,7 @@ def _case_values(session: Session, case: Case) -> dict[str, Any]:
         "labels": json.dumps(session.labels, sort_keys=True),
         "case": case.uuid,
         **{name: getattr(case, name) for name in ("run", "partition", "stack", "ppn", "result")},
-        **{name: _text(condition.get(name)) for name in ("mpi", "mpi_version", "origin", "lock_hash")},
+        **{name: None if (said := condition.get(name)) is None else str(said) for name in _OF_STACK},
         **{name: getattr(case, name) or None for name in ("fabric", "ppn_symbol", "pinning", "group", "evidence")},
         "nodes": ALL_NODES if condition.get("nodes_symbol") == ALL_NODES_WORD else case.nodes,
         **{name: getattr(case, name) or None for name in ("job_id", "nodelist")},
@@ -99,10 +103,18 @@ def lost_cores(case: Case) -> bool:
     return any(LOST_CORE in note for note in (case.proof.notes if case.proof else ()))
 
 
-def _ranks(case: Case) -> dict[str, Any]:
-    """Hosts of the ranks, where these are not the nodes that the scheduler names; and whether they often lost their cores."""
-    hosts = MeasuredOn.of(case).hosts
-    return {**({"hosts": list(hosts)} if hosts else {}), **({"lost_cores": True} if lost_cores(case) else {})}
+def _beside_condition(case: Case) -> dict[str, Any]:
+    """What the dataset keeps with a condition: hosts of ranks where the scheduler names other nodes, lost cores, the machine,
+    the level (there called ``depth``) and what it was measured with: sessions that differ in these are not alike.
+    """
+    hosts, level, measured_with = MeasuredOn.of(case).hosts, case.entry.get("level"), case.entry.get("measured_with")
+    return {
+        **({"hosts": list(hosts)} if hosts else {}),
+        **({"lost_cores": True} if lost_cores(case) else {}),
+        **_machine(case),
+        **({"depth": level} if isinstance(level, str) else {}),
+        **({"measured_with": measured_with} if isinstance(measured_with, dict) and measured_with else {}),
+    }
 
 
 def _machine(case: Case) -> dict[str, Any]:
@@ -116,20 +128,6 @@ def _machine(case: Case) -> dict[str, Any]:
     for link in case.proof.links if case.proof else ():
         said.setdefault(f"link {link['link']}", set()).add(link_state.describe(link))
     return {"machine": {name: sorted(values) for name, values in said.items()}} if said else {}
-
-
-def _measured_how(case: Case) -> dict[str, Any]:
-    """At which level the case measured and with what: two sessions that differ in it are not the same measurement.
-
-    In the dataset the level is called ``depth``.
-    """
-    level, measured_with = case.entry.get("level"), case.entry.get("measured_with")
-    facts = {"depth": level} if isinstance(level, str) else {}
-    return {**facts, "measured_with": measured_with} if isinstance(measured_with, dict) and measured_with else facts
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
 
 
 #: Columns of ``samples`` that a sample has under the same name.
@@ -156,7 +154,7 @@ def _samples_table(session: Session, cases: Sequence[Case]) -> pl.DataFrame:
 
 
 def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
-    took_s = job_times.seconds(session)
+    took_s = session.job_seconds
     return [
         {
             **_case_values(session, case),
@@ -169,9 +167,7 @@ def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
             "sentences": list(case.proof.sentences) if case.proof else [],
             "library": case.proof.library if case.proof else None,
             "library_version": case.proof.library_version if case.proof else None,
-            "condition": json.dumps(
-                {**_ranks(case), **_machine(case), **_measured_how(case), **case.condition}, sort_keys=True
-            ),
+            "condition": json.dumps({**_beside_condition(case), **case.condition}, sort_keys=True),
             "samples": len(case.samples),
             "gates": [vars(gate) for gate in case.gates],
             "seconds": took_s.get(case.uuid),

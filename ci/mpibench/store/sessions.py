@@ -8,6 +8,7 @@ writer left it half written: then SQLite takes that back first.
 from __future__ import annotations
 
 import json
+import math
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
@@ -64,6 +65,26 @@ PAIRED = ":rival"
 JOB_SCRIPT = "rfm_job.sh"
 
 
+def _text(key: str) -> property:
+    """A text of a case's entry, on one line; ``result``: pass, fail, abort, skip, fail_deps, xfail or xpass."""
+    return property(lambda case: one_line(case._paragraph(key)))
+
+
+def _asked(name: str, parameter: str = "") -> property:
+    """What a case says it ran under; where it ended before that, the parameter that was asked for."""
+
+    def value(case: Case) -> str:
+        said = case.condition.get(name)
+        return one_line(case._paragraph(parameter or name) if said in (None, "") else str(said))
+
+    return property(value)
+
+
+def _number(name: str) -> property:
+    text = _asked(name).fget
+    return property(lambda case: int(text(case)) if re.fullmatch("[0-9]{1,9}", text(case)) else None)  # type: ignore[misc]
+
+
 @dataclass(frozen=True)
 class Case:
     """One test case of a session: one benchmark group under one condition, run as one job.
@@ -90,68 +111,17 @@ class Case:
         value = _defined(self.entry, key)
         return "" if value is None else str(value)
 
-    def _text(self, key: str) -> str:
-        return one_line(self._paragraph(key))
-
-    def _asked(self, name: str, parameter: str = "") -> str:
-        value = self.condition.get(name)
-        return one_line(str(value)) if value not in (None, "") else self._text(parameter or name)
-
-    def _number(self, name: str) -> int | None:
-        text = self._asked(name)
-        return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
+    system, partition, result = _text("system"), _text("partition"), _text("result")
+    fail_phase, job_id = _text("fail_phase"), _text("jobid")
+    #: The stack is ReFrame's environment name.
+    stack, group, fabric, pinning = _asked("stack", "environ"), _asked("group"), _asked("fabric"), _asked("pinning")
+    nodes = _number("nodes")
+    #: Processes per node as resolved; ``None`` if the case ended while it was still a symbol, such as ``numa``.
+    ppn, ppn_symbol = _number("ppn"), _asked("ppn_symbol", "ppn")
 
     @property
     def name(self) -> str:
-        return self._text("name") or self._text("display_name")
-
-    @property
-    def system(self) -> str:
-        return self._text("system")
-
-    @property
-    def partition(self) -> str:
-        return self._text("partition")
-
-    @property
-    def stack(self) -> str:
-        """Stack, which is ReFrame's environment name."""
-        return self._asked("stack", "environ")
-
-    @property
-    def group(self) -> str:
-        return self._asked("group")
-
-    @property
-    def fabric(self) -> str:
-        return self._asked("fabric")
-
-    @property
-    def pinning(self) -> str:
-        return self._asked("pinning")
-
-    @property
-    def nodes(self) -> int | None:
-        return self._number("nodes")
-
-    @property
-    def ppn(self) -> int | None:
-        """Processes per node as resolved; ``None`` if the case ended while it was still a symbol."""
-        return self._number("ppn")
-
-    @property
-    def ppn_symbol(self) -> str:
-        """Processes per node as asked for: a number or a symbol such as ``numa``."""
-        return self._asked("ppn_symbol", "ppn")
-
-    @property
-    def result(self) -> str:
-        """ReFrame's result: pass, fail, abort, skip, fail_deps, xfail or xpass."""
-        return self._text("result")
-
-    @property
-    def fail_phase(self) -> str:
-        return self._text("fail_phase")
+        return one_line(self._paragraph("name") or self._paragraph("display_name"))
 
     @property
     def reason(self) -> str:
@@ -171,30 +141,26 @@ class Case:
         return "" if self.result in ("skip", "fail_deps") else MISSING
 
     @property
-    def job_id(self) -> str:
-        return self._text("jobid")
-
-    @property
     def nodelist(self) -> str:
         nodes = self.entry.get("job_nodelist")
-        return one_line(",".join(map(str, nodes))) if isinstance(nodes, (list, tuple)) else self._text("job_nodelist")
+        return one_line(",".join(map(str, nodes)) if isinstance(nodes, (list, tuple)) else self._paragraph("job_nodelist"))
 
     @property
     def directory(self) -> str:
         """Where its files are: ReFrame copies them to the output directory only if the test passes."""
-        return self._text("outputdir" if self.result == "pass" else "stagedir")
+        return one_line(self._paragraph("outputdir" if self.result == "pass" else "stagedir"))
 
     @property
     def job_files(self) -> tuple[str, ...]:
         """Names of job script, standard output and standard error inside :attr:`directory`."""
         if not self.job_id:
             return ()
-        return (JOB_SCRIPT, *filter(None, (self._text("job_stdout"), self._text("job_stderr"))))
+        return (JOB_SCRIPT, *(one_line(name) for key in ("job_stdout", "job_stderr") if (name := self._paragraph(key))))
 
     @property
     def key(self) -> tuple[str, str, str]:
         """What ReFrame repeats when it retries a case."""
-        return (self.name, self.partition, self._text("environ"))
+        return (self.name, self.partition, one_line(self._paragraph("environ")))
 
 
 #: Columns that decide what became of a case, by its id.
@@ -275,6 +241,40 @@ class Session:
     def is_proven(self, case: Case) -> bool:
         """Whether a case ran and proved its condition, also if it times nothing."""
         return self.why_not(case) in (None, eligibility.NO_MEASUREMENT)
+
+    @cached_property
+    def job_seconds(self) -> dict[str, float]:
+        """Seconds each job held its nodes, by the id of its case; no entry where nothing was submitted or run to its end.
+
+        ReFrame 4.10 (``frontend/reporting/__init__.py``, ``update_run_stats``) stores the time from submission to the end
+        (``time_run``) and, where the scheduler knows it, the end itself. The jobs of the tests have their nodes for themselves,
+        so that none began before the one before it on one of its nodes had ended. What it waited for others' jobs is before its
+        script began, where the session has that (``job_started``); the clock of its node is believed as far as it fits.
+        """
+
+        def number(value: Any) -> float | None:
+            good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+            return float(value) if good else None
+
+        found: dict[str, float] = {}
+        busy_until: dict[str, float] = {}
+        # What was interrupted may have waited all the time.
+        own = [case for case in self.cases if not case.uuid.endswith(PAIRED) and case.result != eligibility.INTERRUPTED]
+        jobs = [case for case in own if number(case.entry.get("time_run")) is not None]
+        for case in sorted(jobs, key=lambda case: number(case.entry.get("job_completion_time_unix")) or 0.0):
+            took, end = number(case.entry["time_run"]) or 0.0, number(case.entry.get("job_completion_time_unix"))
+            nodes = [name for name in case.nodelist.split(",") if name]
+            if end is not None:
+                submitted = end - took
+                try:
+                    began = datetime.fromisoformat(str(case.entry.get("job_started", "")).replace("Z", "+00:00")).timestamp()
+                except ValueError:
+                    began = submitted
+                began = began if submitted <= began <= end else submitted
+                took = max(end - max([began, *(busy_until.get(name, 0.0) for name in nodes)]), 0.0)
+                busy_until.update(dict.fromkeys(nodes, end))
+            found[case.uuid] = took
+        return found
 
     @cached_property
     def superseded(self) -> frozenset[str]:
@@ -428,8 +428,16 @@ def _rows(path: Path, query: str, arguments: Iterable[str] = ()) -> list[tuple[A
     # A writer that was killed in the middle leaves a journal; only who may write can undo what it left half done (SQLite,
     # "Atomic Commit In SQLite", section 4; result code SQLITE_READONLY_ROLLBACK).
     for mode in ("ro", "rw"):
-        try:
-            return _select(path, mode, query, arguments)
+        where = f"{path.absolute().as_uri()}?mode={mode}"
+        try:  # SQLite's own locks keep it from seeing a half-written transaction
+            with closing(sqlite3.connect(where, uri=True, timeout=60)) as connection:
+                version = connection.execute("SELECT schema_version FROM metadata").fetchone()
+                if version is None or version[0] != DATABASE_SCHEMA:
+                    raise BadInput(
+                        "database-schema",
+                        f"results database {path} has schema {version and version[0]}, this program reads {DATABASE_SCHEMA}.",
+                    )
+                return connection.execute(query, tuple(arguments)).fetchall()
         except sqlite3.Error as err:
             problem = err
             if "readonly" not in str(err):
@@ -440,31 +448,19 @@ def _rows(path: Path, query: str, arguments: Iterable[str] = ()) -> list[tuple[A
     ) from None
 
 
-def _select(path: Path, mode: str, query: str, arguments: Iterable[str]) -> list[tuple[Any, ...]]:
-    """Rows of a query; SQLite's own locks keep it from seeing a half-written transaction."""
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=60)) as connection:
-        version = connection.execute("SELECT schema_version FROM metadata").fetchone()
-        if version is None or version[0] != DATABASE_SCHEMA:
-            raise BadInput(
-                "database-schema",
-                f"results database {path} has schema {version and version[0]}, this program reads {DATABASE_SCHEMA}.",
-            )
-        return connection.execute(query, tuple(arguments)).fetchall()
-
-
 def session_starts(path: str | Path) -> dict[str, datetime]:
     """Session ids of a results database with their start (UTC), oldest first; no report is decoded.
 
     :raises BadInput: no database, or a damaged one.
     """
     rows = _rows(Path(path), "SELECT uuid, session_start_unix FROM sessions ORDER BY session_start_unix, uuid")
-    return {str(uuid): _time(seconds) for uuid, seconds in rows}
+    now = datetime.now(timezone.utc)  # for a start that is no time, so that it is not overlooked as old
 
+    def started(seconds: Any) -> datetime:
+        good = isinstance(seconds, (int, float)) and 0 <= seconds <= _LAST_SECOND
+        return datetime.fromtimestamp(seconds, timezone.utc) if good else now
 
-def _time(seconds: Any) -> datetime:
-    """A stored start; one that is not a time counts as now, so that it is not overlooked as old."""
-    good = isinstance(seconds, (int, float)) and 0 <= seconds <= _LAST_SECOND
-    return datetime.fromtimestamp(seconds, timezone.utc) if good else datetime.now(timezone.utc)
+    return {str(uuid): started(seconds) for uuid, seconds in rows}
 
 
 def systems_of(path: str | Path, uuid: str) -> tuple[str, ...]:

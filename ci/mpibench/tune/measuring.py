@@ -23,7 +23,6 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..night import supervision
-from ..store import job_times
 from ..store.sessions import Case, Session, read_report
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ def run(request: TuneRequest, order: Order, name: str, limit_s: float) -> Ran:
             "disk-full", f"nothing more can be written to {report.parent}: make room, and the same command goes on."
         ) from None
     took = time.monotonic() - started
-    jobs = job_times.seconds(session)
+    jobs = session.job_seconds
     seconds = min(took, OWN_S + sum(jobs.values())) if jobs and not late else took
     request.clock.waited_s += took - seconds
     return Ran(session, seconds, late, took - seconds)

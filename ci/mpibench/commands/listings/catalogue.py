@@ -37,7 +37,10 @@ def show(name: str | None = None, console: Console | None = None, *, tests_of_gr
         _show_groups(console, tests) if tests_of_groups else _show_contents(console, tests)
         return
     if name not in catalogue.GROUPS and name in catalogue.SUITES and len(groups := _groups_of(catalogue.SUITES[name])) > 1:
-        _show_names(console, groups)
+        table = _table(True)
+        for group in groups:
+            table.add_row(group, escape(", ".join(dict.fromkeys(row.name for row in catalogue.rows(group)))))
+        console.print(table)
         return
     for group, rows in _chosen(name).items():
         _show_rows(console, group, rows, tests.get(group, NOT_RUN))
@@ -76,13 +79,20 @@ def as_data(name: str | None = None) -> dict[str, Any]:
     }
 
 
+def _table(*fixed: bool) -> Table:
+    """Columns without a head; fixed ones are not wrapped."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for no_wrap in fixed:
+        table.add_column(no_wrap=no_wrap)
+    return table
+
+
 def _show_contents(console: Console, tests: Mapping[str, str]) -> None:
     """One screen: suites with their groups; what has one group stands together."""
     suites = groups_by_suite()
     several = {title: groups for title, groups in suites.items() if len(groups) > 1 and title != _OTHERS}
     single = [group for title, groups in suites.items() if title not in several for group in groups]
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True)
+    table = _table(True)
     for title, groups in (*several.items(), (_SINGLE, single)):
         marked = (group if group in tests else f"{group} ({NOT_RUN})" for group in groups)
         table.add_row(f"[bold]{escape(title)}[/bold]", escape(", ".join(marked)))
@@ -105,9 +115,7 @@ def _only_read() -> str:
 def _show_groups(console: Console, tests: Mapping[str, str]) -> None:
     for title, groups in groups_by_suite().items():
         console.print(f"[bold]{escape(title)}[/bold]")
-        table = Table(box=None, show_header=False, pad_edge=False)
-        for fixed in (True, True, False):
-            table.add_column(no_wrap=fixed)
+        table = _table(True, True, False)
         for name in groups:
             count = len(catalogue.rows(name))
             what = f" {count} benchmark{'s'[: count != 1]}." if count else ""
@@ -147,21 +155,14 @@ def _chosen(name: str) -> dict[str, tuple[Benchmark, ...]]:
     return {group: rows for group, rows in named.items() if rows}
 
 
-def _show_names(console: Console, groups: Iterable[str]) -> None:
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True)
-    for group in groups:
-        table.add_row(group, escape(", ".join(dict.fromkeys(row.name for row in catalogue.rows(group)))))
-    console.print(table)
-
-
 def _show_rows(console: Console, group: str, rows: tuple[Benchmark, ...], test: str) -> None:
     """The rows of a group: those alike in all but the name together, and what all of them share once, above."""
     console.print(f"[bold]{group}[/bold]: {escape(catalogue.GROUPS[group].description)}. Test: {test}.")
     titles = ("program", "ranks", "quantities", "reference at bytes")
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
-        alike.setdefault((row.binary, row.ranks, _quantities(row), gated_text(row)), []).append(row.name)
+        quantities = ", ".join(f"{QUANTITIES[name].short} [{QUANTITIES[name].unit}]" for name in row.quantities)
+        alike.setdefault((row.binary, row.ranks, quantities, gated_text(row)), []).append(row.name)
     shared = [len(set(cells)) == 1 for cells in zip(*alike, strict=True)]
 
     def show_cells(cells: Iterable[str], indent: int, which: bool) -> None:
@@ -177,14 +178,7 @@ def _show_rows(console: Console, group: str, rows: tuple[Benchmark, ...], test: 
     console.print()
 
 
-def _quantities(row: Benchmark) -> str:
-    return ", ".join(f"{QUANTITIES[name].short} [{QUANTITIES[name].unit}]" for name in row.quantities)
-
-
 def gated_text(row: Benchmark) -> str:
     """Sizes that may have a reference, in bytes, by quantity."""
-    return "; ".join(f"{QUANTITIES[name].short}: {_listed(sizes)}" for name, sizes in row.gated_sizes.items()) or "none"
-
-
-def _listed(sizes: Iterable[int | None]) -> str:
-    return ", ".join("no size" if size is None else str(size) for size in sizes)
+    sizes = {name: ["no size" if size is None else str(size) for size in known] for name, known in row.gated_sizes.items()}
+    return "; ".join(f"{QUANTITIES[name].short}: {', '.join(known)}" for name, known in sizes.items()) or "none"

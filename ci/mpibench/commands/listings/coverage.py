@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from reframe_tests.harness.suites import catalogue
@@ -35,15 +35,11 @@ def tests_by_group(folders: Sequence[Path]) -> dict[str, str]:
         except (SyntaxError, ValueError):
             continue
         for node in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
-            named = {**dict.fromkeys(_groups_of(node), node.name), **named}
+            for statement in ast.walk(node):
+                match statement:
+                    case ast.Assign(targets=[ast.Name(id="group")], value=ast.Constant(value=str(group))):
+                        named.setdefault(group, node.name)
     return named
-
-
-def _groups_of(node: ast.ClassDef) -> Iterator[str]:
-    for statement in ast.walk(node):
-        match statement:
-            case ast.Assign(targets=[ast.Name(id="group")], value=ast.Constant(value=str(name))):
-                yield name
 
 
 def measured_by(tests: dict[str, str]) -> dict[tuple[str, str], str]:
@@ -75,10 +71,6 @@ def page(folders: Sequence[Path] = (ROOT / "reframe_tests",)) -> str:
     return "\n".join([_HEAD, *(_section(suite, offer, tests) for suite, offer in offers)])
 
 
-def _not_any_more(late: Sequence[tuple[str, str]]) -> str:
-    return f" ({', '.join(name for _, name in late)} in earlier versions only)" if late else ""
-
-
 def _section(suite: Suite, offer: Offer, tests: dict[str, str]) -> str:
     measured = measured_by(tests)
     offered = [(program, name) for program, names in offer.programs.items() for name in names]
@@ -91,6 +83,7 @@ def _section(suite: Suite, offer: Offer, tests: dict[str, str]) -> str:
         lines.setdefault(("" if program == name else program, test), []).append(shown)
     present = tuple(map(int, re.findall(r"\d+", offer.version)))
     late = [key for key in offered if key in measured and (last := catalogue.find(*key).until) and last <= present]
+    no_more = f" ({', '.join(name for _, name in late)} in earlier versions only)" if late else ""
     count = sum(key in measured and key not in late for key in offered)
     left_out = sum(len(names) for names in offer.left_out.values())
     rows = [f"| {program or 'as the benchmark'} | {', '.join(names)} | {test} |" for (program, test), names in lines.items()]
@@ -99,7 +92,7 @@ def _section(suite: Suite, offer: Offer, tests: dict[str, str]) -> str:
         [
             f"## {suite.title} {offer.version}",
             "",
-            f"{count} of {len(offered)} benchmarks are measured{_not_any_more(late)}; {left_out} programs are left out. "
+            f"{count} of {len(offered)} benchmarks are measured{no_more}; {left_out} programs are left out. "
             f"Source: {offer.source}.",
             "",
             "| program | benchmarks | test |",

@@ -413,14 +413,11 @@ def _fabric(label: str, fabric: Fabric, look: bool) -> Iterator[Finding]:
         rail.device + (f" {rail.line_rate_gbit_per_s:g} Gbit/s" if rail.line_rate_gbit_per_s else "") for rail in fabric.rails
     )
     described = f"{fabric.transport}, {fabric.scope}" + (f", {rails}" if rails else "")
-    absent = [device for device in fabric.devices if not _exists(device)] if look else []
+    classes = [Path("/sys/class", kind) for kind in ("net", "infiniband", "cxi")]
+    absent = [device for device in fabric.devices if look and not any((kind / device).exists() for kind in classes)]
     if absent:
         yield Finding(label, MISSING, f"{described}; not on this machine: {', '.join(absent)} (ip link, ibv_devices)")
     else:
         yield Finding(label, OK, described + ("" if look else "; devices are checked on its nodes by the tests"))
     if not fabric.within_node and fabric.line_rate_gbit_per_s is None:
         yield Finding(label, NOTE, "a rail has no line_rate_gbit_per_s: bandwidths are not checked against the line rate")
-
-
-def _exists(device: str) -> bool:
-    return any(Path(f"/sys/class/{kind}/{device}").exists() for kind in ("net", "infiniband", "cxi"))

@@ -11,9 +11,8 @@ import os
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reframe_tests.harness import batch_systems
 from reframe_tests.harness.cases.preflight import node_facts
@@ -38,24 +37,22 @@ UP = ("up", "active", "unknown")
 SHM = {"transport": "shm", "scope": "node"}
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """A port as the machine shows it.
 
-    :param kind: beginning of the fabric's name; ports of the same kind and rate are rails of one fabric.
-    :param alone: each is a network of its own, as Ethernet interfaces may be.
+    :param kind: beginning of the fabric's name; ports of the same kind and rate are rails of one fabric, but for Ethernet
+        interfaces, each of which may be a network of its own.
     :param interfaces: network interfaces over the same link, for an RDMA port.
     """
 
     kind: str
     transport: str
     device: str
-    rate: float | None = None
-    numa_node: int | None = None
+    rate: float | None
+    numa_node: int | None
     number: int = 1
     mtu_bytes: int | None = None
     interfaces: tuple[str, ...] = ()
-    alone: bool = False
 
     @property
     def fabric(self) -> str:
@@ -71,64 +68,38 @@ class Port:
         return row | ({"port": self.number} if self.number != 1 else {})
 
 
-def ports(node: node_facts.Node) -> list[Port]:
-    rdma = [*_rdma(node), *_slingshot(node)]
-    return [*rdma, *_interfaces(node)]
+def ports(node: node_facts.Node) -> Iterator[Port]:
+    """Those that are up: of InfiniBand and its like, then Slingshot's, then Ethernet interfaces."""
 
+    def number(facts: Mapping[str, Any], fact: str, name: str) -> float | None:
+        return float(str(facts.get(fact, {}).get(name) or 0)) or None
 
-def _rdma(node: node_facts.Node) -> Iterator[Port]:
     facts = node_facts.ports(node)
-    for name, state in facts.get("state", {}).items():
-        device, colon, number = name.partition(":")
+    states = facts.get("state", {})
+    for name, state in states.items():
+        device, colon, port = name.partition(":")
         if state not in UP or not colon:
             continue
-        folder = f"sys/class/infiniband/{device}"
+        folder, rate = f"sys/class/infiniband/{device}", number(facts, "rate_gbit_per_s", name)
         driver, layer = facts.get("driver", {}).get(name, ""), facts.get("link_layer", {}).get(name, "")
-        rate = float(str(facts.get("rate_gbit_per_s", {}).get(name) or 0))
-        fitting = (row[2:] for row in DRIVERS if (driver == row[0] or device.startswith(row[0])) and rate <= row[1])
+        fitting = (row[2:] for row in DRIVERS if (driver == row[0] or device.startswith(row[0])) and (rate or 0) <= row[1])
         transport, kind = next(fitting, LINK_LAYERS.get(str(layer), ("ucx", "rdma")))
-        yield Port(
-            kind,
-            transport,
-            device,
-            rate=rate or None,
-            numa_node=node_facts.numa_node(node, folder),
-            number=int(number),
-            interfaces=tuple(node.entries(f"{folder}/device/net")),
-        )
-
-
-def _slingshot(node: node_facts.Node) -> Iterator[Port]:
-    facts = node_facts.ports(node)
+        over = tuple(node.entries(f"{folder}/device/net"))
+        yield Port(kind, transport, device, rate, node_facts.numa_node(node, folder), int(port), interfaces=over)
     for device in node.entries("sys/class/cxi"):
-        rate, folder = facts.get("rate_gbit_per_s", {}).get(device), f"sys/class/cxi/{device}"
-        if facts.get("state", {}).get(device, "active") in UP:
-            names = tuple(node.entries(f"{folder}/device/net"))
-            number = node_facts.numa_node(node, folder)
-            yield Port("ss", "cxi", device, float(str(rate)) if rate else None, number, interfaces=names)
-
-
-def _interfaces(node: node_facts.Node) -> Iterator[Port]:
+        if states.get(device, "active") in UP:
+            folder, rate = f"sys/class/cxi/{device}", number(facts, "rate_gbit_per_s", device)
+            over = tuple(node.entries(f"{folder}/device/net"))
+            yield Port("ss", "cxi", device, rate, node_facts.numa_node(node, folder), interfaces=over)
     facts = node_facts.interfaces(node, tuple(node.entries("sys/class/net")))
     for name, state in facts.get("state", {}).items():
         folder = f"sys/class/net/{name}"
-        there = set(node.entries(folder))
-        kind = re.search(r"(?m)^DEVTYPE=(\w+)$", node.text(f"{folder}/uevent") or "")
+        devtype = re.search(r"(?m)^DEVTYPE=(\w+)$", node.text(f"{folder}/uevent") or "")
         # Parts of a bond, ends of a bridge or tunnel, and what a container or virtual machine is connected by.
-        if state not in UP or there & {"master", "bridge", "tun_flags"} or (kind and kind[1] not in ("bond", "vlan")):
-            continue
-        if node.number(f"{folder}/type") != ETHERNET:
-            continue
-        rate, mtu = facts.get("rate_gbit_per_s", {}).get(name), facts.get("mtu_bytes", {}).get(name)
-        yield Port(
-            "eth",
-            "tcp",
-            name,
-            rate=float(str(rate)) if rate else None,
-            numa_node=node_facts.numa_node(node, folder),
-            mtu_bytes=int(str(mtu)) if mtu else None,
-            alone=True,
-        )
+        part = {"master", "bridge", "tun_flags"} & set(node.entries(folder)) or (devtype and devtype[1] not in ("bond", "vlan"))
+        if state in UP and not part and node.number(f"{folder}/type") == ETHERNET:
+            rate, mtu = number(facts, "rate_gbit_per_s", name), number(facts, "mtu_bytes", name)
+            yield Port("eth", "tcp", name, rate, node_facts.numa_node(node, folder), mtu_bytes=int(mtu) if mtu else None)
 
 
 def fabrics(found: Iterable[Port]) -> dict[str, dict[str, Any]]:
@@ -136,19 +107,19 @@ def fabrics(found: Iterable[Port]) -> dict[str, dict[str, Any]]:
     groups: dict[str, list[Port]] = {}
     for port in found:
         name = port.fabric
-        if port.alone and name in groups:
+        if port.kind == "eth" and name in groups:
             name = re.sub(r"\W", "_", f"{name}_{port.device}")
         groups.setdefault(name, []).append(port)
-    rows = {name: _fabric(members) for name, members in groups.items()}
+    rows: dict[str, dict[str, Any]] = {}
+    for name, members in groups.items():
+        interfaces = list(dict.fromkeys(each for port in members for each in port.interfaces))
+        rows[name] = {
+            **{"transport": members[0].transport, "scope": "cluster"},
+            **({"mtu_bytes": members[0].mtu_bytes} if members[0].mtu_bytes else {}),
+            **({"tcp_interfaces": interfaces} if interfaces else {}),
+            "rails": [port.rail() for port in members],
+        }
     return {**rows, "shm": dict(SHM)}
-
-
-def _fabric(members: Sequence[Port]) -> dict[str, Any]:
-    row: dict[str, Any] = {"transport": members[0].transport, "scope": "cluster"}
-    row |= {"mtu_bytes": members[0].mtu_bytes} if members[0].mtu_bytes else {}
-    names = list(dict.fromkeys(name for port in members for name in port.interfaces))
-    row |= {"tcp_interfaces": names} if names else {}
-    return {**row, "rails": [port.rail() for port in members]}
 
 
 def write(
@@ -163,27 +134,25 @@ def write(
     :param command: that printed it.
     :param node: the machine; by default this one.
     """
-    found = ports(node or node_facts.Node())
+    found = list(ports(node or node_facts.Node()))
     seen = f"up on {socket.gethostname()}" if found else f"no network was seen on {socket.gethostname()}"
     lines = [
         f"# Begun by '{command}': {seen}. Take out networks that MPI must not use; say what must be reached,",
         '# e.g. "min_efficiency": 0.9 (of the line rate), where that is known. Words: site_configs/system.schema.json, extras.',
     ]
-    return "\n".join([*lines, *(line for row in partitions for line in _partition(row, found, environ))]) + "\n"
-
-
-def _partition(row: Mapping[str, Any], found: Sequence[Port], environ: Mapping[str, str]) -> Iterator[str]:
-    options = " ".join(row.get("access", ())) or "without options"
-    batch = batch_systems.find(row["scheduler"])
-    if row["scheduler"] == "local":
-        yield f"# {row['name']} runs where ReFrame is started: needs none unless it is a node that MPI jobs run on."
-        return
-    inside = bool(batch and batch.job and batch.job in environ)
-    yield f"# {row['name']}:" + ("" if inside else f" its nodes may have others: run the same in one of its jobs ({options}).")
-    extras = {"node_counts": [2], "fabrics": fabrics(found)}
-    yield f'"extras": {json.dumps(extras, indent=4)},'
-    if not (row.get("processor", {}).get("topology") or {}).get("cores"):
-        yield "# No topology: put what 'reframe --detect-host-topology' prints in one of its jobs into 'processor'."
+    for row in partitions:
+        if row["scheduler"] == "local":
+            lines.append(f"# {row['name']} runs where ReFrame is started: needs none unless it is a node that MPI jobs run on.")
+            continue
+        options = " ".join(row.get("access", ())) or "without options"
+        batch = batch_systems.find(row["scheduler"])
+        inside = batch and batch.job and batch.job in environ
+        elsewhere = "" if inside else f" its nodes may have others: run the same in one of its jobs ({options})."
+        extras = json.dumps({"node_counts": [2], "fabrics": fabrics(found)}, indent=4)
+        lines += [f"# {row['name']}:{elsewhere}", f'"extras": {extras},']
+        if not (row.get("processor", {}).get("topology") or {}).get("cores"):
+            lines.append("# No topology: put what 'reframe --detect-host-topology' prints in one of its jobs into 'processor'.")
+    return "\n".join(lines) + "\n"
 
 
 def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | None, str]]:

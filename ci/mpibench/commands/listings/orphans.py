@@ -101,27 +101,24 @@ def end(processes: Sequence[Process]) -> None:
     """End processes: first asked to, after the grace killed. One that is no longer the same is left alone."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for process in processes:
-            _signal(process, number)
+            # What the descriptor stands for cannot be replaced by another process between the look and the signal.
+            with contextlib.suppress(ProcessLookupError):
+                try:
+                    descriptor = os.pidfd_open(process.pid)
+                except ProcessLookupError:
+                    continue
+                except OSError:  # Linux before 5.3 (pidfd_open(2)), or not allowed
+                    if process.alive:
+                        os.kill(process.pid, number)
+                    continue
+                try:
+                    if process.alive:
+                        signal.pidfd_send_signal(descriptor, number)
+                finally:
+                    os.close(descriptor)
         until = time.monotonic() + _GRACE_S
         while any(process.alive for process in processes) and time.monotonic() < until:
             time.sleep(0.05)
-
-
-def _signal(process: Process, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        try:
-            # What the descriptor stands for cannot be replaced by another process between the look and the signal.
-            descriptor = os.pidfd_open(process.pid)
-        except OSError as error:
-            if isinstance(error, ProcessLookupError) or not process.alive:
-                return
-            os.kill(process.pid, number)  # Linux before 5.3 (pidfd_open(2)), or not allowed
-            return
-        try:
-            if process.alive:
-                signal.pidfd_send_signal(descriptor, number)
-        finally:
-            os.close(descriptor)
 
 
 def _launches() -> list[Launch]:
@@ -151,12 +148,12 @@ def as_data() -> dict[str, list[dict[str, Any]]]:
 
     :raises BadInput: if Slurm does not answer.
     """
-    launches = [{"process": one.process.pid, "name": one.name, **_origin(one)} for one in _launches()]
-    return {"processes": launches, "jobs": [{"job": one.number, "state": one.state, **_origin(one)} for one in _jobs()]}
 
+    def origin(orphan: Launch | Job) -> dict[str, Any]:
+        return {"reframe": orphan.owner.pid, "directory": orphan.directory}
 
-def _origin(orphan: Launch | Job) -> dict[str, Any]:
-    return {"reframe": orphan.owner.pid, "directory": orphan.directory}
+    launches = [{"process": launch.process.pid, "name": launch.name, **origin(launch)} for launch in _launches()]
+    return {"processes": launches, "jobs": [{"job": job.number, "state": job.state, **origin(job)} for job in _jobs()]}
 
 
 def report(cancel: bool, say: Callable[[str], None]) -> int:
@@ -182,11 +179,8 @@ def report(cancel: bool, say: Callable[[str], None]) -> int:
     if jobs and cancel:
         _call(["scancel", *(job.number for job in jobs)])
         say(f"cancelled: {', '.join(job.number for job in jobs)}")
-    if not jobs and not launches:
-        slurm = shutil.which(_LIST[0])
-        say(
-            "no job in the queue is an orphan, and no process on this machine is"
-            if slurm
-            else "no process on this machine is an orphan; no Slurm here, so no jobs in a queue"
-        )
+    if not jobs and not launches and shutil.which(_LIST[0]):
+        say("no job in the queue is an orphan, and no process on this machine is")
+    elif not jobs and not launches:
+        say("no process on this machine is an orphan; no Slurm here, so no jobs in a queue")
     return int(bool(left) or (bool(jobs) and not cancel))

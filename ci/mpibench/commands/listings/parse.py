@@ -45,7 +45,13 @@ def parse_files(paths: Sequence[Path], format: str, note: Callable[[str], None] 
             note(f"{path}: set aside around {where}: {preamble.say(aside)}")
     if format == "json":
         return json.dumps(rows, indent=1) + "\n"
-    return _csv(rows) if format == "csv" else _tables(rows)
+    if format == "csv":
+        out = io.StringIO()
+        writer = csv.DictWriter(out, [*KEYS, *_quantities(rows)], restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return out.getvalue()
+    return _tables(rows)
 
 
 def read_text(path: Path) -> str:
@@ -79,14 +85,6 @@ def _quantities(rows: Iterable[Row]) -> list[str]:
     return [name for name in QUANTITIES if name in there]
 
 
-def _csv(rows: Sequence[Row]) -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, [*KEYS, *_quantities(rows)], restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
-
-
 def _tables(rows: Sequence[Row]) -> str:
     """One table per file and layout; columns that say nothing (one group, no variant) are left out."""
     blocks: dict[tuple[Any, ...], list[Row]] = {}
@@ -100,19 +98,14 @@ def _tables(rows: Sequence[Row]) -> str:
         keys += ["variant"] if any(row["variant"] for row in block) else []
         keys += [*("message_bytes", "repetitions"), *quantities]
         heading = f"{source} ({suite})\n" if len(sources) > 1 else ""
-        parts.append(heading + _align(keys, block))
+        cells = [list(keys), *([_cell(row[key]) for key in keys] for row in block)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        sides = ["<" if key in ("benchmark", "variant") else ">" for key in keys]  # numbers to the right
+        lines = (
+            "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths, strict=True)) for line in cells
+        )
+        parts.append(heading + "".join(f"{line.rstrip()}\n" for line in lines))
     return "\n".join(parts)
-
-
-def _align(keys: Sequence[str], rows: Sequence[Row]) -> str:
-    """Columns side by side, numbers to the right."""
-    cells = [list(keys), *([_cell(row[key]) for key in keys] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    sides = ["<" if key in ("benchmark", "variant") else ">" for key in keys]
-    lines = (
-        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths, strict=True)) for line in cells
-    )
-    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def _cell(value: Any) -> str:

@@ -14,7 +14,7 @@ from mpibench.judge.plan import costs, past, record
 from mpibench.judge.plan.costs import Costs, Machine
 from mpibench.judge.plan.past import CaseHistory, EarlierNight, PastNights
 from mpibench.judge.plan.record import ListedCase
-from mpibench.store import job_times
+from mpibench.store.sessions import Session
 from mpibench.store.store import Store
 from planned_sites import NODE, large, newcomer
 from reframe_tests.harness.vocabulary import BadInput
@@ -205,8 +205,9 @@ def entry(uuid: str, took: float | None, end: float | None, nodes: str, result: 
 
 def test_a_job_did_not_run_while_it_waited_for_one_of_its_own_session() -> None:
     """Three jobs submitted at once on two nodes, and one on others; the second is a job that nobody knows the end of."""
-    session: Any = SimpleNamespace(
-        cases=[
+    session = Session(
+        {},
+        (
             entry("a", 10.0, 110.0, "n1,n2"),
             entry("b", 30.0, 130.0, "n2,n1"),
             entry("c", 35.0, 135.0, "n1"),
@@ -215,9 +216,9 @@ def test_a_job_did_not_run_while_it_waited_for_one_of_its_own_session() -> None:
             entry("f", None, None, ""),
             entry("g", 99.0, None, "", "abort"),
             entry("a:rival", 10.0, 110.0, "n1,n2"),
-        ]
+        ),
     )
-    assert job_times.seconds(session) == {"a": 10.0, "b": 20.0, "c": 5.0, "d": 30.0, "e": 7.0}
+    assert session.job_seconds == {"a": 10.0, "b": 20.0, "c": 5.0, "d": 30.0, "e": 7.0}
 
 
 @pytest.mark.parametrize(
@@ -232,5 +233,5 @@ def test_a_job_did_not_run_while_it_waited_for_one_of_its_own_session() -> None:
 )
 def test_what_a_job_waited_in_the_queue_is_no_cost(started: str, wanted: float) -> None:
     """An hour, and then it ran for 20 s."""
-    session: Any = SimpleNamespace(cases=[entry("a", 3610.0, 3720.0, "n1,n2", started=started)])
-    assert job_times.seconds(session) == {"a": wanted}
+    session = Session({}, (entry("a", 3610.0, 3720.0, "n1,n2", started=started),))
+    assert session.job_seconds == {"a": wanted}

@@ -381,7 +381,7 @@ def test_every_word_a_schema_asks_for_is_known() -> None:
 
 
 #: Which benchmark times a call of an application; how each suite that has release tarballs is built.
-NAMING = ("advice.py", "releases.py", "suite_builds.py")
+NAMING = ("advice.py", "suite_builds.py")
 ROOMS = {"mpis": Path(registry.__file__).parent, "suites": Path(preamble.__file__).parent}
 
 

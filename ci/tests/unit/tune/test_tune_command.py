@@ -217,13 +217,13 @@ def test_waiting_for_nodes_is_not_of_the_budget(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(measuring.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(measuring, "_start", start)
     monkeypatch.setattr(measuring, "read_report", lambda path: Session({}, ()))
-    monkeypatch.setattr(measuring.job_times, "seconds", lambda session: {"a": 12.0, "b": 8.0})
+    monkeypatch.setattr(Session, "job_seconds", {"a": 12.0, "b": 8.0})
     monkeypatch.setattr(TuneRequest, "folder", tmp_path)
     request, order = request_of(wait_s=12 * 3600.0), Order({}, 1, 0.0)
     ran = measuring.run(request, order, "round_1", 60.0)
     assert limits == [12 * 3600 + 60.0] and ran.seconds == 20.0 + measuring.OWN_S == request.clock.spent_s
     assert ran.waited_s == pytest.approx(3 * 3600 - 5)
-    monkeypatch.setattr(measuring.job_times, "seconds", lambda session: {})
+    monkeypatch.setattr(Session, "job_seconds", {})
     assert measuring.run(request, order, "round_1", 60.0).seconds == 3 * 3600 + 25, (
         "without a word of its jobs all of it counts"
     )
