@@ -45,8 +45,6 @@ DECISIONS = {PASS: ACCEPTED, IMPROVED: ACCEPTED, REGRESSED: REFUSED, MISSING: RE
 class AcceptanceOptions:
     """What was asked for beside the two sides; part of the record.
 
-    :param where: only cases that fulfil it, on both sides.
-    :param rename: names of the baseline to new ones.
     :param allow_unproven: cases of the candidate without proof leave it inconclusive and do not refuse it.
     :param history: sessions that show how much nights differ, a selector; ``None``: those before the baseline that measured
         the same; :data:`~mpibench.judge.history.NO_HISTORY`: only the baseline's own.
@@ -65,8 +63,6 @@ class Confirmation:
 
     :param summary: in counts, for the headline; empty if nothing was called.
     :param sentences: what was seen twice, and what was not measured again and stays refused.
-    :param notes: what was not seen again.
-    :param record: both measurements, as plain data.
     """
 
     summary: str
@@ -80,13 +76,10 @@ class Confirmation:
 class Acceptance:
     """A decision with everything it rests on.
 
-    :param changed: facts that differ between the sides: name, before, after.
     :param unlike: sentences on what makes the sides unlike as a whole, such as their level; they explain what follows.
     :param absence: what that says of the metrics the candidate lacks.
-    :param moves: switches of protocol that moved, each the cause of several changes.
     :param measured_again: sessions of the candidate that were measured again before, as nights, each with the session that did.
     :param suspects: what maps of pairs of the candidate accuse and those of the baseline do not: they refuse.
-    :param map_notes: what else the maps say.
     :param references: those that the baseline reached and the candidate missed: they refuse, unless they were reached when they
         were measured again.
     """

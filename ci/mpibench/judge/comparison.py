@@ -62,8 +62,6 @@ class Judgement:
 
     :param metrics: one row per metric of either side's baseline: :data:`METRIC`, ``band``, values, ``ratio`` with
         ``low`` and ``high`` (candidate / baseline, in the quantity's own direction), ``verdict``, ``needed``, ``why``.
-    :param bands: the same per curve and band, without values.
-    :param new: metrics only the candidate has.
     :param unjudged: metrics both have that the policy gives no margin.
     :param unlike_past: by :data:`~mpibench.judge.history.SHARED`, in what the baseline is unlike the sessions before it, so
         that these are not its history.

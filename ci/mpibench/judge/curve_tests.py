@@ -65,7 +65,6 @@ NOTHING_BETWEEN = BetweenJobs()
 class CurveTest:
     """One comparison: some sizes of one curve.
 
-    :param places: indices of its sizes in the curve.
     :param baseline: unit means in log, worse is more; likewise ``candidate``.
     :param between: what jobs add to the difference and repeats do not show.
 

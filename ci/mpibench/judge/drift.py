@@ -56,7 +56,6 @@ class NothingJudged(BadInput):
 class History:
     """A system's nights.
 
-    :param nights: session and start of each, oldest first; one session a calendar day.
     :param metrics: one row per series: :data:`METRIC`, ``direction``.
     :param logs: slowness in log, shape (metrics, nights), NaN where a night lacks it.
     :param partial: selection options of the last session, empty for a whole one; ``planned``: whether it was planned.
@@ -98,8 +97,6 @@ class Event:
     :param since: night of the first changed value.
     :param slower: median change for the worse, as a fraction.
     :param changed: facts that differ from the night before: name, before, after.
-    :param moves: switches of protocol that moved that night, each the cause of several changes.
-    :param accepted: the level that was accepted with it.
     """
 
     since: date

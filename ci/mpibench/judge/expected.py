@@ -100,7 +100,6 @@ class Retired:
 class ExpectedFile:
     """What a system's file says; the empty one where there is none.
 
-    :param expected: label to places.
     :param options: label to the selection options of its whole sessions, as :func:`.selection_options.narrowing` gives them.
     :param history: whether what was proven before is expected, too.
     """
@@ -200,7 +199,6 @@ class SessionPlan:
     """The plan of a session, with what earlier sessions say.
 
     :param excused: cases that are not to be expected tonight.
-    :param owed: cases that were not right before.
     :param still: what is owed with tonight's measurements, from earlier sessions.
     """
 
@@ -326,14 +324,10 @@ class LastProven(NamedTuple):
 class Completeness:
     """Whether a session is complete.
 
-    :param run: its label; ``None`` without one.
     :param expected: how many things were expected; ``there``: how many of them were proven.
     :param missing: a sentence for each hole, the largest first.
     :param not_asked: expected things a partial session was not started for.
-    :param options: selection options of a partial session; empty for a whole one.
     :param rests_on: where the expectation comes from.
-    :param notes: what a reader should know and what is not a hole.
-    :param partial: the caller asked for a partial answer.
     """
 
     system: str
@@ -377,8 +371,6 @@ class Completeness:
 def judge(store: Store, system: str, session: str, *, partial: bool = False, root: Path = ROOT) -> Completeness:
     """Hold a session against what is expected of it.
 
-    :param session: its whole id.
-    :param partial: judge a partial session by what it was asked for.
     :param root: checkout with ``site_configs`` and ``environments``.
     :raises BadInput: a damaged dataset, ``expected.yaml``, ``system.py``, or two stacks of one name.
     """

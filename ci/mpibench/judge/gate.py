@@ -58,11 +58,7 @@ CLOCK_TOLERANCE = timedelta(minutes=15)
 
 
 class Check(NamedTuple):
-    """The answer to one question of :data:`KINDS`.
-
-    :param problems: the worst first.
-    :param notes: what is to be known besides.
-    """
+    """The answer to one question of :data:`KINDS`."""
 
     counts: Any
     problems: Sequence[Any] = ()
@@ -149,8 +145,6 @@ def decide(
 
     :param system: needed only if the session has cases on several.
     :param recent: nights back to which a change counts as new.
-    :param max_age_hours: in place of the policy's.
-    :param partial: a partial session is judged by what it was asked for.
     :param history: as :attr:`~mpibench.judge.accept.AcceptanceOptions.history`.
     :raises BadInput: no dataset, a damaged one, or a selector that does not mean one session that can be read.
     """

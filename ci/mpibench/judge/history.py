@@ -369,8 +369,6 @@ def find_history(
     :param without: further sessions that are not its history, such as those of the other side.
     :param selector: only these sessions, however many; default: the :data:`MOST_SESSIONS` newest of each stratum;
         :data:`NO_HISTORY`: none.
-    :param rename: names of stacks, benchmarks, fabrics or partitions to new ones.
-    :param facts: in what cases of one history agree.
     :param counted: the cases' own sessions are part of the history.
     :raises BadInput: the selector cannot be read or selects nothing.
     """
@@ -513,7 +511,6 @@ class Rows:
 
     :param units: one row per test, one column per session.
     :param kinds: of each row, for :func:`.prediction.learn`.
-    :param margins: of each row, in log.
     :param things: of each row, number of what was measured.
     """
 
@@ -591,11 +588,7 @@ def measured_curves(values: pl.DataFrame, policy: Policy) -> Iterator[MeasuredCu
 
 
 class Called(NamedTuple):
-    """What is called of one thing.
-
-    :param slower: whether the typical test is slower.
-    :param rows: tests that are called, by their places.
-    """
+    """What is called of one thing."""
 
     slower: bool
     rows: NDArray[np.int_]
@@ -605,9 +598,7 @@ class Called(NamedTuple):
 class Run:
     """Nights of one thing that waited or wait.
 
-    :param called: of each that was called, what.
     :param nights: these, and those in between and after.
-    :param lasts: whether they wait still.
     """
 
     thing: int

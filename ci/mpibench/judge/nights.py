@@ -42,7 +42,6 @@ class NightJudgement:
     :param values: of these, what enough of them measured.
     :param again: of the called curves, held against the same; ``None`` where no session measured anything again.
     :param elsewhere: why a session that measured a condition again says nothing of it: other nodes, or it was withdrawn.
-    :param damaged: why what was measured again cannot be read.
     """
 
     past: Past

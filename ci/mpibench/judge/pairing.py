@@ -35,10 +35,8 @@ TIE, UNKNOWN = "tie", "not compared"
 class Comparison:
     """One pair.
 
-    :param subject: one of :data:`SUBJECTS`.
     :param bands: band verdicts of ``second`` against ``first`` (:class:`comparison.Judgement`), with the columns of
         :func:`with_winner`.
-    :param unequal: what was allowed to differ and does.
     :param built: how the sides' programs were built otherwise, a sentence each: no condition, and part of the difference.
     :param past: of two sides by session, the sessions before the first that measured the same.
     """

@@ -36,7 +36,6 @@ class Level:
 
     :param since: first day (UTC) on which it was measured.
     :param slower_percent: how much slower than before it is at most; 0 where it is faster.
-    :param why: the cause, for whoever reads it a year later.
     :param partition: ``None``, as for the others: whichever it is.
     """
 
@@ -70,22 +69,12 @@ class Policy:
     :param margins_percent: quantity to margin, or to one margin per band; a margin of ``None`` is none: what it stands for is
         recorded and not judged.
     :param bands_bytes: band to its largest message in bytes, ascending; the last has none.
-    :param confidence: level of the intervals shown.
     :param false_discovery_rate: of all changes called, the share that may be none (Benjamini and Hochberg 1995).
     :param between_jobs_percent: how much two jobs under one condition differ; the last resort, where a side has too few jobs
         to say and neither the baseline nor the sessions before it are a history.
     :param between_jobs_times_repeats: how many times as much as the repeats of one job two jobs are taken to differ at least,
         before a change is called where ``between_jobs_percent`` is asked. On the noise recorded here they differ 1 to 3.5 times
         as much.
-    :param minimum_repeats: fewer values on a side are no ground for a verdict.
-    :param power: probability with which the number of repeats asked for would decide.
-    :param reference_jobs: jobs below which no reference is learned.
-    :param drift_window_nights: window of the change point search.
-    :param max_age_hours: age of a session beyond which the gate no longer takes it for an answer.
-    :param levels: since when the machine is accepted to be another one than before.
-    :param guidelines_margin_percent: how much longer than its mock-up a call may take.
-    :param guidelines_refuse: a violated guideline is a refusal, and not advice.
-    :param source: file, for messages.
     """
 
     margins_percent: Mapping[str, float | Mapping[str, float | None] | None] = field(default_factory=lambda: dict(MARGINS))

@@ -44,7 +44,6 @@ class SystemChange:
     :param files: changed ones, relative to the system's folder.
     :param entries: names of references by :data:`WAYS`.
     :param effect: a row per stored session: values, failing before and after; ``None`` where there are none.
-    :param why: why nothing can be said of stored sessions.
     """
 
     system: str
@@ -148,7 +147,6 @@ def _text(text: object) -> str:
 def review(base: str, store: Store, sessions: str, root: Path = ROOT) -> ReviewedChange:
     """What the commits since another one change.
 
-    :param base: commit, branch or tag that the change would be merged into.
     :param sessions: selector of the stored sessions that references are held against.
     :raises BadInput: no repository, no such commit, damaged references.
     """
