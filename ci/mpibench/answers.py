@@ -69,16 +69,12 @@ class Metric(Curve, kw_only=True):
 
 
 class Fact(Answer, kw_only=True):
-    """A fact that differs."""
-
     what: str
     before: str
     after: str
 
 
 class Unreadable(Answer, kw_only=True):
-    """A session that could not be read."""
-
     session: str
     why: str
 
@@ -149,8 +145,6 @@ class DriftCounts(Answer, kw_only=True):
 
 
 class GateCounts(Answer, kw_only=True):
-    """By kind of question."""
-
     age: AgeCounts
     evidence: EvidenceCounts
     missing: MissingCounts
@@ -160,15 +154,11 @@ class GateCounts(Answer, kw_only=True):
 
 
 class Problem(Answer, kw_only=True):
-    """One thing that is not as it must be."""
-
     text: Line
     finding: Finding
 
 
 class AgeProblem(Answer, kw_only=True):
-    """The session is too old."""
-
     hours: float
     most_hours: float
     text: Line
@@ -247,8 +237,6 @@ class HistoryProblem(Place, kw_only=True):
 
 
 class DriftedMetric(Metric, kw_only=True):
-    """A metric of a change of the last nights."""
-
     slower: Slower
 
 
@@ -337,8 +325,6 @@ class Drift(Answer, kw_only=True):
 
 
 class Options(Answer, kw_only=True):
-    """Options of the command."""
-
     system: str | None
     where: str | None
     rename: dict[str, str] | None
@@ -347,8 +333,6 @@ class Options(Answer, kw_only=True):
 
 
 class Identity(Answer, kw_only=True):
-    """A session of a side."""
-
     session: str
     started: Moment
     age_days: float
@@ -358,8 +342,6 @@ class Identity(Answer, kw_only=True):
 
 
 class Unproven(Place, kw_only=True):
-    """A case without proof."""
-
     session: str
     case: str
     name: str
@@ -369,8 +351,6 @@ class Unproven(Place, kw_only=True):
 
 
 class Job(Place, kw_only=True):
-    """A job of the scheduler."""
-
     session: str
     started: str
     job_id: str | None
@@ -399,8 +379,6 @@ class Side(Answer, kw_only=True):
 
 
 class LeftOut(Answer, kw_only=True):
-    """Sessions that do not count as history."""
-
     why: str
     sessions: Count
 
