@@ -236,7 +236,10 @@ class FabricTest(MeasuredTest):
         return Reading(outcome.samples, outcome.evidence, sentences)
 
     def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
-        return measurement.evaluate(where, launches, self._executions, self.limit_s, Path(self.stagedir), self.job_end())
+        return self._judge_launches(where, launches, self._executions)
+
+    def _judge_launches(self, where: Condition, launches: Sequence[catalogue.Launch], repeats: int) -> measurement.Outcome:
+        return measurement.evaluate(where, launches, repeats, self.limit_s, Path(self.stagedir), self.job_end())
 
     def metrics(self) -> dict[str, Value]:
         """Every size of every metric, shares of the line rate, what suites say of each other, and growth with the nodes."""

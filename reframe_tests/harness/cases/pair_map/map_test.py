@@ -164,13 +164,8 @@ class MapTest(MaintenanceTest, RoundsPlugin):
         shared = map_judgement.find_shared(outcome.evidence.ranks, at_once) if outcome.evidence else ""
         pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, values, tree, meant, shared)
         self.pair_map = pair_map.as_dict()
-        if outcome.evidence:
-            outcome.evidence = replace(
-                outcome.evidence,
-                status=outcome.status,
-                sentences=tuple(outcome.sentences),
-                notes=(*outcome.evidence.notes, *(note.removesuffix(".") for note in notes)),
-            )
+        if evidence := outcome.evidence:
+            outcome.join(evidence, [evidence], [*evidence.notes, *(note.removesuffix(".") for note in notes)])
 
     def _find_tree(self, found: output.MapOutput) -> tuple[SwitchTree | None, list[str]]:
         """The switches above the nodes: as a file, Slurm or the ranks themselves have them; and what is wrong with these."""

@@ -10,8 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -38,12 +39,12 @@ _FINALIZED = re.compile(r'"finalized": *true')
 _FOOTER = re.compile(
     r"^(?:=   BAD TERMINATION OF ONE OF YOUR APPLICATION|YOUR APPLICATION TERMINATED WITH THE EXIT STRING)", re.M
 )
+_NOT_ENDED = "the job ended before this launch did; its output is not used."
 #: Exit status of a launch after which the job starts nothing more, and what the launch did.
 WHY_STOPPED = {script.TIMED_OUT: "timed out", script.TOO_MUCH_OUTPUT: "printed without end"}
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """Something that is missing or was not as asked, in one repeat of one launch; repeat 0 stands for the whole job."""
 
     launch: str
@@ -81,11 +82,22 @@ class Outcome:
         self.findings += [finding for finding in part.findings if finding not in self.findings]
         self.network = self.network or part.network
 
+    def join(self, first: Evidence, parts: Iterable[Evidence], notes: Iterable[str], **changes: Any) -> None:
+        """Make the evidence of all from that of one part, the times of all parts and the notes that are left."""
+        self.evidence = replace(
+            first,
+            status=self.status,
+            sentences=tuple(self.sentences),
+            seconds=tuple(seconds for part in parts for seconds in part.seconds),
+            notes=tuple(dict.fromkeys(notes)),
+            **changes,
+        )
+
     @property
     def status(self) -> str:
         """``proven``, ``contradicted`` or ``missing``."""
-        found = {finding.status for finding in self.findings}
-        return next((status for status in (CONTRADICTED, MISSING) if status in found), PROVEN)
+        statuses = {finding.status for finding in self.findings}
+        return next((status for status in (CONTRADICTED, MISSING) if status in statuses), PROVEN)
 
     @property
     def proof(self) -> dict[str, Any]:
@@ -101,8 +113,8 @@ class Outcome:
     def sentences(self) -> list[str]:
         """One sentence per finding, the job's end and contradictions first; what all repeats share is said once."""
         repeats: dict[tuple[str, str, str], list[int]] = {}
-        for finding in self.findings:
-            repeats.setdefault((finding.status, finding.launch, finding.sentence), []).append(finding.repeat)
+        for launch, repeat, status, sentence in self.findings:
+            repeats.setdefault((status, launch, sentence), []).append(repeat)
         # The end of the job first, since it explains what follows.
         ordered = sorted(repeats.items(), key=lambda item: (item[1] != [WHOLE_JOB], item[0][0] != CONTRADICTED))
         return [f"{launch}{self._which(numbers)}: {sentence}" for (_, launch, sentence), numbers in ordered]
@@ -119,16 +131,12 @@ class LaunchEvidence:
 
     launch: str
     repeat: int
+    records: list[Record]
     ranks: Sequence[RankEvidence] = ()
     taken: traffic.Choice = field(default_factory=traffic.Choice)
     links: link_state.LinkFinding = field(default_factory=link_state.LinkFinding)
     use: traffic.UseFinding = field(default_factory=traffic.UseFinding)
     notes: list[str] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
-
-    @property
-    def errors(self) -> list[dict[str, Any]]:
-        return [{"launch": self.launch, "repeat": self.repeat, **row} for row in self.links.errors]
 
 
 def evaluate(
@@ -144,55 +152,55 @@ def evaluate(
     :param limit_s: seconds each launch was given.
     :param end: how the scheduler says the job ended.
     """
-    outcome = Outcome(repeats)
-    end = end or ending.JobEnd()
+    outcome, end, set_aside, checked = Outcome(repeats), end or ending.JobEnd(), Counter[str](), ""
     outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge(end))
     outcome.add(end.name, WHOLE_JOB, *loaded_modules.judge(condition.stack, directory))
     log = beginning_of(directory / script.LAUNCH_LOG)
     statuses, times = script.read_launch_log(log), script.read_launch_times(log)
-    stopped = next(((launch, WHY_STOPPED[status]) for launch, status in statuses.items() if status in WHY_STOPPED), None)
-    heard = outcome.heard
-    set_aside: Counter[str] = Counter()
-    checked = ""
-    parsed: list[Record]
-    for repeat in range(1, repeats + 1):
-        for launch in launches:
-            if launch.checks_data and repeat > 1:
-                continue
-            where = WHOLE_JOB if launch.checks_data else repeat
-            files = script.files_of(launch.name, repeat)
-            status = statuses.get((launch.name, repeat))
-            ended = _judge_end(status, limit_s, directory, files, stopped)
-            most = ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else script.MOST_OUTPUT_BYTES
-            printed, debug = transports.strip_debug(condition.stack, beginning_of(directory / files.output, most))
-            debug = "\n".join([debug, beginning_of(directory / files.debug, most), beginning_of(directory / files.error, most)])
-            if launch.checks_data:
-                wrong, broken = data_check.judge(printed, condition.ranks)
-                outcome.add(launch.name, where, CONTRADICTED, wrong)
-                parsed, checked = [], data_check.summarise(printed)
-            else:
-                if launch.result:
-                    result = beginning_of(directory / files.result, most)
-                    printed = printed + result if result.strip() else ""
-                source = files.result if launch.result else files.output
-                parsed, broken = _parse(launch, printed, source, set_aside, times.get((launch.name, repeat)))
-            # A launch that ended badly is reported by its end, not also by the hole it left in its output.
-            outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
-            whole = not ended and not broken
-            said = catalogue.SUITES[launch.suite].said(printed) if parsed else Said()
-            ranks = _read_ranks(outcome, condition, launch, where, parsed, debug, directory / files.evidence, whole, said)
-            if not launch.checks_data:
-                ranks.records = parsed
-                heard.append(ranks)
-            outcome.add(launch.name, where, CONTRADICTED, _above_line_rate(condition, launch, parsed))
+    stopped = next(
+        (f"{name}.{at} {WHY_STOPPED[status]}" for (name, at), status in statuses.items() if status in WHY_STOPPED), ""
+    )
+    for repeat, launch in product(range(1, repeats + 1), launches):
+        if launch.checks_data and repeat > 1:
+            continue
+        where, files = WHOLE_JOB if launch.checks_data else repeat, script.files_of(launch.name, repeat)
+        status = statuses.get((launch.name, repeat))
+        most = ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else script.MOST_OUTPUT_BYTES
+        printed, debug = transports.strip_debug(condition.stack, beginning_of(directory / files.output, most))
+        debug = "\n".join([debug, *(beginning_of(directory / name, most) for name in (files.debug, files.error))])
+        records: list[Record] = []
+        broken: list[str] = []
+        if launch.checks_data:
+            wrong, broken = data_check.judge(printed, condition.ranks)
+            outcome.add(launch.name, where, CONTRADICTED, wrong)
+            checked = data_check.summarise(printed)
+        elif launch.expected:
+            source, seconds = files.result if launch.result else files.output, times.get((launch.name, repeat))
+            if launch.result:
+                result = beginning_of(directory / files.result, most)
+                printed = printed + result if result.strip() else ""
+            try:
+                records = _parse(launch, printed, source, set_aside, seconds)
+            except OutputError as error:
+                broken = [str(error)]
+        # A launch that ended badly is reported by its end, not also by the hole it left in its output.
+        ended = _judge_end(status, limit_s, directory, files, stopped)
+        outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
+        said = catalogue.SUITES[launch.suite].said(printed) if records else Said()
+        whole = not ended and not broken
+        heard = _hear(outcome, condition, launch, where, records, debug, directory / files.evidence, whole, said)
+        if not launch.checks_data:
+            outcome.heard.append(heard)
+        outcome.add(launch.name, where, CONTRADICTED, _above_line_rate(condition, launch, records))
     for launch in (launch for launch in launches if not launch.checks_data):
-        outcome.samples += _collect(launch, [one.records for one in heard if one.launch == launch.name])
+        outcome.samples += _collect(launch, [heard.records for heard in outcome.heard if heard.launch == launch.name])
     if outcome.status == MISSING:
         outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge_room(directory))
-    outcome.network = traffic.name_networks(one.taken.network for one in heard)
-    outcome.add(end.name, WHOLE_JOB, MISSING, traffic.judge_case(condition.fabric, [one.taken for one in heard]))
+    taken = [heard.taken for heard in outcome.heard]
+    outcome.network = traffic.name_networks(choice.network for choice in taken)
+    outcome.add(end.name, WHOLE_JOB, MISSING, traffic.judge_case(condition.fabric, taken))
     took = f", took {outcome.network}" if outcome.network else ""
-    evidence = _evidence(outcome, f"{condition.setting.summary}{took}", heard)
+    evidence = _evidence(outcome, f"{condition.setting.summary}{took}")
     notes = list(evidence.notes)
     if any(launch.expected for launch in launches):
         compared = all(catalogue.SUITES[launch.suite].compares_data for launch in launches if launch.expected)
@@ -207,70 +215,52 @@ def evaluate(
     return outcome
 
 
-def _judge_end(
-    status: int | None,
-    limit_s: int,
-    directory: Path,
-    files: script.LaunchFiles,
-    stopped: tuple[tuple[str, int], str] | None,
-) -> str:
+def _judge_end(status: int | None, limit_s: int, directory: Path, files: script.LaunchFiles, stopped: str) -> str:
     """Sentence on how a launch ended; empty if it ended well.
 
-    :param stopped: the launch, and its repeat, after which the job started nothing more, and what it did.
+    :param stopped: the launch, with its repeat, after which the job started nothing more, and what it did.
     """
     if status == 0:
         return ""
-    if status is None and stopped:
-        (launch, repeat), reason = stopped
-        return f"not started, because {launch}.{repeat} {reason}."
     if status is None:
-        return "the job ended before this launch did; its output is not used."
+        return f"not started, because {stopped}." if stopped else _NOT_ENDED
+    error = excerpt(beginning_of(directory / files.error))
+    if status not in WHY_STOPPED:
+        # IMB prints what is wrong with its arguments to its output.
+        printed = [line for line in beginning_of(directory / files.output).splitlines() if line.startswith("ERROR")]
+        error = error or excerpt("\n".join(printed))
+        return f"ended with exit status {status}{f'; it said: {error}' if error else ' and said nothing'}."
+    what = f"printed more than {script.MOST_OUTPUT_BYTES >> 20} MiB and was ended for it"
     if status == script.TIMED_OUT:
-        return f"timed out after {limit_s} s, the test's limit_s{_last_words(directory, files)}."
-    if status == script.TOO_MUCH_OUTPUT:
-        return f"printed more than {script.MOST_OUTPUT_BYTES >> 20} MiB and was ended for it{_last_words(directory, files)}."
-    # IMB prints what is wrong with its arguments to its output.
-    printed = [line for line in beginning_of(directory / files.output).splitlines() if line.startswith("ERROR")]
-    error = excerpt(beginning_of(directory / files.error)) or excerpt("\n".join(printed))
-    said = f"; it said: {error}" if error else " and said nothing"
-    return f"ended with exit status {status}{said}."
-
-
-def _last_words(directory: Path, files: script.LaunchFiles) -> str:
+        what = f"timed out after {limit_s} s, the test's limit_s"
     ranks = [beginning_of(path) for path in (directory / files.evidence).glob("*.json")]
     if not ranks:
-        error = excerpt(beginning_of(directory / files.error))
         said = f"; it said: {error}" if error else ""
-        return f"; no rank left evidence, so none got through MPI_Init{said}"
-    printed = _FOOTER.split(end_of(directory / files.output), maxsplit=1)[0]
-    lines = [" ".join(line.split()) for line in printed.splitlines()]
+        return f"{what}; no rank left evidence, so none got through MPI_Init{said}."
+    text = _FOOTER.split(end_of(directory / files.output), maxsplit=1)[0]
+    lines = [" ".join(line.split()) for line in text.splitlines()]
     last = next((line for line in reversed(lines) if line.strip("#-= ")), "")
-    said = f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
+    what += f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
     # UCX 1.13 over TCP hangs there now and then (openucx/ucx, issue 8738).
-    ended = sum(bool(_FINALIZED.search(text)) for text in ranks)
-    return said + (f"; {ended} of its ranks had called MPI_Finalize by then" if ended else "")
+    finalized = sum(bool(_FINALIZED.search(text)) for text in ranks)
+    return what + (f"; {finalized} of its ranks had called MPI_Finalize by then." if finalized else ".")
 
 
-def _parse(
-    launch: catalogue.Launch, printed: str, source: str, set_aside: Counter[str], seconds: float | None
-) -> tuple[list[Record], list[str]]:
-    """Records of one output, or the sentence why it is not used.
+def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Counter[str], seconds: float | None) -> list[Record]:
+    """Records of one output.
 
     :param set_aside: counts, by whose they are, the lines that stood before the benchmark's own.
     :param seconds: the launch took.
+    :raises OutputError: with the sentence why it is not used.
     """
-    if not launch.expected:
-        return [], []
     if launch.result and not printed.strip():
-        return [], [f"{source}: {launch.binary} left no {launch.result} in the job's directory, where it writes its results."]
-    try:
-        reading = reader.read(printed, source=source)
-        set_aside.update(reading.set_aside)
-        if launch.options:
-            reader.check_arguments(printed, launch, source=source)
-        return fill_launch_time(launch, reader.complete(reading.records, launch.expected, source=source), seconds), []
-    except reader.OutputError as error:
-        return [], [str(error)]
+        what = f"{source}: {launch.binary} left no {launch.result} in the job's directory, where it writes its results."
+        raise OutputError("no-result-file", what)
+    reading = reader.read(printed, source=source)
+    set_aside.update(reading.set_aside)
+    if launch.options:
+        reader.check_arguments(printed, launch, source=source)
+    return fill_launch_time(launch, reader.complete(reading.records, launch.expected, source=source), seconds)
 
 
 def fill_launch_time(launch: catalogue.Launch, records: Sequence[Record], seconds: float | None) -> list[Record]:
@@ -293,12 +283,12 @@ def fill_launch_time(launch: catalogue.Launch, records: Sequence[Record], second
     return [replace(record, values={**record.values, **own.get(record.benchmark, {})}) for record in records]
 
 
-def _read_ranks(
+def _hear(
     outcome: Outcome,
     condition: Condition,
     launch: catalogue.Launch,
     repeat: int,
-    records: Sequence[Record],
+    records: list[Record],
     debug: str,
     directory: Path,
     whole: bool,
@@ -308,7 +298,7 @@ def _read_ranks(
 
     :param whole: the launch ended well and printed everything; only then must its traffic and debug lines be whole.
     """
-    heard = LaunchEvidence(launch.name, repeat)
+    heard = LaunchEvidence(launch.name, repeat, records)
     try:
         ranks = heard.ranks = rank_records.read(directory)
     except EvidenceError as error:
@@ -424,18 +414,21 @@ def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> l
     ]
 
 
-def _evidence(outcome: Outcome, setting_summary: str, heard: Sequence[LaunchEvidence]) -> Evidence:
-    recorded = [one for one in heard if one.ranks]
+def _evidence(outcome: Outcome, setting_summary: str) -> Evidence:
+    recorded = [heard for heard in outcome.heard if heard.ranks]
     ranks = recorded[0].ranks if recorded else ()
     first = ranks[0] if ranks else None
     shared = set.intersection(*(set(rank.environment.items()) for rank in ranks)) if ranks else set()
-    errors = [row for one in recorded for row in one.errors]
-    taken = [[rank.seconds for rank in one.ranks if rank.seconds is not None] for one in recorded]
-    notes = (*_notes(note for one in recorded for note in one.notes), *link_state.error_notes(errors))
+    errors = [{"launch": heard.launch, "repeat": heard.repeat, **row} for heard in recorded for row in heard.links.errors]
+    taken = [[rank.seconds for rank in heard.ranks if rank.seconds is not None] for heard in recorded]
+    # Each note once, with the numbers of its first occurrence.
+    notes: dict[str, str] = {}
+    for note in (note for heard in recorded for note in heard.notes):
+        notes.setdefault(re.sub(r"[0-9.]+", "#", note), note)
     return Evidence(
         status=outcome.status,
         sentences=tuple(outcome.sentences),
-        notes=tuple(map(printable, notes)),
+        notes=tuple(map(printable, (*notes.values(), *link_state.error_notes(errors)))),
         ranks=tuple(printable_data(rank_row(rank)) for rank in ranks),
         library_version=printable(next(iter((first.library_version or "").splitlines()), "")) if first else "",
         library=printable(first.library or "") if first else "",
@@ -443,18 +436,18 @@ def _evidence(outcome: Outcome, setting_summary: str, heard: Sequence[LaunchEvid
         environment=printable_data(dict(sorted(shared))),
         kernel=tuple(printable_data(dict(there[0].kernel)) for there in checks.by_host(ranks).values()),
         devices=tuple(
-            DeviceTraffic(one.launch, one.repeat, printable(node.host), device, counted.tx, counted.rx)
-            for one in recorded
-            for node in traffic.node_traffic(one.ranks)
+            DeviceTraffic(heard.launch, heard.repeat, printable(node.host), device, counted.tx, counted.rx)
+            for heard in recorded
+            for node in traffic.node_traffic(heard.ranks)
             for device, counted in node.counted.items()
             if counted.tx is not None and counted.rx is not None and counted.tx + counted.rx  # what counts one way has no row
         ),
         links=tuple(printable_data(link_state.settings_of(recorded[0].links.states))) if recorded else (),
         link_errors=tuple(printable_data(errors)),
         link_use=tuple(
-            {"launch": one.launch, "repeat": one.repeat, **printable_data(msgspec.to_builtins(node))}
-            for one in recorded
-            for node in one.use.nodes
+            {"launch": heard.launch, "repeat": heard.repeat, **printable_data(msgspec.to_builtins(node))}
+            for heard in recorded
+            for node in heard.use.nodes
         ),
         seconds=tuple(max(seconds) for seconds in taken if seconds),
     )
@@ -472,20 +465,12 @@ def rank_row(rank: RankEvidence) -> dict[str, Any]:
     }
 
 
-def _notes(notes: Iterable[str]) -> list[str]:
-    """Notes, each once, with the numbers of its first occurrence."""
-    return list({re.sub(r"[0-9.]+", "#", note): note for note in reversed(list(notes))}.values())[::-1]
-
-
-# ---- bytes a launch must have put on its fabric ----
-
-#: Reason where a row names none, and the whole launch is without a number.
+#: Why nothing is held against counters where a row names no reason, and the whole launch is without a number.
 _UNKNOWN = "it sends no data, or how much is not known"
 
 
 def ranks_of(record: Record) -> int:
-    """Ranks of a record that ``reader.complete`` gave the number its launch has."""
-    assert record.ranks is not None
+    assert record.ranks is not None  # reader.complete gave it what its launch has
     return record.ranks
 
 

@@ -5,19 +5,18 @@ what all of them say together: who shared a core with whom, and for how long all
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from ...evidence.checks import find_crowd, format_cpus, name_ranks
 from ...evidence.rank_records import RankEvidence
 from ...machine.placement import UNLISTED
-from ...samples import CONTRADICTED, Evidence, Sample
+from ...samples import CONTRADICTED, Sample
 from ...suites import side_by_side
 from ...suites.benchmark import Record
 from ...suites.catalogue import Launch
 from ...vocabulary import QUANTITIES
-from ..job import ending
+from ..job.condition import Condition
 from ..results import measurement
 from ..results.measurement import Outcome
 from .shared_node import SHARED, SharedNode, name_of
@@ -32,50 +31,29 @@ MOST_NAMED = 4
 
 #: Records of the ranks of each program, by its number.
 Programs = Mapping[int, Sequence[RankEvidence]]
+#: Core of a CPU, where several CPUs are one core (SMT).
 CoreOf = Callable[[int], int]
 
 
-@dataclass(frozen=True)
-class SharedCore:
-    """A core that ranks of several programs may run on.
-
-    :param cpus: CPUs of it that they may use, as the operating system counts them.
-    :param users: those ranks, by the number of their program.
-    """
-
-    host: str
-    cpus: tuple[int, ...]
-    users: Mapping[int, tuple[RankEvidence, ...]]
-
-    @property
-    def sentence(self) -> str:
-        """Names core, programs and ranks."""
-        core = f"core {self.cpus[0]}" if len(self.cpus) == 1 else f"the core of CPUs {format_cpus(self.cpus)}"
-        who = [
-            f"program {number} ({name_ranks(ranks).removesuffix(f' on {self.host}')})" for number, ranks in self.users.items()
-        ]
-        return f"{core} of {self.host} is used by {', '.join(who[:-1])} and {who[-1]}"
-
-
-def find_shared_cores(programs: Programs, core_of: CoreOf) -> list[SharedCore]:
-    """Cores that the kernel lets ranks of more than one program use, by node and CPU.
-
-    :param core_of: core of a CPU where several CPUs are one core (SMT).
-    """
+def find_shared_cores(programs: Programs, core_of: CoreOf) -> list[str]:
+    """Cores that the kernel lets ranks of more than one program use, each with programs and ranks, by node and CPU."""
     users: dict[tuple[str, int], dict[int, list[RankEvidence]]] = {}
     cpus: dict[tuple[str, int], set[int]] = {}
     for number, ranks in sorted(programs.items()):
         for rank in ranks:
             allowed = rank.init.cpus | (rank.finalize.cpus if rank.finalize else frozenset())
-            for core in sorted({core_of(cpu) for cpu in allowed}):
+            for cpu in allowed:
+                cpus.setdefault((rank.host, core_of(cpu)), set()).add(cpu)
+            for core in {core_of(cpu) for cpu in allowed}:
                 users.setdefault((rank.host, core), {}).setdefault(number, []).append(rank)
-                cpus.setdefault((rank.host, core), set()).update(cpu for cpu in allowed if core_of(cpu) == core)
-    found = [
-        SharedCore(host, tuple(sorted(cpus[host, core])), {number: tuple(ranks) for number, ranks in there.items()})
-        for (host, core), there in users.items()
-        if len(there) > 1
-    ]
-    return sorted(found, key=lambda core: (core.host, core.cpus))
+    shared = []
+    for place, there in users.items():
+        if len(there) > 1:
+            host, numbers = place[0], sorted(cpus[place])
+            named = f"core {numbers[0]}" if len(numbers) == 1 else f"the core of CPUs {format_cpus(numbers)}"
+            who = [f"program {at} ({name_ranks(ranks).removesuffix(f' on {host}')})" for at, ranks in there.items()]
+            shared.append((host, numbers, f"{named} of {host} is used by {', '.join(who[:-1])} and {who[-1]}"))
+    return [sentence for *_, sentence in sorted(shared)]
 
 
 def check_node(programs: Programs) -> list[str]:
@@ -89,28 +67,28 @@ def check_node(programs: Programs) -> list[str]:
 
 def check_apart(programs: Programs, core_of: CoreOf) -> list[str]:
     """Sentences unless no core is used by two programs."""
-    found = find_shared_cores(programs, core_of)
-    more = len(found) - MOST_NAMED
-    sentences = [f"{core.sentence}: the programs are not pinned apart." for core in found[:MOST_NAMED]]
+    shared = find_shared_cores(programs, core_of)
+    more = len(shared) - MOST_NAMED
+    sentences = [f"{core}: the programs are not pinned apart." for core in shared[:MOST_NAMED]]
     return [*sentences, *([f"{more} more cores are used by several programs."] if more > 0 else [])]
 
 
 def describe_unaware(programs: Programs, core_of: CoreOf) -> str:
     """What came of launches that did not know of each other: a note, and no contradiction."""
-    found = find_shared_cores(programs, core_of)
-    every = [rank for ranks in programs.values() for rank in ranks]
-    if not found:
+    shared = find_shared_cores(programs, core_of)
+    ranks = [rank for number in programs for rank in programs[number]]
+    if not shared:
         return f"the {len(programs)} programs were unaware of each other and still had no core in common"
-    seated = seat(every, core_of)
-    if seated == len(every):
+    seated = seat(ranks, core_of)
+    if seated == len(ranks):
         return (
-            f"nothing keeps the {len(programs)} programs apart: {len(found)} cores are open to several of them, enough for "
+            f"nothing keeps the {len(programs)} programs apart: {len(shared)} cores are open to several of them, enough for "
             "each of their ranks to have one if the kernel sees to it"
         )
-    named = "; ".join(core.sentence for core in found[:MOST_NAMED])
-    more = f"; {len(found) - MOST_NAMED} more cores likewise" if len(found) > MOST_NAMED else ""
+    named = "; ".join(shared[:MOST_NAMED])
+    more = f"; {len(shared) - MOST_NAMED} more cores likewise" if len(shared) > MOST_NAMED else ""
     return (
-        f"the {len(programs)} programs were unaware of each other and got in each other's way: of {len(every)} ranks at most "
+        f"the {len(programs)} programs were unaware of each other and got in each other's way: of {len(ranks)} ranks at most "
         f"{seated} can have a core of their own ({named}{more})"
     )
 
@@ -151,45 +129,49 @@ def evaluate(
     node: SharedNode,
     launches: Mapping[int, Sequence[Launch]],
     repeats: int,
-    limit_s: int,
-    directory: Path,
-    end: ending.JobEnd,
+    judge: Callable[[Condition, Sequence[Launch], int], Outcome],
 ) -> Outcome:
     """Read and judge everything that a job of several programs wrote into its directory.
 
     :param launches: what each program was started for, by its number.
-    :param limit_s: seconds each launch was given.
+    :param judge: some launches under a condition, started so many times each.
     """
     whole = Outcome(repeats)
-    parts: list[Outcome] = []
-    for number, program in enumerate(node.programs, 1):
-        part = measurement.evaluate(program, launches[number], repeats, limit_s, directory, end)
-        parts.append(part)
+    parts = [judge(program, launches[number], repeats) for number, program in enumerate(node.programs, 1)]
+    for part in parts:
         whole.take(part)
-    notes: dict[str, None] = {}
+    unaware: dict[str, None] = {}
     rows: list[dict[str, Any]] = []
     for repeat in range(1, repeats + 1):
         beside = {
-            number: one
+            number: heard
             for number, part in enumerate(parts, 1)
-            for one in part.heard
-            if (one.launch, one.repeat) == (name_of(SHARED, number), repeat)
+            for heard in part.heard
+            if (heard.launch, heard.repeat) == (name_of(SHARED, number), repeat)
         }
         # A program without records is missing, which its own part has said.
-        ranks = {number: one.ranks for number, one in beside.items() if one.ranks}
+        ranks = {number: heard.ranks for number, heard in beside.items() if heard.ranks}
         whole.add(SHARED, repeat, CONTRADICTED, check_node(ranks))
-        if node.pinning in UNLISTED:
-            if len(ranks) > 1:
-                notes[describe_unaware(ranks, node.core_of)] = None
-        else:
+        if node.pinning not in UNLISTED:
             whole.add(SHARED, repeat, CONTRADICTED, check_apart(ranks, node.core_of))
-        measured = {number: one.records for number, one in beside.items()}
+        elif len(ranks) > 1:
+            unaware[describe_unaware(ranks, node.core_of)] = None
+        measured = {number: heard.records for number, heard in beside.items()}
         # What is missing or mixed up, each part has said.
-        if len({tuple((row.benchmark, row.message_bytes) for row in each) for each in measured.values()}) == 1:
+        if len({tuple((row.benchmark, row.message_bytes) for row in records) for records in measured.values()}) == 1:
             whole.add(SHARED, repeat, CONTRADICTED, check_overlap(measured))
         rows = rows or [{"program": number, **measurement.rank_row(rank)} for number, there in ranks.items() for rank in there]
     whole.samples += ratios(whole.samples)
-    whole.evidence = _evidence(whole, [part.evidence for part in parts if part.evidence], rows, list(notes))
+    # The first program's facts of node and library, the ranks of all programs, and what was found of them together.
+    if evidence := [part.evidence for part in parts if part.evidence]:
+        everywhere = set.intersection(*(set(part.notes) for part in evidence))
+        notes = [
+            note if note in everywhere or note.startswith(_CHECKED) else f"program {number}: {note}"
+            for number, part in enumerate(evidence, 1)
+            for note in part.notes
+            if not note.startswith(_UNCHECKED)
+        ]
+        whole.join(evidence[0], evidence, [*unaware, *notes], ranks=tuple(rows))
     return whole
 
 
@@ -211,26 +193,3 @@ def ratios(samples: Sequence[Sample]) -> list[Sample]:
             replace(alone, variant=variant.removesuffix(ends[0]), quantity=side_by_side.RATIO, repetitions=None, values=values)
         )
     return found
-
-
-def _evidence(
-    whole: Outcome, parts: Sequence[Evidence], rows: Sequence[Mapping[str, Any]], found: Sequence[str]
-) -> Evidence | None:
-    """The first program's facts of node and library, the ranks of all programs, and what was found of them together."""
-    if not parts:
-        return None
-    everywhere = set.intersection(*(set(part.notes) for part in parts))
-    notes = [
-        note if note in everywhere or note.startswith(_CHECKED) else f"program {number}: {note}"
-        for number, part in enumerate(parts, 1)
-        for note in part.notes
-        if not note.startswith(_UNCHECKED)
-    ]
-    return replace(
-        parts[0],
-        status=whole.status,
-        sentences=tuple(whole.sentences),
-        ranks=tuple(rows),
-        seconds=tuple(seconds for part in parts for seconds in part.seconds),
-        notes=tuple(dict.fromkeys([*found, *notes])),
-    )

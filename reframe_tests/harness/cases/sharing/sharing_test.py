@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import reframe.core.runtime as rt
@@ -125,8 +124,7 @@ class SharingTest(MaintenanceTest):
 
     def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
         assert isinstance(where, SharedNode)
-        directory = Path(self.stagedir)
-        return proof.evaluate(where, self._launches_of, self._executions, self.limit_s, directory, self.job_end())
+        return proof.evaluate(where, self._launches_of, self._executions, self._judge_launches)
 
     def metrics(self) -> dict[str, Value]:
         """As of any test, and each program's throughput beside the others over that alone."""

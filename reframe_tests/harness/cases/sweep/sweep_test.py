@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import reframe.utility.typecheck as typ
@@ -101,17 +100,13 @@ class AlgorithmTest(MaintenanceTest):
 
     def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
         """What each algorithm gave; those that the library refused are named and leave no numbers."""
-        directory, end, executions = Path(self.stagedir), self.job_end(), self._executions
-        tuning = tuned_settings.tuning_of(where.stack)
-        fallback = tuning.fallback.replace("{collective}", self.collective.upper())
-        naming = tuning.naming.replace("{collective}", self.collective.lower())
-        levels = tuning.find(self.collective).levels
-        said = outcomes.Sayings(tuning.ignored, fallback, naming if levels else "", levels.prefix if levels else "")
-        said = replace(said, compiled=tuning.compilation.loaded if tuning.compilation else "")
-        swept = outcomes.evaluate(where, self._check, self._variants, executions, self.limit_s, directory, end, said)
-        self.condition = {**self.condition, "collective": self.collective, "algorithms": dict(swept.algorithms)}
-        self._measured = swept.measured
-        return swept.outcome
+        tuning, directory = tuned_settings.tuning_of(where.stack), Path(self.stagedir)
+        outcome, rows = outcomes.evaluate(
+            where, self._check, self._variants, self._executions, directory, self._judge_launches, tuning, self.collective
+        )
+        self.condition = {**self.condition, "collective": self.collective, "algorithms": rows}
+        self._measured = [word for word, row in rows.items() if row["outcome"] == outcomes.MEASURED]
+        return outcome
 
     def metrics(self) -> dict[str, Value]:
         """As of any test, for the algorithms that were measured."""
