@@ -33,7 +33,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import LOWER
 
 from ..store import eligibility
-from ..store.session_values import BAND, CURVE, METRIC, Selection, slowness
+from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection, slowness
 from ..store.sessions import PAIRED
 from . import curve_tests
 from .curve_tests import (
@@ -175,7 +175,7 @@ def judge(
     absent = absent.with_columns(policy.bands(absent["message_bytes"]))
     table = _with_values(pl.concat([rows, zeros], how="diagonal_relaxed"), [pl.concat(used), measured[1]])
     return Judgement(
-        *_with_missing(table, bands, absent, candidate),
+        *_with_missing(table, bands, absent, baseline, candidate),
         metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True),
         common.height - margined.height,
         unlike,
@@ -361,17 +361,20 @@ def _with_values(rows: pl.DataFrame, sides: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _with_missing(
-    table: pl.DataFrame, bands: pl.DataFrame, absent: pl.DataFrame, candidate: Selection
+    table: pl.DataFrame, bands: pl.DataFrame, absent: pl.DataFrame, baseline: Selection, candidate: Selection
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Both with what is absent; a band any metric of which is missing is missing."""
     if not absent.height:
         return table, bands
-    keys = ("partition", "stack", "fabric", "nodes", "ppn", "pinning")
-    rows = candidate.planned.filter(pl.col("result") != "pass").select(*keys, "result", "reason").iter_rows()
-    planned = {tuple(key): (result, reason) for *key, result, reason in rows}
+    # The candidate's case of the group that measured it on the baseline says why.
+    keys = [*CONDITION, "group"]
+    failed = candidate.planned.filter(pl.col("result") != "pass").unique(keys, keep="last", maintain_order=True)
+    measured = baseline.measured.select(*METRIC, "case").unique(METRIC, keep="last", maintain_order=True)
+    groups = measured.join(baseline.cases.select("case", "group"), on="case", how="left").drop("case")
+    asked = absent.join(groups, on=METRIC, how="left", nulls_equal=True, maintain_order="left")
+    asked = asked.join(failed.select(*keys, "result", "reason"), on=keys, how="left", nulls_equal=True, maintain_order="left")
     whys = []
-    for condition in absent.select(keys).iter_rows():
-        result, reason = planned.get(condition, ("", None))
+    for result, reason in asked.select("result", "reason").iter_rows():
         why = ABSENT if reason is None else f"the candidate's case failed: {reason.splitlines()[0] if reason else ''}"
         if result == eligibility.INTERRUPTED:
             why = f"the candidate's session was interrupted ({eligibility.cause_of(reason)})"

@@ -108,6 +108,22 @@ def test_an_interrupted_case_is_not_called_failed_nor_the_other_way_round(
     assert len(missing) == 1 and f"the candidate's {why}" in missing.pop()
 
 
+def test_what_is_missing_is_not_explained_by_the_failure_of_another_group(tmp_path: Path) -> None:
+    """Both ran under one condition."""
+    both = {"PingPong": "latency_us", "Uniband": "bandwidth_mb_per_s"}
+
+    def own(row: dict[str, Any]) -> dict[str, Any] | None:
+        return row if (row["group"] == "p2p") is (row["benchmark"] == "PingPong") else None
+
+    write_session(tmp_path, 0, where=[{"group": "p2p"}, {"group": "transfer"}], edit=own, benchmarks=both)
+    failed = {"group": "transfer", "result": "fail", "fail_phase": "sanity", "evidence": "missing", "reason": "no license"}
+    write_session(tmp_path, 1, where=[{"group": "p2p"}, failed], edit=own, benchmarks=both, sizes=SIZES[:-1])
+    assert run(tmp_path) == 1
+    whys = {(row["benchmark"], row["why"]) for row in record(tmp_path)["metrics"] if row["verdict"] == "missing"}
+    absent = "the candidate does not have it"
+    assert whys == {("PingPong", absent), ("Uniband", "the candidate's case failed: no license")}
+
+
 def test_the_record_says_what_changed_and_signs_the_values(tmp_path: Path) -> None:
     machine = {"kernel": ["Linux 6.1.0-40"], "driver": "mlx5_core 5.0"}
     write_session(tmp_path, 0, condition={"machine": machine})
