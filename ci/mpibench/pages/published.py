@@ -13,6 +13,7 @@ import json
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -72,19 +73,18 @@ def read(system: str, root: Path = site.ROOT) -> list[Value]:
             "published-system-unknown",
             f"system '{system}' has no published data under site_configs/; those that have: {known}.",
         )
-    return [value for path in own for value in _read(path)]
-
-
-def _read(path: Path) -> list[Value]:
-    with path.open(newline="") as stream:
-        reader = csv.DictReader(stream)
-        if tuple(reader.fieldnames or ()) != COLUMNS:
-            raise BadInput("published-columns", f"{path}: the columns must be {', '.join(COLUMNS)}; see {SCHEMA.name}.")
-        rows = list(reader)
-    for line, row in enumerate(rows, 2):
-        if None in row or None in row.values() or not all(row[name] for name in ("table", "benchmark", "value", "source")):
-            raise BadInput("published-row", f"{path}, row {line}: a cell is missing or too many; see {SCHEMA.name}.")
-    return [Value(str(path), row) for row in rows]
+    values = []
+    for path in own:
+        with path.open(newline="") as stream:
+            reader = csv.DictReader(stream)
+            if tuple(reader.fieldnames or ()) != COLUMNS:
+                raise BadInput("published-columns", f"{path}: the columns must be {', '.join(COLUMNS)}; see {SCHEMA.name}.")
+            for line, row in enumerate(reader, 2):
+                full = all(row[name] for name in ("table", "benchmark", "value", "source"))
+                if None in row or None in row.values() or not full:
+                    raise BadInput("published-row", f"{path}, row {line}: a cell is missing or too many; see {SCHEMA.name}.")
+                values.append(Value(str(path), row))
+    return values
 
 
 def _tables(values: Iterable[Value]) -> list[list[Value]]:
@@ -125,6 +125,7 @@ class PrintedBandwidth:
         assert fraction is not None  # curves of other fabrics are left out
         return fraction
 
+    @cached_property
     def problem(self) -> str:
         """Why the curve cannot be, or is not, the bandwidth of its fabric; empty if it can and is."""
         size, value = self.best
@@ -144,12 +145,11 @@ class PrintedBandwidth:
 
     def as_data(self) -> dict[str, Any]:
         """For programs; bandwidths in MB/s."""
-        problem = self.problem()
         return {
             **{"table": self.table, "benchmark": self.benchmark, "ppn": self.ppn, "fabric": self.fabric.name},
             **{"rails": len(self.fabric.rails), "points": [list(point) for point in self.points]},
             **{"best_mb_per_s": self.best[1], "line_rate_fraction": self.fraction(self.best[1])},
-            **{"holds": not problem, "problem": problem},
+            **{"holds": not self.problem, "problem": self.problem},
         }
 
 
@@ -160,44 +160,34 @@ def bandwidths(system: str) -> list[PrintedBandwidth]:
     """
     if not any((site.ROOT / "site_configs" / system / "published").glob("*.csv")):
         return []
-    described, found = systems.find(system) or {}, []
+    # Catalogue rows of benchmarks that say something about a link; suites that share a name mean the same by it.
+    known = {row.name: row for row in reversed((*catalogue.ROWS, *catalogue.READ_ONLY)) if row.directions}
+    partitions = [site.fabrics_of(part["extras"]) for part in (systems.find(system) or {}).get("partitions", ())]
+    found = []
     for table in _tables(value for value in read(system) if value["quantity"] in MB_PER_S):
         first = table[0]
-        row, fabric = _row(first["benchmark"]), _fabric(described, first["fabric"], first["links"])
-        if row and fabric:
-            points = tuple((value.message_bytes or 0, value.number * MB_PER_S[value["quantity"]]) for value in table)
-            found.append(PrintedBandwidth(first["table"], first["ppn"], row, fabric, points))
+        for fabric in (fabrics[first["fabric"]] for fabrics in partitions if first["fabric"] in fabrics):
+            # With as many rails as the paper counts links.
+            same = not first["links"] or len(fabric.rails) == int(first["links"])
+            if first["benchmark"] in known and fabric.line_rate_gbit_per_s and same:
+                points = tuple((value.message_bytes or 0, value.number * MB_PER_S[value["quantity"]]) for value in table)
+                found.append(PrintedBandwidth(first["table"], first["ppn"], known[first["benchmark"]], fabric, points))
+                break
     return found
-
-
-def _row(name: str) -> catalogue.Benchmark | None:
-    """Catalogue row of a benchmark that says something about a link; suites that share a name mean the same by it."""
-    rows = (row for row in (*catalogue.ROWS, *catalogue.READ_ONLY) if row.name == name and row.directions)
-    return next(rows, None)
-
-
-def _fabric(described: Mapping[str, Any], name: str, links: str) -> Fabric | None:
-    """The fabric of this name, with as many rails as the paper counts links, if it has a line rate."""
-    for partition in described.get("partitions", ()):
-        fabric = site.fabrics_of(partition["extras"]).get(name)
-        if fabric and fabric.line_rate_gbit_per_s and (not links or len(fabric.rails) == int(links)):
-            return fabric
-    return None
 
 
 def bandwidth_lines(found: Sequence[PrintedBandwidth]) -> Iterator[str]:
     """What the terminal shows of printed bandwidths."""
     for curve in found:
         size, value = curve.best
-        problem = curve.problem()
         shown = f"at best {value:.2f} MB/s at {size} bytes, {curve.fraction(value):.3f} of the line rate"
         rails = f" ({len(curve.fabric.rails)} links)" if len(curve.fabric.rails) > 1 else ""
-        answer = "does not hold" if problem else "holds"
+        answer = "does not hold" if curve.problem else "holds"
         yield f"{curve.fabric.name}{rails} {curve.benchmark}, {curve.ppn} a node: {shown}: {answer}"
         yield f"  {curve.table}"
-        if problem:
-            yield f"  {problem}"
-    held = sum(not curve.problem() for curve in found)
+        if curve.problem:
+            yield f"  {curve.problem}"
+    held = sum(not curve.problem for curve in found)
     yield f"{held} of {len(found)} printed curves agree with their links as system.py has them; nothing was measured here."
 
 
@@ -284,22 +274,20 @@ def curves(source: str, fabric: str) -> list[Curve]:
     system, _, named = source.partition("/")
     values = read(system)
     own = (value for value in values if value["fabric"] == named and value["quantity"] in QUANTITIES and value["nodes"])
-    found = [_curve(source, fabric, table) for table in _tables(own) if len(table) > 1]
+    found = []
+    for table in filter(lambda table: len(table) > 1, _tables(own)):
+        row = table[0]
+        links = f"{row['links']} link{'s' * (row['links'] != '1')}" if row["links"] else ""
+        title = ", ".join(filter(None, (row["table"], row["node_type"], links)))
+        measured = (row["benchmark"], row["quantity"], int(row["nodes"]), int(row["ppn"]))
+        points = dict(sorted((value.message_bytes or 0, value["value"]) for value in table))
+        found.append(Curve(source, title, row["conditions"], fabric, *measured, points))
     if not found:
         known = ", ".join(sorted({f"{system}/{value['fabric']}" for value in values if value["fabric"]}))
         raise BadInput(
             "published-source-unknown", f"'{source}' names no published curve; of {system} there are {known or 'none'}."
         )
     return found
-
-
-def _curve(source: str, fabric: str, table: Sequence[Value]) -> Curve:
-    row = table[0]
-    links = f"{row['links']} link{'s' * (row['links'] != '1')}" if row["links"] else ""
-    title = ", ".join(filter(None, (row["table"], row["node_type"], links)))
-    where = {"nodes": int(row["nodes"]), "ppn": int(row["ppn"])}
-    points = dict(sorted((value.message_bytes or 0, value["value"]) for value in table))
-    return Curve(source, title, row["conditions"], fabric, row["benchmark"], row["quantity"], **where, points=points)
 
 
 def beside(session: Session, curve: Curve) -> list[Beside]:

@@ -51,17 +51,17 @@ def test_edr_is_92_09_as_the_paper_counts_and_96_57_as_perftest_does() -> None:
     _, value = curve.best
     assert int(value / 1.048576 * references.GBIT_PER_MB * 100) / 100 == 92.09
     assert value * references.GBIT_PER_MB == pytest.approx(96.572, abs=1e-3)
-    assert curve.problem() == ""
+    assert curve.problem == ""
 
 
 def test_what_holds_and_what_does_not() -> None:
-    assert curve_of("eth1g").problem() == curve_of("eth1g", "osu_put_bw").problem() == ""
+    assert curve_of("eth1g").problem == curve_of("eth1g", "osu_put_bw").problem == ""
     # "While 39.89Gbs is near the theoretical peak of 40Gb/s, this is still a high number."
-    too_high = curve_of("eth40g").problem()
+    too_high = curve_of("eth40g").problem
     assert "PingPong of 262144 bytes shows 4986.1 MB/s, 1.06 times" in too_high
     assert too_high.endswith("it is not the bandwidth of eth40g.")
     # "78.91Gb/s is much less than the theoretical peak rate of 100Gb/s for the Omni-Path connection."
-    assert curve_of("opa100").problem() == (
+    assert curve_of("opa100").problem == (
         "PingPong of 4194304 bytes shows 5567.7 MB/s, 0.445 of the line rate of opa100; at least 0.9 are asked for."
     )
 
@@ -70,8 +70,8 @@ def test_what_holds_and_what_does_not() -> None:
 def test_another_figure_is_answered_otherwise(factor: float, words: str) -> None:
     curve = curve_of("eth1g")
     changed = dataclasses.replace(curve, points=tuple((size, value * factor) for size, value in curve.points))
-    assert bool(changed.problem()) == bool(words)
-    assert words in changed.problem()
+    assert bool(changed.problem) == bool(words)
+    assert words in changed.problem
 
 
 def test_links_count_together_and_both_ways_count_twice() -> None:
