@@ -16,12 +16,15 @@ environment modifications": ``environment: set:`` below a spec.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
+import scipy
 import yaml
 
 from reframe_tests.harness.launchers import binding
@@ -40,16 +43,126 @@ from reframe_tests.harness.vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput
 from .. import whole_file
 from ..judge import policy as policies
 from ..judge.policy import Policy
+from ..judge.statistics import two_sides
 from ..stacks.spack import lock as lock_file
 from ..store import session_values
 from ..store.dataset_layout import read_condition
 from ..store.quantity_text import nodes_text, size_text
-from ..store.session_values import Selection
+from ..store.session_values import METRIC, Selection, slowness
 from ..store.store import Store
 from ..tune.race import ALL_SIZES, BETTER
-from . import gain, page
-from .gain import Gain
 from .outcomes import markdown_table, markdown_text
+from .page import Code, Items, Section, Table, sections, writing
+
+#: A metric: :data:`~mpibench.store.session_values.METRIC` without what is compared.
+_Key = tuple[Any, ...]
+FASTER, SLOWER, SAME = "faster", "slower", "not distinguishable"
+
+
+@dataclass(frozen=True)
+class Gain:
+    """One condition against another.
+
+    :param against: the other, in words.
+    :param times: how many times faster, ``low`` to ``high`` its interval; ``nan`` without one.
+    :param metrics: benchmarks and sizes both have.
+    :param bands: the same by size of messages.
+    """
+
+    against: str
+    times: float
+    low: float
+    high: float
+    metrics: int
+    bands: Mapping[str, Gain] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> str:
+        return FASTER if self.low > 1 else SLOWER if self.high < 1 else SAME
+
+    def as_data(self) -> dict[str, Any]:
+        known = math.isfinite(self.low)
+        return {
+            "against": self.against,
+            "times": self.times,
+            "low": self.low if known else None,
+            "high": self.high if known else None,
+            "metrics": self.metrics,
+            "bands": {name: {"times": band.times, "outcome": band.outcome} for name, band in self.bands.items()},
+        }
+
+    @property
+    def better(self) -> bool:
+        """Faster by more than noise, and at no size of messages slower."""
+        return self.outcome == FASTER and all(one.outcome != SLOWER for one in self.bands.values())
+
+    @property
+    def text(self) -> str:
+        interval = f" ({self.low:.2f} to {self.high:.2f})" if math.isfinite(self.low) else " (too few repeats for an interval)"
+        slower = [name for name, one in self.bands.items() if one.outcome == SLOWER]
+        mixed = f", but slower for {' and '.join(slower)} messages" if slower and self.outcome == FASTER else ""
+        said = f"{self.times:.2f} times as fast as {self.against}{interval}"
+        return f"{said}{mixed}" if self.outcome != SAME else f"{said}: not more than noise"
+
+
+def measure(values: pl.DataFrame, subject: str, first: str, second: str, policy: Policy) -> Gain | None:
+    """How many times faster one stack, fabric, ... is than another, over all that both measured; ``None``: that is nothing.
+
+    Each benchmark, quantity and message size counts alike: the mean of the differences of logarithms. A unit is one repeat of
+    one job: how much it lies above or below the others over all sizes of a benchmark says how much repeats differ, so that
+    noise of single sizes averages out and what disturbs a whole repeat does not. Benchmarks are taken to err together. With few
+    jobs a side the policy's spread between jobs is added (:mod:`mpibench.judge.policy`), at least
+    ``between_jobs_times_repeats`` times what repeats differ by.
+
+    :param values: values (:data:`mpibench.store.session_values.VALUES`); ``subject``: the column in which the two differ.
+    """
+    keys = [name for name in METRIC if name != subject]
+    sides: list[dict[_Key, dict[tuple[str, int], float]]] = [{}, {}]
+    for side, name in zip(sides, (first, second), strict=True):
+        own = values.filter(pl.col(subject) == name)
+        rows = own.with_columns(slowness(own)).select(*keys, "case", "repeat", "slowness")
+        for *metric, case, repeat, value in rows.iter_rows():
+            side.setdefault(tuple(metric), {})[case, repeat] = value
+    common = sorted(sides[0].keys() & sides[1].keys(), key=str)
+    if not common:
+        return None
+    by_band: dict[str, list[_Key]] = {}
+    for key in common:
+        by_band.setdefault(policy.band(key[keys.index("message_bytes")]), []).append(key)
+
+    def gain(chosen: Sequence[_Key]) -> Gain:
+        by_benchmark: dict[_Key, list[_Key]] = {}
+        for key in chosen:
+            name = tuple(key[keys.index(column)] for column in ("suite", "benchmark", "variant", "quantity"))
+            by_benchmark.setdefault(name, []).append(key)
+        effect, error, df = 0.0, 0.0, math.inf
+        for part in by_benchmark.values():
+            own, other = (_side([side[key] for key in part], policy) for side in sides)
+            effect += len(part) / len(chosen) * (own[0] - other[0])
+            error += len(part) / len(chosen) * math.sqrt(own[1] + other[1])
+            df = min(df, own[2] + other[2]) if own[2] > 0 and other[2] > 0 else math.nan
+            if math.isnan(df):
+                means = [np.array([np.mean(list(side[key].values())) for key in chosen]) for side in sides]
+                effect = float(np.mean(means[0] - means[1]))
+                break
+        reach = float(scipy.special.stdtrit(df, 0.5 + policy.confidence / 2)) * error
+        return Gain(second, math.exp(-effect), math.exp(-effect - reach), math.exp(-effect + reach), len(chosen))
+
+    return replace(gain(common), bands={band: gain(part) for band, part in by_band.items()})
+
+
+def _side(rows: Sequence[Mapping[tuple[str, int], float]], policy: Policy) -> tuple[float, float, float]:
+    """Slowness of one benchmark over its sizes, its squared error and degrees of freedom."""
+    units = sorted({unit for row in rows for unit in row})
+    table = np.array([[row.get(unit, math.nan) for unit in units] for row in rows])
+    side = two_sides.describe(table)
+    deviations = np.nanmean(table - side.location[:, None], axis=0)
+    spread = float(np.var(deviations, ddof=1)) if len(units) > 1 else math.nan
+    jobs = len({case for case, _ in units})
+    least = policy.between_jobs_times_repeats**2 * np.nan_to_num(spread)
+    between = max((policy.between_jobs_percent / 100) ** 2, float(least)) / jobs
+    return float(np.mean(side.location)), between + spread / len(units), float(len(units) - 1)
+
 
 #: Folder beside the modulefiles that the library's files are copied to.
 TUNING = "tuning"
@@ -241,10 +354,6 @@ class _Choice:
         set_, gains, reasons = tuple(variables), tuple(self.gains), tuple(self.reasons)
         return Recommendation(self.partition, fabric, pinning, set_, tuple(options), ppn, gains, reasons, jobs, tuned)
 
-    def _gain(self, values: pl.DataFrame, subject: str, first: str, second: str) -> Gain | None:
-        sides = [values.filter(pl.col(subject) == name) for name in (first, second)]
-        return gain.measure(sides[0], sides[1], (subject,), second, self.policy)
-
     def _fabric(self) -> str:
         """The fabric to choose; empty: none."""
         scopes = {str(row["fabric"]): str(condition.get("scope", SCOPE_NODE)) for row, condition in self.stored}
@@ -268,7 +377,7 @@ class _Choice:
             return ""
         best, lost = "", []
         for one in candidates:
-            against = {other: self._gain(self.values, "fabric", one, other) for other in candidates if other != one}
+            against = {other: measure(self.values, "fabric", one, other, self.policy) for other in candidates if other != one}
             if all(found is not None and found.better for found in against.values()):
                 best = one
                 self.gains += [("fabric", found) for found in against.values() if found]
@@ -283,7 +392,7 @@ class _Choice:
             return ""
         baseline = sorted(name for name in shipped if scopes[name] == scope)
         for other in baseline:
-            found = self._gain(self.values, "fabric", best, other)
+            found = measure(self.values, "fabric", best, other, self.policy)
             if found is None or not found.better:
                 self.reasons.append(f"fabric: {best} is no better than {other}, where nothing is forced; none is set")
                 return ""
@@ -322,7 +431,7 @@ class _Choice:
             )
             return DEFAULT, newest
         others = sorted(set(chosen["pinning"]) - {DEFAULT})
-        found = {name: one for name in others if (one := self._gain(chosen, "pinning", name, DEFAULT)) is not None}
+        found = {name: one for name in others if (one := measure(chosen, "pinning", name, DEFAULT, self.policy)) is not None}
         better = {name: one for name, one in found.items() if one.better}
         if not better:
             said = "; ".join(f"{name} is {one.text}" for name, one in found.items())
@@ -470,18 +579,18 @@ def write(found: Recommended, out: Path) -> list[Path]:
         tuning = (folder / TUNING).resolve()
         shown = variables(row, tuning)
         set_ = {one.name: one.value for one in shown}
-        html = page.render("settings.html", title=name, found=found, row=row, variables=shown, facts=said)
+        content = _content(row, shown, said)
         texts = {
             # What the modules refer to first.
             **({tuning / file: text for file, text in row.tuned.texts().items()} if row.tuned else {}),
             folder / "tcl" / found.stack.name: tcl(name, said, set_),
             folder / "lua" / f"{found.stack.name}.lua": lua(name, said, set_),
             folder / "modules.yaml": fragment(found.stack, [name, *said], set_),
-            folder / "settings.md": markdown(found, row, shown),
-            folder / "settings.html": html,
+            folder / "settings.md": markdown(name, content),
+            folder / "settings.html": sections("Recommended settings", name, content),
         }
         for path, text in texts.items():
-            with page.writing(path):
+            with writing(path):
                 whole_file.write_text(path, text)
             written.append(path)
     return written
@@ -561,20 +670,35 @@ def fragment(stack: Stack, lines: Sequence[str], variables: Mapping[str, str]) -
     return head + yaml.safe_dump({"modules": {"default": kinds}}, sort_keys=False, default_flow_style=False)
 
 
-def markdown(found: Recommended, row: Recommendation, shown: Sequence[Variable]) -> str:
-    """The page as Markdown."""
-    parts = [f"# {markdown_text(title(found, row))}", ""]
-    if shown:
-        parts += markdown_table(
-            ("variable", "value", "for"), [(f"`{one.name}`", _code(one.value), one.purpose) for one in shown]
-        )
-    else:
-        parts += ["Nothing is to be set: nothing was proven to be better than what the stack does by itself.", ""]
-    parts += ["## What was measured", "", *(f"- {markdown_text(line)}" for line in facts(found, row)), ""]
+def _content(row: Recommendation, shown: Sequence[Variable], said: Sequence[str]) -> list[Section]:
+    """What the page shows, as HTML and as Markdown."""
+    variables = [(Code(one.name), Code(one.value), one.purpose) for one in shown]
     fields = ("job_id", "nodelist", "fabric", "ppn", "pinning", "group")
-    jobs = [[markdown_text(text) for text in (job["session"][:8], *(job[name] for name in fields))] for job in row.jobs]
-    parts += markdown_table(("session", "job", "nodes", "fabric", "ranks a node", "pinning", "group"), jobs)
-    return "\n".join(parts)
+    jobs = [(job["session"][:8], *(job[name] for name in fields)) for job in row.jobs]
+    nothing = "Nothing is to be set: nothing was proven to be better than what the stack does by itself."
+    return [
+        ("", [Table(("variable", "value", "for"), variables) if variables else nothing]),
+        (
+            "What was measured",
+            [Items(said), Table(("session", "job", "nodes", "fabric", "ranks a node", "pinning", "group"), jobs)],
+        ),
+    ]
+
+
+def markdown(title: str, content: Sequence[Section]) -> str:
+    """Sections of a page as Markdown."""
+    lines = [f"# {markdown_text(title)}", ""]
+    for heading, blocks in content:
+        lines += [f"## {markdown_text(heading)}", ""] if heading else []
+        for block in blocks:
+            if isinstance(block, Table):
+                rows = [[_code(one.code) if isinstance(one, Code) else markdown_text(one) for one in row] for row in block.rows]
+                lines += markdown_table(block.head, rows)
+            elif isinstance(block, Items):
+                lines += [*(f"- {markdown_text(line)}" for line in block.lines), ""]
+            else:
+                lines += [str(block), ""]
+    return "\n".join(lines)
 
 
 def _code(text: str) -> str:
