@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpibench.locate import judgement, search
+from mpibench.locate.findings import Answer
 from mpibench.locate.maps import Integers, Observations, Places, Suspect
 from reframe_tests.harness.instruments import schedule
 
@@ -97,7 +98,7 @@ def accuse(
     return named_by(judgement.judge([seen], places, {}, rate=rate, oversubscribed=oversubscribed))
 
 
-def named_by(answer: judgement.Answer) -> list[tuple[Suspect, ...]]:
+def named_by(answer: Answer) -> list[tuple[Suspect, ...]]:
     """The same of an answer."""
     directions = [one for finding in answer.findings for one in finding.directions]
     return [tuple(suspect._replace(load=0) for suspect in (one.suspect, *one.alike)) for one in directions]

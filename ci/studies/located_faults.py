@@ -34,9 +34,8 @@ from mpibench.cluster import faults, lifecycle, state
 from mpibench.cluster.plan import DEFAULT_LAYOUT, LEAF_FABRIC, Plan
 from mpibench.cluster.plan import make as make_plan
 from mpibench.locate import answers, judgement, maps
-from mpibench.locate.judgement import Answer, Finding
+from mpibench.locate.findings import Answer, Finding
 from mpibench.locate.maps import BOTH, LINK, NODE, RECEIVES, SENDS, UPLINK, Places
-from mpibench.locate.sentences import say
 from mpibench.store.sessions import read_session
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, read_pair_map
 from reframe_tests.harness.sites.site import ROOT
@@ -225,7 +224,7 @@ class Series:
             return {**record, "error": str(error)[:300], **score(Answer((), Places({}), ()), made)}
         finally:
             faults.clear(lambda text: None)
-        said = [*answer.evident.values(), *(say(answer, finding) for finding in answer.findings)]
+        said = [*answer.evident.values(), *(answer.say(finding) for finding in answer.findings)]
         record |= {"said": said, "status": answer.status, "seconds": round(seconds, 1), "launch_s": launch_s}
         return {**record, **score(answer, made), **keep_map(self.maps, record, measured)}
 

@@ -13,7 +13,7 @@ from .options import DATABASE, Dataset, DatasetOnly, Db, Json, Session, System, 
 
 if TYPE_CHECKING:
     from mpibench.locate.answers import Asked
-    from mpibench.locate.judgement import Answer
+    from mpibench.locate.findings import Answer
     from mpibench.locate.nights import Trend
     from mpibench.store.store import Store
 
@@ -56,7 +56,7 @@ def locate(
     Exit status: 0 nobody is accused and everything that should have been measured was, 1 somebody is accused, 2 bad input, also
     a session without a map, 3 nobody is accused, but not all could be decided.
     """
-    from mpibench.locate import answers
+    from mpibench.locate import answers, findings
 
     store = open_store(db, dataset, dataset_only, err=True)
     margins = {"bandwidth_mb_per_s": bandwidth_margin, "latency_us": latency_margin, "latency_mean_us": latency_margin}
@@ -67,16 +67,16 @@ def locate(
     else:
         identity, name, found = _maps(session, store, answers.Asked(rate, margins, kind or (), oversubscribed))
     if junit:
-        write(junit, answers.junit(found, name), err=True)
+        write(junit, findings.junit(found, name), err=True)
     if out:
         from mpibench.pages import map as locate_page
 
         trends = [] if ordinary else _trends(store, name, nights)
         write(out, locate_page.page(found, f"{name}, session {identity}", trends), err=True)
     if as_json:
-        say_json([answers.as_data(answer, identity, name) for answer in found])
+        say_json([answer.as_data(identity, name) for answer in found])
     else:
-        say(line for answer in found for line in _lines(answer, identity, name))
+        say(line for answer in found for line in answer.lines(identity, name))
     statuses = [answer.status for answer in found]
     raise typer.Exit(1 if 1 in statuses else max(statuses))
 
@@ -109,17 +109,3 @@ def _trends(store: Store, system: str, days: int) -> list[Trend]:
     since = datetime.now(timezone.utc) - timedelta(days=days)
     sessions = {row["session"] for row in store.pair_map_cases(system).iter_rows(named=True) if row["started"] >= since}
     return nights.trends(nights.stored(store, system, sessions)) if sessions else []
-
-
-def _lines(answer: Answer, session: str, system: str) -> list[str]:
-    from mpibench.locate import answers, sentences
-
-    lines = [f"{system}, session {session[:8]}, {answer.title}: {sentences.headline(answer)}"]
-    lines += [f"  {text}" for text in answer.evident.values()]
-    lines += [f"  {sentences.say(answer, finding)}" for finding in answer.findings]
-    lines += [f"  inconclusive: {text}" for text in answer.inconclusive]
-    lines += [f"  note: {text}" for text in [*sentences.floors(answer), *answer.notes]]
-    commands = answers.drain(answer, session)
-    for title, rows in (("take them out of service", commands), ("measure their links without MPI", answer.wires)):
-        lines += [*([f"  to {title}:"] if rows else []), *(f"    {line}" for line in rows)]
-    return lines

@@ -10,30 +10,27 @@ from __future__ import annotations
 
 import fnmatch
 import math
-import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
 
 from reframe_tests.harness.evidence.link_state import ERRORS, MUST_AGREE, SETTINGS
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, PairMap
-from reframe_tests.harness.printable import one_line, plain_data
+from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.suites.catalogue import PAIRS
-from reframe_tests.harness.vocabulary import LOWER, MB_PER_GBIT, QUANTITIES, BadInput
+from reframe_tests.harness.vocabulary import MB_PER_GBIT, BadInput
 
 from ..store.session_values import METRIC, Selection, slowness
 from ..store.sessions import Case, Session
 from . import judgement, maps, search
-from .judgement import Answer, Direction, Finding, Part
+from .findings import NODE_NAME, Answer, Direction, Finding, Part
 from .maps import BOTH, NODE, PAIR, Observations, Places, Suspect, listed
-from .sentences import say
 
 #: Groups that measure a link without MPI, each to its test (``reframe_tests/cascade.py``).
 WIRES: Mapping[str, str] = MappingProxyType({"wire_tcp": "WireTcp", "wire_rdma": "WireRdma"})
@@ -47,10 +44,6 @@ _BANDS = {"bandwidth_mb_per_s": pl.col("message_bytes") >= _LARGE, "latency_us":
 #: A metric is compared where so many jobs have it; a quantity is judged with so many jobs.
 _LEAST_JOBS, _LEAST_JUDGED = 4, 6
 _HOW_TO_MEASURE = "measure a map: reframe -c reframe_tests -r -n PairMap"
-#: Names of nodes that Slurm takes as one node and no shell takes for anything else.
-_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-#: Characters of a reason that a shell, Slurm's parser and a terminal all take as they are; and so many at most.
-_REASON, _LONGEST = re.compile(r"[^A-Za-z0-9 .,:;%()/_+-]"), 160
 
 
 @dataclass(frozen=True)
@@ -168,7 +161,7 @@ def _wires(answer: Answer, case: Case) -> list[str]:
     words = ("reframe", "-c", "reframe_tests/cascade.py", "-r", "-n", f"{tests[0]}%fabric={case.fabric}")
     where = f"--system={case.system}:{case.partition}"
     return [
-        shlex.join([*words, where, "-J", f"nodelist={','.join(pair)}"]) for pair in found if all(map(_NODE.fullmatch, pair))
+        shlex.join([*words, where, "-J", f"nodelist={','.join(pair)}"]) for pair in found if all(map(NODE_NAME.fullmatch, pair))
     ]
 
 
@@ -331,107 +324,3 @@ def _jobs_text(quantity: str, one: Direction) -> str:
     together = ", which had all these jobs together" if one.alike else ""
     times = f"take {one.times:.2g} times as long as the same on other nodes ({quantity})"
     return f"{names}{together}: {one.slow} of {one.count} jobs are slow, and {times}"
-
-
-def drain(answer: Answer, session: str) -> list[str]:
-    """A command for each node that is accused, to print and never run; a switch or cable is none that Slurm could drain."""
-    reasons = dict(answer.evident)
-    for finding in answer.findings:
-        for node in finding.nodes:
-            reasons.setdefault(node, say(answer, finding))
-    rows = []
-    for node, why in reasons.items():
-        if _NODE.fullmatch(node):
-            reason = _REASON.sub("_", one_line(f"mpibench {session[:8]}: {why}"))[:_LONGEST].strip()
-            rows.append(f"scontrol update nodename={node} state=drain reason={shlex.quote(reason)}")
-        else:
-            refused = "it is not a node name that Slurm would take as one node"
-            rows.append(f"# no command for {shlex.quote(one_line(node))}: {refused}")
-    return rows
-
-
-def as_data(answer: Answer, session: str, system: str) -> dict[str, Any]:
-    """Everything, for programs; what is not known is ``None``."""
-    data: dict[str, Any] = plain_data(
-        {
-            "title": answer.title,
-            "session": session,
-            "system": system,
-            "status": answer.status,
-            "nodes": list(answer.nodes),
-            "innocents_per_run_at_most": sum(part.rate for part in answer.parts),
-            "switches": {"origin": answer.places.origin or None, "guessed": answer.places.guessed},
-            "accused_nodes": list(answer.accused),
-            "evident": dict(answer.evident),
-            "findings": [
-                {
-                    "sentence": say(answer, finding),
-                    "quantity": finding.quantity,
-                    "kind": finding.kind,
-                    "names": list(finding.names),
-                    "way": finding.way,
-                    "switch_level": finding.level,
-                    "extent": finding.extent,
-                    "accused_nodes": list(finding.nodes),
-                    "facts": [sentence for node in finding.nodes for sentence in answer.facts.get(node, ())],
-                    "directions": [
-                        {
-                            **asdict(one),
-                            "suspect": one.suspect._asdict(),
-                            "alike": [other._asdict() for other in one.alike],
-                            "percent_of_others": 100 / one.times,
-                        }
-                        for one in finding.directions
-                    ],
-                }
-                for finding in answer.findings
-            ],
-            "inconclusive": list(answer.inconclusive),
-            "quantities": [_quantity(part) for part in answer.parts],
-            "notes": list(answer.notes),
-        }
-    )
-    return data
-
-
-def _quantity(part: Part) -> dict[str, Any]:
-    sign = 1 if QUANTITIES[part.seen.quantity].direction == LOWER else -1
-    return {
-        "quantity": part.seen.quantity,
-        "observations": len(part.seen),
-        "rounds": len(set(part.seen.moment.tolist())),
-        "tests": part.tests,
-        "innocents_per_run_at_most": part.rate,
-        "noise_percent": 100 * math.expm1(part.residuals.spread),
-        "smallest_loss_accused_times": part.floor,
-        "levels": [{**asdict(level), "value": math.exp(sign * level.slowness)} for level in part.residuals.levels],
-    }
-
-
-def junit(answers: Sequence[Answer], system: str) -> str:
-    """A test suite for each map: a test case for each node, each other suspect that is accused, and what is inconclusive."""
-    root = ElementTree.Element("testsuites")
-    for answer in answers:
-        accused = {node: [text] for node, text in answer.evident.items()}
-        for finding in answer.findings:
-            for name in finding.nodes or (" and ".join(finding.names),):
-                accused.setdefault(name, []).append(say(answer, finding))
-        cases: list[tuple[str, str, str, Sequence[str]]] = [
-            (name, "failure", "accused", accused.get(name, ())) for name in dict.fromkeys([*answer.nodes, *accused])
-        ]
-        cases.append(("everything could be decided", "error", "inconclusive", answer.inconclusive))
-        suite = ElementTree.SubElement(
-            root,
-            "testsuite",
-            name=one_line(f"mpibench locate {system}, {answer.title}"),
-            failures=str(sum(bool(said) for *_, said in cases[:-1])),
-            errors=str(int(bool(answer.inconclusive))),
-            tests=str(len(cases)),
-        )
-        for name, element, kind, said in cases:
-            case = ElementTree.SubElement(suite, "testcase", classname="locate", name=one_line(name))
-            if said:
-                text = one_line("; ".join(said))
-                ElementTree.SubElement(case, element, type=kind, message=text).text = text
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
 from types import MappingProxyType
 
 import numpy as np
@@ -15,14 +13,14 @@ import scipy.spatial.distance
 import scipy.stats
 
 from reframe_tests.harness.instruments.pairs.pair_values import LATENCY, MEAN
-from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES, BadInput
+from reframe_tests.harness.vocabulary import HIGHER, QUANTITIES, BadInput
 
 from . import search
+from .findings import FLIPPED, Answer, Direction, Finding, Part
 from .maps import (
     BOTH,
     LINK,
     NODE,
-    PAIR,
     RECEIVES,
     SENDS,
     SWITCH,
@@ -51,154 +49,6 @@ _BY_CHANCE = 0.01
 _PARTS: Mapping[str, int] = MappingProxyType({"bandwidth_mb_per_s": 2})
 #: Confidence of the interval of an effect.
 _CONFIDENCE = 0.95
-#: Kinds whose directions are two names; a node, an uplink and a switch are one thing in both.
-_FLIPPED = (LINK, PAIR)
-
-
-@dataclass(frozen=True)
-class Direction:
-    """One accusation in words of the machine.
-
-    :param times: how many times as long it takes as others of its class, or by how much its bandwidth is divided; median of
-        what it is accused by. ``low``, ``high``: its interval.
-    :param added_us: of a latency, what it takes longer, in microseconds.
-    :param value: median of the values themselves, in the quantity's unit.
-    :param slow: observations beyond the threshold, of ``count``; ``partners``: nodes at the other end.
-    :param pairs: pairs of nodes it was observed in; ``moments``: how many had slow ones, of ``all_moments``.
-    :param alike: others that show in just the same observations.
-    """
-
-    suspect: Suspect
-    extent: str
-    times: float
-    low: float
-    high: float
-    added_us: float | None
-    value: float
-    slow: int
-    count: int
-    partners: int
-    pairs: int
-    moments: int
-    all_moments: int
-    probability: float
-    threshold: float
-    alike: tuple[Suspect, ...]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is accused by one quantity, in all its directions.
-
-    :param directions: sending before receiving.
-    :param said: its sentence, where it is not the usual one.
-    """
-
-    quantity: str
-    kind: str
-    names: tuple[str, ...]
-    level: int
-    directions: tuple[Direction, ...]
-    said: str = ""
-
-    @property
-    def thing(self) -> tuple[str, tuple[str, ...], int]:
-        return self.kind, self.names, self.level
-
-    @property
-    def is_late(self) -> bool:
-        """Whether it takes longer, and not less goes through."""
-        return QUANTITIES[self.quantity].direction == LOWER
-
-    @property
-    def is_two_way(self) -> bool:
-        """Whether both directions of a link or pair are accused."""
-        return self.kind in _FLIPPED and len(self.directions) > 1
-
-    @property
-    def way(self) -> str:
-        """Its direction, or :data:`BOTH`."""
-        ways = {one.suspect.way for one in self.directions}
-        return ways.pop() if len(ways) == 1 and not self.is_two_way else BOTH
-
-    @property
-    def worst(self) -> Direction:
-        """The direction that loses most."""
-        return max(self.directions, key=lambda one: one.times)
-
-    @property
-    def extent(self) -> str:
-        """``all`` if any direction is slow throughout."""
-        return ALL if any(one.extent == ALL for one in self.directions) else self.directions[0].extent
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """The nodes that are accused: itself if it is one and nothing else shows in the same observations."""
-        return self.names if self.kind == NODE and not any(one.alike for one in self.directions) else ()
-
-
-@dataclass(frozen=True)
-class Part:
-    """What one quantity shows.
-
-    :param floor: of a node that is slow in all of its pairs, the smallest loss (as a factor of time) that would have been
-        accused; ``None``: none would have been.
-    """
-
-    seen: Observations
-    residuals: Residuals
-    places: Places
-    findings: tuple[Finding, ...]
-    tests: int
-    rate: float
-    floor: float | None
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The whole answer for one map.
-
-    :param findings: who is accused, the worst first.
-    :param inconclusive: sentences on what could not be decided: with these nobody can be called healthy.
-    :param notes: sentences for the reader.
-    :param evident: node to a sentence on what is wrong with it whatever its times are: it stopped answering, its link is set
-        otherwise than all others.
-    :param facts: of accused nodes, sentences on what else is unlike others.
-    :param title: condition it was measured under.
-    :param line_rate_mb_per_s: of a node's link; ``None``: not known.
-    :param wires: commands that measure the links of the accused without MPI.
-    :param session: of a stored map the session that measured it; ``started``: when that began.
-    """
-
-    parts: tuple[Part, ...]
-    places: Places
-    findings: tuple[Finding, ...]
-    inconclusive: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    evident: Mapping[str, str] = field(default_factory=dict)
-    facts: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    title: str = ""
-    line_rate_mb_per_s: float | None = None
-    wires: tuple[str, ...] = ()
-    session: str = ""
-    started: datetime | None = None
-    stack: str = ""
-    fabric: str = ""
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """All nodes that were measured."""
-        return tuple(dict.fromkeys(node for part in self.parts for node in part.seen.nodes))
-
-    @property
-    def accused(self) -> tuple[str, ...]:
-        """Nodes that are accused, the worst first."""
-        return tuple(dict.fromkeys([*self.evident, *(node for finding in self.findings for node in finding.nodes)]))
-
-    @property
-    def status(self) -> int:
-        """Exit status: 1 somebody or something is accused; 3 nobody is, and not all could be decided; else 0."""
-        return 1 if self.findings or self.evident else 3 if self.inconclusive else 0
 
 
 def judge(
@@ -402,7 +252,7 @@ def _findings(quantity: str, directions: Iterable[Direction]) -> list[Finding]:
     gathered: dict[tuple[str, tuple[str, ...], int], list[Direction]] = {}
     for one in directions:
         kind, names, _, level, _ = one.suspect
-        gathered.setdefault((kind, tuple(sorted(names)) if kind in _FLIPPED else names, level), []).append(one)
+        gathered.setdefault((kind, tuple(sorted(names)) if kind in FLIPPED else names, level), []).append(one)
     ways = (SENDS, RECEIVES, BOTH)
     found = [
         Finding(quantity, *thing, tuple(sorted(mine, key=lambda one: (ways.index(one.suspect.way), one.suspect.names))))

@@ -52,6 +52,17 @@ class Suspect(NamedTuple):
     level: int = 0
     load: int = 0
 
+    @property
+    def text(self) -> str:
+        """In words."""
+        name = self.names[0]
+        if self.kind in (LINK, PAIR):
+            return f"the way from {name} to {self.names[1]}"
+        if self.kind == UPLINK:
+            return f"the uplink of {name}"
+        name = f"the switch {name}" if self.kind == SWITCH else name
+        return name if self.way == BOTH else f"what {name} {self.way}"
+
 
 @dataclass(frozen=True)
 class Observations:

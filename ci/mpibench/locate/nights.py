@@ -16,9 +16,8 @@ import numpy as np
 from reframe_tests.harness.samples import PROVEN
 
 from ..store.store import Store
-from . import sentences
 from .answers import judge_map
-from .judgement import Answer, Part
+from .findings import Answer, Part
 from .maps import Floats, grouped
 
 #: Days for which a map of before is worth naming: what is a month old has been seen to since.
@@ -66,7 +65,7 @@ def _things(answer: Answer) -> dict[tuple[str, ...], str]:
     """Sentence of each thing that is accused, by its kind and names."""
     found: dict[tuple[str, ...], str] = {("node", node): text for node, text in answer.evident.items()}
     for finding in answer.findings:
-        found.setdefault((finding.kind, *finding.names), sentences.text(finding))
+        found.setdefault((finding.kind, *finding.names), finding.text())
     return found
 
 

@@ -16,7 +16,7 @@ from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from ..judge import text as verdict_text
 from ..locate.cascade import LEVELS, Cascade, CascadeAnswer, value_text
-from ..locate.judgement import Answer, Part
+from ..locate.findings import Answer, Part
 from ..locate.maps import BOTH, LINK, NODE, UPLINK, Floats, numbered
 from ..locate.nights import Trend
 from ..store.quantity_text import nodes_text, size_text, unit_text

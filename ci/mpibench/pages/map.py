@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
-from ..locate import sentences
-from ..locate.judgement import Answer
+from ..locate.findings import Answer
 from ..locate.nights import Trend
 from . import figures
 from .page import Charts, Items, Section, Table, number, sections
@@ -22,10 +21,10 @@ def page(maps: Sequence[Answer], title: str, trends: Sequence[Trend] = ()) -> st
     """
     content: list[Section] = []
     for answer in maps:
-        accused = [*answer.evident.values(), *(sentences.say(answer, finding) for finding in answer.findings)]
+        accused = [*answer.evident.values(), *(answer.say(finding) for finding in answer.findings)]
         rows = [
             (
-                *(sentences.name(one.suspect), QUANTITIES[finding.quantity].title, one.suspect.way, number(one.times)),
+                *(one.suspect.text, QUANTITIES[finding.quantity].title, one.suspect.way, number(one.times)),
                 *(f"{number(one.low)} to {number(one.high)}", one.slow, one.count),
                 *(f"{one.moments} of {one.all_moments}", f"{one.probability:.1e}"),
             )
@@ -36,8 +35,8 @@ def page(maps: Sequence[Answer], title: str, trends: Sequence[Trend] = ()) -> st
             *([Items(accused)] if accused else []),
             *([Items(answer.inconclusive, "Inconclusive")] if answer.inconclusive else []),
             *([Table(HEAD, rows, (3, 5, 6), title="Numbers")] if rows else []),
-            Items([*sentences.floors(answer), *answer.notes], "What this rests on"),
+            Items(answer.remarks, "What this rests on"),
         ]
-        content.append((answer.title, [sentences.headline(answer), *blocks]))
+        content.append((answer.title, [answer.headline, *blocks]))
     drawn = [*(figure for answer in maps for figure in figures.map_figures(answer)), *map(figures.node_trend, trends)]
     return sections("Locate", f"Locate: {title}", [*content, ("Maps", [Charts(drawn)])])

@@ -15,7 +15,7 @@ import pytest
 
 from mpibench import cli
 from mpibench.locate import answers
-from mpibench.locate.judgement import Answer
+from mpibench.locate.findings import Answer
 from mpibench.locate.maps import Places
 from mpibench.store import dataset
 from mpibench.store.store import Store
@@ -345,13 +345,13 @@ def test_bad_rates_and_margins(ask) -> None:
 
 @pytest.mark.parametrize("name", ["c1;reboot", "-x", "c1 c2", "c[1-4]", "$(id)", ""])
 def test_no_command_is_printed_for_what_is_no_node_name(name: str) -> None:
-    (line,) = answers.drain(Answer((), Places({}), (), evident={name: "x"}), "0123")
+    (line,) = Answer((), Places({}), (), evident={name: "x"}).drain("0123")
     assert line.startswith("# no command for ")
 
 
 def test_a_reason_is_one_word_for_a_shell() -> None:
     said = {"c1": 'it\'s "bad"; rm -rf $HOME `id`\nand more'}
-    (line,) = answers.drain(Answer((), Places({}), (), evident=said), "0123abcd")
+    (line,) = Answer((), Places({}), (), evident=said).drain("0123abcd")
     words = shlex.split(line)
     assert words[:4] == ["scontrol", "update", "nodename=c1", "state=drain"] and len(words) == 5
     assert not set("'\"$`\n;&|") & set(words[4].partition("mpibench")[2].replace(";", ""))

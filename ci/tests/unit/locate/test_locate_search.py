@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from mpibench.locate import judgement, search, sentences
+from mpibench.locate import judgement, search
 from mpibench.locate.maps import LINK, NODE, PAIR, UPLINK, Observations, Places, Suspect
 from reframe_tests.harness.vocabulary import BadInput
 from studies import fabric_faults, simulated_map
@@ -155,7 +155,7 @@ def test_an_uplink_is_not_said_to_look_like_itself() -> None:
     alike = [one for finding in answer.findings for direction in finding.directions for one in direction.alike]
     assert any(one.load for one in alike), "nothing here looks like itself"
     for finding in answer.findings:
-        assert f"distinguished from the uplink of {finding.names[0]}" not in sentences.text(finding)
+        assert f"distinguished from the uplink of {finding.names[0]}" not in finding.text()
 
 
 def test_measurements_are_not_called_partners() -> None:
@@ -167,7 +167,7 @@ def test_measurements_are_not_called_partners() -> None:
     lossy[mine] += 0.7
     columns = (seen.quantity, seen.nodes, seen.source, seen.target, lossy, seen.moment, seen.together, seen.directed)
     (finding,) = judgement.judge([Observations(*columns)], fabric.places(), {}, oversubscribed=False).findings
-    assert "to 7 partners in 24 of 28 measurements, receives normally" in sentences.text(finding)
+    assert "to 7 partners in 24 of 28 measurements, receives normally" in finding.text()
 
 
 def test_a_drift_is_taken_out_and_what_differs_within_a_moment_is_judged() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from mpibench.cluster import faults, plan
 from mpibench.locate import judgement, maps
-from mpibench.locate.judgement import Answer
+from mpibench.locate.findings import Answer
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap
 from reframe_tests.harness.vocabulary import BadInput
 from studies import located_faults, peer_rules

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import numpy as np
 
 from mpibench.locate import answers, nights
-from mpibench.locate.judgement import Answer
+from mpibench.locate.findings import Answer
 from mpibench.locate.maps import RECEIVES, SENDS
 from mpibench.pages import map as locate_page
 from synthetic_pair_map import pair_map, sends_slowly
