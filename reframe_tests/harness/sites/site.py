@@ -6,14 +6,13 @@ The stacks a partition can enter come from the stacks' metadata files, never fro
 from __future__ import annotations
 
 import fnmatch
-import logging
 import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import batch_systems, optional_file, yaml_file
 from ..launchers.schedulers import spool
@@ -56,14 +55,9 @@ def policies_of(extras: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(policy for policy in PINNING_POLICIES if policy in wanted and (placed or not policy.startswith("nic_")))
 
 
-def stack_patterns_of(extras: Mapping[str, Any]) -> tuple[str, ...]:
-    """Shell patterns of the stacks a partition can enter."""
-    return tuple(extras.get("stacks", ["*"]))
-
-
 def fitting_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> list[str]:
-    """Registered stacks a partition can enter, by name."""
-    return [name for name in registered if any(fnmatch.fnmatchcase(name, each) for each in stack_patterns_of(extras))]
+    """Registered stacks a partition can enter, by name; its ``extras.stacks`` are shell patterns."""
+    return [name for name in registered if any(fnmatch.fnmatchcase(name, each) for each in extras.get("stacks", ["*"]))]
 
 
 #: Roots whose systems and stacks ReFrame was given in this process; the last one counts.
@@ -73,13 +67,13 @@ LOADED: list[Path] = []
 def unmatched_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> str:
     """Sentence on the patterns of a partition's ``extras.stacks`` that fit no registered stack; empty where all fit one."""
     names = list(registered)
-    unmatched = [each for each in stack_patterns_of(extras) if not any(fnmatch.fnmatchcase(name, each) for name in names)]
+    unmatched = [repr(each) for each in extras.get("stacks", ["*"]) if not fnmatch.filter(names, each)]
     if not unmatched:
         return ""
     known = f"registered are {', '.join(names)}" if names else "none is registered ('ci/setup' builds the wheels stacks)"
     fit, what = ("fits", "it") if len(unmatched) == 1 else ("fit", "them")
     return (
-        f"{', '.join(map(repr, unmatched))} in extras.stacks {fit} no stack, so nothing is measured for {what}; {known}; "
+        f"{', '.join(unmatched)} in extras.stacks {fit} no stack, so nothing is measured for {what}; {known}; "
         "correct the pattern or build the stack."
     )
 
@@ -113,10 +107,10 @@ def read_references(system_name: str, root: Path = ROOT) -> Mapping[str, Any]:
 
     :raises ReferenceError: if it cannot be read, or an entry would never be looked up or can hold nothing.
     """
-    learned = _learned(system_name, root)
-    for fault in learned.faults:
+    content, faults = _learned(system_name, root)
+    for fault in faults:
         raise references.ReferenceError("system-file", fault.sentence)
-    return learned.content
+    return content
 
 
 def reference_faults(system_name: str, root: Path = ROOT) -> tuple[references.ReferenceFault, ...]:
@@ -124,7 +118,7 @@ def reference_faults(system_name: str, root: Path = ROOT) -> tuple[references.Re
 
     :raises ReferenceError: if they cannot be read.
     """
-    return _learned(system_name, root).faults
+    return _learned(system_name, root)[1]
 
 
 def references_for_reframe(system_name: str, root: Path = ROOT) -> Path | None:
@@ -132,14 +126,11 @@ def references_for_reframe(system_name: str, root: Path = ROOT) -> Path | None:
 
     :raises ReferenceError: if they cannot be read.
     """
-    return references_file(system_name, root) if _learned(system_name, root).content else None
+    return references_file(system_name, root) if _learned(system_name, root)[0] else None
 
 
-class _Learned(NamedTuple):
-    """Learned references and what is wrong with them."""
-
-    content: Mapping[str, Any]
-    faults: tuple[references.ReferenceFault, ...]
+#: Learned references, and what is wrong with them.
+_Learned = tuple[Mapping[str, Any], tuple[references.ReferenceFault, ...]]
 
 
 def _learned(system_name: str, root: Path) -> _Learned:
@@ -147,7 +138,7 @@ def _learned(system_name: str, root: Path) -> _Learned:
     path = references_file(system_name, root)
     describing = (path, path.with_name("system.py"), *centres.files(root))
     stamps = tuple((file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else None for file in describing)
-    return _read_references(path, system_name, root, stamps) if optional_file.is_there(path) else _Learned({}, ())
+    return _read_references(path, system_name, root, stamps) if optional_file.is_there(path) else ({}, ())
 
 
 @lru_cache(maxsize=16)
@@ -156,8 +147,7 @@ def _read_references(path: Path, system_name: str, root: Path, stamps: tuple[obj
         content = yaml_file.read_mapping(path)
     except BadInput as error:
         raise references.ReferenceError("system-file", str(error)) from None
-    faults = tuple(references.find_faults(str(path), content, systems.find(system_name, root)))
-    return _Learned(content, faults)
+    return content, tuple(references.find_faults(str(path), content, systems.find(system_name, root)))
 
 
 def most_jobs(environ: Mapping[str, str] = os.environ) -> int | None:
@@ -184,21 +174,21 @@ def _completed(system: dict[str, Any], environment_names: Iterable[str], root: P
         if not extras.get("fabrics"):
             partitions.append(row)
             continue
+        # In `builtin`, which has no feature that a test of stacks asks for, tests of nodes run.
+        environs = [*row.get("environs", ()), *fitting_stacks(extras, names), "builtin"]
+        row = {
+            **row,
+            "features": sorted({*row.get("features", ()), *extras["fabrics"]}),
+            "environs": list(dict.fromkeys(environs)),
+        }
+        if most:
+            row["max_jobs"] = min(most, row.get("max_jobs", most))
         if row["scheduler"] in batch_systems.SLURM.schedulers:
             reasons = {"slurm_job_cancel_reasons": list(batch_systems.SLURM_NEVER_STARTS)}
-            row = {**row, "sched_options": {**reasons, **row.get("sched_options", {})}}
+            row["sched_options"] = {**reasons, **row.get("sched_options", {})}
         if spool.EXTRA in extras:
-            row = {**row, "scheduler": spool.SHARED[row["scheduler"]]}
-        entered = fitting_stacks(extras, names)
-        # In `builtin`, which has no feature that a test of stacks asks for, tests of nodes run.
-        partitions.append(
-            {
-                **row,
-                **({"max_jobs": min(most, row.get("max_jobs", most))} if most else {}),
-                "features": sorted({*row.get("features", ()), *extras["fabrics"]}),
-                "environs": list(dict.fromkeys([*row.get("environs", ()), *entered, "builtin"])),
-            }
-        )
+            row["scheduler"] = spool.SHARED[row["scheduler"]]
+        partitions.append(row)
     prefix = {"prefix": str(root / "results")} if any(row["extras"].get("fabrics") for row in partitions) else {}
     return {**prefix, **system, "partitions": partitions}
 
@@ -276,21 +266,10 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     Path(site_configuration["storage"][0]["sqlite_db_file"]).parent.mkdir(exist_ok=True)
     for problem in problems:
         getlogger().warning(problem)
-    _expect_redefined(FALLBACK_SYSTEM, *(system["name"] for system in (centre.systems if centre else ())))
-    return site_configuration
-
-
-def _expect_redefined(*names: str) -> None:
-    """Keep ReFrame from warning, at each start, of what is done on purpose.
-
-    ``generic`` replaces its built-in example, and the centre's systems are given again, completed.
-    """
-    from reframe.core.logging import getlogger
-
+    # ReFrame would warn, at each start, of what is done on purpose: ``generic`` replaces its built-in example, and the centre's
+    # systems are given again, completed.
+    names = (FALLBACK_SYSTEM, *(system["name"] for system in (centre.systems if centre else ())))
     again = re.compile(rf"redefinition of (system|partition) '({'|'.join(map(re.escape, names))})\b.*'")
-
-    def wanted(record: logging.LogRecord) -> bool:
-        return not again.search(record.getMessage())
-
     for handler in getlogger().logger.handlers:
-        handler.addFilter(wanted)
+        handler.addFilter(lambda record: not again.search(record.getMessage()))
+    return site_configuration

@@ -67,7 +67,6 @@ def system_files(root: Path = ROOT) -> list[Path]:
 
 
 def _check_schema(place: str, schema_file: Path, content: Any, part: str = "") -> None:
-    """:raises SiteError: naming the key."""
     if fault := schema.find_fault(schema_file, content, part):
         remedy = f"expected {fault.expected}" if fault.expected else f"see {schema_file.name}"
         raise SiteError("system-schema", f"{place}: key '{fault.key}': {fault.message}; {remedy}.")
@@ -171,14 +170,9 @@ def _of_centre(root: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _has_topology(row: Mapping[str, Any]) -> bool:
-    return bool((row.get("processor", {}).get("topology") or {}).get("cores"))
-
-
 @lru_cache(maxsize=1)
 def _words() -> tuple[str, ...]:
-    partition = schema.read(SYSTEM_SCHEMA)["$defs"]["partition"]
-    return tuple(partition["properties"]["extras"]["properties"])
+    return tuple(schema.read(SYSTEM_SCHEMA)["$defs"]["partition"]["properties"]["extras"]["properties"])
 
 
 def find(name: str, root: Path = ROOT) -> dict[str, Any] | None:
@@ -267,28 +261,23 @@ def _of_partition(place: str, row: Mapping[str, Any], system: Mapping[str, Any],
             "not noticed, and an mpirun must find the job's nodes by itself.",
             note=True,
         )
-    if not _lacks_topology(row, system["name"], centre):
+    if scheduler == launcher == "local":  # of such ReFrame detects the topology at once
+        return
+    processor = row.get("processor")
+    detected = Path() if processor else centres.topology_file(centre, system["name"], row["name"])
+    known = processor or centres.read_topology(detected)
+    if (known.get("topology") or {}).get("cores"):
         return
     job = " ".join(row.get("access", ()))
     how = f"run 'reframe --detect-host-topology' in one of its jobs{f' ({job})' if job else ''} and put what it prints there"
-    if row.get("processor"):
+    if processor:
         sentence = f"'processor' in {centre.source} has no topology, and ReFrame detects none where one is stated: {how}"
         yield Shortcoming(place, f"{sentence}.")
         return
-    detected = centres.topology_file(centre, system["name"], row["name"])
     remote = centres.setting(centre, system["name"], "remote_detect")
     sentence = f"{centre.source} has no 'processor', and {detected} is not there either"
     sentence += ": ReFrame detects it with a job when it starts (general.remote_detect)" if remote else f": {how}"
     yield Shortcoming(place, f"{sentence}.", note=bool(remote))
-
-
-def _lacks_topology(row: Mapping[str, Any], system: str, centre: Centre) -> bool:
-    """Whether neither a configuration nor ReFrame's own detection says what cores a partition's nodes have."""
-    if _has_topology(row) or row["scheduler"] == row["launcher"] == "local":  # of such ReFrame detects the topology at once
-        return False
-    if row.get("processor"):  # ReFrame detects none where one is stated
-        return True
-    return not (centres.read_topology(centres.topology_file(centre, system, row["name"])).get("topology") or {}).get("cores")
 
 
 def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
