@@ -8,7 +8,8 @@ import math
 import shlex
 from collections.abc import Sequence
 
-from reframe_tests.harness.sites import named_tests, site
+from reframe_tests.harness import command_line
+from reframe_tests.harness.sites import site
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -81,13 +82,13 @@ def check(options: Sequence[str]) -> None:
         if own:
             raise BadInput("option-not-taken", f"ci/nightly does not take {own}: {_OWN[own]}.")
     session_folder.check_labels(options)
-    if record.LABEL in session_folder.label_names(options):
+    if record.LABEL in [name for name, *_ in session_folder.labels(options)]:
         raise BadInput(
             "label-reserved",
             f"the label '{record.LABEL}' is not for anybody to give: with it a session would be excused by a plan that it was "
             "not measured by; set BUDGET= for a planned night.",
         )
-    named_tests.check(options)
+    command_line.check_suite_options(options)
 
 
 def of_mode(mode: str) -> list[str]:

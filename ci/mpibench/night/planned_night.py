@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from pathlib import Path
 
-from reframe_tests.harness.sites import named_tests, planned_cases, site, systems
+from reframe_tests.harness import command_line
+from reframe_tests.harness.sites import planned_cases, site, systems
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..judge import expected
@@ -142,7 +143,7 @@ def budget_of(environ: Mapping[str, str], mode: str, options: Sequence[str], roo
         return "" if given == UNBOUNDED else given
     if mode != USUAL_MODE or selection_options.narrowing(shlex.join(["reframe", *options])):
         return ""
-    named = [*named_tests.arguments(options, {"--system": "system"})["system"], environ.get("RFM_SYSTEM", "")]
+    named = [*command_line.arguments(options, {"--system": "system"})["system"], environ.get("RFM_SYSTEM", "")]
     system = systems.select(named[0].partition(":")[0] or None, root)
     measured = [row for row in system["partitions"] if row["extras"].get("fabrics")]
     return USUAL if any(row["scheduler"] != "local" for row in measured) else ""

@@ -22,8 +22,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .. import command_line
 from ..vocabulary import BadInput
-from . import named_tests
 
 #: Variable with the configuration files that ReFrame reads, separated by colons.
 VARIABLE = "RFM_CONFIG_FILES"
@@ -166,7 +166,7 @@ def _named(words: Sequence[str], environ: Mapping[str, str], root: Path) -> list
     """
     from reframe.core.config import find_config_files
 
-    given = named_tests.arguments(words, {"-C": "config_file"})["config_file"]
+    given = command_line.arguments(words, {"-C": "config_file"})["config_file"]
     if not given and (text := environ.get(VARIABLE)) is not None:
         given = text.split(":")
     folders = path.split(":") if (path := environ.get("RFM_CONFIG_PATH")) else []

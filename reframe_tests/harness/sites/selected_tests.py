@@ -28,11 +28,11 @@ from reframe.core.exceptions import CommandLineError, ReframeError, RunSessionTi
 from reframe.core.logging import getlogger
 from reframe.frontend import filters
 
-from .. import upstream
+from .. import command_line, upstream
 from ..samples import NUM_SELECTED
 from ..suites import catalogue, options
 from ..vocabulary import ALL_NODES_WORD, PINNING_POLICIES, SYMBOLIC_PPN, BadInput
-from . import named_tests, planned_cases
+from . import planned_cases
 
 #: What the tests share: no tests, and not searched for any.
 SHARED = Path(__file__).resolve().parents[1]
@@ -101,7 +101,7 @@ def pass_over(test: Any, variant: int, name: str, reasons: Iterable[tuple[str, s
 
 def say_left_out() -> None:
     """Say what was left out since of the tests that ``-n`` asks for, as one message: thousands took a third of ``-l``."""
-    names = named_tests.arguments(sys.argv[1:], _OPTIONS)["name"]
+    names = command_line.arguments(sys.argv[1:], _OPTIONS)["name"]
     if any("@" in name or name.startswith("/") for name in names):
         names = []  # a number or a hash, which only a test that was made has
     fits = filters.have_any_name(names)
@@ -155,7 +155,7 @@ def hold(words: Sequence[str]) -> list[str]:
 
 def _chosen(words: Sequence[str], tests: Sequence[Any]) -> list[list[Any]]:
     """The tests of each ``-n`` (without one: of the session) that fit the other options of selection as well."""
-    known = named_tests.arguments(words, _OPTIONS)
+    known = command_line.arguments(words, _OPTIONS)
     others = [*map(filters.have_tag, known["tag"]), *map(filters.validates, known["filter_expr"][-1:])]
     fits = [[filters.have_any_name([text]), *others] if text else others for text in known["name"] or [""]]
     return [[test for test in tests if all(fit(SimpleNamespace(check=test)) for fit in each)] for each in fits]
@@ -204,7 +204,7 @@ def check(words: Sequence[str], tests: Sequence[Any]) -> None:
     """
     if not tests:
         return
-    known = named_tests.arguments(words, _OPTIONS)
+    known = command_line.arguments(words, _OPTIONS)
     for text in known["name"]:
         how = ", and a name is a regular expression for any part of such a line without its blanks"  # frontend/filters.py
         names = {type(test).__name__ for test in tests}

@@ -8,18 +8,21 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+import socket
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .. import batch_systems, optional_file, yaml_file
+from .. import batch_systems, command_line, optional_file, yaml_file
 from ..launchers.schedulers import spool
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
 from . import centre as centres
-from . import folders, named_tests, references, reframe_settings, systems
+from . import folders, references, systems
+from .centre import Centre
+from .session import metrics_push, session_folder
 from .systems import FALLBACK_SYSTEM as FALLBACK_SYSTEM
 from .systems import SiteError as SiteError
 from .systems import fabrics_of as fabrics_of
@@ -193,6 +196,100 @@ def _completed(system: dict[str, Any], environment_names: Iterable[str], root: P
     return {**prefix, **system, "partitions": partitions}
 
 
+# ---- ReFrame's own settings: `general` and `logging`, with the centre's where it has some ----
+
+
+def general_settings(results: Path, own_systems: Iterable[str], centre: Centre | None) -> list[dict[str, Any]]:
+    """Entries of ``general``.
+
+    :param results: folder of the results.
+    :param own_systems: names of the systems that the project describes by itself.
+    :param centre: its settings stay, and where it keeps detected topologies is where ReFrame looks for them on its systems.
+    """
+    ours = {
+        # One number per line and thousands of lines: they go to the log file and the report.
+        "perf_info_level": "debug2",
+        # A finished local job is noticed within 0.2 s; the default backs off to 10 s.
+        "poll_rate_max": 20,
+        "poll_rate_min": 5,
+        "report_file": str(results / "reports" / "run-{sessionid}.json"),
+        "generate_file_reports": False,
+    }
+    topologies = {"topology_prefix": str(results / "topology" / socket.gethostname())}
+    if centre is None:
+        return [{**ours, **topologies}]
+    if "report_file" in centre.general:
+        del ours["generate_file_reports"]
+    kept = {key: value for key, value in ours.items() if key not in centre.general}
+    return [kept, {"target_systems": list(own_systems), **topologies}]
+
+
+def log_level(words: Sequence[str], environ: Mapping[str, str]) -> str:
+    """The finest level of ReFrame's messages that are made: what ``-v`` asks for, and ``debug`` where anything is started.
+
+    ReFrame 4.10 completes each message with every loggable attribute of its test before a handler refuses it or writes it: a
+    third of the time of a dry run, which starts nothing that a message would be needed for. (``logging.level`` in its
+    configuration reference; "undefined" lets all through.)
+
+    :param words: command line of ``reframe``, whose ``-v`` make the terminal's level finer, one step each.
+    """
+    steps = sum(word.count("v") for word in words if re.fullmatch(r"-[A-Za-z]+|--verb[a-z]*", word))
+    if steps > 2 or environ.get("RFM_VERBOSE"):
+        return "undefined"
+    starts_nothing = session_folder.looks_up(words) or "--dry-run" in words
+    return "verbose" if starts_nothing and steps < 2 else "debug"
+
+
+def logging_settings(log: str, centre: Centre | None) -> list[dict[str, Any]]:
+    """Entries of ``logging``: ReFrame's built-in handlers without its performance logs, whose one file per test holds one size,
+    ours all; and what the centre has in place of the built-in ones.
+
+    The site's own monitoring gets the values also if :mod:`.metrics_push` is given its address.
+
+    :param log: file of this start's log.
+    """
+    ours: dict[str, Any] = {
+        "level": log_level(sys.argv[1:], os.environ),
+        "handlers$": [{"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"}],
+        "handlers": [
+            {
+                "type": "file",
+                "name": log,
+                "level": "debug",
+                "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
+                "append": True,
+            },
+        ],
+        "handlers_perflog": metrics_push.handlers(),
+    }
+    entries = [dict(entry) for entry in centre.logging] if centre else []
+    everywhere = [entry for entry in entries if "*" in entry.get("target_systems", ["*"])]
+    rows = [_joined(ours, entry) for entry in entries if entry not in everywhere]
+    whole = dict(ours)
+    for entry in everywhere:
+        whole |= _joined(ours, entry)
+    whole.pop("target_systems", None)
+    return [whole, *rows]
+
+
+def _joined(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry of the centre's, with our handlers beside its own, and at a level that all of them can live with.
+
+    For what was measured ours come first: ReFrame's own raise where a server refuses, and no handler behind gets the record.
+    """
+    from reframe.core.logging import level_from_str
+
+    joined = dict(theirs)
+    if "handlers" in theirs:
+        joined["handlers"] = [*theirs["handlers"], *ours["handlers"]]
+    if "handlers_perflog" in theirs:
+        joined["handlers_perflog"] = [*ours["handlers_perflog"], *theirs["handlers_perflog"]]
+    if "handlers" in theirs or "level" in theirs:
+        # Unless it says otherwise, ReFrame makes all messages.
+        joined["level"] = min(theirs.get("level", "undefined"), ours["level"], key=level_from_str)
+    return joined
+
+
 def configuration(root: Path = ROOT, log: str = os.devnull) -> tuple[dict[str, Any], list[str]]:
     """The whole ReFrame configuration, and a sentence for each stack that could not be registered.
 
@@ -214,8 +311,8 @@ def configuration(root: Path = ROOT, log: str = os.devnull) -> tuple[dict[str, A
         "environments": environments,
         "modes": [{**mode, "options": list(mode["options"])} for mode in MODES],
         "storage": [{"backend": "sqlite", "enable": True, "sqlite_db_file": str(results / "results.db")}],
-        "general": reframe_settings.general(results, own, centre),
-        "logging": reframe_settings.logging_of(log, centre),
+        "general": general_settings(results, own, centre),
+        "logging": logging_settings(log, centre),
     }
     return site_configuration, problems
 
@@ -235,7 +332,6 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from ..launchers.schedulers import blocked_jobs, slurm_shared
     from ..stacks import selection
     from . import selected_tests
-    from .session import session_folder
 
     LOADED.append(root)
     # ReFrame opens its database there before it would make the folder.
@@ -251,10 +347,10 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         upstream.search_not(selected_tests.SHARED)
         selected_tests.watch()
         session_folder.check_labels(sys.argv[1:])
-        named_tests.check(sys.argv[1:])
+        command_line.check_suite_options(sys.argv[1:])
         centres.take(sys.argv[1:], root)
         site_configuration, problems = configuration(root, str(log))
-        centre, named = centres.read(root), named_tests.arguments(sys.argv[1:], {"--system": "system"})["system"]
+        centre, named = centres.read(root), command_line.arguments(sys.argv[1:], {"--system": "system"})["system"]
         if centre and not named and not os.environ.get("RFM_SYSTEM"):
             systems.select(None, root)  # refuses what ReFrame would choose by the order of files
         environments = {row["name"] for row in site_configuration["environments"]} | (centre.environments if centre else set())

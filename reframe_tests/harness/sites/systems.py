@@ -265,8 +265,8 @@ def _of_partition(place: str, row: Mapping[str, Any], system: Mapping[str, Any],
         return
     processor = row.get("processor")
     detected = Path() if processor else centres.topology_file(centre, system["name"], row["name"])
-    known = processor or centres.read_topology(detected)
-    if (known.get("topology") or {}).get("cores"):
+    stated: Mapping[str, Any] = processor or centres.read_topology(detected)
+    if (stated.get("topology") or {}).get("cores"):
         return
     job = " ".join(row.get("access", ()))
     how = f"run 'reframe --detect-host-topology' in one of its jobs{f' ({job})' if job else ''} and put what it prints there"

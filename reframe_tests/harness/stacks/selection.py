@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import shlex
 from collections.abc import Iterable, Sequence
 
+from .. import command_line
 from ..vocabulary import BadInput
 
 
 def patterns(words: Sequence[str]) -> list[str]:
-    """Arguments of every ``-p`` (``--prgenv``) on ReFrame's command line; none where it cannot be read: ReFrame says why."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("-p", "--prgenv", action="append", default=[])
-    try:
-        return list(parser.parse_known_args(list(words))[0].prgenv)
-    except argparse.ArgumentError:
-        return []
+    """Arguments of every ``-p`` (``--prgenv``) on ReFrame's command line."""
+    return command_line.arguments(words, {"-p": "prgenv"})["prgenv"]
 
 
 def mode_options(words: Sequence[str]) -> list[str]:

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reframe_tests.harness.cases.job import condition
+from reframe_tests.harness.command_line import arguments
 from reframe_tests.harness.launchers.schedulers import spool
 from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.sites import site, systems
-from reframe_tests.harness.sites.named_tests import arguments
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import Plan
 from reframe_tests.harness.vocabulary import BadInput

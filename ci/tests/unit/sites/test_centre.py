@@ -18,7 +18,7 @@ from mpibench.judge import expected
 from mpibench.pages import published
 from mpibench.stacks.spack import scope
 from reframe_tests.harness.machine.topology import describe
-from reframe_tests.harness.sites import centre, references, reframe_settings, site, systems
+from reframe_tests.harness.sites import centre, references, site, systems
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
 from tiny_site import SETTINGS
@@ -100,19 +100,19 @@ def test_a_generic_of_the_centre_replaces_ours(make: Make) -> None:
 def test_handlers_of_the_centre_stay_and_ours_stand_beside_them(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MPIBENCH_METRICS", raising=False)
     described = centre.read(make("modules").root)
-    [entry] = reframe_settings.logging_of("/our.log", described)
+    [entry] = site.logging_settings("/our.log", described)
     assert [row["type"] for row in entry["handlers_perflog"]] == ["filelog"]
     assert entry["handlers"][-1]["name"] == "/our.log"
     assert [row["type"] for row in entry["handlers"]] == ["stream", "file", "file"]
     assert entry["level"] == "debug"
     assert "target_systems" not in entry
-    [alone] = reframe_settings.logging_of("/our.log", None)
+    [alone] = site.logging_settings("/our.log", None)
     assert alone["handlers_perflog"] == [], "ReFrame's own performance logs are left out"
 
 
 def test_handlers_for_one_system_of_the_centre_get_ours_too(make: Make) -> None:
     described = centre.read(make("images").root)
-    everywhere, reef = reframe_settings.logging_of("/our.log", described)
+    everywhere, reef = site.logging_settings("/our.log", described)
     assert [row["type"] for row in everywhere["handlers_perflog"]] == ["filelog", "httpjson"]
     assert everywhere["perflog_multiline"] is True
     assert [row["type"] for row in everywhere["handlers"]] == ["file"]
@@ -126,7 +126,7 @@ def test_values_go_to_our_addresses_before_a_handler_of_the_centre_can_raise(
 ) -> None:
     """ReFrame's ``httpjson`` raises where its server refuses, and Python then asks no handler behind it."""
     monkeypatch.setenv("MPIBENCH_METRICS", "influx+file:///b")
-    everywhere, _ = reframe_settings.logging_of("/our.log", centre.read(make("images").root))
+    everywhere, _ = site.logging_settings("/our.log", centre.read(make("images").root))
     assert [row["type"] for row in everywhere["handlers_perflog"]] == ["influx", "filelog", "httpjson"]
 
 
@@ -134,10 +134,10 @@ def test_settings_of_the_centre_stay(make: Make) -> None:
     beside = make("features")
     described = centre.read(beside.root)
     assert described is not None and described.general == {"remote_detect", "check_search_recursive", "report_file"}
-    kept, own = reframe_settings.general(beside.root / "results", ["generic"], described)
+    kept, own = site.general_settings(beside.root / "results", ["generic"], described)
     assert "report_file" not in kept and "generate_file_reports" not in kept and "topology_prefix" not in kept
     assert own["target_systems"] == ["generic"] and own["topology_prefix"].startswith(str(beside.root))
-    [alone] = reframe_settings.general(beside.root / "results", [], None)
+    [alone] = site.general_settings(beside.root / "results", [], None)
     assert {"report_file", "topology_prefix"} <= alone.keys()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from documentation import system_example
 from reframe_tests.harness.cases.job import parameters
-from reframe_tests.harness.sites import reframe_settings, site
+from reframe_tests.harness.sites import site
 from synthetic_site import FABRICS, GOOD, edit, write_system
 
 
@@ -184,7 +184,7 @@ def test_the_example_of_the_tutorial_is_good_and_gets_every_stack(tmp_path: Path
     ],
 )
 def test_messages_that_nobody_sees_are_not_made(words: list[str], environ: dict[str, str], level: str) -> None:
-    assert reframe_settings.log_level(words, environ) == level
+    assert site.log_level(words, environ) == level
 
 
 def test_stacks_asked_for_in_vain_are_those_of_the_site_that_was_loaded(

@@ -7,7 +7,6 @@ and the evidence of the session before it, and two at once would delete each oth
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
@@ -19,6 +18,7 @@ from collections.abc import Iterable, MutableMapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from ... import command_line
 from ...printable import one_line
 from ...vocabulary import BadInput
 
@@ -79,15 +79,13 @@ def redirect_first_log(log: Path, handlers: Iterable[logging.Handler]) -> None:
     nobody removes.
     """
     for handler in handlers:
-        if isinstance(handler, logging.FileHandler) and _is_temporary(Path(handler.baseFilename)):
+        path = Path(getattr(handler, "baseFilename", ""))
+        temporary = path.parent == Path(tempfile.gettempdir()) and path.name.startswith("rfm-") and path.suffix == ".log"
+        if isinstance(handler, logging.FileHandler) and temporary:
             handler.close()
-            Path(handler.baseFilename).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
             # Opened again with the next line (logging.handlers.RotatingFileHandler.shouldRollover).
             handler.baseFilename, handler.mode = str(log), "a"
-
-
-def _is_temporary(path: Path) -> bool:
-    return path.parent == Path(tempfile.gettempdir()) and path.name.startswith("rfm-") and path.suffix == ".log"
 
 
 def check_labels(arguments: Sequence[str]) -> None:
@@ -99,42 +97,36 @@ def check_labels(arguments: Sequence[str]) -> None:
     :param arguments: the command line without the program.
     :raises BadInput: naming the label and the form.
     """
-    for extras, pair in _labels(arguments):
-        match = re.fullmatch(r"(?s)([A-Za-z_]\w*)=.+", pair)
-        if not match:
-            raise BadInput(
-                "extras-format", f"--session-extras {extras!r}: {pair!r} is not NAME=VALUE; several are separated by commas."
-            )
-        if "\t" in pair or one_line(pair) != pair:
-            raise BadInput(
+    for name, pair, extras in labels(arguments):
+        value = pair.partition("=")[2]
+        faults = (
+            (
+                not value or not re.fullmatch(r"[A-Za-z_]\w*", name),
                 "extras-format",
-                f"--session-extras {extras!r}: {pair!r} holds a control character, a line's end or a change of direction, "
-                "which a terminal would not show as it is; leave it out.",
-            )
-        if match[1] == CONFIRMS and pair.partition("=")[2] != os.environ.get(CONFIRMING):
-            raise BadInput(
+                f"{pair!r} is not NAME=VALUE; several are separated by commas",
+            ),
+            (
+                "\t" in pair or one_line(pair) != pair,
+                "extras-format",
+                f"{pair!r} holds a control character, a line's end or a change of direction, which a terminal would not show "
+                "as it is; leave it out",
+            ),
+            (
+                name == CONFIRMS and value != os.environ.get(CONFIRMING),
                 "extras-reserved",
-                f"--session-extras {extras!r}: {CONFIRMS!r} marks what mpibench measures again, which no verdict takes for a "
-                "night; take another name.",
-            )
-        if match[1] in reserved_labels():
-            raise BadInput(
-                "extras-reserved", f"--session-extras {extras!r}: {match[1]!r} is a name of ReFrame's own; take another."
-            )
+                f"{CONFIRMS!r} marks what mpibench measures again, which no verdict takes for a night; take another name",
+            ),
+            (name in reserved_labels(), "extras-reserved", f"{name!r} is a name of ReFrame's own; take another"),
+        )
+        for wrong, code, sentence in faults:
+            if wrong:
+                raise BadInput(code, f"--session-extras {extras!r}: {sentence}.")
 
 
-def label_names(arguments: Sequence[str]) -> list[str]:
-    return [pair.partition("=")[0] for _, pair in _labels(arguments)]
-
-
-def _labels(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)  # cut short, too, as ReFrame takes it
-    parser.add_argument("--session-extras", action="append", default=[])
-    try:
-        given = parser.parse_known_args(list(arguments))[0].session_extras
-    except argparse.ArgumentError:
-        return []  # without a value: ReFrame says so itself
-    return [(extras, pair) for extras in given for pair in extras.split(",")]
+def labels(arguments: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Of each label its name, name and value as given, and the whole argument."""
+    given = command_line.arguments(arguments, {"--session-extras": "session_extras"}, shortened=True)["session_extras"]
+    return [(pair.partition("=")[0], pair, extras) for extras in given for pair in extras.split(",")]
 
 
 @cache

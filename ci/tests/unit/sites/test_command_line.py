@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reframe_tests.harness.sites import named_tests
+from reframe_tests.harness import command_line
 from reframe_tests.harness.vocabulary import BadInput
 
 
@@ -20,9 +20,9 @@ from reframe_tests.harness.vocabulary import BadInput
 )
 def test_options_of_a_suite_are_written_once_with_a_value_each(words: str) -> None:
     with pytest.raises(BadInput, match=r"write all options once, as -S .*suite_options=NAME:VALUE,NAME:VALUE"):
-        named_tests.check(words.split())
+        command_line.check_suite_options(words.split())
 
 
 @pytest.mark.parametrize("words", ["-S suite_options=window:allocate,sync:flush", "-S suite_options=lengths:/a:b -S repeats=3"])
 def test_options_of_a_suite_that_are_well_formed_are_taken(words: str) -> None:
-    named_tests.check(words.split())
+    command_line.check_suite_options(words.split())

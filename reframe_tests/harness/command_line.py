@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 
-from ..vocabulary import BadInput
+from .vocabulary import BadInput
 
 
-def check(words: Sequence[str]) -> None:
+def check_suite_options(words: Sequence[str]) -> None:
     """Refuse suite options that ReFrame would take in part: of two values for one name it takes the last without a word.
 
     :param words: ReFrame's command line without the program.
@@ -25,12 +25,13 @@ def check(words: Sequence[str]) -> None:
         seen.add(variable)
 
 
-def arguments(words: Sequence[str], options: Mapping[str, str]) -> dict[str, list[str]]:
+def arguments(words: Sequence[str], options: Mapping[str, str], *, shortened: bool = False) -> dict[str, list[str]]:
     """Arguments of options on ReFrame's command line, by long name; none where it cannot be read: ReFrame says why.
 
     :param options: short name (or the long one, where there is no other) to the long name without its dashes and with ``_``.
+    :param shortened: long names count cut short, too, as ReFrame takes them.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=shortened, exit_on_error=False)
     for flag in "rvq":  # which may stand before another option in one word
         parser.add_argument(f"-{flag}", action="count")
     for short, long in options.items():
