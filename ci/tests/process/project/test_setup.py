@@ -9,6 +9,7 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -117,12 +118,6 @@ def test_host_packages_are_installed_only_when_asked(bare: Project, wish: dict[s
     bare.environ |= {"MPIBENCH_INSTALL": "yes"}
     assert bare.run("ci/setup", "test")[0] == 0
     assert "install --yes --no-install-recommends chromium" in asked.read_text()
-
-
-def test_a_wish_that_is_not_understood_is_refused(bare: Project) -> None:
-    bare.environ["MPIBENCH_INSTALL"] = "1"
-    said = "setup: MPIBENCH_INSTALL=1 is neither 'yes' nor 'no'; say whether host packages may be installed.\n"
-    assert bare.run("ci/setup") == (1, said)
 
 
 def pin(wheel: Path) -> str:
@@ -302,14 +297,19 @@ def test_usage(bare: Project) -> None:
     assert not (bare.root / ".venv").exists()
 
 
-def test_without_a_suitable_python(bare: Project) -> None:
-    old = bare.add_tool("python3", "#!/bin/bash\nexit 1\n")
-    bare.environ["MPIBENCH_PYTHON"] = str(old)
-    said = f"setup: MPIBENCH_PYTHON={old} is not Python >= 3.10; correct or unset it.\n"
-    assert bare.run("ci/setup") == (1, said)
-    del bare.environ["MPIBENCH_PYTHON"]
-    said = "setup: no Python >= 3.10 on PATH; install one, or name it with MPIBENCH_PYTHON=<path>.\n"
-    assert bare.run("ci/setup") == (1, said)
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("MPIBENCH_INSTALL", "1", "MPIBENCH_INSTALL=1 is neither 'yes' nor 'no'; say whether host packages may be installed."),
+        ("MPIBENCH_PYTHON", "python3", "MPIBENCH_PYTHON=python3 is not Python >= 3.10; correct or unset it."),
+        ("MPIBENCH_PYTHON", "", "no Python >= 3.10 on PATH; install one, or name it with MPIBENCH_PYTHON=<path>."),
+    ],
+)
+def test_what_it_is_told_and_cannot_use(bare: Project, variable: str, value: str, said: str) -> None:
+    if variable == "MPIBENCH_PYTHON":
+        bare.add_tool("python3", "#!/bin/bash\nexit 1\n")
+    bare.environ[variable] = value
+    assert bare.run("ci/setup") == (1, f"setup: {said}\n")
 
 
 @pytest.mark.parametrize("name", ["a:b", "a b", "a\tb"])
@@ -423,3 +423,48 @@ def test_the_literal_command_finds_the_projects_configuration(stacks: dict[str, 
     assert done.returncode == 0, done.stderr
     configuration = json.loads(done.stdout[done.stdout.index("{") :])
     assert {environment["name"] for environment in configuration["environments"]} >= stacks.keys()
+
+
+# ---- interrupted or killed: nothing is left running, and the next run goes on ----
+
+#: Longest wait for a process that has nothing else to do, in seconds.
+PATIENCE_S = 120.0
+
+
+def start(project: Project, seconds: int) -> tuple[subprocess.Popen[str], Path]:
+    """A set-up that is at its first step, which takes so long, and the file with the step's process."""
+    begun = project.tools / "begun"
+    (project.tools / "sleep").symlink_to("/bin/sleep")
+    python = project.environ["MPIBENCH_PYTHON"]
+    step = f"echo $$ >{begun}; exec sleep {seconds}"
+    project.environ["MPIBENCH_PYTHON"] = project.stand_in("python-stub", python, {"'-m venv'*": step})
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = subprocess.Popen([project.root / "ci" / "setup"], env=project.environ, start_new_session=True, **pipes)
+    project.environ["MPIBENCH_PYTHON"] = python
+    end = time.monotonic() + PATIENCE_S
+    while not (begun.exists() and begun.read_text().endswith("\n")):
+        assert time.monotonic() < end, "the set-up did not come to its first step"
+        time.sleep(0.05)
+    return process, begun
+
+
+def test_an_interrupted_set_up_says_so_and_goes_on(tmp_path: Path) -> None:
+    bare = Project(tmp_path, ROOT)
+    process, _ = start(bare, 60)
+    os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C in a terminal does
+    output, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert output.endswith("\nsetup: interrupted; the next run goes on from here\n")
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+    assert bare.run("ci/setup")[0] == 0
+
+
+def test_a_killed_set_up_leaves_nobody_who_says_that_it_is_still_at_it(tmp_path: Path) -> None:
+    """They end with who wrote them, and by no signal: one that came too early was lost, and the set-up waited for ever."""
+    process, begun = start(Project(tmp_path, ROOT), 600)
+    process.kill()
+    os.kill(int(begun.read_text()), signal.SIGKILL)
+    output, _ = process.communicate(timeout=PATIENCE_S)  # until the last process with this pipe has ended
+    assert process.returncode == -signal.SIGKILL
+    assert output.startswith("setup: making .venv with ") and "interrupted" not in output

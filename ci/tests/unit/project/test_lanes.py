@@ -34,19 +34,6 @@ def test_a_test_in_no_lane_is_refused(path: Path) -> None:
         lanes.pytest_collection_modifyitems(PART, [SimpleNamespace(path=path)])
 
 
-def test_the_time_of_a_lane_is_that_of_its_tests_and_what_they_set_up(pytestconfig: pytest.Config) -> None:
-    def report(lane: str, name: str, when: str, duration: float) -> pytest.TestReport:
-        file = f"ci/tests/{lane}/test_x.py"
-        return pytest.TestReport(f"{file}::{name}", (file, 1, name), {}, "passed", None, when, duration=duration)
-
-    written: list[str] = []
-    passed = [report("unit", "a", "call", 1.25), report("unit", "b", "call", 1), report("mpi", "c", "call", 60)]
-    stats = {"": [report("unit", "a", "setup", 0.5)], "passed": passed, "warnings": [object()]}
-    reporter = SimpleNamespace(stats=stats, section=written.append, write_line=written.append)
-    lanes.pytest_terminal_summary(reporter, pytestconfig)
-    assert written == ["lanes", "unit         2 tests      2.8 s", "mpi          1 tests     60.0 s"]
-
-
 def test_this_lane_starts_nothing() -> None:
     refused = pytest.raises(RuntimeError, match=r"lane 'unit' starts nothing, and this one starts (true|sh|os\.fork); move it")
     with refused:
@@ -57,15 +44,6 @@ def test_this_lane_starts_nothing() -> None:
         os.posix_spawn("/bin/true", ["true"], {})
     with refused:
         os.fork()
-
-
-def test_files_named_in_any_order_are_run_in_that_of_the_lanes() -> None:
-    def item(lane: str) -> SimpleNamespace:
-        return SimpleNamespace(path=TESTS / lane / "test_x.py", add_marker=lambda mark: None)
-
-    items = [item(lane) for lane in ("cluster", "unit", "browser", "mpi", "unit")]
-    lanes.pytest_collection_modifyitems(PART, items)
-    assert [lanes.lane_of(one.path) for one in items] == ["unit", "unit", "cluster", "mpi", "browser"]
 
 
 def test_a_folder_of_the_cluster_lane_is_a_part_and_elsewhere_a_file_is() -> None:
@@ -82,13 +60,6 @@ def test_a_whole_run_without_the_tests_of_a_lane_is_refused() -> None:
     lanes.pytest_collection_modifyitems(PART, items[1:])
     with pytest.raises(pytest.UsageError, match="lane 'cluster' has no test any more"):
         lanes.pytest_collection_modifyitems(whole, [item for item in items if "cluster" not in item.path.parts])
-
-
-def test_a_file_that_pytest_would_not_read_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "unit").mkdir()
-    (tmp_path / "unit" / "tests_never.py").touch()
-    with pytest.raises(pytest.UsageError, match=r"tests_never\.py is not read: pytest reads files called test_\*\.py"):
-        lanes.refuse_lost(tmp_path, [])
 
 
 def test_nothing_is_skipped_or_expected_to_fail_whatever_is_here() -> None:
