@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -202,11 +202,6 @@ class Plan:
     def topology(self, node: Node) -> Topology:
         """What this compute node shows to Slurm."""
         return LAYOUTS[self.layout](self, node)
-
-    @classmethod
-    def from_dict(cls, row: dict[str, Any]) -> Plan:
-        """From JSON, which has lists for tuples."""
-        return cls(**{**row, "host_cpus": tuple(row["host_cpus"]), "shared": tuple(row["shared"])})
 
 
 def _spread(plan: Plan, node: Node) -> Topology:

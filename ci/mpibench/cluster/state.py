@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from reframe_tests.harness import process_stat
 from reframe_tests.harness.vocabulary import BadInput
@@ -263,7 +264,7 @@ def save(state: State) -> None:
     with whole_file.replacing(runtime_dir() / _STATE_FILE) as partial:
         partial.unlink(missing_ok=True)
         partial.touch(mode=0o600, exist_ok=False)
-        partial.write_text(json.dumps(asdict(state), indent=1))
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(state), indent=1))
 
 
 def load() -> State | None:
@@ -276,15 +277,13 @@ def load() -> State | None:
     descriptor = _open(path, "file")
     if descriptor is None:
         return None
-    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as stream:
+    with os.fdopen(descriptor, "rb") as stream:
         text = stream.read()
     try:
-        row = json.loads(text)
-        nodes = {name: Process(**process) for name, process in row["nodes"].items()}
-        found = State(**{**row, "plan": Plan.from_dict(row["plan"]), "init": Process(**row["init"]), "nodes": nodes})
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        found = msgspec.json.decode(text, type=State)
+    except ValueError as error:
         raise BadInput(
-            "cluster-state-damaged", f"{path} is damaged ({error!r}); remove it, then run 'mpibench cluster down'."
+            "cluster-state-damaged", f"{path} is damaged ({error}); remove it, then run 'mpibench cluster down'."
         ) from None
     for name, process in {INIT: found.init, **{init_name(node): process for node, process in found.nodes.items()}}.items():
         if process.alive and not process.is_own(name):

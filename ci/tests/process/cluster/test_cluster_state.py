@@ -80,6 +80,7 @@ def test_a_process_name_with_parentheses_and_blanks_is_read(tmp_path: Path) -> N
 
 def test_the_state_file_survives_a_round_trip(runtime: Path) -> None:
     made = a_state(1, 2)
+    made.plan = plan.Plan(10, "spread", (0, 5), ("/tmp/x",), 4, 2.5)
     made.nodes["c1"] = state.Process(3, 4)
     made.faults.append({"name": "link-down", "words": ["c1", "eth1g"], "node": "c1", "fabric": "eth1g"})
     with state.locked():
@@ -87,9 +88,10 @@ def test_the_state_file_survives_a_round_trip(runtime: Path) -> None:
     assert state.load() == made
 
 
-def test_a_damaged_state_file_is_one_sentence(runtime: Path) -> None:
+@pytest.mark.parametrize("text", ['{"plan": ', '{"plan": {}}', "[]", "\udcff"])
+def test_a_damaged_state_file_is_one_sentence(runtime: Path, text: str) -> None:
     with state.locked():
-        (runtime / "state.json").write_text('{"plan": ')
+        (runtime / "state.json").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(BadInput, match="damaged"):
         state.load()
 

@@ -6,7 +6,6 @@ import ipaddress
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -100,11 +99,6 @@ def test_names_and_addresses_fit_and_differ_up_to_the_largest_cluster() -> None:
     assert len(set(names)) == len(names)
     # IFNAMSIZ of linux/if.h, and TASK_COMM_LEN of linux/sched.h, less the closing zero.
     assert max(map(len, names)) <= 15
-
-
-@pytest.mark.parametrize("made", [plan.Plan(3, "westmere", (0, 5), ("/tmp/x",)), leafy(oversubscription=2.5)])
-def test_a_plan_survives_the_state_file(made: plan.Plan) -> None:
-    assert plan.Plan.from_dict(json.loads(json.dumps(asdict(made)))) == made
 
 
 # ---- network and Slurm ----
