@@ -17,7 +17,7 @@ from random import Random
 
 from scipy import stats
 
-from reframe_tests.harness.cases.memory import output as memory_output
+from reframe_tests.harness.cases.memory import stream as memory_stream
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -101,7 +101,7 @@ def known() -> list[Outputs]:
     stream = (GOLDEN.parent / "golden_memory" / "stream_local.txt").read_text()
     return [
         *found,
-        Outputs("stream", {"stream_local.txt": stream}, lambda _, text: memory_output.read(text, "local", "as_is", 10)),
+        Outputs("stream", {"stream_local.txt": stream}, lambda _, text: memory_stream.read(text, "local", "as_is", 10)),
     ]
 
 

@@ -21,10 +21,10 @@ from ..stacks import metadata
 from ..stacks.stack import Stack
 from ..suites import catalogue, options
 from ..vocabulary import QUANTITIES, BadInput
-from .job import condition, ending, idle_nodes, interleaved, modules, parameters, script
+from .job import batch, condition, interleaved, modules, parameters, script
 from .job.condition import Asked, Condition, Partition
 from .measured_test import MeasuredTest, Reading, Value
-from .results import agreement, growth, measurement
+from .results import derived, measurement
 
 #: Quantity of the physics layer.
 FRACTION = QUANTITIES["line_rate_fraction"]
@@ -62,7 +62,7 @@ class FabricTest(MeasuredTest):
 
     #: Nodes of the job. Values: 1 for fabrics inside a node, the partition's ``node_counts`` for the others (between two ranks
     #: the smallest); any other number through ``-P nodes=``; ``all`` where these grow.
-    nodes = parameter(parameters.node_counts_of_system(), type=idle_nodes.node_count, loggable=True)
+    nodes = parameter(parameters.node_counts_of_system(), type=batch.node_count, loggable=True)
 
     #: Processes per node, resolved on the partition's topology. Values: those of ``1``, ``2``, ``numa``, ``socket``, ``half``,
     #: ``full`` that differ, or any number through ``-P ppn=``.
@@ -78,7 +78,7 @@ class FabricTest(MeasuredTest):
     #: When the job script began, UTC, by the clock of its node; empty where it left nothing. What it waited is before that.
     job_started = variable(str, value="", loggable=True)
 
-    #: What two suites say of the same link (``agreement``), as stored with the session.
+    #: What two suites say of the same link (:mod:`.results.derived`), as stored with the session.
     agreement = variable(list, value=[], loggable=True)
 
     #: Of a partition's node counts, in ascending order, those it is measured on unless others are asked for (``-P nodes=``).
@@ -132,7 +132,7 @@ class FabricTest(MeasuredTest):
         planned_cases.check(self.display_name, partition.name, self.current_environ.name)
         modules.require_system(self._stack, rt.runtime().modules_system.name)
         self._options = parameters.suite_options(partition, self.group, self.suite_options)
-        self._nodes = idle_nodes.count(self.nodes, self.group, self.job, partition.extras, dry_run=self.is_dry_run())
+        self._nodes = batch.count_nodes(self.nodes, self.group, self.job, partition.extras, dry_run=self.is_dry_run())
         self._condition = self._resolve(self._stack)
         limits = catalogue.Limits(self._condition.fabric.planned_rate_gbit_per_s, partition.extras.get("most_repetitions"))
         self._launches = self._plan(limits, self._condition)
@@ -144,7 +144,7 @@ class FabricTest(MeasuredTest):
         self.num_tasks = self._condition.ranks
         self.num_tasks_per_node = self.ranks_per_node = self._condition.ppn
         self._asked_for = planned_cases.nodes_of(self.display_name, partition.name, self.current_environ.name)
-        self.max_pending_time = idle_nodes.patience(self, named=bool(self._asked_for))
+        self.max_pending_time = batch.patience(self, named=bool(self._asked_for))
 
     def _resolve(self, stack: Stack) -> Condition:
         space, partition = type(self).param_space.params, self.current_partition
@@ -179,13 +179,13 @@ class FabricTest(MeasuredTest):
         partition = self.current_partition
         self._limit_given = bool(self.limit_s)
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
-        ending.ask_for_one_node(self.job, partition, self._condition.nodes)
-        ending.ask_for_nodes(self.job, partition, self._condition.nodes, self._asked_for)
+        batch.ask_for_one_node(self.job, partition, self._condition.nodes)
+        batch.ask_for_nodes(self.job, partition, self._condition.nodes, self._asked_for)
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         commands = self._list_commands()
         self.time_limit = f"{self._longest_s(commands):.0f}s"
         self.prerun_cmds = [
-            *ending.start_lines(self.scheduler, partition.access),
+            *batch.start_lines(self.scheduler, partition.access),
             *modules.write_check(self._stack),
             *(modules.write_check(self._paired.condition.stack, paired=True) if self._paired else ()),
             *(f"export {name}={word}" for name, word in self._condition.assignments.items()),
@@ -202,7 +202,7 @@ class FabricTest(MeasuredTest):
         ]
         self.condition = {
             **self._condition.as_dict(),
-            **idle_nodes.as_stored(self.nodes),
+            **batch.nodes_as_stored(self.nodes),
             "launcher": " ".join(launcher),
             **self._stored_options(self._launches),
         }
@@ -254,12 +254,12 @@ class FabricTest(MeasuredTest):
                 name = catalogue.metric_name(row.benchmark, FRACTION.short, row.message_bytes)
                 share = None if value is None else references.line_rate_fraction(value, self._condition.fabric, row.directions)
                 found[name] = Value(share, FRACTION.unit, physics=link)
-        for said in agreement.compare({(s.benchmark, s.quantity, s.message_bytes): s.values for s in samples.values()}):
+        for said in derived.compare_suites({(s.benchmark, s.quantity, s.message_bytes): s.values for s in samples.values()}):
             name = catalogue.metric_name(said.first, f"over_{said.second}", said.message_bytes)
             found[name] = Value(said.ratio, FRACTION.unit)
             self.agreement = [*self.agreement, said.as_dict()]
         # Of an oversubscribed job the smaller node counts may have a core for each rank, and are another measurement.
-        for grown in growth.compare(() if self._condition.oversubscribed else samples.values(), self.ranks_per_node):
+        for grown in derived.compare_nodes(() if self._condition.oversubscribed else samples.values(), self.ranks_per_node):
             name = catalogue.metric_name(grown.benchmark, "over_log2", grown.message_bytes, grown.variant)
             found[name] = Value(grown.ratio, FRACTION.unit)
         return found

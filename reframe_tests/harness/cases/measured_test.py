@@ -23,7 +23,7 @@ from ..sites import references, selected_tests, site
 from ..sites.session import provenance
 from ..suites import catalogue
 from ..vocabulary import BadInput, NotMeasured
-from .job import ending
+from .job import batch
 from .job.parameters import Places
 from .results.error_excerpt import excerpt
 
@@ -171,14 +171,14 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
     def write_job(self) -> None:
         self.measured_with = provenance.describe()
         self.commands()
-        self.job.options += ending.submit_options(self.scheduler)
+        self.job.options += batch.submit_options(self.scheduler)
         self.job.launcher = getlauncher("local")()
 
-    def job_end(self) -> ending.JobEnd:
+    def job_end(self) -> batch.JobEnd:
         """How the scheduler says the job ended; the local one knows no number worth reporting."""
         job = self.job
         number = "" if self.scheduler == "local" else job.jobid or ""
-        return ending.JobEnd(number, job.state or "", job.exitcode, job.nodelist or ())
+        return batch.JobEnd(number, job.state or "", job.exitcode, job.nodelist or ())
 
     def error_said(self) -> list[str]:
         """What the job's standard error says of why it failed."""

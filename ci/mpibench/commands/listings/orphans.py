@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mpibench.cluster.state import Process
-from reframe_tests.harness.cases.job.ending import OWNER
+from reframe_tests.harness.cases.job.batch import OWNER
 from reframe_tests.harness.cases.job.script import OWNER_VARIABLE
 from reframe_tests.harness.vocabulary import BadInput
 

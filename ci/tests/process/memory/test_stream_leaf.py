@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from reframe_tests.harness.cases.memory import program
+from reframe_tests.harness.cases.memory import stream as stream_program
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.sites import references
 from small_programs import with_small_caches
@@ -53,7 +53,7 @@ def keep_programs_in(sandbox: Path) -> Path:
 def replace_program(sandbox: Path, script: str) -> None:
     """A program that is found in STREAM's place."""
     folder = keep_programs_in(sandbox)
-    path = program.path_in(folder)
+    path = stream_program.path_in(folder)
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
 
@@ -84,7 +84,7 @@ def recorder_cores() -> list[int]:
 def test_a_real_case_is_stored_with_its_evidence(run_here: Run, sandbox: Path, tmp_path: Path) -> None:
     if not recorder.compilers():
         pytest.skip("[compiler] no C compiler")
-    built = program.build(tmp_path / "real")
+    built = stream_program.build(tmp_path / "real")
     replace_program(sandbox, f'exec {with_small_caches(tmp_path, built)} "$@"')
     result = run_here(*ONE, "-S", "limit_s=600", only="node.py")  # machines that test are busy
     assert result.returncode == 0, result.stdout[-3000:]

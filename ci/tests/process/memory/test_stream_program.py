@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.cases.memory import output, program
+from reframe_tests.harness.cases.memory import stream as stream_program
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.vocabulary import BadInput
 from small_programs import with_small_caches
@@ -16,7 +16,7 @@ from small_programs import with_small_caches
 
 @pytest.fixture(scope="module")
 def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return program.build(tmp_path_factory.mktemp("stream"))
+    return stream_program.build(tmp_path_factory.mktemp("stream"))
 
 
 def run(stream: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -26,19 +26,19 @@ def run(stream: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_every_compiler_builds_it_and_it_is_found_again(tmp_path: Path) -> None:
     assert recorder.compilers()
     for at, compiler in enumerate(recorder.compilers()):
-        built = program.build(tmp_path / str(at), [compiler])
+        built = stream_program.build(tmp_path / str(at), [compiler])
         assert os.access(built, os.X_OK) and list(built.parent.iterdir()) == [built]
-        assert program.build(tmp_path / str(at), [["/bin/false"]]) == built
+        assert stream_program.build(tmp_path / str(at), [["/bin/false"]]) == built
 
 
 def test_what_does_not_build_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="No C compiler to build STREAM with"):
-        program.build(tmp_path, [])
+        stream_program.build(tmp_path, [])
     with pytest.raises(BadInput, match=r"does not compile \(/bin/false: exit status 1, no message; /none: .*install gcc"):
-        program.build(tmp_path, [["/bin/false"], ["/none"]])
+        stream_program.build(tmp_path, [["/bin/false"], ["/none"]])
     (tmp_path / "file").touch()
     with pytest.raises(BadInput, match="make it writable"):
-        program.build(tmp_path / "file")
+        stream_program.build(tmp_path / "file")
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def small(stream: Path, tmp_path: Path) -> Path:
 def test_a_real_run_is_proven(small: Path) -> None:
     done = run(small, "local", "2", "0", "as_is")
     assert (done.returncode, done.stderr) == (0, "")
-    result = output.read(done.stdout, "local", "as_is", 2)
-    assert output.judge(result, len(result.threads)) == []
-    assert result.array_bytes == output.CACHES * result.last_level_cache_bytes
+    result = stream_program.read(done.stdout, "local", "as_is", 2)
+    assert stream_program.judge(result, len(result.threads)) == []
+    assert result.array_bytes == stream_program.CACHES * result.last_level_cache_bytes
     assert {one.core for one in result.threads} <= os.sched_getaffinity(0)
 
 
@@ -61,9 +61,9 @@ def test_threads_keep_to_the_cores_of_their_job(small: Path) -> None:
     done = subprocess.run(
         ["taskset", "-c", str(core), small, "local", "2", "0", "as_is"], capture_output=True, text=True, timeout=300
     )
-    result = output.read(done.stdout, "local", "as_is", 2)
-    assert [one.core for one in result.threads] == [core] and output.judge(result, 1) == []
-    assert "1 threads ran on a node with 2 cores" in output.judge(result, 2)[0]
+    result = stream_program.read(done.stdout, "local", "as_is", 2)
+    assert [one.core for one in result.threads] == [core] and stream_program.judge(result, 1) == []
+    assert "1 threads ran on a node with 2 cores" in stream_program.judge(result, 2)[0]
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_what_it_refuses_is_one_sentence(stream: Path, words: tuple[str, ...], s
 
 def test_one_numa_node_has_no_other(stream: Path) -> None:
     if len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) > 1:
-        result = output.read(run(stream, "remote", "2", "0", "as_is").stdout, "remote", "as_is", 2)
-        assert output.judge(result, len(result.threads)) == []
+        result = stream_program.read(run(stream, "remote", "2", "0", "as_is").stdout, "remote", "as_is", 2)
+        assert stream_program.judge(result, len(result.threads)) == []
         return
     for memory in ("remote", "interleaved"):
         assert f"so none of its memory is {memory}" in run(stream, memory, "2", "0", "as_is").stderr

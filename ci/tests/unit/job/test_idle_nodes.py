@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from reframe.core.exceptions import JobSchedulerError, ReframeError
 
-from reframe_tests.harness.cases.job import idle_nodes, parameters
+from reframe_tests.harness.cases.job import batch, parameters
 from reframe_tests.harness.vocabulary import ALL_NODES, NotMeasured
 
 EXTRAS = {"node_counts": [2, 16]}
@@ -38,31 +38,31 @@ def job(answer: Any, scheduler: str = "slurm", *, there: int = 64, flex: Any = "
 
 
 def count(answer: Any, nodes: int = ALL_NODES, *, dry_run: bool = False) -> int:
-    return idle_nodes.count(nodes, "growth", job(answer), EXTRAS, dry_run=dry_run)
+    return batch.count_nodes(nodes, "growth", job(answer), EXTRAS, dry_run=dry_run)
 
 
 def test_all_is_a_number_for_reframe_and_a_word_for_readers() -> None:
-    every = idle_nodes.node_count("all")
+    every = batch.node_count("all")
     assert (every, str(every), f"%nodes={every}") == (ALL_NODES, "all", "%nodes=all")
-    assert idle_nodes.node_count("64") == 64 and str(idle_nodes.node_count("64")) == "64"
+    assert batch.node_count("64") == 64 and str(batch.node_count("64")) == "64"
     with pytest.raises(ValueError, match="every"):
-        idle_nodes.node_count("every")
+        batch.node_count("every")
 
 
 def test_as_many_as_are_idle_and_a_number_asked_for_is_kept() -> None:
     assert count(62) == 62
     assert count(62, nodes=4) == 4
     assert count(RuntimeError("nobody is asked"), dry_run=True) == 16
-    assert idle_nodes.as_stored(ALL_NODES) == {"nodes_symbol": "all"} and idle_nodes.as_stored(4) == {}
+    assert batch.nodes_as_stored(ALL_NODES) == {"nodes_symbol": "all"} and batch.nodes_as_stored(4) == {}
 
 
 @pytest.mark.parametrize(("group", "known"), [("growth", True), ("startup_osu", True), ("collectives_osu", False)])
 def test_only_groups_whose_metrics_say_on_how_many_nodes_take_all(group: str, known: bool) -> None:
     if known:
-        assert idle_nodes.assume(ALL_NODES, group, EXTRAS) == 16
+        assert batch.assume_nodes(ALL_NODES, group, EXTRAS) == 16
         return
     with pytest.raises(NotMeasured, match=f"the metrics of group {group} do not say how many nodes were idle"):
-        idle_nodes.assume(ALL_NODES, group, EXTRAS)
+        batch.assume_nodes(ALL_NODES, group, EXTRAS)
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_only_groups_whose_metrics_say_on_how_many_nodes_take_all(group: str, kn
 def test_a_few_of_many_nodes_are_no_whole_machine(found: int, there: int, extras: dict[str, Any], words: str) -> None:
     """Where all others are drained it was green with a note, and where one was left it was skipped."""
     with pytest.raises(ReframeError, match=f"^nodes=all: {words}"):
-        idle_nodes.count(ALL_NODES, "growth", job(found, there=there), {**EXTRAS, **extras}, dry_run=False)
+        batch.count_nodes(ALL_NODES, "growth", job(found, there=there), {**EXTRAS, **extras}, dry_run=False)
 
 
 def test_a_number_that_the_user_gives_is_no_share() -> None:
-    assert idle_nodes.count(ALL_NODES, "growth", job(4, flex=4), EXTRAS, dry_run=False) == 4
+    assert batch.count_nodes(ALL_NODES, "growth", job(4, flex=4), EXTRAS, dry_run=False) == 4
 
 
 def test_a_scheduler_that_does_not_say() -> None:
@@ -92,11 +92,11 @@ def test_a_scheduler_that_does_not_say() -> None:
 
 
 def test_only_groups_whose_metrics_say_the_number() -> None:
-    assert idle_nodes.assume(ALL_NODES, "growth", EXTRAS) == 16
-    assert idle_nodes.assume(8, "collectives", EXTRAS) == 8
+    assert batch.assume_nodes(ALL_NODES, "growth", EXTRAS) == 16
+    assert batch.assume_nodes(8, "collectives", EXTRAS) == 8
     for group in ("collectives", "placement"):
         with pytest.raises(NotMeasured, match=f"metrics of group {group} do not say how many nodes were idle"):
-            idle_nodes.assume(ALL_NODES, group, EXTRAS)
+            batch.assume_nodes(ALL_NODES, group, EXTRAS)
 
 
 @pytest.mark.parametrize(

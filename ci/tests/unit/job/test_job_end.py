@@ -15,26 +15,26 @@ from reframe.core.schedulers import Job, JobScheduler
 from mpibench.cluster.state import Process
 from mpibench.commands.listings import orphans
 from reframe_tests.harness import batch_systems
-from reframe_tests.harness.cases.job import ending, script
-from reframe_tests.harness.cases.job.ending import JobEnd
+from reframe_tests.harness.cases.job import batch, script
+from reframe_tests.harness.cases.job.batch import JobEnd
 
 
 @pytest.mark.parametrize("state", ["", "COMPLETED", "SUCCESS", "COMPLETED,COMPLETED"])
 def test_a_normal_end_says_nothing(state: str) -> None:
-    assert ending.judge(JobEnd("7", state, 0)) == []
-    assert ending.judge(JobEnd("7", state, None)) == []
+    assert batch.judge(JobEnd("7", state, 0)) == []
+    assert batch.judge(JobEnd("7", state, None)) == []
 
 
-@pytest.mark.parametrize("state", sorted(ending.BAD_STATES))
+@pytest.mark.parametrize("state", sorted(batch.BAD_STATES))
 def test_no_state_that_cuts_a_job_short_passes_whatever_the_exit_status(state: str) -> None:
     for text in (state, f"COMPLETED,{state}", f"{state}+"):
         for status in (0, 1, None):
-            [sentence] = ending.judge(JobEnd("7", text, status))
+            [sentence] = batch.judge(JobEnd("7", text, status))
             assert sentence.startswith(f"ended in state {state}: ")
 
 
 def test_a_script_that_fails_is_said() -> None:
-    assert ending.judge(JobEnd("7", "FAILED", 3)) == ["the job script ended with exit status 3."]
+    assert batch.judge(JobEnd("7", "FAILED", 3)) == ["the job script ended with exit status 3."]
 
 
 def test_a_job_is_called_by_its_number_and_nodes() -> None:
@@ -43,9 +43,9 @@ def test_a_job_is_called_by_its_number_and_nodes() -> None:
 
 
 def test_no_room_is_said_and_nothing_is_left_where_there_is(tmp_path: Path) -> None:
-    assert ending.judge_room(tmp_path) == []
+    assert batch.judge_room(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
-    [sentence] = ending.judge_room(tmp_path / "gone")
+    [sentence] = batch.judge_room(tmp_path / "gone")
     assert str(tmp_path / "gone") in sentence
 
 
@@ -62,17 +62,17 @@ def test_no_room_is_said_and_nothing_is_left_where_there_is(tmp_path: Path) -> N
     ],
 )
 def test_no_scheduler_starts_a_job_again_on_its_own(scheduler: str, option: str) -> None:
-    assert option in ending.submit_options(scheduler)
+    assert option in batch.submit_options(scheduler)
 
 
 def test_schedulers_without_such_options_get_none() -> None:
-    assert ending.submit_options("local") == []
+    assert batch.submit_options("local") == []
 
 
 def test_a_job_of_this_process_is_no_orphan_and_one_of_a_dead_process_is() -> None:
-    [comment] = [word.partition("=")[2] for word in ending.submit_options("slurm") if "=" in word]
-    recycled = f"{ending.OWNER}:{script.Owner(socket.gethostname(), os.getpid(), 1).text}"
-    elsewhere = f"{ending.OWNER}:{script.Owner('login9', os.getpid(), 1).text}"
+    [comment] = [word.partition("=")[2] for word in batch.submit_options("slurm") if "=" in word]
+    recycled = f"{batch.OWNER}:{script.Owner(socket.gethostname(), os.getpid(), 1).text}"
+    elsewhere = f"{batch.OWNER}:{script.Owner('login9', os.getpid(), 1).text}"
     queue = (
         f"11|RUNNING|{comment}|/s/a\n12|PENDING|{recycled}|/s/b|c\n13|RUNNING|{elsewhere}|/s\n14|RUNNING|(null)|/s\n15|RUNNING"
     )
@@ -96,7 +96,7 @@ def test_a_job_of_this_process_is_no_orphan_and_one_of_a_dead_process_is() -> No
 def test_a_job_with_a_clean_environment_gives_its_ranks_what_its_script_sets(
     scheduler: str, access: list[str], lines: list[str]
 ) -> None:
-    assert ending.start_lines(scheduler, access) == lines
+    assert batch.start_lines(scheduler, access) == lines
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_job_asks_for_nodes_by_name_unless_somebody_chose_others(
 ) -> None:
     job = SimpleNamespace(options=[], cli_options=chosen)
     partition = SimpleNamespace(scheduler=SimpleNamespace(registered_name=scheduler))
-    ending.ask_for_nodes(job, partition, count, wanted)
+    batch.ask_for_nodes(job, partition, count, wanted)
     assert job.options == options
 
 
@@ -136,6 +136,6 @@ def test_pbs_is_asked_for_a_node_in_the_request_that_reframe_writes(
     job = Job.create(getscheduler(scheduler)(), getlauncher("local")(), "j", script_filename=str(tmp_path / "j.sh"))
     job.num_tasks, job.num_tasks_per_node, job.num_cpus_per_task = 4, 4, 1
     partition = SimpleNamespace(scheduler=SimpleNamespace(registered_name=scheduler))
-    ending.ask_for_nodes(job, partition, 1, ("c1",))
+    batch.ask_for_nodes(job, partition, 1, ("c1",))
     requests = [line for line in job.scheduler.emit_preamble(job) if "select" in line]
     assert requests == ["#PBS -l select=1:mpiprocs=4:ncpus=4:host=c1"]

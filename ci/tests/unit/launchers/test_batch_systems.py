@@ -12,7 +12,7 @@ import reframe.core.schedulers as reframe_schedulers
 from mpibench.commands.listings import doctor
 from mpibench.stacks import probe
 from reframe_tests.harness import batch_systems
-from reframe_tests.harness.cases.job import ending
+from reframe_tests.harness.cases.job import batch
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.launchers.schedulers.spool import SHARED
 
@@ -34,7 +34,7 @@ def test_what_a_record_says_is_known_wherever_it_counts(monkeypatch: pytest.Monk
         for scheduler in row.schedulers:
             found = [finding.detail for finding in doctor.check_submission("s:p", scheduler, here=True)]
             assert [row.submit in detail for detail in found] == [True] * bool(row.submit)
-            assert set(row.no_requeue) <= set(ending.submit_options(scheduler))
+            assert set(row.no_requeue) <= set(batch.submit_options(scheduler))
 
 
 def test_launchers_reach_other_nodes_under_each_name_of_pbs() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.cases.memory import output
-from reframe_tests.harness.cases.memory.output import StreamResult, describe_memory, read
+from reframe_tests.harness.cases.memory import stream
+from reframe_tests.harness.cases.memory.stream import StreamResult, describe_memory, read
 from reframe_tests.harness.suites.node_memory import KERNELS
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -49,7 +49,7 @@ def on_two_nodes(memory: str, *pages: dict[str, int], **fields: Any) -> str:
 
 def judge(result: StreamResult) -> list[str]:
     """The judgement of a node that has as many cores as the recorded one."""
-    return output.judge(result, 2)
+    return stream.judge(result, 2)
 
 
 def test_the_golden_output_is_read_and_nothing_is_odd() -> None:
@@ -191,7 +191,7 @@ def test_what_was_asked_of_the_kernel_is_held_against_the_request() -> None:
 
 @pytest.mark.parametrize("cores", [1, 4])
 def test_each_core_has_a_thread(cores: int) -> None:
-    [sentence] = output.judge(read(GOLDEN, "local", "as_is", REPETITIONS), cores)
+    [sentence] = stream.judge(read(GOLDEN, "local", "as_is", REPETITIONS), cores)
     assert sentence == f"2 threads ran on a node with {cores} cores, each of which was to have one"
 
 

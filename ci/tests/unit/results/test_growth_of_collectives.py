@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.cases.results import growth
+from reframe_tests.harness.cases.results import derived
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader
@@ -70,12 +70,14 @@ def test_values_are_those_printed() -> None:
     }
 
 
-def sample(nodes: int, *values: float | None, quantity: str = growth.QUANTITY) -> Sample:
+def sample(nodes: int, *values: float | None, quantity: str = derived.QUANTITY) -> Sample:
     return Sample("growth", "Barrier", GROUP, 64, 1, f"nodes={nodes}", None, 100, quantity, values)
 
 
 def test_growth_by_rounds_is_one_and_more_is_more() -> None:
-    found = growth.compare([sample(2, 10.0, 11.0, 12.0), sample(8, 33.0, 33.0, 500.0), sample(64, 132.0, None, 132.0)], ppn=1)
+    found = derived.compare_nodes(
+        [sample(2, 10.0, 11.0, 12.0), sample(8, 33.0, 33.0, 500.0), sample(64, 132.0, None, 132.0)], ppn=1
+    )
     assert [(each.first, each.nodes, each.ratio, each.variant) for each in found] == [
         (2, 8, pytest.approx(1.0), "nodes=8"),
         (2, 64, pytest.approx(2.0), "nodes=64"),
@@ -84,11 +86,11 @@ def test_growth_by_rounds_is_one_and_more_is_more() -> None:
 
 def test_growth_counts_the_rounds_of_all_ranks() -> None:
     """Two nodes of 4 ranks take 3 rounds, six of them 5."""
-    (found,) = growth.compare([sample(2, 30.0), sample(6, 50.0)], ppn=4)
+    (found,) = derived.compare_nodes([sample(2, 30.0), sample(6, 50.0)], ppn=4)
     assert found.ratio == pytest.approx(1.0)
 
 
 def test_growth_needs_two_counts_and_values() -> None:
-    assert growth.compare([sample(2, 10.0)], ppn=1) == []
-    assert growth.compare([sample(2, 10.0), sample(4, None)], ppn=1) == []
-    assert growth.compare([sample(2, 10.0), sample(4, 20.0, quantity="t_max_us")], ppn=1) == []
+    assert derived.compare_nodes([sample(2, 10.0)], ppn=1) == []
+    assert derived.compare_nodes([sample(2, 10.0), sample(4, None)], ppn=1) == []
+    assert derived.compare_nodes([sample(2, 10.0), sample(4, 20.0, quantity="t_max_us")], ppn=1) == []

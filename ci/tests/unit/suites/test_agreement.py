@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from reframe_tests.harness.cases.results import agreement
-from reframe_tests.harness.cases.results.agreement import compare, interval
+from reframe_tests.harness.cases.results import derived
+from reframe_tests.harness.cases.results.derived import compare_suites, interval
 from reframe_tests.harness.suites import catalogue
 
 OSU, IMB = ("osu_bw", "bandwidth_mb_per_s"), ("Uniband", "bandwidth_mb_per_s")
 
 
 def of(osu, imb, size=1 << 20):
-    return compare({(*OSU, size): osu, (*IMB, size): imb})
+    return compare_suites({(*OSU, size): osu, (*IMB, size): imb})
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_ratios_are_of_the_same_repeat():
 def test_printed_decimals_limit_what_can_be_said():
     """0.20 and 0.21 us may be the same time."""
     key = ("latency_us", 8)
-    (found,) = compare({("osu_latency", *key): [0.21] * 6, ("PingPong", *key): [0.20] * 6})
+    (found,) = compare_suites({("osu_latency", *key): [0.21] * 6, ("PingPong", *key): [0.20] * 6})
     assert found.low < 1 < found.high
     assert found.verdict == "inconclusive"
-    (found,) = compare({("osu_latency", *key): [0.24] * 6, ("PingPong", *key): [0.20] * 6})
+    (found,) = compare_suites({("osu_latency", *key): [0.24] * 6, ("PingPong", *key): [0.20] * 6})
     assert found.verdict == "differ"
 
 
@@ -94,7 +94,7 @@ def test_a_repeat_that_gave_nothing_is_left_out():
     (found,) = of([1.0, None, 1.0], [1.0, 1.0, None])
     assert found.repeats == 1
     assert of([None], [1.0]) == []
-    assert compare({(*OSU, 8): [1.0]}) == []
+    assert compare_suites({(*OSU, 8): [1.0]}) == []
 
 
 def test_the_pairs_are_measured_at_the_same_sizes():
@@ -105,7 +105,7 @@ def test_the_pairs_are_measured_at_the_same_sizes():
         sizes = {}
         for metric in catalogue.metrics(launches("cross_check", level=level)):
             sizes.setdefault((metric.benchmark, metric.quantity), []).append(metric.message_bytes)
-        for first, second in agreement.PAIRS:
+        for first, second in derived.PAIRS:
             assert set(sizes[first]) == set(sizes[second]) - {0}
             assert {8, 1 << 20} <= set(sizes[first])
     with pytest.raises(catalogue.NotMeasured, match="one pair of ranks"):
@@ -113,7 +113,7 @@ def test_the_pairs_are_measured_at_the_same_sizes():
 
 
 def test_rows_of_the_cross_check_are_those_compared():
-    compared = {name for pair in agreement.PAIRS for name, _ in pair}
+    compared = {name for pair in derived.PAIRS for name, _ in pair}
     assert [row.name for row in catalogue.rows("cross_check")] == [
         *("PingPong", "osu_latency", "Uniband", "Biband", "osu_bw", "osu_bibw"),
     ]

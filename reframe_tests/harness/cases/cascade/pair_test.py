@@ -28,10 +28,10 @@ from ...sites import references, site
 from ...suites import catalogue, pair
 from ...suites.benchmark import Limits
 from ...vocabulary import QUANTITIES, BadInput
-from ..job import ending, parameters
+from ..job import batch, parameters
 from ..job.parameters import Places
 from ..measured_test import ENVIRONMENT, LAUNCHERS, Reading, RoundsPlugin, Value, WithoutMpiTest
-from ..results import job_switches
+from ..pair_map import map_judgement
 from ..results.measurement import Outcome
 from . import below_mpi
 from . import end as pair_end
@@ -196,7 +196,7 @@ class PairTest(WithoutMpiTest):
             others = "the other node" if self.nodes == 2 else "other nodes"
             there = f"no {program} on the PATH of {', '.join(sorted(absent))}, and on {others} there is: {remedy}."
             outcome.add(end.name, 0, MISSING, [there])
-        if wrong := ending.judge(end):
+        if wrong := batch.judge(end):
             outcome.add(end.name, 0, MISSING, [*wrong, *self.error_said()])
 
     def metrics(self) -> dict[str, Value]:
@@ -251,7 +251,7 @@ class WireMapTest(PairTest, RoundsPlugin):
             raise BadInput(
                 "map-repeats", f"-S repeats={self.repeats}: a map is repeated in passes over all its rounds; give -S orders=."
             )
-        self._described = job_switches.describe(self.switches, extras)
+        self._described = map_judgement.describe_switches(self.switches, extras)
         self.keep_files = [FOLDER]
         limits, mapped = self._choose_rail(), self._group.mapped
         if mapped is None:
@@ -276,7 +276,7 @@ class WireMapTest(PairTest, RoundsPlugin):
         words = shlex.join([*self._launch.words[0], pair_end.BETWEEN, *self._launch.words[1]])
         place = shlex.quote(_place(self._fabric))
         self.prerun_cmds = [
-            *([] if self._described else [job_switches.ASK_SLURM]),
+            *([] if self._described else [map_judgement.ASK_SLURM]),
             f"rm -rf {FOLDER}",
             "hung=0",
             "step() {  # FOLDER PAIRS",
@@ -298,7 +298,7 @@ class WireMapTest(PairTest, RoundsPlugin):
         self._judge_job(outcome, measured=bool(found.ends))
         for status, sentence in found.findings:
             outcome.add(FOLDER, 0, status, [sentence])
-        tree, notes = job_switches.find(self._described, directory, found.seen)
+        tree, notes = map_judgement.find_switches(self._described, directory, found.seen)
         if found.ends:
             meant = self.current_partition.extras.get("oversubscription")
             known, values = tree.only(found.hosts) if tree else None, found.values(self._launch.size)

@@ -30,10 +30,7 @@ from .script import DEBUG_FILE, quote
 
 @dataclass(frozen=True)
 class Asked:
-    """What a test's parameters ask for.
-
-    :param orders: all values of ``ppn`` and of ``pinning`` in this session: of equal placements the first is measured.
-    """
+    """What a test's parameters ask for."""
 
     fabric: Fabric
     nodes: int
@@ -46,8 +43,6 @@ class Asked:
 class Partition:
     """Where it is asked for.
 
-    :param processor: ReFrame's processor information of the nodes.
-    :param launcher: ReFrame's name, and that of the ``scheduler``.
     :param here: jobs run on this machine, inside what this process may use.
     """
 
@@ -66,7 +61,6 @@ class Partition:
 
     @property
     def oversubscribes(self) -> bool:
-        """Whether launchers are to start more ranks than a node has cores."""
         return bool(self.extras.get("oversubscribe", False))
 
     @property
@@ -96,12 +90,8 @@ class Condition:
 
     :param ppn: processes per node as a number; ``ppn_symbol`` is what was asked for.
     :param placement: core list per rank of a node, or none for the policies ``default`` and ``none``.
-    :param setting: environment and proofs of the transport.
-    :param binding: environment, options and files that hand the placement to the launcher.
-    :param launcher: what starts the ranks.
     :param pmi: process management interface the launcher is given (``srun --mpi``); empty where it needs none.
     :param bootstrap: how the stack's own launcher reaches the other nodes.
-    :param recommended: variables the site sets for this stack; those of the condition itself win.
     :param chosen: variables the user sets; they win over everything, and the evidence says what came of it.
     :param oversubscribed: of :func:`oversubscription`.
     :param tuned: which tuned settings ``chosen`` holds (``tuned_settings.TunedSettings.id``); empty: none.
@@ -179,7 +169,6 @@ class Condition:
 
     @property
     def recorded(self) -> tuple[str, ...]:
-        """Names of the variables that the ranks' evidence is asked for."""
         return tuple(dict.fromkeys((*self.asked_env, *self.launcher_env)))
 
     @property
@@ -195,7 +184,6 @@ class Condition:
 
     @property
     def debug_env(self) -> dict[str, str]:
-        """Variables that name a launch's own debug file."""
         return {name: value for name, value in self.setting.env.items() if DEBUG_FILE in value and name not in self.chosen}
 
     @property
@@ -252,10 +240,7 @@ class Condition:
 
 
 def oversubscription(ranks: int, extras: Mapping[str, Any]) -> str:
-    """``64 ranks on 2 cores``, of a job with more ranks than the site says have a core each; empty for others.
-
-    :param extras: of the partition, with ``most_timed_ranks`` where nodes share cores or pretend to have them.
-    """
+    """``64 ranks on 2 cores``, of a job with more ranks than the site says have a core each; empty for others."""
     cores = extras.get("most_timed_ranks")
     return f"{ranks} ranks on {cores} core{'s'[: cores != 1]}" if cores is not None and ranks > cores else ""
 
@@ -298,7 +283,6 @@ def place_ranks(asked: Asked, partition: Partition) -> placement.RankPlacement:
 def resolve(stack: Stack, asked: Asked, partition: Partition, chosen: Mapping[str, str] | None = None) -> Condition:
     """Resolve one combination of parameters on one partition.
 
-    :param chosen: variables the user sets.
     :raises NotMeasured: with the reason why this combination is not measured here.
     """
     placed = place_ranks(asked, partition)
@@ -343,7 +327,6 @@ def bind_ranks(
     partition: Partition,
     bootstrap: Bootstrap,
 ) -> Binding:
-    """A placement in the words of the launcher that starts a stack's ranks."""
     return binding.bind(
         placed,
         launcher,
@@ -357,7 +340,6 @@ def bind_ranks(
 
 
 def _pmi_of(stack: Stack, launcher: Launcher, extras: Mapping[str, Any]) -> str:
-    """Process management interface that a launcher is given; empty where there is none."""
     given = extras.get(launcher.pmi_extra, {})
     return (given.get(stack.name) or given.get(stack.mpi) or mpis.find(stack.mpi).pmi) if launcher.needs_pmi else ""
 
@@ -373,7 +355,6 @@ def recommended_for(stack: Stack, extras: Mapping[str, Any]) -> dict[str, str]:
 
 
 def tuned_place(system: str, where: Condition) -> tuned_settings.Place:
-    """What tuned settings for a condition are kept under."""
     return tuned_settings.Place(system, where.stack.name, where.fabric.name, where.nodes, where.ppn, where.pinning)
 
 

@@ -25,10 +25,7 @@ PREFIX = "rival_"
 
 @dataclass(frozen=True)
 class PairedStack:
-    """The other stack under the same condition.
-
-    :param launches: what it starts, named with :data:`PREFIX`.
-    """
+    """The other stack under the same condition."""
 
     condition: Condition
     launches: tuple[catalogue.Launch, ...]
@@ -37,10 +34,7 @@ class PairedStack:
 def list_commands(
     where: Condition, launches: Sequence[catalogue.Launch], launcher: Sequence[str], inside: Condition | None = None
 ) -> list[script.Command]:
-    """Launches under a condition, ready to be written into a job.
-
-    :param inside: the condition whose stack the job has entered, where that is another.
-    """
+    """Launches under a condition, ready to be written into a job."""
     return [
         script.Command(
             row.name,
@@ -74,7 +68,6 @@ def find(name: str, own: Stack) -> Stack:
 def pair(own: Condition, theirs: Condition, launches: Sequence[catalogue.Launch]) -> PairedStack:
     """The paired stack of a condition.
 
-    :param theirs: the same condition resolved for the paired stack; ``launches``: of that stack.
     :raises NotMeasured: the two cannot share a job.
     """
     if own.core_list != theirs.core_list:

@@ -18,7 +18,6 @@ NO_SYSTEM = "nomod"
 def require_system(stack: Stack, configured: str) -> None:
     """Refuse a stack of modules on a system that loads none.
 
-    :param configured: name of the system's module system, as ReFrame has it.
     :raises BadInput: with what to configure.
     """
     if stack.modules and configured == NO_SYSTEM:
@@ -30,10 +29,7 @@ def require_system(stack: Stack, configured: str) -> None:
 
 
 def write_check(stack: Stack, *, paired: bool = False) -> list[str]:
-    """Shell lines that write the log of a stack's modules and end the job where one is not loaded; none without modules.
-
-    :param paired: the job has not loaded them; only their files are looked at.
-    """
+    """Shell lines that write the log of a stack's modules and end the job where one is not loaded; none without modules."""
     if not stack.modules:
         return []
     names = dict.fromkeys([*stack.loaded.sets, *stack.loaded.prepends, *stack.loaded.appends])

@@ -20,7 +20,7 @@ from ...stacks import metadata
 from ...stacks.stack import Stack
 from ...suites import benchmark, catalogue, options
 from ...vocabulary import PINNING_POLICIES, SITE_FILES, SYMBOLIC_PPN, BadInput, NotMeasured
-from . import idle_nodes, transports
+from . import batch, transports
 from .condition import Asked, Partition, check_asked, place_ranks
 
 
@@ -49,12 +49,10 @@ def require_topology(partition: Any) -> None:
 
 
 def fabrics_of_system() -> list[str]:
-    """Names of the fabrics of the selected system, in the site's order."""
     return list(dict.fromkeys(name for extras in _partition_extras() for name in site.fabrics_of(extras)))
 
 
 def node_counts_of_system() -> list[int]:
-    """Node counts that some fabric of the selected system is measured on."""
     counts: set[int] = set()
     for extras in _partition_extras():
         for fabric in site.fabrics_of(extras).values():
@@ -75,10 +73,7 @@ def are_asked(nodes: Any) -> bool:
 
 
 def why_not_on(nodes: int, group: str, extras: Mapping[str, Any], choose: ChooseCounts) -> str:
-    """Why a group is not measured on so many nodes of a partition unless these are asked for; empty where it is.
-
-    :param extras: of the partition.
-    """
+    """Why a group is not measured on so many nodes of a partition unless these are asked for; empty where it is."""
     listed = sorted(set(site.node_counts_of(extras)))
     few = benchmark.need_few_nodes(catalogue.rows(group))
     if nodes in (listed[:1] if few else choose(listed)):
@@ -175,10 +170,7 @@ def _read_stack(file: str) -> Stack:
 
 @cache
 def why_unusable(stack: str, partition: Any, fabric: str) -> str:
-    """Why a stack cannot use a fabric of a partition; empty where it can, or its case must say what is wrong.
-
-    :param stack: its metadata file.
-    """
+    """Why a stack cannot use a fabric of a partition; empty where it can, or its case must say what is wrong."""
     try:
         transports.resolve_transport(_read_stack(stack), _fabrics_on(partition)[fabric])
     except NotMeasured as reason:
@@ -190,10 +182,7 @@ def why_unusable(stack: str, partition: Any, fabric: str) -> str:
 
 @cache
 def why_unbuilt(stack: str, group: str) -> str:
-    """Why a stack can run nothing of a group of the catalogue; empty where it can, or its case must say what is wrong.
-
-    :param stack: its metadata file.
-    """
+    """Why a stack can run nothing of a group of the catalogue; empty where it can, or its case must say what is wrong."""
     try:
         return catalogue.why_unbuilt(group, _read_stack(stack))
     except BadInput:
@@ -220,7 +209,6 @@ class Places(NamedTuple):
 
 
 def places_without(reasons: Mapping[str, str]) -> Places:
-    """Partitions by full name that there is no reason to leave out, and the others."""
     return Places(tuple(reasons)).without(reasons)
 
 
@@ -246,7 +234,7 @@ def places_of(
     useful, stacks, unfit, left_out = [], [], [], []
     for partition in there:
         try:
-            count = idle_nodes.assume(nodes, group, partition.extras)
+            count = batch.assume_nodes(nodes, group, partition.extras)
             between = nodes != 1 and not _fabrics_on(partition)[fabric].within_node
             if choose and between and (why := why_not_on(nodes, group, partition.extras, choose)):
                 raise NotMeasured(why)

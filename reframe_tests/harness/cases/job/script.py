@@ -65,7 +65,6 @@ class LaunchFiles:
 
 
 def files_of(name: str, repeat: int) -> LaunchFiles:
-    """File names for repeat number ``repeat`` (from 1) of the launch called ``name``."""
     stem = f"{name}.{repeat}"
     return LaunchFiles(f"{stem}.out", f"{stem}.err", f"{stem}.debug", f"evidence/{stem}", f"{stem}.result.out")
 
@@ -112,7 +111,6 @@ class Owner:
 
     @classmethod
     def this_process(cls) -> Owner:
-        """The process that asks."""
         return cls(socket.gethostname(), os.getpid(), process_stat.read().start_ticks)
 
     @property
@@ -142,9 +140,6 @@ def write_body(
 ) -> list[str]:
     """Shell lines that define ``measure``, which runs everything by the functions of ``measure.sh``.
 
-    :param repeats: executions of each launch, interleaved.
-    :param limit_s: seconds after which one launch counts as timed out and is ended.
-    :param recorder: path of the library preloaded into each rank.
     :param debug_env: variables whose value names the launch's own debug file (:data:`DEBUG_FILE`).
     :param owner: the process on the same machine without which the job must not go on.
     """
@@ -175,7 +170,6 @@ def write_body(
 
 
 def _known(command: Command) -> tuple[tuple[str, str], ...]:
-    """What a launch has in common with all that share its script."""
     return tuple(command.known.items())
 
 
@@ -196,7 +190,6 @@ def _write_record(name: str, known: Iterable[tuple[str, str]], recorder: str) ->
 
 
 def _start(command: Command, script: str) -> list[str]:
-    """Shell lines that start one repeat of a launch, each rank through a script of :func:`_write_record`."""
     # Never an empty word: launchers that join a command's words lose it.
     asked = "".join(f":{name}" for name in command.asked) + ":"
     record = f'sh "$PWD/{script}" "$PWD/evidence/{command.name}.$repeat" {asked}'

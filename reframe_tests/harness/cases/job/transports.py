@@ -50,7 +50,6 @@ class Setting:
 
     @property
     def summary(self) -> str:
-        """One line for reports."""
         if not registry.transport(self.row.transport).forced:
             return f"{self.stack}: as shipped, nothing forced"
         shown = ", ".join(dict.fromkeys(proof.subject for proof in self.proofs if proof.required))

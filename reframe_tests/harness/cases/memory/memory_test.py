@@ -19,10 +19,10 @@ from ...samples import CONTRADICTED, MISSING, PROVEN, Evidence, Sample
 from ...sites import references
 from ...suites import catalogue, node_memory
 from ...vocabulary import QUANTITIES, ROOT, BadInput, NotMeasured
-from ..job import condition, ending, parameters, script
+from ..job import batch, condition, parameters, script
 from ..job.parameters import Places
 from ..measured_test import Reading, Value, WithoutMpiTest
-from . import output, program
+from . import stream
 
 #: Where the harness keeps the program; on a cluster the checkout is on a file system the nodes share.
 DIRECTORY = ROOT / "results" / "stream"
@@ -75,10 +75,10 @@ class MemoryTest(WithoutMpiTest):
                 "setting-range", f"-S array_bytes={self.array_bytes} is no number of bytes; give one, or 0 for 4 x the caches."
             )
         self.array_bytes = int(self.array_bytes)
-        if not program.path_in(DIRECTORY).exists() and not recorder.compilers():
+        if not stream.path_in(DIRECTORY).exists() and not recorder.compilers():
             raise NotMeasured(NO_COMPILER)
         topology = condition.Partition.of(partition).topology
-        self._program = program.build(DIRECTORY)
+        self._program = stream.build(DIRECTORY)
         self.ranks_per_node = len(topology.cores)
         self._repetitions = REPETITIONS[self.level]
         self.num_tasks = self.num_tasks_per_node = 1
@@ -106,14 +106,14 @@ class MemoryTest(WithoutMpiTest):
 
     def read(self) -> Reading:
         """Every run, where threads and pages were, and why a run is missing."""
-        results: list[output.StreamResult | None] = []
+        results: list[stream.StreamResult | None] = []
         missing: dict[str, None] = {}
         end = self.job_end()
         for number in range(1, self.repeats + 1):
             results.append(None)
             try:
                 text = (Path(self.stagedir) / f"stream_{number}.out").read_text(errors="replace")
-                results[-1] = output.read(text, self.memory, self.page_cache, self._repetitions)
+                results[-1] = stream.read(text, self.memory, self.page_cache, self._repetitions)
             except FileNotFoundError:
                 missing[f"run {number} of STREAM left no output"] = None
             except BadInput as error:
@@ -125,9 +125,9 @@ class MemoryTest(WithoutMpiTest):
                 "at least 4 x the last-level caches; see what else runs there, or give it more with -S limit_s=...": None
             }
         said = self.error_said() if missing else []
-        wrong = [*missing, *(sentence.rstrip(".") for sentence in ending.judge(end)), *said]
+        wrong = [*missing, *(sentence.rstrip(".") for sentence in batch.judge(end)), *said]
         whole = [result for result in results if result]
-        odd = list(dict.fromkeys(sentence for result in whole for sentence in output.judge(result, self.ranks_per_node)))
+        odd = list(dict.fromkeys(sentence for result in whole for sentence in stream.judge(result, self.ranks_per_node)))
         samples = _samples(self.group, results, self._repetitions, node_memory.variant(self.memory, self.page_cache))
         return Reading(samples, _evidence(whole, wrong, odd), [*wrong, *odd])
 
@@ -140,8 +140,7 @@ class MemoryTest(WithoutMpiTest):
         return {name: Value(measured.get(kernel), quantity.unit) for kernel, name in names.items()}
 
 
-def _samples(group: str, results: list[output.StreamResult | None], repetitions: int, variant: str) -> list[Sample]:
-    """Each kernel's rate in each run; nothing where no run can be read."""
+def _samples(group: str, results: list[stream.StreamResult | None], repetitions: int, variant: str) -> list[Sample]:
     threads = [len(result.threads) for result in results if result]
     return [
         Sample(
@@ -160,7 +159,7 @@ def _samples(group: str, results: list[output.StreamResult | None], repetitions:
     ]
 
 
-def _evidence(results: list[output.StreamResult], wrong: list[str], odd: list[str]) -> Evidence:
+def _evidence(results: list[stream.StreamResult], wrong: list[str], odd: list[str]) -> Evidence:
     """What the runs recorded: the threads of the first, the facts of their nodes, and what was free and cached in each."""
     ranks = [
         {
@@ -184,6 +183,6 @@ def _evidence(results: list[output.StreamResult], wrong: list[str], odd: list[st
         status=MISSING if wrong else CONTRADICTED if odd else PROVEN,
         sentences=(*wrong, *odd),
         ranks=tuple(ranks),
-        notes=tuple(dict.fromkeys(note for result in results for note in output.describe_memory(result))),
+        notes=tuple(dict.fromkeys(note for result in results for note in stream.describe_memory(result))),
         kernel=tuple(facts.values()),
     )

@@ -1,18 +1,27 @@
-"""What of a map of pairs is not the network's: bytes that went elsewhere, ranks that had to share cores of one machine."""
+"""What of a map of pairs is not the network's: bytes that went elsewhere, ranks that had to share cores of one machine; and the
+switches above its nodes: those of a file, else those that Slurm tells the job.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from ... import optional_file
 from ...evidence.checks import format_cpus
 from ...evidence.rank_records import Cpus, parse_cpus
 from ...instruments.pairs.output import MapOutput
 from ...instruments.pairs.pair_values import BANDWIDTH
+from ...machine import switches
 from ...machine.switch_paths import name_of
+from ...machine.switches import SwitchTree
 from ...printable import format_bytes
 from ...samples import DeviceTraffic
+from ...sites import site
+from ...vocabulary import BadInput
+from ..job import script
 
 #: Beyond what the schedule has: headers (66 of 1514 bytes), acknowledgements of what came in (one of 66 bytes for each packet
 #: at worst), what was lost and sent again; and the MPI's own start, steps and reports.
@@ -42,7 +51,6 @@ def judge_bytes(
     """Whether each node's links carried what the schedule has, then sentences of those that carried less, then notes on more.
 
     :param devices: counted around the launch; nodes without a count are in no answer.
-    :param rails: the fabric's devices.
     """
     counted: dict[str, list[int]] = {}
     for one in devices:
@@ -71,9 +79,6 @@ def find_shared(ranks: Iterable[Mapping[str, Any]], at_once: float = math.inf) -
 
     Nodes of a cluster in a box, and containers, are on one machine where the kernel's ``boot_id`` is one (``random(4)``); nodes
     of different machines have the same numbers of CPUs, and share none.
-
-    :param ranks: as stored evidence has them.
-    :param at_once: of the ranks so many are busy at the same time.
     """
     machines: dict[str, dict[str, Cpus]] = {}
     for row in ranks:
@@ -87,3 +92,38 @@ def find_shared(ranks: Iterable[Mapping[str, Any]], at_once: float = math.inf) -
                 names = ", ".join(dict.fromkeys(there))
                 return f"the ranks of {names} share core{'s'[: len(cpus) != 1]} {format_cpus(cpus)} of one machine"
     return ""
+
+
+#: What Slurm says of its switches when the job starts.
+SLURM_FILE = "switches-slurm.txt"
+#: Shell line that writes it.
+ASK_SLURM = f"scontrol show topology >{SLURM_FILE} 2>/dev/null || true"
+
+
+def describe_switches(named: str, extras: Mapping[str, Any]) -> SwitchTree | None:
+    """The switches that a file describes; ``None`` where none is named. The job's nodes are not known yet.
+
+    :param named: the file (``-S switches=``), else that of the partition's extras.
+    :raises BadInput: it cannot be read.
+    """
+    named = named or extras.get("switches", "")
+    if not named:
+        return None
+    path = optional_file.named(named)
+    return switches.read(path if path.is_absolute() else [site.ROOT, *site.LOADED][-1] / path)
+
+
+def find_switches(described: SwitchTree | None, folder: Path, nodes: Sequence[str]) -> tuple[SwitchTree | None, list[str]]:
+    """The switches of a file or of Slurm; and what is wrong with them.
+
+    :param folder: of the job, with what Slurm said.
+    """
+    said: list[str] = []
+    text = script.beginning_of(folder / SLURM_FILE)
+    try:
+        tree = described or (switches.read_slurm(text, "Slurm") if switches.is_of_slurm(text) else None)
+    except BadInput as error:
+        said, tree = [str(error)], None
+    if tree and (wrong := switches.contradiction(tree, nodes)):
+        said.append(wrong)
+    return tree, said

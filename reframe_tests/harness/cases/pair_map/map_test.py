@@ -26,7 +26,7 @@ from ..fabric_test import MaintenanceTest
 from ..job import parameters, script
 from ..job.condition import Condition
 from ..measured_test import RoundsPlugin
-from ..results import job_switches, measurement
+from ..results import measurement
 from . import map_judgement
 
 #: Switches that a file describes, for the ranks.
@@ -65,7 +65,7 @@ class MapTest(MaintenanceTest, RoundsPlugin):
     def _read_switches(self) -> SwitchTree | None:
         """The switches that a file describes; the job's nodes are not known yet."""
         self.expect_least(rounds=0, orders=0, seed=0, values=1, patience_s=1)
-        return job_switches.describe(self.switches, self.current_partition.extras)
+        return map_judgement.describe_switches(self.switches, self.current_partition.extras)
 
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
         """One start: the instrument compares what it receives itself."""
@@ -118,7 +118,7 @@ class MapTest(MaintenanceTest, RoundsPlugin):
             rows = rows_of({node: self._described.path(node) for node in self._described.leaf_of})
             lines += [f"cat >{PATHS_FILE} <<'END_OF_FILE'", *rows, "END_OF_FILE"]
         elif "slurm" in scheduler or scheduler == "squeue":
-            lines.append(job_switches.ASK_SLURM)
+            lines.append(map_judgement.ASK_SLURM)
         self.prerun_cmds = [*lines, *self.prerun_cmds]
         rounds = self._orders(self._nodes) * schedule.number_of_rounds(self._nodes, self.rounds)
         getlogger().info(f"{self.display_name}: {rounds} rounds on {self._nodes} nodes, about {self._cost_s:.0f} s")
@@ -169,7 +169,7 @@ class MapTest(MaintenanceTest, RoundsPlugin):
 
     def _find_tree(self, found: output.MapOutput) -> tuple[SwitchTree | None, list[str]]:
         """The switches above the nodes: as a file, Slurm or the ranks themselves have them; and what is wrong with these."""
-        tree, said = job_switches.find(self._described, Path(self.stagedir), found.nodes)
+        tree, said = map_judgement.find_switches(self._described, Path(self.stagedir), found.nodes)
         tree = tree or found.tree
         return (tree.only(found.nodes) if tree else None), said
 

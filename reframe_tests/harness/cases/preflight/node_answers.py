@@ -88,9 +88,7 @@ def job_nodes(directory: Path) -> tuple[str, ...]:
 def find_missing(nodes: Mapping[str, Any], there: Sequence[str], expected: int) -> list[str]:
     """Sentences unless each node of a job answered, and nobody else.
 
-    :param nodes: those that answered.
     :param there: names of the job's nodes; empty where the scheduler does not say them.
-    :param expected: number of nodes that were asked for.
     """
     silent = [name for name in there if name not in nodes]
     strangers = [name for name in nodes if name not in there] if there else []

@@ -20,7 +20,7 @@ from ...mpis import registry as mpis
 from ...samples import CONTRADICTED, MISSING, PROVEN, Evidence
 from ...sites import site
 from ...vocabulary import BadInput
-from ..job import ending, parameters
+from ..job import batch, parameters
 from ..job.parameters import Places
 from ..measured_test import ENVIRONMENT, LAUNCHERS, ProvenTest, Reading
 from . import node_answers, node_facts, node_judgement, rules
@@ -140,7 +140,7 @@ class NodeTest(ProvenTest):
         wrong += node_answers.find_missing(nodes, there, max(self.job.num_tasks or 1, 1))
         if wrong:
             end = replace(self.job_end(), nodes=())  # which may be thousands
-            wrong += [f"{end.name}: {sentence.rstrip('.')}" for sentence in ending.judge(end)] + self.error_said()
+            wrong += [f"{end.name}: {sentence.rstrip('.')}" for sentence in batch.judge(end)] + self.error_said()
         # No scheduler knows another name, to leave that node out.
         nodes = {name: facts for name, facts in nodes.items() if not there or name in there}
         odd = node_judgement.judge(nodes, self._rules, self.current_partition.name, self._fabrics)

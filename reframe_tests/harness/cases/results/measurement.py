@@ -25,7 +25,7 @@ from ...suites import catalogue, preamble, reader
 from ...suites.benchmark import SINGLE, OutputError, Record
 from ...suites.model import Said
 from ...vocabulary import QUANTITIES
-from ..job import ending, script, transports
+from ..job import batch, script, transports
 from ..job.condition import Condition
 from ..job.script import ENDLESS_BYTES, beginning_of, end_of
 from .error_excerpt import excerpt
@@ -145,15 +145,15 @@ def evaluate(
     repeats: int,
     limit_s: int,
     directory: Path,
-    end: ending.JobEnd | None = None,
+    end: batch.JobEnd | None = None,
 ) -> Outcome:
     """Read and judge everything a job wrote into its directory.
 
     :param limit_s: seconds each launch was given.
     :param end: how the scheduler says the job ended.
     """
-    outcome, end, set_aside, checked = Outcome(repeats), end or ending.JobEnd(), Counter[str](), ""
-    outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge(end))
+    outcome, end, set_aside, checked = Outcome(repeats), end or batch.JobEnd(), Counter[str](), ""
+    outcome.add(end.name, WHOLE_JOB, MISSING, batch.judge(end))
     outcome.add(end.name, WHOLE_JOB, *loaded_modules.judge(condition.stack, directory))
     log = beginning_of(directory / script.LAUNCH_LOG)
     statuses, times = script.read_launch_log(log), script.read_launch_times(log)
@@ -195,7 +195,7 @@ def evaluate(
     for launch in (launch for launch in launches if not launch.checks_data):
         outcome.samples += _collect(launch, [heard.records for heard in outcome.heard if heard.launch == launch.name])
     if outcome.status == MISSING:
-        outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge_room(directory))
+        outcome.add(end.name, WHOLE_JOB, MISSING, batch.judge_room(directory))
     taken = [heard.taken for heard in outcome.heard]
     outcome.network = traffic.name_networks(choice.network for choice in taken)
     outcome.add(end.name, WHOLE_JOB, MISSING, traffic.judge_case(condition.fabric, taken))
@@ -250,7 +250,6 @@ def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Count
     """Records of one output.
 
     :param set_aside: counts, by whose they are, the lines that stood before the benchmark's own.
-    :param seconds: the launch took.
     :raises OutputError: with the sentence why it is not used.
     """
     if launch.result and not printed.strip():
@@ -380,7 +379,6 @@ def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: It
 
 
 def metric_of(sample: Sample) -> str:
-    """Name of the performance variable of a sample."""
     return catalogue.metric_name(sample.benchmark, QUANTITIES[sample.quantity].short, sample.message_bytes, sample.variant)
 
 
@@ -454,7 +452,6 @@ def _evidence(outcome: Outcome, setting_summary: str) -> Evidence:
 
 
 def rank_row(rank: RankEvidence) -> dict[str, Any]:
-    """A rank as stored: where it was."""
     return {
         "rank": rank.rank,
         "host": rank.host,
@@ -475,7 +472,6 @@ def ranks_of(record: Record) -> int:
 
 
 def groups_of(record: Record) -> int:
-    """Groups whose work a record stands for: all that ran at the same time, or the one it names."""
     return 1 if "group=" in record.variant else record.groups
 
 

@@ -58,8 +58,6 @@ class SharedNode(Condition):
     """A resolved condition of all programs together.
 
     :param programs: the condition of each program; ``ppn`` and ``placement`` are its own.
-    :param site_launcher: what the site's launcher would start, and options the user gave it.
-    :param limit_s: seconds after which the job ends a launch.
     """
 
     programs: tuple[Condition, ...] = ()
@@ -182,7 +180,6 @@ def share(whole: Condition, programs: int) -> SharedNode:
 
 
 def launches_of(launch: Launch, program: int, programs: int) -> tuple[Launch, Launch]:
-    """What one program runs, alone and beside the others, kept apart by the variant of its numbers."""
     alone, shared = (
         replace(
             launch,

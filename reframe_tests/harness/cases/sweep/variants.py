@@ -24,10 +24,7 @@ _ENTRY = re.compile(r"(?P<word>[\w.-]+)(?:@(?P<sizes>[0-9]+(?:/[0-9]+)*))?")
 
 @dataclass(frozen=True)
 class Wish:
-    """An algorithm to be measured.
-
-    :param sizes: of the messages in bytes; empty: all of the plan.
-    """
+    """An algorithm to be measured."""
 
     word: str
     sizes: tuple[int, ...] = ()
@@ -122,8 +119,6 @@ def make(
 ) -> Variant:
     """An algorithm under a condition.
 
-    :param launch: of the collective, as the catalogue has it.
-    :param env: what chooses the algorithm.
     :param seconds: of a launch of all sizes; 0: as the level says.
     :param show: whether a further launch shows that it is taken, where the library can.
     :param compiles: whether the library makes its own file of it, where it can.

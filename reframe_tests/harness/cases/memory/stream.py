@@ -1,16 +1,22 @@
-"""What STREAM printed, read whole or not at all, and whether threads and pages were where they were asked to be."""
+"""STREAM as a program, and what it printed: read whole or not at all, and whether threads and pages were where they were asked
+to be.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import platform
 import re
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
+from ...evidence import recorder
 from ...printable import one_line
 from ...suites.node_memory import FILLED, KERNELS
 from ...vocabulary import BadInput
@@ -37,10 +43,8 @@ Counts = Mapping[str, Annotated[int, msgspec.Meta(ge=0)]]
 class StreamThread:
     """One thread, its core and its pages.
 
-    :param core: logical CPU that it was pinned to.
     :param allowed: those the kernel let it run on, in the kernel's list format.
     :param ran_on: the one it ended on.
-    :param numa_node: node of the core.
     :param memory_node: node that its pages were to be on; -1 for all.
     :param pages: whole pages of its part of the three arrays by NUMA node (text), :data:`UNKNOWN` where the kernel did not say.
     """
@@ -57,13 +61,9 @@ class StreamThread:
 class StreamResult:
     """One run on one node.
 
-    :param memory: one of :data:`node_memory.PLACEMENTS`.
-    :param page_cache: one of :data:`node_memory.PAGE_CACHES`.
-    :param array_bytes: size of each of the three arrays.
     :param last_level_cache_bytes: last-level caches of all cores used, together.
     :param zone_reclaim_mode: ``vm.zone_reclaim_mode`` as the kernel prints it; empty where it has none.
     :param page_cache_kib: KiB of page cache by NUMA node (text) before the arrays were made.
-    :param free_kib: KiB of free memory, likewise.
     :param largest_error: the largest of the arrays' mean relative errors.
     :param mb_per_s: best rate of each kernel in 10^6 bytes per second.
     """
@@ -214,3 +214,18 @@ def _judge_spread(result: StreamResult) -> list[str]:
     if result.numa_nodes < 2:
         return ["memory of one NUMA node cannot be interleaved"]
     return [f"pages are not interleaved evenly: node {odd[0]} has {pages[odd[0]]}, an even share is {even:.0f}"] if odd else []
+
+
+SOURCE = Path(__file__).with_name("stream.c")
+#: ``-O3`` as STREAM's own instructions have it; no ``-march``, since the nodes may be older than where it is built.
+FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O3", "-pthread", "-Wall", "-Wextra", "-Wpedantic")
+
+
+def path_in(directory: Path) -> Path:
+    """Where :func:`build` puts the program of the present source and options for this machine's architecture."""
+    digest = hashlib.sha256("\0".join(FLAGS).encode() + SOURCE.read_bytes()).hexdigest()[:12]
+    return directory / f"stream-{platform.machine()}-{digest}"
+
+
+def build(destination: Path, compilers: Sequence[Sequence[str]] | None = None) -> Path:
+    return recorder.compile_once("STREAM", SOURCE, path_in(destination.absolute()), FLAGS, candidates=compilers)
