@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mpibench.judge.plan import making
 from mpibench.judge.plan.making import NightPlan
-from mpibench.night import planned_night
+from mpibench.night import settings
 from reframe_tests.harness.sites.site import ROOT
 
 
@@ -53,7 +53,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.root != ROOT:
         os.environ["RFM_CONFIG_FILES"] = str(given.root / "site_configs" / "settings.py")
-    asked = planned_night.request(
+    asked = settings.request(
         given.budget,
         given.mode,
         given.mode,

@@ -14,10 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mpibench.judge import accept
-from mpibench.night.confirmation import acceptance as confirmed
-from mpibench.night.confirmation import inconclusive
-from mpibench.night.confirmation.called import CalledCase, place_of
-from mpibench.night.confirmation.measuring import Remeasured
+from mpibench.night import confirmed_acceptance as confirmed
+from mpibench.night.remeasuring import CalledCase, Remeasured, place_of
 from mpibench.store import sessions
 from mpibench.store.sessions import CONFIRMS, Session
 from mpibench.store.store import Store
@@ -50,7 +48,7 @@ def replay(dataset: Path, own: Sequence[Session], number: int) -> tuple[str, int
     while wanting := [one for one in confirmed.inconclusive_after(first, Store(dataset), rounds) if one.wants_more]:
         if len(rounds) == len(later):
             break
-        rounds.append(stand_in(inconclusive.cases(first, wanting), later[len(rounds)]))
+        rounds.append(stand_in(confirmed.inconclusive_cases(first, wanting), later[len(rounds)]))
     return confirmed.confirm(first, Store(dataset), rounds).decision, len(rounds)
 
 

@@ -2,7 +2,7 @@
 
 * :mod:`.sites.selected_tests` asks its filters (``frontend/filters.py``) which tests an option fits. Ended by: an error of
   its own for an option that fits none.
-* ``mpibench.night.confirmation.measuring`` and ``mpibench.judge.plan.record`` quote its last error: why it ended is in no
+* ``mpibench.night.remeasuring`` and ``mpibench.judge.plan.record`` quote its last error: why it ended is in no
 report. Ended by:
   the error in the report.
 * :mod:`.sites.centre` reads configurations as ``core/config.py`` does. Ended by: a later file that completes systems of an

@@ -40,7 +40,7 @@ def plan(
     Exit status: 0 the plan keeps all this, 1 the budget is too small for it, 2 bad input.
     """
     from mpibench.judge.plan import making
-    from mpibench.night import planned_night
+    from mpibench.night import settings
 
     try:
         day = datetime.strptime(date, "%Y-%m-%d").date() if date else datetime.now(timezone.utc).date()
@@ -48,7 +48,7 @@ def plan(
     except (ValueError, OverflowError):
         raise BadInput("date-format", f"--date {date} is no day: write YYYY-MM-DD.") from None
     folder, most_jobs = dataset or RESULTS / "dataset", str(max_jobs or "")
-    request = planned_night.request(
+    request = settings.request(
         budget, mode, label or mode, context.args, folder, day=day, nights=str(nights), max_jobs=most_jobs
     )
     made = making.make(request)

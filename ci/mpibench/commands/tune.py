@@ -55,7 +55,7 @@ def tune(
     Exit status: 0 better settings are installed, or hold; 1 --check: they no longer hold, --sacct: a condition could not be
     measured; 2 bad input; 3 nothing is better than the library's own choice.
     """
-    from mpibench.judge.plan.costs import Budget
+    from mpibench.judge.plan.making import Budget
     from mpibench.night import supervision
     from mpibench.pages import tuning as tuning_page
     from mpibench.tune import profiles, tuning, workload

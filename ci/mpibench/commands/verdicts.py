@@ -154,20 +154,19 @@ def _confirm(first: Acceptance, db: Path, store: Store, minutes: float, out: Pat
 
     :raises BadInput: nothing can be measured here.
     """
-    from mpibench.night import preconditions, supervision
-    from mpibench.night.confirmation import acceptance as confirmed
-    from mpibench.night.confirmation import measuring
+    from mpibench.night import confirmed_acceptance as confirmed
+    from mpibench.night import remeasuring, supervision
     from mpibench.only_one import only_one
     from mpibench.pages import acceptance as acceptance_record
 
     cases = confirmed.cases_to_measure(first)
     if not cases:
-        return confirmed.confirm(first, store, [measuring.Remeasured((), minutes)]), 0
-    known = measuring.sources(store, cases)
+        return confirmed.confirm(first, store, [remeasuring.Remeasured((), minutes)]), 0
+    known = remeasuring.sources(store, cases)
     with only_one(RESULTS, "mpibench accept --confirm") as lock:
-        preconditions.check_database(db)
+        remeasuring.check_database(db)
         acceptance_record.write(first, out)  # where we are killed, this decision stands
-        place = measuring.Workspace(db, store, out / "again", (lock,))
+        place = remeasuring.Workspace(db, store, out / "again", (lock,))
         with supervision.heeded():
             rounds = confirmed.measure(first, known, place, minutes, lambda text: say([text]), lambda _: False)
     stopped = rounds[-1].stopped

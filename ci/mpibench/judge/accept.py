@@ -59,7 +59,7 @@ class AcceptanceOptions:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What measuring again said of what was called slower (:mod:`mpibench.night.confirmation`); the verdicts follow it already.
+    """What measuring again said of what was called slower (``night/confirmed_acceptance.py``); the verdicts follow it already.
 
     :param summary: in counts, for the headline; empty if nothing was called.
     :param sentences: what was seen twice, and what was not measured again and stays refused.

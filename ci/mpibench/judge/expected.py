@@ -22,7 +22,7 @@ case is (:class:`SessionPlan`); a plan that is gone, was edited or is of another
 itself.
 
 A case is excused where the plan knew it, left it out, and it was right when it was last tried (or never tried). So what failed,
-missed a reference, or was skipped after it had been proven (:func:`mpibench.judge.plan.past.owed`) stays expected until it
+missed a reference, or was skipped after it had been proven (:func:`.plan.record.find_owed`) stays expected until it
 is right again or retired, planned or not; and so does a case that no longer exists, which no plan knows.
 """
 
@@ -49,10 +49,8 @@ from ..store import eligibility, selection_options, selectors
 from ..store.dataset_layout import read_labels
 from ..store.sessions import PAIRED
 from ..store.store import Store, scan_files
-from .plan import past as earlier_nights
 from .plan import record
-from .plan.past import Owed
-from .plan.record import ListedCase, PlanRecord
+from .plan.record import ListedCase, Owed, PlanRecord
 
 
 class CoverageKey(NamedTuple):
@@ -241,8 +239,8 @@ def find_plan(store: Store, system: str, cases: pl.DataFrame, session: str) -> S
     plan = record.of_session(store.folder, read_labels(tonight["labels"][0]), system, tonight["started"][0])
     if plan is None:
         return None
-    owed = earlier_nights.owed(store, system, cases.filter(pl.col("session") != session))
-    still = {case: one for case, one in earlier_nights.owed(store, system, cases, session).items() if one.session != session}
+    owed = record.find_owed(store, system, cases.filter(pl.col("session") != session))
+    still = {case: one for case, one in record.find_owed(store, system, cases, session).items() if one.session != session}
     return SessionPlan(plan, plan.known - plan.planned - set(owed), owed, still)
 
 

@@ -12,7 +12,7 @@ gate does, and one that is called, slower or faster, never counts. Nights after 
 before, each and together (their mean is held against the prediction interval of as many sessions, which finds what one night
 just misses), with values of everything that was called; these then count, and what came and went between did not. One night
 that counted would hide all losses of its size for a month, as nothing is unusual that happens in one of 30 nights; so how often
-a machine has such nights is seen in what the gate calls, and measuring again (:mod:`mpibench.night.confirmation`) says which
+a machine has such nights is seen in what the gate calls, and measuring again (:mod:`mpibench.night.remeasuring`) says which
 were nothing else.
 
 The first :data:`~.statistics.prediction.FEWEST_SESSIONS` nights of a history are taken as they are, what creeps by less than

@@ -17,8 +17,8 @@ from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..store.sessions import Case, Session, read_report
-from . import options as night_options
 from . import supervision
+from .settings import places
 
 #: What ``PREFLIGHT`` may be: nothing is looked at; odd nodes are named; they are named and nothing is measured on them.
 CHOICES = NO, YES, EXCLUDE = ("no", "yes", "exclude")
@@ -87,7 +87,7 @@ def look(options: Sequence[str], wanted: str, folder: Path, say: Callable[[str],
     if wanted == NO:
         return PreflightAnswer()
     words = [
-        *("reframe", "--nocolor", "-v", "-c", "reframe_tests", "-r", "-n", "^NodePreflight$", *night_options.places(options)),
+        *("reframe", "--nocolor", "-v", "-c", "reframe_tests", "-r", "-n", "^NodePreflight$", *places(options)),
         *("--session-extras", f"run={RUN}", f"--report-file={folder / REPORT}"),
     ]
     say(f"looking at the nodes first (session label run={RUN}); log: {folder / LOG}")
@@ -108,7 +108,7 @@ def look(options: Sequence[str], wanted: str, folder: Path, say: Callable[[str],
         return PreflightAnswer(notes=[sentence]) if wanted == DEFAULT else PreflightAnswer([f"{sentence}; {WITHOUT}"])
     answer = judge(session, exclude=wanted == EXCLUDE)
     access = (row.get("access", ()) for name in session.systems for row in (systems.find(name) or {}).get("partitions", ()))
-    own = [option.removeprefix("--job-option=") for option in night_options.places(options)]
+    own = [option.removeprefix("--job-option=") for option in places(options)]
     answer.kept_out = [found[1] for word in (*chain(*access), *own) if (found := _EXCLUDE_OPTION.fullmatch(word))]
     answer.notes += [f"preflight: not looked at: {reason}" for reason in _left_out(folder / LOG)[1]]
     return answer
@@ -150,31 +150,20 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
 
 
 def _judge_case(case: Case, where: str, exclude: bool, answer: PreflightAnswer) -> None:
-    sentences = list(case.proof.sentences) if case.proof else []
-    if not sentences:
-        sentences = [first_line(case.reason) or "failed without a reason"]
+    sentences = list(case.proof.sentences if case.proof else ()) or [first_line(case.reason) or "failed without a reason"]
     answer.problems += [f"{where}: {sentence.rstrip('.')}" for sentence in sentences[:FEW]]
     if len(sentences) > FEW:
         answer.problems.append(f"{where}: and {len(sentences) - FEW} more: see its session")
-    odd = _odd_nodes(case)
-    if not exclude or not odd:
-        return
-    silent = case.entry.get("silent_nodes")
-    asked = (case.nodes or 0) + (len(silent) if isinstance(silent, list) else 0)
-    if 2 * len(odd) >= asked:
-        answer.notes.append(f"{where}: no node is left out, because {len(odd)} of {asked} are odd or did not answer")
-        return
-    answer.excluded += odd
-    answer.notes.append(f"{where}: nothing is measured on {', '.join(odd)}")
-
-
-def _odd_nodes(case: Case) -> list[str]:
-    """Nodes with something that fails, and those that did not answer, as the scheduler calls them."""
-    rows, silent = case.entry.get("odd_nodes"), case.entry.get("silent_nodes")
-    failing = [row for row in rows if isinstance(row, dict) and not row.get("note")] if isinstance(rows, list) else []
-    names = [str(node) for node in silent] if isinstance(silent, list) else []
+    # Nodes that did not answer, and those with something that fails, as the scheduler calls them.
     try:
-        names += [str(node) for row in failing for value in row["values"] for node in value["nodes"]]
-    except (KeyError, TypeError):
-        return []
-    return list(dict.fromkeys(names))
+        silent = [str(node) for node in case.entry.get("silent_nodes") or ()]
+        failing = [row for row in case.entry.get("odd_nodes") or () if not row.get("note")]
+        rows = [str(node) for row in failing for value in row["values"] for node in value["nodes"]]
+    except (AttributeError, KeyError, TypeError):  # another release wrote it otherwise: no node is left out
+        return
+    odd, asked = list(dict.fromkeys([*silent, *rows])), (case.nodes or 0) + len(silent)
+    if exclude and odd and 2 * len(odd) < asked:
+        answer.excluded += odd
+        answer.notes.append(f"{where}: nothing is measured on {', '.join(odd)}")
+    elif exclude and odd:
+        answer.notes.append(f"{where}: no node is left out, because {len(odd)} of {asked} are odd or did not answer")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..judge.plan import costs, past
+from ..judge.plan import making, record
 from ..judge.plan.record import ListedCase
 from ..store.store import Store
 
@@ -61,33 +61,20 @@ class Progress:
         if self._costs is None:
             self._costs = self._seconds_of(match["system"])
             self._left = dict(self._costs)
-        case = ListedCase(match["partition"], match["stack"], match["name"])
-        self._spent += self._left.pop(case, self._usual)
+        # What a case takes of which nothing is known; all alike where nothing is known of any.
+        usual = statistics.fmean(self._costs.values()) if self._costs else 1.0
+        self._spent += self._left.pop(ListedCase(match["partition"], match["stack"], match["name"]), usual)
         done, total = int(match["done"]), int(match["all"])
-        if done < total and self._clock() - self._said_at >= EVERY_S:
-            self._said_at = self._clock()
-            self._pending = f"{done} of {total} cases; about {self._time_left(total - done)} left{self._basis}"
-
-    @property
-    def _usual(self) -> float:
-        """What a case takes of which nothing is known, in seconds; all alike where nothing is known of any."""
-        return statistics.fmean(self._costs.values()) if self._costs else 1.0
-
-    @property
-    def _basis(self) -> str:
-        return "" if self._costs else " (no earlier night says what they cost)"
-
-    def _time_left(self, cases: int) -> str:
-        """The rest at the rate of what is done, in words.
-
-        :param cases: how many are left.
-        """
-        known = list(self._left.values())
-        new = cases - len(known)
+        now = self._clock()
+        if done == total or now - self._said_at < EVERY_S:
+            return
+        known, left = list(self._left.values()), total - done
+        new = left - len(known)
         # Below none: some of the earlier night's are not measured tonight, and which these are is not known.
-        cost = sum(known) + new * self._usual if new >= 0 else statistics.fmean(known) * cases
-        elapsed = self._clock() - (self._began or 0.0)
-        return duration(cost * elapsed / self._spent) if self._spent else "an unknown time"
+        cost = sum(known) + new * usual if new >= 0 else statistics.fmean(known) * left
+        rest = duration(cost * (now - self._began) / self._spent) if self._spent else "an unknown time"
+        basis = "" if self._costs else " (no earlier night says what they cost)"
+        self._said_at, self._pending = now, f"{done} of {total} cases; about {rest} left{basis}"
 
 
 def duration(seconds: float) -> str:
@@ -105,39 +92,11 @@ def seconds_of_last_night(folder: Path, label: str) -> Callable[[str], Mapping[L
 
     def seconds_of(system: str) -> Mapping[ListedCase, float]:
         try:
-            earlier = past.read(Store(folder), system, label, datetime.now(timezone.utc).date() + timedelta(days=1))
+            earlier = record.read_past(Store(folder), system, label, datetime.now(timezone.utc).date() + timedelta(days=1))
         except BadInput:  # what is wrong with it, other steps of the night say
             return {}
-        ran = earlier.ran[earlier.nights[0]] if earlier.nights else frozenset()
+        ran = earlier.ran.get(earlier.nights[0], frozenset()) if earlier.nights else frozenset()
         histories = {case: earlier.cases[case].seconds for case in ran if case in earlier.cases}
-        return {case: costs.likely_seconds(seconds) for case, seconds in histories.items() if seconds}
+        return {case: making.likely_seconds(seconds) for case, seconds in histories.items() if seconds}
 
     return seconds_of
-
-
-def seconds_of_plan(planned: Mapping[ListedCase, float]) -> Callable[[str], Mapping[ListedCase, float]]:
-    """The same of a plan, which is of one system."""
-    return lambda system: planned
-
-
-def shown(
-    hidden: re.Pattern[str],
-    folder: Path,
-    label: str,
-    say: Callable[[str], None],
-    planned: Mapping[ListedCase, float] | None = None,
-) -> Callable[[str], bool]:
-    """Whether a line of ReFrame's is shown; every now and then what is left of the night is said.
-
-    :param hidden: beginnings of lines that are not.
-    :param folder: of the dataset.
-    :param say: takes a sentence.
-    :param planned: seconds that the plan of the night has for each case; ``None``: it has no plan, and the last night counts.
-    """
-    progress = Progress(seconds_of_last_night(folder, label) if planned is None else seconds_of_plan(planned), say)
-
-    def show(line: str) -> bool:
-        progress.read(line)
-        return not hidden.match(line)
-
-    return show

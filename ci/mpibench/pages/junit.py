@@ -18,7 +18,7 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
-from ..night.confirmation.references import Answer
+from ..night.confirmed_night import ReferenceAnswer
 from ..store.sessions import PAIRED, Case, Session
 from .outcomes import sentences
 
@@ -52,7 +52,7 @@ def complete(path: Path, session: Session) -> None:
     _write(tree, path)
 
 
-def confirm(path: Path, session: Session, answers: Sequence[Answer]) -> None:
+def confirm(path: Path, session: Session, answers: Sequence[ReferenceAnswer]) -> None:
     """Say of each case that missed a reference what measuring it again gave; one that did not miss it again is no failure.
 
     What was said before of a failure stays. Jenkins shows a failure's message and text, and the output of a case that passed;

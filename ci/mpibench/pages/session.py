@@ -31,8 +31,7 @@ from ..judge.guidelines import Ratio
 from ..judge.plan import record
 from ..judge.plan.record import ListedCase, PlanRecord
 from ..locate import cascade
-from ..night.confirmation import references
-from ..night.confirmation.references import StoredAnswers
+from ..night.confirmed_night import StoredAnswers, stored_answers
 from ..night.preflight import LIMIT_MINUTES, RUN
 from ..stacks.spack import lock as stack_lock
 from ..store.quantity_text import size_text, unit_text
@@ -772,7 +771,7 @@ def write(
     chosen = papers.choose(session, published)
     looked, plan = find_preflight(session, store), find_plan(session, store.folder)
     try:
-        again = references.stored(store, session.uuid)
+        again = stored_answers(store, session.uuid)
     except BadInput as error:
         again = StoredAnswers(unreadable=(f"what measured this session again is not known: {error}",))
     gone = store.withdrawn.get(session.uuid)

@@ -37,8 +37,8 @@ WORST_FIRST = (SEEN_TWICE, NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN)
 #: that was taken, as the test says it measured.
 _SAME_CASE = ("partition", "stack", "mpi_version", "lock_hash", "name", "fabric", "nodes", "ppn", "pinning")
 #: What makes two reference checks those of one metric, measured alike.
-_APART = ("suite_options", "striped", "tuned", "oversubscribed", "network")
-SAME_CHECK = (*_SAME_CASE, "level", *_APART, "metric", "layer", "unit")
+APART = ("suite_options", "striped", "tuned", "oversubscribed", "network")
+SAME_CHECK = (*_SAME_CASE, "level", *APART, "metric", "layer", "unit")
 #: What measured again later than so much after a session is another night.
 WITHIN = timedelta(hours=24)
 
@@ -289,7 +289,7 @@ def reference_checks(cases: pl.DataFrame) -> list[dict[str, Any]]:
     """Reference checks of eligible cases, one row each: columns of its case, its level, and the check's own."""
     stored = pl.col("condition").str
     level = stored.json_path_match("$.depth").alias("level")
-    apart = [stored.json_path_match(f"$.{name}").alias(name) for name in _APART]
+    apart = [stored.json_path_match(f"$.{name}").alias(name) for name in APART]
     flag = pl.col("withdrawn") if "withdrawn" in cases.columns else pl.lit(False).alias("withdrawn")
     kept = (*_SAME_CASE, "group", "session", "case", "nodelist", "condition", "result", "reason")
     eligible = eligibility.split_cases(cases).eligible.select(*kept, flag, level, *apart, "gates")

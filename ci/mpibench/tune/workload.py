@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..judge.plan.costs import Budget
+from ..judge.plan.making import Budget
 from ..night import supervision
 from ..only_one import only_one
 from . import tuning

@@ -35,7 +35,7 @@ from mpibench.judge.curve_tests import (
 from mpibench.judge.policy import Policy
 from mpibench.judge.statistics import two_sides
 from mpibench.judge.statistics.two_sides import Array
-from mpibench.night.confirmation.inconclusive import sessions_wanted
+from mpibench.night.confirmed_acceptance import sessions_wanted
 from reframe_tests.harness.vocabulary import BadInput
 
 from .noise import Trace
@@ -196,7 +196,7 @@ def sessions_again(units: str, setting: Setting, policy: Policy, tests: int) -> 
 def _confirmed(
     frame: _Frame, results: Results, jobs: Sequence[NDArray[np.int_]], policy: Policy, slower: Array | None = None
 ) -> bool:
-    """Whether a draw is refused still when it is measured again, as by :mod:`mpibench.night.confirmation.acceptance`.
+    """Whether a draw is refused still when it is measured again, as by :mod:`mpibench.night.confirmed_acceptance`.
 
     :param results: of the candidate as it was drawn.
     :param jobs: those of the history, of the candidate, and fresh ones.
@@ -220,7 +220,7 @@ def _confirmed(
             return True
     if frame.units != SESSIONS:
         return False
-    # What is inconclusive is decided by mpibench.night.confirmation.inconclusive.
+    # What is inconclusive is decided by mpibench.night.confirmed_acceptance.
     open_ = frame.shown[(verdicts == INCONCLUSIVE)[frame.shown] & (results.effect >= frame.margins)[frame.shown]]
     before = frame.values[open_][:, history, 0]
     after = frame.values[open_][:, np.concatenate([candidate, fresh]), 0] + slower[open_, None]

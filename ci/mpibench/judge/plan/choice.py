@@ -25,7 +25,7 @@ import hashlib
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 
@@ -216,13 +216,13 @@ class Candidates:
             frozenset(one for one in state.failed if one not in chosen.reasons),
         )
 
-    def ahead(self, state: CoverState, first: Chosen, day: date, nights: int) -> list[Chosen]:
-        """The choices of some nights, one a day, of which the first is made."""
-        found = [first]
-        while len(found) < nights:
-            state = self.after(state, found[-1])
-            found.append(self.choose(state, day + timedelta(days=len(found))))
-        return found
+    def ahead(self, state: CoverState, first: Chosen, day: date) -> Iterator[Chosen]:
+        """The choices of this night and the next ones, one a day, without end."""
+        chosen = first
+        while True:
+            yield chosen
+            state, day = self.after(state, chosen), day + timedelta(days=1)
+            chosen = self.choose(state, day)
 
     def nights_to_all(self, state: CoverState, first: Chosen, ahead: Sequence[Chosen]) -> float:
         """In about how many nights every case comes, from what the nights ahead have room for beside what comes again."""

@@ -1,15 +1,17 @@
-"""The plan of a night as a file: what ReFrame is given, and what a session is held against afterwards.
-
-A session names its plan by a checksum of the file (label :data:`LABEL`), and the file lies in the dataset. So a file that is
-gone, was edited, or is of another day or system is noticed by whoever needs it.
+"""What nights were to measure, and what they did: the cases that exist, the plan of a night as a file, and earlier nights.
 
 Which cases exist ReFrame is asked (``-lC``), because only it knows what its options, the system and the stacks make of the
-tests.
+tests. A session names its plan by a checksum of the file (label :data:`LABEL`), and the file lies in the dataset. So a file
+that is gone, was edited, or is of another day or system is noticed by whoever needs it.
+
+Of earlier nights only those before the day of the plan count, so that the plan of a day is the same whenever it is made. A
+night is a calendar day (UTC) with sessions of the label.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -17,19 +19,25 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, timedelta, timezone
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import polars as pl
 
 from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.samples import NO_REFERENCE, PASS
 from reframe_tests.harness.sites import planned_cases, references
+from reframe_tests.harness.sites.planned_cases import NOT_PLANNED
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
-from ...store import records
+from ...store import confirmations, eligibility, records, selectors
+from ...store.dataset_layout import read_condition, read_labels
+from ...store.sessions import PAIRED
+from ...store.store import Store
 
 #: A line of ReFrame 4.10's ``-lC`` (``frontend/cli.py``, ``list_checks``): name, parameters, hash, place.
 _LINE = re.compile(r"- (?P<name>.+) /[0-9a-f]+ @(?P<system>[^\s:]+):(?P<partition>[^\s+]+)\+(?P<stack>\S+)", re.ASCII)
@@ -38,6 +46,36 @@ _COUNT = re.compile(r"^Concretized (\d+) test case\(s\)", re.MULTILINE)
 _STOPPED = re.compile(r"^(?:run session stopped: )?(?:command line error: )?")
 _SAID = re.compile(r"^(?:ERROR: |reframe: )(.*)", re.MULTILINE)
 _PARAMETER = re.compile(r" %(\w+)=(\S+)")
+#: Label of a session that was planned; its value is the id of the plan.
+LABEL = "plan"
+#: Folder of plans in a dataset.
+FOLDER = "plans"
+#: Version of the files.
+LAYOUT = 1
+#: How long after the end of its day (UTC) a planned night may begin: planned before midnight, it may start after it.
+LATE = timedelta(hours=1)
+_DIGITS = 16
+#: Newest nights that are looked at: what is older counts as never measured.
+NIGHTS_LOOKED_AT = 100
+#: Newest runs of a case that its cost comes from.
+RUNS = 3
+#: Newest planned sessions of which it is looked up what they were to measure and did not.
+MOST_PLANS = 14
+#: What a case was that is owed.
+SKIPPED, FAILED, MISSED, NOT_RUN = "skipped", "failed", "missed a reference", "did not run"
+SLOWER = "slower than the nights before"
+#: Of a condition: its level, and what else makes it another measurement than the case's name says.
+_ALIKE = ("depth", *confirmations.APART)
+#: Metrics that are named where some were not measured again.
+FEW_METRICS = 3
+#: What names a case in the table ``cases``.
+_CASE = ("partition", "stack", "name")
+#: Rows of ``cases`` that say something: neither interrupted nor what ReFrame had to make beside planned ones of the same test.
+_SAYS = (pl.col("result") != eligibility.INTERRUPTED) & ~(
+    (pl.col("result") == "skip") & (pl.col("reason").fill_null("") == NOT_PLANNED)
+)
+#: Rows of ReFrame's own cases, the last run of each.
+_OWN = ~pl.col("superseded").fill_null(False) & ~pl.col("case").str.ends_with(PAIRED)
 
 
 @dataclass(frozen=True, order=True)
@@ -120,9 +158,9 @@ def ask(words: Sequence[str], environ: Mapping[str, str] = os.environ, root: Pat
     command = [program, "--nocolor", "-c", "reframe_tests", "-lC", *words]
     wanted = {"RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py"), **environ}
     wanted.pop(planned_cases.VARIABLE, None)
-    options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
     try:
-        done = subprocess.run(command, cwd=root, env=wanted, check=False, **options)
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
+        done = subprocess.run(command, cwd=root, env=wanted, check=False, **streams)
     except OSError as error:
         raise BadInput(
             "reframe-not-started", f"ReFrame cannot be started ({error.strerror}): run ci/setup and activate .venv."
@@ -133,17 +171,6 @@ def ask(words: Sequence[str], environ: Mapping[str, str] = os.environ, root: Pat
         reason = first_line(sentence, 400).rstrip(" .,") or f"exit status {done.returncode}"
         raise BadInput("listing-failed", f"ReFrame cannot list the cases: {reason}.")
     return parse(done.stdout)
-
-
-#: Label of a session that was planned; its value is the id of the plan.
-LABEL = "plan"
-#: Folder of plans in a dataset.
-FOLDER = "plans"
-#: Version of the files.
-LAYOUT = 1
-#: How long after the end of its day (UTC) a planned night may begin: planned before midnight, it may start after it.
-LATE = timedelta(hours=1)
-_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -292,3 +319,289 @@ def of_session(folder: Path, labels: Mapping[str, str], system: str, started: da
             f"plan {wanted} is for {plan.day}, and the session started at {started:%Y-%m-%d %H:%M} UTC.",
         )
     return plan
+
+
+@dataclass(frozen=True)
+class CaseHistory:
+    """One case in earlier nights.
+
+    :param tried: the last day on which it ran, or was skipped with a reason.
+    :param proven: the last day on which it was proven; ``None``: never.
+    :param failed: whether it ran when it was last tried, and was not proven.
+    :param seconds: how long its job took, the newest last; at most :data:`RUNS`. Of proven runs, where there are any: what a
+        fault made of a run, say launches that timed out, is no cost, and no night would be planned again that showed otherwise.
+    :param skipped: whether it was skipped then, with a reason.
+    """
+
+    tried: date
+    proven: date | None
+    failed: bool
+    seconds: tuple[float, ...]
+    session: str
+    skipped: bool = False
+
+
+class Owed(NamedTuple):
+    """A case that was not right when it was last to be measured.
+
+    :param why: in a word, with the reason.
+    :param proven: the last day on which it was proven; ``None``: never.
+    :param session: in which it was not right.
+    :param nodes: of its job there, as the scheduler calls them: it is owed until it is right on these. None where it never
+        ran, so that any do.
+    :param lacks: in what the last try was no repetition of that one; empty: it was one.
+    """
+
+    why: str
+    day: date
+    proven: date | None
+    session: str = ""
+    nodes: tuple[str, ...] = ()
+    lacks: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.why} on {self.day}" + (f" on {confirmations.named(self.nodes)}" if self.nodes else "")
+
+
+@dataclass(frozen=True)
+class EarlierNight:
+    """One earlier session.
+
+    :param plan: id of its plan; empty where it was measured without one.
+    :param seconds: its wall time; ``None`` where that is not stored, or it was interrupted.
+    :param job_seconds: of all its jobs together; ``node_seconds``: each times its nodes.
+    """
+
+    session: str
+    started: datetime
+    plan: str
+    seconds: float | None
+    job_seconds: float
+    node_seconds: float
+    jobs: int
+
+
+@dataclass(frozen=True)
+class PastNights:
+    """Earlier nights of a label.
+
+    :param nights: their days, the newest first.
+    :param sessions: the newest first.
+    :param ran: cases that ran, by day.
+    """
+
+    nights: tuple[date, ...] = ()
+    sessions: tuple[EarlierNight, ...] = ()
+    cases: Mapping[ListedCase, CaseHistory] = field(default_factory=dict)
+    ran: Mapping[date, frozenset[ListedCase]] = field(default_factory=dict)
+    owed: Mapping[ListedCase, Owed] = field(default_factory=dict)
+
+    def skipped(self, nights: int) -> frozenset[ListedCase]:
+        """Cases that could not be measured: skipped when they were last tried, which was in one of so many last nights."""
+        days = set(self.nights[:nights])
+        return frozenset(case for case, history in self.cases.items() if history.skipped and history.tried in days)
+
+
+def read_past(store: Store, system: str, label: str, before: date) -> PastNights:
+    """Earlier nights as the dataset has them; none where there is no dataset yet, or nothing of that system in it."""
+    if not store.sessions_of(system):
+        return PastNights()
+    table = store.cases(system)
+    sessions = selectors.sessions_table(table)
+    labelled = [session for session, run in selectors.runs_of(sessions).items() if run == label]
+    mine = sessions.filter(pl.col("session").is_in(labelled), pl.col("started").dt.date() < before)
+    days = sorted(set(mine["started"].dt.date()), reverse=True)[:NIGHTS_LOOKED_AT]
+    wanted = mine.filter(pl.col("started").dt.date().is_in(days))["session"].to_list()
+    frame = table.filter(pl.col("session").is_in(wanted)).collect()
+    proven = eligibility.split_cases(frame).proven["case"]
+    rows = (
+        frame.filter(_OWN, _SAYS)
+        .with_columns(
+            day=pl.col("started").dt.date(), proven=pl.col("case").is_in(proven.to_list()), skipped=pl.col("result") == "skip"
+        )
+        .drop_nulls(list(_CASE))
+        .sort("started", "run")
+    )
+    histories = rows.group_by(_CASE).agg(
+        tried=pl.col("day").last(),
+        proven_on=pl.col("day").filter(pl.col("proven")).last(),
+        failed=~pl.col("proven").last() & ~pl.col("skipped").last(),
+        proven_seconds=pl.col("seconds").filter(pl.col("proven")).drop_nulls().tail(RUNS),
+        ran_seconds=pl.col("seconds").filter(~pl.col("skipped")).drop_nulls().tail(RUNS),
+        session=pl.col("session").last(),
+        skipped=pl.col("skipped").last(),
+    )
+    cases = {
+        ListedCase(*key): CaseHistory(tried, day, failed, tuple(proven_s or ran_s), session, skipped)
+        for *key, tried, day, failed, proven_s, ran_s, session, skipped in histories.iter_rows()
+    }
+    ran: dict[date, set[ListedCase]] = {}
+    for day, *key in rows.filter(~pl.col("skipped")).select("day", *_CASE).unique().iter_rows():
+        ran.setdefault(day, set()).add(ListedCase(*key))
+    stopped = (pl.col("result") == eligibility.INTERRUPTED).any()
+    sums = frame.group_by("session", "started").agg(
+        pl.col("labels").first(),
+        # How long it would have taken is not known of a session that was interrupted.
+        wall=pl.when(~stopped).then(pl.col("session_seconds").max()),
+        job_seconds=pl.col("seconds").sum(),
+        node_seconds=(pl.col("seconds") * pl.col("nodes").fill_null(1)).sum(),
+        jobs=pl.col("seconds").drop_nulls().len(),
+    )
+    earlier = tuple(
+        EarlierNight(session, started, read_labels(labels).get(LABEL, ""), *numbers)
+        for session, started, labels, *numbers in sums.sort("started", "session", descending=True).iter_rows()
+    )
+    known = {day: frozenset(found) for day, found in ran.items()}
+    return PastNights(tuple(days), earlier, cases, known, find_owed(store, system, frame))
+
+
+class _Try(NamedTuple):
+    """A case in one session.
+
+    :param state: what it was; empty: right.
+    :param on: the nodes of its job; none where it never ran.
+    :param alike: level and further facts of its condition, of what failed the level alone; none where that is not stored.
+    :param metrics: those with a reference that was missed; of what was right all that were looked at.
+    :param judged: it was held against the nights before.
+    """
+
+    started: datetime
+    session: str
+    state: str
+    reason: str = ""
+    on: frozenset[str] = frozenset()
+    alike: tuple[str, ...] = ()
+    metrics: frozenset[str] = frozenset()
+    judged: bool = True
+
+    def lacks(self, owed: _Try) -> str:
+        """In what this is no repetition of an earlier one; empty: in nothing. What never ran is repeated anywhere."""
+        if not owed.on <= self.on:
+            return f"on {confirmations.named(tuple(self.on))}"
+        if owed.on and self.alike[: len(owed.alike)] != owed.alike:
+            if not self.alike:
+                return "under a condition that is not stored"
+            facts = zip(_ALIKE, self.alike, owed.alike, strict=False)  # of what failed the level alone
+            return f"with {', '.join(f'{name} {now} and not {was}' for name, now, was in facts if now != was)}"
+        if owed.state == MISSED and not owed.metrics <= self.metrics:
+            return f"without {', '.join(sorted(owed.metrics - self.metrics)[:FEW_METRICS])}"
+        return "not held against the nights before" if owed.state == SLOWER and not self.judged else ""
+
+
+def find_owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "") -> dict[ListedCase, Owed]:
+    """Cases that were not right in the last session that was to measure them, and so are expected until they are.
+
+    Right is what is proven, missed no reference, or none that was missed again (:mod:`~mpibench.store.confirmations`), and was
+    not slower than the nights before, or not when it was measured again (:class:`~mpibench.store.records.StoredAnswer`). What
+    was skipped is not where it was proven before. Of what an interruption kept from running nothing is known. A fault of some
+    nodes is none of others, and a shorter measurement does not see it: what was not right is owed until it is right on the same
+    nodes, under the same condition, with all references that were missed, and held against the nights before where it was
+    slower than these.
+
+    :param cases: rows of the table ``cases`` of the sessions of one label.
+    :param tonight: the session among them that is about to be held against the nights before.
+    """
+    own = cases.filter(_OWN).drop_nulls(list(_CASE))
+    rows = own.filter(_SAYS)
+    proven = set(eligibility.split_cases(rows).proven["case"])
+    slower = {
+        session: set(answer.slower) for session, said in store.answers.items() for answer in said if answer.slower is not None
+    }
+    tried: dict[ListedCase, list[_Try]] = {}
+    days: dict[ListedCase, date] = {}
+    columns = (*_CASE, "started", "session", "case", "result", "reason", "gates", "nodelist", "condition")
+    for row in rows.sort("started", "run").select(columns).to_dicts():
+        key = (row["partition"], row["stack"], row["name"])
+        if row["case"] in proven:
+            days[ListedCase(*key)] = row["started"].date()
+        tried.setdefault(ListedCase(*key), []).append(
+            _read_try(row, row["case"] in proven, key, slower.get(row["session"]), row["session"] == tonight)
+        )
+    # What the newest plans have and their sessions do not hold.
+    sessions = own.select("session", "started", "labels").unique("session").sort("started", "session").tail(MOST_PLANS)
+    for session, started, labels in sessions.iter_rows():
+        label = read_labels(labels).get(LABEL)
+        if not label:
+            continue
+        try:
+            planned = find(store.folder, label).planned
+        except BadInput:  # the gate said so of that session
+            continue
+        there = {ListedCase(*key) for key in own.filter(pl.col("session") == session).select(_CASE).iter_rows()}
+        for case in planned - there:
+            tried.setdefault(case, []).append(_Try(started, session, NOT_RUN))
+    left = {case: _debts(tries, case in days) for case, tries in tried.items()}
+    # Of a session's missed references those that were reached when it was measured again are none.
+    missed: dict[str, set[ListedCase]] = {}
+    for case, debts in left.items():
+        for debt in debts:
+            if debt.state == MISSED and (case.partition, case.stack, case.name) not in slower.get(debt.session, ()):
+                missed.setdefault(debt.session, set()).add(case)
+    reached: set[tuple[str, ListedCase]] = set()
+    for session, held in missed.items():
+        again = confirmations.confirming(store.cases(system, withdrawn_too=True), session, store.withdrawn)
+        stays = {
+            ListedCase(*(reference.check[name] for name in _CASE))
+            for reference in confirmations.missed_references(cases.filter(pl.col("session") == session), again)
+            if reference.outcome != confirmations.NOT_SEEN_AGAIN
+        }
+        reached |= {(session, case) for case in held - stays}
+    owed = {}
+    for case, debts in left.items():
+        # One of a node is owed where others are none's: what is measured anywhere clears these.
+        rest = [debt for debt in debts if (debt.session, case) not in reached]
+        first = min(rest, key=lambda debt: (not debt.on, debt.started), default=None)
+        if first:
+            why = f"{first.state}: {first.reason}" if first.reason and first.state != MISSED else first.state
+            last = max((one for one in tried[case] if one.state != SKIPPED), key=lambda one: one[:2], default=first)
+            nodes = tuple(sorted(first.on))
+            owed[case] = Owed(why, first.started.date(), days.get(case), first.session, nodes, last.lacks(first))
+    return owed
+
+
+def _read_try(
+    row: Mapping[str, Any], proven: bool, key: tuple[str, str, str], slower: set[tuple[str, str, str]] | None, tonight: bool
+) -> _Try:
+    """What became of a case.
+
+    :param slower: cases of its session that were slower than the nights before; ``None``: it was not held against them.
+    """
+    gates = row["gates"] or ()
+    missed = [gate["metric"] for gate in gates if gate["outcome"] not in (PASS, NO_REFERENCE)]
+    if row["result"] == "skip":
+        state = SKIPPED
+    elif not proven:
+        state = FAILED
+    elif missed and row["result"] != "xfail":
+        state = MISSED
+    else:
+        state = SLOWER if key in (slower or ()) else ""
+    on, condition = confirmations.MeasuredOn.of_row(row), read_condition(row["condition"])
+    facts = _ALIKE[:1] if state == FAILED else _ALIKE
+    return _Try(
+        row["started"],
+        row["session"],
+        state,
+        first_line(row["reason"]) if state not in ("", SLOWER) else "",
+        frozenset(() if state == SKIPPED else on.job or on.hosts),
+        tuple(str(condition.get(name)) for name in facts) if "depth" in condition else (),
+        frozenset(missed if state == MISSED else (gate["metric"] for gate in gates)),
+        state not in ("", SLOWER) or slower is not None or tonight,
+    )
+
+
+def _debts(tries: Sequence[_Try], was_proven: bool) -> list[_Try]:
+    """What of a case is still to be right: of each set of nodes the newest time it was not.
+
+    :param was_proven: ever: what never was and is skipped owes nothing.
+    """
+    debts: dict[frozenset[str], _Try] = {}
+    for _, together in itertools.groupby(sorted(tries, key=lambda one: one[:2]), key=lambda one: one[:2]):
+        session = list(together)
+        # Beside a run, what was skipped of the same case says nothing.
+        ran = [one for one in session if one.state != SKIPPED] or session
+        for one in ran:
+            if not one.state:
+                debts = {nodes: owed for nodes, owed in debts.items() if one.lacks(owed)}
+        debts.update({one.on: one for one in ran if one.state and (was_proven or one.state != SKIPPED)})
+    return list(debts.values())

@@ -76,7 +76,7 @@ def test_a_part_of_a_night_looks_at_no_node_and_a_word_that_is_none_is_refused(p
     status, said = project.run("-x", "^Nothing$", PREFLIGHT="yes")
     assert status == 0 and runs(project) == ["nightly"], said
     status, said = project.run(PREFLIGHT="maybe")
-    assert (status, said.splitlines()[-1]) == (2, "nightly: PREFLIGHT=maybe is none of no, yes, exclude.")
+    assert (status, said.splitlines()[-1]) == (2, "nightly: PREFLIGHT=maybe is none of no, yes, exclude. [preflight-choice]")
 
 
 def test_where_no_node_can_be_looked_at_a_night_says_so_and_is_red_only_for_who_asked(project: NightProject) -> None:

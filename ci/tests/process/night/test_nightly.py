@@ -21,7 +21,8 @@ import pytest
 
 from mpibench.cluster.state import Process
 from mpibench.commands import nightly
-from mpibench.night import options as options_of_nights
+from mpibench.night import remeasuring
+from mpibench.night import settings as night_settings
 from mpibench.store import sessions
 from night_project import NightProject
 from reframe_tests.harness.samples import NUM_SELECTED
@@ -112,8 +113,8 @@ def test_a_mode_nobody_knows_is_one_sentence(project: NightProject) -> None:
 )
 def test_options_that_would_lose_the_session_are_refused(option: str, wanted: str) -> None:
     with pytest.raises(BadInput, match=wanted):
-        options_of_nights.check([option])
-    options_of_nights.check(["--session-extras", "firmware=1.2,why=test", "-n", "x"])
+        night_settings.check([option])
+    night_settings.check(["--session-extras", "firmware=1.2,why=test", "-n", "x"])
 
 
 def test_a_database_that_cannot_be_written_is_refused_before_measuring(project: NightProject) -> None:
@@ -167,7 +168,7 @@ def test_a_database_without_the_right_to_write_is_refused(open_folder: Path, mod
     database = open_folder / "results.db"
     with closing(sqlite3.connect(database)) as db, db:
         db.execute("create table sessions(uuid text)")
-    nightly.check_database(database)
+    remeasuring.check_database(database)
     (open_folder / ".db.lock").chmod(0o666)
     database.chmod(mode)
     reader, writer = os.pipe()
@@ -175,7 +176,7 @@ def test_a_database_without_the_right_to_write_is_refused(open_folder: Path, mod
         try:
             if os.geteuid() == 0:
                 os.setuid(65534)
-            nightly.check_database(database)
+            remeasuring.check_database(database)
         except BadInput as error:
             os.write(writer, str(error).encode())
         finally:
@@ -362,7 +363,7 @@ def test_other_variables_are_reported(project: NightProject) -> None:
     ],
 )
 def test_which_options_make_a_part(options: list[str], left: list[str]) -> None:
-    assert options_of_nights.changing(options) == left
+    assert night_settings.changing(options) == left
 
 
 def _wait_for(path: Path, lines: int) -> list[str]:

@@ -16,7 +16,7 @@ import planned_sites
 from mpibench.judge.plan import making
 from mpibench.judge.plan.making import NightPlan
 from mpibench.judge.plan.record import ListedCase, Listing, ask
-from mpibench.night import planned_night
+from mpibench.night import settings as night_settings
 from reframe_tests.harness.vocabulary import BadInput
 
 DAY = date(2026, 11, 23)
@@ -31,14 +31,14 @@ class Listed:
     def __init__(self, top: Path) -> None:
         self.top = top
         self.environ = {**os.environ, "RFM_CONFIG_FILES": str(top / "site_configs" / "settings.py")}
-        words = planned_night.request("1m", "nightly", "nightly", self.options, top / "set", root=top).words
+        words = night_settings.request("1m", "nightly", "nightly", self.options, top / "set", root=top).words
         self.listing: Listing = ask(words, self.environ, top)
         self.smoke: tuple[ListedCase, ...] = ask([*words, "-t", "smoke"], self.environ, top).cases
 
     options = ("--system=mysystem",)
 
     def plan(self, budget: str, **asked: str) -> NightPlan:
-        request = planned_night.request(
+        request = night_settings.request(
             budget, "nightly", "nightly", self.options, self.top / "set", day=DAY, root=self.top, **asked
         )
         return making.make(request, self.listing, self.smoke)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mpibench.judge import drift, expected, gate
-from mpibench.judge.plan import past, record
+from mpibench.judge.plan import record
 from mpibench.judge.plan.record import ListedCase, PlannedCase, PlanRecord, Prediction
 from mpibench.store import records
 from mpibench.store.sessions import CONFIRMS
@@ -196,7 +196,7 @@ def test_what_was_not_right_is_expected_until_it_is_right_again(tmp_path: Path, 
         answer = judge(tmp_path, night(tmp_path, number, FIRST_ONES, plan(tmp_path, number, FIRST_ONES)))
         [line] = [line for line in answer.missing if "not right when last tried and not planned" in line]
         assert how.partition(" ")[0] in line and "on 2026-01-11" in line and REST[0].name in line
-    before = past.read(Store(tmp_path / "set"), "testbed", "nightly", (FIRST + timedelta(days=9)).date())
+    before = record.read_past(Store(tmp_path / "set"), "testbed", "nightly", (FIRST + timedelta(days=9)).date())
     assert list(before.owed) == REST[:1] and before.owed[REST[0]].proven == (
         (FIRST + timedelta(days=6)).date() if how == "missed a reference" else (FIRST + timedelta(days=5)).date()
     )
@@ -252,12 +252,12 @@ def test_what_was_not_right_is_right_again_on_the_same_nodes_only(
         "with depth smoke and not nightly" if depth == "smoke" else "without bandwidth"
     )
     assert all(f"; tonight {other})" in line for line in lines)
-    before = past.read(Store(tmp_path / "set"), "testbed", "nightly", (FIRST + timedelta(days=3)).date())
+    before = record.read_past(Store(tmp_path / "set"), "testbed", "nightly", (FIRST + timedelta(days=3)).date())
     assert (REST[0] in before.owed) is not settled
     if not settled:
         assert before.owed[REST[0]].nodes == ("n1", "n2") and before.owed[REST[0]].session == wrong
     right_night(tmp_path, 3, "n1,n2", {"depth": "nightly"})
-    assert not past.read(Store(tmp_path / "set"), "testbed", "nightly", (FIRST + timedelta(days=4)).date()).owed
+    assert not record.read_past(Store(tmp_path / "set"), "testbed", "nightly", (FIRST + timedelta(days=4)).date()).owed
 
 
 def test_what_other_nodes_did_wrong_too_is_owed_on_both(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_what_other_nodes_did_wrong_too_is_owed_on_both(tmp_path: Path) -> None:
         odd_night(tmp_path, number, REST[:1], FIRST_ONES, {**MISSED_REFERENCE, "nodelist": nodes})
     for number, nodes, rest in ((3, "n3,n4", ("n1", "n2")), (4, "n1,n2", None)):
         right_night(tmp_path, number, nodes, {})
-        owed = past.read(Store(tmp_path / "set"), "testbed", "nightly", (FIRST + timedelta(days=number + 1)).date()).owed
+        owed = record.read_past(Store(tmp_path / "set"), "testbed", "nightly", (FIRST + timedelta(days=number + 1)).date()).owed
         assert (owed[REST[0]].nodes if owed else None) == rest
 
 

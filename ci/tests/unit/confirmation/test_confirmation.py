@@ -22,11 +22,9 @@ from mpibench.commands import nightly
 from mpibench.judge import accept
 from mpibench.judge.accept import ACCEPTED, REFUSED
 from mpibench.judge.curve_tests import INCONCLUSIVE, PASS, REGRESSED
-from mpibench.night.confirmation import acceptance as confirmed
-from mpibench.night.confirmation import called, measuring, rerun
-from mpibench.night.confirmation import night as confirmed_night
-from mpibench.night.confirmation.called import CalledCase
-from mpibench.night.confirmation.measuring import Remeasured
+from mpibench.night import confirmed_acceptance as confirmed
+from mpibench.night import confirmed_night, remeasuring
+from mpibench.night.remeasuring import CalledCase, Remeasured
 from mpibench.pages import acceptance as acceptance_record
 from mpibench.store import confirmations, dataset, records, selectors
 from mpibench.store.dataset_layout import write_file
@@ -57,7 +55,7 @@ def again(folder: Path, first: accept.Acceptance, change: Change = unchanged, le
     stacks = sorted(case.stack for case in cases)
     kept = stacks[:1] if left else stacks
     [session] = first.candidate.sessions
-    new = write_session(folder, 6, stacks=kept, change=change, labels={"run": rerun.RUN, CONFIRMS: session}, **options)
+    new = write_session(folder, 6, stacks=kept, change=change, labels={"run": remeasuring.RUN, CONFIRMS: session}, **options)
     found = Remeasured(cases, 30.0, [Session({"uuid": new}, ())])
     found.measured.update({case: f"{new}:0:{kept.index(case.stack)}" for case in cases if case.stack in kept})
     found.left.update({case: left for case in cases if case.stack not in kept})
@@ -186,7 +184,7 @@ def test_the_newest_case_of_a_metric_is_measured_again_and_a_second_stack_in_its
         frame = pl.read_parquet(path, hive_partitioning=False)
         write_file(path, frame.with_columns(pl.col("case").replace({f"{newer}:0:1": f"{newer}:0:0{PAIRED}"})))
     result = accept.decide(Store(tmp_path), first, f"{older},{newer}")
-    cases, numbers = called.of_metrics(result.candidate, confirmed.called_metrics(result))
+    cases, numbers = remeasuring.of_metrics(result.candidate, confirmed.called_metrics(result))
     assert [(case.session, case.stack, case.name) for case in cases] == [(newer, "mpich-spack", "ImbPointToPoint %ppn=1")]
     assert str(cases[0]) == "ImbPointToPoint %ppn=1 @testbed:node+mpich-spack"
     assert set(numbers["stack"]) == set(STACKS) and set(numbers["number"]) == {0}
@@ -198,10 +196,10 @@ def case_of(name: str, stack: str = "a", slower: float = 0.1, partition: str = "
 
 def test_the_worst_cases_that_fit_into_the_budget_are_chosen() -> None:
     cases = [case_of("A", slower=0.1), case_of("B", slower=0.3), case_of("C", slower=math.inf), case_of("D", slower=0.05)]
-    chosen, left = called.fit(cases, [20.0, 100.0, 50.0, None], 100.0)
+    chosen, left = remeasuring.fit(cases, [20.0, 100.0, 50.0, None], 100.0)
     assert ([case.name for case in chosen], [case.name for case in left]) == (["C", "A"], ["B", "D"])
-    assert called.fit(cases, [None] * 4, 0.0) == (sorted(cases, key=lambda case: -case.slower), []), "the clock ends it"
-    assert called.fit([], [], 1.0) == ([], [])
+    assert remeasuring.fit(cases, [None] * 4, 0.0) == (sorted(cases, key=lambda case: -case.slower), []), "the clock ends it"
+    assert remeasuring.fit([], [], 1.0) == ([], [])
 
 
 def test_sessions_hold_the_called_cases_and_no_others() -> None:
@@ -210,13 +208,11 @@ def test_sessions_hold_the_called_cases_and_no_others() -> None:
         case_of("X %n=1", "c", slower=0.9),
         case_of("Y", "a", partition="q"),
     ]
-    runs = rerun.plan(cases)
-    assert sum(len(run.stacks) * len(run.names) for run in runs) == len(cases)
-    assert [(run.partition, run.stacks, run.names) for run in runs] == [
-        ("p", ("c",), ("X %n=1",)),
-        ("p", ("a", "b"), ("X %n=1", "Y")),
-        ("q", ("a",), ("Y",)),
-    ]
+    groups = remeasuring.group(cases)
+    found = [({case.partition for case in held}, {(case.stack, case.name) for case in held}) for held in groups]
+    both = {(stack, name) for stack in ("a", "b") for name in ("X %n=1", "Y")}
+    assert found == [({"p"}, {("c", "X %n=1")}), ({"p"}, both), ({"q"}, {("a", "Y")})]
+    assert sum(map(len, groups)) == len(cases)
 
 
 @pytest.mark.parametrize(
@@ -232,20 +228,20 @@ def test_sessions_hold_the_called_cases_and_no_others() -> None:
     ],
 )
 def test_how_it_was_measured_stays_and_what_was_selected_does_not(line: str, kept: list[str]) -> None:
-    found = rerun.kept_options(line)
+    found = remeasuring.kept_options(line)
     assert found == kept or ("acceptance" in line and found[:4] == kept and found[-2:] == ["-S", "repeats=9"])
 
 
 @pytest.mark.parametrize("line", ["reframe -r 'unclosed", "reframe -r --mode=thorough", "reframe -r -n"])
 def test_a_command_line_nobody_can_read_is_one_sentence(line: str) -> None:
     with pytest.raises(BadInput, match=r"thorough is not a mode|cannot be read from its command line"):
-        rerun.kept_options(line)
+        remeasuring.kept_options(line)
 
 
 def test_the_names_fit_themselves_and_nothing_else_in_reframes_own_filter(tmp_path: Path) -> None:
     names = ["ImbPointToPoint %fabric=lo %ppn=1", "Odd (a|b) %x=1.5+2 /y@z"]
-    [run] = rerun.plan([case_of(name, "mpich-wheels") for name in names])
-    words = rerun.words(run, "reframe -c t -r -n Other", tmp_path / "report.json")
+    [held] = remeasuring.group([case_of(name, "mpich-wheels") for name in names])
+    words = remeasuring.words(held, "reframe -c t -r -n Other", tmp_path / "report.json")
     assert words[words.index("-p") + 1] == "^(?:mpich\\-wheels)$" and "--system=sys:p" in words
     assert "run=confirmation,confirms=s" in words and f"--report-file={tmp_path}/report.json" in words
     fits = filters.have_any_name([words[words.index("-n") + 1]])
@@ -255,7 +251,7 @@ def test_the_names_fit_themselves_and_nothing_else_in_reframes_own_filter(tmp_pa
 
 
 def test_what_was_measured_otherwise_confirms_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The stack was renewed, or the level is another one: the new session is proven, and of something else."""
+    """The stack was renewed, or it ran on other nodes: the new session is proven, and of something else."""
     plan = synthetic_session.case("mpich-wheels")
     source = session_of(plan, uuid="first", cmdline="reframe -r")
     case = CalledCase("first", "a", "p", "mpich-wheels", plan["name"], 0.1)
@@ -269,39 +265,42 @@ def test_what_was_measured_otherwise_confirms_nothing(monkeypatch: pytest.Monkey
         Path(report).write_text(encode(stored[uuid]))
         return 1
 
-    monkeypatch.setattr(measuring.supervision, "run", run)
+    monkeypatch.setattr(remeasuring.supervision, "run", run)
     monkeypatch.setattr(Store, "export", lambda store, _, ids: dataset.export_session(stored[ids[0]], store.folder))
     dataset.export_session(source, tmp_path / "dataset")
     elsewhere = {**plan, "condition": {**plan["condition"], "network": "eth1g"}}
-    plans = iter([[plan], [newer], [elsewhere], [{**plan, "name": "Other"}], [{**plan, "proof": {}}]])
+    ranks = [{**rank, "host": "n2"} for rank in plan["proof"]["ranks"]]
+    other = {**plan, "proof": {**plan["proof"], "ranks": ranks}}
+    plans = iter([[plan], [newer], [elsewhere], [other], [{**plan, "name": "Other"}], [{**plan, "proof": {}}]])
     for wanted in (
         "",
         "is another measurement: mpi_version 5.0.0 and now 5.0.1",
         "is another measurement: network None and now eth1g",
+        "measured it on n2, and not on n1",
         "no longer among the tests here",
         "has no proof of its condition",
     ):
-        workspace = measuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
-        found = measuring.measure_again([case], {"first": source}, workspace, 1.0, lambda _: None)
+        workspace = remeasuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
+        found = remeasuring.measure_again([case], {"first": source}, workspace, 1.0, lambda _: None)
         assert (case in found.measured) == (not wanted) and wanted in found.left.get(case, "")
-    assert len(stored) == 5
+    assert len(stored) == 6
 
 
 def test_measuring_again_does_not_write_the_junit_file_of_the_night(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """ReFrame takes its name from the environment, too, and would leave the few cases of the second session there."""
     monkeypatch.setenv("RFM_REPORT_JUNIT", str(tmp_path / "night.xml"))
     environs: list[dict[str, str]] = []
-    monkeypatch.setattr(measuring.supervision, "run", lambda words, log, show, environ, *_: environs.append(environ))
+    monkeypatch.setattr(remeasuring.supervision, "run", lambda words, log, show, environ, *_: environs.append(environ))
     source = session_of(synthetic_session.case("mpich-wheels"), uuid="first", cmdline="reframe -r --report-junit=night.xml")
-    workspace = measuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
-    measuring.measure_again([case_of("Uniband", session="first")], {"first": source}, workspace, 1.0, lambda _: None)
+    workspace = remeasuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
+    remeasuring.measure_again([case_of("Uniband", session="first")], {"first": source}, workspace, 1.0, lambda _: None)
     [environ] = environs
     assert "RFM_REPORT_JUNIT" not in environ
 
 
 def test_a_confirming_session_is_no_night_and_means_itself_only(tmp_path: Path) -> None:
     nights = [write_session(tmp_path, number, labels={"run": "nightly"}) for number in (0, 1)]
-    new = write_session(tmp_path, 2, labels={"run": rerun.RUN, CONFIRMS: nights[1]})
+    new = write_session(tmp_path, 2, labels={"run": remeasuring.RUN, CONFIRMS: nights[1]})
     table = selectors.sessions_table(Store(tmp_path).cases("testbed"))
     assert selectors.select("latest", table) == nights[1:]
     assert selectors.select("20260101:20260201", table) == nights
@@ -322,7 +321,7 @@ def night_with_references(folder: Path, value: float, more: Sequence[tuple[float
     night = session(1, value, {"run": "nightly"})
     for place, (again, options) in enumerate(more):
         started = FIRST + timedelta(days=1, hours=1 + place)
-        session(2 + place, again, {"run": rerun.RUN, CONFIRMS: night}, **{"started": started, **options})
+        session(2 + place, again, {"run": remeasuring.RUN, CONFIRMS: night}, **{"started": started, **options})
     return night
 
 
@@ -394,12 +393,12 @@ def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
         tried.append(cases)
         return Remeasured(tuple(cases), 30.0, left=dict.fromkeys(cases, "no node is free"))
 
-    monkeypatch.setattr(measuring, "measure_again", measure_again)
+    monkeypatch.setattr(remeasuring, "measure_again", measure_again)
     missed = synthetic_session.case("mpich-wheels", end="performance", gates=[gate("bandwidth", 50.0, 100.0, "MB/s")])
     start = datetime.now(timezone.utc) - timedelta(hours=hours)
     session = session_of(missed, time_start_unix=start.timestamp())
     dataset.export_session(session, tmp_path / "dataset")
-    place = measuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
+    place = remeasuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
     answer = confirmed_night.confirm(session, place, 30.0, lambda _: None, lambda _: False)
     assert [len(cases) for cases in tried] == [1] * measured
     [problem] = answer.problems
@@ -419,14 +418,14 @@ def test_a_night_keeps_what_was_slower_than_the_nights_before_unless_it_was_not_
     session: Any = SimpleNamespace(uuid=slow, systems=["testbed"], cases=(), started=FIRST)
 
     def confirm(minutes: float = 0.0) -> list[str] | None:
-        place = measuring.Workspace(tmp_path / "results.db", Store(dataset), tmp_path / "again")
+        place = remeasuring.Workspace(tmp_path / "results.db", Store(dataset), tmp_path / "again")
         slower = confirmed_night.confirm(session, place, minutes, lambda _: None, lambda _: False).slower
         return None if slower is None else [one.name for one in slower]
 
     assert confirm() == [name]
-    again = {"labels": {"run": rerun.RUN, CONFIRMS: slow}, "night": 15}
+    again = {"labels": {"run": remeasuring.RUN, CONFIRMS: slow}, "night": 15}
     write_session(dataset, 16, change=lambda *_: 1.5, **again)
-    monkeypatch.setattr(measuring, "measure_again", lambda cases, *_: Remeasured(tuple(cases), 30.0))
+    monkeypatch.setattr(remeasuring, "measure_again", lambda cases, *_: Remeasured(tuple(cases), 30.0))
     monkeypatch.setattr(confirmations, "lateness", lambda *_: "")
     assert confirm(30.0) == [name], "seen twice"
     for path in dataset.glob("*/*/*/00000011*.parquet"):
@@ -444,7 +443,7 @@ def test_accept_says_that_a_night_of_the_candidate_was_measured_again(tmp_path: 
     first = decided(tmp_path, slower(1.2, "openmpi-spack"))
     [candidate] = first.candidate.sessions
     assert (first.decision, first.measured_again) == (REFUSED, ())
-    labels = {"run": rerun.RUN, CONFIRMS: candidate}
+    labels = {"run": remeasuring.RUN, CONFIRMS: candidate}
     again = write_session(tmp_path, 6, stacks=STACKS, labels=labels, night=5)
     write_session(tmp_path, 7, stacks=STACKS, labels=labels, night=9)
     write_session(tmp_path, 8, stacks=STACKS, labels={**labels, CONFIRMS: first.baseline.sessions[0]}, night=5)

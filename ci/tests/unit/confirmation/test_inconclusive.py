@@ -19,10 +19,16 @@ from mpibench import answers
 from mpibench.judge import accept
 from mpibench.judge.accept import REFUSED
 from mpibench.judge.curve_tests import INCONCLUSIVE, REGRESSED
-from mpibench.night.confirmation import acceptance as confirmed
-from mpibench.night.confirmation import inconclusive, measuring, rerun
-from mpibench.night.confirmation.inconclusive import JUDGED_TOGETHER, SLOWER_IN_ALL, TOO_FEW, sessions_wanted
-from mpibench.night.confirmation.measuring import Remeasured, Workspace
+from mpibench.night import confirmed_acceptance as confirmed
+from mpibench.night import remeasuring
+from mpibench.night.confirmed_acceptance import (
+    JUDGED_TOGETHER,
+    SLOWER_IN_ALL,
+    TOO_FEW,
+    find_inconclusive,
+    sessions_wanted,
+)
+from mpibench.night.remeasuring import Remeasured, Workspace
 from mpibench.pages import acceptance as acceptance_record
 from mpibench.store.sessions import CONFIRMS, Session
 from mpibench.store.store import Store
@@ -51,7 +57,7 @@ def measured_again(
 ) -> Remeasured:
     cases = tuple(confirmed.cases_to_measure(first))
     [session] = first.candidate.sessions
-    labels = {"run": rerun.RUN, CONFIRMS: session}
+    labels = {"run": remeasuring.RUN, CONFIRMS: session}
     new = write_session(folder, number, noise=0.001, change=change, labels=labels, sizes=sizes)
     found = Remeasured(cases, 30.0, [Session({"uuid": new}, ())])
     found.measured.update(dict.fromkeys(cases, f"{new}:0:0"))
@@ -106,7 +112,7 @@ def test_noise_of_any_shape_is_refused_no_more_often_than_stated() -> None:
 def test_what_one_session_cannot_tell_four_can(tmp_path: Path) -> None:
     first = first_judgement(tmp_path, slower(1.08))
     assert first.decision == INCONCLUSIVE
-    found = inconclusive.find(first)
+    found = find_inconclusive(first)
     assert found and {one.wanted for one in found} == {4} and {len(one.sessions) for one in found} == {1}
     second = after(tmp_path, first, *[slower(1.08)] * 3)
     assert second.decision == REFUSED and outcomes(second) == {SLOWER_IN_ALL}
@@ -133,7 +139,7 @@ def test_a_disturbance_that_does_not_come_back_is_let_go(tmp_path: Path) -> None
 def test_slower_than_every_night_within_the_margin_is_not_refused(tmp_path: Path) -> None:
     """The first session was beyond the margin by chance; what came after is slower, but not by as much."""
     first = first_judgement(tmp_path, slower(1.08))
-    margin = inconclusive.find(first)[0].margin
+    margin = find_inconclusive(first)[0].margin
     least = math.exp(margin) - 0.005
     assert least > 1.02, "slower than the odd night"
     second = after(tmp_path, first, *[slower(least)] * 4)
@@ -142,7 +148,7 @@ def test_slower_than_every_night_within_the_margin_is_not_refused(tmp_path: Path
 
 def test_without_a_history_nothing_is_measured_until_it_decides(tmp_path: Path) -> None:
     first = first_judgement(tmp_path, slower(1.04), nights=3)
-    assert inconclusive.find(first) == []
+    assert find_inconclusive(first) == []
 
 
 @pytest.mark.parametrize("changes, rounds", [((1.08,) * 4, 3), ((1.0, 1.08), 1), ((1.08, 1.0), 2)])
@@ -156,7 +162,7 @@ def test_rounds_end_when_it_is_decided(
         made.append(place.folder)
         return measured_again(tmp_path, first, 30 + len(made), slower(changes[len(made) - 1]))
 
-    monkeypatch.setattr(measuring, "measure_again", measure)
+    monkeypatch.setattr(remeasuring, "measure_again", measure)
     place = Workspace(tmp_path / "results.db", Store(tmp_path), tmp_path / "again")
     found = confirmed.measure(first, {}, place, 30.0, print)
     assert len(found) == rounds and len(set(made)) == rounds
@@ -190,7 +196,7 @@ def test_the_verdict_on_all_sessions_together_refuses_nothing(tmp_path: Path, mo
 def test_bands_are_held_against_nights_with_the_same_sizes(tmp_path: Path) -> None:
     """A fresh session that lacks the large sizes has no value of their band; its other sizes say nothing of it."""
     first = first_judgement(tmp_path, slower(1.08))
-    found = [one for one in inconclusive.find(first) if "message_bytes" not in one.row]
+    found = [one for one in find_inconclusive(first) if "message_bytes" not in one.row]
     assert found
     rounds = [measured_again(tmp_path, first, 21 + number, slower(1.08), SIZES[:-1]) for number in range(4)]
     left = {one.key: one for one in confirmed.inconclusive_after(first, Store(tmp_path), rounds)}
@@ -210,7 +216,7 @@ def test_sessions_that_lack_what_they_were_to_decide_are_not_measured_for_ever(
         assert len(made) < 20
         return measured_again(tmp_path, first, 30 + len(made), slower(1.08), SIZES[:2])
 
-    monkeypatch.setattr(measuring, "measure_again", measure)
+    monkeypatch.setattr(remeasuring, "measure_again", measure)
     place = Workspace(tmp_path / "results.db", Store(tmp_path), tmp_path / "again")
     assert len(confirmed.measure(first, {}, place, 30.0, print)) == 5
 
@@ -219,5 +225,5 @@ def test_a_metric_of_too_few_nights_is_no_history(tmp_path: Path) -> None:
     nights = [write_session(tmp_path, one, noise=0.001, sizes=SIZES if one < 4 else SIZES[:-1]) for one in range(NIGHTS)]
     candidate = write_session(tmp_path, 20, noise=0.001, change=slower(1.08))
     first = accept.decide(Store(tmp_path), ",".join(nights), candidate)
-    assert not [one for one in inconclusive.find(first) if len(one.nights) < 5]
-    assert not [one for one in inconclusive.find(first) if one.row.get("message_bytes") == SIZES[-1]]
+    assert not [one for one in find_inconclusive(first) if len(one.nights) < 5]
+    assert not [one for one in find_inconclusive(first) if one.row.get("message_bytes") == SIZES[-1]]

@@ -10,16 +10,15 @@ import synthetic_session
 from mpibench import cli
 from mpibench.judge import accept
 from mpibench.judge.accept import REFUSED
-from mpibench.night.confirmation import acceptance as confirmed
-from mpibench.night.confirmation import measuring, rerun
-from mpibench.night.confirmation.called import CalledCase
-from mpibench.night.confirmation.measuring import Remeasured
+from mpibench.night import confirmed_acceptance as confirmed
+from mpibench.night import remeasuring
+from mpibench.night.remeasuring import CalledCase, Remeasured
 from mpibench.store import confirmations, dataset, eligibility
 from mpibench.store.sessions import CONFIRMS, Session
 from mpibench.store.store import Store
 from synthetic_report import session_of
 from synthetic_verdicts import write_session
-from test_confirmation import STACKS, again, decided, night_with_references, outcomes, slower
+from test_confirmation import STACKS, night_with_references, outcomes, slower
 
 ELSEWHERE = {"where": {"nodelist": "n3,n4"}}
 
@@ -57,15 +56,6 @@ def test_a_withdrawn_session_that_measured_again_first_still_decides(
     assert f"1 missed (1 {outcome})" in out and ("was withdrawn, and what others say later" in out) is (first > 90)
 
 
-def test_accept_measures_again_on_the_same_nodes_only(tmp_path: Path) -> None:
-    first = decided(tmp_path, slower(1.2, "openmpi-spack"))
-    assert {case.on.job for case in confirmed.called_cases(first)} == {("n1", "n2")}
-    second = again(tmp_path, first, **ELSEWHERE)
-    assert second.decision == REFUSED and list(outcomes(second)) == [confirmations.NOT_MEASURED_AGAIN]
-    [line] = [line for line in second.sentences if line.startswith("not measured again")]
-    assert line.endswith("measured it on n3, n4, and not on n1, n2")
-
-
 def test_each_of_the_nodes_that_measured_a_metric_measures_it_again(tmp_path: Path) -> None:
     """The newest job of a candidate says nothing of the nodes of another one."""
     base = [write_session(tmp_path, number, stacks=STACKS[:1]) for number in (0, 1)]
@@ -77,7 +67,7 @@ def test_each_of_the_nodes_that_measured_a_metric_measures_it_again(tmp_path: Pa
     first = accept.decide(Store(tmp_path), ",".join(base), ",".join(parts))
     cases = confirmed.called_cases(first)
     assert sorted(case.on.job for case in cases) == [("n1", "n2"), ("n3", "n4")]
-    assert sorted(run.nodes for run in rerun.plan(cases)) == [("n1", "n2"), ("n3", "n4")]
+    assert sorted(held[0].on.job for held in remeasuring.group(cases)) == [("n1", "n2"), ("n3", "n4")]
     new = write_session(tmp_path, 8, stacks=STACKS[:1], labels={CONFIRMS: parts[1]}, where={"nodelist": "n3,n4"})
     [mine] = [case for case in cases if case.on.job == ("n3", "n4")]
     left = {case: "no room in the budget" for case in cases if case is not mine}
@@ -101,8 +91,8 @@ def test_the_nodes_are_asked_for_by_name_where_that_is_possible(
     tmp_path: Path, scheduler: str, nodes: tuple[str, ...], asked: list[str]
 ) -> None:
     on = confirmations.MeasuredOn(nodes)
-    [run] = rerun.plan([CalledCase("s", "sys", "p", "a", "X", 0.1, on), CalledCase("s", "sys", "p", "a", "Y", 0.1, on)])
-    words = rerun.words(run, "reframe -c t -r -J nodelist=c7", tmp_path / "report.json", scheduler)
+    [held] = remeasuring.group([CalledCase("s", "sys", "p", "a", "X", 0.1, on), CalledCase("s", "sys", "p", "a", "Y", 0.1, on)])
+    words = remeasuring.words(held, "reframe -c t -r -J nodelist=c7", tmp_path / "report.json", scheduler)
     assert [words[at + 1] for at, word in enumerate(words) if word == "-J"] == ["nodelist=c7", *asked]
 
 
@@ -115,8 +105,8 @@ def test_the_ranks_say_where_a_job_ran_that_no_scheduler_placed() -> None:
     mine, again = (
         dataset.tables(one, "a")["cases"].with_columns(why=eligibility.WHY_NOT).row(0, named=True) for one in (first, second)
     )
-    assert measuring.why_not(mine, mine) == ""
-    why = measuring.why_not(mine, again)
+    assert remeasuring.why_not(mine, mine) == ""
+    why = remeasuring.why_not(mine, again)
     assert why == "session second measured it on n2, and not on n1"
     [stored] = dataset._case_rows(second, second.cases)
     assert confirmations.MeasuredOn.of_row(stored) == confirmations.MeasuredOn(("n1",), ("n2",))

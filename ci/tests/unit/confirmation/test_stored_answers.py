@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.night.confirmation import references
+from mpibench.night.confirmed_night import StoredAnswers, stored_answers
 from mpibench.pages import outcomes as summary
 from mpibench.pages import session as report
 from mpibench.store import dataset, records
@@ -28,14 +28,14 @@ def again(uuid: str, minutes: int, value: float = 97.0) -> Session:
     return session_of(plan, uuid=uuid, time_start_unix=started, **{CONFIRMS: FIRST.uuid})
 
 
-Kept = Callable[..., references.StoredAnswers]
+Kept = Callable[..., StoredAnswers]
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Kept:
     """What is said of the first session beside others; ``None``: one that cannot be read, an hour after it."""
 
-    def ask(first: Session = FIRST, **others: Session | None) -> references.StoredAnswers:
+    def ask(first: Session = FIRST, **others: Session | None) -> StoredAnswers:
         for uuid, session in {"first": first, **others}.items():
             if session:
                 dataset.export_session(session, tmp_path / "set")
@@ -43,13 +43,13 @@ def kept(tmp_path: Path) -> Kept:
                 why = f"session {uuid} is cut off or damaged: remove that session or restore the file."
                 hour = FIRST.started + timedelta(hours=1)
                 records.Unreadable(uuid, hour, (), why).keep(tmp_path / "set")
-        return references.stored(Store(tmp_path / "set"), "first")
+        return stored_answers(Store(tmp_path / "set"), "first")
 
     return ask
 
 
 def test_what_was_measured_again_is_held_beside_the_first(kept: Kept) -> None:
-    assert kept() == references.StoredAnswers()
+    assert kept() == StoredAnswers()
     found = kept(second=again("second", 30))
     assert [answer.excused for answer in found.answers] == [True] and not found.unreadable
 
@@ -75,7 +75,7 @@ def test_what_came_before_it_counts(kept: Kept) -> None:
 
 def test_where_nothing_was_missed_no_other_session_matters(kept: Kept) -> None:
     well = session_of(case(gates=[gate("bandwidth", 97.0, 100.0)]), uuid="first")
-    assert kept(well, lost=None) == references.StoredAnswers()
+    assert kept(well, lost=None) == StoredAnswers()
 
 
 def test_a_session_that_was_withdrawn_confirms_nothing(kept: Kept, tmp_path: Path) -> None:
@@ -83,5 +83,5 @@ def test_a_session_that_was_withdrawn_confirms_nothing(kept: Kept, tmp_path: Pat
     kept(second=again("second", 30), third=again("third", 60))
     store = Store(tmp_path / "set")
     store.withdraw("second", "wrong cable")
-    (answer,) = references.stored(store, "first").answers
+    (answer,) = stored_answers(store, "first").answers
     assert not answer.excused and "was withdrawn" in answer.sentence

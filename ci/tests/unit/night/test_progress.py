@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from mpibench.commands import nightly
 from mpibench.judge.plan.record import ListedCase
 from mpibench.night import progress
 from synthetic_verdicts import write_session
@@ -109,18 +111,20 @@ def test_the_newest_night_of_the_label_counts(tmp_path: Path) -> None:
     assert all(seconds > 0 for seconds in found.values())
 
 
-def test_lines_are_hidden_as_before(tmp_path: Path) -> None:
-    show = progress.shown(re.compile(r"\[ (RUN  |    SKIP)"), tmp_path, "nightly", lambda _: None)
-    assert [show(line) for line in (RUN, ended(1, 2, "A"), ended(2, 2, "B", "    SKIP"))] == [False, True, False]
-
-
-def test_of_a_planned_night_the_plan_says_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_planned_night_the_plan_says_what_is_left_and_lines_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of the first one, whose costs are a model's."""
-    clock, said = [0.0], list[str]()
+    clock, said, shown = [0.0], list[str](), list[bool]()
+    rows = [SimpleNamespace(case=case(name), seconds=seconds, planned=True) for name, seconds in (("A", 50.0), ("B", 450.0))]
+    plan: Any = SimpleNamespace(plan=SimpleNamespace(record=SimpleNamespace(id="x", cases=rows)), environ={})
+
+    def run(words: Sequence[str], log: Path, show: Callable[[str], bool], *_: object) -> int:
+        assert "run=nightly,plan=x" in words
+        for seconds, line in ((0, RUN), (100, ended(1, 2, "A")), (100, RUN), (101, ended(2, 2, "B", "    SKIP"))):
+            clock[0] = seconds
+            shown.append(show(line))
+        return 0
+
     monkeypatch.setattr(progress.Progress.__init__, "__defaults__", (lambda: clock[0],))
-    planned = {case("Short"): 50.0, case("Long"): 450.0}
-    show = progress.shown(re.compile("x"), tmp_path, "nightly", said.append, planned)
-    for seconds, line in ((0, RUN), (100, ended(1, 2, "Short")), (100, RUN)):
-        clock[0] = seconds
-        show(line)
-    assert said == ["1 of 2 cases; about 15 min left"]
+    monkeypatch.setattr(nightly.supervision, "run", run)
+    nightly.measure(nightly.Night("nightly", "nightly", [], said.append, plan=plan), ())
+    assert said[1:] == ["1 of 2 cases; about 15 min left"] and shown == [False, True, False, False]

@@ -9,7 +9,7 @@ import pytest
 
 import planned_sites
 from mpibench.commands import nightly
-from mpibench.night import planned_night
+from mpibench.night import settings
 from tiny_site import write_site
 
 
@@ -36,7 +36,7 @@ def test_the_budget_of_a_night(
     for partition in system["partitions"]:
         partition["scheduler"] = scheduler
     write_site(tmp_path, system)
-    assert planned_night.budget_of(environ, mode, options, tmp_path) == budget
+    assert settings.budget_of(environ, mode, options, tmp_path) == budget
 
 
 @pytest.mark.parametrize("budget", ["30m", "none"])
@@ -45,7 +45,7 @@ def test_a_plan_is_made_of_what_a_killed_night_left_unexported_too(budget: str, 
     done: list[str] = []
     monkeypatch.setenv("BUDGET", budget)
     monkeypatch.setattr(nightly.Store, "bring_up_to_date", lambda *where: done.append("exported") or ["a note"])
-    monkeypatch.setattr(nightly.planned_night, "begin", lambda *asked: done.append("planned"))
+    monkeypatch.setattr(nightly.settings, "plan_night", lambda *asked: done.append("planned"))
     night = nightly.Night("nightly", "nightly", [], print, before=frozenset({"an earlier one"}))
     nightly.make_plan(night)
     assert done == (["exported", "planned"] if budget == "30m" else ["planned"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpibench.judge.plan import record
-from mpibench.judge.plan.costs import Budget, Cost
+from mpibench.judge.plan.making import Budget, Cost
 from reframe_tests.harness.vocabulary import BadInput
 
 LISTED = """[ReFrame Setup]

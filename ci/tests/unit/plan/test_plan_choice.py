@@ -102,7 +102,7 @@ def test_a_day_has_one_plan_and_what_lies_ahead_is_what_comes(asked: Candidates)
     state = choice.state_of(asked, [], {}, lambda _: (), {}, [])
     first = asked.choose(state, MONDAY)
     assert asked.choose(state, MONDAY) == first
-    ahead = asked.ahead(state, first, MONDAY, asked.nights)
+    ahead = itertools.islice(asked.ahead(state, first, MONDAY), asked.nights)
     site = Site(asked)
     assert [site.night(MONDAY + timedelta(days=number)).reasons for number in range(asked.nights)] == [
         one.reasons for one in ahead

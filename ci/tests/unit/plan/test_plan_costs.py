@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from mpibench.judge.plan import costs, past, record
-from mpibench.judge.plan.costs import Costs, Machine
-from mpibench.judge.plan.past import CaseHistory, EarlierNight, PastNights
-from mpibench.judge.plan.record import ListedCase
+from mpibench.judge.plan import making, record
+from mpibench.judge.plan.making import Costs
+from mpibench.judge.plan.record import CaseHistory, EarlierNight, ListedCase, PastNights
 from mpibench.store.sessions import Session
 from mpibench.store.store import Store
 from planned_sites import NODE, large, newcomer
@@ -22,7 +21,6 @@ from synthetic_verdicts import FIRST, write_session
 
 DAY = date(2026, 11, 23)
 PARTITIONS = {row["name"]: row for row in large()["partitions"]}
-MACHINE = Machine(PARTITIONS, {"compute": NODE})
 
 
 def case(test: str = "ImbPointToPoint", fabric: str = "hdr200", nodes: str = "2", ppn: str = "1") -> ListedCase:
@@ -32,7 +30,7 @@ def case(test: str = "ImbPointToPoint", fabric: str = "hdr200", nodes: str = "2"
 def known(level: str = "nightly", repeats: int = 3, **seconds: tuple[float, ...]) -> Costs:
     """Costs where tests by name took so long before."""
     histories = {case(test): CaseHistory(DAY, DAY, False, took, "s") for test, took in seconds.items()}
-    return Costs(MACHINE, PastNights(cases=histories), level, repeats)
+    return Costs(PARTITIONS, {"compute": NODE}, PastNights(cases=histories), level, repeats)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +38,7 @@ def known(level: str = "nightly", repeats: int = 3, **seconds: tuple[float, ...]
     [((10,), 10), ((10, 30, 11), 11), ((10, 11, 12), 11), ((10, 10, 40), 40), ((40, 40, 10), 10), ((40, 10, 10), 10)],
 )
 def test_the_newest_counts_where_costs_changed(seconds: tuple[float, ...], wanted: float) -> None:
-    assert costs.likely_seconds(seconds) == wanted
+    assert making.likely_seconds(seconds) == wanted
     assert known(ImbPointToPoint=seconds).of(case()) == (wanted, 2, 4, True)
 
 
@@ -58,7 +56,7 @@ def test_the_model_knows_sizes_repetitions_rates_and_ranks() -> None:
 
 def test_ranks_that_share_cores_cost_more() -> None:
     few = {**PARTITIONS["compute"], "extras": {**PARTITIONS["compute"]["extras"], "most_timed_ranks": 2}}
-    shared = Costs(Machine({"compute": few}, {"compute": NODE}), PastNights(), "nightly", 3)
+    shared = Costs({"compute": few}, {"compute": NODE}, PastNights(), "nightly", 3)
     crowd = case("ImbCollectives", ppn="2")
     assert shared.estimate(crowd).seconds > 2 * known().estimate(crowd).seconds
     assert shared.estimate(case()) == known().estimate(case()), "two ranks have a core each"
@@ -66,13 +64,13 @@ def test_ranks_that_share_cores_cost_more() -> None:
 
 def test_a_case_that_shares_an_allocation_has_no_job_to_wait_for() -> None:
     sharing = {**PARTITIONS["compute"], "extras": {**PARTITIONS["compute"]["extras"], "share_allocations": {}}}
-    shared = Costs(Machine({"compute": sharing}, {"compute": NODE}), PastNights(), "nightly", 3)
+    shared = Costs({"compute": sharing}, {"compute": NODE}, PastNights(), "nightly", 3)
     less = known().estimate(case()).seconds - shared.estimate(case()).seconds
-    assert less == pytest.approx(costs.JOB_S - costs.SHARED_S) and less > 0
+    assert less == pytest.approx(making.JOB_S - making.SHARED_S) and less > 0
 
 
 def test_of_a_test_that_nobody_knows_a_case_costs_something() -> None:
-    assert known().of(case("MyRing")).seconds == costs.UNKNOWN_S
+    assert known().of(case("MyRing")).seconds == making.UNKNOWN_S
 
 
 def test_the_model_is_scaled_by_what_was_measured() -> None:
@@ -107,24 +105,28 @@ def test_how_many_jobs_run_at_once_is_learned(nights: list[EarlierNight], most: 
 
 @pytest.mark.parametrize(("symbol", "number"), [("1", 1), ("12", 12), ("half", 32), ("full", 64), ("socket", 2)])
 def test_processes_per_node_are_resolved_on_the_topology(symbol: str, number: int) -> None:
-    assert MACHINE.ppn(case(ppn=symbol)) == number
-    assert Machine(PARTITIONS, {}).ppn(case(ppn=symbol)) == (number if symbol.isdecimal() else None)
+    assert known().ppn(case(ppn=symbol)) == number
+    blind = dataclasses.replace(known(), processors={}, _ppn={})
+    assert blind.ppn(case(ppn=symbol)) == (number if symbol.isdecimal() else None)
 
 
 def test_a_machine_is_read_from_its_description(tmp_path: Path) -> None:
-    assert Machine.read("nowhere", tmp_path) == Machine({}, {})
+    def read(system: str) -> Costs:
+        return Costs.read(system, PastNights(), "nightly", 3, tmp_path)
+
+    assert read("nowhere") == Costs({}, {}, PastNights(), "nightly", 3)
     path = tmp_path / "site_configs" / "mysystem" / "system.py"
     path.parent.mkdir(parents=True)
     path.write_text(f"system = {newcomer()!r}\n")
-    assert Machine.read("mysystem", tmp_path).ppn(case(ppn="full")) == 64
+    assert read("mysystem").ppn(case(ppn="full")) == 64
     described = newcomer()
     del described["partitions"][0]["processor"]
     path.write_text(f"system = {described!r}\n")
-    assert Machine.read("mysystem", tmp_path).ppn(case(ppn="full")) is None
+    assert read("mysystem").ppn(case(ppn="full")) is None
     detected = tmp_path / "results" / "topology" / "login1" / "mysystem-compute" / "processor.json"
     detected.parent.mkdir(parents=True)
     detected.write_text("{}")
-    assert Machine.read("mysystem", tmp_path).ppn(case(ppn="full")) is None
+    assert read("mysystem").ppn(case(ppn="full")) is None
 
 
 @pytest.mark.parametrize(
@@ -136,13 +138,13 @@ def test_a_machine_is_read_from_its_description(tmp_path: Path) -> None:
     ],
 )
 def test_level_and_repeats_are_those_of_the_options(words: list[str], wanted: tuple[str, int]) -> None:
-    assert costs.level_and_repeats(words) == wanted
+    assert making.level_and_repeats(words) == wanted
 
 
 @pytest.mark.parametrize("word", ["level=deep", "repeats=0", "repeats=many"])
 def test_bad_levels_and_repeats_are_refused(word: str) -> None:
     with pytest.raises(BadInput):
-        costs.level_and_repeats(["-S", word])
+        making.level_and_repeats(["-S", word])
 
 
 NAME = "ImbPointToPoint %fabric=eth1g %nodes=2 %ppn=1 %pinning=bunch"
@@ -155,13 +157,13 @@ def write(folder: Path, number: int, seconds: float | None, **options: Any) -> s
 
 
 def test_earlier_nights_say_when_a_case_was_measured_and_how_long_it_took(tmp_path: Path) -> None:
-    assert past.read(Store(tmp_path), "testbed", "nightly", BEFORE) == PastNights()
+    assert record.read_past(Store(tmp_path), "testbed", "nightly", BEFORE) == PastNights()
     for number, seconds in enumerate((10.0, 11.0, 12.0, 13.0)):
         write(tmp_path, number, seconds, labels={"run": "nightly", record.LABEL: f"id{number}"})
     last = write(tmp_path, 4, 14.0, result="fail", evidence="contradicted")
     write(tmp_path, 5, 99.0, labels={"run": "smoke"})
     write(tmp_path, 9, 99.0)
-    found = past.read(Store(tmp_path), "testbed", "nightly", BEFORE)
+    found = record.read_past(Store(tmp_path), "testbed", "nightly", BEFORE)
     mine = ListedCase("node", "openmpi-spack", NAME)
     day = FIRST.date()
     assert found.nights == tuple(day + timedelta(days=number) for number in (4, 3, 2, 1, 0)), "of that label, before the day"
@@ -177,11 +179,11 @@ def test_what_a_fault_made_of_a_run_is_a_cost_only_where_nothing_else_is_known(t
     """Else a night of time-outs would make the core too large for its budget, and no night would follow that showed better."""
     write(tmp_path, 0, 900.0, result="fail", evidence="missing")
     mine = ListedCase("node", "openmpi-spack", NAME)
-    assert past.read(Store(tmp_path), "testbed", "nightly", BEFORE).cases[mine].seconds == (900.0,)
+    assert record.read_past(Store(tmp_path), "testbed", "nightly", BEFORE).cases[mine].seconds == (900.0,)
     write(tmp_path, 1, 10.0)
     for number in (2, 3, 4):
         write(tmp_path, number, 900.0, result="fail", evidence="missing")
-    assert past.read(Store(tmp_path), "testbed", "nightly", BEFORE).cases[mine].seconds == (10.0,)
+    assert record.read_past(Store(tmp_path), "testbed", "nightly", BEFORE).cases[mine].seconds == (10.0,)
 
 
 def test_what_was_skipped_was_tried_and_costs_nothing_known(tmp_path: Path) -> None:
@@ -189,7 +191,7 @@ def test_what_was_skipped_was_tried_and_costs_nothing_known(tmp_path: Path) -> N
     write(tmp_path, 1, None, result="skip", evidence="", where={"reason": "no such rail"})
     write(tmp_path, 2, None, result="skip", evidence="", where={"reason": "not planned tonight"})
     write(tmp_path, 3, None, result="abort", evidence="missing")
-    nights = past.read(Store(tmp_path), "testbed", "nightly", BEFORE)
+    nights = record.read_past(Store(tmp_path), "testbed", "nightly", BEFORE)
     assert [one.seconds for one in nights.sessions] == [None, 100.0, 100.0, 100.0], "the last was interrupted"
     found = nights.cases[ListedCase("node", "openmpi-spack", NAME)]
     assert (found.tried, found.failed, found.seconds) == (FIRST.date() + timedelta(days=1), False, (10.0,))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mpibench.night import options, preflight
+from mpibench.night import preflight, settings
 from mpibench.store.sessions import Case, Session
 from reframe_tests.harness.samples import read_evidence
 from reframe_tests.harness.vocabulary import BadInput
@@ -91,7 +91,7 @@ def test_what_is_stored_otherwise_leaves_no_node_out(rows: Any) -> None:
 
 
 def test_options_and_words() -> None:
-    assert options.places(["-t", "x", "--system=a:b", "-J", "qos=debug", "--job-option=account=p"]) == [
+    assert settings.places(["-t", "x", "--system=a:b", "-J", "qos=debug", "--job-option=account=p"]) == [
         "--system=a:b",
         "--job-option=qos=debug",
         "--job-option=account=p",

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mpibench.night.confirmation import references
+from mpibench.night.confirmed_night import ReferenceAnswer, all_excused, stored_answers
 from mpibench.pages import junit
 from mpibench.store import dataset
 from mpibench.store.sessions import CONFIRMS, Case, Session
@@ -30,13 +30,13 @@ def run_of(number: int, value: float | None, **changes: Any) -> Case:
     return changed(one, uuid=f"first:{number}:0", run=number, **{**entry, **changes})
 
 
-def answered(session: Session, second: Case) -> list[references.Answer]:
+def answered(session: Session, second: Case) -> list[ReferenceAnswer]:
     """Where the one case of the session was measured again so."""
     again = Session({**session.info, "uuid": "again", CONFIRMS: "first"}, (changed(second, uuid="again:0:0"),))
     with tempfile.TemporaryDirectory() as folder:
         for one in (session, again):
             dataset.export_session(one, folder)
-        return list(references.stored(Store(folder), "first").answers)
+        return list(stored_answers(Store(folder), "first").answers)
 
 
 def written(path: Path, session: Session, started: float | None = None) -> Path:
@@ -69,7 +69,7 @@ def test_a_run_that_failed_for_another_reason_stays_a_failure(tmp_path: Path) ->
     night = session([run_of(0, None), run_of(1, 50.0)], "reframe -r --max-retries=1")
     path = written(tmp_path / "night.xml", night)
     found = answered(night, run_of(0, 97.0))
-    assert [one.excused for one in found] == [True] and references.all_excused(night, found)
+    assert [one.excused for one in found] == [True] and all_excused(night, found)
     junit.confirm(path, night, found)
     assert failures(path) == [["sanity: why"], []]
 
@@ -86,7 +86,7 @@ def test_each_of_several_runs_is_held_against_what_it_missed(tmp_path: Path) -> 
     ).cases
     found = answered(night, changed(second, result="fail", fail_phase="performance"))
     assert {one.uuid: one.excused for one in found} == {"first:0:0": False, "first:1:0": False}
-    assert not references.all_excused(night, found)
+    assert not all_excused(night, found)
     found = answered(night, run_of(0, 97.0))
     assert {one.uuid: one.excused for one in found} == {"first:0:0": False, "first:1:0": True}
     assert "missed reference not measured again" in found[0].sentence and "rate 1 /s and again nothing" in found[0].sentence

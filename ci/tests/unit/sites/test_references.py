@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from mpibench.commands import nightly
 from mpibench.commands.listings import doctor
-from mpibench.night import preconditions
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.sites import references, site, systems
 from reframe_tests.harness.stacks import metadata
@@ -358,13 +358,13 @@ def test_a_fault_is_that_of_the_cases_it_is_for(tmp_path: Path) -> None:
     assert "there is no partition 'sys:old'" in fault.sentence
     case = ("sys:part", "openmpi-spack", "hdr200", 2, 1, "bunch")
     assert not fault.concerns(("ImbPointToPoint", *case)) and fault.concerns(("ImbPointToPoint", "sys:old", *case[1:]))
-    assert [fault.sentence.rstrip(".")] == preconditions.bad_references(["sys"], tmp_path)
+    assert [fault.sentence.rstrip(".")] == nightly.bad_references(["sys"], tmp_path)
     content["ImbPointToPoint"]["$index"] = ["$partition"]
     [fault] = references.find_faults("x", content)
     assert fault.concerns(("ImbPointToPoint", *case)) and not fault.concerns(("Collectives", *case))
     [fault] = references.find_faults("x", ["ImbPointToPoint"])
     assert fault.concerns(("Collectives", *case))
-    assert preconditions.bad_references(["other"], tmp_path) == []
+    assert nightly.bad_references(["other"], tmp_path) == []
 
 
 def test_doctor_names_references_that_cannot_be_used_or_hold_nothing(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.judge.plan.costs import Budget
+from mpibench.judge.plan.making import Budget
 from mpibench.tune import tuning, workload
 from mpibench.tune.measuring import TuneRequest
 from mpibench.tune.tuning import NOTHING_BETTER

@@ -17,8 +17,8 @@ from mpibench import answers, cli
 from mpibench.judge import accept
 from mpibench.judge import policy as verdict_policy
 from mpibench.judge import text as verdict_text
-from mpibench.night.confirmation import acceptance as confirmed
-from mpibench.night.confirmation.measuring import Remeasured
+from mpibench.night import confirmed_acceptance as confirmed
+from mpibench.night.remeasuring import Remeasured
 from mpibench.pages import acceptance as acceptance_record
 from mpibench.store.sessions import Session
 from mpibench.store.store import Store

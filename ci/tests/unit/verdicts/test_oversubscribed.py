@@ -10,7 +10,7 @@ from mpibench.judge import comparison, drift, pairing, rebaseline
 from mpibench.judge import policy as verdict_policy
 from mpibench.judge.history import describe_facts, find_history
 from mpibench.judge.policy import Policy
-from mpibench.night.confirmation import measuring
+from mpibench.night import remeasuring
 from mpibench.store import confirmations, session_values
 from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
@@ -65,7 +65,7 @@ def test_one_is_no_history_of_the_other(tmp_path: Path) -> None:
     ]
     assert set(found.values["variant"]) == {"oversubscribed"}
     assert describe_facts(newest.cases)["oversubscribed"].to_list() == ["64 ranks on 2 cores"]
-    assert "oversubscribed" in confirmations.SAME_CHECK and "oversubscribed" in measuring.ALIKE
+    assert "oversubscribed" in confirmations.SAME_CHECK and "oversubscribed" in remeasuring.ALIKE
 
 
 def test_nothing_is_learned_from_them(tmp_path: Path) -> None:

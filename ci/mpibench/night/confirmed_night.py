@@ -1,0 +1,222 @@
+"""A night, measured again where it missed a reference or is slower than the nights before it that measured the same.
+
+What lacks its proof is no measurement that could be confirmed, and a change in the drift of nights has lasted three of them.
+What measuring again says of a reference follows the rule of :mod:`mpibench.store.confirmations`, which states its error rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from types import MappingProxyType
+
+import polars as pl
+
+from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.vocabulary import BadInput
+
+from ..judge import nights
+from ..judge import policy as verdict_policy
+from ..judge.curve_tests import SESSIONS
+from ..judge.nights import NightJudgement
+from ..store import confirmations
+from ..store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MissedReference
+from ..store.session_values import CURVE
+from ..store.sessions import PAIRED, Session
+from ..store.store import Store
+from . import remeasuring, supervision
+from .remeasuring import CalledCase, Workspace, of_checks, of_metrics, worst_first
+
+
+@dataclass(frozen=True)
+class ReferenceAnswer:
+    """On one case that missed references; one that ran several times in its session has an answer for each run that did.
+
+    :param uuid: of the case in its session.
+    :param excused: measured again it was proven, passed, and reached each reference it had missed.
+    :param sentence: both measurements.
+    """
+
+    case: CalledCase
+    uuid: str
+    excused: bool
+    sentence: str
+
+
+@dataclass(frozen=True)
+class StoredAnswers:
+    """What a dataset says of cases that missed references.
+
+    :param answers: the worst first; nothing where no session that can be read measured this one again.
+    :param unreadable: sentences on sessions that may have done so, and cannot be read.
+    """
+
+    answers: tuple[ReferenceAnswer, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+
+@dataclass
+class NightAnswer:
+    """What came of measuring a night again.
+
+    :param notes: sentences on what is no problem of the night; what the gate judges is among them.
+    :param problems: missed references that stay missed, or could not be measured again.
+    :param references: on each case that missed a reference and was to be measured again.
+    :param all_excused: every case that ReFrame counts as failed missed references and did not miss them again.
+    :param stopped: the signal that ended it.
+    :param slower: cases that are slower than the nights before, but for those that were not when they were measured again;
+        ``None`` where that is not known of all systems, or nothing was measured often enough to be held against them.
+    """
+
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    references: Sequence[ReferenceAnswer] = ()
+    all_excused: bool = False
+    stopped: supervision.Interrupted | None = None
+    slower: list[CalledCase] | None = None
+
+
+def confirm(
+    session: Session, place: Workspace, minutes: float, say: Callable[[str], None], show: Callable[[str], bool]
+) -> NightAnswer:
+    """Measure again what was called in a night.
+
+    :param session: in database and dataset of ``place``.
+    :param minutes: 0: nothing is measured again.
+    """
+    answer = NightAnswer()
+    slower = _slower(session, place.store, answer)
+    if not minutes:
+        return answer
+    missed: list[CalledCase] = []
+    try:
+        for system in place.store.session_systems.get(session.uuid, ()):
+            rows = place.store.scan("cases", system, [session.uuid]).collect()
+            missed += of_checks(system, confirmations.missed_references(rows, rows.clear()))
+    except BadInput as error:
+        answer.problems.append(f"which references were missed is not known, and nothing of it was measured again: {error}")
+    missed = worst_first(missed)
+    cases = worst_first([*missed, *(case for judged in slower for case in _cases_of(judged))])
+    if not cases:
+        return answer
+    try:
+        late = confirmations.lateness(session.started, datetime.now(timezone.utc))
+        if late:
+            raise BadInput("night-too-long", f"{late}: measure the night in fewer hours, or in parts")
+        again = remeasuring.measure_again(cases, {session.uuid: session}, place, minutes, say, show)
+    except BadInput as error:
+        what = (
+            f"{len(missed)} cases missed a reference" if missed else f"{len(cases)} cases are slower than in the nights before"
+        )
+        sentence = f"{what}, and were not measured again: {str(error).rstrip('.')}"
+        (answer.problems if missed else answer.notes).append(sentence)
+        return answer
+    place.store.reread()
+    answer.references = stored_answers(place.store, session.uuid, again.left).answers
+    answer.notes += [reference.sentence for reference in answer.references if reference.excused]
+    answer.problems += [reference.sentence for reference in answer.references if not reference.excused]
+    twice = []
+    for judged in slower:
+        rows = confirmations.confirming(place.store.cases(judged.tonight.system), session.uuid)
+        twice.append(judged.measured_again(place.store, rows))
+        for finding in nights.findings(twice[-1]):
+            answer.notes.append(f"{'' if finding.outcome == NOT_SEEN_AGAIN else 'for the gate, '}{finding.text}")
+    if answer.slower is not None:
+        answer.slower = [case for judged in twice for case in _cases_of(judged)]
+    answer.all_excused = all_excused(session, answer.references)
+    answer.stopped = again.stopped
+    return answer
+
+
+def all_excused(session: Session, references: Sequence[ReferenceAnswer]) -> bool:
+    """Whether every case of the session that ReFrame counts as failed is excused."""
+    own = [case for case in session.cases if not case.uuid.endswith(PAIRED) and case.uuid not in session.superseded]
+    failed = {case.uuid for case in own if case.result not in ("pass", "skip", "xfail")}
+    return bool(failed) and failed <= {reference.uuid for reference in references if reference.excused}
+
+
+def _slower(session: Session, store: Store, answer: NightAnswer) -> list[NightJudgement]:
+    """Where the session is slower than the nights before it; a judgement for each of its systems."""
+    called = []
+    complete = True
+    for system in session.systems:
+        try:
+            cases = store.cases(system).filter(pl.col("session") == session.uuid).collect()
+            judged = nights.judge(store, system, session.uuid, cases, verdict_policy.load(system))
+        except BadInput as error:
+            answer.notes.append(f"not held against the nights before: {str(error).rstrip('.')}")
+            complete = False
+            continue
+        if judged is None:
+            continue
+        units = set(judged.first.metrics["units"])
+        complete = complete and (not units or SESSIONS in units)  # a night of too few repeats is held against none
+        called += [judged] if judged.called().height else []
+    answer.slower = [case for judged in called for case in _cases_of(judged)] if complete else None
+    return called
+
+
+def _cases_of(judged: NightJudgement) -> list[CalledCase]:
+    """The cases of a night that measured what is slower than in the nights before it, the worst first.
+
+    Not those whose curves were not slower when they were measured again.
+    """
+    held = [part for outcome, part in judged.outcomes().items() if outcome != NOT_SEEN_AGAIN]
+    tables = [table.select(CURVE) for part in held for table in (part.metrics, part.bands)]
+    curves = pl.concat([judged.called().select(CURVE).clear(), *tables]).unique()
+    return of_metrics(judged.tonight, judged.called().join(curves, on=CURVE, how="semi", nulls_equal=True))[0]
+
+
+def stored_answers(store: Store, session: str, left: Mapping[CalledCase, str] = MappingProxyType({})) -> StoredAnswers:
+    """What the sessions say that measured a session again in time.
+
+    Of each case the first one counts that proved its condition. A session that cannot be read may have been the first, so that
+    what follows it confirms nothing.
+
+    :param left: why cases were not measured again, where that is known.
+    :raises BadInput: the dataset cannot be read.
+    """
+    answers: list[ReferenceAnswer] = []
+    unreadable: list[str] = []
+    for system in store.session_systems.get(session, ()):
+        cases = store.scan("cases", system)
+        own = cases.filter(pl.col("session") == session).collect()
+        began, again = own["started"][0], confirmations.confirming(cases, session, store.withdrawn)
+        lost = [unread for unread in store.lost(system) if began <= unread.started <= began + confirmations.WITHIN]
+        again = again.filter(pl.col("started") < lost[0].started) if lost else again
+        by_case: dict[str, list[MissedReference]] = {}
+        for missed in confirmations.missed_references(own, again):
+            by_case.setdefault(missed.check["case"], []).append(missed)
+        unreadable += [
+            f"session {unread.session[:8]} cannot be read and may have measured this one again; what follows it confirms "
+            f"nothing: {unread.why}"
+            for unread in (lost if by_case else ())
+        ]
+        if again.height or left:
+            answers += [_answer(worst_first(of_checks(system, missed))[0], missed, left) for missed in by_case.values()]
+    return StoredAnswers(tuple(sorted(answers, key=lambda one: (-one.case.slower, str(one.case)))), tuple(unreadable))
+
+
+def _answer(called: CalledCase, missed: Sequence[MissedReference], left: Mapping[CalledCase, str]) -> ReferenceAnswer:
+    """What both measurements say of a case.
+
+    :param missed: its references, with what came of each.
+    """
+    case = missed[0].check["case"]
+    outcomes = {reference.outcome or NOT_MEASURED_AGAIN for reference in missed}
+    outcome = next(name for name in confirmations.WORST_FIRST if name in outcomes)
+    if not any(reference.second for reference in missed):
+        reasons = (left.get(called), *(one.why for one in missed), "no session measured it again as it was, with proof")
+        return ReferenceAnswer(called, case, False, f"{called}: {outcome}: {next(filter(None, reasons))}")
+    values = ", ".join(
+        f"{one.check['metric']} {confirmations.value_text(one.check['value'], one.check)} and again "
+        f"{confirmations.value_text(one.again, one.check)}"
+        for one in missed
+        if one.outcome == outcome
+    )
+    failed = next((one.second for one in missed if one.second.get("result") not in ("pass", "xfail")), None)
+    if outcome == NOT_SEEN_AGAIN and failed:
+        values += f"; but the case failed again: {first_line(failed['reason'] or '') or 'no reason'}"
+        outcome = SEEN_TWICE
+    return ReferenceAnswer(called, case, outcome == NOT_SEEN_AGAIN, f"missed reference {outcome}: {called}: {values}")
