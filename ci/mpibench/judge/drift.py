@@ -266,29 +266,25 @@ def change_points(history: History, policy: Policy, recent: int | None = None) -
     start = 0 if recent is None else max(0, history.logs.shape[1] - recent - policy.drift_window_nights)
     logs = history.logs[:, start:]
     searched = np.flatnonzero(np.isfinite(margins) & ((~np.isnan(logs)).sum(axis=1) >= FEWEST_NIGHTS))
-    groups = _groups(history.metrics.with_columns(policy.bands(history.metrics["message_bytes"]))[searched])
+    # Rows that share what may change at once: a stack on a fabric, a band of it, a curve; the widest first.
+    named = history.metrics.with_columns(policy.bands(history.metrics["message_bytes"]))[searched].with_row_index("place")
+    parts = [
+        tuple(places)
+        for keys in (SHARED, (*SHARED, "band"), CURVE)
+        for places in named.group_by(keys, maintain_order=True).agg("place")["place"].to_list()
+    ]
+    groups = [np.array(part) for part in dict.fromkeys(parts) if len(part) > 1]
     seed = zlib.crc32(history.nights["session"][-1].encode()) if history.nights.height else 0
     found = level_changes.search(
         logs[searched], margins[searched], groups, policy.drift_window_nights, seed, lasting=recent is not None
     )
-    parts = [
+    changes = [
         (row, start + step.night, slower)
         for step in found
         for row, slower in zip(searched[step.rows], step.slower, strict=True)
     ]
-    table = pl.DataFrame(parts, schema={"row": pl.Int64, "night": pl.Int64, "slower": pl.Float64}, orient="row")
+    table = pl.DataFrame(changes, schema={"row": pl.Int64, "night": pl.Int64, "slower": pl.Float64}, orient="row")
     return table if recent is None else table.filter(pl.col("night") >= history.logs.shape[1] - recent)
-
-
-def _groups(metrics: pl.DataFrame) -> list[np.ndarray]:
-    """Rows that share what may change at once: a stack on a fabric, a band of it, a curve; the widest first.
-
-    :param metrics: with ``band``.
-    """
-    numbered = metrics.with_row_index("place")
-    wider: list[Sequence[str]] = [SHARED, (*SHARED, "band"), CURVE]
-    parts = [part for keys in wider for part in numbered.group_by(keys, maintain_order=True).agg("place")["place"].to_list()]
-    return [np.array(part) for part in {tuple(part): None for part in parts} if len(part) > 1]
 
 
 def events(store: Store, history: History, points: pl.DataFrame, policy: Policy) -> list[Event]:

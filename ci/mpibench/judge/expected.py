@@ -388,7 +388,12 @@ def judge(store: Store, system: str, session: str, *, partial: bool = False, roo
     now, past = _places(proofs.filter(here)), _places(proofs.filter(~here))
     file = load_file(system, root)
     registered, problems, described = _registered(system, root)
-    wanted, retired = _wanted(file, run, past if file.history else {}, registered)
+    dated = {place: proof.started.date() for place, proof in past.items()} if file.history else {}
+    unproven = [place for place in registered if not any(place.covers(known) for known in dated)]
+    kept = [place for place, last in dated.items() if not file.retires(place, run, last)]
+    kept += [place for place in unproven if not file.retires(place, run, None)]
+    retired = len(dated) + len(unproven) - len(kept)
+    wanted = list(dict.fromkeys([*kept, *file.expected.get(run or "", ())]))
     wanted = [place for place in wanted if not plan or place in past or plan.is_asked(place, everything)]
     became = _not_proven(tonight)
     options = file.narrowing(next(iter(tonight["cmdline"].drop_nulls()), None), run)
@@ -534,16 +539,6 @@ def _registered(system: str, root: Path) -> tuple[list[CoverageKey], list[str], 
         found += [CoverageKey(partition["name"], stack=name) for name in site.fitting_stacks(extras, names)]
         found += [CoverageKey(partition["name"], fabric=name) for name in extras.get("fabrics", {})]
     return found, problems, f"{len(names)} registered stacks"
-
-
-def _wanted(
-    file: ExpectedFile, run: str | None, past: Mapping[CoverageKey, LastProven], registered: Iterable[CoverageKey]
-) -> tuple[list[CoverageKey], int]:
-    """Everything expected, each once, and how many things are retired."""
-    dated: list[tuple[CoverageKey, date | None]] = [(place, proof.started.date()) for place, proof in past.items()]
-    dated += [(place, None) for place in registered if not any(place.covers(known) for known in past)]
-    kept = [place for place, last in dated if not file.retires(place, run, last)]
-    return list(dict.fromkeys([*kept, *file.expected.get(run or "", ())])), len(dated) - len(kept)
 
 
 def _asked(

@@ -35,7 +35,6 @@ from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
 from .. import answers
 from ..store import confirmations, eligibility, selectors, session_values
-from ..store.records import Withdrawal
 from ..store.store import Store
 from . import drift, expected, nights
 from . import policy as verdict_policy
@@ -176,13 +175,11 @@ def decide(
         *checks[REFERENCE].notes,
         *filter(None, [session_values.busy(cases)]),
         *confirmations.too_late(table, chosen),
-        *_withdrawn(store, name, gone.values()),
         *doubtful,
-        *_dropped(table, series[-2:-1], cases),
+        *_notes(store, name, policy, series[-2:-1], cases),
         *node_count_notes(table, sessions, chosen),
         *whole.notes,
         *held.notes,
-        *_unmatched(policy, table),
     ]
     return GateAnswer(
         decision="FAIL" if problems else "PASS",
@@ -198,14 +195,6 @@ def decide(
         better=better,
         unreadable=[answers.Unreadable(session=unread.session, why=unread.why) for unread in lost],
     )
-
-
-def _withdrawn(store: Store, system: str, withdrawn: Iterable[Withdrawal]) -> list[str]:
-    """Says which sessions of the system take no part because somebody withdrew them, the newest withdrawal in full."""
-    there = store.sessions_of(system)
-    found = sorted((withdrawal for withdrawal in withdrawn if withdrawal.session in there), key=lambda row: row.when)
-    more = f"; {len(found) - 1} more sessions were withdrawn before" if len(found) > 1 else ""
-    return [f"{found[-1]}{more}"] if found else []
 
 
 def _age(started: datetime, limit_hours: float, now: datetime) -> Check:
@@ -311,25 +300,37 @@ def _references(cases: pl.DataFrame, again: pl.DataFrame) -> Check:
 _REFERENCE = ("partition", "stack", "fabric", "nodes", "ppn", "pinning", "group", "metric", "layer")
 
 
-def _dropped(table: pl.LazyFrame, before: Sequence[str], cases: pl.DataFrame) -> list[str]:
-    """Says how many metrics had a reference in the session before and were measured without one in this; empty if none."""
-    eligible = eligibility.split_cases(cases).eligible
-    known = _with_reference(eligibility.split_cases(table.filter(pl.col("session").is_in(before)).collect()).eligible)
-    gone = known.join(_with_reference(eligible), on=_REFERENCE, how="anti", nulls_equal=True)
-    lost = gone.join(eligible, on=_REFERENCE[:7], how="semi", nulls_equal=True)
-    if not lost.height:
-        return []
-    return [
-        f"{lost.height} references ({', '.join(sorted(set(lost['layer'])))}) of session {before[0][:8]} no longer exist, and "
-        f"their metrics are not judged: see references.yaml and {SITE_FILES}"
+def _notes(store: Store, system: str, policy: Policy, before: Sequence[str], cases: pl.DataFrame) -> list[str]:
+    """The newest withdrawal, references that no longer exist, and accepted levels of what was never measured here.
+
+    :param before: the session before, if there is one.
+    :param cases: of the session that is judged.
+    """
+    notes = []
+    there = store.sessions_of(system)
+    if withdrawn := sorted((row for row in store.withdrawn.values() if row.session in there), key=lambda row: row.when):
+        more = f"; {len(withdrawn) - 1} more sessions were withdrawn before" if len(withdrawn) > 1 else ""
+        notes.append(f"{withdrawn[-1]}{more}")
+    table = store.cases(system)
+    known = []
+    for rows in (table.filter(pl.col("session").is_in(before)).collect(), cases):
+        eligible = eligibility.split_cases(rows).eligible
+        checks = eligible.explode("gates", empty_as_null=True).drop_nulls("gates")
+        checks = checks.select(*_REFERENCE[:7], pl.col("gates").struct.field("metric", "layer", "outcome")).unique(_REFERENCE)
+        known.append(checks.filter(pl.col("outcome") != NO_REFERENCE))
+    gone = known[0].join(known[1], on=_REFERENCE, how="anti", nulls_equal=True)
+    lost = gone.join(eligibility.split_cases(cases).eligible, on=_REFERENCE[:7], how="semi", nulls_equal=True)
+    if lost.height:
+        notes.append(
+            f"{lost.height} references ({', '.join(sorted(set(lost['layer'])))}) of session {before[0][:8]} no longer exist, "
+            f"and their metrics are not judged: see references.yaml and {SITE_FILES}"
+        )
+    measured = table.select(SHARED).unique().collect().rows()
+    return notes + [
+        f"levels.{number} of {policy.source} matches nothing that was measured here: correct its partition, stack or fabric"
+        for number, level in enumerate(policy.levels)
+        if not any(level.covers(*place) for place in measured)
     ]
-
-
-def _with_reference(eligible: pl.DataFrame) -> pl.DataFrame:
-    """One row for each metric of eligible cases that has a reference: :data:`_REFERENCE`."""
-    checks = eligible.explode("gates", empty_as_null=True).drop_nulls("gates")
-    rows = checks.select(*_REFERENCE[:7], pl.col("gates").struct.field("metric", "layer", "outcome")).unique(_REFERENCE)
-    return rows.filter(pl.col("outcome") != NO_REFERENCE)
 
 
 def _drift(store: Store, system: str, series: Sequence[str], recent: int) -> tuple[Check, list[str]]:
@@ -365,13 +366,3 @@ def _nights(judged: nights.NightJudgement | None) -> Check:
     held = [(problem, problem.outcome != confirmations.NOT_SEEN_AGAIN) for problem in nights.findings(judged)]
     notes = [*(problem.text for problem, counts in held if not counts), *judged.unknown()]
     return Check(judged.counts(), [problem for problem, counts in held if counts], notes)
-
-
-def _unmatched(policy: Policy, table: pl.LazyFrame) -> list[str]:
-    """Accepted levels of what was never measured here: a name is misspelt, or of another time."""
-    there = table.select(SHARED).unique().collect().rows()
-    return [
-        f"levels.{number} of {policy.source} matches nothing that was measured here: correct its partition, stack or fabric"
-        for number, level in enumerate(policy.levels)
-        if not any(level.covers(*shared) for shared in there)
-    ]

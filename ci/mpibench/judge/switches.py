@@ -113,7 +113,12 @@ def _lean(size: Array, times: Array, errors: Array, place: int, side: int) -> fl
     misses = np.abs(times[:, place] - _predict(size, times.mean(axis=0), np.array([place]), side))
     if not np.isfinite(misses).all():
         return 0.0
-    missed = misses**2 / (_usual_miss(size, times, side) ** 2 + errors[:, place])
+    # How far predictions miss on these curves, as a standard deviation in log.
+    places = np.arange(len(size))[NEIGHBOURS:] if side < 0 else np.arange(len(size))[:-NEIGHBOURS]
+    usual = np.concatenate([np.abs(curve[places] - _predict(size, curve, places, side)) for curve in times])
+    usual = usual[np.isfinite(usual)]
+    deviation = max(LEAST_ERROR, _MAD_TO_DEVIATION * float(np.median(usual)) if len(usual) else 0.0)
+    missed = misses**2 / (deviation**2 + errors[:, place])
     if missed.min() > MOST_MISSED**2:
         return 0.0
     likely = np.log1p(missed / TAIL)
@@ -126,14 +131,6 @@ def _predict(size: Array, times: Array, places: NDArray[np.int_], side: int) -> 
     slope = (np.exp(times[far]) - np.exp(times[near])) / (size[far] - size[near])
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.log(np.exp(times[near]) + slope * (size[places] - size[near]))
-
-
-def _usual_miss(size: Array, times: Array, side: int) -> float:
-    """How far predictions miss on these curves, as a standard deviation in log."""
-    places = np.arange(len(size))[NEIGHBOURS:] if side < 0 else np.arange(len(size))[:-NEIGHBOURS]
-    misses = np.concatenate([np.abs(curve[places] - _predict(size, curve, places, side)) for curve in times])
-    known = misses[np.isfinite(misses)]
-    return max(LEAST_ERROR, _MAD_TO_DEVIATION * float(np.median(known)) if len(known) else 0.0)
 
 
 #: Quantities of benchmarks in which more than two ranks take part; what switches there may be an algorithm.

@@ -244,14 +244,9 @@ def search(
 
 
 def _is_there(series: Array, earlier: Array, slower: Array) -> NDArray[np.bool_]:
-    """Whether the last nights of each row are nearer to its later level than to the earlier one."""
-    now = two_sides.describe(_last(series)).location
+    """Whether the last :data:`FEWEST` known nights of each row are nearer to its later level than to the earlier one."""
+    known_last = np.argsort(~np.isnan(series), axis=1, kind="stable")
+    now = two_sides.describe(np.take_along_axis(series, known_last[:, -FEWEST:], axis=1)).location
     with np.errstate(invalid="ignore"):
         there: NDArray[np.bool_] = (now - earlier) * np.sign(slower) > np.abs(slower) / 2
     return there
-
-
-def _last(series: Array) -> Array:
-    """The last :data:`FEWEST` known values of each row."""
-    known_last = np.argsort(~np.isnan(series), axis=1, kind="stable")
-    return np.take_along_axis(series, known_last[:, -FEWEST:], axis=1)
