@@ -180,9 +180,11 @@ def every_pair(
 
 def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
     """What differs beside the subject: its name and a sentence. Placement follows from ppn and pinning where these differ."""
-    tables = [describe_facts(side.cases) for side in sides]
+    shared = session_values.OVERSUBSCRIBED
+    yes_or_no = pl.when(pl.col(shared) != "").then(pl.lit("yes")).otherwise(pl.lit("no")).alias(shared)
+    tables = [describe_facts(side.cases).with_columns(yes_or_no) for side in sides]
     found: list[tuple[str, str]] = []
-    for what in (*MAY_DIFFER, session_values.OVERSUBSCRIBED):
+    for what in (*MAY_DIFFER, shared):
         if what == "placement" and subject in ("ppn", "pinning"):
             continue
         # Programs of what both sides measured: what one of them could not run is not compared.

@@ -45,6 +45,8 @@ def test_two_oversubscribed_sessions_are_compared(tmp_path: Path) -> None:
     first, second = (read(tmp_path, write_session(tmp_path, number, condition=SHARED)) for number in range(2))
     judged = comparison.judge(first, second, verdict_policy.load(SYSTEM))
     assert "missing" not in judged.metrics["verdict"].to_list() and judged.metrics["ratio"].null_count() < judged.metrics.height
+    more = write_session(tmp_path, 2, condition={"oversubscribed": "128 ranks on 2 cores"})
+    assert pairing.pair(Store(tmp_path), "", "session", second.sessions[0], more).unequal == (), "both share cores"
 
 
 @pytest.mark.parametrize("allow", [(), ("nodelist", "placement")])
