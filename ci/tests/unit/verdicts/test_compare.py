@@ -192,13 +192,6 @@ def test_one_repeat_a_side_wins_nothing(tmp_path: Path, capsys: pytest.CaptureFi
     assert "nan" not in "\n".join(show(tmp_path, *STACKS, capsys=capsys))
 
 
-def test_two_sessions_are_compared(tmp_path: Path) -> None:
-    for number in range(2):
-        write_session(tmp_path, number)
-    result = pairing.pair(Store(tmp_path), "", "session", "latest~1", "latest")
-    assert {row["winner"] for row in result.bands.to_dicts()} <= {pairing.TIE, "latest", "latest~1"}
-
-
 @pytest.mark.parametrize(
     ("first", "second", "what"),
     [

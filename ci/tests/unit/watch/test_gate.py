@@ -140,13 +140,6 @@ def test_the_gates_history_can_be_limited(tmp_path: Path, capsys: pytest.Capture
     assert run(tmp_path, "--history", "rubbish", *OLD) == 2
 
 
-def test_too_few_nights_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number in range(3):
-        write_session(tmp_path, number)
-    assert run(tmp_path, *OLD) == 0
-    assert "0 changes for the worse in 3 nights of 3 (too few nights: 3 of 13)" in capsys.readouterr().out
-
-
 def test_a_session_is_held_against_its_like_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(12):
         write_session(tmp_path, number, labels={"run": "nightly", "ci_job": str(number)})
@@ -436,21 +429,6 @@ def test_more_repeats_once_are_no_new_normal(tmp_path: Path) -> None:
     for number in range(8):
         name = write_session(tmp_path, number, labels={"run": "nightly"}, repeats=10 if number == 6 else 5)
     assert run(tmp_path, "--session", name, *OLD) == 0
-
-
-def test_the_first_line_of_a_refusal_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A mail's subject, and whoever reads no more than the first line of a log."""
-    for number in range(8):
-        write_session(tmp_path, number)
-    name = write_session(tmp_path, 8, change=lambda benchmark, size, _: 1.12 if size >= 65536 else 1.0)
-    assert run(tmp_path, *OLD) == 1
-    first = capsys.readouterr().out.splitlines()[0]
-    said = re.fullmatch(
-        rf"FAIL: testbed, session {name[:8]}: openmpi-spack on eth1g: 1[012]\.\d % slower than 8 sessions before "
-        r"\((PingPong latency|Uniband bandwidth), large messages\) and 1 more \(1 history\)",
-        first,
-    )
-    assert said, first
 
 
 def test_the_documented_example_is_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
