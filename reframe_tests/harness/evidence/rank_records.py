@@ -93,7 +93,6 @@ class Snapshot:
     :param cpus: CPUs the kernel lets the main thread run on (``Cpus_allowed_list``).
     :param cpu: CPU it was on at this moment.
     :param numa_node: NUMA node of that CPU.
-    :param mempolicy: number of the memory policy (``<linux/mempolicy.h>``; 0 is the default, local).
     :param threads: name and CPUs of the other threads (the first 64).
     :param interfaces: counters of the network interfaces, by name.
     :param ports: counters of the RDMA and Slingshot ports, by ``device/port``.
@@ -109,7 +108,6 @@ class Snapshot:
     monotonic_ns: int
     cpus: Cpus
     threads: tuple[tuple[str, Cpus], ...]
-    thread_count: int
     interfaces: Mapping[str, Bytes]
     ports: Mapping[str, Bytes]
     tcp: tuple[TcpPair, ...]
@@ -118,7 +116,6 @@ class Snapshot:
     errors: Mapping[str, Mapping[str, int]]
     cpu: int | None = None
     numa_node: int | None = None
-    mempolicy: int | None = None
     links: Mapping[str, Mapping[str, int | str]] | None = None
     tcp_node: Mapping[str, int] = field(default_factory=dict)
 
@@ -134,18 +131,14 @@ class Interface:
 
     addresses: tuple[str, ...]
     lower: tuple[str, ...]
-    mtu_bytes: int | None = None
-    speed_mbit_per_s: int | None = None
     slot: str | None = None
     dev_port: int = 0
 
 
 @dataclass(frozen=True)
 class Port:
-    """What an RDMA port is: sysfs ``state``, ``rate`` and ``link_layer``, and the bus address of its card."""
+    """What an RDMA port is: its ``link_layer`` in sysfs, and the bus address of its card."""
 
-    state: str | None = None
-    rate: str | None = None
     link_layer: str | None = None
     slot: str | None = None
 
@@ -164,7 +157,6 @@ class RankEvidence:
     :param mapped: resolved paths of the MPI and network libraries in the process.
     :param environment: variables that choose or tune network, binding or MPI, as set once MPI was initialised.
     :param kernel: settings of the node that bear on measurements (release, zone_reclaim_mode, ...).
-    :param load_cpus: CPUs allowed when the program was loaded, before MPI had a say.
     :param parent_cpus: CPUs allowed to the process that started the rank; ``None`` if hidden.
     :param cpuset: CPUs the cgroup leaves to the rank; ``None`` where there is no such controller.
     :param online: CPUs online on the node.
@@ -189,7 +181,6 @@ class RankEvidence:
     kernel: Mapping[str, str | None]
     interfaces: Mapping[str, Interface]
     ports: Mapping[str, Port]
-    load_cpus: Cpus
     parent_cpus: Cpus | None
     cpuset: Cpus | None
     online: Cpus
@@ -300,43 +291,33 @@ def _decode(value: Any) -> Any:
 
 def _rank(document: dict[str, Any], source: str) -> RankEvidence:
     load, library, node, world = (document[key] for key in ("load", "library", "node", "world"))
-    # What the launcher announced, value and variable.
-    announced = (document[key] or {"value": "", "source": ""} for key in ("rank", "size", "job"))
-    (rank, rank_source), (size, _), (job, _) = ((row["value"], row["source"]) for row in announced)
+    # What the launcher announced, value and variable; a number that no C int holds is none.
+    rank, size, job = (document[key] or {"value": "", "source": ""} for key in ("rank", "size", "job"))
+    numbers = {
+        key: world[key] if world else int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
+        for key, text in {"rank": rank["value"], "size": size["value"]}.items()
+    }
     if document["finalized"] is not ("finalize" in document):
         raise ValueError("'finalized' and the snapshot of MPI_Finalize disagree")
     facts = {
         **document,
-        "rank": world["rank"] if world else _number(rank),
-        "size": world["size"] if world else _number(size),
+        **numbers,
         "world_known": bool(world),
-        "rank_source": rank_source,
-        "job": job,
+        "rank_source": rank["source"],
+        "job": job["value"],
         "library": library["path"],
         "library_version": library["version"],
         "mapped": library["mapped"],
         "kernel": {key: value for key, value in node.items() if key not in ("interfaces", "ports", "boot_id")},
-        "interfaces": node["interfaces"],
-        "ports": node["ports"],
+        **{key: node[key] for key in ("interfaces", "ports")},
         "boot_id": node.get("boot_id"),
-        "load_cpus": parse_cpus(load["cpus"]),
-        "parent_cpus": _cpus_or_none(load["parent_cpus"]),
-        "cpuset": _cpus_or_none(load["cpuset"]),
+        **{key: None if load[key] is None else parse_cpus(load[key]) for key in ("parent_cpus", "cpuset")},
         "online": parse_cpus(load["online"]),
         "init": _snapshot(document["init"]),
         "finalize": _snapshot(document["finalize"]) if "finalize" in document else None,
         "source": source,
     }
     return msgspec.convert(facts, RankEvidence)
-
-
-def _cpus_or_none(text: str | None) -> Cpus | None:
-    return None if text is None else parse_cpus(text)
-
-
-def _number(text: str) -> int | None:
-    """A rank or a size as a launcher writes it; ``None`` for anything else, such as a number no C int holds."""
-    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
 
 
 def _snapshot(row: dict[str, Any]) -> dict[str, Any]:

@@ -51,8 +51,7 @@ def paths(value: Any, at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
 
 
 #: What a file may lack: values the kernel or the launcher does not always have, free-form maps, and facts for the reader.
-OPTIONAL = {"cpu", "numa_node", "mempolicy", "rx_bytes", "tx_bytes", "mtu_bytes", "dev_port", "slot", "mems", "present"}
-OPTIONAL |= {"user_us", "system_us", "voluntary_switches"}
+OPTIONAL = {"cpu", "numa_node", "rx_bytes", "tx_bytes", "dev_port", "slot"}
 FREE = {"environment", "interfaces", "ports", "release", "value", "source", "received_bytes"}
 
 

@@ -59,7 +59,7 @@
 #define FORMAT 2       /* version of the file's layout; rank_records.py says which it reads */
 #define MAX_NAME 256   /* bytes of a variable's name, its end included */
 #define MAX_VALUE 4096 /* bytes kept of an environment variable */
-#define MAX_THREADS 64 /* threads listed one by one; all are counted */
+#define MAX_THREADS 64 /* threads listed */
 #define MAX_PAIRS 512  /* address pairs of TCP sockets listed; beyond it "complete" is false */
 
 extern char **environ;
@@ -596,7 +596,7 @@ static bool address_text(const struct sockaddr *address, char host[INET6_ADDRSTR
 
 static void put_interface(struct text *out, const char *name, const struct ifaddrs *addresses)
 {
-    static const char *const files[] = {"mtu_bytes=mtu", "speed_mbit_per_s=speed", "dev_port" /* from 0; cards with several */, NULL};
+    static const char *const files[] = {"dev_port" /* from 0; cards with several */, NULL};
     char folder[NAME_MAX + 32];
     snprintf(folder, sizeof folder, "/sys/class/net/%s", name);
     put_member(out, name);
@@ -674,7 +674,7 @@ static void put_slingshot_ports(struct text *out, void (*put_port)(struct text *
 
 static void put_port_facts(struct text *out, const char *folder)
 {
-    static const char *const files[] = {"state", "rate", "link_layer", NULL};
+    static const char *const files[] = {"link_layer", NULL};
     put_files(out, folder, files);
     put_link(out, "slot", "%s/../../device", folder);
 }
@@ -754,18 +754,16 @@ static char *cpuset_cpus(void)
     return found;
 }
 
-/* Where the process might run before MPI had a say; collected when the library is loaded. */
+/* Where the process might run whatever MPI says; collected when the library is loaded. */
 static void put_load(struct text *out)
 {
     char parent[64];
     snprintf(parent, sizeof parent, "/proc/%ld/status", (long)getppid());
     put_member(out, "load");
     put(out, "{");
-    put_line(out, "cpus", status_field("/proc/self/status", "Cpus_allowed_list:"));
     put_line(out, "parent_cpus", status_field(parent, "Cpus_allowed_list:"));
     put_line(out, "cpuset", cpuset_cpus());
     put_line(out, "online", read_line("/sys/devices/system/cpu/online"));
-    put_line(out, "present", read_line("/sys/devices/system/cpu/present"));
     put(out, "}");
 }
 
@@ -873,15 +871,10 @@ static void put_clock(struct text *out, const char *name, clockid_t clock)
 
 static void put_place(struct text *out)
 {
-    unsigned long nodes[16] = {0}; /* 1024 NUMA nodes, the kernel's own limit */
     unsigned cpu = 0, node = 0;
-    int mode = 0;
     put_line(out, "cpus", status_field("/proc/self/status", "Cpus_allowed_list:"));
-    put_line(out, "mems", status_field("/proc/self/status", "Mems_allowed_list:"));
     if (!syscall(SYS_getcpu, &cpu, &node, NULL))
         put(out, ",\"cpu\":%u,\"numa_node\":%u", cpu, node);
-    if (!syscall(SYS_get_mempolicy, &mode, nodes, 8 * sizeof nodes, NULL, 0))
-        put(out, ",\"mempolicy\":%d", mode); /* numbers of <linux/mempolicy.h> */
     int count = 0; /* of the other threads */
     put_member(out, "threads");
     put(out, "[");
@@ -897,7 +890,7 @@ static void put_place(struct text *out)
         put_line(out, "cpus", status_field(status, "Cpus_allowed_list:"));
         put(out, "}");
     }
-    put(out, "],\"thread_count\":%d", count);
+    put(out, "]");
 }
 
 /* ---- counters of the node's networks ---- */
@@ -1064,9 +1057,7 @@ static void put_usage(struct text *out)
     struct rusage usage;
     out->bad |= getrusage(RUSAGE_SELF, &usage) != 0;
     put_member(out, "usage");
-    put(out, "{\"user_us\":%lld,\"system_us\":%lld,\"voluntary_switches\":%ld,\"involuntary_switches\":%ld}",
-        (long long)usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec,
-        (long long)usage.ru_stime.tv_sec * 1000000 + usage.ru_stime.tv_usec, usage.ru_nvcsw, usage.ru_nivcsw);
+    put(out, "{\"involuntary_switches\":%ld}", usage.ru_nivcsw);
 }
 
 /* Clocks and usage are read on the benchmark's side of everything else: last at the start, first at the end. */
