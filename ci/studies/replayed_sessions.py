@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mpibench.judge import accept
+from mpibench.judge.plan.record import ListedCase
 from mpibench.night import confirmed_acceptance as confirmed
-from mpibench.night.remeasuring import CalledCase, Remeasured, place_of
+from mpibench.night.remeasuring import CalledCase, Remeasured
 from mpibench.store import sessions
 from mpibench.store.sessions import CONFIRMS, Session
 from mpibench.store.store import Store
@@ -29,7 +30,7 @@ KINDS = ("healthy", "slow")
 def stand_in(cases: Sequence[CalledCase], session: Session) -> Remeasured:
     """A session as if it had measured these cases again."""
     found = Remeasured(tuple(cases), 0.0, [session])
-    own = {place_of(case): case.uuid for case in session.cases}
+    own = {ListedCase.of(case): case.uuid for case in session.cases}
     found.measured.update({case: own[case.place] for case in cases})
     return found
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import re
 import shlex
@@ -223,16 +222,12 @@ def identify(night: Night) -> Session | None:
 
     Afterwards ``results/session-id`` holds its id.
     """
-    try:
-        info = json.loads(RUN_REPORT.read_text())["session_info"]
-        uuid, selected = str(info["uuid"]), int(info[NUM_SELECTED])
-    except OSError:
+    if not RUN_REPORT.exists():
         night.problems.append("no session: ReFrame selected no case, or ended before it could write its run report")
         return None
-    except (ValueError, KeyError, TypeError) as error:
-        night.problems.append(f"no session: ReFrame's run report is damaged ({type(error).__name__}: {error})")
-        return None
     try:
+        session = read_report(RUN_REPORT)
+        uuid = session.uuid
         if not DATABASE.exists() or uuid not in list_sessions(DATABASE):
             raise BadInput(
                 "session-not-stored",
@@ -244,13 +239,12 @@ def identify(night: Night) -> Session | None:
                 "run-report-old",
                 f"no session: ReFrame's run report is that of session {uuid}, which was stored before tonight.",
             )
-        session = read_report(RUN_REPORT)
         with whole_file.replacing(SESSION_ID) as partial:
             partial.write_text(f"{uuid}\n")
     except (BadInput, OSError) as error:
         night.problems.append(str(error).rstrip("."))
         return None
-    night.problems += shortfall(session, selected)
+    night.problems += shortfall(session, session.info.get(NUM_SELECTED))
     # What is described, or should be, and is never measured.
     night.problems += [line.rstrip(".") for name in session.systems for line in site.left_unmeasured(name, ROOT)]
     night.problems += bad_references(session.systems)
@@ -260,7 +254,7 @@ def identify(night: Night) -> Session | None:
     return session
 
 
-def shortfall(session: Session, selected: int) -> list[str]:
+def shortfall(session: Session, selected: object) -> list[str]:
     """What a session lacks, one sentence each.
 
     :param selected: number of cases by ReFrame's run report. Its exit status alone does not do: that of a missed reference is

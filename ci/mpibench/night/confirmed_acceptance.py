@@ -10,44 +10,32 @@ not seen again
 not measured again
     it stays regressed: no room in the budget, a case that is gone, failed or did not prove its condition, a signal.
 
-Error rates. Let one comparison refuse an unchanged machine with probability f and find a slowdown with probability p. Given
-the baseline, the two candidates are different jobs; as far as these are independent both call with probability f² and p²:
-what is refused without reason becomes rarer by the factor f, and what is found by the factor p (0.99: 0.98; 0.8: 0.64).
-They share the baseline, whose own error does not become smaller: of n sessions it is 1 / (n + 1) of the variance of each
-comparison's error, which is the correlation of the two errors. With 15 sessions that is 0.06 and the product nearly holds;
-with one it is 0.5, and a baseline that happened to be fast refuses twice. What lasts longer than both jobs is shared
-likewise. Judged again are only the called curves, so each is tested among fewer and at the same level: that helps p. On the
-noise of ``ci/tests/data/golden_noise`` at a spread of 1 % one job against one with jobs 5 % slower is refused at once in 80 %
-of draws on eth1g and twice in 71 % (p²: 64 %), unchanged in none (400 draws, ± 5). ``python -m studies.error_rates`` gives f
-(``sessions_refused_percent``), p (``found_percent``) and what both ways of measuring again refuse and find
-(``confirmed_refused_percent``, ``confirmed_found_percent``) on a site's own history.
+Error rates. Let one comparison refuse an unchanged machine with probability f and find a slowdown with probability p. As far as
+the two candidates are independent, both call with f² and p² (p 0.99: 0.98; 0.8: 0.64). They share the baseline: of n sessions
+its error is 1 / (n + 1) of the variance of each comparison's error, which is the correlation of the two. With 15 sessions that
+is 0.06 and the product nearly holds; with one it is 0.5, and a baseline that happened to be fast refuses twice. What lasts
+longer than both jobs is shared likewise. Judged again are only the called curves, each among fewer and at the same level: that
+helps p. On the noise of ``ci/tests/data/golden_noise`` at a spread of 1 % one job against one with jobs 5 % slower is refused at
+once in 80 % of draws on eth1g and twice in 71 % (p²: 64 %), unchanged in none (400 draws, ± 5). ``python -m
+studies.error_rates`` gives both (``confirmed_refused_percent``, ``confirmed_found_percent``) for a site's own history.
 
-**What one session leaves inconclusive although it seems slower than the margin** is measured again until its sessions can tell.
-Against a history a candidate is judged by a prediction interval that is widened by what the history's own nights did to it
-(:func:`mpibench.judge.statistics.prediction.widening`). One odd night among few widens it so much that no number of sessions at
-hand is called, however alike they are. What still holds then is that sessions are exchangeable as long as nothing has changed:
-of n nights and k later sessions every order of their values is equally likely, so that **all k are slower than all n with
-probability** ``1 / C(n + k, k)``, whatever the noise is (the extreme value of the rank sum of H. B. Mann and D. R. Whitney, On
-a Test of Whether one of Two Random Variables is Stochastically Larger than the Other, Annals of Mathematical Statistics 18
-(1947) 50-60). A metric or band that
+**What one session leaves inconclusive** although it is slower than the margin and than every night of the history is measured
+again until its sessions can tell. The prediction interval of a history is widened by what its own nights did to it
+(:func:`mpibench.judge.statistics.prediction.widening`); one odd night among few widens it so much that no number of sessions is
+called. What still holds is that sessions are exchangeable as long as nothing has changed: **all k later sessions are slower
+than all n nights with probability** ``1 / C(n + k, k)``, whatever the noise is (the extreme rank sum of H. B. Mann and D. R.
+Whitney, Annals of Mathematical Statistics 18 (1947) 50-60). Of m metrics and bands that were looked at and r that are still
+slower in every session, the fewest k with ``C(n + k, k) >= m / (r * rate)`` decide, with the policy's false discovery rate
+(:func:`sessions_wanted`; of 50 all, or one alone: 4 or 12 sessions against 5 nights, 3 or 7 against 8, 2 or 5 against 15, 2 or
+3 against 30). Regressed is what was slower in each of them than in every night while the fresh ones alone are, by their median,
+slower than the margin. Otherwise all sessions together are judged as one candidate, and that verdict counts, unless it is
+regressed: then it stays inconclusive, since nothing is refused by another rule than this one.
 
-- is inconclusive, slower than its margin and slower than in every night of the history
-
-is measured again, until so many sessions were slower than all nights that chance does not do it. How many that are depends on
-how many metrics and bands were looked at, m in all, since one of them is slower by chance far more often than a given one, and
-on how many are still slower in every session, r of them: the fewest k with ``C(n + k, k) >= m / (r * rate)``, with the policy's
-false discovery rate (:func:`sessions_wanted`; of 50 all, or one alone: 4 or 12 sessions against 5 nights, 3 or 7 against 8, 2
-or 5 against 15, 2 or 3 against 30). It is regressed if it was slower in each of them than in every night and the fresh sessions
-alone are, by their median, slower than the margin. Otherwise all its sessions together are judged as one candidate, and that
-verdict becomes its own, unless it is regressed: then it stays inconclusive, since nothing is refused by another rule than this
-one.
-
-Where nothing has changed a session is refused by this rule with at most the policy's rate, however the metrics depend on one
-another and whenever the measuring ends: ``C(n + k, k)`` for as long as all k are slower, and 0 afterwards, is on average 1
-after each session, so that its mean over the m ever exceeds ``1 / rate`` with a probability of at most ``rate`` (J. Ville,
-Étude critique de la notion de collectif, 1939; of some of many: R. Wang, A. Ramdas, False Discovery Rate Control with E-values,
-J. R. Stat. Soc. B 84 (2022) 822-852). ``studies.error_rates`` draws whole sessions. What lasts longer than all k sessions,
-such as an hour's traffic of somebody else, makes them no exchangeable sessions and is refused.
+Where nothing has changed this refuses with at most the policy's rate, however the metrics depend on one another and whenever
+the measuring ends: ``C(n + k, k)`` for as long as all k are slower, and 0 afterwards, is on average 1 after each session, so
+that its mean over the m ever exceeds ``1 / rate`` with a probability of at most ``rate`` (J. Ville, Étude critique de la notion
+de collectif, 1939; of some of many: R. Wang, A. Ramdas, J. R. Stat. Soc. B 84 (2022) 822-852). What lasts longer than all k
+sessions, such as an hour's traffic of somebody else, makes them no exchangeable sessions and is refused.
 """
 
 from __future__ import annotations

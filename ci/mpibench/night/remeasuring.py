@@ -45,11 +45,12 @@ from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
+from ..judge.plan.record import ListedCase
 from ..store import confirmations, eligibility
 from ..store.confirmations import MeasuredOn, MissedReference
 from ..store.dataset_layout import read_condition
 from ..store.session_values import METRIC, Selection
-from ..store.sessions import CONFIRMS, PAIRED, Case, Session, read_report
+from ..store.sessions import CONFIRMS, PAIRED, Session, read_report
 from ..store.store import Store
 from . import supervision
 from .settings import of_mode
@@ -99,14 +100,9 @@ class CalledCase:
         return f"{self.name} @{self.system}:{self.partition}+{self.stack}"
 
     @property
-    def place(self) -> tuple[str, str, str]:
-        """As :func:`place_of` of each of its runs."""
-        return self.partition, self.stack, self.name
-
-
-def place_of(case: Case) -> tuple[str, str, str]:
-    """Partition, ReFrame's environment and display name, which all runs of a case in a session share."""
-    return case.partition, str(case.entry.get("environ") or case.stack), case.name
+    def place(self) -> ListedCase:
+        """As :meth:`.ListedCase.of` of each of its runs."""
+        return ListedCase(self.partition, self.stack, self.name)
 
 
 def of_metrics(candidate: Selection, called: pl.DataFrame) -> tuple[list[CalledCase], pl.DataFrame]:
@@ -354,7 +350,7 @@ def measure_again(
     took: dict[tuple[str, object], float] = {}
     for uuid, session in known.items():
         seconds = session.job_seconds
-        took |= {(uuid, place_of(case)): seconds[case.uuid] for case in session.cases if case.uuid in seconds}
+        took |= {(uuid, ListedCase.of(case)): seconds[case.uuid] for case in session.cases if case.uuid in seconds}
     took_s = [took.get((case.session, case.place)) for case in cases]
     chosen, late = fit(cases, took_s, 60 * minutes)
     known_s = dict(zip(cases, took_s, strict=True))

@@ -66,12 +66,9 @@ def changing(options: Sequence[str]) -> list[str]:
 
 def places(options: Sequence[str]) -> list[str]:
     """Those of ReFrame's options that say where is measured, and how jobs get there."""
-    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
-    parser.add_argument("--system")
-    parser.add_argument("-J", "--job-option", action="append", default=[])
-    known, _ = parser.parse_known_args(list(options))
-    system = [f"--system={known.system}"] if known.system else []
-    return [*system, *(f"--job-option={option}" for option in known.job_option)]
+    given = command_line.arguments(options, {"--system": "system", "-J": "job_option"})
+    system = [f"--system={name}" for name in given["system"][-1:]]
+    return [*system, *(f"--job-option={option}" for option in given["job_option"])]
 
 
 def confirm_minutes(text: str) -> float:
@@ -191,8 +188,7 @@ class PlannedNight:
     def extra(self, session: Session) -> list[str]:
         """One sentence on what ran and was not planned; none where nothing did. What did not run is reported as missing."""
         ran = [case for case in session.cases if case.result != "skip" and not case.uuid.endswith(PAIRED)]
-        cases = {ListedCase(case.partition, str(case.entry.get("environ") or case.stack), case.name) for case in ran}
-        beyond = sorted(cases - self.plan.record.planned)
+        beyond = sorted(set(map(ListedCase.of, ran)) - self.plan.record.planned)
         if not beyond:
             return []
         more = f" and {len(beyond) - FEW} more" if len(beyond) > FEW else ""

@@ -347,11 +347,7 @@ def _plan_cells(plan: PlanRecord, session: Session) -> dict[tuple[str, str, str]
     """Cases of each stack, fabric and group: how many were planned, how many there are, were proven in this session, and were
     never; the day on which the case that was not measured for longest was last proven."""
     own = [case for case in session.cases if not case.uuid.endswith(PAIRED)]
-    proven = {
-        ListedCase(case.partition, str(case.entry.get("environ") or case.stack), case.name)
-        for case in own
-        if session.is_proven(case)
-    }
+    proven = {ListedCase.of(case) for case in own if session.is_proven(case)}
     found: dict[tuple[str, str, str], list[record.PlannedCase]] = {}
     for one in plan.cases:
         found.setdefault(one.cell, []).append(one)

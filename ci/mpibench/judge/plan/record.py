@@ -21,7 +21,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, timedelta, timezone
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +36,7 @@ from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ...store import confirmations, eligibility, records, selectors
 from ...store.dataset_layout import read_condition, read_labels
-from ...store.sessions import PAIRED
+from ...store.sessions import PAIRED, Case
 from ...store.store import Store
 
 #: A line of ReFrame 4.10's ``-lC`` (``frontend/cli.py``, ``list_checks``): name, parameters, hash, place.
@@ -68,8 +68,6 @@ SLOWER = "slower than the nights before"
 _ALIKE = ("depth", *confirmations.APART)
 #: Metrics that are named where some were not measured again.
 FEW_METRICS = 3
-#: What names a case in the table ``cases``.
-_CASE = ("partition", "stack", "name")
 #: Rows of ``cases`` that say something: neither interrupted nor what ReFrame had to make beside planned ones of the same test.
 _SAYS = (pl.col("result") != eligibility.INTERRUPTED) & ~(
     (pl.col("result") == "skip") & (pl.col("reason").fill_null("") == NOT_PLANNED)
@@ -78,8 +76,7 @@ _SAYS = (pl.col("result") != eligibility.INTERRUPTED) & ~(
 _OWN = ~pl.col("superseded").fill_null(False) & ~pl.col("case").str.ends_with(PAIRED)
 
 
-@dataclass(frozen=True, order=True)
-class ListedCase:
+class ListedCase(NamedTuple):
     """One case, as ReFrame shows it.
 
     :param partition: without its system.
@@ -90,13 +87,18 @@ class ListedCase:
     stack: str
     name: str
 
+    @classmethod
+    def of(cls, case: Case) -> ListedCase:
+        """The case of a run in a session; all its runs there are of the same."""
+        return cls(case.partition, str(case.entry.get("environ") or case.stack), case.name)
+
     def __str__(self) -> str:
         return f"{self.name} @{self.partition}+{self.stack}"
 
-    @cached_property
+    @property
     def parameters(self) -> dict[str, str]:
         """Parameters of the test and their values: fabric, nodes, ppn, pinning, ..."""
-        return dict(_PARAMETER.findall(self.name))
+        return _parameters(self.name)
 
     @property
     def test(self) -> str:
@@ -119,8 +121,16 @@ class ListedCase:
         return int(text) if text.isdecimal() else None
 
 
-@dataclass(frozen=True)
-class Listing:
+#: What names a case in the table ``cases``.
+CASE = ListedCase._fields
+
+
+@cache
+def _parameters(name: str) -> dict[str, str]:
+    return dict(_PARAMETER.findall(name))
+
+
+class Listing(NamedTuple):
     """What ReFrame lists: the selected system (empty where nothing is listed), and the cases, each once, sorted."""
 
     system: str
@@ -243,7 +253,7 @@ class PlanRecord:
         """The file: one line a case, so that two plans can be compared."""
         head = asdict(self)
         head |= {"layout": LAYOUT, "date": head.pop("day")}
-        rows = [{**row.pop("case"), **row, "seconds": round(float(row["seconds"]), 1)} for row in head.pop("cases")]
+        rows = [{**row.pop("case")._asdict(), **row, "seconds": round(float(row["seconds"]), 1)} for row in head.pop("cases")]
         kept = ({key: value for key, value in row.items() if key != "nodes" or value} for row in rows)
         lines = ",\n".join(json.dumps(row, sort_keys=True, default=str) for row in kept)
         return f'{json.dumps(head, sort_keys=True, default=str)[:-1]}, "cases": [\n{lines}\n]}}\n'
@@ -281,7 +291,7 @@ def read(path: Path) -> PlanRecord:
         content = json.loads(text)
         if content["layout"] != LAYOUT:
             raise BadInput("plan-layout", f"the plan {path} has layout {content['layout']}, this program reads {LAYOUT}.")
-        rows = [{**row, "case": row} for row in content["cases"]]
+        rows = [{**row, "case": (row["partition"], row["stack"], row["name"])} for row in content["cases"]]
         return msgspec.convert({**content, "day": content["date"], "cases": rows}, PlanRecord)
     except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
         raise BadInput("plan-damaged", f"the plan {path} is damaged ({type(error).__name__}: {error}).") from None
@@ -419,10 +429,10 @@ def read_past(store: Store, system: str, label: str, before: date) -> PastNights
         .with_columns(
             day=pl.col("started").dt.date(), proven=pl.col("case").is_in(proven.to_list()), skipped=pl.col("result") == "skip"
         )
-        .drop_nulls(list(_CASE))
+        .drop_nulls(list(CASE))
         .sort("started", "run")
     )
-    histories = rows.group_by(_CASE).agg(
+    histories = rows.group_by(CASE).agg(
         tried=pl.col("day").last(),
         proven_on=pl.col("day").filter(pl.col("proven")).last(),
         failed=~pl.col("proven").last() & ~pl.col("skipped").last(),
@@ -436,7 +446,7 @@ def read_past(store: Store, system: str, label: str, before: date) -> PastNights
         for *key, tried, day, failed, proven_s, ran_s, session, skipped in histories.iter_rows()
     }
     ran: dict[date, set[ListedCase]] = {}
-    for day, *key in rows.filter(~pl.col("skipped")).select("day", *_CASE).unique().iter_rows():
+    for day, *key in rows.filter(~pl.col("skipped")).select("day", *CASE).unique().iter_rows():
         ran.setdefault(day, set()).add(ListedCase(*key))
     stopped = (pl.col("result") == eligibility.INTERRUPTED).any()
     sums = frame.group_by("session", "started").agg(
@@ -501,7 +511,7 @@ def find_owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "")
     :param cases: rows of the table ``cases`` of the sessions of one label.
     :param tonight: the session among them that is about to be held against the nights before.
     """
-    own = cases.filter(_OWN).drop_nulls(list(_CASE))
+    own = cases.filter(_OWN).drop_nulls(list(CASE))
     rows = own.filter(_SAYS)
     proven = set(eligibility.split_cases(rows).proven["case"])
     slower = {
@@ -509,14 +519,13 @@ def find_owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "")
     }
     tried: dict[ListedCase, list[_Try]] = {}
     days: dict[ListedCase, date] = {}
-    columns = (*_CASE, "started", "session", "case", "result", "reason", "gates", "nodelist", "condition")
+    columns = (*CASE, "started", "session", "case", "result", "reason", "gates", "nodelist", "condition")
     for row in rows.sort("started", "run").select(columns).to_dicts():
-        key = (row["partition"], row["stack"], row["name"])
+        case = ListedCase(row["partition"], row["stack"], row["name"])
         if row["case"] in proven:
-            days[ListedCase(*key)] = row["started"].date()
-        tried.setdefault(ListedCase(*key), []).append(
-            _read_try(row, row["case"] in proven, key, slower.get(row["session"]), row["session"] == tonight)
-        )
+            days[case] = row["started"].date()
+        judged = slower.get(row["session"])
+        tried.setdefault(case, []).append(_read_try(row, case, row["case"] in proven, judged, row["session"] == tonight))
     # What the newest plans have and their sessions do not hold.
     sessions = own.select("session", "started", "labels").unique("session").sort("started", "session").tail(MOST_PLANS)
     for session, started, labels in sessions.iter_rows():
@@ -527,7 +536,7 @@ def find_owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "")
             planned = find(store.folder, label).planned
         except BadInput:  # the gate said so of that session
             continue
-        there = {ListedCase(*key) for key in own.filter(pl.col("session") == session).select(_CASE).iter_rows()}
+        there = {ListedCase(*key) for key in own.filter(pl.col("session") == session).select(CASE).iter_rows()}
         for case in planned - there:
             tried.setdefault(case, []).append(_Try(started, session, NOT_RUN))
     left = {case: _debts(tries, case in days) for case, tries in tried.items()}
@@ -535,13 +544,13 @@ def find_owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "")
     missed: dict[str, set[ListedCase]] = {}
     for case, debts in left.items():
         for debt in debts:
-            if debt.state == MISSED and (case.partition, case.stack, case.name) not in slower.get(debt.session, ()):
+            if debt.state == MISSED and case not in slower.get(debt.session, ()):
                 missed.setdefault(debt.session, set()).add(case)
     reached: set[tuple[str, ListedCase]] = set()
     for session, held in missed.items():
         again = confirmations.confirming(store.cases(system, withdrawn_too=True), session, store.withdrawn)
         stays = {
-            ListedCase(*(reference.check[name] for name in _CASE))
+            ListedCase(*(reference.check[name] for name in CASE))
             for reference in confirmations.missed_references(cases.filter(pl.col("session") == session), again)
             if reference.outcome != confirmations.NOT_SEEN_AGAIN
         }
@@ -560,7 +569,7 @@ def find_owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "")
 
 
 def _read_try(
-    row: Mapping[str, Any], proven: bool, key: tuple[str, str, str], slower: set[tuple[str, str, str]] | None, tonight: bool
+    row: Mapping[str, Any], case: ListedCase, proven: bool, slower: set[tuple[str, str, str]] | None, tonight: bool
 ) -> _Try:
     """What became of a case.
 
@@ -575,7 +584,7 @@ def _read_try(
     elif missed and row["result"] != "xfail":
         state = MISSED
     else:
-        state = SLOWER if key in (slower or ()) else ""
+        state = SLOWER if case in (slower or ()) else ""
     on, condition = confirmations.MeasuredOn.of_row(row), read_condition(row["condition"])
     facts = _ALIKE[:1] if state == FAILED else _ALIKE
     return _Try(
