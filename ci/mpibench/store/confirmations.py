@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -227,10 +227,14 @@ def measured_again(checks: Iterable[Mapping[str, Any]], again: pl.DataFrame) -> 
     :param checks: rows of :func:`reference_checks`.
     :param again: as of :func:`missed_references`.
     """
+
+    def key(check: Mapping[str, Any]) -> tuple[object, ...]:
+        return tuple(check[name] for name in SAME_CHECK)
+
     second: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     for row in reference_checks(again):
-        second.setdefault(_key(row), []).append(row)
-    return [_first_again(row, second.get(_key(row), ())) for row in checks]
+        second.setdefault(key(row), []).append(row)
+    return [_first_again(check, second.get(key(check), ())) for check in checks]
 
 
 def _first_again(check: Mapping[str, Any], again: Sequence[Mapping[str, Any]]) -> MissedReference:
@@ -241,25 +245,15 @@ def _first_again(check: Mapping[str, Any], again: Sequence[Mapping[str, Any]]) -
     unlike = [MeasuredOn.of_row(check).unlike(MeasuredOn.of_row(row), str(row["session"])) for row in again]
     first = next((row for row, why in zip(again, unlike, strict=True) if not why), None)
     if first is None:
-        return replace(compare(check, None), why=next(iter(unlike), ""))
-    found = replace(compare(check, first["value"]), second=first)
-    if first["withdrawn"] and found.outcome == NOT_SEEN_AGAIN:
-        return MissedReference(check, NOT_MEASURED_AGAIN, why=withdrawn_first(str(first["session"])))
-    return found
-
-
-def _key(check: Mapping[str, Any]) -> tuple[object, ...]:
-    return tuple(check[name] for name in SAME_CHECK)
-
-
-def compare(first: Mapping[str, Any], value: float | None) -> MissedReference:
-    """A reference check that was missed, and what its second measurement says.
-
-    :param value: of the second job, in the unit of the first; ``None`` without one.
-    """
+        return MissedReference(check, NOT_MEASURED_AGAIN, why=next(iter(unlike), ""))
+    value = first["value"]
     if value is None:
-        return MissedReference(first, NOT_MEASURED_AGAIN)
-    return MissedReference(first, NOT_SEEN_AGAIN if within(first, value) else SEEN_TWICE, value)
+        return MissedReference(check, NOT_MEASURED_AGAIN, second=first)
+    if not within(check, value):
+        return MissedReference(check, SEEN_TWICE, value, second=first)
+    if first["withdrawn"]:
+        return MissedReference(check, NOT_MEASURED_AGAIN, why=withdrawn_first(str(first["session"])))
+    return MissedReference(check, NOT_SEEN_AGAIN, value, second=first)
 
 
 def within(check: Mapping[str, Any], value: float) -> bool:

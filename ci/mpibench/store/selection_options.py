@@ -27,32 +27,28 @@ MEASURING = ("level", "repeats", "limit_s", "paired_stack")
 WHOLE_TAG = "maintenance"
 
 
-def _always(_: str) -> bool:
-    return True
-
-
-#: Long option to: its short form, whether it takes a value, and which values make a session partial.
-NARROWING: dict[str, tuple[str, bool, Callable[[str], bool]]] = {
-    "--cpu-only": ("", False, _always),
+#: Long option to: its short form, whether it takes a value, and which values make a session partial (``None``: any).
+NARROWING: dict[str, tuple[str, bool, Callable[[str], bool] | None]] = {
+    "--cpu-only": ("", False, None),
     # References are looked at, and proofs made, in hooks.
-    "--disable-hook": ("", True, _always),
-    "--exclude": ("-x", True, _always),
-    "--exclude-tag": ("-T", True, _always),
-    "--failed": ("", False, _always),
-    "--filter-expr": ("-E", True, _always),
-    "--gpu-only": ("", False, _always),
-    "--maintainer": ("", True, _always),
-    "--name": ("-n", True, _always),
+    "--disable-hook": ("", True, None),
+    "--exclude": ("-x", True, None),
+    "--exclude-tag": ("-T", True, None),
+    "--failed": ("", False, None),
+    "--filter-expr": ("-E", True, None),
+    "--gpu-only": ("", False, None),
+    "--maintainer": ("", True, None),
+    "--name": ("-n", True, None),
     "--prgenv": ("-p", True, lambda value: value != ".*"),
     "--tag": ("-t", True, lambda value: value != WHOLE_TAG),
     _PATH: ("-c", True, lambda value: PurePath(value).name != WHOLE_SUITE),
-    "--maxfail": ("", True, _always),
-    "--parameterize": ("-P", True, _always),
-    "--restore-session": ("", True, _always),
+    "--maxfail": ("", True, None),
+    "--parameterize": ("-P", True, None),
+    "--restore-session": ("", True, None),
     "--setvar": ("-S", True, lambda value: value.partition("=")[0].rpartition(".")[2] not in MEASURING),
     # Without these stages no reference is looked at, or no proof.
-    "--skip-performance-check": ("", False, _always),
-    "--skip-sanity-check": ("", False, _always),
+    "--skip-performance-check": ("", False, None),
+    "--skip-sanity-check": ("", False, None),
     "--system": ("", True, lambda value: ":" in value),  # SYSTEM:PARTITION
 }
 _LONG = {short: long for long, (short, _, _) in NARROWING.items() if short}
@@ -70,7 +66,7 @@ def narrowing(command_line: str) -> tuple[str, ...]:
     except ValueError:
         return (command_line,)  # no shell would take it: nobody knows what was asked for
     given = list(_options(words))
-    counting = [(long, value) for long, value in given if NARROWING[long][2](value)]
+    counting = [(long, value) for long, value in given if (counts := NARROWING[long][2]) is None or counts(value)]
     # Search paths add up: beside the whole suite another one takes nothing away.
     whole = any(option == _PATH and (option, value) not in counting for option, value in given)
     shown = [f"{long}={value}" if NARROWING[long][1] else long for long, value in counting if not (whole and long == _PATH)]

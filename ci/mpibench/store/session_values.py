@@ -7,7 +7,7 @@ A **curve** is one quantity of one benchmark under one condition over its messag
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,27 +82,50 @@ def slowness(values: pl.DataFrame) -> pl.Series:
     return values.select((sign * pl.col("value").log()).alias("slowness"))["slowness"]
 
 
+#: How a stack says that a suite of its was built (``suites`` of ``stack.json``), beside the version.
+BUILD_FACTS = ("compiler", "target", "flags")
+
+
 def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
     """What the sessions of a selection say about the machine and its software, each fact with all its values, sorted."""
+
+    def mapping(value: object) -> Mapping[str, Any]:
+        return value if isinstance(value, Mapping) else {}
+
+    def listed(value: object) -> object:
+        return ", ".join(map(str, value)) if isinstance(value, list) else value
+
     found: dict[str, set[str]] = {}
     for row in cases.select("stack", "mpi", "mpi_version", "lock_hash", "library_version", "condition").unique().to_dicts():
         condition = read_condition(row["condition"])
-        said = {
-            f"MPI of {row['stack']}": f"{row['mpi']} {row['mpi_version']}" if row["mpi"] else None,
-            f"library of {row['stack']}": row["library_version"],
-            f"lock hash of {row['stack']}": row["lock_hash"],
-            f"suite options of {row['stack']}": condition.get("suite_options"),
-            f"tuned settings of {row['stack']} on {condition.get('fabric')}": condition.get("tuned"),
-            f"striping of {condition.get('fabric')}": "over all rails" if condition.get("striped") else None,
-            f"network of {row['stack']} on {condition.get('fabric')}": condition.get("network"),
-            f"oversubscription on {condition.get('fabric')}": condition.get("oversubscribed"),
+        stack, fabric, measured_with = row["stack"], condition.get("fabric"), mapping(condition.get("measured_with"))
+        said: dict[str, object] = {
+            f"MPI of {stack}": f"{row['mpi']} {row['mpi_version']}" if row["mpi"] else None,
+            f"library of {stack}": row["library_version"],
+            f"lock hash of {stack}": row["lock_hash"],
+            f"suite options of {stack}": condition.get("suite_options"),
+            f"tuned settings of {stack} on {fabric}": condition.get("tuned"),
+            f"striping of {fabric}": "over all rails" if condition.get("striped") else None,
+            f"network of {stack} on {fabric}": condition.get("network"),
+            f"oversubscription on {fabric}": condition.get("oversubscribed"),
             **{
-                f"{name}{what and ' '}{what} of {row['stack']}": suite.get(what or "version")
-                for name, suite in _suites(condition)
+                f"{name}{what and ' '}{what} of {stack}": suite.get(what or "version")
+                for name, suite in mapping(condition.get("suites")).items()
+                if isinstance(suite, Mapping)
                 for what in ("", *BUILD_FACTS)
             },
-            **{str(name): value for name, value in _machine(condition)},
-            **_measured_with(condition),
+            # Of nodes (kernel, driver, firmware, ...), then the settings the test chose.
+            **{str(name): listed(value) for name, value in mapping(condition.get("machine")).items()},
+            **{f"setting {name}": value for name, value in mapping(condition.get("environment")).items()},
+            **{name: condition.get(name) for name in ("line_rate_gbit_per_s", "transport")},
+            # Commit and versions of what ran and judged the tests (``sites.session.provenance``).
+            "commit of the tests": measured_with.get("commit"),
+            "tests changed since that commit": {"True": "yes", "False": "no"}.get(str(measured_with.get("modified"))),
+            "python": measured_with.get("python"),
+            "requirements.lock": measured_with.get("lock"),
+            "installed unlike requirements.lock": listed(measured_with.get("unlike_lock")),
+            "the site's own extensions": listed(measured_with.get("extensions")),
+            **{f"package {name}": version for name, version in mapping(measured_with.get("packages")).items()},
         }
         for name, value in said.items():
             if value:
@@ -124,44 +147,6 @@ def busy(cases: pl.DataFrame) -> str:
     """The same of rows of the table ``cases``, of those that measured."""
     timed = cases.filter(pl.col("samples") > 0)
     return busy_sentence(timed.filter(LOST_CORES).height, timed.height).rstrip(".")
-
-
-#: How a stack says that a suite of its was built (``suites`` of ``stack.json``), beside the version.
-BUILD_FACTS = ("compiler", "target", "flags")
-_YES_OR_NO: dict[object, str] = {True: "yes", False: "no"}
-
-
-def _measured_with(condition: Mapping[str, object]) -> dict[str, object]:
-    """Commit and versions of what ran and judged the tests (``sites.session.provenance``), each by a name for a reader."""
-    stored = condition.get("measured_with")
-    if not isinstance(stored, Mapping):
-        return {}
-    packages = stored.get("packages")
-    unlike, extensions = stored.get("unlike_lock"), stored.get("extensions")
-    return {
-        "commit of the tests": stored.get("commit"),
-        "tests changed since that commit": _YES_OR_NO.get(stored.get("modified")),
-        "python": stored.get("python"),
-        "requirements.lock": stored.get("lock"),
-        "installed unlike requirements.lock": ", ".join(map(str, unlike)) if isinstance(unlike, list) else None,
-        "the site's own extensions": ", ".join(map(str, extensions)) if isinstance(extensions, list) else None,
-        **({f"package {name}": version for name, version in packages.items()} if isinstance(packages, Mapping) else {}),
-    }
-
-
-def _suites(condition: Mapping[str, object]) -> Sequence[tuple[str, Mapping[str, object]]]:
-    suites = condition.get("suites")
-    return [(name, row) for name, row in suites.items() if isinstance(row, Mapping)] if isinstance(suites, Mapping) else []
-
-
-def _machine(condition: Mapping[str, object]) -> list[tuple[str, object]]:
-    """Facts about nodes (kernel, driver, firmware, ...) and the settings the test chose."""
-    machine = condition.get("machine")
-    rows = list(machine.items()) if isinstance(machine, Mapping) else []
-    environment = condition.get("environment")
-    settings = [(f"setting {name}", value) for name, value in environment.items()] if isinstance(environment, Mapping) else []
-    flat = [(name, ", ".join(map(str, value)) if isinstance(value, list) else value) for name, value in rows]
-    return [*flat, *settings, *((name, condition.get(name)) for name in ("line_rate_gbit_per_s", "transport"))]
 
 
 def changes(before: Mapping[str, list[str]], after: Mapping[str, list[str]]) -> list[tuple[str, str, str]]:

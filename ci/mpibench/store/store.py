@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import getpass
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
@@ -100,13 +100,12 @@ class Store:
         """
         if (table, system) in self._looked:
             return self._looked[table, system]
-        paths, beside = _paths(self.folder, table, system), _paths(self.folder, PARTNERS[table], system)
+        paths, beside = ([*self._paths(one, system)] for one in (table, PARTNERS[table]))
         found = _unreadable(paths, table)
-        names = {path.relative_to(self.folder / table) for path in paths}
-        for gone in sorted({path.relative_to(self.folder / PARTNERS[table]) for path in beside} - names):
-            found[self.folder / table / gone] = (
-                f"{self.folder / table / gone} is gone, and {self.folder / PARTNERS[table] / gone} is there: export that "
-                "session again, or remove it."
+        own, partners = self.folder / table, self.folder / PARTNERS[table]
+        for gone in sorted({path.relative_to(partners) for path in beside} - {path.relative_to(own) for path in paths}):
+            found[own / gone] = (
+                f"{own / gone} is gone, and {partners / gone} is there: export that session again, or remove it."
             )
         first: dict[tuple[str, str], Path] = {}
         for path in paths:
@@ -116,6 +115,12 @@ class Store:
                     f"session {path.stem} is in the dataset twice ({other} and {path}): remove one and export it again."
                 )
         return self._looked.setdefault((table, system), found)
+
+    def _paths(self, table: str, system: str | None) -> Iterator[Path]:
+        for on in inside(self.folder / table, "system=*"):
+            if system is None or on.name == f"system={system}":
+                for day in inside(on, "date=*"):
+                    yield from inside(day, "*.parquet")
 
     def files(self, table: str, system: str | None = None, *, unreadable_too: bool = False) -> list[Path]:
         """Files of a table, sorted.
@@ -199,7 +204,11 @@ class Store:
                 "withdrawn-already",
                 f"{before}; it is withdrawn already. `mpibench sessions withdraw --undo {uuid}` takes that back.",
             )
-        withdrawal = Withdrawal(uuid, reason, _user(), datetime.now(timezone.utc).replace(microsecond=0))
+        try:
+            who = one_line(getpass.getuser())
+        except (KeyError, OSError):  # a user id without a name, as in containers
+            who = "an unnamed user"
+        withdrawal = Withdrawal(uuid, reason, who, datetime.now(timezone.utc).replace(microsecond=0))
         withdrawal.keep(self.folder)
         self.reread()
         return withdrawal
@@ -575,47 +584,41 @@ class Store:
         return []
 
 
-def _paths(folder: Path, table: str, system: str | None) -> list[Path]:
-    of_systems = inside(folder / table, "system=*")
-    wanted = [path for path in of_systems if system is None or path.name == f"system={system}"]
-    return sorted(path for on in wanted for day in inside(on, "date=*") for path in inside(day, "*.parquet"))
-
-
 def _unreadable(paths: Sequence[Path], table: str) -> dict[Path, str]:
-    """Why each of some files cannot be read, and what to do; empty if it can."""
-    found = {path: _not_as_written(path, table) for path in paths}
-    good = [path for path, why in found.items() if not why]
-    # One query for all of them: a file's rows stand in its footer, and a query for each would take longer than all else.
-    heights = pl.collect_all([pl.scan_parquet(path).select(pl.len()) for path in good])
-    for path, height in zip(good, heights, strict=True):
-        rows, written = height.item(), pl.read_parquet_metadata(path).get(ROWS_KEY)
-        if str(rows) != written:
+    """Why each of some files is none of this table, of this layout, in this place, and what to do; empty if it is."""
+    found: dict[Path, str] = {}
+    written: dict[Path, str | None] = {}
+    for path in paths:
+        try:
+            datetime.strptime(path.parent.name, "date=%Y-%m-%d")
+            schema, said = pl.read_parquet_schema(path), pl.read_parquet_metadata(path)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            found[path] = f"{path} is cut off or no Parquet file ({first}): export that session again, or remove it."
+            continue
+        except ValueError:
+            found[path] = f"{path} lies in a folder that names no day: remove it and export that session again."
+            continue
+        version = said.get(VERSION_KEY)
+        if version != LAYOUT or dict(schema) != dict(SCHEMAS[table]):
             found[path] = (
-                f"{path} holds {rows} rows of session {path.stem} and was written with {written}: export that session again, "
-                "or remove it."
+                f"{path} has another layout than {LAYOUT}, which this program reads ({version or 'none is named'}): export "
+                "that session again, or remove it."
+            )
+        elif said.get(PLACE_KEY, place_of(path)) != place_of(path):
+            found[path] = f"{path} was written as {said[PLACE_KEY]}: remove it, and export the sessions again."
+        else:
+            written[path] = said.get(ROWS_KEY)
+    # One query for all of them: a file's rows stand in its footer, and a query for each would take longer than all else.
+    heights = pl.collect_all([pl.scan_parquet(path).select(pl.len()) for path in written])
+    for (path, rows), height in zip(written.items(), heights, strict=True):
+        found[path] = ""
+        if (count := str(height.item())) != rows:
+            found[path] = (
+                f"{path} holds {count} rows of session {path.stem} and was written with {rows}: export that session again, or "
+                "remove it."
             )
     return found
-
-
-def _not_as_written(path: Path, table: str) -> str:
-    """Why a file is none of this table, of this layout, in this place; empty if it is."""
-    try:
-        datetime.strptime(path.parent.name, "date=%Y-%m-%d")
-        schema, said = pl.read_parquet_schema(path), pl.read_parquet_metadata(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return f"{path} is cut off or no Parquet file ({first}): export that session again, or remove it."
-    except ValueError:
-        return f"{path} lies in a folder that names no day: remove it and export that session again."
-    version = said.get(VERSION_KEY)
-    if version != LAYOUT or dict(schema) != dict(SCHEMAS[table]):
-        return (
-            f"{path} has another layout than {LAYOUT}, which this program reads ({version or 'none is named'}): export that "
-            "session again, or remove it."
-        )
-    if said.get(PLACE_KEY, place_of(path)) != place_of(path):
-        return f"{path} was written as {said[PLACE_KEY]}: remove it, and export the sessions again."
-    return ""
 
 
 def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
@@ -624,10 +627,3 @@ def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
     if not paths:
         return pl.LazyFrame(schema=whole)
     return pl.scan_parquet([*paths], hive_partitioning=True, hive_schema=PARTITION_SCHEMA).select(whole.names())
-
-
-def _user() -> str:
-    try:
-        return one_line(getpass.getuser())
-    except (KeyError, OSError):  # a user id without a name, as in containers
-        return "an unnamed user"
