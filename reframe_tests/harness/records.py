@@ -62,39 +62,36 @@ def load(
 
 @lru_cache(maxsize=16)
 def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], str], extensions: str) -> dict[str, Any]:
+    room = importlib.import_module(package)
+    names = [row.name for row in pkgutil.iter_modules(room.__path__) if row.name not in room.SHARED]
+    own = [importlib.import_module(f"{package}.{name}") for name in names]
     found: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    for module, record in _records(package, attribute, extensions):
-        source = str(module.__file__)
-        within = module.__name__.startswith(f"{package}.")
-        if not isinstance(record, kind):
-            remedy = f"name it in SHARED of {package}" if within else "move the file elsewhere"
-            raise BadInput(
-                "extension-without-record", f"{source} defines no {attribute} = {kind.__name__}(...); add it, or {remedy}."
-            )
-        # Of the project's own a type checker says so, and it takes 0.1 s.
-        mistyped = "" if within else _find_mistyped(record)
-        if record.name in found:
-            raise BadInput(
-                "extension-name-taken",
-                f"{sources[record.name]} and {source} both describe {record.name!r}; rename or remove one.",
-            )
-        try:
-            wrong = check(record)
-        except Exception:
-            if not mistyped:
-                raise
-            wrong = ""
-        if wrong or mistyped:
-            raise BadInput("extension-record", f"{source}: {wrong or f'{attribute}: {mistyped}; correct it'}.")
-        found[record.name], sources[record.name] = record, source
+    for module in (*own, *_further(package, extensions)):
+        source, given = str(module.__file__), getattr(module, attribute, None)
+        for record in given if isinstance(given, tuple) and given else (given,):
+            if not isinstance(record, kind):
+                remedy = f"name it in SHARED of {package}" if module in own else "move the file elsewhere"
+                raise BadInput(
+                    "extension-without-record", f"{source} defines no {attribute} = {kind.__name__}(...); add it, or {remedy}."
+                )
+            # Of the project's own a type checker says so, and it takes 0.1 s.
+            mistyped = "" if module in own else _find_mistyped(record)
+            if record.name in found:
+                raise BadInput(
+                    "extension-name-taken",
+                    f"{sources[record.name]} and {source} both describe {record.name!r}; rename or remove one.",
+                )
+            try:
+                wrong = check(record)
+            except Exception:
+                if not mistyped:
+                    raise
+                wrong = ""
+            if wrong or mistyped:
+                raise BadInput("extension-record", f"{source}: {wrong or f'{attribute}: {mistyped}; correct it'}.")
+            found[record.name], sources[record.name] = record, source
     return found
-
-
-def _records(package: str, attribute: str, extensions: str) -> Iterator[tuple[ModuleType, Any]]:
-    for module in (*_own(package), *_further(package, extensions)):
-        found = getattr(module, attribute, None)
-        yield from ((module, record) for record in (found if isinstance(found, tuple) and found else (found,)))
 
 
 def extension_folders() -> list[Path]:
@@ -105,12 +102,6 @@ def extension_folders() -> list[Path]:
 def extension_files() -> list[Path]:
     """Every Python file of :data:`EXTENSIONS`, whatever its room."""
     return [path for folder in extension_folders() for room in ROOMS for path in sorted((folder / room).rglob("*.py"))]
-
-
-def _own(package: str) -> Iterator[ModuleType]:
-    room = importlib.import_module(package)
-    names = [row.name for row in pkgutil.iter_modules(room.__path__)]
-    yield from (importlib.import_module(f"{package}.{name}") for name in names if name not in room.SHARED)
 
 
 def _further(package: str, extensions: str) -> Iterator[ModuleType]:

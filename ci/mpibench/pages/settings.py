@@ -27,7 +27,7 @@ import polars as pl
 import scipy
 import yaml
 
-from reframe_tests.harness.launchers import binding
+from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.launchers.model import Binding
 from reframe_tests.harness.machine.placement import RankPlacement
 from reframe_tests.harness.mpis import registry as mpis
@@ -484,7 +484,7 @@ def _binding(stack: Stack, policy: str, measured: Mapping[str, Any]) -> Binding:
     cpus = None if ranks is None else tuple(tuple(int(cpu) for cpu in one) for one in ranks)
     ppn, nodes = int(measured["ppn"]), int(measured["nodes"])
     placed = RankPlacement(policy, ppn, cpus)
-    return binding.bind(placed, stack.launcher_family, nodes, ppn, mpi=stack.mpi, version=stack.version_tuple)
+    return launchers.bind(placed, stack.launcher_family, nodes, ppn, mpi=stack.mpi, version=stack.version_tuple)
 
 
 def _transport_names(stack: Stack, transport: str) -> set[str]:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mpibench.stacks import probe
-from reframe_tests.harness.launchers.binding import bind
 from reframe_tests.harness.launchers.model import Binding
+from reframe_tests.harness.launchers.registry import bind
 from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.stacks.stack import Stack

@@ -11,8 +11,11 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from .. import optional_file
 from .. import schema as schemas
@@ -49,27 +52,12 @@ def parse(document: Any, source: Path | str) -> Stack:
         message = f"{source}: key 'library_version_pattern' is not a regular expression ({error}); {REMEDY}."
         raise StackError("stack-schema", message) from error
     mpi = document["mpi"]
-    return Stack(
-        name=document["name"],
-        origin=document["origin"],
-        mpi=mpi["name"],
-        mpi_version=mpi["version"],
-        device=mpi["device"],
-        abi=document["abi"],
-        launcher_family=document["launcher_family"],
-        prefix=document["prefix"],
-        library=document["library"],
-        library_version_pattern=document["library_version_pattern"],
-        binaries=document["binaries"],
-        commands={name: tuple(words) for name, words in document["commands"].items()},
-        suites=document["suites"],
-        env_vars=document["env_vars"],
-        prepend_path={name: tuple(folders) for name, folders in document["prepend_path"].items()},
-        build=document["build"],
-        source=str(source),
-        modules=tuple(modules.Module.of(each) for each in document.get("modules", ())),
-        loaded=modules.LoadedModules.of(document["build"].get("modules")),
-    )
+    further = {
+        **{"mpi": mpi["name"], "mpi_version": mpi["version"], "device": mpi["device"], "source": str(source)},
+        "modules": [asdict(modules.Module.of(each)) for each in document.get("modules", ())],
+        "loaded": document["build"].get("modules") or {},
+    }
+    return msgspec.convert({**document, **further}, Stack)
 
 
 def read(path: Path) -> Stack:

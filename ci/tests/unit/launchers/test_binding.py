@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from listed_topologies import from_lscpu
 from reframe_tests.harness.launchers import registry as launchers
-from reframe_tests.harness.launchers.binding import bind
 from reframe_tests.harness.launchers.model import HOSTFILE, Binding
 from reframe_tests.harness.launchers.open_mpi import RANKFILE
+from reframe_tests.harness.launchers.registry import bind
 from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
 from reframe_tests.harness.mpis import registry as mpis

@@ -13,7 +13,7 @@ from galley import SYSTEM
 from reframe_tests.harness import records
 from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.launchers import registry
-from reframe_tests.harness.launchers.binding import bind
+from reframe_tests.harness.launchers.registry import bind
 from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.mpis import registry as mpis

@@ -18,7 +18,6 @@ from reframe_tests.harness import records
 from reframe_tests.harness import schema as schemas
 from reframe_tests.harness.cases.job import transports
 from reframe_tests.harness.evidence import link_state, recorder, traffic
-from reframe_tests.harness.launchers import binding
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.placement import place
@@ -195,8 +194,8 @@ def test_an_installed_one_is_recognised(folder: Path, tmp_path: Path) -> None:
 
 def test_its_ranks_are_kept_from_binding_and_its_variables_recorded(folder: Path) -> None:
     placement = place("scatter", 2, Topology.from_processor(describe(1, 2)))
-    bound = binding.bind(placement, "hydra", 1, 2, mpi="torusmpi", version=(2, 1))
-    assert isinstance(bound, binding.Binding)
+    bound = launchers.bind(placement, "hydra", 1, 2, mpi="torusmpi", version=(2, 1))
+    assert isinstance(bound, launchers.Binding)
     assert bound.env == {"TORUS_BIND": "0"}
     assert '"TORUS_"' in recorder.flags()[-1]
     assert any(flag.startswith("-DMPI_LIBRARIES=") and '"libtorus"' in flag for flag in recorder.flags())

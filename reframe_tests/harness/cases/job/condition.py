@@ -14,7 +14,6 @@ from typing import Any
 
 from ...evidence import recorder
 from ...evidence.rank_records import parse_cpus
-from ...launchers import binding
 from ...launchers import registry as launchers
 from ...launchers.model import Binding, Bootstrap, Exports, Launcher
 from ...machine import placement
@@ -327,7 +326,7 @@ def bind_ranks(
     partition: Partition,
     bootstrap: Bootstrap,
 ) -> Binding:
-    return binding.bind(
+    return launchers.bind(
         placed,
         launcher,
         nodes,
