@@ -53,7 +53,6 @@ from .curve_tests import (
 )
 from .history import SHARED, Spread, missing_metrics, mixed_strata, name_place, spread_of
 from .policy import Policy
-from .statistics.two_sides import Array
 
 
 @dataclass(frozen=True)
@@ -146,13 +145,11 @@ def judge(
     mixed = mixed_strata(baseline)
     keys = list(zip(curves.select(CURVE).iter_rows(), curves.select(SHARED).iter_rows(), strict=True))
     # Is the baseline one more session of those before it? What changed before it is no fault of the candidate.
-    nothing: tuple[list[int | None], list[CurveTest]] = ([], [])
-    found = [
-        _tests(number, shared[stratum], before[key], old[key], policy, history=True) if key in before else nothing
-        for number, (key, stratum) in enumerate(keys)
-    ]
-    against = [(sizes, [test for test in tests if test.units == SESSIONS]) for sizes, tests in found]
-    unlike = _unlike_past(_Tested.of(curves, against, policy))
+    against: list[CurveTest] = []
+    for number, (key, stratum) in enumerate(keys):
+        if key in before:
+            against += _tests(number, shared[stratum], before[key], old[key], policy)
+    unlike = _unlike_past(_Tested.of(curves, [test for test in against if test.units == SESSIONS], policy))
     # Where these are too few, or not the baseline's history, they still show how much nights differ.
     apart = pl.DataFrame(list(unlike), schema=dict.fromkeys(SHARED, pl.String), orient="row")
     nights = [past_values, baseline.values.join(apart, on=SHARED, how="anti", nulls_equal=True)]
@@ -161,13 +158,13 @@ def judge(
         if key not in mixed and (spread := spread_of(part, policy.confidence)) is not None:
             spreads[key] = spread
     policies = {key: policy.with_spread(spreads[key].percent) if key in spreads else policy for key in shared}
-    used, found = [measured[0]], []
+    used, found = [measured[0]], list[CurveTest]()
     for number, (key, stratum) in enumerate(keys):
         one = history and stratum not in mixed
         earlier = before.get(key) if one and stratum not in unlike else None
         sides = (old[key], new[key])
-        sizes, tests = _tests(number, shared[stratum], *sides, policies[stratum], paired=paired, history=one, past=earlier)
-        found.append((sizes, tests))
+        tests = _tests(number, shared[stratum], *sides, policies[stratum], paired=paired, history=one, past=earlier)
+        found += tests
         if earlier is not None and tests[0].units == SESSIONS:
             used.append(earlier.drop("slowness"))
     rows, bands = _rows(_Tested.of(curves, found, policy), policy)
@@ -184,28 +181,17 @@ def judge(
 
 
 class _Tested(NamedTuple):
-    """All tests of some curves, and what came of them.
-
-    :param curves: described.
-    :param points: sizes of each curve.
-    """
+    """All tests of some curves, and what came of them."""
 
     curves: list[dict[str, Any]]
-    points: list[list[int | None]]
     tests: list[CurveTest]
     results: Results
-    margins: Array
     verdicts: list[tuple[str, str]]
 
     @classmethod
-    def of(cls, curves: pl.DataFrame, found: Sequence[tuple[list[int | None], list[CurveTest]]], policy: Policy) -> _Tested:
-        described, points = curves.to_dicts(), [sizes for sizes, _ in found]
-        tests = [test for _, parts in found for test in parts]
+    def of(cls, curves: pl.DataFrame, tests: list[CurveTest], policy: Policy) -> _Tested:
         results = curve_tests.evaluate(tests, policy)
-        names = [(curve["quantity"], curve["direction"], sizes) for curve, sizes in zip(described, points, strict=True)]
-        margins = curve_tests.margins(tests, names, policy)
-        verdicts = curve_tests.combine_verdicts(tests, results, margins, policy)
-        return cls(described, points, tests, results, margins, verdicts)
+        return cls(curves.to_dicts(), tests, results, curve_tests.combine_verdicts(tests, results, policy))
 
 
 def _zeros(metrics: pl.DataFrame, measured: Sequence[pl.DataFrame], policy: Policy) -> pl.DataFrame:
@@ -268,11 +254,12 @@ def _tests(
     paired: bool = False,
     history: bool = True,
     past: pl.DataFrame | None = None,
-) -> tuple[list[int | None], list[CurveTest]]:
-    """Sizes of a curve and all comparisons of its two sides.
+) -> list[CurveTest]:
+    """All comparisons of the two sides of a curve.
 
     :param past: its values in the sessions before the baseline; used if they make it a history.
     """
+    quantity = one["quantity"][0]
     sizes = sorted(one["message_bytes"].unique().to_list(), key=lambda size: -1 if size is None else size)
     if paired:
         jobs_of_both = set(one["case"].str.strip_suffix(PAIRED)) & set(two["case"].str.strip_suffix(PAIRED))
@@ -282,7 +269,7 @@ def _tests(
         both = [a.join(b, on=on, how="semi", nulls_equal=True).sort("pair") for a, b in (named, named[::-1])]
         if both[0]["pair"].n_unique() >= policy.minimum_repeats:
             left, right = (curve_tests.matrix(side, sizes, pl.col("pair")) for side in both)
-            return sizes, curve_tests.tests_of_curve(number, sizes, left, right, policy, units=PAIRS)
+            return curve_tests.tests_of_curve(number, quantity, sizes, left, right, policy, units=PAIRS)
     repeats = two.select(pl.len().over("case", "message_bytes").min()).item()
     history = history and repeats >= policy.minimum_repeats
     together = one if past is None else pl.concat([past, one])
@@ -292,8 +279,8 @@ def _tests(
     units = curve_tests.choose_units(*nights, history=history)
     between = curve_tests.between_jobs(units, (len(nights[0]), len(nights[1])), policy)
     left, right = (curve_tests.matrix(side, sizes, _REPEAT if units == REPEATS else pl.col("case")) for side in (one, two))
-    return sizes, curve_tests.tests_of_curve(
-        number, sizes, left, right, policy, units=units, between=between, nights=nights, stratum=stratum
+    return curve_tests.tests_of_curve(
+        *(number, quantity, sizes, left, right, policy), units=units, between=between, nights=nights, stratum=stratum
     )
 
 
@@ -314,7 +301,7 @@ def _rows(tested: _Tested, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
     for place, test in enumerate(tested.tests):
         if test.level not in rows:
             continue
-        curve, size, margin = tested.curves[test.curve], tested.points[test.curve][test.places[0]], tested.margins[place]
+        curve = tested.curves[test.curve]
         verdict, why = tested.verdicts[place]
         sign = 1.0 if curve["direction"] == LOWER else -1.0
         low, high = sorted(np.exp(sign * np.array([results.low[place], results.high[place]])))
@@ -329,14 +316,14 @@ def _rows(tested: _Tested, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
         rows[test.level].append(
             {
                 **{name: curve[name] for name in CURVE},
-                "band": policy.band(size),
+                "band": policy.band(test.size),
                 **{name: float(value) if np.isfinite(value) else None for name, value in shown.items()},
-                "margin_percent": 100 * sign * float(np.expm1(sign * margin)),
+                "margin_percent": 100 * sign * float(np.expm1(sign * test.margin)),
                 "verdict": verdict,
                 "units": test.units,
-                "needed": units_to_decide(results, margin, place, policy) if verdict == INCONCLUSIVE else None,
+                "needed": units_to_decide(results, test.margin, place, policy) if verdict == INCONCLUSIVE else None,
                 "why": why,
-                "message_bytes": size,
+                "message_bytes": test.size,
                 "sizes": len(test.places),
             }
         )

@@ -27,7 +27,7 @@ import polars as pl
 import scipy
 from numpy.typing import NDArray
 
-from reframe_tests.harness.vocabulary import LOWER
+from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from .policy import Policy
 from .statistics import prediction, two_sides
@@ -65,18 +65,19 @@ NOTHING_BETWEEN = BetweenJobs()
 class CurveTest:
     """One comparison: some sizes of one curve.
 
-    :param baseline: unit means in log, worse is more; likewise ``candidate``.
+    :param places: of these sizes in the curve; ``size``: the first of them.
+    :param margin: change for the worse in log that still counts as equal: the widest of its sizes.
+    :param baseline: unit means in log, worse is more; likewise ``candidate``. With :data:`PAIRS` as units both hold the same
+        repeats of the same jobs, in the same order; with :data:`SESSIONS` they hold jobs, and ``nights`` their sessions.
     :param between: what jobs add to the difference and repeats do not show.
-
-    With :data:`PAIRS` as units both arrays hold the same repeats of the same jobs, in the same order; with :data:`SESSIONS`
-    they hold jobs, and ``nights`` the sessions of these, of baseline and candidate.
-
     :param stratum: number of what the curve was measured on; spreads between sessions are moderated within it only.
     """
 
     curve: int
     level: str
     places: tuple[int, ...]
+    size: int | None
+    margin: float
     units: str
     baseline: Array
     candidate: Array
@@ -121,7 +122,8 @@ def between_jobs(units: str, jobs: tuple[int, int], policy: Policy) -> BetweenJo
 
 def tests_of_curve(
     number: int,
-    sizes: list[int | None],
+    quantity: str,
+    sizes: Sequence[int | None],
     left: Array,
     right: Array,
     policy: Policy,
@@ -147,13 +149,16 @@ def tests_of_curve(
         if places := tuple(place for place, size in enumerate(sizes) if policy.band(size) == band):
             levels.append((BAND, places))
     levels.append((WHOLE, tuple(range(count))))
-    return [
-        CurveTest(
-            *(number, level, places, units, left[list(places)].mean(axis=0), right[list(places)].mean(axis=0), between),
-            *(nights, stratum),
-        )
-        for level, places in levels
-    ]
+    widest = [policy.margin(quantity, policy.band(size)) for size in sizes]
+    lower = QUANTITIES[quantity].direction == LOWER
+    margins = [np.log1p(margin) if lower else -np.log1p(-min(margin, 0.99)) for margin in widest]
+    tests = []
+    for level, places in levels:
+        one, two = (side[list(places)].mean(axis=0) for side in (left, right))
+        margin = max(margins[place] for place in places)
+        test = CurveTest(number, level, places, sizes[places[0]], margin, units, one, two, between, nights, stratum)
+        tests.append(test)
+    return tests
 
 
 @dataclass(frozen=True)
@@ -260,20 +265,6 @@ def _pad(rows: list[Array]) -> Array:
     return np.array([np.pad(row, (0, width - len(row)), constant_values=np.nan) for row in rows])
 
 
-def margins(tests: list[CurveTest], curves: Sequence[tuple[str, str, list[int | None]]], policy: Policy) -> Array:
-    """Margin of each test as a positive change for the worse in log: the widest of the bands of its sizes.
-
-    :param curves: quantity, direction and sizes of each curve.
-    """
-    found = np.zeros(len(tests))
-    for place, test in enumerate(tests):
-        quantity, direction, sizes = curves[test.curve]
-        bands = {policy.band(sizes[one]) for one in test.places}
-        widest = max(policy.margin(quantity, band) for band in bands)
-        found[place] = np.log1p(widest) if direction == LOWER else -np.log1p(-min(widest, 0.99))
-    return found
-
-
 def overall(bands: Iterable[str], metrics: Iterable[str]) -> str:
     """Verdict on a whole comparison: the worst of its bands and, for what is beyond doubt, single metrics.
 
@@ -295,6 +286,10 @@ def wider_tests(tests: list[CurveTest]) -> scipy.sparse.csr_array:
     return scipy.sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(tests), len(tests)))
 
 
+def margins_of(tests: Sequence[CurveTest]) -> Array:
+    return np.array([test.margin for test in tests], dtype=float)
+
+
 def final_verdicts(results: Results, margins: Array, wider: scipy.sparse.csr_array, policy: Policy) -> NDArray[np.str_]:
     """Verdict of each test, shape as that of the effects; a size that alone is inconclusive goes with its neighbours."""
     own = _own_verdicts(results, margins, policy)
@@ -302,8 +297,9 @@ def final_verdicts(results: Results, margins: Array, wider: scipy.sparse.csr_arr
     return np.where(beside & (own == INCONCLUSIVE) & (results.effect > 0), REGRESSED, own)
 
 
-def combine_verdicts(tests: list[CurveTest], results: Results, margins: Array, policy: Policy) -> list[tuple[str, str]]:
+def combine_verdicts(tests: list[CurveTest], results: Results, policy: Policy) -> list[tuple[str, str]]:
     """Verdict of each test and what else it rests on: a size that alone is inconclusive goes with its neighbours."""
+    margins = margins_of(tests)
     own, wider = _own_verdicts(results, margins, policy), wider_tests(tests)
     final = []
     for place, verdict in enumerate(final_verdicts(results, margins, wider, policy)):

@@ -563,12 +563,12 @@ def tabulate(curves: Sequence[MeasuredCurve], nights: Sequence[str], policy: Pol
     """All tests of some curves, as ``accept`` and the gate make them."""
     tests: list[curve_tests.CurveTest] = []
     for number, curve in enumerate(curves):
-        sides, sessions = (curve.logs, curve.logs[:, :0]), (tuple(curve.sessions), ())
-        tests += curve_tests.tests_of_curve(number, curve.sizes, *sides, policy, nights=sessions, stratum=curve.stratum)
+        one = number, curve.quantity, curve.sizes, curve.logs, curve.logs[:, :0]
+        tests += curve_tests.tests_of_curve(*one, policy, nights=(tuple(curve.sessions), ()), stratum=curve.stratum)
     return Rows(
         curve_tests.session_units(tests, 0, nights),
         curve_tests.kinds(tests),
-        curve_tests.margins(tests, [(curve.quantity, curve.direction, curve.sizes) for curve in curves], policy),
+        curve_tests.margins_of(tests),
         np.array([curves[test.curve].thing for test in tests]),
     )
 

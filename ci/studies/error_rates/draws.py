@@ -83,7 +83,10 @@ class _Frame:
         between = curve_tests.between_jobs(self.units, (len(history), len(candidate)), policy)
         nights = tuple(history.tolist()), tuple(candidate.tolist())
         return [
-            CurveTest(test.curve, test.level, test.places, self.units, one, two, between, nights, test.stratum)
+            CurveTest(
+                *(test.curve, test.level, test.places, test.size, test.margin, self.units, one, two, between, nights),
+                test.stratum,
+            )
             for test, one, two in zip(self.tests, left, right, strict=True)
         ]
 
@@ -119,18 +122,18 @@ def _frame(trace: Trace, setting: Setting, policy: Policy) -> _Frame:
         logs = curve.logs[:, :, : setting.repeats]
         values = logs if units == REPEATS else _medians(logs)[:, :, None]
         flat = values.reshape(len(values), -1)
-        tests += curve_tests.tests_of_curve(number, curve.sizes, flat, flat, policy, units=units, stratum=curve.stratum)
+        kept = {"units": units, "stratum": curve.stratum}
+        tests += curve_tests.tests_of_curve(number, curve.quantity, curve.sizes, flat, flat, policy, **kept)
     rows = np.repeat(np.arange(len(tests)), [len(test.places) for test in tests])
     columns = np.concatenate([starts[test.curve] + np.array(test.places) for test in tests])
     shares = np.concatenate([np.full(len(test.places), 1 / len(test.places)) for test in tests])
-    names = [(one.quantity, one.direction, one.sizes) for one in trace.curves]
     levels = np.array([test.level for test in tests])
     return _Frame(
         tests,
         units,
         np.stack([test.baseline for test in tests]).reshape(len(tests), trace.jobs, -1),
         sparse.csr_array((shares, (rows, columns)), shape=(len(tests), starts[-1])),
-        curve_tests.margins(tests, names, policy),
+        curve_tests.margins_of(tests),
         curve_tests.wider_tests(tests),
         np.flatnonzero(levels == SIZE),
         np.flatnonzero(levels == BAND),

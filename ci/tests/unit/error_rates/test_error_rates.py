@@ -197,19 +197,21 @@ def test_shifted_results_are_those_of_a_slower_candidate(history: int, units: st
 
     def tests(shift: np.ndarray) -> list[curve_tests.CurveTest]:
         sizes: list[int | None] = [1, 8, 64, 512, 4096, 65536]
-        return curve_tests.tests_of_curve(0, sizes, left, right + shift[:, None], POLICY, units=units, nights=nights)
+        return curve_tests.tests_of_curve(
+            0, "latency_us", sizes, left, right + shift[:, None], POLICY, units=units, nights=nights
+        )
 
     same = tests(np.zeros(6))
     weights = np.array([[place in test.places for place in range(6)] for test in same], dtype=float)
     weights /= weights.sum(axis=1, keepdims=True)
     found = draws.shifted(curve_tests.evaluate(same, POLICY), slower @ weights.T, POLICY)
-    margins = np.full(len(same), 0.02)
+    margins = curve_tests.margins_of(same)
     verdicts = curve_tests.final_verdicts(found, margins, curve_tests.wider_tests(same), POLICY)
     for place, shift in enumerate(slower):
         alone = curve_tests.evaluate(tests(shift), POLICY)
         for name in ("effect", "low", "high", "upper", "p", "real"):
             assert getattr(found, name)[place] == pytest.approx(getattr(alone, name)), name
-        expected = [verdict for verdict, _ in curve_tests.combine_verdicts(same, alone, margins, POLICY)]
+        expected = [verdict for verdict, _ in curve_tests.combine_verdicts(same, alone, POLICY)]
         assert verdicts[place].tolist() == expected
         assert "regressed" in expected
 
