@@ -36,7 +36,7 @@ def rows_of(trace: Trace, logs: Array, policy: Policy) -> Rows:
     curves, start = [], 0
     for one in trace.curves:
         own = logs[start : start + len(one.sizes)]
-        curves.append(MeasuredCurve(one.quantity, one.direction, one.sizes, own, nights, one.stratum, 0))
+        curves.append(MeasuredCurve(one.quantity, one.sizes, own, nights, one.stratum, 0))
         start += len(one.sizes)
     return tabulate(curves, nights, policy)
 

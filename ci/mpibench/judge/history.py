@@ -551,7 +551,6 @@ class MeasuredCurve(NamedTuple):
     """
 
     quantity: str
-    direction: str
     sizes: list[int | None]
     logs: Array
     sessions: list[str]
@@ -584,7 +583,7 @@ def measured_curves(values: pl.DataFrame, policy: Policy) -> Iterator[MeasuredCu
             sessions = part.unique("case", keep="first", maintain_order=True)["session"].to_list()
             stratum = strata.setdefault(tuple(curve[name] for name in SHARED), len(strata))
             logs = curve_tests.matrix(part, sizes, pl.col("case"))
-            yield MeasuredCurve(quantity, curve["direction"], sizes, logs, sessions, stratum, curve["thing"])
+            yield MeasuredCurve(quantity, sizes, logs, sessions, stratum, curve["thing"])
 
 
 class Called(NamedTuple):

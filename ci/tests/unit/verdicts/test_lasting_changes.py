@@ -110,7 +110,7 @@ def test_nights_that_each_just_miss_a_loss_show_it_together() -> None:
     """Of four nights the mean is judged, too: it differs by less from night to night."""
     logs = np.array([[*[0.03, -0.03] * 6, 0.6, *[0.09] * 6]])
     nights = [f"{night:02}" for night in range(logs.shape[1])]
-    curve = MeasuredCurve("latency_us", "lower", [8], logs, nights, 0, 0)
+    curve = MeasuredCurve("latency_us", [8], logs, nights, 0, 0)
     rows = tabulate([curve], nights, Policy())
     found = judge_nights(rows, np.ones((1, len(nights)), dtype=bool), Policy())
     assert np.flatnonzero(found.called[0]).tolist() == [12]
@@ -322,7 +322,7 @@ def test_what_is_called_does_not_depend_on_what_is_computed_first(seed: int) -> 
         logs[1] = np.nan
         sizes = [None, *(4**size for size in range(8))]
         jobs = [str(night) for night in range(50)]
-        curves.append(MeasuredCurve("latency_us", "lower", sizes, logs, jobs, number % 2, number % 3))
+        curves.append(MeasuredCurve("latency_us", sizes, logs, jobs, number % 2, number % 3))
     policy = Policy()
     rows = tabulate(curves, [str(night) for night in range(50)], policy)
     counts = rng.random((3, 50)) < 0.8
@@ -342,7 +342,7 @@ def test_what_differs_by_little_more_than_its_margin_is_looked_at(seed: int) -> 
     nights = [str(night) for night in range(60)]
     logs = rng.normal(0, 0.0005, (1, 60))
     logs[0, 20:] += rng.uniform(0, 0.1, 40)
-    rows = tabulate([MeasuredCurve("latency_us", "lower", [8], logs, nights, 0, 0)], nights, policy)
+    rows = tabulate([MeasuredCurve("latency_us", [8], logs, nights, 0, 0)], nights, policy)
     counts, beyond = np.arange(60)[None, :] < 20, []
     for night in range(20, 60):
         found = called_things(rows, counts, [night], policy)
