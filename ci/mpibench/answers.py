@@ -17,8 +17,7 @@ Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Line = Annotated[str, Meta(description="One sentence, as in the lines of the command.")]
 Finding = Annotated[str, Meta(description="The same in short, as in the first line.")]
 Slower = Annotated[
-    float | None,
-    Meta(description="Change for the worse as a fraction of time; negative: better; null: there is no ratio."),
+    float | None, Meta(description="Change for the worse as a fraction of time; negative: better; null: there is no ratio.")
 ]
 Ratio = Annotated[float | None, Meta(description="Candidate / baseline of the values.")]
 End = Annotated[float | None, Meta(description="End of the interval of the ratio.")]
@@ -371,8 +370,7 @@ class Side(Answer, kw_only=True):
     values: Count
     values_sha256: Digest
     facts: Annotated[
-        dict[str, list[str]],
-        Meta(description="What the sessions say of machine and software, each fact with all its values."),
+        dict[str, list[str]], Meta(description="What the sessions say of machine and software, each fact with all its values.")
     ]
     jobs: list[Job]
     remarks: list[str]

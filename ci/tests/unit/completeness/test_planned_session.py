@@ -33,11 +33,7 @@ FIRST_ONES = [case for case in ALL if case.stack == "a-spack" and case.group == 
 
 
 def plan(
-    folder: Path,
-    number: int,
-    planned: Iterable[ListedCase],
-    known: Iterable[ListedCase] = tuple(ALL),
-    system: str = "testbed",
+    folder: Path, number: int, planned: Iterable[ListedCase], known: Iterable[ListedCase] = tuple(ALL), system: str = "testbed"
 ) -> PlanRecord:
     """The plan of a night, in the dataset."""
     chosen = set(planned)

@@ -302,10 +302,7 @@ def plain_calls(rows: Rows, counts: Mask, nights: list[int], policy: Policy) -> 
     found = prediction.called(p, rate, int(baseline.units.count.max())) & (np.abs(effects.effect) > rows.margins[chosen])
     places, effect = np.flatnonzero(chosen)[found], effects.effect[found]
     return {
-        int(thing): (
-            bool(np.median(effect[rows.things[places] == thing]) > 0),
-            places[rows.things[places] == thing].tolist(),
-        )
+        int(thing): (bool(np.median(effect[rows.things[places] == thing]) > 0), places[rows.things[places] == thing].tolist())
         for thing in set(rows.things[places].tolist())
     }
 
