@@ -296,10 +296,10 @@ def _judge_jobs(
     classes = (search.PairClass(0, ("", ""), 0, level, len(slow), 1),)
     found = search.Residuals(classes, nothing.astype(np.intp), excess, search.spread(excess), nothing)
     suspects = search.joined([([Suspect(NODE, (name,), BOTH) for name in names], number, job)], moment)
-    verdict = search.search(suspects, excess, found.stratum, moment, margin=margin, rate=rate)
+    verdict = search.Search(suspects, excess, found.stratum, moment, margin=margin, rate=rate).run()
     findings = []
     for one in verdict.accusations:
-        direction = judgement.direction_of(seen, excess, suspects, one)
+        direction = judgement.direction_of(seen, excess, one)
         mine = one.observations
         times = np.exp(excess[mine if one.extent == search.ALL else mine[excess[mine] > one.threshold]])
         low, high = np.quantile(times, [0.025, 0.975]).tolist()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
 import scipy.cluster.hierarchy
+import scipy.sparse.csgraph
 import scipy.spatial.distance
 import scipy.stats
 
@@ -34,7 +34,7 @@ from .maps import (
     listed,
     numbered,
 )
-from .search import ALL, Accusation, Residuals, Suspects, Verdict
+from .search import ALL, Accusation, Residuals, Verdict
 
 #: Loss that is called slow at least, in percent: of a bandwidth (ClusterKit's bound), and what a latency takes longer.
 MARGINS_PERCENT: Mapping[str, float] = MappingProxyType(
@@ -123,7 +123,7 @@ def _judge_one(
         stratum = search.numbered_together(found.stratum, seen.moment) if drifting else found.stratum
         columns, ends = (suspects, found.excess, stratum, seen.moment), (seen.source, seen.target)
         usable = ~search.too_small(found)
-        return found, search.search(*columns, margin=margin, rate=rate, usable=usable, ends=ends, held=found.held)
+        return found, search.Search(*columns, margin=margin, rate=rate, usable=usable, ends=ends, held=found.held).run()
 
     found, verdict = ask(drifting=False)
     excess = found.excess
@@ -136,7 +136,7 @@ def _judge_one(
             f"{len(pairs)} pairs ({listed(pairs, 5)}) are slow, and nobody is accused of that: more is wrong than this map "
             "can tell apart: repair what is known and measure again, or measure more rounds (-S orders=)"
         )
-    accusations, islands = _without_islands(seen, found, suspects, verdict.accusations, margin)
+    accusations, islands = _without_islands(seen, found, verdict.accusations, margin)
     for names, way in islands:
         verb = {SENDS: "send slowly to", RECEIVES: "receive slowly from", BOTH: "are slow with"}[way]
         doubts.append(
@@ -160,7 +160,7 @@ def _judge_one(
             f"{values if slower >= 1 else ''}{len(set(seen.moment.tolist()))} rounds of {len(seen.nodes)} nodes are too few to "
             f"accuse a node at {rate:.2g} innocents a run: measure more rounds (-S orders=)"
         )
-    directions = [direction_of(seen, excess, suspects, one) for one in accusations]
+    directions = [direction_of(seen, excess, one) for one in accusations]
     floor = None if verdict.floor is None else math.exp(verdict.floor)
     part = Part(seen, found, places, tuple(_findings(seen.quantity, directions)), verdict.tests, rate, floor)
     return part, [f"{seen.title}: {doubt}" for doubt in doubts]
@@ -215,36 +215,30 @@ def _lasting(seen: Observations, slow: Flags) -> Flags:
 
 
 def _without_islands(
-    seen: Observations, found: Residuals, suspects: Suspects, accusations: Sequence[Accusation], margin: float
+    seen: Observations, found: Residuals, accusations: Sequence[Accusation], margin: float
 ) -> tuple[list[Accusation], list[tuple[tuple[str, ...], str]]]:
     """Accusations without nodes that are slow with others only, and these nodes together, each time with their direction.
 
     Two nodes that send slowly do so to each other, too. Several that are slow with others and not with one another are below
     something slow that no description has, and none of them is accused.
     """
-    slow = [suspects.named[one.row] for one in accusations if one.extent == ALL]
+    many = len(seen.nodes)
+    # Pairs that were measured with each other and were not slow in either direction.
+    codes, starts, counts, values = grouped(seen.source * many + seen.target, found.excess)
+    slow = (values[starts + (counts - 1) // 2] + values[starts + counts // 2]) / 2 > margin
+    fast = np.zeros((many, many), dtype=bool)
+    for there, is_fast in ((codes[~slow], True), (codes[slow], False)):
+        fast[there // many, there % many] = fast[there % many, there // many] = is_fast
     islands: list[tuple[tuple[str, ...], str]] = []
     for way in (SENDS, RECEIVES, BOTH):
-        left = sorted(seen.nodes.index(one.names[0]) for one in slow if (one.kind, one.way) == (NODE, way))
-        fast = _fast_among(seen, found, left, margin)
-        while left:
-            island, new = list[int](), [left[0]]
-            while new:
-                island, left = [*island, *new], [node for node in left if node not in new]
-                new = [node for node in left if any({node, one} in fast for one in new)]
-            if len(island) > 1:
-                islands.append((tuple(seen.nodes[node] for node in sorted(island)), way))
+        whole = {one.suspect for one in accusations if one.extent == ALL}
+        nodes = [at for at, name in enumerate(seen.nodes) if Suspect(NODE, (name,), way) in whole]
+        _, island = scipy.sparse.csgraph.connected_components(fast[np.ix_(nodes, nodes)], directed=False)
+        for number in dict.fromkeys(island.tolist()):
+            names = tuple(seen.nodes[at] for at, mine in zip(nodes, island, strict=True) if mine == number)
+            islands += [(names, way)] if len(names) > 1 else []
     gone = {Suspect(NODE, (name,), way) for names, way in islands for name in names}
-    return [one for one in accusations if suspects.named[one.row] not in gone], islands
-
-
-def _fast_among(seen: Observations, found: Residuals, nodes: Sequence[int], margin: float) -> set[frozenset[int]]:
-    """Pairs of these nodes that were measured with each other and were not slow in either direction."""
-    values: dict[tuple[int, int], list[float]] = {}
-    for at in np.flatnonzero(np.isin(seen.source, nodes) & np.isin(seen.target, nodes)).tolist():
-        values.setdefault((int(seen.source[at]), int(seen.target[at])), []).append(float(found.excess[at]))
-    slow = {frozenset(pair) for pair, measured in values.items() if statistics.median(measured) > margin}
-    return {frozenset(pair) for pair in values} - slow
+    return [one for one in accusations if one.suspect not in gone], islands
 
 
 def _findings(quantity: str, directions: Iterable[Direction]) -> list[Finding]:
@@ -261,9 +255,9 @@ def _findings(quantity: str, directions: Iterable[Direction]) -> list[Finding]:
     return sorted(found, key=lambda one: (one.extent != ALL, -one.worst.times))
 
 
-def direction_of(seen: Observations, excess: Floats, suspects: Suspects, one: Accusation) -> Direction:
+def direction_of(seen: Observations, excess: Floats, one: Accusation) -> Direction:
     """How much slower an accused suspect is, with an interval."""
-    suspect, mine = suspects.named[one.row], one.observations
+    mine = one.observations
     slow = mine[excess[mine] > one.threshold]
     judged = mine if one.extent == ALL else slow
     # The interval of a median from order statistics, whatever the distribution (Conover 1999, section 3.2).
@@ -273,7 +267,7 @@ def direction_of(seen: Observations, excess: Floats, suspects: Suspects, one: Ac
     is_time, slowness = seen.quantity.endswith("_us"), seen.slowness[judged]
     source, target, many = seen.source[mine], seen.target[mine], len(seen.nodes)
     return Direction(
-        suspect=suspect,
+        suspect=one.suspect,
         extent=one.extent,
         times=float(np.exp(np.median(ordered))),
         low=float(np.exp(low)),
@@ -282,13 +276,13 @@ def direction_of(seen: Observations, excess: Floats, suspects: Suspects, one: Ac
         value=float(np.median(np.exp(slowness if is_time else -slowness))),
         slow=one.slow,
         count=one.count,
-        partners=len(np.unique([source, target])) - (suspect.kind == NODE),
+        partners=len(np.unique([source, target])) - (one.suspect.kind == NODE),
         pairs=len(np.unique(np.minimum(source, target) * many + np.maximum(source, target))),
         moments=len(np.unique(seen.moment[slow])),
         all_moments=len(np.unique(seen.moment[mine])),
         probability=one.probability,
         threshold=one.threshold,
-        alike=tuple(suspects.named[row] for row in one.alike),
+        alike=one.alike,
     )
 
 

@@ -55,6 +55,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -383,19 +384,19 @@ def _moments_of(label: Integers, moment: Integers, count: int) -> Integers:
     return np.bincount(np.unique(label * span + moment) // span, minlength=count)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Accusation:
     """One suspect that is accused.
 
-    :param row: place in the suspects; ``alike``: others that would show in just the same observations.
+    :param alike: others that would show in just the same observations.
     :param extent: :data:`ALL` or :data:`SOME`.
     :param slow: observations beyond the threshold; ``count``: all of its that no earlier accusation had taken.
     :param probability: of so many slow ones if it is innocent.
     :param observations: places of what it is accused by.
     """
 
-    row: int
-    alike: tuple[int, ...]
+    suspect: Suspect
+    alike: tuple[Suspect, ...]
     extent: str
     threshold: float
     slow: int
@@ -404,8 +405,7 @@ class Accusation:
     observations: Integers
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """All accusations of a run.
 
     :param tests: how many were made; what they were held against sums up to the rate.
@@ -418,181 +418,179 @@ class Verdict:
     accusations: tuple[Accusation, ...]
     tests: int
     rest: Flags
+    unexplained: tuple[Suspect, ...]
     floor: float | None
-    unexplained: tuple[Suspect, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Search:
-    """What does not change while accusations are taken out; ``kind``: place in :data:`KINDS` of each suspect."""
-
-    suspects: Suspects
-    excess: Floats
-    stratum: Integers
-    moment: Integers
-    ends: tuple[Integers, ...]
-    kind: Integers
-
-    def counts(self, which: Flags) -> Integers:
-        """Of each suspect how many of some observations are its."""
-        return np.asarray(self.suspects.rows @ which.astype(np.int32), dtype=np.intp)
-
-
-def search(
-    suspects: Suspects,
-    excess: Floats,
-    stratum: Integers,
-    moment: Integers,
-    *,
-    margin: float,
-    rate: float = RATE,
-    usable: Flags | None = None,
-    ends: tuple[Integers, ...] = (),
-    held: Floats | None = None,
-) -> Verdict:
-    """Accuse whoever explains most, take its observations out, and go on.
+class Search:
+    """Accuses whoever explains most, takes its observations out, and goes on.
 
     :param excess: how much slower each observation is than its class, log scale.
     :param margin: what is called slow at least, log scale.
     :param ends: node of each observation at either end, where these are known.
     :param held: how much slower its class is than it could be (:class:`Residuals`).
     """
-    whole = np.ones(len(excess), dtype=bool)
-    left = whole.copy() if usable is None else usable.copy()
-    kind = np.array([KINDS.index(one.kind) for one in suspects.named], dtype=np.intp)
-    state = _Search(suspects, excess, stratum, moment, ends, kind)
-    thresholds = [margin * step for step in LADDER]
-    limits = rate * _parts(suspects) / len(thresholds)
-    free = whole if held is None else held <= margin
-    views = [(whole, limits)]
-    tests = max(1, len(thresholds) * len(suspects.named))
-    if not free.all():
-        is_node = kind == KINDS.index(NODE)
-        limits = np.where(is_node, limits / 2, limits)
-        # No probability is below 0: what is no node is not sought again.
-        views = [(whole, limits), (free, np.where(is_node, limits, -1.0))]
-        tests += len(thresholds) * int(is_node.sum())
-    found: list[Accusation] = []
-    while len(found) < MOST:
-        strongest = [
-            _strongest(state, left & where, threshold, parts, partial=threshold > margin)
-            for where, parts in views
-            for threshold in thresholds
-        ]
-        best = max(
-            (one for one in strongest if one),
-            key=lambda one: (one[1].extent == ALL, kind[one[1].row] != KINDS.index(PAIR), one[0]),
-            default=None,
-        )
-        if best is None:
-            break
-        found.append(best[1])
-        left[suspects.observations_of(best[1].row)] = False
-    kept, unexplained = _explained(suspects, found)
-    return Verdict(tuple(kept), tests, left, _floor(state, left, thresholds, limits), unexplained)
 
+    def __init__(
+        self,
+        suspects: Suspects,
+        excess: Floats,
+        stratum: Integers,
+        moment: Integers,
+        *,
+        margin: float,
+        rate: float = RATE,
+        usable: Flags | None = None,
+        ends: tuple[Integers, ...] = (),
+        held: Floats | None = None,
+    ) -> None:
+        self.suspects, self.excess, self.stratum, self.moment, self.ends = suspects, excess, stratum, moment, ends
+        self.kind = np.array([KINDS.index(one.kind) for one in suspects.named], dtype=np.intp)
+        self.margin, self.thresholds = margin, [margin * step for step in LADDER]
+        self.rest = np.ones(len(excess), dtype=bool) if usable is None else usable.copy()
+        # Part of the rate of each suspect, at each threshold.
+        groups = [(np.isin(self.kind, [KINDS.index(kind) for kind in kinds]), share) for kinds, share in _SHARES]
+        shared = sum(share for group, share in groups if group.any())
+        self.limits = np.zeros(len(suspects.named))
+        for group, share in groups:
+            if group.any():  # of two nodes that met once nobody is a suspect
+                self.limits[group] = rate * share / shared / int(group.sum()) / len(LADDER)
+        whole = np.ones(len(excess), dtype=bool)
+        free = whole if held is None else held <= margin
+        self.views, self.tests = [(whole, self.limits)], max(1, len(LADDER) * len(suspects.named))
+        if not free.all():
+            is_node = self.kind == KINDS.index(NODE)
+            self.limits = np.where(is_node, self.limits / 2, self.limits)
+            # No probability is below 0: what is no node is not sought again.
+            self.views = [(whole, self.limits), (free, np.where(is_node, self.limits, -1.0))]
+            self.tests += len(LADDER) * int(is_node.sum())
 
-def _explained(suspects: Suspects, found: Sequence[Accusation]) -> tuple[list[Accusation], tuple[Suspect, ...]]:
-    """Accusations without pairs of which a node has another one, or is accused; and these pairs."""
-    named = [suspects.named[one.row] for one in found]
-    pairs = {one.names for one in named if one.kind == PAIR}
-    partners: dict[str, set[str]] = {}
-    for node, other in pairs | {names[::-1] for names in pairs}:
-        partners.setdefault(node, set()).add(other)
-    several = {one.names[0] for one in named if one.kind == NODE} | {node for node in partners if len(partners[node]) > 1}
-    echoes = [one.kind == PAIR and not several.isdisjoint(one.names) for one in named]
-    kept = [one for one, echo in zip(found, echoes, strict=True) if not echo]
-    return kept, tuple(one for one, echo in zip(named, echoes, strict=True) if echo)
-
-
-def _parts(suspects: Suspects) -> Floats:
-    """Part of the rate that each suspect has."""
-    groups = [(np.array([one.kind in kinds for one in suspects.named], dtype=bool), share) for kinds, share in _SHARES]
-    shared = sum(share for group, share in groups if group.any())
-    parts = np.zeros(len(suspects.named))
-    for group, share in groups:
-        if group.any():  # of two nodes that met once nobody is a suspect
-            parts[group] = share / shared / int(group.sum())
-    return parts
-
-
-def _strongest(
-    state: _Search, active: Flags, threshold: float, limits: Floats, *, partial: bool
-) -> tuple[float, Accusation] | None:
-    """Whoever explains most at one threshold, of those that pass; with the logarithm of the likelihood ratio."""
-    slow = active & (state.excess > threshold)
-    if not slow.any():
-        return None
-    suspects, kind = state.suspects, state.kind
-    count, hits = state.counts(active), state.counts(slow)
-    ratio = _likelihood_ratio(hits, count, int(slow.sum()), int(active.sum()))
-    order = np.argsort(-ratio, kind="stable")
-    part: tuple[float, Accusation] | None = None
-    for row in order[: np.searchsorted(-ratio[order], math.log(limits.max()) + _SLACK)].tolist():
-        extent = ALL if hits[row] / max(count[row], 1) >= _ALL_SHARE else SOME
-        if extent == SOME and part:
-            continue
-        mine = suspects.observations_of(row)
-        mine = mine[active[mine]]
-        if extent == SOME and not (partial and _is_partial(state, mine[slow[mine]], len(mine), kind[row])):
-            continue
-        if suspects.named[row].kind in (LINK, UPLINK, SWITCH) and not _is_shared(state, row, mine, slow, extent):
-            continue
-        probability = _exact(state, active, slow, mine)
-        if extent == SOME and probability <= limits[row]:
-            others = _others(hits, count, kind == kind[row], row)
-            probability = max(probability, _overdispersed(hits[row], count[row], hits[others], count[others]))
-        if probability <= limits[row]:
-            same = [
-                other
-                for other in np.flatnonzero((hits == hits[row]) & (count == count[row])).tolist()
-                if np.array_equal(np.sort(mine), np.sort((theirs := suspects.observations_of(other))[active[theirs]]))
+    def run(self) -> Verdict:
+        found: list[Accusation] = []
+        while len(found) < MOST:
+            strongest = [
+                self._strongest(self.rest & where, threshold, limits)
+                for where, limits in self.views
+                for threshold in self.thresholds
             ]
-            first, *alike = sorted(same, key=lambda one: (kind[one], one))
-            what = Accusation(first, tuple(alike), extent, threshold, int(hits[row]), int(count[row]), probability, mine)
-            if extent == ALL:
-                return float(ratio[row]), what
-            part = float(ratio[row]), what
-    return part
+            best = max(
+                (one for one in strongest if one),
+                key=lambda one: (one[2].extent == ALL, one[2].suspect.kind != PAIR, one[0]),
+                default=None,
+            )
+            if best is None:
+                break
+            found.append(best[2])
+            self.rest[self.suspects.observations_of(best[1])] = False
+        # Pairs of which a node has another one, or is accused, explain nothing.
+        pairs = {one.suspect.names for one in found if one.suspect.kind == PAIR}
+        partners: dict[str, set[str]] = {}
+        for node, other in pairs | {names[::-1] for names in pairs}:
+            partners.setdefault(node, set()).add(other)
+        several = {one.suspect.names[0] for one in found if one.suspect.kind == NODE}
+        several |= {node for node in partners if len(partners[node]) > 1}
+        echoes = [one for one in found if one.suspect.kind == PAIR and not several.isdisjoint(one.suspect.names)]
+        kept = tuple(one for one in found if one not in echoes)
+        return Verdict(kept, self.tests, self.rest, tuple(one.suspect for one in echoes), self._floor())
 
+    def _counts(self, which: Flags) -> Integers:
+        """Of each suspect how many of some observations are its."""
+        return np.asarray(self.suspects.rows @ which.astype(np.int32), dtype=np.intp)
 
-def _is_partial(state: _Search, slow: Integers, count: int, kind: int) -> bool:
-    """Whether slow observations may be a part of a suspect's: at several moments, and of a switch not one node's."""
-    if len(np.unique(state.moment[slow])) < _SOME_MOMENTS:
-        return False
-    if KINDS[kind] in (NODE, PAIR):
-        return len(slow) >= _SOME_SHARE * count
-    return all(2 * np.bincount(end[slow]).max() <= len(slow) for end in state.ends)
+    def _strongest(self, active: Flags, threshold: float, limits: Floats) -> tuple[float, int, Accusation] | None:
+        """Whoever explains most at one threshold, of those that pass: logarithm of the likelihood ratio, and its row."""
+        slow = active & (self.excess > threshold)
+        if not slow.any():
+            return None
+        suspects, kind = self.suspects, self.kind
+        count, hits = self._counts(active), self._counts(slow)
+        ratio = _likelihood_ratio(hits, count, int(slow.sum()), int(active.sum()))
+        order = np.argsort(-ratio, kind="stable")
+        part: tuple[float, int, Accusation] | None = None
+        for row in order[: np.searchsorted(-ratio[order], math.log(limits.max()) + _SLACK)].tolist():
+            extent = ALL if hits[row] / max(count[row], 1) >= _ALL_SHARE else SOME
+            if extent == SOME and (part or threshold <= self.margin):
+                continue
+            mine = suspects.observations_of(row)
+            mine = mine[active[mine]]
+            if extent == SOME and not self._is_partial(mine[slow[mine]], len(mine), suspects.named[row].kind):
+                continue
+            joins = suspects.named[row].kind in (LINK, UPLINK, SWITCH)
+            if joins and not self._is_shared(suspects.named[row], mine, slow, extent):
+                continue
+            probability = self._exact(active, slow, mine)
+            if extent == SOME and probability <= limits[row]:
+                # Suspects of the same kind, without those that are slow most often.
+                others = np.flatnonzero((kind == kind[row]) & (count > 0) & (np.arange(len(kind)) != row))
+                others = others[np.argsort(hits[others] / count[others], kind="stable")]
+                others = others[: max(len(others) - max(1, math.ceil(_TRIMMED * len(others))), 0)]
+                probability = max(probability, _overdispersed(hits[row], count[row], hits[others], count[others]))
+            if probability <= limits[row]:
+                same = [
+                    other
+                    for other in np.flatnonzero((hits == hits[row]) & (count == count[row])).tolist()
+                    if np.array_equal(np.sort(mine), np.sort((theirs := suspects.observations_of(other))[active[theirs]]))
+                ]
+                first, *alike = sorted(same, key=lambda other: (kind[other], other))
+                named = suspects.named[first], tuple(suspects.named[other] for other in alike)
+                what = Accusation(*named, extent, threshold, int(hits[row]), int(count[row]), probability, mine)
+                if extent == ALL:
+                    return float(ratio[row]), first, what
+                part = float(ratio[row]), first, what
+        return part
 
-
-def _is_shared(state: _Search, row: int, mine: Integers, slow: Flags, extent: str) -> bool:
-    """Whether nearly all nodes at either end of a switch or link are slow alike in it; of a switch also in what stays below."""
-    parts = [mine]
-    suspect, named = state.suspects.named[row], state.suspects.named
-    if suspect.kind == SWITCH:
-        uplink = suspect._replace(kind=UPLINK)
-        outside = state.suspects.observations_of(named.index(uplink)) if uplink in named else mine[:0]
-        parts = [np.intersect1d(mine, outside), np.setdiff1d(mine, outside)]
-    for part in parts:
-        if not slow[part].any():
+    def _is_partial(self, slow: Integers, count: int, kind: str) -> bool:
+        """Whether slow observations may be a part of a suspect's: at several moments, and of a switch not one node's."""
+        if len(np.unique(self.moment[slow])) < _SOME_MOMENTS:
             return False
-        least, wanted = (0.5, _JOINED_ALL) if extent == ALL else (0.5 * float(slow[part].mean()), _JOINED_SOME)
-        for end in state.ends:
-            count, hits = np.bincount(end[part]), np.bincount(end[part[slow[part]]], minlength=int(end[part].max()) + 1)
-            often = count >= _JOINED_LEAST
-            if often.any() and (hits[often] / count[often] >= least).mean() < wanted:
+        if kind in (NODE, PAIR):
+            return len(slow) >= _SOME_SHARE * count
+        return all(2 * np.bincount(end[slow]).max() <= len(slow) for end in self.ends)
+
+    def _is_shared(self, suspect: Suspect, mine: Integers, slow: Flags, extent: str) -> bool:
+        """Whether nearly all nodes at either end of what joins them are slow alike; of a switch also in what stays below."""
+        parts = [mine]
+        if suspect.kind == SWITCH:
+            uplink, named = suspect._replace(kind=UPLINK), self.suspects.named
+            outside = self.suspects.observations_of(named.index(uplink)) if uplink in named else mine[:0]
+            parts = [np.intersect1d(mine, outside), np.setdiff1d(mine, outside)]
+        for part in parts:
+            if not slow[part].any():
                 return False
-    return True
+            least, wanted = (0.5, _JOINED_ALL) if extent == ALL else (0.5 * float(slow[part].mean()), _JOINED_SOME)
+            for end in self.ends:
+                count, hits = np.bincount(end[part]), np.bincount(end[part[slow[part]]], minlength=int(end[part].max()) + 1)
+                often = count >= _JOINED_LEAST
+                if often.any() and (hits[often] / count[often] >= least).mean() < wanted:
+                    return False
+        return True
 
+    def _exact(self, active: Flags, slow: Flags, mine: Integers) -> float:
+        """Probability of at least so many slow ones among its own, if those of each class are anywhere in the class."""
+        many = int(self.stratum.max(initial=0)) + 1
+        drawn, everything, slow_ones = (np.bincount(self.stratum[which], minlength=many) for which in (mine, active, slow))
+        hits, there = int(slow[mine].sum()), np.flatnonzero(drawn).tolist()
+        if len(there) == 1:
+            (one,) = there
+            return float(scipy.stats.hypergeom.sf(hits - 1, everything[one], slow_ones[one], drawn[one]))
+        parts = [
+            scipy.stats.hypergeom.pmf(np.arange(drawn[one] + 1), everything[one], slow_ones[one], drawn[one]) for one in there
+        ]
+        return float(min(1.0, reduce(np.convolve, parts)[hits:].sum()))
 
-def _others(hits: Integers, count: Integers, like_it: Flags, row: int) -> Integers:
-    """Suspects of the same kind, without those that are slow most often."""
-    like_it = like_it & (count > 0)
-    like_it[row] = False
-    places = np.flatnonzero(like_it)
-    worst = max(1, math.ceil(_TRIMMED * len(places)))
-    ordered: Integers = places[np.argsort(hits[places] / count[places], kind="stable")]
-    return ordered[: max(len(ordered) - worst, 0)]
+    def _floor(self) -> float | None:
+        """The smallest threshold at which the typical node would be accused if all of its observations were slow."""
+        count = self._counts(self.rest)
+        nodes = (self.kind == KINDS.index(NODE)) & (count > 0)
+        if not nodes.any():
+            return None
+        typical, limit = int(np.median(count[nodes])), float(self.limits[nodes].min())
+        total = int(self.rest.sum())
+        for threshold in self.thresholds:
+            slow = int((self.rest & (self.excess > threshold)).sum())
+            if scipy.stats.hypergeom.sf(typical - 1, total, min(total, slow + typical), typical) <= limit:
+                return threshold
+        return None
 
 
 def _likelihood_ratio(hits: Integers, count: Integers, all_slow: int, total: int) -> Floats:
@@ -603,18 +601,6 @@ def _likelihood_ratio(hits: Integers, count: Integers, all_slow: int, total: int
         one = np.where(hits > 0, hits * np.log(share / outside), 0.0)
         other = np.where(hits < count, (count - hits) * np.log((1 - share) / (1 - np.minimum(outside, 1 - 1e-12))), 0.0)
     return np.where(share > outside, one + other, 0.0)
-
-
-def _exact(state: _Search, active: Flags, slow: Flags, mine: Integers) -> float:
-    """Probability of at least so many slow ones among its own, if those of each class are anywhere in the class."""
-    many = int(state.stratum.max(initial=0)) + 1
-    drawn, everything, slow_ones = (np.bincount(state.stratum[which], minlength=many) for which in (mine, active, slow))
-    hits, there = int(slow[mine].sum()), np.flatnonzero(drawn).tolist()
-    if len(there) == 1:
-        (one,) = there
-        return float(scipy.stats.hypergeom.sf(hits - 1, everything[one], slow_ones[one], drawn[one]))
-    parts = [scipy.stats.hypergeom.pmf(np.arange(drawn[one] + 1), everything[one], slow_ones[one], drawn[one]) for one in there]
-    return float(min(1.0, reduce(np.convolve, parts)[hits:].sum()))
 
 
 def _overdispersed(hits: int, count: int, other_hits: Integers, other_counts: Integers) -> float:
@@ -634,18 +620,3 @@ def _overdispersed(hits: int, count: int, other_hits: Integers, other_counts: In
         return float(scipy.stats.binom.sf(hits - 1, count, mean))
     size = 1 / rho - 1
     return float(scipy.stats.betabinom.sf(hits - 1, count, mean * size, (1 - mean) * size))
-
-
-def _floor(state: _Search, left: Flags, thresholds: Sequence[float], limits: Floats) -> float | None:
-    """The smallest threshold at which the typical node would be accused if all of its observations were slow."""
-    count = state.counts(left)
-    nodes = (state.kind == KINDS.index(NODE)) & (count > 0)
-    if not nodes.any():
-        return None
-    typical, limit = int(np.median(count[nodes])), float(limits[nodes].min())
-    total = int(left.sum())
-    for threshold in thresholds:
-        slow = int((left & (state.excess > threshold)).sum())
-        if scipy.stats.hypergeom.sf(typical - 1, total, min(total, slow + typical), typical) <= limit:
-            return threshold
-    return None

@@ -258,11 +258,11 @@ def test_too_few_rounds_accuse_nobody_and_say_so() -> None:
     everybody = search.of_map(seen, fabric.places())
     found = search.residuals(seen, fabric.places(), {})
     margin = fabric_faults.MARGIN
-    verdict = search.search(everybody, found.excess, found.stratum, seen.moment, margin=margin)
+    verdict = search.Search(everybody, found.excess, found.stratum, seen.moment, margin=margin).run()
     assert (verdict.accusations, verdict.floor) == ((), None)
     often = observe(fabric, all_pairs(4) * 4, [], QUIET, np.random.default_rng(1))
     found = search.residuals(often, fabric.places(), {})
-    again = search.search(search.of_map(often, fabric.places()), found.excess, found.stratum, often.moment, margin=margin)
+    again = search.Search(search.of_map(often, fabric.places()), found.excess, found.stratum, often.moment, margin=margin).run()
     assert again.floor is not None
 
 
