@@ -31,7 +31,7 @@ from ..store import session_values
 from ..store.quantity_text import size_text
 from ..store.session_values import METRIC, UNIT, Selection, describe_condition
 from .comparison import job_table
-from .page import Items, Section, Table, number, sections, writing
+from .page import Block, Section, Table, number, sections, writing
 
 SIDES = ("baseline", "candidate")
 
@@ -44,14 +44,14 @@ def page(record: Mapping[str, Any]) -> str:
     facts = [(name, *(", ".join(fact.get(name, ["-"])) for fact in known)) for name in sorted({*known[0], *known[1]})]
     content: list[Section] = [
         ("Sessions", [_sessions(sides)]),
-        ("Why", [Items(record["sentences"])]),
+        ("Why", [Block("items", record["sentences"])]),
         ("Called slower and measured again", _again(record["confirmation"]) if record["confirmation"] else []),
         *((f"Cases of the {side} that are not proven", _unproven(record[side]["unproven"])) for side in reversed(SIDES)),
         (
             "What changed between the sides",
             [Table(("what", "before", "after"), changed) if changed else "No recorded difference."],
         ),
-        ("Not used", [Items(record["remarks"])]),
+        ("Not used", [Block("items", record["remarks"])]),
         ("Bands", [Table(BANDS, [_band(row) for row in record["bands"]], (4, 5, 6, 7, 8), 9)]),
         ("Metrics", [Table(METRICS, [_metric(row) for row in record["metrics"]], (3, 4, 5, 7, 8, 9), 10)]),
         ("Jobs", [job_table({name: side["jobs"] for name, side in sides.items()})]),

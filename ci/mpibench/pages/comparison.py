@@ -24,7 +24,7 @@ from ..judge.pairing import TIE, UNKNOWN, Comparison
 from ..store.quantity_text import nodes_text, size_text
 from ..store.session_values import CONDITION, METRIC, describe_condition
 from . import figures
-from .page import Charts, Items, Link, Section, Table, number, sections
+from .page import Block, Cell, Section, Table, number, sections
 
 
 def job_table(sides: Mapping[str, Iterable[Mapping[str, Any]]]) -> Table:
@@ -37,7 +37,7 @@ def job_table(sides: Mapping[str, Iterable[Mapping[str, Any]]]) -> Table:
         for row in cases:
             job = (side, row["session"], str(row["started"])[:16], row["job_id"] or "", row["nodelist"] or "")
             folder = row["outputdir"] or ""
-            link = Link(folder, Path(folder).as_uri()) if folder.startswith("/") else folder
+            link = Cell("link", folder, Path(folder).as_uri()) if folder.startswith("/") else folder
             rows.append((*job, describe_condition(row), link))
     return Table(("side", "session", "started", "job", "nodes", "condition", "script, outputs, evidence"), rows)
 
@@ -295,8 +295,8 @@ def page(comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[in
     content: list[Section] = [
         ("Summary", [Table(*summary(comparison), (1, 2, 3, 4))]),
         ("Where", [Table(*where(comparison), (1, 2, 3, 4))]),
-        ("Sessions and what is not equal or not compared", [Items([*meant, *notes(comparison)])]),
-        ("Charts", [Charts(drawings(values, subject, kiviat_bytes))]),
+        ("Sessions and what is not equal or not compared", [Block("items", [*meant, *notes(comparison)])]),
+        ("Charts", [Block("charts", drawings(values, subject, kiviat_bytes))]),
         ("Curves by band of sizes", tables(of_band, (4, 5), comparison.bands, _band_cells)),
         (f"Which {subject} for which call and size", best_tables(figures.best_of_all(values, subject), subject)),
         ("Jobs", [jobs]),

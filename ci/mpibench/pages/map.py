@@ -9,7 +9,7 @@ from reframe_tests.harness.vocabulary import QUANTITIES
 from ..locate.findings import Answer
 from ..locate.nights import Trend
 from . import figures
-from .page import Charts, Items, Section, Table, number, sections
+from .page import Block, Section, Table, number, sections
 
 HEAD = ("suspect", "quantity", "direction", "times as slow", "interval", "slow", "of", "rounds", "probability if innocent")
 
@@ -31,12 +31,12 @@ def page(maps: Sequence[Answer], title: str, trends: Sequence[Trend] = ()) -> st
             for finding in answer.findings
             for one in finding.directions
         ]
-        blocks: list[Items | Table] = [
-            *([Items(accused)] if accused else []),
-            *([Items(answer.inconclusive, "Inconclusive")] if answer.inconclusive else []),
+        blocks: list[Block | Table] = [
+            *([Block("items", accused)] if accused else []),
+            *([Block("items", answer.inconclusive, "Inconclusive")] if answer.inconclusive else []),
             *([Table(HEAD, rows, (3, 5, 6), title="Numbers")] if rows else []),
-            Items(answer.remarks, "What this rests on"),
+            Block("items", answer.remarks, "What this rests on"),
         ]
         content.append((answer.title, [answer.headline, *blocks]))
     drawn = [*(figure for answer in maps for figure in figures.map_figures(answer)), *map(figures.node_trend, trends)]
-    return sections("Locate", f"Locate: {title}", [*content, ("Maps", [Charts(drawn)])])
+    return sections("Locate", f"Locate: {title}", [*content, ("Maps", [Block("charts", drawn)])])

@@ -83,10 +83,19 @@ def render(name: str, script: bool = False, **content: Any) -> str:
     return TEMPLATES.get_template(name).render(**content, nonce=secrets.token_urlsafe(16) if script else "")
 
 
-class Table(NamedTuple):
-    """A table, under a heading where it has one.
+class Cell(NamedTuple):
+    """A cell that is more than a text: a ``link`` to ``of``, ``code``, a ``stack`` in the sign and colour ``of``, or a control
+    that opens the panel of the ``case`` number ``of``."""
 
-    :param rows: of texts, numbers, links and code.
+    kind: str
+    text: str
+    of: object = ""
+    title: str = ""
+
+
+class Table(NamedTuple):
+    """A table, under a heading where it has one; ``rows`` of texts, numbers and cells.
+
     :param numeric: columns of numbers; ``marked``: that of a word which is coloured as its name says.
     """
 
@@ -97,35 +106,23 @@ class Table(NamedTuple):
     title: str = ""
 
 
-class Items(NamedTuple):
-    """A list, under a heading where it has one."""
+class Block(NamedTuple):
+    """What stands in a section, under a heading where it has one.
 
-    lines: Sequence[str]
+    :param kind: ``text``, ``items`` (of texts), ``charts`` (figures, once on a page), ``drawing`` (a figure that appears when
+        it comes into view) or ``fold`` (blocks that are folded away).
+    :param label: class of a text or of items, what a drawing shows, the line of a fold.
+    """
+
+    kind: str
+    content: Any
     title: str = ""
-
-
-class Charts(NamedTuple):
-    """Drawings, once on a page."""
-
-    figures: Sequence[Any]
-    title: str = ""
-
-
-class Link(NamedTuple):
-    """A text that leads somewhere, in a cell of a table."""
-
-    text: str
-    href: str
-
-
-class Code(NamedTuple):
-    """What is typed as it stands, in a cell of a table."""
-
-    code: str
+    label: str = ""
+    is_open: bool = False
 
 
 #: A heading and what stands below it; a text is a paragraph. A section with nothing below its heading is left out.
-Section = tuple[str, Sequence[str | Table | Items | Charts]]
+Section = tuple[str, Sequence[str | Table | Block]]
 
 
 def sections(kind: str, title: str, content: Sequence[Section]) -> str:
@@ -133,7 +130,7 @@ def sections(kind: str, title: str, content: Sequence[Section]) -> str:
 
     :param kind: what it is a page of; a line above the title.
     """
-    drawn = any(isinstance(block, Charts) for _, blocks in content for block in blocks)
+    drawn = any(isinstance(block, Block) and block.kind == "charts" for _, blocks in content for block in blocks)
     return render("sections.html", drawn, kind=kind, title=title, sections=content)
 
 

@@ -34,7 +34,7 @@ from ..locate import cascade
 from ..night.confirmed_night import StoredAnswers, stored_answers
 from ..night.preflight import LIMIT_MINUTES, RUN
 from ..stacks.spack import lock as stack_lock
-from ..store.quantity_text import size_text, unit_text
+from ..store.quantity_text import nodes_text, size_text, unit_text
 from ..store.sessions import PAIRED, Case, Session, label_of
 from ..store.store import Store
 from . import figures
@@ -56,10 +56,11 @@ from .outcomes import (
     sentences,
     skip_reasons,
     summary_lines,
+    title_of,
     verdict_line,
     write_markdown,
 )
-from .page import SYMBOLS, TEMPLATES, flat, writing
+from .page import SYMBOLS, TEMPLATES, Block, Cell, Table, flat, writing
 from .page import render as render_page
 from .published import Curve
 
@@ -343,28 +344,6 @@ def find_plan(session: Session, dataset: Path) -> PlanRecord | str | None:
         return str(error)
 
 
-def _plan_cells(plan: PlanRecord, session: Session) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """Cases of each stack, fabric and group: how many were planned, how many there are, were proven in this session, and were
-    never; the day on which the case that was not measured for longest was last proven."""
-    own = [case for case in session.cases if not case.uuid.endswith(PAIRED)]
-    proven = {ListedCase.of(case) for case in own if session.is_proven(case)}
-    found: dict[tuple[str, str, str], list[record.PlannedCase]] = {}
-    for one in plan.cases:
-        found.setdefault(one.cell, []).append(one)
-    cells = {}
-    for cell, rows in sorted(found.items()):
-        days = [plan.day if one.case in proven else one.proven for one in rows]
-        known = [day for day in days if day is not None]
-        cells[cell] = {
-            "planned": sum(one.planned for one in rows),
-            "cases": len(rows),
-            "proven": sum(one.case in proven for one in rows),
-            "oldest": min(known, default=None),
-            "never": len(days) - len(known),
-        }
-    return cells
-
-
 #: A night starts to measure so much after its preflight has started, at most: its time, and what loading all tests takes.
 WITHIN = timedelta(minutes=LIMIT_MINUTES + 5)
 
@@ -434,13 +413,18 @@ class View:
     def outcome(self, case: Case) -> Outcome:
         return OUTCOMES[self.session.outcome(case)]
 
-    def style(self, stack: str) -> int:
-        return self.stacks.index(stack) % len(SYMBOLS) if stack in self.stacks else len(SYMBOLS) - 1
+    def stack(self, name: str) -> Cell:
+        return Cell("stack", name, self.stacks.index(name) % len(SYMBOLS) if name in self.stacks else len(SYMBOLS) - 1)
+
+    def button(self, case: Case, text: str = "", title: str = "") -> Cell:
+        """A control that opens the panel of a case; its text is the case's title unless given."""
+        return Cell("case", text or title_of(case), self.number(case), title)
 
 
-# Sections: what each shows; ``None`` leaves it out of the page. ``templates/session.html`` says how they look.
+# Sections: the blocks of each, or what its macro in ``templates/session.html`` gets; ``None`` leaves it out of the page.
 
-Content = Mapping[str, Any] | None
+Part = str | Table | Block
+Content = Mapping[str, Any] | Sequence[Part] | None
 
 
 def _summary(view: View) -> Content:
@@ -459,36 +443,44 @@ def _summary(view: View) -> Content:
 
 
 def _preflight(view: View) -> Content:
-    """Odd nodes of each partition: what was found and expected, why, how to put it right; nothing without a preflight."""
+    """Odd nodes of each partition: what was found and expected, why, how to put it right; what is in no row of the table is a
+    sentence, as nodes that were silent. Nothing without a preflight."""
     if view.preflight is None:
         return None
     if isinstance(view.preflight, str):
-        return {"fault": view.preflight, "parts": ()}
-    return {"fault": "", "uuid": view.preflight.uuid, "parts": map(_preflight_part, view.preflight.cases)}
-
-
-def _preflight_part(case: Case) -> dict[str, Any]:
-    """What is said of a partition; what is in no row of the table is a sentence, as nodes that were silent."""
-    proof = case.proof
-    try:
-        odd_nodes = node_judgement.read(case.entry.get("odd_nodes") or [])
-    except ValueError:
-        odd_nodes = []
-    rows, shown = node_judgement.group(odd_nodes), set(node_judgement.texts(odd_nodes))
-    looked_at = case.result != "skip" and proof is not None
-    return {
-        "partition": case.partition,
-        "nodes": len(proof.kernel) if proof else 0,
-        "failed": not (case.result == "pass" and case.evidence == "proven"),
-        "rows": [
+        return [_text(view.preflight, "verdict bad")]
+    blocks: list[Part] = [f"Looked at before anything was measured, in session {view.preflight.uuid}."]
+    for case in view.preflight.cases:
+        proof = case.proof
+        try:
+            odd_nodes = node_judgement.read(case.entry.get("odd_nodes") or [])
+        except ValueError:
+            odd_nodes = []
+        shown, nodes = set(node_judgement.texts(odd_nodes)), len(proof.kernel) if proof else 0
+        said = [first_line(case.reason)] if case.result == "skip" or proof is None else proof.sentences
+        failed = not (case.result == "pass" and case.evidence == PROVEN)
+        answered = f"{nodes} node{'' if nodes == 1 else 's'} answered{'' if failed else ', and none is odd'}."
+        rows = [
             ("note" if odd.note else "✕ odd", odd.what(instances), odd.found(), odd.wanted, odd.why, odd.fix)
-            for odd, instances in rows
-        ],
-        "sentences": [text for text in proof.sentences if text not in shown]
-        if looked_at and proof
-        else [first_line(case.reason)],
-        "notes": [text for text in proof.notes if text not in shown] if proof else [],
-    }
+            for odd, instances in node_judgement.group(odd_nodes)
+        ]
+        blocks.append(_text(answered, "verdict bad" if failed else "", case.partition))
+        blocks += _wrong([text for text in said if text not in shown])
+        blocks += [Table(("", "what", "found", "expected", "why", "to put it right"), rows)] if rows else []
+        blocks += [_text(text) for text in (proof.notes if proof else ()) if text not in shown]
+    return blocks
+
+
+def _text(text: str, label: str = "note", title: str = "") -> Block:
+    return Block("text", text, title, label)
+
+
+def _wrong(sentences: Sequence[str]) -> list[Block]:
+    return [Block("items", sentences, label="failures")] if sentences else []
+
+
+def _fold(line: str, blocks: Sequence[Part], is_open: bool = False) -> Block:
+    return Block("fold", blocks, label=line, is_open=is_open)
 
 
 def _failures(view: View) -> Content:
@@ -515,19 +507,44 @@ def _again(view: View) -> Content:
 
 
 def _plan(view: View) -> Content:
-    """A row for each stack and fabric, a column for each group; nothing where the session was measured without a plan."""
-    if not isinstance(view.plan, PlanRecord):
-        return None if view.plan is None else {"fault": view.plan}
-    found = _plan_cells(view.plan, view.session)
-    groups = sorted({group for _, _, group in found})
-    places = sorted({(stack, fabric) for stack, fabric, _ in found})
-    return {
-        "fault": "",
-        "plan": view.plan,
-        "minutes": view.session.seconds / 60,
-        "groups": groups,
-        "rows": [(stack, fabric, [found.get((stack, fabric, group)) for group in groups]) for stack, fabric in places],
+    """Cases of each stack, fabric and group: how many were planned, how many there are, were proven in this session, and were
+    never; the day on which the case that was not measured for longest was last proven. Nothing where there was no plan."""
+    plan = view.plan
+    if not isinstance(plan, PlanRecord):
+        return None if plan is None else [_text(plan, "verdict bad")]
+    proven = {
+        ListedCase.of(case) for case in view.session.cases if view.session.is_proven(case) and not case.uuid.endswith(PAIRED)
     }
+    cells: dict[tuple[str, str, str], list[record.PlannedCase]] = {}
+    for one in plan.cases:
+        cells.setdefault(one.cell, []).append(one)
+
+    def text(cases: Sequence[record.PlannedCase]) -> str:
+        if not cases:
+            return ""
+        count, planned = sum(one.case in proven for one in cases), sum(one.planned for one in cases)
+        days = [plan.day if one.case in proven else one.proven for one in cases]
+        known = [day for day in days if day is not None]
+        short = f" ({planned} planned)" if count < planned else ""
+        since = f"; since {min(known)}" if known and min(known) != plan.day else ""
+        never = f"; {len(days) - len(known)} never" if len(known) < len(days) else ""
+        return f"{count} of {len(cases)}{short}{since}{never}"
+
+    groups = sorted({group for _, _, group in cells})
+    rows = [
+        (view.stack(stack), fabric, *(text(cells.get((stack, fabric, group), ())) for group in groups))
+        for stack, fabric in sorted({(stack, fabric) for stack, fabric, _ in cells})
+    ]
+    return [
+        f"{len(plan.planned)} of {len(plan.cases)} cases were planned for {plan.day} within {plan.budget}: "
+        f"{plan.predicted.jobs} jobs, {plan.predicted.node_hours:.1f} node-hours, {plan.predicted.minutes:.1f} min "
+        f"(the session took {view.session.seconds / 60:.1f} min); {plan.pairs_tonight} of {plan.pairs} pairs of values, each "
+        f"of which comes at least once in {plan.nights} nights. Plan {plan.id}.",
+        *(_text(sentence, "verdict bad") for sentence in plan.broken),
+        "Cases proven tonight of all in the cell, and the day on which the one that was not measured for longest was last "
+        "proven:",
+        Table(("stack", "fabric", *groups), rows),
+    ]
 
 
 def _figures(view: View) -> Content:
@@ -538,25 +555,41 @@ def _figures(view: View) -> Content:
         sample = next(row[figure].sample for row in table.values() if figure in row)
         size = "" if sample.message_bytes is None else f", {size_text(sample.message_bytes)}"
         heads.append(f"{figure.title}{size} [{unit_text(sample.unit)}]")
-    return {"heads": heads, "rows": [(condition, [row.get(figure) for figure in columns]) for condition, row in table.items()]}
+    rows = []
+    for (stack, fabric, nodes), row in table.items():
+        found = (row.get(figure) for figure in columns)
+        bests = [view.button(best.case, format_number(best.value), title_of(best.case)) if best else "" for best in found]
+        rows.append((view.stack(stack), f"{fabric}, {nodes_text(nodes)}", *bests))
+    note = _text("The best of the proven conditions, each at one message size, median of the repeats. A figure opens its case.")
+    nothing = "None of these benchmarks has a proven measurement."
+    return [note, Table(("stack", "fabric", *heads), rows, range(2, 2 + len(heads))) if heads else nothing]
 
 
 def _over_nodes(view: View) -> Content:
-    charts = node_charts(view.session)
-    return {"charts": [(chart, figures.over_nodes(chart, view.stacks)) for chart in charts]} if charts else None
+    charts = [
+        (chart, Block("drawing", figures.over_nodes(chart, view.stacks), label=f"{chart.title} over the number of nodes"))
+        for chart in node_charts(view.session)
+    ]
+    return {"charts": charts} if charts else None
 
 
 def _cascade(view: View) -> Content:
     """A sentence for each question and its drawing for each fabric; nothing where nothing was measured below MPI."""
-    fabrics = [
-        {
-            "cascade": one,
-            "sentences": [cascade.sentence(one, answer) for answer in one.answers],
-            "figures": figures.levels_of(one),
-        }
-        for one in cascade.find(view.session)
-    ]
-    return {"fabrics": fabrics} if fabrics else None
+    blocks: list[Part] = []
+    for one in cascade.find(view.session):
+        rate = f", {format_number(one.line_rate_gbit_per_s)} Gbit/s" if one.line_rate_gbit_per_s else ""
+        lines = [cascade.sentence(one, answer) for answer in one.answers]
+        blocks.append(Block("items", lines, f"{one.fabric} on {one.partition}{rate}"))
+        drawn = figures.levels_of(one)
+        for figure in drawn:
+            blocks.append(Block("drawing", figure, label=f"Levels of {one.fabric}: {figure['layout']['title']['text']}"))
+        blocks += [_text("Dashed: what packets leave of the line rate for payload.")] * bool(drawn)
+    note = (
+        "What the wire carries without any library, what the transport library makes of it, and what the MPI leaves: medians "
+        "of proven cases of this session, of each program or stack its best. A step counts where the repeats of two levels do "
+        "not overlap."
+    )
+    return [_text(note), *blocks] if blocks else None
 
 
 #: References listed at once; more are folded away.
@@ -570,63 +603,102 @@ def _gates(view: View) -> Content:
         groups[gate.outcome].append((case, gate))
     titles = {FAIL: "✕ missed", PASS: "✓ reached", NO_REFERENCE: "○ without reference: recorded, not judged"}
     unfolded = {FAIL: True, PASS: len(groups[PASS]) <= OPEN_ROWS, NO_REFERENCE: False}
-    return {"groups": [(titles[name], rows, unfolded[name]) for name, rows in groups.items() if rows]}
+    head = ("stack", "case", "metric", "layer", "value", "reference", "at least", "at most", "unit")
+    blocks: list[Part] = []
+    for name, checks in groups.items():
+        rows = [
+            (
+                *(view.stack(case.stack), view.button(case), gate.metric, gate.layer),
+                *(format_number(value) for value in (gate.value, gate.reference, gate.lower, gate.upper)),
+                unit_text(gate.unit),
+            )
+            for case, gate in checks
+        ]
+        blocks += [_fold(f"{titles[name]}: {len(rows)}", [Table(head, rows, range(4, 8))], unfolded[name])] if rows else []
+    return blocks or ["No metric of a proven case of this session was compared with a reference."]
 
 
 def _guidelines(view: View) -> Content:
     """Violated guidelines of each condition, and what could not be decided; nothing where none was measured."""
     if not guidelines.has_guidelines(view.session):
         return None
+    note = _text(
+        "Is each collective call at least as fast as what could replace it: other calls, itself with four times the data, the "
+        "same data in four parts? Both were run, interleaved in one program; intervals are of the ratio of their times."
+    )
     try:
         found, policy = guidelines.judge_session(view.session)
     except BadInput as error:
-        return {"refusal": f"Not judged: {error}"}
+        return [note, f"Not judged: {error}"]
 
-    def cells(rows: Iterable[Ratio]) -> list[tuple[Any, ...]]:
-        return [
+    def table(rows: Iterable[Ratio]) -> Table:
+        head = ("call", "what could replace it", "size", "times", "call (µs)", "replacement (µs)", "repeats")
+        cells = [
             (
                 *(row.call, row.mockup, size_text(row.message_bytes), row.times),
                 *(format_number(row.call_us), format_number(row.mockup_us), row.repeats),
             )
             for row in rows
         ]
+        return Table(head, cells, range(2, 7))
 
-    return {
-        "refusal": "",
-        "headline": guidelines.headline(found, policy),
-        "refused": policy.guidelines_refuse,
-        "minimum_repeats": policy.minimum_repeats,
-        "conditions": [
-            {
-                "condition": of_condition.rows[0],
-                "counts": of_condition.counts,
-                "violations": [guidelines.sentence(rows) for rows in guidelines.by_guideline(of_condition.violations)],
-                "violated": cells(row for rows in guidelines.by_guideline(of_condition.violations) for row in rows),
-                "inconclusive": cells(row for row in of_condition.rows if row.outcome == guidelines.INCONCLUSIVE),
-            }
-            for of_condition in found.by_condition()
-        ],
-        "notes": found.notes,
-    }
+    means = "The policy refuses violations." if policy.guidelines_refuse else "Violations are advice on what to tune."
+    blocks: list[Part] = [note, f"{guidelines.headline(found, policy)}. {means}"]
+    for judged in found.by_condition():
+        condition = judged.rows[0]
+        place = f"{condition.stack} on {condition.partition}, {condition.fabric}, {condition.nodes} x {condition.ppn}"
+        counts, by_guideline = judged.counts, guidelines.by_guideline(judged.violations)
+        text = f"{counts['violated']} violated, {counts['held']} held, {counts['inconclusive']} could not be decided."
+        blocks.append(_text(text, "", f"{place}, {condition.pinning}"))
+        blocks += _wrong([guidelines.sentence(rows) for rows in by_guideline])
+        violated = [row for rows in by_guideline for row in rows]
+        blocks += [_fold(f"Violated, size by size: {counts['violated']}", [table(violated)])] if violated else []
+        undecided = [row for row in judged.rows if row.outcome == guidelines.INCONCLUSIVE]
+        few = (
+            "Neither slower than the margin allows nor within it beyond doubt; more repeats decide. Fewer than "
+            f"{policy.minimum_repeats} give no interval."
+        )
+        line = f"Judged, and could not be decided: {len(undecided)}"
+        blocks += [_fold(line, [_text(few), table(undecided)])] if undecided else []
+    return [*blocks, *map(_text, found.notes)]
 
 
 def _published_figures(view: View) -> Content:
     """Measured curves beside published ones, size by size; nothing where the site chose no published data."""
     if not view.published:
         return None
-    pairs = [(curve, found) for curve in view.published if (found := papers.beside(view.session, curve))]
-    shown = [curve for curve, _ in pairs]
-    comparisons = []
-    for curve, found in pairs:
+    blocks: list[Part] = [
+        _text(
+            "Figures that others published about another machine, from site_configs/<system>/published: they carry no proof, "
+            "and nothing here is judged by them. A ratio is the median measured here over the published figure."
+        )
+    ]
+    alone = []
+    for curve in view.published:
+        what = f"{curve.benchmark} {QUANTITIES[curve.quantity].title}"
+        found = papers.beside(view.session, curve)
+        if not found:
+            alone.append(f"{curve.source}: {what}, {curve.title}")
+            continue
         unit = unit_text(QUANTITIES[curve.quantity].unit)
-        named = f" ({unit})" if unit else ""
-        head = ["size", f"published{named}"]
+        named, head = f" ({unit})" if unit else "", []
         for one in found:
             where = ", ".join(filter(None, (one.case.stack, one.case.partition, one.case.pinning, one.variant)))
             head += [f"{where}{named}", "ratio"]
-        comparisons.append({"curve": curve, "found": found, "head": head})
-    alone = [curve for curve in view.published if curve not in shown]
-    return {"comparisons": comparisons, "alone": alone, "quantities": QUANTITIES}
+        rows = []
+        for size, printed in curve.points.items():
+            cells: list[object] = [size_text(size), printed]
+            for one in found:
+                cells.append(view.button(one.case, format_number(one.measured[size])) if size in one.measured else "")
+                cells.append(f"{one.ratios[size]:.3f}" if size in one.ratios else "")
+            rows.append(cells)
+        spans = (f"{one.case.stack} {min(one.ratios.values()):.2f} to {max(one.ratios.values()):.2f}" for one in found)
+        conditions = f"; {curve.conditions}" if curve.conditions else ""
+        note = f"Published: {curve.title}; {curve.nodes} nodes, {curve.ppn} per node{conditions}."
+        table = Table(("size", f"published{named}", *head), rows, range(1, 2 + len(head)))
+        line = f"{curve.fabric}: {what} beside {curve.source}: {', '.join(spans)}"
+        blocks.append(_fold(line, [_text(note), table], is_open=len(blocks) == 1))
+    return [*blocks, *([_fold(f"Published, and not measured here: {len(alone)}", [Block("items", alone)])] if alone else [])]
 
 
 def _evidence(view: View) -> Content:

@@ -52,7 +52,7 @@ from ..store.session_values import METRIC, Selection, slowness
 from ..store.store import Store
 from ..tune.race import ALL_SIZES, BETTER
 from .outcomes import markdown_table, markdown_text
-from .page import Code, Items, Section, Table, sections, writing
+from .page import Block, Cell, Section, Table, sections, writing
 
 #: A metric: :data:`~mpibench.store.session_values.METRIC` without what is compared.
 _Key = tuple[Any, ...]
@@ -672,7 +672,7 @@ def fragment(stack: Stack, lines: Sequence[str], variables: Mapping[str, str]) -
 
 def _content(row: Recommendation, shown: Sequence[Variable], said: Sequence[str]) -> list[Section]:
     """What the page shows, as HTML and as Markdown."""
-    variables = [(Code(one.name), Code(one.value), one.purpose) for one in shown]
+    variables = [(Cell("code", one.name), Cell("code", one.value), one.purpose) for one in shown]
     fields = ("job_id", "nodelist", "fabric", "ppn", "pinning", "group")
     jobs = [(job["session"][:8], *(job[name] for name in fields)) for job in row.jobs]
     nothing = "Nothing is to be set: nothing was proven to be better than what the stack does by itself."
@@ -680,7 +680,7 @@ def _content(row: Recommendation, shown: Sequence[Variable], said: Sequence[str]
         ("", [Table(("variable", "value", "for"), variables) if variables else nothing]),
         (
             "What was measured",
-            [Items(said), Table(("session", "job", "nodes", "fabric", "ranks a node", "pinning", "group"), jobs)],
+            [Block("items", said), Table(("session", "job", "nodes", "fabric", "ranks a node", "pinning", "group"), jobs)],
         ),
     ]
 
@@ -692,10 +692,10 @@ def markdown(title: str, content: Sequence[Section]) -> str:
         lines += [f"## {markdown_text(heading)}", ""] if heading else []
         for block in blocks:
             if isinstance(block, Table):
-                rows = [[_code(one.code) if isinstance(one, Code) else markdown_text(one) for one in row] for row in block.rows]
+                rows = [[_code(one.text) if isinstance(one, Cell) else markdown_text(one) for one in row] for row in block.rows]
                 lines += markdown_table(block.head, rows)
-            elif isinstance(block, Items):
-                lines += [*(f"- {markdown_text(line)}" for line in block.lines), ""]
+            elif isinstance(block, Block):
+                lines += [*(f"- {markdown_text(line)}" for line in block.content), ""]
             else:
                 lines += [str(block), ""]
     return "\n".join(lines)

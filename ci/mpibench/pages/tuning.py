@@ -22,7 +22,7 @@ from ..store.sessions import read_report
 from ..tune import measuring
 from ..tune.race import ALL_SIZES, BETTER, SLACK, Times, TuneState, read_state
 from . import figures
-from .page import Charts, Section, Table, sections, writing
+from .page import Block, Section, Table, sections, writing
 
 #: Sizes of the Kiviat charts in bytes, as in the Cambridge paper.
 KIVIAT_BYTES = (32, 1 << 20)
@@ -200,7 +200,7 @@ def write(path: Path, place: Place, collectives: Sequence[str]) -> None:
                 "Solid, thick lines are the library's own choice. In the Kiviat charts dotted is the library's own choice and "
                 "solid is with the settings that were proven and installed, where each call that has none is as by default."
                 + (f" Without such settings: {', '.join(untuned)}." if untuned else ""),
-                Charts(drawn),
+                Block("charts", drawn),
             ],
         ),
     ]

@@ -7,7 +7,7 @@ from itertools import groupby
 
 import plotly.graph_objects as go
 
-from mpibench.pages.page import PALETTE, SYMBOLS, Charts, Items, Section, Table, sections
+from mpibench.pages.page import PALETTE, SYMBOLS, Block, Section, Table, sections
 
 from .answer import Row, spread_text, tables
 from .shares import FOUND_WITH
@@ -56,8 +56,8 @@ def page(answers: Sequence[Row], sentences: Sequence[str], notes: Sequence[str],
     """The answer as one HTML file."""
     content: list[Section] = [
         ("What can be seen here, and how often is nothing called something?", sentences),
-        ("Smallest slowdown found", [Charts(figures(answers))]),
+        ("Smallest slowdown found", [Block("charts", figures(answers))]),
         *((heading, [Table(head, rows, range(2, len(head)))]) for heading, head, rows in tables(answers)),
-        ("What this rests on", [Items(notes)]),
+        ("What this rests on", [Block("items", notes)]),
     ]
     return sections("Error rates", title, content)
