@@ -162,13 +162,12 @@ def _confirm(first: Acceptance, db: Path, store: Store, minutes: float, out: Pat
     cases = confirmed.cases_to_measure(first)
     if not cases:
         return confirmed.confirm(first, store, [remeasuring.Remeasured((), minutes)]), 0
-    known = remeasuring.sources(store, cases)
     with only_one(RESULTS, "mpibench accept --confirm") as lock:
         remeasuring.check_database(db)
         acceptance_record.write(first, out)  # where we are killed, this decision stands
         place = remeasuring.Workspace(db, store, out / "again", (lock,))
         with supervision.heeded():
-            rounds = confirmed.measure(first, known, place, minutes, lambda text: say([text]), lambda _: False)
+            rounds = confirmed.measure(first, place, minutes, lambda text: say([text]), lambda _: False)
     stopped = rounds[-1].stopped
     return confirmed.confirm(first, store, rounds), stopped.status if stopped else 0
 

@@ -15,8 +15,8 @@ the two candidates are independent, both call with f² and p² (p 0.99: 0.98; 0.
 its error is 1 / (n + 1) of the variance of each comparison's error, which is the correlation of the two. With 15 sessions that
 is 0.06 and the product nearly holds; with one it is 0.5, and a baseline that happened to be fast refuses twice. What lasts
 longer than both jobs is shared likewise. Judged again are only the called curves, each among fewer and at the same level: that
-helps p. On the noise of ``ci/tests/data/golden_noise`` at a spread of 1 % one job against one with jobs 5 % slower is refused at
-once in 80 % of draws on eth1g and twice in 71 % (p²: 64 %), unchanged in none (400 draws, ± 5). ``python -m
+helps p. On the noise of ``ci/tests/data/golden_noise`` at a spread of 1 % one job against one with jobs 5 % slower is refused
+at once in 80 % of draws on eth1g and twice in 71 % (p²: 64 %), unchanged in none (400 draws, ± 5). ``python -m
 studies.error_rates`` gives both (``confirmed_refused_percent``, ``confirmed_found_percent``) for a site's own history.
 
 **What one session leaves inconclusive** although it is slower than the margin and than every night of the history is measured
@@ -61,7 +61,7 @@ from ..judge.statistics.prediction import FEWEST_SESSIONS
 from ..store import confirmations
 from ..store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MissedReference
 from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection, describe_condition, slowness
-from ..store.sessions import PAIRED, Session
+from ..store.sessions import PAIRED
 from ..store.store import Store
 from . import remeasuring
 from .remeasuring import CalledCase, Remeasured, Workspace, of_checks, of_metrics, worst_first
@@ -313,7 +313,6 @@ def cases_to_measure(acceptance: Acceptance) -> list[CalledCase]:
 
 def measure(
     first: Acceptance,
-    known: Mapping[str, Session],
     place: Workspace,
     minutes: float,
     say: Callable[[str], None],
@@ -321,12 +320,11 @@ def measure(
 ) -> list[Remeasured]:
     """Measure :func:`cases_to_measure` again: all of them once, and the inconclusive ones until their sessions can tell.
 
-    :param known: :func:`.remeasuring.sources` of these cases.
     :param minutes: of all of it together.
     :raises BadInput: as :func:`.remeasuring.measure_again`.
     """
     began = time.monotonic()
-    rounds = [remeasuring.measure_again(cases_to_measure(first), known, place, minutes, say, show)]
+    rounds = [remeasuring.measure_again(cases_to_measure(first), place, minutes, say, show)]
     while not rounds[-1].stopped:
         place.store.reread()
         # A session that lacks what it was measured for brings nobody nearer to a decision.
@@ -340,7 +338,7 @@ def measure(
         if not cases or rest <= 0:
             break
         folder = place.folder.with_name(f"{place.folder.name}-{len(rounds) + 1}")
-        rounds.append(remeasuring.measure_again(cases, known, replace(place, folder=folder), rest, say, show))
+        rounds.append(remeasuring.measure_again(cases, replace(place, folder=folder), rest, say, show))
     return rounds
 
 
@@ -378,21 +376,17 @@ def confirm(first: Acceptance, store: Store, rounds: Sequence[Remeasured]) -> Ac
     :param rounds: of :func:`measure`; the first decides what was called, all of them what was inconclusive.
     """
     again = rounds[0]
-    # What was called, twice.
     values = _values_again(first, store, [again], called_metrics(first))
     second = _judge_curves(first, values, called_metrics(first)) if values else None
     why = _why_left(first, again)
-    metrics, called = _merge(first.judgement.metrics, second.metrics if second else None, METRIC, why)
-    bands, called_bands = _merge(first.judgement.bands, second.bands if second else None, BAND, why)
+    open_ = inconclusive_after(first, store, rounds)
+    together = _judge_together(first, store, rounds, open_)
+    judgements = (first.judgement, second, together)
+    metrics, called = _verdicts("metrics", METRIC, *judgements, why, open_)
+    bands, called_bands = _verdicts("bands", BAND, *judgements, why, open_)
     within = {_key(one.row, BAND) for one in called}
     lone = [one for one in called_bands if _key(one.row, BAND) not in within]
     everything = [*called, *lone]
-    # What was inconclusive, in all sessions.
-    open_ = inconclusive_after(first, store, rounds)
-    together = _judge_together(first, store, rounds, open_)
-    metrics = _decide(metrics, METRIC, open_, together.metrics if together else None)
-    bands = _decide(bands, BAND, open_, together.bands if together else None)
-    # What the record and the sentences say of it.
     stopped = next((one.stopped for one in rounds if one.stopped), None)
     record = {
         "rule": RULE,
@@ -500,44 +494,45 @@ def _why_left(first: Acceptance, again: Remeasured) -> dict[Key, str]:
     return {_key(row, keys): left[row["number"]] for row in rows for keys in (METRIC, BAND) if row["number"] in left}
 
 
-def _merge(
-    first: pl.DataFrame, second: pl.DataFrame | None, keys: Sequence[str], why: Mapping[Key, str]
+def _verdicts(
+    table: str,
+    keys: tuple[str, ...],
+    first: Judgement,
+    second: Judgement | None,
+    together: Judgement | None,
+    why: Mapping[Key, str],
+    open_: Sequence[Inconclusive],
 ) -> tuple[pl.DataFrame, list[_Called]]:
-    """The table with the verdicts that stand, and ``confirmation``: the other measurement in words; and what was called."""
-    known = {} if second is None else {_key(row, keys): row for row in second.to_dicts()}
+    """A table with the verdicts that stand, and ``confirmation``: the other measurement in words; and what was called.
+
+    :param second: verdicts on what was called, with the new jobs only; ``together``: on what was inconclusive, with all jobs.
+    """
+    own: pl.DataFrame = getattr(first, table)
+    again, joint = (
+        {_key(row, keys): row for row in getattr(other, table).to_dicts()} if other else {} for other in (second, together)
+    )
+    inconclusive = {one.key: one for one in open_ if one.keys == keys}
     rows, called = [], []
-    for row in first.to_dicts():
-        if row["verdict"] != REGRESSED:
-            rows.append({**row, "confirmation": None})
-            continue
-        again, left = known.get(_key(row, keys)), why.get(_key(row, keys))
-        if again is None or again["verdict"] == MISSING or left:
-            one = _Called(row, NOT_MEASURED_AGAIN, None, left or "the new job has no value of it")
-        else:
-            one = _Called(row, SEEN_TWICE if again["verdict"] == REGRESSED else NOT_SEEN_AGAIN, again)
-        called.append(one)
-        decides = {name: again.get(name) for name in first.columns} if again and one.outcome == NOT_SEEN_AGAIN else row
-        rows.append({**decides, "confirmation": one.text()})
-    return pl.DataFrame(rows, schema={**first.schema, "confirmation": pl.String}, orient="row"), called
-
-
-def _decide(
-    table: pl.DataFrame, keys: Sequence[str], open_: Sequence[Inconclusive], together: pl.DataFrame | None
-) -> pl.DataFrame:
-    """The table with the verdicts on what was inconclusive."""
-    known = {one.key: one for one in open_ if one.keys == tuple(keys)}
-    joint = {} if together is None else {_key(row, keys): row for row in together.to_dicts()}
-    rows = []
-    for row in table.to_dicts():
-        one = known.get(_key(row, keys))
-        if one is not None and one.regressed:
-            row = {**row, "verdict": REGRESSED, "needed": None, "confirmation": one.text()}
-        elif one is not None:
-            other = joint.get(one.key) if one.measured_again and not one.wants_more else None
-            decides = {name: other.get(name) for name in table.columns} if other and other["verdict"] != REGRESSED else row
-            row = {**decides, "confirmation": one.text()}
-        rows.append(row)
-    return pl.DataFrame(rows, schema=table.schema, orient="row")
+    for row in own.to_dicts():
+        key, decides, text = _key(row, keys), row, None
+        if row["verdict"] == REGRESSED:
+            twice, left = again.get(key), why.get(key)
+            if twice is None or twice["verdict"] == MISSING or left:
+                one = _Called(row, NOT_MEASURED_AGAIN, None, left or "the new job has no value of it")
+            else:
+                one = _Called(row, SEEN_TWICE if twice["verdict"] == REGRESSED else NOT_SEEN_AGAIN, twice)
+                decides = row if one.outcome == SEEN_TWICE else twice
+            called.append(one)
+            text = one.text()
+        elif key in inconclusive:
+            undecided, other = inconclusive[key], joint.get(key)
+            text = undecided.text()
+            if undecided.regressed:
+                decides = {**row, "verdict": REGRESSED, "needed": None}
+            elif other and other["verdict"] != REGRESSED and undecided.measured_again and not undecided.wants_more:
+                decides = other
+        rows.append({**{name: decides.get(name) for name in own.columns}, "confirmation": text})
+    return pl.DataFrame(rows, schema={**own.schema, "confirmation": pl.String}, orient="row"), called
 
 
 def _change(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -104,7 +104,7 @@ def confirm(
         late = confirmations.lateness(session.started, datetime.now(timezone.utc))
         if late:
             raise BadInput("night-too-long", f"{late}: measure the night in fewer hours, or in parts")
-        again = remeasuring.measure_again(cases, {session.uuid: session}, place, minutes, say, show)
+        again = remeasuring.measure_again(cases, place, minutes, say, show)
     except BadInput as error:
         what = (
             f"{len(missed)} cases missed a reference" if missed else f"{len(cases)} cases are slower than in the nights before"

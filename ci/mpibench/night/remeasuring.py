@@ -313,25 +313,8 @@ class Remeasured:
     stopped: supervision.Interrupted | None = None
 
 
-def sources(store: Store, cases: Iterable[CalledCase]) -> dict[str, Session]:
-    """The sessions whose cases are to be measured again, by id.
-
-    :raises BadInput: the dataset does not hold one of them, or not how it was started.
-    """
-    found = {}
-    for uuid in dict.fromkeys(case.session for case in cases):
-        found[uuid] = store.session(uuid)
-        if not found[uuid].command_line:
-            raise BadInput(
-                "command-line-unknown",
-                f"session {uuid} does not say how ReFrame was started, so nothing can be measured again as it was.",
-            )
-    return found
-
-
 def measure_again(
     cases: Sequence[CalledCase],
-    known: Mapping[str, Session],
     place: Workspace,
     minutes: float,
     say: Callable[[str], None],
@@ -341,14 +324,20 @@ def measure_again(
 
     A signal (:func:`.supervision.heed_signals`) ends it, and what was measured until then is kept.
 
-    :param known: :func:`sources`.
     :param say: takes a sentence on what is being done.
     :param show: which of ReFrame's lines are shown.
-    :raises BadInput: how a session was measured cannot be read, or nothing can be written.
+    :raises BadInput: the dataset does not hold a case's session, or how it was measured; or nothing can be written.
     """
     found = Remeasured(tuple(cases), minutes)
+    known: dict[str, Session] = {}
     took: dict[tuple[str, object], float] = {}
-    for uuid, session in known.items():
+    for uuid in dict.fromkeys(case.session for case in cases):
+        known[uuid] = session = place.store.session(uuid)
+        if not session.command_line:
+            raise BadInput(
+                "command-line-unknown",
+                f"session {uuid} does not say how ReFrame was started, so nothing can be measured again as it was.",
+            )
         seconds = session.job_seconds
         took |= {(uuid, ListedCase.of(case)): seconds[case.uuid] for case in session.cases if case.uuid in seconds}
     took_s = [took.get((case.session, case.place)) for case in cases]

@@ -281,7 +281,7 @@ def test_what_was_measured_otherwise_confirms_nothing(monkeypatch: pytest.Monkey
         "has no proof of its condition",
     ):
         workspace = remeasuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
-        found = remeasuring.measure_again([case], {"first": source}, workspace, 1.0, lambda _: None)
+        found = remeasuring.measure_again([case], workspace, 1.0, lambda _: None)
         assert (case in found.measured) == (not wanted) and wanted in found.left.get(case, "")
     assert len(stored) == 6
 
@@ -292,8 +292,9 @@ def test_measuring_again_does_not_write_the_junit_file_of_the_night(monkeypatch:
     environs: list[dict[str, str]] = []
     monkeypatch.setattr(remeasuring.supervision, "run", lambda words, log, show, environ, *_: environs.append(environ))
     source = session_of(synthetic_session.case("mpich-wheels"), uuid="first", cmdline="reframe -r --report-junit=night.xml")
+    dataset.export_session(source, tmp_path / "dataset")
     workspace = remeasuring.Workspace(tmp_path / "results.db", Store(tmp_path / "dataset"), tmp_path / "again")
-    remeasuring.measure_again([case_of("Uniband", session="first")], {"first": source}, workspace, 1.0, lambda _: None)
+    remeasuring.measure_again([case_of("Uniband", session="first")], workspace, 1.0, lambda _: None)
     [environ] = environs
     assert "RFM_REPORT_JUNIT" not in environ
 

@@ -158,13 +158,13 @@ def test_rounds_end_when_it_is_decided(
     first = first_judgement(tmp_path, slower(1.08))
     made: list[Path] = []
 
-    def measure(cases: Any, known: Any, place: Workspace, *_: object) -> Remeasured:
+    def measure(cases: Any, place: Workspace, *_: object) -> Remeasured:
         made.append(place.folder)
         return measured_again(tmp_path, first, 30 + len(made), slower(changes[len(made) - 1]))
 
     monkeypatch.setattr(remeasuring, "measure_again", measure)
     place = Workspace(tmp_path / "results.db", Store(tmp_path), tmp_path / "again")
-    found = confirmed.measure(first, {}, place, 30.0, print)
+    found = confirmed.measure(first, place, 30.0, print)
     assert len(found) == rounds and len(set(made)) == rounds
 
 
@@ -211,14 +211,14 @@ def test_sessions_that_lack_what_they_were_to_decide_are_not_measured_for_ever(
     first = first_judgement(tmp_path, slower(1.08))
     made: list[Path] = []
 
-    def measure(cases: Any, known: Any, place: Workspace, *_: object) -> Remeasured:
+    def measure(cases: Any, place: Workspace, *_: object) -> Remeasured:
         made.append(place.folder)
         assert len(made) < 20
         return measured_again(tmp_path, first, 30 + len(made), slower(1.08), SIZES[:2])
 
     monkeypatch.setattr(remeasuring, "measure_again", measure)
     place = Workspace(tmp_path / "results.db", Store(tmp_path), tmp_path / "again")
-    assert len(confirmed.measure(first, {}, place, 30.0, print)) == 5
+    assert len(confirmed.measure(first, place, 30.0, print)) == 5
 
 
 def test_a_metric_of_too_few_nights_is_no_history(tmp_path: Path) -> None:
