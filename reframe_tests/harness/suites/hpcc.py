@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..printable import one_line
@@ -316,51 +316,22 @@ _HEAD = re.compile(
     r"HPC Challenge Benchmark version (?P<version>\S+) .*?^N +: +(?P<order>[0-9]+)[ \t\r]*$.*?^PMAP +: +(?P<mapping>\S+)",
     re.M | re.S,
 )
-_TITLE = re.compile("HPC Challenge Benchmark version")
 #: Lines that say that a check failed, or that something was left out.
 _FAILED = re.compile(
     r"^.*(?:\bFAILED\b|\(failed\)|Failed |Node\(s\) with error +(?!0\b)|^Success=0|problem size too large"
     r"|[1-9][0-9]* tests completed and failed|[1-9][0-9]* tests skipped|errors were found|xerbla).*$",
     re.M,
 )
-_KERNELS = ("Copy", "Scale", "Add", "Triad")
-_NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+][0-9]+)?"
+_NUMBER, _COUNT = r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+][0-9]+)?", "[1-9][0-9]{0,17}"
 _LINE = re.compile(rf"([A-Za-z]\w*)=({_NUMBER}|[A-Za-z])")
+#: Of the summary: counts, and numbers beside the results.
+_COUNTS = (
+    *("VersionMajor", "VersionMinor", "CommWorldProcs", "HPL_N", "HPL_nprow", "HPL_npcol", "PTRANS_nprow", "PTRANS_npcol"),
+    *("MPIFFT_N", "MPIFFT_Procs", *(key for result in RESULTS for key in result.problem.values())),
+)
+_NUMBERS = ("VersionMicro", "Success", "MPIFFT_maxErr", "HPL_eps", *(result.key for result in RESULTS))
 #: hpcc holds the error of a transform against this many eps log(n) (FFT/mpifft.c, ``thrsh`` of HPL).
 _THRESHOLD = 16.0
-
-
-#: Lines of sections that print what the summary has: each is there once, with the key of a number and, where it is not one, how
-#: many of its units one printed unit is. Parts of ``_LCG`` have another generator and the same lines.
-_PRINTED: Mapping[str, tuple[str, ...]] = {
-    **{
-        f"{how}RandomAccess{which}": tuple(line.replace("RandomAccess_", f"RandomAccess{which}_") for line in lines)
-        for which in ("", "_LCG")
-        for how, lines in {
-            "MPI": (
-                "Real time used = {MPIRandomAccess_time} seconds",
-                "{MPIRandomAccess_GUPs} Billion(10^9) Updates per second [GUP/s]",
-            ),
-            "Star": ("Average GUP/s {StarRandomAccess_GUPs}",),
-            "Single": ("Single GUP/s {SingleRandomAccess_GUPs}",),
-        }.items()
-    },
-    "StarDGEMM": ("Average Gflop/s {StarDGEMM_Gflops}",),
-    "SingleDGEMM": ("Single DGEMM Gflop/s {SingleDGEMM_Gflops}",),
-    "StarSTREAM": tuple(f"Average {name} GB/s {{StarSTREAM_{name}}}" for name in _KERNELS),
-    "SingleSTREAM": tuple(f"Single STREAM {name} GB/s {{SingleSTREAM_{name}}}" for name in _KERNELS),
-    "MPIFFT": ("Number of nodes: {MPIFFT_Procs}", "Vector size: {MPIFFT_N}", "Gflop/s: {MPIFFT_Gflops}"),
-    "StarFFT": ("Vector size: {FFT_N}", "Average Gflop/s {StarFFT_Gflops}"),
-    "SingleFFT": ("Single FFT Gflop/s {SingleFFT_Gflops}",),
-    "LatencyBandwidth": tuple(
-        f"On {order} ordered ring: latency= {{{key}OrderedRingLatency_usec*1000}} msec, "
-        f"bandwidth= {{{key}OrderedRingBandwidth_GBytes*0.001}} MB/s"
-        for order, key in (("naturally", "Naturally"), ("randomly", "Randomly"))
-    ),
-    "HPL": ("W.* {HPL_N} {HPL_NB} {HPL_nprow} {HPL_npcol} {HPL_time} {HPL_Tflops*0.001}",),
-}
-#: A line of PTRANS: matrix, blocks and grid, then time and rate, the least of a grid's lines so far (pdtransdriver.c).
-_TRANSPOSED_LINE = re.compile(r"WALL [0-9]+ ([0-9]+) [0-9]+ ([0-9]+) ([0-9]+) ([0-9]+) [0-9.]+ PASSED ([0-9.]+) [0-9.]+")
 #: Versions read, with the lines of their summaries (``HPCC_Finalize``), and what those before 1.5 have not.
 _VERSIONS, _NEW_IN_1_5 = {(1, 4): 136, (1, 5): 148}, "_LCG"
 
@@ -370,173 +341,75 @@ def parse(text: str, source: str) -> list[Record]:
 
     :raises OutputError: if it is damaged, mixed up or cut off, a check failed, a part was not run, or hpcc had no input file.
     """
+
+    def wrong(code: str, what: str) -> OutputError:
+        return OutputError(f"output-{code}", f"{source}: {what}.")
+
     if failed := _FAILED.search(text):
-        line = " ".join(failed[0].split())[:80]
-        raise _wrong(source, text, failed.start(), f"'{line}' says that a check of hpcc failed; its numbers are not used")
+        number, line = text.count("\n", 0, failed.start()) + 1, " ".join(failed[0].split())[:80]
+        said = f"'{line}' says that a check of hpcc failed; its numbers are not used; run the benchmark again."
+        raise OutputError("output-damaged", f"{source}, line {number}: {said}")
     sections = list(_SECTION.finditer(text))
     if not sections:
-        raise OutputError("output-cut", f"{source}: the output of hpcc has no whole section; it was cut off, run it again.")
+        raise wrong("cut", "the output of hpcc has no whole section; it was cut off, run it again")
     head = _HEAD.search(text)
-    if not head or len(_TITLE.findall(text)) != 1:
-        raise OutputError(
-            "output-damaged", f"{source}: the head of hpcc's output is damaged or there twice; run the benchmark again."
-        )
+    if not head or text.count("HPC Challenge Benchmark version") != 1:
+        raise wrong("damaged", "the head of hpcc's output is damaged or there twice; run the benchmark again")
     if head["mapping"] != "Row-major":
-        raise OutputError(
-            "output-mapping",
-            f"{source}: hpcc mapped its processes {head['mapping']} and not Row-major, as without its input file hpccinf.txt; "
-            "see that it is in the folder hpcc is started in.",
-        )
+        said = f"hpcc mapped its processes {head['mapping']} and not Row-major, as without its input file {INPUT}"
+        raise wrong("mapping", f"{said}; see that it is in the folder hpcc is started in")
     if sections[-1][1] != _SUMMARY:
-        raise OutputError("output-cut", f"{source}: hpcc ended without its summary; the output was cut off, run it again.")
-    values = _Summary(source, text, sections[-1])
-    version = tuple(_whole(source, f"Version{part}", values[f"Version{part}"]) for part in ("Major", "Minor"))
+        raise wrong("cut", "hpcc ended without its summary; the output was cut off, run it again")
+    values: dict[str, str] = {}
+    for line in filter(None, map(str.strip, sections[-1][2].split("\n"))):
+        found = _LINE.fullmatch(line)
+        if not found or found[1] in values:
+            said = f"'{one_line(line)[:60]}' is no line of hpcc's summary, or there twice, or no number"
+            raise wrong("damaged", f"{said}; run the benchmark again")
+        values[found[1]] = found[2]
+    for key, shape in (*dict.fromkeys(_COUNTS, _COUNT).items(), *dict.fromkeys(_NUMBERS, _NUMBER).items()):
+        if key not in values:
+            raise wrong("damaged", f"the summary of hpcc lacks {key}; the output is damaged or cut, run it again")
+        if not re.fullmatch(shape, values[key]):
+            said = f"{key}={values[key]} in hpcc's summary is no {'count' if shape == _COUNT else 'number'}"
+            raise wrong("not-measured", f"{said}; that part was not run, or it is damaged")
+    count, number_of = {key: int(values[key]) for key in _COUNTS}, {key: float(values[key]) for key in _NUMBERS}
+    version, ranks = (count["VersionMajor"], count["VersionMinor"]), count["CommWorldProcs"]
     if version not in _VERSIONS:
-        said, *known = (".".join(map(str, each)) for each in (version, *_VERSIONS))
-        raise OutputError(
-            "output-release", f"{source}: this is hpcc {said}, and {' and '.join(known)} are read; use one of these."
-        )
-    _check(source, values, head)
-    names = [found[1] for found in sections[:-1]]
+        shown, *known = (".".join(map(str, each)) for each in (version, *_VERSIONS))
+        raise wrong("release", f"this is hpcc {shown}, and {' and '.join(known)} are read; use one of these")
+    if number_of["Success"] != 1:
+        raise wrong("failed-check", f"the summary says Success={values['Success']}; a check of hpcc failed, run it again")
+    if (f"{version[0]}.{version[1]}.{values['VersionMicro']}", values["HPL_N"]) != (head["version"], head["order"]):
+        raise wrong("mixed", "head and summary are of different runs; outputs are mixed up, run it again")
+    grid, transposing = (count[f"{name}_nprow"] * count[f"{name}_npcol"] for name in ("HPL", "PTRANS"))
+    if ranks < 2 or grid != ranks:
+        raise wrong("grid", f"HPL ran on {grid} of {ranks} ranks; hpcc is read where 2 or more all take part")
+    if transposing != ranks or count["MPIFFT_Procs"] > ranks:
+        said = f"PTRANS ran on {transposing} ranks, MPIFFT on {count['MPIFFT_Procs']}, of {ranks}"
+        raise wrong("damaged", f"{said}; it is damaged, run it again")
+    error, bound = number_of["MPIFFT_maxErr"], _THRESHOLD * number_of["HPL_eps"] * math.log(max(count["MPIFFT_N"], 2))
+    if not 0 <= error < bound:
+        raise wrong("wrong-result", f"MPIFFT_maxErr={error:g} is not below {bound:.3g}; the transform is wrong")
+    names = [section[1] for section in sections[:-1]]
     wanted = [name for name in _SECTIONS if version >= (1, 5) or _NEW_IN_1_5 not in name]
     if sorted(names) != sorted(wanted):
         odd = next((name for name in [*wanted, *names] if names.count(name) != 1 or name not in wanted), "")
-        raise OutputError(
-            "output-damaged", f"{source}: section {odd} of hpcc is missing, unknown or there twice; the output is damaged."
-        )
-    records = [_record(source, result, values) for result in RESULTS]
+        raise wrong("damaged", f"section {odd} of hpcc is missing, unknown or there twice; the output is damaged")
     if len(values) != _VERSIONS[version]:
         said = f"the summary of hpcc has {len(values)} lines and not {_VERSIONS[version]}"
-        raise OutputError("output-damaged", f"{source}: {said}; the output is damaged or cut, run it again.")
-    for section in sections[:-1]:
-        _hold_against(source, section[1], [" ".join(line.split()) for line in section[2].split("\n")], values)
+        raise wrong("damaged", f"{said}; the output is damaged or cut, run it again")
+    records = []
+    for result in RESULTS:
+        value = number_of[result.key]
+        if not 0 < value < math.inf:
+            raise wrong("not-measured", f"{result.key}={values[result.key]}: {result.name} was not run, or measured nothing")
+        # How often a ring is gone round is not printed; it is at least once.
+        variant, repetitions = (f"N={values['HPL_N']}", None) if result.sized else ("", 1)
+        quantities = {result.quantity: float(f"{value * result.scale:.12g}")}
+        problem = {size: count[key] for size, key in result.problem.items()}
+        records.append(Record(NAME, result.name, ranks, 1, None, repetitions, quantities, variant, problem=problem))
     return records
-
-
-class _Summary(dict[str, str]):
-    """The summary by its keys, of which any that is asked for must be there."""
-
-    def __init__(self, source: str, text: str, section: re.Match[str]) -> None:
-        super().__init__()
-        self.source = source
-        offset = section.start(2)
-        for line in section[2].split("\n"):
-            if line.strip():
-                found = _LINE.fullmatch(line.strip())
-                if not found or found[1] in self:
-                    said = f"'{one_line(line.strip())[:60]}' is no line of hpcc's summary, or there twice, or no number"
-                    raise _wrong(source, text, offset, said)
-                self[found[1]] = found[2]
-            offset += len(line) + 1
-
-    def __missing__(self, key: str) -> str:
-        raise OutputError(
-            "output-damaged", f"{self.source}: the summary of hpcc lacks {key}; the output is damaged or cut, run it again."
-        )
-
-
-def _check(source: str, values: _Summary, head: re.Match[str]) -> None:
-    """The summary agrees with itself and with the head."""
-    version = ".".join(values[f"Version{part}"] for part in ("Major", "Minor", "Micro"))
-    keys = ("CommWorldProcs", "HPL_nprow", "HPL_npcol", "HPL_N", "MPIFFT_N")
-    counts = {key: _whole(source, key, values[key]) for key in keys}
-    ranks, grid = counts["CommWorldProcs"], counts["HPL_nprow"] * counts["HPL_npcol"]
-    if values["Success"] != "1":
-        raise OutputError(
-            "output-failed-check",
-            f"{source}: the summary says Success={values['Success']}; a check of hpcc failed, run it again.",
-        )
-    if version != head["version"] or str(counts["HPL_N"]) != head["order"]:
-        raise OutputError(
-            "output-mixed", f"{source}: head and summary are of different runs; outputs are mixed up, run it again."
-        )
-    if ranks < 2 or grid != ranks:
-        raise OutputError(
-            "output-grid", f"{source}: HPL ran on {grid} of {ranks} ranks; hpcc is read where 2 or more all take part."
-        )
-    height, width, some = (_whole(source, key, values[key]) for key in ("PTRANS_nprow", "PTRANS_npcol", "MPIFFT_Procs"))
-    if height * width != ranks or some > ranks:
-        said = f"PTRANS ran on {height * width} ranks, MPIFFT on {some}, of {ranks}"
-        raise OutputError("output-damaged", f"{source}: {said}; it is damaged, run it again.")
-    error = _number(source, "MPIFFT_maxErr", values["MPIFFT_maxErr"])
-    bound = _THRESHOLD * _number(source, "HPL_eps", values["HPL_eps"]) * math.log(max(counts["MPIFFT_N"], 2))
-    if not 0 <= error < bound:
-        raise OutputError(
-            "output-wrong-result", f"{source}: MPIFFT_maxErr={error:g} is not below {bound:.3g}; the transform is wrong."
-        )
-
-
-def _hold_against(source: str, section: str, lines: Sequence[str], values: _Summary) -> None:
-    """What a section prints is what the summary says."""
-    for form in _PRINTED.get(section, ()):
-        # Words and keys take turns.
-        words = re.split(r"\{(\w+)(?:\*([0-9.]+))?\}", form)
-        pattern = re.compile(f"({_NUMBER})".join(word if word.startswith("W.*") else re.escape(word) for word in words[::3]))
-        printed = [found.groups() for found in map(pattern.fullmatch, lines) if found]
-        for at, (key, unit) in enumerate(zip(words[1::3], words[2::3], strict=True)):
-            if len(printed) != 1 or not _agree(printed[0][at], values[key], float(unit or 1)):
-                raise _contradiction(source, section, key)
-    if section == "PTRANS":
-        walls = [line for line in lines if line.startswith("WALL")]
-        rows = [found.groups() for found in map(_TRANSPOSED_LINE.fullmatch, walls) if found]
-        grid = tuple(values[f"PTRANS_{key}"] for key in ("n", "nb", "nprow", "npcol"))
-        rates = [row[4] for row in rows if row[:4] == grid]
-        falling = sorted(rates, key=float, reverse=True) == rates
-        if len(rows) < len(walls) or not rates or not falling or not _agree(rates[-1], values["PTRANS_GBs"]):
-            raise _contradiction(source, section, "PTRANS_GBs")
-
-
-def _agree(printed: str, value: str, unit: float = 1.0) -> bool:
-    """Whether a number is another, as far as the digits of both go; those of the summary are six."""
-    digits = re.fullmatch(r"[-+]?[0-9]+\.?([0-9]*)(?:e([-+][0-9]+))?", printed)
-    if not digits or not re.fullmatch(_NUMBER, value):
-        return False
-    half = 0.5 * 10.0 ** (int(digits[2] or 0) - len(digits[1])) if digits[1] or digits[2] else 0.0
-    return abs(float(printed) * unit - float(value)) <= 1.001 * half * unit + 5.1e-6 * abs(float(value))
-
-
-def _contradiction(source: str, section: str, key: str) -> OutputError:
-    said = f"section {section} of hpcc does not say once what its summary does of {key}"
-    return OutputError("output-damaged", f"{source}: {said}; the output is damaged or mixed up, run it again.")
-
-
-def _whole(source: str, key: str, value: str) -> int:
-    if not re.fullmatch("[1-9][0-9]{0,17}", value):
-        raise OutputError(
-            "output-not-measured",
-            f"{source}: {key}={value} in hpcc's summary is no count; that part was not run, or it is damaged.",
-        )
-    return int(value)
-
-
-def _number(source: str, key: str, value: str) -> float:
-    if not re.fullmatch(_NUMBER, value):
-        raise OutputError(
-            "output-not-measured",
-            f"{source}: {key}={value} in hpcc's summary is no number; the output is damaged, run it again.",
-        )
-    return float(value)
-
-
-def _record(source: str, result: Result, values: _Summary) -> Record:
-    value = _number(source, result.key, values[result.key])
-    if not 0 < value < math.inf:
-        raise OutputError(
-            "output-not-measured",
-            f"{source}: {result.key}={values[result.key]}: {result.name} was not run, or measured nothing.",
-        )
-    ranks, variant = int(values["CommWorldProcs"]), f"N={values['HPL_N']}" if result.sized else ""
-    # How often a ring is gone round is not printed; it is at least once.
-    repetitions = None if result.sized else 1
-    quantities = {result.quantity: float(f"{value * result.scale:.12g}")}
-    problem = {size: _whole(source, key, values[key]) for size, key in result.problem.items()}
-    return Record(NAME, result.name, ranks, 1, None, repetitions, quantities, variant, problem=problem)
-
-
-def _wrong(source: str, text: str, offset: int, what: str) -> OutputError:
-    return OutputError(
-        "output-damaged", f"{source}, line {text.count(chr(10), 0, offset) + 1}: {what}; run the benchmark again."
-    )
 
 
 SUITE = Suite(

@@ -83,8 +83,6 @@ _COLUMNS = {
 }
 #: Column titles are separated by two spaces, a bar or the plus-minus sign; cells also by one space.
 _BETWEEN_TITLES, _BETWEEN_CELLS = r" *\| *| *\u00b1 *| {2,}", r"(?: *\| *| +\u00b1 +| +)"
-#: Half of the last printed digit of the bandwidth in MB/s, and relative of the time.
-_HALF_BANDWIDTH, _HALF_TIME = 0.005, 6e-8
 #: What a row may be instead.
 _ODD = (
     (
@@ -135,10 +133,6 @@ def parse(text: str, source: str) -> list[Record]:
             raise wrong(number, f"{said}; rows are missing, repeated or mixed up")
         if samples is not None and not 0 < samples <= ((before.repetitions if before else None) or samples):
             raise wrong(number, "the number of samples grows or is 0; outputs are mixed up or nothing was measured")
-        if (time := values.get("latency_us")) is not None:
-            bandwidth = size / time if time else float("inf")
-            if abs(bandwidth - values["bandwidth_mb_per_s"]) > _HALF_BANDWIDTH + bandwidth * _HALF_TIME:
-                raise wrong(number, "bandwidth is not size / time; the columns are damaged or mixed up")
         records.append(Record(NAME, "pingpong", 2, 1, size, samples, values))
     if not records:
         raise OutputError(

@@ -773,7 +773,7 @@ class _Table:
             )
         times = [float(word) * 1e3 for word in found.groups()[1:]]
         values = dict(zip(row.quantities, times, strict=True)) if times else {}
-        if fault := _contradiction(0, values):
+        if fault := _contradiction(values):
             raise OutputError("output-damaged", fault)
         self.records.append(Record(NAME, row.name, int(found[1]), 1, None, 1, values))
 
@@ -839,7 +839,7 @@ class _Table:
                 raise OutputError("output-mixed", f"{said}; rows are missing, repeated or mixed up; run the benchmark again")
             if repetitions and repetitions > (before.repetitions or 0):
                 raise OutputError("output-mixed", "the number of iterations grows; outputs are mixed up")
-        if fault := _contradiction(size or 0, values):
+        if fault := _contradiction(values):
             raise OutputError("output-damaged", fault)
         facts, checked = self.facts, printed.get(VALIDATION, "skipped") != "skipped"
         ranks = 2 * int(facts["pairs"]) if "pairs" in facts else int(facts["ring"]) if "ring" in facts else None
@@ -905,8 +905,8 @@ def _headless(line: str, *, overlaps: bool) -> tuple[list[str], list[int]]:
     return [*titles, *checked], list(accumulate(widths))
 
 
-def _contradiction(size: int, values: Mapping[str, float]) -> str:
-    """What is wrong with a row whose columns cannot come from one measurement, each rounded to 0.01; empty if nothing is."""
+def _contradiction(values: Mapping[str, float]) -> str:
+    """What is wrong with a row whose columns are in no order, each rounded to 0.01; empty if nothing is."""
     mean = "t_pure_us" if "t_pure_us" in values else "t_avg_us"
     times = [values[name] for name in ("t_min_us", mean, "t_max_us") if name in values]
     if any(high < low - 0.01 for low, high in pairwise(times)):
@@ -915,15 +915,6 @@ def _contradiction(size: int, values: Mapping[str, float]) -> str:
         tails = [values[name] for percent in (50, 90, 99) if (name := kind.format(percent)) in values]
         if tails != sorted(tails):
             return "a percentile is below a smaller one; the columns are damaged or mixed up"
-    # Overlap is 100 - (overall - compute) / pure x 100, at least 0 (``print_stats_nbc``).
-    if (pure := values.get("t_pure_us", 0)) > 0.005 and "overlap_percent" in values:
-        visible, overlap = values["t_ovrl_us"] - values["t_cpu_us"], values["overlap_percent"]
-        bounds = [100 - (visible + way) / (pure + sign) * 100 for way in (-0.01, 0.01) for sign in (-0.005, 0.005)]
-        if not max(0.0, min(bounds)) - 0.01 <= overlap <= max(0.0, *bounds) + 0.01:
-            return "overlap is not what overall, computation and pure communication make; the columns are damaged or mixed up"
-    rate, bandwidth = values.get("message_rate_per_s"), values.get("bandwidth_mb_per_s", 0.0)
-    if rate is not None and abs(rate * size / 1e6 - bandwidth) > 0.005 * (1 + size / 1e6) + bandwidth * 1e-9:
-        return "bandwidth is not message rate x size; the columns are damaged or mixed up"
     return ""
 
 

@@ -46,13 +46,6 @@ def test_every_number_is_the_summarys_in_the_units_of_the_vocabulary() -> None:
     assert {record.variant for record in records.values()} == {"", "N=640"}
 
 
-@pytest.mark.parametrize("key", ["HPL_Tflops", *(f"MPIRandomAccess_{key}" for key in ("GUPs", "time", "LCG_GUPs"))])
-def test_the_summary_is_held_against_its_section(key: str) -> None:
-    changed = re.sub(rf"(?m)^({key}=\d*\.\d*?)([1-9])", lambda found: f"{found[1]}{(int(found[2]) + 1) % 10}", TEXT)
-    assert changed != TEXT
-    assert f"does not say once what its summary does of {key};" in refusal(changed)
-
-
 @pytest.mark.parametrize("grid", [(1, 3), (2, 2)])
 def test_other_numbers_of_ranks(grid: tuple[int, int]) -> None:
     """Three ranks are no power of two, of which hpcc says less."""
@@ -122,20 +115,6 @@ FAILURES = {
     ("LANG=C\n", ""): f"the summary of hpcc has {LINES - 1} lines and not {LINES}",
     ("End of PTRANS section.", "End of PTRANS secton."): "section PTRANS of hpcc is missing",
     ("End of Summary section.\n", ""): "without its summary",
-    (
-        "Average Triad GB/s 59.675250",
-        "Average Triad GB/s 59.775250",
-    ): "StarSTREAM of hpcc does not say once what its summary does",
-    ("Single DGEMM Gflop/s 0.709533\n", ""): "section SingleDGEMM of hpcc does not say once what its summary does",
-    ("StarFFT_Gflops=6.85687", "StarFFT_Gflops=9.85687"): "does of StarFFT_Gflops",
-    ("1     2               0.42 ", "1     2               0.52 "): "section HPL of hpcc does not say",
-    ("PTRANS_GBs=0.0290253", "PTRANS_GBs=0.0390253"): "does of PTRANS_GBs",
-    ("80   1   2     0.02 PASSED    0.029", "80   1   2     0.02 PASSED    0.031"): "section PTRANS of hpcc does not say",
-    ("80   1   2     0.02 PASSED    0.029", "80   1   2     0.02 PASSED    O.029"): "section PTRANS of hpcc does not say",
-    (
-        "latency=      0.000200 msec, bandwidth=   9707",
-        "latency=      0.000300 msec, bandwidth=   9707",
-    ): "LatencyBandwidth of hpcc",
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -42,27 +41,6 @@ def test_seconds_and_operations() -> None:
     assert reader.parse(golden("npb-3.4-cg-n2.txt"))[0].values == {"time_s": 0.95, "mop_per_s": 70.46}
     # 3.3.1 prints a digit more.
     assert reader.parse(golden("npb-3.3-bt-n4.txt"))[0].values == {"time_s": 0.163, "mop_per_s": 1401.90}
-
-
-@pytest.mark.parametrize(
-    ("name", "right", "wrong"),
-    [
-        ("npb-3.4-cg-n2.txt", "0.95", "0.59"),
-        ("npb-3.3-bt-n4.txt", "0.163", "0.193"),
-        ("npb-3.4-ep-n2.txt", "0.89", "0.00"),
-        ("npb-3.4-lu-n2.txt", "550.30", "556.30"),
-    ],
-)
-def test_time_and_rate_are_those_of_the_classs_operations(name: str, right: str, wrong: str) -> None:
-    """A digit that was changed on the way, of the time or of both rates, would be another number and no other sign of it."""
-    text, ranks = golden(name), int(name.removesuffix(".txt").rpartition("n")[2])
-    changed = text.replace(right, wrong)
-    if "." in right and float(right) > 100:  # the rate of a process follows that of all
-        each = re.search(r"Mop/s/process\s*=\s*(\S+)", text)
-        assert each
-        changed = changed.replace(each[1], f"{float(wrong) / ranks:.2f}")
-    assert changed != text
-    assert "million operations" in refusal(changed)
 
 
 #: A change of a good output, as the programs' sources print it -> words of the refusal.
