@@ -76,7 +76,6 @@ DAMAGED = {
     "a last row that is cut": (golden(MPICH)[:-3], "no end"),
     "a size is missing": (change(r"^ +64 .*\n", ""), "128 bytes follow 32 bytes"),
     "a row twice": (change(r"^( +64 .*\n)", r"\1\1"), "64 bytes follow 64 bytes"),
-    "columns that contradict each other": (change(r"^( +64 +)([0-9])", r"\g<1>9\2"), "size / time"),
     "samples that grow": (change(r"^( +64 .*)50$", r"\g<1>60"), "samples"),
     "nan": (change(r"^( +64 .*\| )\S+", r"\g<1>nan"), "no number"),
     "negative": (change(r"^( +64 .*\| )\S+", r"\g<1>-4.4e-07"), "negative"),

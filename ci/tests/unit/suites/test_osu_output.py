@@ -239,12 +239,10 @@ def test_a_neighbourhood_is_told_by_the_lines_above_its_title():
     refuse(re.sub("Time took.*\n", "", ring), "a line above is not of osu_alltoallw")
 
 
-def test_overlap_is_what_the_other_columns_make():
+def test_columns_of_overlap():
     name = "osu/osu-7.5-mpich-n2-iallreduce-short.txt"
     record = parse(golden(name))[0]
     assert record.values == {"t_ovrl_us": 15712.03, "t_cpu_us": 12607.92, "t_pure_us": 9032.29, "overlap_percent": 65.63}
-    refuse(change(name, r"65\.63$", "66.63"), "overlap is not what")
-    refuse(change(name, "12607.92", "12707.92"), "overlap is not what")
     full = parse(golden("osu/osu-7.5-mpich-n2-iallreduce.txt"))[0].values
     assert {"t_init_us", "t_test_us", "t_wait_us", "t_min_us", "t_max_us"} < set(full)
 
@@ -381,7 +379,6 @@ DAMAGED = {
     "a column is missing": (change(REDUCTION, r" +Iterations$", ""), "line 4", "columns are not those of osu_allreduce"),
     "a column twice": (change(REDUCTION, "Min Latency", "Max Latency"), "line 4", "columns are not those"),
     "no column of sizes": (change(REDUCTION, r"^# Size +Avg", "# Avg"), "line 4", "columns are not those"),
-    "another rate": (change(RATE, r"^(256 +.* )[0-9]([0-9]+\.[0-9]{2})$", r"\g<1>9\2"), "message rate x size"),
     "another mean": (change(REDUCTION, r"^(32 +)([0-9]+\.[0-9]{2})( +)", swap_first), "between minimum and maximum"),
     "more iterations": (change(REDUCTION, r"^(64 .*)20$", r"\g<1>30"), "iterations grows"),
     "the same twice": (golden(LATENCY) * 2, "a second table starts"),
