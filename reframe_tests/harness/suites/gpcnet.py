@@ -14,19 +14,17 @@ it does not print. ``network_load_test`` splits the nodes at random: 80 % of the
 run four congestors of two nodes or more, the others the tests, on two or more (``build_subcomms`` of network_load_test.c):
 10 nodes at least.
 
-All lines but those with numbers are always the same, so that the whole output is held against what the program prints
-(``print_header``, ``print_results`` and ``print_comparison_results`` of utils.c): nothing can be lost, twice or elsewhere.
-Bandwidth is printed in MiB/s per rank and becomes MB/s per rank. A build with ``-DVERBOSE`` prints other columns, and more.
+The rows of its tables are those of its tests, in order, and each as wide as the table (``print_results`` and
+``print_comparison_results`` of utils.c): none can be lost, twice or elsewhere. Bandwidth is printed in MiB/s per rank and
+becomes MB/s per rank. A build with ``-DVERBOSE`` prints other columns, and more.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..printable import one_line
 from . import traffic
 from .benchmark import Benchmark, OutputError, Plan, Record, SizeRange, at_levels
 from .model import BenchmarkPackage, Group, Programs, Suite, gated_sizes, no_arguments
@@ -183,49 +181,13 @@ GROUPS: Mapping[str, Group] = {
 
 #: Bytes of a MiB in one MB.
 _MB_PER_MIB = (1 << 20) / 1e6
-_TITLES = {ISOLATED: "Network Tests v1.3", LOADED: "NetworkLoad Tests v1.3"}
-_VERSION = re.compile(r"Network(?:Load)? Tests v(.*)")
 _COUNT = "([1-9][0-9]{0,8})"
-_LEGEND = (
-    *("", "  Legend", "   RR = random ring communication pattern", "   Nat = natural ring communication pattern"),
-    *("   Lat = latency", "   BW = bandwidth", "   BW+Sync = bandwidth with barrier"),
+_HEAD = re.compile(rf"\s*Network(Load)? Tests v(.*)\n  Test with {_COUNT} MPI ranks \({_COUNT} nodes\)\n")
+_SPLIT = re.compile(
+    rf"\n  {_COUNT} nodes running Network Tests\n  {_COUNT} nodes running Congestion Tests \(min {_COUNT} nodes per congestor"
 )
-_OUTER, _INNER = f"+{'-' * 78}+", f"+{'-' * 33}+{'-' * 14}+{'-' * 14}+{'-' * 14}+"
-_FACTORS, _FACTORS_INNER = f"+{'-' * 33}+{'-' * 44}+", f"+{'-' * 33}+{'-' * 22}+{'-' * 21}+"
-_VERBOSE = f"+{'-' * 138}+"
-
-
-def _expected(program: str) -> Iterator[str]:
-    """Every line that a program prints, in order, as regular expressions whose groups are its numbers."""
-    tests = TESTS[program]
-    yield re.escape(_TITLES[program])
-    yield rf"  Test with {_COUNT} MPI ranks \({_COUNT} nodes\)"
-    if program == LOADED:
-        yield f"  {_COUNT} nodes running Network Tests"
-        yield rf"  {_COUNT} nodes running Congestion Tests \(min {_COUNT} nodes per congestor\)"
-    yield from (re.escape(line) for line in _LEGEND if program == ISOLATED or "Nat =" not in line)
-    tables = ["Isolated Network Tests".rjust(49)]
-    tables += ["Network Tests running with Congestion Tests".rjust(59)] if program == LOADED else []
-    for title in tables:
-        yield from [""] if title != tables[0] else []
-        head = f"| {'Name':>31} | {'Avg':>12} | {'99%':>12} | {'Units':>12} |"
-        yield from map(re.escape, (_OUTER, f"| {title:<76} |", _INNER, head, _INNER))
-        for test in tests:
-            yield re.escape(f"| {test.printed:>31} |") + _cells(12, 12) + re.escape(f" {test.unit:>12} |")
-            yield re.escape(_INNER)
-    if program == LOADED:
-        title = "Network Tests running with Congestion Tests - Key Results".rjust(66)
-        yield from map(re.escape, ("", _OUTER, f"| {title:<76} |", _FACTORS))
-        yield from map(re.escape, (f"| {'Name':>31} | {'Congestion Impact Factor':>42} |", _FACTORS_INNER))
-        yield from map(re.escape, (f"| {'':>31} | {'Avg':>20} | {'99%':>19} |", _FACTORS_INNER))
-        for test in tests:
-            yield re.escape(f"| {test.printed:>31} |") + _cells(19, 18, "X")
-            yield re.escape(_FACTORS_INNER)
-
-
-def _cells(first: int, second: int, unit: str = "") -> str:
-    """Two numbers, right in so many columns."""
-    return "".join(rf"(?= .{{{width}}}{unit} \|) *([0-9]+\.[0-9]){unit} \|" for width in (first, second))
+#: Name, mean, 99 % and unit; a table is 80 characters wide, so that a digit lost is seen.
+_ROW = re.compile(r"^(?=.{80}$)\| +(\S.*\)) \| +([0-9]+\.[0-9])X? \| +([0-9]+\.[0-9])(?:(X)| \| +(\S+)) \|$", re.M)
 
 
 def parse(text: str, source: str) -> list[Record]:
@@ -233,84 +195,57 @@ def parse(text: str, source: str) -> list[Record]:
 
     :raises OutputError: if it is damaged, mixed up, cut off, of another version or build, or its numbers contradict.
     """
-    lines = text.replace("\r\n", "\n").split("\n")
-    if lines[-1]:
-        raise OutputError("output-cut", f"{source}: the last line has no end; the output was cut off, run the benchmark again.")
-    # What was set aside before the title left blank lines.
-    skipped = next((at for at, line in enumerate(lines) if line), 0)
-    lines = "\n".join(lines).strip("\n").split("\n")
-    program = LOADED if lines[0].startswith("NetworkLoad") else ISOLATED
-    if (version := _VERSION.fullmatch(lines[0])) and lines[0] != _TITLES[program]:
-        raise OutputError("output-release", f"{source}, line {skipped + 1}: GPCNeT {version[1][:20]} is not known; build 1.3.")
-    numbers: list[tuple[str, ...]] = []
-    for number, (line, pattern) in enumerate(zip_longest(lines, _expected(program)), skipped + 1):
-        if line is None:
-            raise OutputError(
-                "output-cut", f"{source}: it ends before its last table does; the output was cut off, run it again."
-            )
-        found = re.fullmatch(pattern, line) if pattern is not None else None
-        if not found:
-            if "Avg(Worst)" in line or line == _VERBOSE:
-                raise OutputError(
-                    "output-verbose", f"{source}, line {number}: it was built with -DVERBOSE; build it without (its README)."
-                )
-            said = f"'{one_line(line)[:60]}' does not stand here in an output of GPCNeT 1.3"
-            raise OutputError(
-                "output-damaged", f"{source}, line {number}: {said}; the output is damaged, cut or mixed up, run it again."
-            )
-        numbers += [found.groups()] if found.groups() else []
-    ranks, nodes = map(int, numbers.pop(0))
+
+    def wrong(code: str, what: str) -> OutputError:
+        return OutputError(f"output-{code}", f"{source}: {what}.")
+
+    text = text.replace("\r\n", "\n")
+    if not text.endswith("\n"):
+        raise wrong("cut", "the last line has no end; the output was cut off, run the benchmark again")
+    head = _HEAD.match(text)
+    if not head:
+        raise wrong("damaged", "its first lines are not those of GPCNeT 1.3; the output is damaged or cut, run it again")
+    if head[2] != "1.3":
+        raise wrong("release", f"GPCNeT {head[2][:20]} is not known; build 1.3")
+    if "Avg(Worst)" in text or f"+{'-' * 138}+" in text:
+        raise wrong("verbose-build", "it was built with -DVERBOSE; build it without (its README)")
+    program, ranks, nodes = LOADED if head[1] else ISOLATED, int(head[3]), int(head[4])
+    tests = TESTS[program]
+    rows = [(row[1], row[4] or row[5], row[2], row[3]) for row in _ROW.finditer(text)]
+    expected = [(test.printed, test.unit) for test in tests] * (2 if head[1] else 1)
+    expected += [(test.printed, "X") for test in tests if head[1]]
+    if (printed := [row[:2] for row in rows]) != expected:
+        if printed == expected[: len(printed)]:
+            raise wrong("cut", "it ends before its last table does; the output was cut off, run it again")
+        said = "the rows of its tables are not those of GPCNeT 1.3"
+        raise wrong("damaged", f"{said}; the output is damaged, cut or mixed up, run it again")
     if ranks < nodes or nodes < FEWEST_NODES[program]:
-        raise OutputError(
-            "output-damaged", f"{source}: it says that {ranks} ranks ran on {nodes} nodes; the output is damaged, run it again."
-        )
-    if program == ISOLATED:
-        return _table(source, program, ranks, numbers, "")
-    # Nodes are split as ``build_subcomms`` of network_load_test.c does.
-    tested, congesting, each = (int(cell) for row in numbers[:2] for cell in row)
-    if (tested + congesting, congesting, each) != (nodes, nodes * 8 // 10, congesting // 4):
-        raise OutputError(
-            "output-damaged", f"{source}: {nodes} nodes are not split so by GPCNeT 1.3; the output is damaged, run it again."
-        )
-    count = len(TESTS[LOADED])
-    alone, congested = (
-        _table(source, program, ranks, numbers[at : at + count], how) for at, how in ((2, ALONE), (2 + count, CONGESTED))
-    )
+        raise wrong("damaged", f"it says that {ranks} ranks ran on {nodes} nodes; the output is damaged, run it again")
+    if program == LOADED:
+        # Nodes are split as ``build_subcomms`` of network_load_test.c does.
+        split = _SPLIT.search(text)
+        tested, congesting, each = map(int, split.groups()) if split else (0, 0, 0)
+        if (tested + congesting, congesting, each) != (nodes, nodes * 8 // 10, congesting // 4):
+            raise wrong("damaged", f"{nodes} nodes are not split so by GPCNeT 1.3; the output is damaged, run it again")
+    records, count = [], len(tests)
+    for at, (_, unit, *cells) in enumerate(rows[: 2 * count]):
+        test = tests[at % count]
+        if not all(map(float, cells)):
+            raise wrong("zero", f"{test.printed} is printed as nothing; the benchmark did not measure, run it again")
+        scale, variant = (1.0 if unit == _TIME else _MB_PER_MIB), (ALONE, CONGESTED)[at // count] if head[1] else ""
+        values = {name: float(cell) * scale for name, cell in zip(test.quantities, cells, strict=True)}
+        records.append(Record(NAME, test.name, ranks, 1, test.message_bytes, None, values, variant))
     # The key results follow from the numbers of the two tables as printed, to one decimal. Kept is the quotient itself: 1.04
     # and 0.96 are both printed as 1.0X.
-    factors = []
-    for test, before, after, printed in zip(TESTS[LOADED], alone, congested, numbers[2 + 2 * count :], strict=True):
-        quotients = [_quotient(test, *pair) for pair in zip(before.values.values(), after.values.values(), strict=True)]
-        if [f"{quotient:.1f}" for quotient in quotients] != list(printed):
-            raise OutputError(
-                "output-damaged",
-                f"{source}: the factors of {test.printed} do not follow from its times or bandwidths; the output is damaged or "
-                "mixed up, run it again.",
-            )
+    for test, alone, congested, factors in zip(tests, rows, rows[count:], rows[2 * count :], strict=False):
+        pairs = [(float(before), float(after)) for before, after in zip(alone[2:], congested[2:], strict=True)]
+        quotients = [after / before if test.unit == _TIME else before / after for before, after in pairs]
+        if [f"{quotient:.1f}" for quotient in quotients] != list(factors[2:]):
+            said = f"the factors of {test.printed} do not follow from its times or bandwidths"
+            raise wrong("damaged", f"{said}; the output is damaged or mixed up, run it again")
         values = dict(zip(IMPACT, quotients, strict=True))
-        factors.append(Record(NAME, test.impact, ranks, 1, test.message_bytes, None, values))
-    return [*alone, *congested, *factors]
-
-
-def _table(source: str, program: str, ranks: int, rows: Sequence[Sequence[str]], variant: str) -> list[Record]:
-    """Mean and 99 % of each test."""
-    records = []
-    for test, row in zip(TESTS[program], rows, strict=True):
-        if not all(map(float, row)):
-            raise OutputError(
-                "output-zero", f"{source}: {test.printed} is printed as nothing; the benchmark did not measure, run it again."
-            )
-        scale = 1.0 if test.unit == _TIME else _MB_PER_MIB
-        values = {name: float(cell) * scale for name, cell in zip(test.quantities, row, strict=True)}
-        records.append(Record(NAME, test.name, ranks, 1, test.message_bytes, None, values, variant))
+        records.append(Record(NAME, test.impact, ranks, 1, test.message_bytes, None, values))
     return records
-
-
-def _quotient(test: RingTest, alone: float, congested: float) -> float:
-    """How many times worse; of bandwidths, as they were printed."""
-    if test.unit == _TIME:
-        return congested / alone
-    return round(alone / _MB_PER_MIB, 1) / round(congested / _MB_PER_MIB, 1)
 
 
 SUITE = Suite(

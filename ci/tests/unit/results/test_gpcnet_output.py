@@ -68,16 +68,18 @@ def test_an_output_that_was_cut_off() -> None:
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_nothing_is_lost_in_silence(name: str) -> None:
-    """Without any one of its lines, with one twice, or cut after any of them, an output is refused."""
-    lines = golden(name).splitlines(keepends=True)
+    """Without any one of its lines, with one twice, or cut after any of them, an output is refused or is the same."""
+    lines, whole = golden(name).splitlines(keepends=True), reader.parse(golden(name))
     for at, line in enumerate(lines):
         for damaged in (
             "".join(lines[:at]),
             "".join([*lines[:at], *lines[at + 1 :]]),
             "".join([*lines[: at + 1], *lines[at:]]),
         ):
-            with pytest.raises(OutputError):
-                reader.parse(damaged, source=line)
+            try:
+                assert reader.parse(damaged, source=line) == whole
+            except OutputError:
+                continue
 
 
 @pytest.mark.parametrize(
@@ -86,11 +88,11 @@ def test_nothing_is_lost_in_silence(name: str) -> None:
         (ALONE, r"^Network Tests v1\.3", "Network Tests v1.4", r"GPCNeT 1\.4 is not known"),
         (ALONE, r"\(64 nodes\)", "(1 nodes)", "says that 2048 ranks ran on 1 nodes"),
         (ALONE, r"   2\.9 \|", "   0.0 |", r"RR Two-sided Lat \(8 B\) is printed as nothing"),
-        (ALONE, r"   2\.9 \|", "  -nan |", "does not stand here"),
-        (ALONE, r"4086\.5", "4086.55", "does not stand here"),
-        (ALONE, r"4086\.5", "086.5", "does not stand here"),
-        (ALONE, r"usec", "msec", "does not stand here"),
-        (ALONE, r" Get Lat \(8 B\)", " Get Lat (4 B)", "does not stand here"),
+        (ALONE, r"   2\.9 \|", "  -nan |", "rows of its tables are not those"),
+        (ALONE, r"4086\.5", "4086.55", "rows of its tables are not those"),
+        (ALONE, r"4086\.5", "086.5", "rows of its tables are not those"),
+        (ALONE, r"usec", "msec", "rows of its tables are not those"),
+        (ALONE, r" Get Lat \(8 B\)", " Get Lat (4 B)", "rows of its tables are not those"),
         (UNDER_LOAD, r"13 nodes", "14 nodes", "64 nodes are not split so"),
         (UNDER_LOAD, r"min 12 ", "min 10 ", "64 nodes are not split so"),
         (UNDER_LOAD, r"1\.0X \|", "1.1X |", "the factors of RR Two-sided Lat .* do not follow"),
