@@ -269,7 +269,7 @@ def _group(name: str, words: str, description: str, *launches: Any) -> Group:
     for launch, pattern, ranges, *more in launches:
         rows = [row for row in ROWS if row.group == name and re.fullmatch(pattern, row.name)]
         plans.append(Plan(launch, rows[0].binary, tuple(row.name for row in rows), ranges, **dict(*more)))
-    return Group(description, tuple(plans), **dict.fromkeys(words.split(), True))  # type: ignore[arg-type]
+    return Group(description, tuple(plans), **dict.fromkeys(words.split(), True))
 
 
 #: Group to what it measures and its invocations.

@@ -7,7 +7,6 @@ latencies are half of a round trip, in us: medians over the repetitions, and mea
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, NamedTuple
@@ -81,22 +80,19 @@ class PairMapRecord:
     def as_dict(self) -> dict[str, Any]:
         """Plain dictionary, for the session's database: rows are lists, nodes in them numbers."""
         number = {node: at for at, node in enumerate(self.nodes)}
-        rows = [
-            [*row[:3], number[row.source], number[row.target], QUANTITIES.index(row.quantity), *row[6:]] for row in self.values
-        ]
+        kept = {name: value for name, value in vars(self).items() if name != "values" and (name != "shared_cores" or value)}
         return {
+            **kept,
             "version": VERSION,
-            "design": self.design,
-            "seed": self.seed,
-            "rounds": self.rounds,
             "nodes": list(self.nodes),
             "silent": dict(self.silent),
             "quantities": list(QUANTITIES),
             "columns": list(PairValue._fields),
-            "rows": rows,
+            "rows": [
+                [*row[:3], number[row.source], number[row.target], QUANTITIES.index(row.quantity), *row[6:]]
+                for row in self.values
+            ],
             "tree": asdict(self.tree) if self.tree else None,
-            "oversubscription": self.oversubscription,
-            **({"shared_cores": self.shared_cores} if self.shared_cores else {}),
         }
 
 
@@ -104,33 +100,16 @@ class PairMapRecord:
 PairMap = PairMapRecord
 
 
-class _Row(NamedTuple):
-    """A :class:`PairValue` with numbers for nodes and quantity."""
-
-    order: Count
-    round: Count
-    phase: Count
-    source: Count
-    target: Count
-    quantity: Count
-    message_bytes: Count
-    repeat: Count
-    value: float | None
-    counted: bool | None
-
-
 @dataclass(frozen=True)
 class _Stored:
-    """A record as :meth:`PairMapRecord.as_dict` writes it."""
+    """A record as :meth:`PairMapRecord.as_dict` writes it: rows are :class:`PairValue` with numbers for nodes and quantity."""
 
     version: int
     design: Annotated[str, msgspec.Meta(pattern="^(all|sampled)$")]
     seed: Count
     rounds: Count
     nodes: tuple[str, ...]
-    quantities: tuple[str, ...]
-    columns: tuple[str, ...]
-    rows: tuple[_Row, ...]
+    rows: tuple[tuple[Count, Count, Count, Count, Count, Count, Count, Count, float | None, bool | None], ...]
     silent: Mapping[str, str] = field(default_factory=dict)
     tree: SwitchTree | None = None
     oversubscription: Annotated[float, msgspec.Meta(gt=0)] | None = None
@@ -138,9 +117,9 @@ class _Stored:
 
 
 def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
-    """Check the ``pair_map`` of a case; ``None`` where there is none.
+    """The ``pair_map`` of a case; ``None`` where there is none.
 
-    :raises BadInput: a field is absent or of the wrong type, a value is not finite, or the record is newer than this program.
+    :raises BadInput: a field is absent or of the wrong type, or the record is newer than this program.
     """
     if not value:
         return None
@@ -151,31 +130,13 @@ def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
         )
     try:
         stored = msgspec.convert(value, _Stored)
-    except msgspec.ValidationError as error:
-        raise BadInput("map-damaged", f"{place}: pair_map: {error}; the record is damaged, run the case again.") from None
-    nodes, numbers = stored.nodes, (stored.oversubscription, *(row.value for row in stored.rows))
-    rules = {
-        "its nodes have different names": len(set(nodes)) == len(nodes),
-        "its columns are those of this program": stored.columns == PairValue._fields,
-        # A map of before the means has the first two.
-        "its quantities are known": stored.quantities in (QUANTITIES, QUANTITIES[:2]),
-        "each row has two nodes and a quantity": all(
-            row.source != row.target and max(row.source, row.target) < len(nodes) and row.quantity < len(stored.quantities)
-            for row in stored.rows
-        ),
-        "its numbers are finite": all(number is None or math.isfinite(number) for number in numbers),
-    }
-    for rule, holds in rules.items():
-        if not holds:
-            raise BadInput("map-damaged", f"{place}: pair_map is damaged: it is not so that {rule}; run the case again.")
-    values = (
-        PairValue(
-            *(row.order, row.round, row.phase, nodes[row.source], nodes[row.target], QUANTITIES[row.quantity]),
-            *(row.message_bytes, row.repeat, row.value, row.counted),
+        nodes = stored.nodes
+        values = tuple(
+            PairValue._make((*row[:3], nodes[row[3]], nodes[row[4]], QUANTITIES[row[5]], *row[6:])) for row in stored.rows
         )
-        for row in stored.rows
-    )
+    except (msgspec.ValidationError, IndexError) as error:
+        raise BadInput("map-damaged", f"{place}: pair_map: {error}; the record is damaged, run the case again.") from None
     return PairMapRecord(
-        *(stored.design, stored.seed, stored.rounds, nodes, stored.silent, tuple(values)),
+        *(stored.design, stored.seed, stored.rounds, stored.nodes, stored.silent, values),
         *(stored.tree, stored.oversubscription, stored.shared_cores),
     )
