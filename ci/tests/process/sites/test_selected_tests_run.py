@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
+
+from galley import SYSTEM
+from mpibench.store import sessions
+from reframe_tests.harness.sites import site
+from synthetic_site import FABRICS, edit, write_system
+from synthetic_stack import write_stack
+from tiny_site import write_site
 
 Run = Callable[..., CompletedProcess[str]]
 ONE = "point_to_point.py"
@@ -71,3 +79,78 @@ def test_a_test_of_the_users_own_is_selected_beside_ours(run_reframe: Run, tmp_p
     result = run_reframe("-l", "-c", str(own), "-n", "OfTheSite", only=ONE)
     assert result.returncode == 0, result.stdout
     assert "- OfTheSite" in result.stdout
+
+
+# ---- what settings of the tests do; the stacks are only files ----
+
+
+@pytest.fixture
+def run(tmp_path: Path, run_reframe: Callable[..., Any]) -> Callable[..., Any]:
+    """ReFrame on one case of a made-up site with two stacks, ``one-system`` and ``two-system``, that are only files."""
+    [partition] = SYSTEM["partitions"]
+    system = {**SYSTEM, "partitions": [{**partition, "launcher": "mpirun"}]}
+    write_site(tmp_path, system)
+    stacks = [str(write_stack(tmp_path / name, name=f"{name}-system")) for name in ("one", "two")]
+    settings = {"RFM_PREFIX": str(tmp_path / "results"), "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db")}
+
+    def run(*options: str) -> Any:
+        return run_reframe(
+            *("--system=harbour", "-n", "fabric=eth.*nodes=2.*ppn=1.*pinning=none", "-p", "one-system", *options),
+            config=tmp_path / "site_configs" / "settings.py",
+            only="point_to_point.py",
+            environ={**settings, "MPIBENCH_STACKS": ":".join(stacks)},
+        )
+
+    return run
+
+
+def test_launches_of_both_stacks_are_in_one_job(tmp_path: Path, run: Callable[..., Any]) -> None:
+    result = run("--dry-run", "-S", "paired_stack=two-system")
+    assert result.returncode == 0, result.stdout + result.stderr
+    [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
+    mine, theirs = (script.count(f"{tmp_path}/{name}/bin/mpirun -np 2") for name in ("one", "two"))
+    assert mine == theirs > 0
+    assert "launch rival_" in script, "stored sessions have this name"
+
+
+def test_a_session_is_stored_as_before(tmp_path: Path, run: Callable[..., Any]) -> None:
+    """Neither stack can start anything; what is stored has the columns it always had."""
+    result = run("-r", "-S", "paired_stack=two-system", "-S", "level=smoke", "-S", "repeats=1")
+    assert result.returncode == 1, result.stdout + result.stderr
+    one, two = sessions.read_session(tmp_path / "results.db").cases
+    assert (one.stack, two.stack, two.uuid) == ("one-system", "two-system", f"{one.uuid}:rival")
+    assert (one.entry["paired_stack"], one.entry["level"]) == ("two-system", "smoke")
+    assert one.entry["condition"]["in_turn_with"] == "two-system"
+
+
+def test_the_level_chooses_what_is_measured(tmp_path: Path, run: Callable[..., Any]) -> None:
+    result = run("--dry-run", "-S", "level=acceptance")
+    assert result.returncode == 0, result.stdout + result.stderr
+    [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
+    assert "-iter 2000,80,2000" in script
+    refused = run("--dry-run", "-S", "level=deep")
+    assert "'deep' is not a level; there are smoke, nightly, acceptance." in refused.stdout
+
+
+# ---- a site's folder as ReFrame meets it ----
+
+
+def test_reframe_says_the_sentence_and_no_traceback(tmp_path: Path, run_reframe) -> None:
+    """A bad site folder stops ReFrame with the sentence."""
+    write_system(tmp_path, edit((*FABRICS, "hdr200", "transport"), "infiniband"))
+    settings = tmp_path / "site_configs" / "settings.py"
+    settings.write_text(
+        f"import sys; sys.path.insert(0, {str(site.ROOT)!r})\n"
+        "from pathlib import Path\nfrom reframe_tests.harness.sites import site\n"
+        f"site_configuration = site.load(Path({str(tmp_path)!r}))\n"
+    )
+    result = run_reframe("-l", config=settings)
+    assert result.returncode == 1
+    assert (result.stdout + result.stderr).count("fabrics.hdr200.transport") == 1, "the sentence, once"
+    assert "Traceback" not in result.stdout + result.stderr
+
+
+def test_the_builtin_generic_is_replaced_without_a_warning(run_reframe) -> None:
+    result = run_reframe("--show-config=systems/0/descr")
+    assert "Any Linux machine" in result.stdout
+    assert "WARNING" not in result.stdout + result.stderr

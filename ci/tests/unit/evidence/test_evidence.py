@@ -14,7 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reframe_tests.harness.evidence import checks, rank_records
+from reframe_tests.harness.evidence.checks import check_clocks, check_settings
+from reframe_tests.harness.launchers import open_mpi, registry
 from reframe_tests.harness.stacks.modules import Module
+from synthetic_conditions import ODD, resolved
 from synthetic_evidence import DOCUMENT, STACK, make_rank, pair
 
 # ---- reading ----
@@ -346,3 +349,176 @@ def test_rank_moved_during_the_run():
     assert checks.check_placement([make_rank(0, finalize__cpus="0-3")], "bunch", [[0]]) == [
         "rank 0 on c1 was moved during the run: core 0 after MPI_Init, cores 0-3 at the end."
     ]
+
+
+# ---- what is noted without being a contradiction ----
+
+
+def usage(switches: int) -> dict[str, int]:
+    return {"involuntary_switches": switches}
+
+
+def test_ranks_that_lose_their_core_are_noted():
+    calm, busy = make_rank(0, finalize__usage=usage(19)), make_rank(1, finalize__usage=usage(501))
+    assert checks.contention_per_s(calm) == 9.0
+    assert checks.notes([calm]) == []
+    assert checks.notes([calm, busy]) == [
+        "1 rank lost the core to others often, rank 1 on c1 250 times a second (noted from 10 on)"
+    ]
+    worse = make_rank(2, finalize__usage=usage(1001))
+    assert checks.notes([busy, worse, calm]) == [
+        "2 ranks lost the core to others often, rank 2 on c1 500 times a second (noted from 10 on)"
+    ]
+
+
+OURS = "/site/results/recorder/recorder-x86_64-0123456789ab.so"
+
+
+def test_what_else_was_preloaded_is_noted():
+    alone = make_rank(0, environment={"LD_PRELOAD": OURS})
+    beside = make_rank(1, environment={"LD_PRELOAD": f"{OURS}:/opt/xalt/libxalt_init.so libm.so.6"})
+    assert checks.notes([alone]) == checks.notes([make_rank(0, environment={})]) == []
+    said = "preloaded /opt/xalt/libxalt_init.so, libm.so.6 beside the evidence library (LD_PRELOAD of the job or its nodes)"
+    assert checks.notes([beside, beside]) == [f"all ranks {said}"]
+    assert checks.notes([alone, beside]) == [f"rank 1 on c1 {said}"]
+
+
+# ---- clocks of the nodes, as the ranks saw them ----
+
+BASE_NS = 1_795_000_000_000_000_000
+RUN_NS = 2_000_000_000
+
+
+def rank(number: int, at_init_s: float = 0, at_end_s: float = 0):
+    return make_rank(
+        number,
+        f"c{number + 1}",
+        init__realtime_ns=BASE_NS + int(at_init_s * 1e9),
+        finalize__realtime_ns=BASE_NS + RUN_NS + int(at_end_s * 1e9),
+    )
+
+
+@pytest.mark.parametrize("late", [0, 5, 29])
+def test_clocks_that_agree_say_nothing_even_if_ranks_are_late(late: float) -> None:
+    assert check_clocks([rank(0), rank(1, late, late)]) == []
+    assert check_clocks([rank(0), rank(1, 100, 0)][:1]) == []
+    assert check_clocks([]) == []
+
+
+@pytest.mark.parametrize(
+    ("offset", "wanted"), [(100, "c2 and c1 disagree by 100 s (c2"), (-3600, "c1 and c2 disagree by 3600 s (c1")]
+)
+def test_clocks_that_disagree_are_named(offset: float, wanted: str) -> None:
+    [sentence] = check_clocks([rank(0), rank(1, offset, offset)])
+    assert wanted in sentence
+
+
+def test_ranks_that_wait_for_each_other_at_one_end_only_are_no_wrong_clocks() -> None:
+    assert check_clocks([rank(0), rank(1, 28, 0)]) == []
+
+
+@pytest.mark.parametrize("jump", [3600, -3600])
+def test_a_jump_during_the_run_names_its_node(jump: float) -> None:
+    [sentence] = check_clocks([rank(0), rank(1, 0, jump)])
+    assert f"the clock of c2 jumped by {jump:+d} s during the run" in sentence
+
+
+def test_a_rank_that_never_finalised_is_not_asked() -> None:
+    lost = replace(rank(1, 1000, 1000), finalize=None)
+    assert check_clocks([rank(0), lost]) == []
+
+
+# ---- variables reach every rank as they were written, and evidence compares what was asked with what each rank had ----
+
+# ---- what a rank had ----
+
+
+def test_equal_values_are_proven() -> None:
+    assert check_settings(pair(), {"I_MPI_FABRICS": "shm:ofi"}) == []
+
+
+def test_another_value_names_variable_asked_had_and_rank() -> None:
+    ranks = [make_rank(0), make_rank(1, environment={"I_MPI_FABRICS": "shm"})]
+    [sentence] = check_settings(ranks, {"I_MPI_FABRICS": "shm:ofi"})
+    assert sentence == "asked for I_MPI_FABRICS='shm:ofi', but rank 1 on c1 had 'shm'."
+
+
+def test_a_variable_that_did_not_arrive_is_named() -> None:
+    ranks = [make_rank(0), make_rank(1, host="c2", environment={})]
+    assert check_settings(ranks, {"I_MPI_FABRICS": "shm:ofi"}) == [
+        "asked for I_MPI_FABRICS='shm:ofi', but rank 1 on c2 had none."
+    ]
+
+
+def test_ranks_that_had_the_same_are_named_together() -> None:
+    [sentence] = check_settings(pair(), {"X": "1"})
+    assert sentence == "asked for X='1', but ranks 0 and 1 on c1 had none."
+
+
+def test_what_a_launcher_keeps_may_be_absent_but_not_other() -> None:
+    asked = {"HYDRA_TOPO_DEBUG": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1"}
+    assert check_settings(pair(environment={}), asked, {"I_MPI_PIN": "on"}) == []
+    [sentence] = check_settings(pair(environment={"I_MPI_PIN": "off"}), asked, {"I_MPI_PIN": "on"})
+    assert sentence == "asked for I_MPI_PIN='on', but ranks 0 and 1 on c1 had 'off'."
+
+
+def test_what_srun_sets_again_is_no_contradiction() -> None:
+    had = {"SLURM_CPU_BIND": "quiet,mask_cpu:0x1"}
+    assert check_settings(pair(environment=had), {"SLURM_CPU_BIND": "cores"}) == []
+    assert check_settings(pair(environment=had), {}, {"SLURM_CPU_BIND": "cores"}) == []
+
+
+@pytest.mark.parametrize("name", ("PATH", "LD_LIBRARY_PATH"))
+def test_a_launcher_may_put_its_folders_before_a_search_path(name: str) -> None:
+    asked = {name: "/site/a:/site/b"}
+    assert check_settings(pair(environment={name: "/opt/mpi/lib:/site/a:/site/b"}), asked) == []
+    for other in ("/opt/mpi/lib", "/site/a:/site/b:/opt/mpi/lib", "/opt/site/a:/site/b"):
+        assert len(check_settings(pair(environment={name: other}), asked)) == 1, other
+    assert len(check_settings(pair(environment={"X": "a:b"}), {"X": "b"})) == 1, "no search path"
+
+
+def test_a_long_value_is_cut_in_the_sentence_only() -> None:
+    value = "x" * 5000
+    assert check_settings(pair(environment={"A": value}), {"A": value}) == []
+    [sentence] = check_settings(pair(environment={"A": value + "y"}), {"A": value})
+    assert len(sentence) < 500 and "(5001 characters)" in sentence
+
+
+def test_the_evidence_library_in_front_is_no_other_preload() -> None:
+    ours = "/site/results/recorder/recorder-x86_64-0123456789ab.so"
+    asked = {"LD_PRELOAD": "libxalt.so:libm.so.6"}
+    assert check_settings(pair(environment={"LD_PRELOAD": f"{ours}:libxalt.so:libm.so.6"}), asked) == []
+    [sentence] = check_settings(pair(environment={"LD_PRELOAD": ours}), asked)
+    assert sentence == "asked for LD_PRELOAD='libxalt.so:libm.so.6', but ranks 0 and 1 on c1 had none."
+    [sentence] = check_settings(pair(environment={"LD_PRELOAD": f"{ours}:libm.so.6"}), asked)
+    assert sentence == "asked for LD_PRELOAD='libxalt.so:libm.so.6', but ranks 0 and 1 on c1 had 'libm.so.6'."
+
+
+# ---- what a condition asks for ----
+
+
+def test_all_that_is_set_is_asked_of_the_ranks() -> None:
+    where = resolved(replace(STACK, env_vars={"STACKS_OWN": "1"}))
+    asked = where.asked_env
+    assert {"STACKS_OWN", "SITES_OWN", "USERS_OWN", "OMPI_MCA_coll_tuned_x", "OMPI_MCA_btl_tcp_if_include"} <= asked.keys()
+    assert asked["OMPI_MCA_pml"] == "cm", "the user wins"
+    assert set(where.recorded) >= set(asked)
+    assert where.job_env["SITES_OWN"] == ODD
+
+
+@pytest.mark.parametrize("family", ["prrte", "orterun"])
+def test_mpirun_of_open_mpi_is_reported_to_take_all_variables_along(family: str) -> None:
+    version = {"prrte": "5.0.11", "orterun": "4.1.4"}[family]
+    where = resolved(replace(STACK, launcher_family=family, mpi_version=version, env_vars={"STACKS_OWN": "1"}), nodes=2)
+    words = where.launcher_words([], [])
+    taken = {words[at + 1] for at, word in enumerate(words) if word == "-x"}
+    assert {"SITES_OWN", "USERS_OWN", "STACKS_OWN"} <= taken
+    assert not any(name.startswith(open_mpi.OWN_VARIABLES) for name in taken), "those go by themselves"
+
+
+def test_mpirun_rsh_without_export_names_all_variables() -> None:
+    old = replace(
+        STACK, mpi="mvapich2", mpi_version="1.5", launcher_family="mpirun_rsh", device="ch3:mrail", env_vars={"STACKS_OWN": "1"}
+    )
+    words = replace(resolved(), stack=old, launcher=registry.families()["mpirun_rsh"]).launcher_words([], [])
+    assert {f"SITES_OWN={ODD}", f"USERS_OWN={ODD}", "STACKS_OWN=1"} <= set(words)

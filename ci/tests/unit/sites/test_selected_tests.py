@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reframe_tests.harness import command_line
 from reframe_tests.harness.sites import selected_tests
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -155,3 +156,26 @@ def test_why_no_variant_was_made_is_said_by_frequency() -> None:
         "ppn=8 is 8 processes and the partition has 2 cores (mini:a and 1 more); fabric shm works inside one node (mini:shm)"
     )
     assert selected_tests.say_passed_over([]) == ""
+
+
+# ---- options of the suites on ReFrame's command line ----
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "-S suite_options=multi",
+        "-S suite_options=",
+        "-S suite_options=multi:0,multi:1",
+        "-S suite_options=multi:0 -S suite_options=off_cache:-1",
+        "--setvar=ImbPointToPoint.suite_options=multi:",
+    ],
+)
+def test_options_of_a_suite_are_written_once_with_a_value_each(words: str) -> None:
+    with pytest.raises(BadInput, match=r"write all options once, as -S .*suite_options=NAME:VALUE,NAME:VALUE"):
+        command_line.check_suite_options(words.split())
+
+
+@pytest.mark.parametrize("words", ["-S suite_options=window:allocate,sync:flush", "-S suite_options=lengths:/a:b -S repeats=3"])
+def test_options_of_a_suite_that_are_well_formed_are_taken(words: str) -> None:
+    command_line.check_suite_options(words.split())

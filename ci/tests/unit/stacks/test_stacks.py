@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,14 @@ import reframe
 from rich.console import Console
 
 from mpibench.commands.listings import stacks as listing
+from mpibench.stacks import probe, writer
 from reframe_tests.harness import schema as schemas
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.metadata import StackError
-from synthetic_stack import DELETED, DOCUMENT, change, write_stack
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_stack import DELETED, DOCUMENT, change, describe, write_stack
 
 
 def test_valid_metadata_becomes_a_stack() -> None:
@@ -197,3 +201,113 @@ def test_metadata_nested_without_end_are_one_sentence(tmp_path: Path, text: str)
     path.write_text(text)
     stacks, problems = metadata.discover(tmp_path, {})
     assert stacks == [] and problems[0].startswith(f"{path} is not JSON (maximum recursion depth exceeded")
+
+
+# ---- registering a stack: all or nothing, whatever goes wrong ----
+
+
+def content(stack: Stack, record: Any) -> str:
+    """A probe that finds nothing wrong."""
+    record(f"{stack.name} answered\n")
+    return ""
+
+
+def place(tmp_path: Path, **changes: Any) -> tuple[dict[str, Any], Path]:
+    """Metadata of a complete stack whose file is not there yet."""
+    path = write_stack(tmp_path / "environments" / "system" / "mpich")
+    path.unlink()
+    return {**describe(path.parent), **changes}, path
+
+
+def test_a_stack_is_registered_when_its_programs_agree(tmp_path: Path) -> None:
+    document, path = place(tmp_path)
+    recorded: list[str] = []
+    stack = writer.register(document, path, root=tmp_path, environ={}, contradict=content, record=recorded.append)
+    assert json.loads(path.read_text()) == document
+    assert metadata.read(path) == stack
+    assert recorded == ["mpich-system answered\n"]
+    assert path.stat().st_mode & 0o777 == 0o644
+    # Again: it replaces itself, and leaves no file beside it.
+    writer.register(document, path, root=tmp_path, environ={}, contradict=content)
+    assert [each.name for each in path.parent.glob("stack.json*")] == ["stack.json"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"origin": "conda"}, "key 'origin': 'conda'"),
+        ({"library": "/nowhere/libmpi.so"}, "/nowhere/libmpi.so (key 'library'"),
+        ({"name": "taken"}, "already describes a stack 'taken'"),
+    ],
+)
+def test_nothing_is_registered_otherwise(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
+    write_stack(tmp_path / "environments" / "other", name="taken")
+    document, path = place(tmp_path, **changes)
+    with pytest.raises(StackError) as refused:
+        writer.register(document, path, root=tmp_path, environ={}, contradict=content)
+    assert said in str(refused.value)
+    assert not list(path.parent.glob("stack.json*"))
+
+
+def test_a_contradiction_or_an_interruption_keeps_the_file_that_was_there(tmp_path: Path) -> None:
+    document, path = place(tmp_path)
+    path.write_text("as it was")
+
+    def interrupted(stack: Stack, record: Any) -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(writer.Unproven, match="it says no"):
+        writer.register(document, path, root=tmp_path, environ={}, contradict=lambda stack, record: "it says no.")
+    with pytest.raises(KeyboardInterrupt):
+        writer.register(document, path, root=tmp_path, environ={}, contradict=interrupted)
+    assert path.read_text() == "as it was"
+    assert [each.name for each in path.parent.glob("stack.json*")] == ["stack.json"]
+
+
+# ---- programs that a stack may bring: what a start on one node says of them ----
+
+REFUSES = "[utils/osu_bw_fan_util.c:102] Error: 'Please run this benchmark on more than 1 node'\n"
+TOO_FEW = "ERROR: this application must be run on at least 2 nodes\n"
+SAYS = {
+    "network_test": (1, TOO_FEW),
+    "osu_latency": (0, "# OSU MPI Latency Test v7.5\n"),
+    "osu_bw_fan_in": (1, REFUSES),
+    "osu_bw": (1, "error: no such interface\n"),
+    "osu_bibw": (0, "# OSU MPI Bi-Directional Bandwidth Test v7.4\n"),
+}
+
+
+@pytest.fixture
+def prove(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Prove programs whose starts say what is written above."""
+    stack = metadata.read(write_stack(tmp_path))
+
+    def start(where: object, words: Sequence[str], environ: object, folder: object) -> tuple[int, str]:
+        return SAYS[next(Path(word).name for word in words if Path(word).name in SAYS)]
+
+    monkeypatch.setattr(probe, "list_needs", lambda path, environ: ({"libmpi.so.12": stack.library}, []))
+    monkeypatch.setattr(probe, "run_inside", start)
+    return lambda *names: probe.prove({name: Path("/opt/osu") / name for name in names}, stack, {})
+
+
+def test_a_program_that_refuses_one_node_runs(prove):
+    """Fan-in and fan-out look for other nodes before they say their version; the others of the build say it."""
+    found = prove("osu_bw", "osu_bw_fan_in", "osu_latency")
+    assert set(found.binaries) == {"osu_bw_fan_in", "osu_latency"}
+    assert found.suites == {"osu": "7.5"}
+    assert set(found.left_out) == {"osu_bw"} and "no such interface" in found.left_out["osu_bw"]
+
+
+def test_a_program_of_another_version_is_left_out(prove):
+    assert prove("osu_latency", "osu_bibw").left_out == {"osu_bibw": "it is version 7.4, the others are 7.5"}
+
+
+def test_without_a_version_nothing_is_registered(prove):
+    with pytest.raises(BadInput, match="does not say its version on one node, and no other program of osu does"):
+        prove("osu_bw_fan_in")
+
+
+def test_a_suite_that_never_says_its_version_is_registered_without(prove):
+    """GPCNeT's programs take no argument, and refuse one node."""
+    found = prove("network_test")
+    assert (set(found.binaries), found.suites, found.left_out) == ({"network_test"}, {"gpcnet": "unknown"}, {})
