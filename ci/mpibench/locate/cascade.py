@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reframe_tests.harness.samples import PROVEN, Sample
+from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.suites.benchmark import SINGLE, SMALL, STREAM, Benchmark
 from reframe_tests.harness.suites.catalogue import CROSS_CHECK, PAIRS, READ_ONLY, ROWS
@@ -62,17 +62,14 @@ class CascadeQuestion:
 
     def rows(self, level: str) -> list[Benchmark]:
         """What answers it on a level."""
-        return [row for row in (*ROWS, *READ_ONLY) if self.name in row.cascade and _level_of(row) == level]
+        rows = [row for row in (*ROWS, *READ_ONLY) if self.name in row.cascade]
+        return [row for row in rows if level == (PAIRS[row.group].layer if row.group in PAIRS else MPI)]
 
     def size_of(self, row: Benchmark) -> int:
         """Bytes of a row's messages: of a stream without messages those that it writes at once."""
         plans = PAIRS[row.group].plans if row.group in PAIRS else ()
         sizes = {size for plan in plans if plan.benchmark == row.name for each in plan.sizes.values() for size in each}
         return self.size if not sizes or self.size in sizes else max(sizes)
-
-
-def _level_of(row: Benchmark) -> str:
-    return PAIRS[row.group].layer if row.group in PAIRS else MPI
 
 
 QUESTIONS = (
@@ -108,10 +105,64 @@ class CascadeAnswer:
     :param limit: share of the line rate that can be payload; ``None`` where it is not known.
     """
 
+    fabric: str
     question: CascadeQuestion
     reached: dict[str, tuple[Reached, ...]]
     absent: dict[str, str]
     limit: float | None
+
+    def value_text(self, one: Reached) -> str:
+        """A number with its share and program: ``94.1 % of line rate (iperf3, 117.6 MB/s)``."""
+        if one.share is not None:
+            return f"{100 * one.share:.1f} % of line rate ({one.name}, {one.value:.4g} MB/s)"
+        return f"{one.value:.4g} {self.question.unit} ({one.name})"
+
+    def _is_worse(self, one: Reached, other: Reached) -> bool:
+        """Whether all repeats of one are worse than all of the other, and by more than counts."""
+        apart = one.high < other.low if self.question.more_is_better else one.low > other.high
+        return apart and abs(one.value - other.value) > LEAST_SHARE * max(one.value, other.value)
+
+    @property
+    def sentence(self) -> str:
+        """What each level reached, where the most is lost, and which levels are absent."""
+        best = [self.reached[level][0] for level in LEVELS if level in self.reached]
+        # Without those that a level above surpasses.
+        carried: list[Reached] = []
+        for one in reversed(best):
+            if not carried or not self._is_worse(one, carried[0]):
+                carried.insert(0, one)
+        notes = []
+        for slow in (one for one in best if one not in carried):
+            above = next(one.level for one in carried if LEVELS.index(one.level) > LEVELS.index(slow.level))
+            notes.append(f"{above} is better than {slow.name}")
+        notes += [f"{level}: {why}" for level, why in self.absent.items()]
+        reached = ", ".join(f"{one.level} {self.value_text(one)}" for one in best)
+        what = f"{reached}; {self._loss_text(carried)}" if best else "no level has a proven number"
+        rest = f" ({'; '.join(notes)})" if notes else ""
+        return f"{self.fabric}, {self.question.title}: {what}{rest}."
+
+    def _loss_text(self, carried: list[Reached]) -> str:
+        """The step that loses most, the first of equal ones; the lowest level against what the packets' headers leave."""
+        losses: list[tuple[float, str]] = []
+        lowest = carried[0]
+        if lowest.share is not None and self.limit is not None:
+            gap = self.limit - lowest.share
+            if gap > LEAST_SHARE and lowest.share * lowest.high / lowest.value < self.limit:
+                amount = f"{100 * gap:.1f} % of the line rate less than packets leave for payload"
+                losses.append((gap, f"below the {lowest.level}: {amount}"))
+        for lower, upper in itertools.pairwise(carried):
+            lost, whole = abs(lower.value - upper.value), max(lower.value, upper.value)
+            amount = f"{lost:.3g} {self.question.unit}"
+            if lower.share is not None and upper.share is not None:
+                lost, whole = lower.share - upper.share, 1.0
+                amount = f"{100 * lost:.1f} % of the line rate"
+            if self._is_worse(upper, lower) and lost > LEAST_SHARE * whole:
+                losses.append((lost, f"from {lower.level} to {upper.level}: {amount}"))
+        if losses:
+            what = "is lost" if self.question.more_is_better else "time is added"
+            return f"the most {what} {max(losses, key=lambda loss: loss[0])[1]}"
+        few = len(self.reached) < 2
+        return "there is nothing to compare it with" if few else "no step loses more than the repeats differ"
 
 
 @dataclass(frozen=True)
@@ -130,55 +181,51 @@ class Cascade:
 def find(session: Session) -> list[Cascade]:
     """The fabrics of which something was measured below MPI, and not left out, with the levels above from the same session."""
     found = []
-    for place in dict.fromkeys((case.partition, case.fabric) for case in session.cases if case.group in PAIRS):
-        there = [case for case in session.cases if (case.partition, case.fabric) == place and case.nodes in (2, None)]
-        below = [case.condition for case in there if case.group in PAIRS and case.condition]
+    for partition, fabric in dict.fromkeys((case.partition, case.fabric) for case in session.cases if case.group in PAIRS):
+        cases = [
+            case for case in session.cases if (case.partition, case.fabric) == (partition, fabric) and case.nodes in (2, None)
+        ]
+        below = [case.condition for case in cases if case.group in PAIRS and case.condition]
         rate = next((one["line_rate_gbit_per_s"] for one in below if one.get("line_rate_gbit_per_s")), None)
         limit = next((one["payload_limit"] for one in below if one.get("payload_limit")), None)
-        answers = tuple(_answer(session, there, question, limit if rate else None) for question in QUESTIONS)
-        found.append(Cascade(*place, rate, answers))
+        answers = []
+        for question in QUESTIONS:
+            reached, absent = dict[str, tuple[Reached, ...]](), dict[str, str]()
+            for level in LEVELS:
+                rows, best = question.rows(level), dict[str, Reached]()
+                measured = [one for row in rows for one in _measured(session, cases, question, row, level)]
+                # Stable: of equal ones the first.
+                for one in sorted(measured, key=lambda one: one.value, reverse=question.more_is_better):
+                    best.setdefault(one.name, one)
+                if best:
+                    reached[level] = tuple(best.values())
+                else:
+                    absent[level] = _why_absent(cases, question, rows)
+            answers.append(CascadeAnswer(fabric, question, reached, absent, limit if rate else None))
+        found.append(Cascade(partition, fabric, rate, tuple(answers)))
     return found
 
 
-def _answer(session: Session, cases: list[Case], question: CascadeQuestion, limit: float | None) -> CascadeAnswer:
-    reached, absent = dict[str, tuple[Reached, ...]](), dict[str, str]()
-    for level in LEVELS:
-        rows, best = question.rows(level), dict[str, Reached]()
-        measured = [one for row in rows for one in _measured(session, cases, question, row)]
-        # Stable: of equal ones the first.
-        for one in sorted(measured, key=lambda one: one.value, reverse=question.more_is_better):
-            best.setdefault(one.name, one)
-        if best:
-            reached[level] = tuple(best.values())
-        else:
-            absent[level] = _why_absent(cases, question, rows)
-    return CascadeAnswer(question, reached, absent, limit)
-
-
-def _measured(session: Session, cases: list[Case], question: CascadeQuestion, row: Benchmark) -> Iterator[Reached]:
+def _measured(session: Session, cases: list[Case], question: CascadeQuestion, row: Benchmark, level: str) -> Iterator[Reached]:
     """What proven cases measured of a row; of an MPI, with one rank on each node."""
     wanted = (row.suite, row.name, question.size_of(row), question.quantity)
-    for case in (case for case in cases if case.group in (row.group, CROSS_CHECK)):
-        if case.evidence != PROVEN or case.uuid in session.superseded or (_level_of(row) == MPI and case.ppn != 1):
-            continue
-        for sample in case.samples:
-            if (sample.suite, sample.benchmark, sample.message_bytes, sample.quantity) == wanted and sample.measured:
-                yield _reached(case, sample, question, row)
-
-
-def _reached(case: Case, sample: Sample, question: CascadeQuestion, row: Benchmark) -> Reached:
-    values = list(sample.measured)
-    if question.as_bandwidth:
-        values = [question.size / value for value in values]  # bytes per us are MB/s
-    level = _level_of(row)
     program = row.name if row.binary == row.name else f"{row.binary} {row.name}"
-    # A rank on a node can use one of several rails, unless its messages are striped.
-    middle, rate = statistics.median(values), case.condition.get("line_rate_gbit_per_s")
-    devices = case.condition.get("devices")
-    if rate and not case.condition.get("striped") and isinstance(devices, list) and len(devices) > 1:
-        rate = float(rate) / len(devices)
-    share = middle * references.GBIT_PER_MB / rate if rate and question.more_is_better else None
-    return Reached(level, f"{row.name}, {case.stack}" if level == MPI else program, middle, min(values), max(values), share)
+    for case in (case for case in cases if case.group in (row.group, CROSS_CHECK)):
+        if case.evidence != PROVEN or case.uuid in session.superseded or (level == MPI and case.ppn != 1):
+            continue
+        # A rank on a node can use one of several rails, unless its messages are striped.
+        rate, devices = case.condition.get("line_rate_gbit_per_s"), case.condition.get("devices")
+        if rate and not case.condition.get("striped") and isinstance(devices, list):
+            rate = float(rate) / max(len(devices), 1)
+        for sample in case.samples:
+            if (sample.suite, sample.benchmark, sample.message_bytes, sample.quantity) != wanted or not sample.measured:
+                continue
+            # Bytes per us are MB/s.
+            values = [question.size / value if question.as_bandwidth else value for value in sample.measured]
+            middle = statistics.median(values)
+            share = middle * references.GBIT_PER_MB / rate if rate and question.more_is_better else None
+            name = f"{row.name}, {case.stack}" if level == MPI else program
+            yield Reached(level, name, middle, min(values), max(values), share)
 
 
 def _why_absent(cases: list[Case], question: CascadeQuestion, rows: list[Benchmark]) -> str:
@@ -196,84 +243,3 @@ def _why_absent(cases: list[Case], question: CascadeQuestion, rows: list[Benchma
     if any(case.group in groups and case.ppn == 1 for case in cases):
         return f"not at {size_text(question.size)} in this session"
     return "not measured in this session"
-
-
-@dataclass(frozen=True)
-class Loss:
-    """What is lost from one level to the next.
-
-    :param lower: ``None``: what the packets' headers leave of the line rate.
-    :param lost: share of the line rate; MB/s where there is none; us.
-    """
-
-    lower: Reached | None
-    upper: Reached
-    lost: float
-
-
-def _carried(answer: CascadeAnswer) -> list[Reached]:
-    """The best of each measured level, the lowest first, without those that a level above surpasses."""
-    carried = list[Reached]()
-    for one in (answer.reached[level][0] for level in reversed(LEVELS) if level in answer.reached):
-        if not carried or not _worse(one, carried[-1], more=answer.question.more_is_better):
-            carried.append(one)
-    return carried[::-1]
-
-
-def _worse(one: Reached, other: Reached, *, more: bool) -> bool:
-    """Whether all repeats of one are worse than all of the other, and by more than counts."""
-    apart = one.high < other.low if more else one.low > other.high
-    return apart and abs(one.value - other.value) > LEAST_SHARE * max(one.value, other.value)
-
-
-def steps(answer: CascadeAnswer) -> list[Loss]:
-    """Steps that lose something, the largest loss first."""
-    best, more, found = _carried(answer), answer.question.more_is_better, list[Loss]()
-    if best and best[0].share is not None and answer.limit is not None:
-        gap = answer.limit - best[0].share
-        if gap > LEAST_SHARE and best[0].share * best[0].high / best[0].value < answer.limit:
-            found.append(Loss(None, best[0], gap))
-    for lower, upper in itertools.pairwise(best):
-        lost, whole = abs(lower.value - upper.value), max(lower.value, upper.value)
-        if lower.share is not None and upper.share is not None:
-            lost, whole = lower.share - upper.share, 1.0
-        if _worse(upper, lower, more=more) and lost > LEAST_SHARE * whole:
-            found.append(Loss(lower, upper, lost))
-    return sorted(found, key=lambda step: step.lost, reverse=True)
-
-
-def sentence(cascade: Cascade, answer: CascadeAnswer) -> str:
-    """What each level reached, where the most is lost, and which levels are absent."""
-    measured = [answer.reached[level][0] for level in LEVELS if level in answer.reached]
-    reached = ", ".join(f"{one.level} {value_text(answer, one)}" for one in measured)
-    what = f"{reached}; {_loss(answer)}" if measured else "no level has a proven number"
-    carried = _carried(answer)
-    surpassed = [
-        f"{next(one for one in carried if LEVELS.index(one.level) > LEVELS.index(slow.level)).level} is better than {slow.name}"
-        for slow in measured
-        if slow not in carried
-    ]
-    absent = "; ".join([*surpassed, *(f"{level}: {why}" for level, why in answer.absent.items())])
-    return f"{cascade.fabric}, {answer.question.title}: {what}{f' ({absent})' if absent else ''}."
-
-
-def _loss(answer: CascadeAnswer) -> str:
-    lossy = steps(answer)
-    if not lossy:
-        few = len(answer.reached) < 2
-        return "there is nothing to compare it with" if few else "no step loses more than the repeats differ"
-    lower, upper, lost = lossy[0].lower, lossy[0].upper, lossy[0].lost
-    what = "is lost" if answer.question.more_is_better else "time is added"
-    if lower is None:
-        amount = f"{100 * lost:.1f} % of the line rate less than packets leave for payload"
-        return f"the most {what} below the {upper.level}: {amount}"
-    shares = lower.share is not None and upper.share is not None
-    amount = f"{100 * lost:.1f} % of the line rate" if shares else f"{lost:.3g} {answer.question.unit}"
-    return f"the most {what} from {lower.level} to {upper.level}: {amount}"
-
-
-def value_text(answer: CascadeAnswer, reached: Reached) -> str:
-    """A number with its share and program: ``94.1 % of line rate (iperf3, 117.6 MB/s)``."""
-    if reached.share is not None:
-        return f"{100 * reached.share:.1f} % of line rate ({reached.name}, {reached.value:.4g} MB/s)"
-    return f"{reached.value:.4g} {answer.question.unit} ({reached.name})"

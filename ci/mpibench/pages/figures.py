@@ -15,7 +15,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from ..judge import text as verdict_text
-from ..locate.cascade import LEVELS, Cascade, CascadeAnswer, value_text
+from ..locate.cascade import LEVELS, Cascade, CascadeAnswer
 from ..locate.findings import Answer, Part
 from ..locate.maps import BOTH, LINK, NODE, UPLINK, Floats, numbered
 from ..locate.nights import Trend
@@ -459,7 +459,7 @@ def _levels(answer: CascadeAnswer) -> dict[str, Any]:
     for place, level in enumerate(LEVELS):
         for one in answer.reached.get(level, ()):
             value = one.share if shares and one.share is not None else one.value
-            text = value_text(answer, one).partition(" (")[0]
+            text = answer.value_text(one).partition(" (")[0]
             rows.append((f"{level}: {one.name}", value, text, colour(place)))
         if level in answer.absent:
             rows.append((f"{level}: absent", 0.0, "", colour(place)))

@@ -578,7 +578,7 @@ def _cascade(view: View) -> Content:
     blocks: list[Part] = []
     for one in cascade.find(view.session):
         rate = f", {format_number(one.line_rate_gbit_per_s)} Gbit/s" if one.line_rate_gbit_per_s else ""
-        lines = [cascade.sentence(one, answer) for answer in one.answers]
+        lines = [answer.sentence for answer in one.answers]
         blocks.append(Block("items", lines, f"{one.fabric} on {one.partition}{rate}"))
         drawn = figures.levels_of(one)
         for figure in drawn:

@@ -43,7 +43,7 @@ def test_each_level_is_measured_and_proven(cluster: LiveCluster, visible: Path, 
     assert cases["TransportUcx"].proof.transport == f"ucx_perftest (UCX_NET_DEVICES={fabric} UCX_TLS=tcp,self)"  # type: ignore[union-attr]
     [found] = cascade.find(done.session)
     assert [set(answer.reached) for answer in found.answers] == [{"wire", "transport"}, {"transport"}, {"transport"}]
-    assert all("MPI: not measured in this session" in cascade.sentence(found, answer) for answer in found.answers)
+    assert all("MPI: not measured in this session" in answer.sentence for answer in found.answers)
 
 
 def test_bytes_on_another_network_fail_the_case_and_are_named(cluster: LiveCluster, visible: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_slow_link_misses_its_line_rate_on_the_wire(cluster: LiveCluster, visi
     missed = [gate for gate in cases["WireTcp"].gates if gate.layer == "physics" and gate.outcome == "fail"]
     assert missed and all(gate.value is not None and 0 < gate.value < LIMIT / 4 * 1.1 for gate in missed)
     [found] = cascade.find(done.session)
-    sentence = cascade.sentence(found, found.answers[0])
+    sentence = found.answers[0].sentence
     assert "the most is lost below the wire: " in sentence and "% of the line rate less than packets leave" in sentence
 
 

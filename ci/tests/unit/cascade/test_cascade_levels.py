@@ -92,7 +92,7 @@ def session_of(*cases: Case) -> Session:
 def said(*cases: Case) -> dict[str, str]:
     """Sentence of each question of the one fabric."""
     [found] = cascade.find(session_of(*cases))
-    return {answer.question.name: cascade.sentence(found, answer) for answer in found.answers}
+    return {answer.question.name: answer.sentence for answer in found.answers}
 
 
 def test_the_step_with_the_largest_loss_is_named() -> None:
