@@ -43,7 +43,7 @@ SECONDS: Mapping[str, int] = {"smoke": 1, "nightly": 3, "acceptance": 10}
 LEAST_MTU_BYTES = 1024
 #: Folder of a map's records in the job's directory, and pairs that a sentence on a map names.
 FOLDER, NAMED = "map", 5
-#: In an end's record: why it could not measure (``end.py``, ``require``), and where it ran.
+#: In an end's record: why it could not measure (``end.py``), and where it ran.
 _ABSENT = re.compile(r'"failed": "there is no program (\S+) on PATH"')
 _HOST = re.compile(r'"host": "([^"]+)"')
 

@@ -50,7 +50,6 @@ SIOCGIFADDR, ADDRESS = 0x8915, slice(20, 24)
 LISTENING = "0A"
 #: Files of an interface's state below ``/sys/class/net/<name>`` (sysfs-class-net).
 LINK = ("operstate", "mtu", "speed", "carrier_changes")
-COUNTERS = ("rx_bytes", "tx_bytes")
 #: An adapter that copies its counters to the host on a timer does it about once a second (ethtool(8), ``stats-block-usecs``).
 COUNTER_LAG_S = 1.1
 #: Where server and client of an RDMA port meet if no interface is given.
@@ -85,17 +84,9 @@ def text(path: "Path") -> "str":
 def counters_of(name: "str") -> "dict[str, int]":
     """Bytes that an interface or a port (``mlx5_0/1``) received and sent; without those it does not count."""
     device, slash, port = name.partition("/")
-    if slash:
-        found = {key: text(DEVICES / device / "ports" / port / file) for key, file in PORT_COUNTERS.items()}
-    else:
-        found = {key: text(INTERFACES / name / "statistics" / key) for key in COUNTERS}
+    folder = DEVICES / device / "ports" / port if slash else INTERFACES / name / "statistics"
+    found = {key: text(folder / (PORT_COUNTERS[key] if slash else key)) for key in PORT_COUNTERS}
     return {key: int(value) * (WORD if slash else 1) for key, value in found.items() if value.isdigit()}
-
-
-def is_real(name: "str") -> "bool":
-    """Whether an interface is a card's own, whose speed means something: neither software nor a virtual machine's."""
-    device = INTERFACES / name / "device"
-    return device.exists() and Path(os.path.realpath(str(device / "driver"))).name not in VIRTUAL_DRIVERS
 
 
 def relatives_of(name: "str") -> "set[str]":
@@ -112,23 +103,19 @@ def look_at(name: "str") -> "dict[str, object]":
     """State and byte counters of an interface or port, and the byte counters of all others that do not count its bytes."""
     device, slash, port = name.partition("/")
     if slash:
-        folder = DEVICES / device / "ports" / port
-        link = {key: text(folder / PORT_LINK[key]) if key in PORT_LINK else "" for key in LINK}
+        folder, files = DEVICES / device / "ports" / port, PORT_LINK
     else:
-        link = {key: text(INTERFACES / name / key) for key in LINK}
-        if not is_real(name):
-            link["speed"] = ""
+        folder, files = INTERFACES / name, {key: key for key in LINK}
+    link = {key: text(folder / files[key]) if key in files else "" for key in LINK}
+    driver = Path(os.path.realpath(str(folder / "device" / "driver"))).name
+    # The speed of software, and of a virtual machine's adapter, means nothing.
+    if not slash and (not (folder / "device").exists() or driver in VIRTUAL_DRIVERS):
+        link["speed"] = ""
     there = [path.name for path in INTERFACES.glob("*")]
     there += [path.parent.parent.name + "/" + path.name for path in DEVICES.glob("*/ports/*")]
     same = {name} if slash else relatives_of(name)
     others = {each: counters_of(each) for each in sorted(there) if each not in same}
     return {"link": link, "counters": counters_of(name), "others": {each: row for each, row in others.items() if len(row) == 2}}
-
-
-def wait_for_counters(name: "str") -> "None":
-    """Until an adapter has counted everything; a virtual interface counts a packet when it sees it."""
-    if "/" in name or (INTERFACES / name / "device").exists():
-        time.sleep(COUNTER_LAG_S)
 
 
 def address_of(interface: "str") -> "str":
@@ -150,13 +137,6 @@ def address_of(interface: "str") -> "str":
         except OSError as error:
             raise Failed("interface " + interface + " has no IPv4 address (" + str(error.strerror) + ")") from None
     return socket.inet_ntoa(row[ADDRESS])
-
-
-def free_port(address: "str") -> "int":
-    """A port that nobody uses; the kernel gives each caller another for a while."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as asked:
-        asked.bind((address, 0))
-        return int(asked.getsockname()[1])
 
 
 def listens(process: "int", port: "int") -> "bool":
@@ -181,13 +161,6 @@ def part(words: "list[str]") -> "tuple[dict[str, str], list[str]]":
     count = next((at for at, word in enumerate(words) if not re.match(r"[A-Z_][A-Z0-9_]*=", word)), len(words))
     pairs = [word.partition("=") for word in words[:count]]
     return {key: value for key, _, value in pairs}, words[count:]
-
-
-def require(words: "list[str]") -> "None":
-    """Look for the program before the other end is waited for, so that each record says whether its own node has it."""
-    program = part(words)[1][0]
-    if not shutil.which(program):
-        raise Failed("there is no program " + program + " on PATH")
 
 
 def end_with(parent: "int") -> "None":
@@ -266,7 +239,9 @@ def leave(path: "Path", content: "str") -> None:
 
 def serve(name: "str", interface: "str", limit_s: "float", words: "list[str]") -> "dict[str, object]":
     address, until = address_of(interface), time.monotonic() + limit_s
-    port, meeting = free_port(address), os.urandom(8).hex()
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as asked:
+        asked.bind((address, 0))  # the kernel gives each caller another port for a while
+        port, meeting = int(asked.getsockname()[1]), os.urandom(8).hex()
     process = Process(name + ".server", fill(words, address, port, address))
     try:
         while not listens(process.child.pid, port):
@@ -301,39 +276,35 @@ def ask(name: "str", interface: "str", limit_s: "float", words: "list[str]") -> 
     return dict(process.as_dict(), meeting=met["meeting"], address=own, port=met["port"])
 
 
-def find_part(pairs: "str", task: "str") -> "tuple[str, str]":
-    """The pair that a task is part of, and as what; nothing where there is none."""
-    for pair in pairs.split(","):
-        server, _, client = pair.partition("-")
-        if task in (server, client):
-            return pair, "server" if task == server else "client"
-    return "", ""
-
-
 def main(arguments: "list[str]") -> "int":
     """Run one end and leave its file; 0 unless it could not measure at all."""
     which, name, place, limit_s, *words = arguments
     if which in ("task", "pairs"):
-        pairs = "0-1" if which == "task" else words.pop(0)
-        pair, role = find_part(pairs, os.environ.get("SLURM_PROCID", ""))
-        if not role:
+        task, at = os.environ.get("SLURM_PROCID", ""), words.index(BETWEEN)
+        pairs = "0-1" if which == "task" else words[0]
+        pair = next((pair for pair in pairs.split(",") if task in pair.split("-")), "")
+        if not pair:
             return 0
-        at = words.index(BETWEEN)
-        name, words = name + pair * (which == "pairs"), words[:at] if role == "server" else words[at + 1 :]
-        which = role
+        if which == "pairs":
+            name += pair
+        first = 1 if which == "pairs" else 0
+        which, words = ("server", words[first:at]) if task == pair.split("-")[0] else ("client", words[at + 1 :])
     interface, _, meeting = place.partition("@")
     before = look_at(interface)
+    program = part(words)[1][0]
     try:
-        require(words)
+        # Before the other end is waited for, so that each record says whether its own node has it.
+        if not shutil.which(program):
+            raise Failed("there is no program " + program + " on PATH")
         found = {"server": serve, "client": ask}[which](name, meeting or interface, float(limit_s), words)
         failed = ""
     except Failed as error:
         found, failed = {}, str(error)
-    wait_for_counters(interface)
+    if "/" in interface or (INTERFACES / interface / "device").exists():
+        time.sleep(COUNTER_LAG_S)  # a virtual interface counts a packet when it sees it
     after = look_at(interface)
     row = dict(found, end=which, host=socket.gethostname(), interface=interface, failed=failed, before=before, after=after)  # type: dict[str, object]
-    program = Path(part(words)[1][0]).name
-    said = f"# {which} of {program}, format 1\n{json.dumps(row, sort_keys=True)}\n"
+    said = f"# {which} of {Path(program).name}, format 1\n{json.dumps(row, sort_keys=True)}\n"
     leave(Path(name + "." + which), said + f"# end: CRC-32 {zlib.crc32(said.encode()):08x}\n")
     return 1 if failed else 0
 

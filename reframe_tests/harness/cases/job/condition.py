@@ -208,26 +208,29 @@ class Condition:
         return [*words, *self.launcher.exports(Exports(self.nodes, words, values, tuple(names)))]
 
     def as_dict(self) -> dict[str, Any]:
+        """As stored with the session. What need not be there is written only where it is so, as in older sessions."""
+        stack, fabric = self.stack, self.fabric
+        optional = {
+            "modules": [row.name for row in stack.loaded.loaded] if stack.modules else None,
+            "built": dict(stack.build.get("facts") or {}),
+            "striped": fabric.striped,
+            "oversubscribed": self.oversubscribed,
+            "tuned": self.tuned,
+        }
         return {
-            "stack": self.stack.name,
-            "mpi": self.stack.mpi,
-            "mpi_version": self.stack.mpi_version,
-            "origin": self.stack.origin,
-            "lock_hash": self.stack.lock_hash,
-            **({"modules": [each.name for each in self.stack.loaded.loaded]} if self.stack.modules else {}),
-            "abi": self.stack.abi,
-            "device": self.stack.device,
-            "suites": {name: dict(row) for name, row in self.stack.suites.items()},
-            **({"built": dict(facts)} if (facts := self.stack.build.get("facts")) else {}),
-            "fabric": self.fabric.name,
-            "transport": self.fabric.transport,
-            "scope": self.fabric.scope,
-            "devices": list(self.fabric.devices),
-            # Written only where it is so: what was stored before it could be asked for was not striped.
-            **({"striped": True} if self.fabric.striped else {}),
-            **({"oversubscribed": self.oversubscribed} if self.oversubscribed else {}),
-            **({"tuned": self.tuned} if self.tuned else {}),
-            "line_rate_gbit_per_s": self.fabric.line_rate_gbit_per_s,
+            "stack": stack.name,
+            "mpi": stack.mpi,
+            "mpi_version": stack.mpi_version,
+            "origin": stack.origin,
+            "lock_hash": stack.lock_hash,
+            "abi": stack.abi,
+            "device": stack.device,
+            "suites": {name: dict(row) for name, row in stack.suites.items()},
+            "fabric": fabric.name,
+            "transport": fabric.transport,
+            "scope": fabric.scope,
+            "devices": list(fabric.devices),
+            "line_rate_gbit_per_s": fabric.line_rate_gbit_per_s,
             "nodes": self.nodes,
             "ppn": self.ppn,
             "ppn_symbol": self.ppn_symbol,
@@ -235,6 +238,7 @@ class Condition:
             "placement": None if self.core_list is None else [list(cpus) for cpus in self.core_list],
             "ranks": self.ranks,
             "environment": dict(self.job_env),
+            **{name: value for name, value in optional.items() if value},
         }
 
 
@@ -291,7 +295,8 @@ def resolve(stack: Stack, asked: Asked, partition: Partition, chosen: Mapping[st
         raise NotMeasured(launchers.unknown(partition.launcher))
     bootstrap = launcher.bootstrap(stack.version_tuple, partition.scheduler, nodes)
     bound = bind_ranks(placed, launcher, stack, nodes, partition, bootstrap)
-    pmi = _pmi_of(stack, launcher, extras)
+    given = extras.get(launcher.pmi_extra, {})
+    pmi = (given.get(stack.name) or given.get(stack.mpi) or mpis.find(stack.mpi).pmi) if launcher.needs_pmi else ""
     if launcher.needs_pmi and not launcher.offers(pmi):
         why = f" (they speak {pmi}, it offers {', '.join(launcher.pmi_words)}; see extras.{launcher.pmi_extra})" if pmi else ""
         raise NotMeasured(f"{launcher.name} does not start ranks of {stack.mpi}{why}: use the stack's own launcher")
@@ -336,11 +341,6 @@ def bind_ranks(
         oversubscribe=partition.oversubscribes,
         hostfile=bootstrap.hostfile,
     )
-
-
-def _pmi_of(stack: Stack, launcher: Launcher, extras: Mapping[str, Any]) -> str:
-    given = extras.get(launcher.pmi_extra, {})
-    return (given.get(stack.name) or given.get(stack.mpi) or mpis.find(stack.mpi).pmi) if launcher.needs_pmi else ""
 
 
 def recommended_for(stack: Stack, extras: Mapping[str, Any]) -> dict[str, str]:

@@ -33,37 +33,32 @@ def write_check(stack: Stack, *, paired: bool = False) -> list[str]:
     if not stack.modules:
         return []
     names = dict.fromkeys([*stack.loaded.sets, *stack.loaded.prepends, *stack.loaded.appends])
-    files = [shlex.quote(each.file) for each in stack.loaded.loaded if each.file]
-    looked_at = [*([] if paired else ["${_LMFILES_-}"]), *files]
-    state = [
-        '        printf "%s\\0" "loaded=${LOADEDMODULES-}" "files=${_LMFILES_-}"',
-        *(f'        printf "%s\\0" "value={name}=${{{name}-}}"' for name in names),
-    ]
+    files = [*([] if paired else ["${_LMFILES_-}"]), *(shlex.quote(row.file) for row in stack.loaded.loaded if row.file)]
+    state, end = list[str](), list[str]()
+    if not paired:
+        state = ['        printf "%s\\0" "loaded=${LOADEDMODULES-}" "files=${_LMFILES_-}"']
+        state += [f'        printf "%s\\0" "value={name}=${{{name}-}}"' for name in names]
+        end = [
+            f"    for module in {' '.join(shlex.quote(row.name) for row in stack.loaded.loaded)}; do",
+            '        case ":${LOADEDMODULES-}:" in *":$module:"*) ;; *) lacking="$lacking $module" ;; esac',
+            "    done",
+            '    [ -z "$lacking" ] || {',
+            '        echo "mpibench: not loaded:$lacking; loaded are: ${LOADEDMODULES:-none}" >&2',
+            "        exit 1",
+            "    }",
+        ]
     return [
         "log_modules() {",
         "    local file sum module lacking= IFS=:",
         "    {",
-        *([] if paired else state),
-        f"        for file in {' '.join(looked_at)}; do",
+        *state,
+        f"        for file in {' '.join(files)}; do",
         '            sum=$(sha256sum 2>/dev/null <"$file")',
         '            printf "%s\\0" "sha256=${sum%% *}=$file"',
         "        done",
         f'        printf "%s\\0" {END}',
         f"    }} >{shlex.quote(log_of(stack))}",
-        *([] if paired else _end_without(stack)),
+        *end,
         "}",
         "log_modules",
-    ]
-
-
-def _end_without(stack: Stack) -> list[str]:
-    wanted = " ".join(shlex.quote(each.name) for each in stack.loaded.loaded)
-    return [
-        f"    for module in {wanted}; do",
-        '        case ":${LOADEDMODULES-}:" in *":$module:"*) ;; *) lacking="$lacking $module" ;; esac',
-        "    done",
-        '    [ -z "$lacking" ] || {',
-        '        echo "mpibench: not loaded:$lacking; loaded are: ${LOADEDMODULES:-none}" >&2',
-        "        exit 1",
-        "    }",
     ]

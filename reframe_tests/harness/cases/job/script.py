@@ -12,9 +12,10 @@ import os
 import re
 import shlex
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from ... import process_stat
 from ...launchers.schedulers.spool import START_LOG as START_LOG
@@ -53,8 +54,7 @@ OWNER_VARIABLE = "MPIBENCH_OWNER"
 OWNER_CHECK_S = 2
 
 
-@dataclass(frozen=True)
-class LaunchFiles:
+class LaunchFiles(NamedTuple):
     """Names, relative to the job's directory, of what one repeat of one launch leaves behind."""
 
     output: str
@@ -144,10 +144,32 @@ def write_body(
     :param owner: the process on the same machine without which the job must not go on.
     """
     once, again = ([command for command in commands if command.once is first] for first in (True, False))
+    # Launches whose evidence library is told the same share a script.
     scripts: dict[tuple[tuple[str, str], ...], str] = {}
     for command in commands:
-        scripts.setdefault(_known(command), RECORD_SCRIPT.replace(".", f"{len(scripts) + 1}.") if scripts else RECORD_SCRIPT)
-    return [
+        name = RECORD_SCRIPT.replace(".", f"{len(scripts) + 1}.") if scripts else RECORD_SCRIPT
+        scripts.setdefault(tuple(command.known.items()), name)
+
+    def start(command: Command) -> list[str]:
+        # Never an empty word: launchers that join a command's words lose it.
+        asked = "".join(f":{name}" for name in command.asked) + ":"
+        record = scripts[tuple(command.known.items())]
+        result = shlex.quote(command.result)
+        lines = []
+        if command.result:  # what another launch wrote would be taken for this one's
+            lines.append(f"        rm -f {result}")
+        for name, content in command.files.items():  # another launch may have changed its input
+            lines += [f"        cat >{shlex.quote(name)} <<'END_OF_FILE'", *content.splitlines(), "END_OF_FILE"]
+        lines += [f"        group={shlex.quote(command.group)}"] if command.group else []
+        words = [command.enter] if command.enter else []
+        words += [shlex.join(command.launcher), f'sh "$PWD/{record}" "$PWD/evidence/{command.name}.$repeat" {asked}']
+        lines += [f'        launch {command.name} "$repeat" \\', *(f"            {word} \\" for word in words)]
+        lines += [f"            {shlex.join(command.program)}"]
+        lines += ["        group="] if command.group else []
+        lines += [f'        keep_result {command.name} "$repeat" {result}'] if command.result else []
+        return lines
+
+    lines = [
         f". {shlex.quote(str(DRIVER))} || exit",
         f"launch_log={LAUNCH_LOG} start_log={START_LOG} limit_s={limit_s} grace_s={GRACE_S} group=",
         f"most_kib={MOST_OUTPUT_BYTES // 1024} owner={shlex.quote(owner.text if owner else '')} look_s={OWNER_CHECK_S}",
@@ -158,59 +180,23 @@ def write_body(
         "measure() {",
         "    local repeat",
         f"    begin_launches {shlex.join(command.name for command in commands)} || return",
-        *(line for known, name in scripts.items() for line in _write_record(name, known, recorder)),
-        *(["    repeat=1"] if once else ()),
-        *(line for command in once for line in _start(command, scripts[_known(command)])),
-        f"    for repeat in {' '.join(str(r) for r in range(1, repeats + 1))}; do",
-        *(line for command in again for line in _start(command, scripts[_known(command)])),
-        "    done",
-        "    end_launches",
-        "}",
     ]
-
-
-def _known(command: Command) -> tuple[tuple[str, str], ...]:
-    return tuple(command.known.items())
-
-
-def _write_record(name: str, known: Iterable[tuple[str, str]], recorder: str) -> list[str]:
-    """Shell lines that write the script ranks are started through, with arguments folder, variables asked for, command.
-
-    It runs on the rank's own node, so that what a user, a module or a launcher preloads there is kept, behind ours. A file and
-    not ``sh -c``: some launchers join the words of a command and part them again.
-    """
-    return [
-        f"    cat >{name} <<'END_OF_RECORD'",
-        f"export MPIBENCH_EVIDENCE=$1 {ASKED_VARIABLE}=$2 LD_PRELOAD={shlex.quote(recorder)}${{LD_PRELOAD:+:$LD_PRELOAD}}",
-        *(f"export {variable}={shlex.quote(value)}" for variable, value in known),
-        "shift 2",
-        'exec "$@"',
-        "END_OF_RECORD",
-    ]
-
-
-def _start(command: Command, script: str) -> list[str]:
-    # Never an empty word: launchers that join a command's words lose it.
-    asked = "".join(f":{name}" for name in command.asked) + ":"
-    record = f'sh "$PWD/{script}" "$PWD/evidence/{command.name}.$repeat" {asked}'
-    result = shlex.quote(command.result)
-    return [
-        # What another launch wrote would be taken for this one's; and its input may have been changed.
-        *([f"        rm -f {result}"] if command.result else []),
-        *(line for name, content in command.files.items() for line in _write_file(name, content)),
-        *([f"        group={shlex.quote(command.group)}"] if command.group else []),
-        f'        launch {command.name} "$repeat" \\',
-        *([f"            {command.enter} \\"] if command.enter else []),
-        f"            {shlex.join(command.launcher)} \\",
-        f"            {record} \\",
-        f"            {shlex.join(command.program)}",
-        *(["        group="] if command.group else []),
-        *([f'        keep_result {command.name} "$repeat" {result}'] if command.result else []),
-    ]
-
-
-def _write_file(name: str, content: str) -> list[str]:
-    return [f"        cat >{shlex.quote(name)} <<'END_OF_FILE'", *content.splitlines(), "END_OF_FILE"]
+    # A script with arguments folder, variables asked for, command. It runs on the rank's own node, so that what a user, a
+    # module or a launcher preloads there is kept, behind ours. Not ``sh -c``: some launchers join words and part them again.
+    preload = f"LD_PRELOAD={shlex.quote(recorder)}${{LD_PRELOAD:+:$LD_PRELOAD}}"
+    for known, name in scripts.items():
+        lines += [
+            f"    cat >{name} <<'END_OF_RECORD'",
+            f"export MPIBENCH_EVIDENCE=$1 {ASKED_VARIABLE}=$2 {preload}",
+            *(f"export {variable}={shlex.quote(value)}" for variable, value in known),
+            "shift 2",
+            'exec "$@"',
+            "END_OF_RECORD",
+        ]
+    if once:
+        lines += ["    repeat=1", *(line for command in once for line in start(command))]
+    lines += [f"    for repeat in {' '.join(str(number) for number in range(1, repeats + 1))}; do"]
+    return [*lines, *(line for command in again for line in start(command)), "    done", "    end_launches", "}"]
 
 
 def _quoted(value: str) -> str:

@@ -111,8 +111,7 @@ def check_proofs(setting: Setting, debug_text: str, libraries: Iterable[str] = (
     :returns: one sentence per contradiction or missing line; empty when the setting is proven.
     """
     sources = {DEBUG: debug_text.splitlines(), LIBRARIES: sorted(set(libraries))}
-    sentences = (_judge(setting, proof, sources) for proof in setting.proofs)
-    return [sentence for sentence in sentences if sentence]
+    return [sentence for proof in setting.proofs if (sentence := _judge(setting, proof, sources))]
 
 
 def strip_debug(stack: Stack, stdout: str) -> tuple[str, str]:
@@ -226,28 +225,18 @@ def _judge(setting: Setting, proof: Proof, sources: Mapping[str, list[str]]) -> 
         missing = f"no mapped libraries were recorded, so nothing shows {setting.mpi}'s {proof.subject}; evidence missing."
         return missing if proof.required else None
     lines = [line for line in sources[proof.source] if re.search(proof.line, line)]
-    found = dict.fromkeys(match[1] for line in lines for match in re.finditer(proof.pattern, line))
-    if proof.absent:
-        return _contradiction(setting, proof, list(found), sources) if found else None
-    if not found:
-        return _absence(setting, proof) if proof.required else None
-    accepted = (*proof.expect, *proof.allow)
-    wrong = [value for value in found if not any(re.fullmatch(regex, value) for regex in accepted)]
-    if wrong:
-        return _contradiction(setting, proof, wrong, sources)
-    if any(re.fullmatch(regex, value) for regex in proof.expect for value in found):
-        return None
-    return _contradiction(setting, proof, list(found), sources) if proof.required else None
-
-
-def _absence(setting: Setting, proof: Proof) -> str:
-    asked = " ".join(f"{name}={value}" for name, value in setting.debug_env.items())
-    return f"{setting.mpi} printed no line naming its {proof.subject} (asked for by {asked}); evidence missing."
-
-
-def _contradiction(setting: Setting, proof: Proof, values: list[str], sources: Mapping[str, list[str]]) -> str:
+    values = list(dict.fromkeys(match[1] for line in lines for match in re.finditer(proof.pattern, line)))
+    if not values:
+        asked = " ".join(f"{name}={value}" for name, value in setting.debug_env.items())
+        absence = f"{setting.mpi} printed no line naming its {proof.subject} (asked for by {asked}); evidence missing."
+        return absence if proof.required and not proof.absent else None
+    if not proof.absent:
+        wrong = [value for value in values if not any(re.fullmatch(regex, value) for regex in (*proof.expect, *proof.allow))]
+        if not wrong and (not proof.required or any(re.fullmatch(regex, value) for regex in proof.expect for value in values)):
+            return None
+        values = wrong or values
     context = re.search(setting.row.context, "\n".join(sources[DEBUG])) if setting.row.context else None
     in_effect = context[1].strip() if context else setting.choice or "no setting"
-    named = ", ".join(repr(value) for value in values)
     verb = "has mapped" if proof.source == LIBRARIES else "reports"
+    named = ", ".join(map(repr, values))
     return f"asked for {setting.asked}, but {setting.mpi} {verb} {proof.subject} {named} ({in_effect})."

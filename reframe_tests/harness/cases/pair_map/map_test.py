@@ -144,34 +144,35 @@ class MapTest(MaintenanceTest, RoundsPlugin):
             map_judgement.judge_bytes(found, devices, counter_names(self._condition.fabric)) if found.whole else ({}, [], [])
         )
         outcome.add(launch, 1, CONTRADICTED, less)
-        tree, said = self._find_tree(found)
+        # The switches above the nodes: as a file, Slurm or the ranks themselves have them.
+        tree, said = map_judgement.find_switches(self._described, Path(self.stagedir), found.nodes)
+        tree = tree or found.tree
+        tree = tree.only(found.nodes) if tree else None
         notes = [*notes, *said, *(tree.notes if tree else ()), f"expected to take {self._cost_s:.0f} s"]
-        values = tuple(one._replace(counted=_both(right, one.source, one.target)) for one in found.values)
+        values = []
+        for value in found.values:
+            both = [right.get(value.source), right.get(value.target)]
+            values.append(value._replace(counted=None if None in both else all(both)))
         silent = dict(found.silent)
         if not found.whole:
             error = script.beginning_of(Path(self.stagedir) / script.files_of(launch, 1).error)
             silent |= dict.fromkeys(
                 _failed_nodes(error, found.nodes), f"failed after {len(found.values)} values, as Slurm says"
             )
-            named = "".join(f"; {node} {why}" for node, why in silent.items())
-            outcome.add(launch, 1, MISSING, [f"the map ends after {len(found.values)} values{named}."])
+        named = "; ".join(f"{node} {why}" for node, why in silent.items())
+        if not found.whole:
+            ended = f"the map ends after {len(found.values)} values{'; ' if named else ''}{named}."
+            outcome.add(launch, 1, MISSING, [ended])
         elif silent:  # the launcher's own last words need not name them
-            named = "; ".join(f"{node} {why}" for node, why in silent.items())
             outcome.add(launch, 1, MISSING, [f"the map is without nodes that stopped answering: {named}."])
         meant = self.current_partition.extras.get("oversubscription")
         # Of an oversubscribed job pairs exchange small messages one at a time.
         at_once = 2 if self._condition.oversubscribed else math.inf
         shared = map_judgement.find_shared(outcome.evidence.ranks, at_once) if outcome.evidence else ""
-        pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, values, tree, meant, shared)
+        pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, tuple(values), tree, meant, shared)
         self.pair_map = pair_map.as_dict()
         if evidence := outcome.evidence:
             outcome.join(evidence, [evidence], [*evidence.notes, *(note.removesuffix(".") for note in notes)])
-
-    def _find_tree(self, found: output.MapOutput) -> tuple[SwitchTree | None, list[str]]:
-        """The switches above the nodes: as a file, Slurm or the ranks themselves have them; and what is wrong with these."""
-        tree, said = map_judgement.find_switches(self._described, Path(self.stagedir), found.nodes)
-        tree = tree or found.tree
-        return (tree.only(found.nodes) if tree else None), said
 
 
 class TurnTest(MapTest):
@@ -222,9 +223,3 @@ def _failed_nodes(error: str, nodes: Collection[str]) -> list[str]:
         except BadInput:
             continue
     return found
-
-
-def _both(right: Mapping[str, bool], *nodes: str) -> bool | None:
-    """Whether the counts of both nodes are right; ``None`` where one has none."""
-    known: list[Any] = [right.get(node) for node in nodes]
-    return None if None in known else all(known)
