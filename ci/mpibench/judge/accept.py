@@ -111,8 +111,10 @@ class Acceptance:
 
     def _references(self, *, held: bool) -> list[str]:
         """Sentences on the references that refuse, or on those that were reached when they were measured again."""
-        chosen = [one for one in self.references if (one.outcome != confirmations.NOT_SEEN_AGAIN) is held]
-        return [f"reference missed that the baseline reached{'' if held else ', not seen again'}: {one.text}" for one in chosen]
+        chosen = [miss for miss in self.references if (miss.outcome != confirmations.NOT_SEEN_AGAIN) is held]
+        return [
+            f"reference missed that the baseline reached{'' if held else ', not seen again'}: {miss.text}" for miss in chosen
+        ]
 
     @property
     def headline(self) -> str:
@@ -204,7 +206,7 @@ class Acceptance:
 
     def _between(self) -> list[str]:
         """Levels accepted since the baseline: whatever they are about is refused all the same."""
-        first, last = (one.cases.select(pl.max("started")).item() for one in (self.baseline, self.candidate))
+        first, last = (side.cases.select(pl.max("started")).item() for side in (self.baseline, self.candidate))
         if first is None or last is None:
             return []
         there = self.candidate.cases.select(SHARED).unique().rows()
@@ -212,7 +214,7 @@ class Acceptance:
             f"the baseline is from before {level}; accept does not take that into account: choose a baseline since then"
             for level in self.policy.levels
             if first.date() < level.since <= last.date()
-            and any(one.covers(*shared) for one in under_both_names([level], self.options.rename) for shared in there)
+            and any(named.covers(*shared) for named in under_both_names([level], self.options.rename) for shared in there)
         ]
 
 

@@ -160,10 +160,10 @@ def judge(
     policies = {key: policy.with_spread(spreads[key].percent) if key in spreads else policy for key in shared}
     used, found = [measured[0]], list[CurveTest]()
     for number, (key, stratum) in enumerate(keys):
-        one = history and stratum not in mixed
-        earlier = before.get(key) if one and stratum not in unlike else None
+        alike = history and stratum not in mixed
+        earlier = before.get(key) if alike and stratum not in unlike else None
         sides = (old[key], new[key])
-        tests = _tests(number, shared[stratum], *sides, policies[stratum], paired=paired, history=one, past=earlier)
+        tests = _tests(number, shared[stratum], *sides, policies[stratum], paired=paired, history=alike, past=earlier)
         found += tests
         if earlier is not None and tests[0].units == SESSIONS:
             used.append(earlier.drop("slowness"))

@@ -271,7 +271,7 @@ def overall(bands: Iterable[str], metrics: Iterable[str]) -> str:
     A metric that alone is inconclusive does not stop acceptance where its band passes.
     """
     found = set(bands) | ({REGRESSED, MISSING} & set(metrics))
-    worst = next((one for one in ORDER if one in found), INCONCLUSIVE)
+    worst = next((verdict for verdict in ORDER if verdict in found), INCONCLUSIVE)
     return PASS if worst == IMPROVED and PASS in found else worst
 
 
@@ -304,7 +304,7 @@ def combine_verdicts(tests: list[CurveTest], results: Results, policy: Policy) -
     final = []
     for place, verdict in enumerate(final_verdicts(results, margins, wider, policy)):
         beside = np.flatnonzero((own == REGRESSED) * wider[:, [place]].toarray()[:, 0]) if verdict != own[place] else ()
-        level = next((tests[one].level for one in beside), "")
+        level = next((tests[wider_place].level for wider_place in beside), "")
         final.append((str(verdict), f"with its {level}" if level else ""))
     return final
 

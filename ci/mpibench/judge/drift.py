@@ -185,7 +185,8 @@ def read(store: Store, system: str | None = None, selector: str | None = None, w
         )
     file = expected.load_file(name)
     runs = selectors.runs_of(sessions)
-    options = {one: file.narrowing(line, runs[one]) for one, line in cases.select("session", "cmdline").unique().iter_rows()}
+    lines = cases.select("session", "cmdline").unique().iter_rows()
+    options = {session: file.narrowing(line, runs[session]) for session, line in lines}
     nights, second = _nights(cases, options)
     used = cases.select(_USED).join(nights.select("session").with_row_index("night"), on="session")
     files = store.files("samples", name)
@@ -201,7 +202,7 @@ def read(store: Store, system: str | None = None, selector: str | None = None, w
     logs = np.full((metrics.height, nights.height), np.nan)
     sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
     logs[placed["row"].to_numpy(), placed["night"].to_numpy()] = sign * np.log(placed["value"].to_numpy())
-    notes = [*split.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
+    notes = [*split.sentences(), *(f"session {unread.session[:8]} is not used: {unread.why}" for unread in lost)]
     notes += [f"{second} sessions not used: another session of the same day (UTC) stands for that night"] * bool(second)
     last, labels = nights["session"][-1], dict(sessions.select("session", "labels").iter_rows())
     planned = LABEL in dataset_layout.read_labels(labels[last])
@@ -242,7 +243,7 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> tuple[pl.DataFrame, p
             f"session {row['case'].partition(':')[0]}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}, "
             f"expected a number of {QUANTITIES[row['quantity']].unit}: export that session again.",
         )
-    rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
+    rank = pl.col("quantity").replace_strict({quantity: place for place, quantity in enumerate(JUDGED)}, return_dtype=pl.Int8)
     name = ["condition", *BENCHMARK, "message_bytes"]
     named = table.join(used.select("case", "night", "condition"), on="case").with_columns(id=pl.struct(name).hash(seed=1))
     medians = named.group_by("id", "night").agg(
@@ -251,7 +252,7 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> tuple[pl.DataFrame, p
     # A zero is a repeat that failed: it counts in the median, and a night whose median is zero lacks the metric. The same
     # number in other words is judged once.
     medians = medians.with_columns(rank=pl.when(pl.col("positive")).then(rank))
-    medians = medians.filter(rank == pl.col("rank").min().over([*(one for one in name if one != "quantity"), "night"]))
+    medians = medians.filter(rank == pl.col("rank").min().over([*(column for column in name if column != "quantity"), "night"]))
     medians = medians.filter(pl.col("value") > 0)
     return medians.select("id", "condition", *_POINT).unique("id"), medians.select("id", "night", "value")
 

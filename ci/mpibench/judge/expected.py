@@ -110,7 +110,7 @@ class ExpectedFile:
 
     def retires(self, place: CoverageKey, run: str | None, last: date | None) -> bool:
         """Whether a place is retired that was last proven on a day (``None``: never)."""
-        return any(one.covers(place, run, last) for one in self.retired)
+        return any(line.covers(place, run, last) for line in self.retired)
 
     def narrowing(self, command_line: str | None, run: str | None) -> tuple[str, ...]:
         """Selection options of a session, unless its label is always measured with just these.
@@ -119,7 +119,7 @@ class ExpectedFile:
         """
         mode = " ".join(option for row in site.MODES if row["name"] == run for option in row["options"])
         own = selection_options.narrowing(f"reframe {mode}")
-        found = tuple(one for one in selection_options.narrowing(command_line or "reframe") if one not in own)
+        found = tuple(option for option in selection_options.narrowing(command_line or "reframe") if option not in own)
         return () if sorted(found) == sorted(self.options.get(run or "", ())) else found
 
 
@@ -240,7 +240,8 @@ def find_plan(store: Store, system: str, cases: pl.DataFrame, session: str) -> S
     if plan is None:
         return None
     owed = record.find_owed(store, system, cases.filter(pl.col("session") != session))
-    still = {case: one for case, one in record.find_owed(store, system, cases, session).items() if one.session != session}
+    debts = record.find_owed(store, system, cases, session)
+    still = {case: debt for case, debt in debts.items() if debt.session != session}
     return SessionPlan(plan, plan.known - plan.planned - set(owed), owed, still)
 
 
@@ -467,7 +468,7 @@ def _moved(store: Store, system: str, session: str, run: str | None, file: Expec
     paths = [path for path in store.files("cases", unreadable_too=True) if path.stem not in store.withdrawn]
     everywhere = selectors.sessions_table(scan_files(paths, "cases"))
     labels = selectors.runs_of(everywhere)
-    series = everywhere.filter(pl.col("session").is_in([one for one, label in labels.items() if label == run]))
+    series = everywhere.filter(pl.col("session").is_in([name for name, label in labels.items() if label == run]))
     before = series.filter(pl.col("started") < series.filter(pl.col("session") == session)["started"].max())
     first = before.filter(pl.col("session") == before["session"][0])["system"].to_list() if before.height else []
     if not first or system in first:

@@ -562,8 +562,8 @@ def tabulate(curves: Sequence[MeasuredCurve], nights: Sequence[str], policy: Pol
     """All tests of some curves, as ``accept`` and the gate make them."""
     tests: list[curve_tests.CurveTest] = []
     for number, curve in enumerate(curves):
-        one = number, curve.quantity, curve.sizes, curve.logs, curve.logs[:, :0]
-        tests += curve_tests.tests_of_curve(*one, policy, nights=(tuple(curve.sessions), ()), stratum=curve.stratum)
+        described = number, curve.quantity, curve.sizes, curve.logs, curve.logs[:, :0]
+        tests += curve_tests.tests_of_curve(*described, policy, nights=(tuple(curve.sessions), ()), stratum=curve.stratum)
     return Rows(
         curve_tests.session_units(tests, 0, nights),
         curve_tests.kinds(tests),
@@ -641,7 +641,7 @@ def judge_nights(rows: Rows, measured: Mask, policy: Policy) -> Nights:
             if night != last[-1] or len(run.nights) <= RETURNED or newest >= last[0]:
                 continue
             # What was not measured did not return.
-            tests = np.unique(np.concatenate([one.rows for one in run.called.values()]))
+            tests = np.unique(np.concatenate([called_then.rows for called_then in run.called.values()]))
             if np.isnan(rows.units.values[tests][:, last]).any():
                 continue
             if not called_things(rows, judged.counts, last, policy, only=thing):

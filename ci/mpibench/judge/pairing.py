@@ -90,7 +90,7 @@ def pair(
         )
     name = store.system_of(system)
     if subject == "session":
-        sides = [store.select(name, one, where=where) for one in (first, second)]
+        sides = [store.select(name, selected, where=where) for selected in (first, second)]
     else:
         whole = store.select(name, selector, where=where)
         sides = [_side(whole, subject, value, other) for value, other in ((first, second), (second, first))]
@@ -142,7 +142,7 @@ def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
     same = pl.col(subject).cast(pl.String) == value
     cases = whole.cases.filter(same)
     if not cases.height:
-        there = sorted({str(one) for one in whole.cases[subject]})
+        there = sorted({str(known) for known in whole.cases[subject]})
         raise BadInput("comparison-value-unknown", f"there is no case with {subject} {value!r}; there are {', '.join(there)}.")
     common = pl.lit(0, dtype=pl.Int32) if subject == "ppn" else pl.lit(" or ".join(sorted((value, other))))
     columns = {subject: common}
@@ -192,8 +192,8 @@ def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
         values = [table.group_by(keys).agg(pl.col(what).fill_null("").unique().sort()) for table in tables]
         both = values[0].join(values[1], on=keys, suffix="_other", nulls_equal=True)
         texts = []
-        for *condition, one, two in both.filter(pl.col(what) != pl.col(f"{what}_other")).iter_rows():
-            first, second = (" and ".join(value or "none" for value in several) for several in (one, two))
+        for *condition, mine, theirs in both.filter(pl.col(what) != pl.col(f"{what}_other")).iter_rows():
+            first, second = (" and ".join(value or "none" for value in several) for several in (mine, theirs))
             texts.append(f"{what} of {', '.join(map(str, condition))} is {first} against {second}")
         found += [(what, min(texts))] if texts else []
     return sorted(found)

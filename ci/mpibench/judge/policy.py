@@ -49,7 +49,7 @@ class Level:
     def covers(self, partition: str, stack: str, fabric: str) -> bool:
         """Whether it is one of what was measured there."""
         asked = (self.partition, self.stack, self.fabric)
-        return all(one in (None, there) for one, there in zip(asked, (partition, stack, fabric), strict=True))
+        return all(mine in (None, there) for mine, there in zip(asked, (partition, stack, fabric), strict=True))
 
     def accepts(self, changed: date, slower: float) -> bool:
         """Whether a change is that to this level; a step may be seen a night early or late where noise blurs it.
@@ -120,7 +120,7 @@ class Policy:
     def judging_all(self) -> Policy:
         """The same with the default margin where there is none, for comparisons that refuse nobody."""
         filled = {
-            quantity: {band: DEFAULT_MARGIN if one is None else one for band, one in given.items()}
+            quantity: {band: DEFAULT_MARGIN if margin is None else margin for band, margin in given.items()}
             if isinstance(given, Mapping)
             else (DEFAULT_MARGIN if given is None else given)
             for quantity, given in self.margins_percent.items()
@@ -138,7 +138,7 @@ def load(system: str, root: Path = ROOT) -> Policy:
         return Policy()
     content = yaml_file.read_mapping(path, days_as_text=True)
     check(content, str(path))
-    levels = tuple(Level(**{**one, "since": date.fromisoformat(one["since"])}) for one in content.get("levels", ()))
+    levels = tuple(Level(**{**level, "since": date.fromisoformat(level["since"])}) for level in content.get("levels", ()))
     return Policy(**{**content, "levels": levels, "source": folders.shown(path, root)})
 
 

@@ -236,7 +236,7 @@ def propose_expected(store: Store, selector: str, *, system: str | None = None, 
     for run, ids in series.items():
         past = expected.proven_places(store, name, [*selectors.alike(sessions, ids[-1]).earlier, ids[-1]])
         seen = set(expected.proven_places(store, name, ids))
-        new = [place for place in seen if not any(one.covers(place) for one in file.expected.get(run, ()))]
+        new = [place for place in seen if not any(known.covers(place) for known in file.expected.get(run, ()))]
         if new:
             row = content.setdefault("runs", {}).setdefault(run, {})
             row["expected"] = [*row.get("expected", ()), *_entries(new)]

@@ -107,7 +107,7 @@ class ReviewedChange:
     def finding(self) -> str:
         if not (self.systems or self.stacks or self.recipes):
             return "No references, policies, systems, environments or recipes changed."
-        hides, finds = sum(one.hides for one in self.systems), sum(one.finds for one in self.systems)
+        hides, finds = sum(system.hides for system in self.systems), sum(system.finds for system in self.systems)
         said = [
             f"{hides} values of stored nights that missed a reference would pass" if hides else "",
             f"{finds} that passed would fail" if finds else "",
