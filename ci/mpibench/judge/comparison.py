@@ -82,31 +82,16 @@ class Judgement:
         return {verdict: self.metrics.filter(pl.col("verdict") == verdict).height for verdict in ORDER}
 
 
-#: Columns of :func:`called`, in this order.
-CALLED = ("test", *METRIC, "band", "verdict", "slower")
-
-
-def called(judgement: Judgement, baseline: Selection, candidate: Selection) -> pl.DataFrame:
-    """What refuses a candidate, by metric: what is to be measured again before anybody is woken.
+def called(judgement: Judgement) -> pl.DataFrame:
+    """Metrics that are called slower, with ``band`` and ``slower``: what is measured again before anybody is woken.
 
     A band that is called although none of its metrics is stands for all of them.
-
-    :returns: columns :data:`CALLED`, one row per metric, sorted: ``test`` (ReFrame's class of the test that measured it),
-        what makes the metric, its ``band``, ``verdict`` (``regressed`` or ``missing``) and ``slower`` (change for the worse, a
-        fraction; null where there is no ratio).
     """
-    chosen = pl.col("verdict").is_in([REGRESSED, MISSING])
-    metrics = judgement.metrics.filter(chosen)
-    lone = judgement.bands.filter(chosen).join(metrics, on=BAND, how="anti", nulls_equal=True)
-    within = judgement.metrics.join(lone.select(*BAND, found="verdict"), on=BAND, how="inner", nulls_equal=True)
-    rows = pl.concat([metrics, within.with_columns(verdict="found").drop("found")])
-    tests = pl.concat([_tests_of(side) for side in (candidate, baseline)]).unique(METRIC, keep="first", maintain_order=True)
-    return rows.join(tests, on=METRIC, how="left", nulls_equal=True).select(CALLED).sort(METRIC)
-
-
-def _tests_of(side: Selection) -> pl.DataFrame:
-    tests = side.cases.select("case", test=pl.col("name").str.split(" ").list.first())
-    return side.measured.select(*METRIC, "case").unique(METRIC, keep="last").join(tests, on="case", how="left").drop("case")
+    refused = judgement.metrics.filter(pl.col("verdict").is_in([REGRESSED, MISSING]))
+    lone = judgement.bands.filter(pl.col("verdict") == REGRESSED).join(refused, on=BAND, how="anti", nulls_equal=True)
+    within = judgement.metrics.join(lone, on=BAND, how="semi", nulls_equal=True)
+    rows = pl.concat([refused.filter(pl.col("verdict") == REGRESSED), within])
+    return rows.select(*METRIC, "band", "slower").sort(METRIC)
 
 
 def judge(

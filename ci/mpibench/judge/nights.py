@@ -55,11 +55,7 @@ class NightJudgement:
 
     def called(self) -> pl.DataFrame:
         """Metrics that are called slower, or stand for a band that is: :data:`METRIC` and ``slower``."""
-        rows = comparison.called(self.first, self._side(self.values), self.tonight)
-        return rows.filter(pl.col("verdict") == REGRESSED).select(*METRIC, "slower")
-
-    def _side(self, values: pl.DataFrame) -> Selection:
-        return replace(self.past, values=values).as_side(self.tonight.system)
+        return comparison.called(self.first).select(*METRIC, "slower")
 
     def measured_again(self, store: Store, cases: pl.DataFrame) -> NightJudgement:
         """The same with what sessions that measured again say.
@@ -80,7 +76,8 @@ class NightJudgement:
         zeros = values.filter(pl.col("value") <= 0).select(METRIC).unique()
         values = _of_curves(values.join(zeros, on=METRIC, how="anti", nulls_equal=True), called)
         side = replace(self.tonight, values=values, zeros=values.clear(), cases=again, planned=again)
-        second = comparison.judge(self._side(_of_curves(self.values, called)), side, self.policy)
+        before = replace(self.past, values=_of_curves(self.values, called)).as_side(self.tonight.system)
+        second = comparison.judge(before, side, self.policy)
         return replace(self, again=second, elsewhere=elsewhere, damaged=damaged)
 
     def _on_the_same(self, again: pl.DataFrame) -> tuple[pl.DataFrame, dict[tuple[Any, ...], str]]:

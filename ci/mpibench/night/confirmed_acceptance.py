@@ -296,8 +296,7 @@ def inconclusive_after(first: Acceptance, store: Store, rounds: Sequence[Remeasu
 
 def called_metrics(acceptance: Acceptance) -> pl.DataFrame:
     """Metrics that are called slower, or stand for a band that is: :data:`METRIC` and ``slower``."""
-    rows = comparison.called(acceptance.judgement, acceptance.baseline, acceptance.candidate)
-    return rows.filter(pl.col("verdict") == REGRESSED).select(*METRIC, "slower")
+    return comparison.called(acceptance.judgement).select(*METRIC, "slower")
 
 
 def called_cases(acceptance: Acceptance) -> list[CalledCase]:
@@ -487,7 +486,7 @@ def _judge_together(
 
 def _why_left(first: Acceptance, again: Remeasured) -> dict[Key, str]:
     """Why a called metric, and its band, was not measured again, where that is known of one of the cases that measured it."""
-    called = comparison.called(first.judgement, first.baseline, first.candidate).filter(pl.col("verdict") == REGRESSED)
+    called = comparison.called(first.judgement)
     cases, numbers = of_metrics(first.candidate, called)
     rows = called.join(numbers, on=METRIC, how="inner", nulls_equal=True).to_dicts()
     left = {number: again.left[case] for number, case in enumerate(cases) if case in again.left}
