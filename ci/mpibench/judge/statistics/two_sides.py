@@ -88,14 +88,14 @@ class Effects:
         return np.where(np.isfinite(p), p, 1.0)
 
 
-def describe(logs: Array, trim: float = TRIM) -> Side:
+def describe(logs: Array) -> Side:
     """Location and spread of each row.
 
     :param logs: logarithms, shape (metrics, units), NaN where a unit has no value.
     """
     ordered = np.sort(logs, axis=1)  # NaN last
     count = np.sum(~np.isnan(ordered), axis=1)
-    cut = np.floor(trim * count).astype(int)
+    cut = np.floor(TRIM * count).astype(int)
     kept = count - 2 * cut
     column = np.arange(logs.shape[1])[None, :]
     inside = (column >= cut[:, None]) & (column < (count - cut)[:, None])
