@@ -17,7 +17,7 @@ from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 from ..judge import text as verdict_text
 from ..locate.cascade import LEVELS, Cascade, CascadeAnswer
 from ..locate.findings import Answer, Part
-from ..locate.maps import BOTH, LINK, NODE, UPLINK, Floats, numbered
+from ..locate.maps import BOTH, LINK, NODE, UPLINK, numbered
 from ..locate.nights import Trend
 from ..store.quantity_text import nodes_text, size_text, unit_text
 from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
@@ -303,46 +303,15 @@ def _heat(
     return figure
 
 
-def _blocks(part: Part, row: Sequence[int], column: Sequence[int], rows: int, columns: int) -> tuple[Floats, Floats, Floats]:
-    """Median and largest excess of each cell, and how many observations it has.
-
-    :param row: of each observation; ``column`` likewise; -1: in none.
-    """
-    rows_of, columns_of = np.asarray(row), np.asarray(column)
-    there = np.flatnonzero((rows_of >= 0) & (columns_of >= 0))
-    code = rows_of[there] * columns + columns_of[there]
-    excess = part.residuals.excess[there]
-    order = np.lexsort((excess, code))
-    codes, starts, counts = np.unique(code[order], return_index=True, return_counts=True)
-    middle, worst, count = (np.full(rows * columns, fill) for fill in (np.nan, np.nan, 0.0))
-    middle[codes] = excess[order][starts + (counts - 1) // 2]
-    worst[codes] = excess[order][starts + counts - 1]
-    count[codes] = counts
-    return middle.reshape(rows, columns), worst.reshape(rows, columns), count.reshape(rows, columns)
-
-
 def _switch_map(part: Part) -> go.Figure:
     seen = part.seen
     names, leaf = numbered([part.places.leaf(node) or "no switch" for node in seen.nodes])
-    blocks = _blocks(part, leaf[seen.source].tolist(), leaf[seen.target].tolist(), len(names), len(names))
     title = f"{QUANTITIES[seen.quantity].title} between switches, median of their pairs, % of what others reach"
-    return _aggregated(names, names, blocks, title)
-
-
-def _aggregated(across: Sequence[str], down: Sequence[str], blocks: tuple[Floats, Floats, Floats], title: str) -> go.Figure:
-    middle, worst, count = blocks
-    cells = [[None if np.isnan(one) else float(100 * np.exp(-one)) for one in row] for row in middle]
-    proof = [
-        [
-            f"{int(many)} measurements, the slowest {100 * np.exp(-low):.0f} %" if many else ""
-            for low, many in zip(*pair, strict=True)
-        ]
-        for pair in zip(worst, count, strict=True)
-    ]
-    return _heat(across, down, cells, proof, title, "%{y} to %{x}")
+    return _aggregated(part, leaf, names, leaf, names, title)
 
 
 def _details(part: Part) -> Iterator[go.Figure]:
+    """What the nodes of accused switches, and of those above accused nodes, send to each switch."""
     seen = part.seen
     names, leaf = numbered([part.places.leaf(node) or "no switch" for node in seen.nodes])
     wanted = [
@@ -356,9 +325,25 @@ def _details(part: Part) -> Iterator[go.Figure]:
         own = [place for place, node in enumerate(seen.nodes) if part.places.leaf(node) == switch]
         row = np.full(len(seen.nodes), -1)
         row[own] = np.arange(len(own))
-        blocks = _blocks(part, row[seen.source].tolist(), leaf[seen.target].tolist(), len(own), len(names))
         title = f"{QUANTITIES[seen.quantity].title}: what the nodes below {switch} send, % of what others reach"
-        yield _aggregated(names, [seen.nodes[one] for one in own], blocks, title)
+        yield _aggregated(part, row, [seen.nodes[node] for node in own], leaf, names, title)
+
+
+def _aggregated(part: Part, row: Any, down: Sequence[str], column: Any, across: Sequence[str], title: str) -> go.Figure:
+    """A cell for each pair of groups of nodes: median of its measurements, the slowest of them, and how many there are.
+
+    :param row: of each node; ``column`` likewise; -1: in none.
+    """
+    excess = {"row": row[part.seen.source], "column": column[part.seen.target], "excess": part.residuals.excess}
+    groups = pl.DataFrame(excess).filter(pl.col("row") >= 0, pl.col("column") >= 0).group_by("row", "column")
+    percent = 100 * (-pl.col("excess")).exp()
+    shown = groups.agg(middle=percent.quantile(0.5, "higher"), slowest=percent.min(), count=pl.len())
+    cells: list[list[float | None]] = [[None] * len(across) for _ in down]
+    proof = [[""] * len(across) for _ in down]
+    for at, to, middle, slowest, count in shown.iter_rows():
+        cells[at][to] = middle
+        proof[at][to] = f"{count} measurements, the slowest {slowest:.0f} %"
+    return _heat(across, down, cells, proof, title, "%{y} to %{x}")
 
 
 def _tree(answer: Answer) -> go.Figure | None:

@@ -7,9 +7,8 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from reframe_tests.harness.printable import one_line
@@ -296,51 +295,3 @@ def _curves(case: Case) -> set[tuple[str, str, str, int, int, str]]:
         for one in case.samples
         if one.message_bytes is not None
     }
-
-
-def markdown_text(text: object) -> str:
-    """A line in which Markdown sees no marks, cells, tags or addresses."""
-    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(str(text).split())).replace("://", ":\u200b//")
-
-
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows), ""]
-
-
-def write_markdown(session: Session, path: str | Path, faults: Sequence[str] = ()) -> None:
-    """Write a summary for places that show Markdown, such as a CI job's page.
-
-    :param faults: what else is wrong, one sentence each.
-    """
-    number = counts(session)
-    lines = [
-        f"## {markdown_text(', '.join(session.systems))}: {markdown_text(label_of(session))}",
-        "",
-        f"**{verdict_line(session)}** Session `{session.uuid}`, {session.started:%Y-%m-%d %H:%M} UTC.",
-        "",
-        *(line for fault in faults for line in (f"**{markdown_text(fault)}**", "")),
-        *markdown_table(
-            ["", "cases", "meaning"],
-            [[one.mark, str(number[name]), one.meaning] for name, one in OUTCOMES.items() if number[name]],
-        ),
-    ]
-    failed = failures(session)
-    if failed:
-        rows = [
-            [
-                markdown_text(case.stack),
-                markdown_text(title_of(case)),
-                markdown_text(" ".join(sentences(case))),
-                markdown_text(case.job_id),
-            ]
-            for case in failed
-        ]
-        lines += ["### Failures", "", *markdown_table(["stack", "case", "why", "job"], rows)]
-    skipped = skip_reasons(session)
-    if skipped:
-        lines += [
-            "### Skipped",
-            "",
-            *markdown_table(["cases", "reason"], [[str(len(c)), markdown_text(reason)] for reason, c in skipped]),
-        ]
-    Path(path).write_text("\n".join(lines), encoding="utf-8")

@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
+from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..store.quantity_text import size_text, unit_text
@@ -153,6 +154,36 @@ def flat(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return " ".join(f"[{flat(one)}]" if isinstance(one, (list, tuple)) else flat(one) for one in value)
     return "" if value is None else str(value)
+
+
+def markdown(title: str, content: Sequence[Section], level: int = 1) -> str:
+    """Sections as Markdown; a text is taken as it stands."""
+    marks = "#" * level
+    lines = [f"{marks} {markdown_text(title)}", ""]
+    for heading, blocks in content:
+        lines += [f"{marks}# {markdown_text(heading)}", ""] if heading and blocks else []
+        for block in blocks:
+            if isinstance(block, Table):
+                rows = [[_code(one.text) if isinstance(one, Cell) else markdown_text(one) for one in row] for row in block.rows]
+                lines += [f"| {' | '.join(row)} |" for row in (block.head, ["---"] * len(block.head), *rows)]
+            else:
+                lines += [f"- {markdown_text(line)}" for line in block.content] if isinstance(block, Block) else [block]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def markdown_text(text: object) -> str:
+    """A line in which Markdown sees no marks, cells, tags or addresses."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(str(text).split())).replace("://", ":\u200b//")
+
+
+def _code(text: str) -> str:
+    """A value as code: between more backquotes than it has in a row, its cells' marks escaped."""
+    fence = "`"
+    while fence in text:
+        fence += "`"
+    blank = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{blank}{one_line(text)}{blank}{fence}".replace("|", "\\|")
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -58,9 +58,8 @@ from .outcomes import (
     summary_lines,
     title_of,
     verdict_line,
-    write_markdown,
 )
-from .page import SYMBOLS, TEMPLATES, Block, Cell, Table, flat, writing
+from .page import SYMBOLS, TEMPLATES, Block, Cell, Section, Table, flat, markdown, markdown_text, writing
 from .page import render as render_page
 from .published import Curve
 
@@ -811,6 +810,25 @@ def render(view: View) -> str:
         curve_rows=list(curves_of.values()),
         listed=MAX_RANKS,
     )
+
+
+def write_markdown(session: Session, path: str | Path, faults: Sequence[str] = ()) -> None:
+    """Write a summary for places that show Markdown, such as a CI job's page.
+
+    :param faults: what else is wrong, one sentence each.
+    """
+    number = counts(session)
+    verdict = f"**{markdown_text(verdict_line(session))}** Session `{session.uuid}`, {session.started:%Y-%m-%d %H:%M} UTC."
+    outcomes = [(one.mark, number[name], one.meaning) for name, one in OUTCOMES.items() if number[name]]
+    failed = [(case.stack, title_of(case), " ".join(sentences(case)), case.job_id) for case in failures(session)]
+    skipped = [(len(cases), reason) for reason, cases in skip_reasons(session)]
+    content: list[Section] = [
+        ("", [verdict, *(f"**{markdown_text(fault)}**" for fault in faults), Table(("", "cases", "meaning"), outcomes)]),
+        ("Failures", [Table(("stack", "case", "why", "job"), failed)] if failed else []),
+        ("Skipped", [Table(("cases", "reason"), skipped)] if skipped else []),
+    ]
+    title = f"{', '.join(session.systems)}: {label_of(session)}"
+    Path(path).write_text(markdown(title, content, level=2), encoding="utf-8")
 
 
 def write_report(view: View, name: str) -> Path:

@@ -51,8 +51,7 @@ from ..store.quantity_text import nodes_text, size_text
 from ..store.session_values import METRIC, Selection, slowness
 from ..store.store import Store
 from ..tune.race import ALL_SIZES, BETTER
-from .outcomes import markdown_table, markdown_text
-from .page import Block, Cell, Section, Table, sections, writing
+from .page import Block, Cell, Section, Table, markdown, sections, writing
 
 #: A metric: :data:`~mpibench.store.session_values.METRIC` without what is compared.
 _Key = tuple[Any, ...]
@@ -683,31 +682,6 @@ def _content(row: Recommendation, shown: Sequence[Variable], said: Sequence[str]
             [Block("items", said), Table(("session", "job", "nodes", "fabric", "ranks a node", "pinning", "group"), jobs)],
         ),
     ]
-
-
-def markdown(title: str, content: Sequence[Section]) -> str:
-    """Sections of a page as Markdown."""
-    lines = [f"# {markdown_text(title)}", ""]
-    for heading, blocks in content:
-        lines += [f"## {markdown_text(heading)}", ""] if heading else []
-        for block in blocks:
-            if isinstance(block, Table):
-                rows = [[_code(one.text) if isinstance(one, Cell) else markdown_text(one) for one in row] for row in block.rows]
-                lines += markdown_table(block.head, rows)
-            elif isinstance(block, Block):
-                lines += [*(f"- {markdown_text(line)}" for line in block.content), ""]
-            else:
-                lines += [str(block), ""]
-    return "\n".join(lines)
-
-
-def _code(text: str) -> str:
-    """A value as code: between more backquotes than it has in a row, its cells' marks escaped."""
-    fence = "`"
-    while fence in text:
-        fence += "`"
-    blank = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{blank}{one_line(text)}{blank}{fence}".replace("|", "\\|")
 
 
 def as_data(found: Recommended) -> dict[str, Any]:

@@ -205,7 +205,7 @@ def test_key_figures_use_no_unproven_number(session: sessions.Session) -> None:
 
 
 def test_markdown_keeps_hostile_text_in_its_cell(tmp_path: Path) -> None:
-    report_summary.write_markdown(hostile_session(), tmp_path / "r.md")
+    report.write_markdown(hostile_session(), tmp_path / "r.md")
     text = (tmp_path / "r.md").read_text(encoding="utf-8")
     assert not re.search(r"(?<!\\)<", text)
     assert not re.search(r"(?<!\\)\]\(", text)
@@ -214,7 +214,7 @@ def test_markdown_keeps_hostile_text_in_its_cell(tmp_path: Path) -> None:
 
 
 def test_markdown_lists_failures_and_skips(session: sessions.Session, tmp_path: Path) -> None:
-    report_summary.write_markdown(session, tmp_path / "r.md")
+    report.write_markdown(session, tmp_path / "r.md")
     text = (tmp_path / "r.md").read_text(encoding="utf-8")
     assert "**5 of 18 cases failed.**" in text
     assert "2.1 GB went over shm" in text

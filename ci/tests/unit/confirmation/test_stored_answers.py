@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from mpibench.night.confirmed_night import StoredAnswers, stored_answers
-from mpibench.pages import outcomes as summary
 from mpibench.pages import session as report
 from mpibench.store import dataset, records
 from mpibench.store.sessions import CONFIRMS, Session
@@ -64,7 +63,7 @@ def test_a_session_that_cannot_be_read_is_not_passed_over(kept: Kept, tmp_path: 
     page = report.render(report.View(FIRST, tmp_path, again=found))
     assert sentence in Reader(page).text["again"]
     assert '<p class="verdict bad">session lost-one' in page
-    summary.write_markdown(FIRST, tmp_path / "page.md", found.unreadable)
+    report.write_markdown(FIRST, tmp_path / "page.md", found.unreadable)
     assert "session lost-one cannot be read" in (tmp_path / "page.md").read_text()
 
 
