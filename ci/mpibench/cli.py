@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from mpibench import exit_status
-from mpibench.commands import advice, cluster, locate, machine, planning, sessions, stacks, tune, verdicts
+from mpibench.commands import cluster, diagnose, measure, sessions, stacks, tune, verdicts
 from reframe_tests.harness.sites import centre
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -25,17 +25,17 @@ app = typer.Typer(
 BAD_INPUT = exit_status.BAD_INPUT
 #: What one wants to commands and groups of commands, in the order of the help.
 COMMANDS: dict[str, tuple[typer.Typer | Callable[..., None], ...]] = {
-    "Measure": (machine.doctor, planning.nightly, stacks.app, planning.plan, machine.catalogue, cluster.app),
+    "Measure": (measure.doctor, measure.nightly, stacks.app, measure.plan, measure.catalogue, cluster.app),
     "Look": (sessions.report, sessions.site, verdicts.compare, sessions.export),
     "Decide": (verdicts.gate, verdicts.accept, verdicts.drift, verdicts.rebaseline),
-    "Diagnose": (locate.locate, tune.tune, advice.advise, advice.settings),
+    "Diagnose": (diagnose.locate, tune.tune, diagnose.advise, diagnose.settings),
     "Maintain": (sessions.app,),
 }
 #: Settings of commands that pass options on to ReFrame.
 PASSING_ON: dict[Any, dict[str, bool]] = {
-    planning.plan: {"allow_extra_args": True},
+    measure.plan: {"allow_extra_args": True},
     tune.tune: {"allow_extra_args": True},
-    planning.nightly: {"allow_extra_args": True, "ignore_unknown_options": True},
+    measure.nightly: {"allow_extra_args": True, "ignore_unknown_options": True},
 }
 for purpose, commands in COMMANDS.items():
     for command in commands:
