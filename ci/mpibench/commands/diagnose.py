@@ -12,21 +12,7 @@ import typer
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 
-from .options import (
-    DATABASE,
-    RESULTS,
-    Dataset,
-    DatasetOnly,
-    Db,
-    Json,
-    Session,
-    System,
-    Where,
-    open_store,
-    say,
-    say_json,
-    write,
-)
+from .options import DATABASE, RESULTS, Dataset, DatasetOnly, Db, Json, Session, System, Where, open_store, say, say_json, write
 
 if TYPE_CHECKING:
     from mpibench.locate.answers import Asked
@@ -52,8 +38,7 @@ def locate(
     bandwidth_margin: Annotated[float, typer.Option(help="Loss of bandwidth that is called slow at least, in percent.")] = 7.0,
     latency_margin: Annotated[float, typer.Option(help="Added latency that is called slow at least, in percent.")] = 25.0,
     kind: Annotated[
-        list[str] | None,
-        typer.Option(help="Nodes of another kind, judged among themselves, e.g. gpu=g[0-9]*; repeatable."),
+        list[str] | None, typer.Option(help="Nodes of another kind, judged among themselves, e.g. gpu=g[0-9]*; repeatable.")
     ] = None,
     oversubscribed: Annotated[
         bool | None,

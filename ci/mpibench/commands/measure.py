@@ -30,8 +30,7 @@ def doctor(
         bool, typer.Option("--stacks", help="Check only whether each partition gets the stacks it asks for.")
     ] = False,
     draft: Annotated[
-        bool,
-        typer.Option("--draft", help="Print only a draft of extras, for a system of your ReFrame configuration."),
+        bool, typer.Option("--draft", help="Print only a draft of extras, for a system of your ReFrame configuration.")
     ] = False,
     as_json: Json = False,
 ) -> None:

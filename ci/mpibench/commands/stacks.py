@@ -167,8 +167,7 @@ def build(
         Path | None, typer.Option(help="Folder for modulefiles of the built stacks: tcl/ and lmod/Core/ in it.")
     ] = None,
     system: Annotated[
-        str | None,
-        typer.Option(help="System whose site_configs/<system>/spack is used; default: as ReFrame selects."),
+        str | None, typer.Option(help="System whose site_configs/<system>/spack is used; default: as ReFrame selects.")
     ] = None,
     cache_only: Annotated[
         bool, typer.Option("--cache-only", help="Take everything from build caches; compile nothing.")

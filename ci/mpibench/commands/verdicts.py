@@ -47,8 +47,7 @@ class Only(str, enum.Enum):
 
 
 Rename = Annotated[
-    list[str] | None,
-    typer.Option(help="OLD=NEW: new name of a baseline's stack, benchmark, fabric or partition; repeatable."),
+    list[str] | None, typer.Option(help="OLD=NEW: new name of a baseline's stack, benchmark, fabric or partition; repeatable.")
 ]
 #: Sentences that ``accept`` prints; the record has all of them.
 MOST_SENTENCES = 20
@@ -216,8 +215,7 @@ def gate(
         int, typer.Option(min=1, help="Number of nights, up to the last, whose changes count; older ones (90) if they last.")
     ] = 14,
     max_age: Annotated[
-        float | None,
-        typer.Option(min=0.01, help="Hours since the session's start; default: max_age_hours of policy.yaml, 36."),
+        float | None, typer.Option(min=0.01, help="Hours since the session's start; default: max_age_hours of policy.yaml, 36.")
     ] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Judge a session started with selection options by what these selected.")

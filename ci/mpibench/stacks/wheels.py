@@ -203,11 +203,7 @@ def describe(recipe: Recipe, prefix: Path, found: Sequence[Wheel], stamp: str, h
             "MPI4PY_LIBMPI": str(prefix / recipe.library),
             "MPI4PY_MPIABI": recipe.abi,
         },
-        "prepend_path": {
-            "PATH": [f"{prefix}/bin"],
-            "LD_LIBRARY_PATH": [f"{prefix}/lib"],
-            "PYTHONPATH": [f"{prefix}/python"],
-        },
+        "prepend_path": {"PATH": [f"{prefix}/bin"], "LD_LIBRARY_PATH": [f"{prefix}/lib"], "PYTHONPATH": [f"{prefix}/python"]},
         "build": {
             "lock_hash": hashlib.sha256(json.dumps([here.machine, here.python, rows]).encode()).hexdigest(),
             "machine": here.machine,
@@ -317,11 +313,7 @@ def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequen
 def main(arguments: Sequence[str]) -> int:
     """Install the project's stacks; see the head of this module."""
     try:
-        failures = install(
-            metadata.ROOT / "environments" / "wheels",
-            lambda line: print(line, flush=True),
-            only=arguments,
-        )
+        failures = install(metadata.ROOT / "environments" / "wheels", lambda line: print(line, flush=True), only=arguments)
     except BadInput as error:
         print(error, file=sys.stderr)
         return 2

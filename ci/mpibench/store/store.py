@@ -480,7 +480,7 @@ class Store:
         impossible = samples.filter(
             ~pl.col("value").is_finite()
             | (pl.col("value") < 0)
-            | ((pl.col("value") == 0) & pl.col("quantity").is_in(POSITIVE_TIMES)),
+            | ((pl.col("value") == 0) & pl.col("quantity").is_in(POSITIVE_TIMES))
         )
         if impossible.height:
             row = impossible.row(0, named=True)

@@ -51,10 +51,7 @@ STYLE = {OK: "green", NOTE: "yellow", MISSING: "bold red"}
 SUBJECT_WIDTH = 26
 
 #: Programs that widen what can be done here, and what for.
-OPTIONAL_PROGRAMS = {
-    "spack": "building stacks with Spack (or set SPACK_ROOT)",
-    "chromium": "testing the report in a browser",
-}
+OPTIONAL_PROGRAMS = {"spack": "building stacks with Spack (or set SPACK_ROOT)", "chromium": "testing the report in a browser"}
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,7 @@ MINIMUM = "1.0"
 #: Release the stacks are built and tested with.
 TAG = "v1.1.0"
 #: How to get it; the recipes' own commit is pinned in environments/common/repos.yaml, and Spack fetches them by itself.
-GET = (
-    f"git clone --depth=1 --branch={TAG} https://github.com/spack/spack.git",
-    "export SPACK_ROOT=$PWD/spack",
-)
+GET = (f"git clone --depth=1 --branch={TAG} https://github.com/spack/spack.git", "export SPACK_ROOT=$PWD/spack")
 #: Keeps out ~/.spack and /etc/spack: what is built follows from the project, the site's scope and that Spack alone.
 ISOLATED = {"SPACK_DISABLE_LOCAL_CONFIG": "1"}
 #: Lines of Spack, git and its solver that say why they fetch nothing. What Spack says then is that something else is missing.

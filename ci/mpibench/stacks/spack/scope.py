@@ -86,11 +86,7 @@ def find_scope(system: str | None, root: Path, environ: Mapping[str, str] = os.e
 
 
 def write_found(
-    *,
-    system: str | None = None,
-    root: Path = metadata.ROOT,
-    environ: Mapping[str, str] = os.environ,
-    echo: Echo = print,
+    *, system: str | None = None, root: Path = metadata.ROOT, environ: Mapping[str, str] = os.environ, echo: Echo = print
 ) -> Path:
     """Have Spack look for compilers, build tools, MPIs and libraries, and add what can be used to the site's scope; the file.
 

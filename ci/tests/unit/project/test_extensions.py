@@ -139,10 +139,7 @@ def test_what_its_transport_is_made_of_is_asked_for(folder: Path, tmp_path: Path
     ("text", "words"),
     [
         (DESCRIBED.replace('Transport("cave"', 'Transport("tcp"'), r"torusmpi\.py: transport 'tcp' is there already"),
-        (
-            DESCRIBED.replace("headers_bytes=100", "headers_bytes='9'"),
-            r"'transports\[0\]\.headers_bytes' is of type str, not",
-        ),
+        (DESCRIBED.replace("headers_bytes=100", "headers_bytes='9'"), r"'transports\[0\]\.headers_bytes' is of type str, not"),
     ],
 )
 def test_a_wrong_transport_is_refused(folder: Path, text: str, words: str) -> None:

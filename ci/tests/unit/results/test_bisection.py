@@ -51,7 +51,7 @@ def test_a_site_describes_its_switches(program: Any) -> None:
     text = "spine.leaf1=cn0*, cn10; spine.leaf2=cn1?"
     hosts = ("cn01.site.org", "cn10", "cn11", "gpu1")
     assert [program.described_switches(host, text) for host in hosts] == [
-        *(("spine", "leaf1"), ("spine", "leaf1"), ("spine", "leaf2"), ()),
+        *(("spine", "leaf1"), ("spine", "leaf1"), ("spine", "leaf2"), ())
     ]
     assert program.described_switches("cn01", "") == ()
 

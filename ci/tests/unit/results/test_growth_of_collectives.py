@@ -37,7 +37,7 @@ def test_the_program_is_asked_for_every_count_with_the_ranks_of_a_node() -> None
         *("--nodes", "2,4,6", "--ppn", "4", "--repetitions", "1000", "Barrier", "Allreduce:8", "Alltoall:8,64"),
     )
     assert [(item.benchmark, item.ranks, item.sizes) for item in planned.expected] == [
-        *(("Barrier", 24, (None,)), ("Allreduce", 24, (8,)), ("Alltoall", 24, (8, 64))),
+        *(("Barrier", 24, (None,)), ("Allreduce", 24, (8,)), ("Alltoall", 24, (8, 64)))
     ]
     assert {item.variants for item in planned.expected} == {("nodes=2", "nodes=4", "nodes=6")}
     names = {metric.name for metric in catalogue.metrics([planned])}
@@ -66,7 +66,7 @@ def test_values_are_those_printed() -> None:
     records = reader.parse(golden(RECORDED[0]))
     assert (records[0].benchmark, records[0].message_bytes, records[0].variant) == ("Barrier", None, "nodes=2")
     assert records[0].values == {
-        **{"t_max_us": 43.53, "latency_p50_us": 16.731, "latency_p90_us": 19.527, "latency_p99_us": 1244.502},
+        **{"t_max_us": 43.53, "latency_p50_us": 16.731, "latency_p90_us": 19.527, "latency_p99_us": 1244.502}
     }
 
 

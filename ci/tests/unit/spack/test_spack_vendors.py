@@ -122,8 +122,7 @@ def test_another_mpi_below_its_prefix_is_refused(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("device", "said"),
-    [("ch4:ofi", ""), ("ch4:ucx,ofi", ""), ("", ""), ("ch4:ucx", "netmod"), ("ch3:nemesis", "device")],
+    ("device", "said"), [("ch4:ofi", ""), ("ch4:ucx,ofi", ""), ("", ""), ("ch4:ucx", "netmod"), ("ch3:nemesis", "device")]
 )
 def test_an_external_that_the_lock_takes_for_another_netmod_is_refused(device: str, said: str) -> None:
     """Spack's recipe prefers one where the entry says none."""
