@@ -152,30 +152,27 @@ _METRIC = re.compile(rf"(?P<name>.+?)(?:\.(?P<size>[0-9]{{{catalogue.SIZE_DIGITS
 
 
 @lru_cache(maxsize=4)
-def _classes(folder: Path) -> tuple[ast.ClassDef, ...]:
-    """Classes of the test files; nothing is imported."""
+def _read_tests(folder: Path) -> tuple[Mapping[str, str], frozenset[str]]:
+    """Tests to their groups, as their class bodies assign it, and those of :data:`WIRE_MAP`; nothing is imported."""
+    groups, wires = {}, set()
     trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.py")))
-    return tuple(node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    for node in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        if any(isinstance(base, ast.Name) and base.id == WIRE_MAP for base in node.bases):
+            wires.add(node.name)
+        for row in node.body:
+            if isinstance(row, ast.Assign) and ast.unparse(row.targets[0]) == "group" and isinstance(row.value, ast.Constant):
+                groups[node.name] = str(row.value.value)
+    return {test: group for test, group in groups.items() if group in catalogue.GROUPS}, frozenset(wires)
 
 
-@lru_cache(maxsize=4)
 def tests(folder: Path = TESTS) -> Mapping[str, str]:
-    """Test to its group, as its class body assigns it."""
-    assigned = ((node.name, row) for node in _classes(folder) for row in node.body if isinstance(row, ast.Assign))
-    return {
-        test: str(row.value.value)
-        for test, row in assigned
-        if [to.id for to in row.targets if isinstance(to, ast.Name)] == ["group"]
-        and isinstance(row.value, ast.Constant)
-        and row.value.value in catalogue.GROUPS
-    }
+    """Test to its group."""
+    return _read_tests(folder)[0]
 
 
-@lru_cache(maxsize=4)
 def maps_of_the_wire(folder: Path = TESTS) -> frozenset[str]:
-    """Tests below MPI that measure on as many nodes as there are, by the name of their base class."""
-    named = ((node.name, base) for node in _classes(folder) for base in node.bases)
-    return frozenset(test for test, base in named if isinstance(base, ast.Name) and base.id == WIRE_MAP)
+    """Tests below MPI that measure on as many nodes as there are."""
+    return _read_tests(folder)[1]
 
 
 @lru_cache(maxsize=64)
@@ -352,14 +349,13 @@ def _fault_of_value(value: list[Any], quantity: Quantity) -> str:
         return ""
     if number <= 0:
         return f"a bound of {number:g} is none: bounds are fractions of the value, which must be above 0"
-    if (lower is not None and not -1 < lower <= 0) or (upper is not None and not 0 <= upper < 1):
+    if not -1 < (lower or 0) <= 0 or not 0 <= (upper or 0) < 1:
         return (
             f"its bounds are {lower!r} and {upper!r}; they are fractions of the value, the lower from 0 down to more than -1, "
             "the upper from 0 up to less than 1: write -0.05 or 0.05 for 5 %"
         )
-    needed = {HIGHER: (lower, "a lower bound"), LOWER: (upper, "an upper bound")}.get(quantity.direction)
-    if needed is None:
+    if quantity.direction not in (HIGHER, LOWER):
         return f"{quantity.name} is neither better high nor low, so it can have no bounds; write null for both"
-    if needed[0] is None:
-        return f"{quantity.name} is better {'high' if quantity.direction == HIGHER else 'low'}, so it needs {needed[1]}"
-    return ""
+    needed, side = (lower, "a lower") if quantity.direction == HIGHER else (upper, "an upper")
+    how = "high" if quantity.direction == HIGHER else "low"
+    return "" if needed is not None else f"{quantity.name} is better {how}, so it needs {side} bound"
