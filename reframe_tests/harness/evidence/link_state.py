@@ -22,12 +22,7 @@ from .rank_records import RankEvidence
 from .traffic import LOOPBACK, Finding, counter_names, same_port
 
 #: What a link is, as opposed to what it counts; with the words for it. The first ones must be the same on all nodes.
-MUST_AGREE: Mapping[str, str] = {
-    "mtu_bytes": "MTU",
-    "speed_mbit_per_s": "speed in Mbit/s",
-    "duplex": "duplex",
-    "rate": "rate",
-}
+MUST_AGREE: Mapping[str, str] = {"mtu_bytes": "MTU", "speed_mbit_per_s": "speed in Mbit/s", "duplex": "duplex", "rate": "rate"}
 SETTINGS: Mapping[str, str] = {
     **MUST_AGREE,
     "state": "state",
@@ -55,10 +50,7 @@ FAST_SHARE = 1.3
 VIRTUAL_DRIVERS = frozenset(("virtio_net", "vmxnet3", "hv_netvsc", "ena", "gve", "xen-netfront", "vif", "veth", "ibmveth"))
 
 #: Counters that show that a link was gone for a moment.
-BREAKS: Mapping[str, str] = {
-    "carrier_changes": "its carrier changed",
-    "link_downed": "it failed to recover from errors",
-}
+BREAKS: Mapping[str, str] = {"carrier_changes": "its carrier changed", "link_downed": "it failed to recover from errors"}
 #: Counters of errors, drops and repetitions, reported when they grow. Sources: Linux, Documentation/ABI/testing/
 #: sysfs-class-net-statistics and Documentation/ABI/stable/sysfs-class-infiniband; the vendors' names as in recorder.c.
 ERRORS: Mapping[str, str] = {

@@ -44,27 +44,10 @@ LOOPBACK = "lo"
 MIRRORS = re.compile(r"ifb\d+")
 #: Variables that choose a network; those set are quoted when the wrong one was used.
 CHOOSERS = (
-    "I_MPI_FABRICS",
-    "I_MPI_OFI_PROVIDER",
-    "FI_PROVIDER",
-    "FI_TCP_IFACE",
-    "UCX_TLS",
-    "UCX_NET_DEVICES",
-    "OMPI_MCA_pml",
-    "OMPI_MCA_btl",
-    "OMPI_MCA_btl_tcp_if_include",
-    "OMPI_MCA_mtl",
-    "PSM2_DEVICES",
-    "PSM2_MULTIRAIL",
-    "UCX_MAX_EAGER_RAILS",
-    "UCX_MAX_RNDV_RAILS",
-    "UCX_MAX_RMA_RAILS",
-    "MPIR_CVAR_CH4_NETMOD",
-    "MPIR_CVAR_NOLOCAL",
-    "MPIR_CVAR_CH3_NOLOCAL",
-    "MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE",
-    "MV2_IBA_HCA",
-    "MVP_IBA_HCA",
+    *("I_MPI_FABRICS", "I_MPI_OFI_PROVIDER", "FI_PROVIDER", "FI_TCP_IFACE", "UCX_TLS", "UCX_NET_DEVICES", "OMPI_MCA_pml"),
+    *("OMPI_MCA_btl", "OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_mtl", "PSM2_DEVICES", "PSM2_MULTIRAIL", "UCX_MAX_EAGER_RAILS"),
+    *("UCX_MAX_RNDV_RAILS", "UCX_MAX_RMA_RAILS", "MPIR_CVAR_CH4_NETMOD", "MPIR_CVAR_NOLOCAL", "MPIR_CVAR_CH3_NOLOCAL"),
+    *("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE", "MV2_IBA_HCA", "MVP_IBA_HCA"),
 )
 #: Part of its fair share that each rail must have carried of messages that are striped: MPIs split by rates they estimate, and
 #: send heads, tails and small fragments over one rail; a rail that is not in use carries nothing.
@@ -85,19 +68,8 @@ BACKGROUND_FRACTION = 0.01
 #: Drivers that count a packet when they see it. Hardware of others may hand its counters over late, and then what an earlier
 #: launch sent within :data:`COUNTER_LAG_S` appears in this one's (Linux, drivers/net, ``ndo_get_stats64``).
 IMMEDIATE: tuple[str, ...] = (
-    "veth",
-    "virtio_net",
-    "vmxnet3",
-    "hv_netvsc",
-    "ena",
-    "gve",
-    "e1000e",
-    "igb",
-    "ixgbe",
-    "i40e",
-    "ice",
-    "mlx4_en",
-    "mlx5_core",
+    *("veth", "virtio_net", "vmxnet3", "hv_netvsc", "ena", "gve", "e1000e", "igb", "ixgbe", "i40e", "ice", "mlx4_en"),
+    *("mlx5_core",),
 )
 #: Nodes named in one sentence.
 MOST_NAMED = 3
@@ -542,11 +514,7 @@ def find_choice(nodes: Sequence[NodeTraffic], fabric: Fabric, expected_bytes: fl
 # A loopback is not a link: what others do there costs processor time and shows in the ranks' context switches.
 
 
-class NodeUse(
-    msgspec.Struct,
-    frozen=True,
-    rename=lambda field: "node" if field == "host" else f"{field}_bytes",
-):
+class NodeUse(msgspec.Struct, frozen=True, rename=lambda field: "node" if field == "host" else f"{field}_bytes"):
     """Bytes on the fabric's links of one node, and the most of them that can be the ranks' own; ``None``: not known.
 
     :param allowed: bytes of others that change no number.

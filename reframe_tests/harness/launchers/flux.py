@@ -33,11 +33,7 @@ LAUNCHER = Launcher(
     total=("--nodes={nodes}",),
     pmi_extra="flux_pmi",
     # Flux's own names. pmix and cray-pals are plugins of their own (flux-pmix, flux-coral2).
-    pmi_words={
-        "pmi2": ("--setopt=pmi=simple",),
-        "pmix": ("--setopt=pmi=pmix",),
-        "cray_shasta": ("--setopt=pmi=cray-pals",),
-    },
+    pmi_words={"pmi2": ("--setopt=pmi=simple",), "pmix": ("--setopt=pmi=pmix",), "cray_shasta": ("--setopt=pmi=cray-pals",)},
     private=("FLUX_",),
     # As for srun, what the process management interface says comes first.
     identity=Identity(

@@ -13,10 +13,7 @@ HYDRA = (4, 1)
 def _count(request: Request) -> Binding:
     # Under a batch system -ppn is ignored without this variable; 4.0's MPD knows no such thing.
     several = request.nodes > 1 and not request.before(*HYDRA)
-    return Binding(
-        {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "off"} if several else {},
-        ("-ppn", str(request.ppn)),
-    )
+    return Binding({"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "off"} if several else {}, ("-ppn", str(request.ppn)))
 
 
 def _unbound(request: Request) -> Binding:

@@ -78,12 +78,7 @@ def resolve_ppn(symbol: str | int, topology: Topology) -> int:
     return number
 
 
-def place(
-    policy: str,
-    ppn: int,
-    topology: Topology,
-    nic_numa: int | Sequence[int] | None = None,
-) -> RankPlacement:
+def place(policy: str, ppn: int, topology: Topology, nic_numa: int | Sequence[int] | None = None) -> RankPlacement:
     """CPUs of each rank of a node.
 
     A rank gets the first hardware thread of a core of its own.

@@ -11,25 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..machine.transport import TRANSPORTS
-from .shared_evidence import (
-    CXI,
-    CXI_MANUAL,
-    EFA,
-    EFA_MANUAL,
-    OPX,
-    OPX_MANUAL,
-    PSM2,
-    PSM2_MANUAL,
-    UCX_CONTEXT,
-    UCX_DEBUG_ENV,
-    UCX_IB_LANE,
-    UCX_MEMORY,
-    UCX_RAILS,
-    UCX_TCP_LANE,
-    VERBS,
-    VERBS_MANUAL,
-    ucx_proofs,
-)
+from . import shared_evidence as shared
 from .transport import Proof, Range, TransportRow, Version, scoped, scoped_proofs
 
 OFI, UCX = "ch4:ofi", "ch4:ucx"
@@ -97,12 +79,12 @@ def ofi_rows(versions: Range, debug: Mapping[str, str], *, rank_lines: bool) -> 
         reported=r"tcp(?:;ofi_rxm)?",
         proofs=(_per_rank(rank_lines, "NIC", r"Local_rank: \d+, NIC: (\S+)", "{device}"),),
     )
-    yield row("verbs", VERBS_MANUAL, reported=r"verbs(?:;ofi_rxm)?", **VERBS)
-    yield row("psm2", "fi_psm2(7); " + PSM2_MANUAL, **PSM2)
-    yield row("efa", EFA_MANUAL, **EFA)
+    yield row("verbs", shared.VERBS_MANUAL, reported=r"verbs(?:;ofi_rxm)?", **shared.VERBS)
+    yield row("psm2", "fi_psm2(7); " + shared.PSM2_MANUAL, **shared.PSM2)
+    yield row("efa", shared.EFA_MANUAL, **shared.EFA)
     if versions.until is None or versions.until > (4,):
-        yield row("opx", OPX_MANUAL, **OPX)
-        yield row("cxi", CXI_MANUAL, **CXI)
+        yield row("opx", shared.OPX_MANUAL, **shared.OPX)
+        yield row("cxi", shared.CXI_MANUAL, **shared.CXI)
 
 
 def ucx_rows(versions: Range) -> Iterator[TransportRow]:
@@ -115,9 +97,9 @@ def ucx_rows(versions: Range) -> Iterator[TransportRow]:
         manual,
         device=UCX,
         env={**env, "UCX_TLS": "self,sm"},
-        debug_env=UCX_DEBUG_ENV,
-        proofs=(UCX_MEMORY,),
-        context=UCX_CONTEXT,
+        debug_env=shared.UCX_DEBUG_ENV,
+        proofs=(shared.UCX_MEMORY,),
+        context=shared.UCX_CONTEXT,
     )
 
     def over(transport: str, link: str, devices: str, lane: str, **more: Any) -> TransportRow:
@@ -128,11 +110,11 @@ def ucx_rows(versions: Range) -> Iterator[TransportRow]:
             manual,
             device=UCX,
             env={**env, "UCX_NET_DEVICES": devices},
-            debug_env=UCX_DEBUG_ENV,
+            debug_env=shared.UCX_DEBUG_ENV,
             by_scope=scoped(node={"UCX_TLS": f"self,{link}", **_NOLOCAL}, cluster={"UCX_TLS": f"self,sm,{link}"}),
-            by_rails=UCX_RAILS,
-            proofs_by_scope=ucx_proofs(lane),
-            context=UCX_CONTEXT,
+            by_rails=shared.UCX_RAILS,
+            proofs_by_scope=shared.ucx_proofs(lane),
+            context=shared.UCX_CONTEXT,
             **more,
         )
 
@@ -140,10 +122,10 @@ def ucx_rows(versions: Range) -> Iterator[TransportRow]:
         "tcp",
         "tcp",
         "{devices}",
-        UCX_TCP_LANE,
+        shared.UCX_TCP_LANE,
         last_resort_for=("lo",),
         note="UCX 1.20.0 and 1.20.1 cannot connect over lo (openucx/ucx pull request 11202, in 1.21.0). MPICH 4.0.2 with UCX "
         "1.13.1 (Debian 12), two ranks a node on two nodes: half of the starts hang in MPI_Finalize; none of 6 did with "
         "MPIR_CVAR_NOLOCAL=1.",
     )
-    yield over("ucx", "ib", "{device_ports}", UCX_IB_LANE)
+    yield over("ucx", "ib", "{device_ports}", shared.UCX_IB_LANE)

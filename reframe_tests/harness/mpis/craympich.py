@@ -14,19 +14,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from . import shared_evidence as shared
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
-from .shared_evidence import (
-    CXI,
-    CXI_MANUAL,
-    UCX_CONTEXT,
-    UCX_DEBUG_ENV,
-    UCX_IB_LANE,
-    UCX_MEMORY,
-    UCX_RAILS,
-    VERBS,
-    VERBS_MANUAL,
-    ucx_proofs,
-)
 from .transport import MANY_RAILS, ONE_RAIL, Proof, Range, TransportRow, gaps, scoped
 
 OFI, UCX = "ch4:ofi", "ch4:ucx"
@@ -83,9 +72,9 @@ def _ucx_row(transport: str, proofs: tuple[Proof, ...], env: Mapping[str, str], 
         _MANUAL + "'UCX environment variables'; UCX documentation, 'Environment Parameters' (UCX_TLS, UCX_NET_DEVICES)",
         device=UCX,
         env=env,
-        debug_env=UCX_DEBUG_ENV,
+        debug_env=shared.UCX_DEBUG_ENV,
         proofs=proofs,
-        context=UCX_CONTEXT,
+        context=shared.UCX_CONTEXT,
         **more,
     )
 
@@ -104,18 +93,18 @@ _ROWS: tuple[TransportRow, ...] = (
             Proof("libfabric provider", _NETMOD + r"(\S+) provider", absent=True),
         ),
     ),
-    _ofi_row("cxi", "cxi", CXI_MANUAL, CXI["env"], named=True),
+    _ofi_row("cxi", "cxi", shared.CXI_MANUAL, shared.CXI["env"], named=True),
     # Slingshot 10, whose cards are Mellanox'.
-    _ofi_row("verbs", "verbs;ofi_rxm", VERBS_MANUAL, VERBS["env"], named=False),
+    _ofi_row("verbs", "verbs;ofi_rxm", shared.VERBS_MANUAL, shared.VERBS["env"], named=False),
     _ofi_row("tcp", "tcp;ofi_rxm", "fi_tcp(7) (FI_TCP_IFACE)", {"FI_TCP_IFACE": "{device}"}, named=False),
-    _ucx_row("shm", (UCX_MEMORY,), {"UCX_TLS": "self,sm"}),
+    _ucx_row("shm", (shared.UCX_MEMORY,), {"UCX_TLS": "self,sm"}),
     _ucx_row(
         "ucx",
         (),
         {"UCX_NET_DEVICES": "{device_ports}"},
         by_scope=scoped(node={"UCX_TLS": "self,ib", "MPICH_NO_LOCAL": "1"}, cluster={"UCX_TLS": "self,sm,ib"}),
-        by_rails=UCX_RAILS,
-        proofs_by_scope=ucx_proofs(UCX_IB_LANE),
+        by_rails=shared.UCX_RAILS,
+        proofs_by_scope=shared.ucx_proofs(shared.UCX_IB_LANE),
     ),
 )
 

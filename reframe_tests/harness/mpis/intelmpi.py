@@ -10,24 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from . import shared_evidence as shared
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
-from .shared_evidence import (
-    CXI,
-    CXI_MANUAL,
-    EFA,
-    EFA_MANUAL,
-    OPX,
-    OPX_MANUAL,
-    PSM2,
-    PSM2_MANUAL,
-    PSM2_NODE,
-    PSM2_RAILS,
-    UCX_IB,
-    UCX_IB_LANE,
-    VERBS,
-    VERBS_MANUAL,
-    ucx_lanes,
-)
 from .transport import LIBRARIES, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
 from .tuning.model import Algorithm, Compilation, Control, Listing, TunedFiles, Tuning, Wanted
 
@@ -132,11 +116,11 @@ _ROWS: tuple[TransportRow, ...] = (
     _old_row(
         "psm2",
         "tmi",
-        "'TMI-capable Network Fabrics Control' (I_MPI_TMI_PROVIDER); " + PSM2_MANUAL,
+        "'TMI-capable Network Fabrics Control' (I_MPI_TMI_PROVIDER); " + shared.PSM2_MANUAL,
         versions=Range((5, 1), (2019,)),
         env={"I_MPI_TMI_PROVIDER": "psm2"},
-        by_scope=scoped(node=PSM2_NODE),
-        by_rails=PSM2_RAILS,
+        by_scope=scoped(node=shared.PSM2_NODE),
+        by_rails=shared.PSM2_RAILS,
     ),
     # libfabric's tcp provider ignores an interface that is not there and takes another: the NIC must be looked at.
     _ofi_row(
@@ -147,20 +131,20 @@ _ROWS: tuple[TransportRow, ...] = (
         reported=r"tcp(?:;ofi_rxm)?",
         proofs=(_nic((2021, 18), "{device}"),),
     ),
-    _ofi_row("verbs", "verbs", "libfabric, " + VERBS_MANUAL, reported=r"verbs(?:;ofi_rxm)?", **VERBS),
+    _ofi_row("verbs", "verbs", "libfabric, " + shared.VERBS_MANUAL, reported=r"verbs(?:;ofi_rxm)?", **shared.VERBS),
     _ofi_row(
         "ucx",
         "mlx",
         "'Intel MPI Library over Libfabric' (mlx provider); UCX documentation, 'Environment Parameters' (UCX_NET_DEVICES)",
         versions=Range((2019, 5)),
         # The provider may be built on a UCX that logs nothing; a lane that is logged must be the right one.
-        proofs=(ucx_lanes(UCX_IB_LANE, memory=True, required=False),),
-        **UCX_IB,
+        proofs=(shared.ucx_lanes(shared.UCX_IB_LANE, memory=True, required=False),),
+        **shared.UCX_IB,
     ),
-    _ofi_row("psm2", "psm2", "libfabric, fi_psm2(7); " + PSM2_MANUAL, **PSM2),
-    _ofi_row("opx", "opx", "libfabric, " + OPX_MANUAL, versions=Range((2021,)), note=_SYSTEMS, **OPX),
-    _ofi_row("efa", "efa", "libfabric, " + EFA_MANUAL, versions=Range((2019, 5)), **EFA),
-    _ofi_row("cxi", "cxi", "libfabric, " + CXI_MANUAL, versions=Range((2021,)), note=_SYSTEMS, **CXI),
+    _ofi_row("psm2", "psm2", "libfabric, fi_psm2(7); " + shared.PSM2_MANUAL, **shared.PSM2),
+    _ofi_row("opx", "opx", "libfabric, " + shared.OPX_MANUAL, versions=Range((2021,)), note=_SYSTEMS, **shared.OPX),
+    _ofi_row("efa", "efa", "libfabric, " + shared.EFA_MANUAL, versions=Range((2019, 5)), **shared.EFA),
+    _ofi_row("cxi", "cxi", "libfabric, " + shared.CXI_MANUAL, versions=Range((2021,)), note=_SYSTEMS, **shared.CXI),
 )
 
 _GAPS: tuple[Gap, ...] = (
@@ -232,10 +216,7 @@ _TUNING = Tuning(
     # Developer Reference, 'Autotuning' and I_MPI_TUNING_BIN. Of a file that it cannot open it says "was not loaded! Load
     # default tuning file"; one that was cut short makes 2021.18.1 hang in MPI_Init.
     compilation=Compilation(
-        "I_MPI_TUNING_BIN_DUMP",
-        "I_MPI_TUNING_BIN",
-        "tuned.dat",
-        r'MPI startup\(\): Load tuning file: "\./{file}"',
+        "I_MPI_TUNING_BIN_DUMP", "I_MPI_TUNING_BIN", "tuned.dat", r'MPI startup\(\): Load tuning file: "\./{file}"'
     ),
 )
 
@@ -254,9 +235,7 @@ MPI = Mpi(
     stdout_lines=_STDOUT_LINES,
     unbinding=(
         Unbinding(
-            "Intel MPI Developer Reference, 'Environment Variables for Process Pinning', I_MPI_PIN",
-            (),
-            {"I_MPI_PIN": "off"},
+            "Intel MPI Developer Reference, 'Environment Variables for Process Pinning', I_MPI_PIN", (), {"I_MPI_PIN": "off"}
         ),
     ),
     settings=("I_MPI_",),
@@ -264,9 +243,7 @@ MPI = Mpi(
     # The layout is that of the package's recipe (component_prefix).
     spack=(
         SpackPackage(
-            "intel-oneapi-mpi",
-            homes=("mpi/{short}", "mpi/{version}", "mpi/latest", ""),
-            libraries=("lib", "lib/release"),
+            "intel-oneapi-mpi", homes=("mpi/{short}", "mpi/{version}", "mpi/latest", ""), libraries=("lib", "lib/release")
         ),
     ),
     rows=_ROWS,

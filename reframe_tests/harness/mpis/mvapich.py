@@ -21,11 +21,7 @@ MPI = Mpi(
     pmi="pmi2",
     stdout_lines=ch4.SUMMARY_LINES,
     unbinding=(
-        Unbinding(
-            "MVAPICH 3.0, mpivars (the MV2_ variables, renamed)",
-            ("hydra", "mpirun_rsh"),
-            {"MVP_ENABLE_AFFINITY": "0"},
-        ),
+        Unbinding("MVAPICH 3.0, mpivars (the MV2_ variables, renamed)", ("hydra", "mpirun_rsh"), {"MVP_ENABLE_AFFINITY": "0"}),
     ),
     settings=("MPIR_CVAR_", "MVP_"),
     spack=(SpackPackage("mvapich"),),

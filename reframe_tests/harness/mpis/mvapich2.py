@@ -24,10 +24,7 @@ _ROWS: tuple[TransportRow, ...] = (
         device=_MRAIL,
         env={"MV2_IBA_HCA": "{hcas}"},
         by_scope=scoped(node={"MV2_USE_SHARED_MEM": "0", "MV2_USE_SHMEM_COLL": "0"}),
-        by_rails={
-            ONE_RAIL: {"MV2_NUM_HCAS": "1", "MV2_DEFAULT_PORT": "{port}"},
-            MANY_RAILS: {"MV2_NUM_HCAS": "{rails}"},
-        },
+        by_rails={ONE_RAIL: {"MV2_NUM_HCAS": "1", "MV2_DEFAULT_PORT": "{port}"}, MANY_RAILS: {"MV2_NUM_HCAS": "{rails}"}},
         proofs=(Proof("verbs library", r"/(libibverbs)\.so", ("libibverbs",), source=LIBRARIES),),
         note="These versions print nothing about their adapter: only the ports' byte counters show which one it was.",
     ),
@@ -140,9 +137,7 @@ MPI = Mpi(
     pmi="pmi2",
     unbinding=(
         Unbinding(
-            "MVAPICH2 user guide 2.3.7, 11.22 MV2_ENABLE_AFFINITY",
-            ("hydra", "mpirun_rsh"),
-            {"MV2_ENABLE_AFFINITY": "0"},
+            "MVAPICH2 user guide 2.3.7, 11.22 MV2_ENABLE_AFFINITY", ("hydra", "mpirun_rsh"), {"MV2_ENABLE_AFFINITY": "0"}
         ),
     ),
     settings=("MV2_", "MPIR_CVAR_"),

@@ -13,21 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from . import shared_evidence as shared
 from .model import Banner, Mpi, SpackPackage, Unbinding
-from .shared_evidence import (
-    CXI,
-    CXI_MANUAL,
-    EFA,
-    EFA_MANUAL,
-    OPX,
-    OPX_MANUAL,
-    PSM2,
-    PSM2_MANUAL,
-    UCX_CONTEXT,
-    UCX_IB,
-    UCX_IB_LANE,
-    ucx_proofs,
-)
 from .transport import MANY_RAILS, STRIPED, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
 from .tuning import rules_file
 from .tuning.model import Algorithm, Control, Levels, Listing, Tuning
@@ -54,12 +41,7 @@ def _btl(expect: str, *allow: str) -> Proof:
 
 
 #: The tcp BTL's interfaces: "btl: tcp: Using interface: lo" at level 20 (4.x), "btl:tcp: 0x55: if lo kidx 1 ..." at 5 (5.x).
-_INTERFACE = Proof(
-    "tcp BTL interface",
-    r"btl: ?tcp: (?:0x\w+: if|Using interface:) ([\w.:@-]+)",
-    ("{device}",),
-    since=(4,),
-)
+_INTERFACE = Proof("tcp BTL interface", r"btl: ?tcp: (?:0x\w+: if|Using interface:) ([\w.:@-]+)", ("{device}",), since=(4,))
 
 
 def _btl_rows(versions: Range, memory: str, level: str) -> Iterator[TransportRow]:
@@ -139,21 +121,21 @@ _ROWS: tuple[TransportRow, ...] = (
             "UCX_NET_DEVICES": "{device_ports}",
             **_COMMON,
         },
-        proofs_by_scope=ucx_proofs(UCX_IB_LANE),
-        context=UCX_CONTEXT,
-    ).adding(**UCX_IB),
+        proofs_by_scope=shared.ucx_proofs(shared.UCX_IB_LANE),
+        context=shared.UCX_CONTEXT,
+    ).adding(**shared.UCX_IB),
     TransportRow(
         "psm2",
         Range((1, 10)),
-        _DOCS + "'Omni-Path' (mtl psm2, PSM2_MULTIRAIL); " + PSM2_MANUAL,
+        _DOCS + "'Omni-Path' (mtl psm2, PSM2_MULTIRAIL); " + shared.PSM2_MANUAL,
         env={"OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "psm2", **_COMMON},
         debug_env={"OMPI_MCA_mtl_base_verbose": "10"},
         proofs=(Proof("MTL", r"mca:base:select:\( *mtl\) Selected component \[(\w+)\]", ("psm2",)),),
-        **PSM2,
+        **shared.PSM2,
     ),
-    _ofi_row("efa", (4,), EFA_MANUAL, **EFA),
-    _ofi_row("opx", (4, 1), OPX_MANUAL, **OPX),
-    _ofi_row("cxi", (5,), CXI_MANUAL, **CXI),
+    _ofi_row("efa", (4,), shared.EFA_MANUAL, **shared.EFA),
+    _ofi_row("opx", (4, 1), shared.OPX_MANUAL, **shared.OPX),
+    _ofi_row("cxi", (5,), shared.CXI_MANUAL, **shared.CXI),
 )
 
 _GAPS: tuple[Gap, ...] = (

@@ -34,10 +34,7 @@ _ROWS: tuple[TransportRow, ...] = (
         by_scope={"node": {"MP_SHARED_MEMORY": "no"}, "cluster": {"MP_SHARED_MEMORY": "yes"}},
         # sn_single gives each task one link, of several in turn; sn_all gives each task all (appendix B). The paper measured
         # one link with the first and two or four with the second (appendix A).
-        by_rails={
-            ONE_RAIL: {"MP_EUIDEVICE": "sn_single"},
-            MANY_RAILS: {"MP_EUIDEVICE": "sn_all"},
-        },
+        by_rails={ONE_RAIL: {"MP_EUIDEVICE": "sn_single"}, MANY_RAILS: {"MP_EUIDEVICE": "sn_all"}},
         proofs=(_protocol("us"),),
     ),
     TransportRow(

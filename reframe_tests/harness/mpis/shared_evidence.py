@@ -44,11 +44,7 @@ UCX_IB_LANE = r"(?:rc|ud|dc|gga)_\w+/{device_port}"
 #: counted by UCX_MAX_RMA_RAILS (1 by default in 1.20; src/ucp/core/ucp_context.c). UCX 1.13 does not know the latter and says
 #: so in a warning, which :data:`UCX_DEBUG_ENV` keeps away from the benchmark's lines.
 _UCX_RAILS = ("UCX_MAX_EAGER_RAILS", "UCX_MAX_RNDV_RAILS", "UCX_MAX_RMA_RAILS")
-UCX_RAILS = {
-    ONE_RAIL: {},
-    MANY_RAILS: dict.fromkeys(_UCX_RAILS, "1"),
-    STRIPED: dict.fromkeys(_UCX_RAILS, "{rails}"),
-}
+UCX_RAILS = {ONE_RAIL: {}, MANY_RAILS: dict.fromkeys(_UCX_RAILS, "1"), STRIPED: dict.fromkeys(_UCX_RAILS, "{rails}")}
 
 #: UCX over InfiniBand or RoCE.
 UCX_IB: Mapping[str, Any] = {
@@ -67,10 +63,7 @@ PSM2_RAILS = {
 PSM2_MANUAL = "Intel PSM2 Programmer's Guide, 'Environment Variables' (HFI_UNIT, PSM2_DEVICES, PSM2_MULTIRAIL)"
 #: With ``shm`` in the list ranks of one node talk through memory.
 PSM2_NODE = {"PSM2_DEVICES": "self,hfi"}
-PSM2: Mapping[str, Any] = {
-    "by_scope": scoped(node=PSM2_NODE, cluster={"PSM2_DEVICES": "self,hfi,shm"}),
-    "by_rails": PSM2_RAILS,
-}
+PSM2: Mapping[str, Any] = {"by_scope": scoped(node=PSM2_NODE, cluster={"PSM2_DEVICES": "self,hfi,shm"}), "by_rails": PSM2_RAILS}
 #: Omni-Path Express: the provider takes the adapter next to the rank's core unless its number is set. Between ranks on one and
 #: the same adapter it keeps to memory all the same; counters then show it.
 OPX: Mapping[str, Any] = {
@@ -78,10 +71,7 @@ OPX: Mapping[str, Any] = {
     "by_rails": {ONE_RAIL: {"FI_OPX_HFI_SELECT": "{unit}"}, MANY_RAILS: {}},
 }
 OPX_MANUAL = "fi_opx(7) (FI_OPX_HFI_SELECT, FI_OPX_SHM_ENABLE)"
-EFA: Mapping[str, Any] = {
-    "env": {"FI_EFA_IFACE": "{devices}"},
-    "by_scope": scoped(node={"FI_EFA_ENABLE_SHM_TRANSFER": "0"}),
-}
+EFA: Mapping[str, Any] = {"env": {"FI_EFA_IFACE": "{devices}"}, "by_scope": scoped(node={"FI_EFA_ENABLE_SHM_TRANSFER": "0"})}
 EFA_MANUAL = "fi_efa(7) (FI_EFA_IFACE from libfabric 2.0 on, FI_EFA_ENABLE_SHM_TRANSFER)"
 CXI: Mapping[str, Any] = {"env": {"FI_CXI_DEVICE_NAME": "{devices}"}}
 CXI_MANUAL = "fi_cxi(7) (FI_CXI_DEVICE_NAME)"

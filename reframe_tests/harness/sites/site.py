@@ -258,7 +258,7 @@ def logging_settings(log: str, centre: Centre | None) -> list[dict[str, Any]]:
                 "level": "debug",
                 "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
                 "append": True,
-            },
+            }
         ],
         "handlers_perflog": metrics_push.handlers(),
     }

@@ -97,10 +97,9 @@ def find_damage(stack: Stack) -> str:
 def _builder(stack: Stack) -> str:
     """The command that builds a stack of its origin."""
     folder = Path(stack.source).parent.name
-    return {
-        "wheels": "'ci/setup'",
-        "spack": f"'mpibench stacks build {folder}'",
-    }.get(stack.origin, "'mpibench stacks remove' and 'add'")
+    return {"wheels": "'ci/setup'", "spack": f"'mpibench stacks build {folder}'"}.get(
+        stack.origin, "'mpibench stacks remove' and 'add'"
+    )
 
 
 def _is_program(path: Path) -> bool:
@@ -162,12 +161,7 @@ def environment_of(stack: Stack) -> dict[str, Any]:
     return {
         "name": stack.name,
         "features": sorted({stack.mpi, f"abi_{stack.abi}", *stack.suites}),
-        "extras": {
-            "mpi": stack.mpi,
-            "mpi_version": stack.mpi_version,
-            "origin": stack.origin,
-            "stack": stack.source,
-        },
+        "extras": {"mpi": stack.mpi, "mpi_version": stack.mpi_version, "origin": stack.origin, "stack": stack.source},
         "env_vars": [
             *([name, shlex.quote(value)] for name, value in stack.env_vars.items()),
             *([name, _prepended(name, folders)] for name, folders in stack.prepend_path.items()),

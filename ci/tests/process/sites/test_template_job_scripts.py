@@ -22,10 +22,7 @@ from tiny_site import write_site
 
 TEMPLATES = site.ROOT / "site_configs" / "template"
 #: Template: fabrics, processes per node and policy of the scripts looked at; always two nodes.
-CASES = {
-    "cray_ex_pals": ("(ss200|ss800|plain)", "4", "nic_local"),
-    "flux_infiniband": ("(hdr200|plain)", "2", "scatter"),
-}
+CASES = {"cray_ex_pals": ("(ss200|ss800|plain)", "4", "nic_local"), "flux_infiniband": ("(hdr200|plain)", "2", "scatter")}
 
 
 def filled(template: str, folder: Path) -> dict[str, Any]:

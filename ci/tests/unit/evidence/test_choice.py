@@ -136,8 +136,7 @@ def test_inside_a_node_bytes_that_no_card_counted_were_in_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("networks", "named"),
-    [([], ""), (["", ""], ""), (["slow", "", "slow"], "slow"), (["slow", "fast"], "fast / slow")],
+    ("networks", "named"), [([], ""), (["", ""], ""), (["slow", "", "slow"], "slow"), (["slow", "fast"], "fast / slow")]
 )
 def test_launches_that_took_different_networks_are_named_together(networks: list[str], named: str) -> None:
     assert traffic.name_networks(networks) == named

@@ -407,10 +407,7 @@ def test_a_socket_closed_before_the_last_look_is_known_from_its_peer():
     seen = {"local": "10.0.0.2", "peer": "10.0.0.1", "count": 1}
     ends = {**seen, "sent_bytes": int(0.61 * GB), "received_bytes": int(0.62 * GB)}
     ranks = [rank(0, "c1", "10.0.0.1", []), rank(1, "c2", "10.0.0.2", [ends])]
-    assert [node.sent_by_ranks for node in traffic.node_traffic(ranks)] == [
-        {"eth1": int(0.62 * GB)},
-        {"eth1": int(0.61 * GB)},
-    ]
+    assert [node.sent_by_ranks for node in traffic.node_traffic(ranks)] == [{"eth1": int(0.62 * GB)}, {"eth1": int(0.61 * GB)}]
     assert traffic.check_traffic(ranks, ETH1G, 1.2 * GB).sentences == []
 
 

@@ -46,9 +46,7 @@ def resolved(pinning: str, ppn: str = "2", launcher: str = "galley", stack: Any 
 def test_a_sites_launcher_gets_the_list_the_counts_and_the_variables() -> None:
     where = resolved("scatter", stack=replace(STACK, mpi_version="4.1.4", env_vars={"STACKS_OWN": "1"}))
     words = where.launcher_words(["galley", "ReFrame's words"], ["--users"])
-    assert words[:7] == [
-        *("galley", "row", "--oars=4", "--ships=2", "--pmi=pmix", "--users", "--per-node=2"),
-    ]
+    assert words[:7] == [*("galley", "row", "--oars=4", "--ships=2", "--pmi=pmix", "--users", "--per-node=2")]
     assert words[7] == "--seats=" + "/".join(",".join(map(str, cpus)) for cpus in where.core_list or ())
     assert where.core_list and len(where.core_list) == 2
     assert {"--env=USERS_OWN", "--env=STACKS_OWN", "--env=OMPI_MCA_btl_tcp_if_include"} <= set(words[8:])
@@ -110,19 +108,13 @@ def test_reframe_is_given_the_launchers_it_does_not_have() -> None:
     ("text", "words"),
     [
         ("ROWS = ()\n", r"launchers/galley\.py defines no LAUNCHER = Launcher\(\.\.\.\)"),
-        (
-            GALLEY.replace('name="galley"', 'name="srun"'),
-            r"srun\.py and \S+galley\.py both describe 'srun'; rename",
-        ),
+        (GALLEY.replace('name="galley"', 'name="srun"'), r"srun\.py and \S+galley\.py both describe 'srun'; rename"),
         (GALLEY.replace('name="galley"', 'name="Galley"'), r"galley\.py: 'Galley' is not a name of small letters"),
         (
             GALLEY.replace('site=("galley",)', 'site=("srun",)'),
             r"^launchers \w+ and \w+ both are what a partition calls 'srun'; take it out of 'site' of one\.$",
         ),
-        (
-            GALLEY.replace('site=("galley",)', 'site=("mpirun",)'),
-            r"galley\.py: launcher 'mpirun' of a partition stands for",
-        ),
+        (GALLEY.replace('site=("galley",)', 'site=("mpirun",)'), r"galley\.py: launcher 'mpirun' of a partition stands for"),
         (GALLEY.replace("{ranks}", "{rank}"), r"galley\.py: 'total' has a placeholder that is none of {ranks}, {nodes}"),
         (
             GALLEY.replace('"GALLEY_SIZE"', '"GALLEY SIZE"'),

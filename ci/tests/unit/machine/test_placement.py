@@ -14,12 +14,7 @@ from hypothesis import strategies as st
 
 from listed_topologies import from_lscpu
 from reframe_tests.harness.machine import placement
-from reframe_tests.harness.machine.placement import (
-    RankPlacement,
-    equivalent,
-    first_equal,
-    resolve_ppn,
-)
+from reframe_tests.harness.machine.placement import RankPlacement, equivalent, first_equal, resolve_ppn
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
 from reframe_tests.harness.vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput, NotMeasured
 
@@ -28,9 +23,7 @@ WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 CONSECUTIVE = Topology.from_processor(describe(2, 6))
 SMT_LAST = Topology.from_processor(describe(2, 2, smt=2, numbering="smt_last"))
 SMT_ADJACENT = Topology.from_processor(describe(2, 2, smt=2, numbering="smt_adjacent"))
-NPS4 = Topology.from_processor(
-    describe(2, 64, numa_per_socket=4, caches_per_socket=8, smt=2, numbering="smt_last"),
-)
+NPS4 = Topology.from_processor(describe(2, 64, numa_per_socket=4, caches_per_socket=8, smt=2, numbering="smt_last"))
 SINGLE = Topology.from_processor(describe(1, 1))
 NO_NUMA = from_lscpu("".join(f"{cpu},{cpu},{cpu // 2},\n" for cpu in range(4)))
 LISTED = ("bunch", "scatter", "nic_local", "nic_remote")

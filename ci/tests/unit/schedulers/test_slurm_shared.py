@@ -102,12 +102,7 @@ def test_each_case_ends_in_its_own_way(slurm: Slurm) -> None:
     for number, status in enumerate(("0 0 5", "7 0 5", "124 1 90", ""), 1):
         run(slurm.spool(), number, status)
     slurm.scheduler.poll(*jobs)
-    assert [(job.state, job.exitcode) for job in jobs] == [
-        ("COMPLETED", 0),
-        ("FAILED", 7),
-        ("TIMEOUT", 124),
-        ("RUNNING", None),
-    ]
+    assert [(job.state, job.exitcode) for job in jobs] == [("COMPLETED", 0), ("FAILED", 7), ("TIMEOUT", 124), ("RUNNING", None)]
 
 
 def test_a_damaged_end_is_a_failure(slurm: Slurm) -> None:

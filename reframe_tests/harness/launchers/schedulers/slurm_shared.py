@@ -27,12 +27,7 @@ from typing import Any, ClassVar
 import reframe.core.runtime as rt
 from reframe.core.backends import register_scheduler
 from reframe.core.exceptions import JobSchedulerError, ReframeError
-from reframe.core.schedulers.slurm import (
-    SlurmJobScheduler,
-    SqueueJobScheduler,
-    slurm_state_completed,
-    slurm_state_pending,
-)
+from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler, slurm_state_completed, slurm_state_pending
 from reframe.utility import seconds_to_hms
 
 from ...vocabulary import BadInput
