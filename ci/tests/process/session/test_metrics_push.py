@@ -76,15 +76,11 @@ def test_every_stack_stays_and_a_case_replaces_only_itself(gateway: tuple[str, G
     assert values(kept.metrics()) == {expected(stack) for stack in STACKS}
 
 
-def test_every_stack_stays_on_a_real_gateway(real_gateway: str) -> None:
+def test_every_stack_stays_on_a_real_gateway_with_odd_characters_and_a_label_of_the_site(real_gateway: str) -> None:
     push_three(real_gateway)
-    assert values(fetch(f"{real_gateway}/metrics")) == {expected(stack) for stack in STACKS}
-
-
-def test_labels_with_odd_characters_and_a_label_of_the_site(real_gateway: str) -> None:
-    address = f"{real_gateway}/metrics/job/mpibench/site/a%20b"
-    metrics_push.push(record("proven", 'a/"b\\'), address)
-    assert values(fetch(f"{real_gateway}/metrics")) == {expected('a/"b\\', site="a b")}
+    metrics_push.push(record("proven", 'a/"b\\'), f"{real_gateway}/metrics/job/mpibench/site/a%20b")
+    stayed = {expected(stack) for stack in STACKS} | {expected('a/"b\\', site="a b")}
+    assert values(fetch(f"{real_gateway}/metrics")) == stayed
 
 
 def test_a_barrier_has_no_size(gateway: tuple[str, Gateway]) -> None:
@@ -266,18 +262,17 @@ def test_what_a_server_says_reaches_a_terminal_as_text(kind: str, gateway: tuple
     assert sentence.endswith("HTTP Error 400: Bad Request (no such table)") and sentence.isprintable()
 
 
-def test_the_token_of_influxdb_is_sent(gateway: tuple[str, Gateway], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("token", "user", "sent"),
+    [("secret", "", "Token secret"), ("", "me:a%2Fb@", "Basic " + base64.b64encode(b"me:a/b").decode())],
+)
+def test_a_token_or_user_of_influxdb_is_sent(
+    gateway: tuple[str, Gateway], monkeypatch: pytest.MonkeyPatch, token: str, user: str, sent: str
+) -> None:
     url, kept = gateway
-    monkeypatch.setenv("INFLUX_TOKEN", "secret")
-    metrics_push.write(["a b=1 1"], f"{url}/api/v2/write?org=o&bucket=b")
-    assert kept.authorizations == ["Token secret"]
-
-
-def test_a_user_of_influxdb_is_sent(gateway: tuple[str, Gateway], monkeypatch: pytest.MonkeyPatch) -> None:
-    url, kept = gateway
-    monkeypatch.delenv("INFLUX_TOKEN", raising=False)
-    metrics_push.write(["a b=1 1"], f"{url}/write?db=d".replace("://", "://me:a%2Fb@"))
-    assert kept.authorizations == ["Basic " + base64.b64encode(b"me:a/b").decode()]
+    monkeypatch.setenv("INFLUX_TOKEN", token)
+    metrics_push.write(["a b=1 1"], f"{url}/api/v2/write?org=o&bucket=b".replace("://", f"://{user}"))
+    assert kept.authorizations == [sent]
 
 
 def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:

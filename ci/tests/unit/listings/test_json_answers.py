@@ -85,11 +85,6 @@ def test_the_doctor_says_what_it_found(
     assert answer(capsys, "doctor", "--json") == (status, found)
 
 
-def test_the_doctor_does_not_mix_a_draft_with_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["doctor", "--json", "--draft"]) == 2
-    assert "give one of them" in capsys.readouterr().err
-
-
 def test_who_is_how_many_times_faster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stacks = ("openmpi-spack", "mpich-spack")
     session = write_session(tmp_path, 0, stacks=stacks, change=lambda _, __, stack: 0.8 if stack == "mpich-spack" else 1.0)

@@ -99,25 +99,16 @@ def test_what_is_no_output_is_one_sentence(tmp_path, content, words):
     assert words in sentence
 
 
-def test_a_directory_is_one_sentence(tmp_path):
+def test_a_directory_and_a_file_that_must_not_be_read(tmp_path, monkeypatch):
     with pytest.raises(BadInput, match="this is a directory"):
         parse_command.parse_files([tmp_path], "table")
 
-
-def test_a_file_that_must_not_be_read(tmp_path, monkeypatch):
     def refuse(self):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
     with pytest.raises(BadInput, match="Permission denied"):
         parse_command.parse_files([tmp_path / "job.out"], "table")
-
-
-def test_the_benchmark_of_the_parser_counts(capsys):
-    """It runs, finds no loss, and sees most changed digits where columns depend on each other."""
-    assert parser_speed.main(["--seconds", "0.01", "--mutations", "300"]) == 0
-    shown = capsys.readouterr().out
-    assert "MB/s" in shown and "300 damaged outputs: 0 silent losses" in shown
 
 
 def test_the_benchmark_of_the_parser_sees_a_loss(monkeypatch, capsys):
@@ -129,29 +120,19 @@ def test_the_benchmark_of_the_parser_sees_a_loss(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("golden", "row", "damaged", "words"),
+    ("golden", "row"),
     [
-        (
-            "osu/osu-7.5-mpich-n2-latency.txt",
-            "128                     7.21",
-            "128                     0.00",
-            "latency_us = 0, which nothing can take",
-        ),
-        (
-            "imb-mpi1-2021.11-n2-4mib.txt",
-            "100         0.11        17.87",
-            "100         0.00        17.87",
-            "latency_us = 0, which nothing can take",
-        ),
+        ("osu/osu-7.5-mpich-n2-latency.txt", "128                     7.21"),
+        ("imb-mpi1-2021.11-n2-4mib.txt", "100         0.11        17.87"),
     ],
 )
-def test_a_message_that_took_no_time_is_a_damaged_output(golden: str, row: str, damaged: str, words: str) -> None:
+def test_a_message_that_took_no_time_is_a_damaged_output(golden: str, row: str) -> None:
     """As the shortest of all latencies it would be the best: no machine could ever be as good again."""
     text = (GOLDEN / golden).read_text()
-    assert reader.parse(text)
-    assert text.count(row) == 1
-    with pytest.raises(BadInput, match=f"{words}.* damaged"):
-        reader.parse(text.replace(row, damaged))
+    assert reader.parse(text) and text.count(row) == 1
+    damaged = text.replace(row, row.replace("7.21", "0.00").replace("0.11", "0.00"))
+    with pytest.raises(BadInput, match="latency_us = 0, which nothing can take.* damaged"):
+        reader.parse(damaged)
 
 
 def test_a_bandwidth_of_nothing_is_read_as_it_is() -> None:

@@ -19,30 +19,6 @@ def test_the_generated_pages_are_current(name: str) -> None:
     assert (reference_pages.FOLDER / f"{name}.md").read_text() == text and str(ROOT) not in text
 
 
-def test_keys_are_followed_through_references_lists_and_choices() -> None:
-    schema = {
-        "required": ["rows"],
-        "properties": {"rows": {"type": "array", "items": {"$ref": "#/$defs/row"}}},
-        "additionalProperties": {"enum": ["a", 1]},
-        "$defs": {
-            "row": {
-                "type": "object",
-                "required": ["size"],
-                "properties": {
-                    "size": {"description": "in bytes", "oneOf": [{"type": "integer", "minimum": 0}, {"type": "null"}]},
-                    "rows": {"type": "array", "items": {"$ref": "#/$defs/row"}},
-                },
-            }
-        },
-    }
-    assert list(reference_pages.keys(schema)) == [
-        ("rows", True, "list of object", ""),
-        ("rows[].size", True, "integer (at least 0) or null", "in bytes"),
-        ("rows[].rows", False, "list of object", ""),
-        ("*", False, '"a", 1', ""),
-    ]
-
-
 def test_every_property_of_every_schema_is_on_the_page() -> None:
     page = reference_pages.files()
     for folder in reference_pages.SCHEMA_FOLDERS:

@@ -62,16 +62,3 @@ def test_no_pattern_lets_a_newline_in_at_the_end(pattern: str) -> None:
         assert not accepts(f"{text}\n")
 
     check()
-
-
-def test_a_system_and_a_fabric_keep_no_newline_in_their_names() -> None:
-    """The whole way, with the files themselves: names become folders and lines of job scripts."""
-    schema = json.loads((ROOT / "site_configs" / "system.schema.json").read_text())
-    check = jsonschema.Draft202012Validator(schema)
-    fabric = {"transport": "shm", "scope": "node"}
-    part = {"name": "p", "scheduler": "local", "launcher": "mpirun", "extras": {"fabrics": {"shm": fabric}}}
-    system = {"name": "s", "descr": "d", "hostnames": ["h"], "partitions": [part]}
-    assert check.is_valid(system)
-    assert not check.is_valid({**system, "name": "s\n"})
-    assert not check.is_valid({**system, "partitions": [{**part, "name": "p\n"}]})
-    assert not check.is_valid({**system, "partitions": [{**part, "extras": {"fabrics": {"shm\n": fabric}}}]})

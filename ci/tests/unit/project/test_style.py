@@ -74,10 +74,6 @@ def test_shellcheck(path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_shell_files_are_found() -> None:
-    assert {name_of(path) for path in SHELL} >= {".ci/run", "ci/setup", "ci/test"}
-
-
 @pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
 def test_schemas_are_schemas(path: Path) -> None:
     schema = json.loads(path.read_text())
