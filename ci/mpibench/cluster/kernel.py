@@ -58,11 +58,6 @@ def mount(source: str, target: str | Path, kind: str | None = None, flags: int =
     _check(_libc.mount(*arguments), f"mounting {kind or source} on {target}")
 
 
-def set_hostname(name: str) -> None:
-    """``sethostname(2)`` in the current uts namespace."""
-    _check(_libc.sethostname(name.encode(), len(name)), "setting the host name")
-
-
 def set_process_name(name: str) -> None:
     """Name shown by ``ps`` (15 characters)."""
     _check(_libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0), "naming the process")

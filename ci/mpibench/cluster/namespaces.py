@@ -117,7 +117,7 @@ def create_node(state: State, node: Node, log: Path) -> Process:
             Path(path).mkdir(parents=True, exist_ok=True)
             kernel.mount(f"/proc/self/fd/{descriptor}", path, flags=kernel.MS_BIND | kernel.MS_REC)
             os.close(descriptor)
-        kernel.set_hostname(node.name)
+        socket.sethostname(node.name)
 
     return _spawn(init_name(node.name), enter, set_up, log)
 

@@ -12,7 +12,7 @@ import fnmatch
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -29,7 +29,7 @@ from reframe_tests.harness.vocabulary import MB_PER_GBIT, BadInput
 from ..store.session_values import METRIC, Selection, slowness
 from ..store.sessions import Case, Session
 from . import judgement, maps, search
-from .findings import NODE_NAME, Answer, Direction, Finding, Part
+from .findings import NODE_NAME, Answer, Finding, Part
 from .maps import BOTH, NODE, PAIR, Observations, Places, Suspect, listed
 
 #: Groups that measure a link without MPI, each to its test (``reframe_tests/cascade.py``).
@@ -111,35 +111,27 @@ def answer_of(session: Session, case: Case, asked: Asked = USUAL, looked_at: Seq
     known = _known(seen)
     why_not = session.why_not(case)
     unproven = [f"the case {why_not} ({one_line(case.reason) or 'no reason was stored'})"] if why_not else []
+    # Of what one rank a node can use: of one rail, unless messages are striped over all.
+    rate, devices = case.condition.get("line_rate_gbit_per_s"), case.condition.get("devices")
+    line_rate = None
+    if isinstance(rate, (int, float)) and not isinstance(rate, bool) and rate > 0:
+        rails = len(devices) if isinstance(devices, (list, tuple)) and not case.condition.get("striped") else 1
+        line_rate = rate * MB_PER_GBIT / max(rails, 1)
     answer = replace(
         answer,
         title=f"{case.stack} on {case.partition}, {case.fabric}",
-        line_rate_mb_per_s=_line_rate(case.condition),
+        line_rate_mb_per_s=line_rate,
         evident={**answer.evident, **_odd_links(case)},
         inconclusive=(*unproven, *answer.inconclusive),
     )
     facts = {node: [*_unlike_others(known, node), *_link_errors(seen, node)] for node in answer.accused}
-    notes = (*answer.notes, *_slow_alike(answer))
-    return replace(answer, facts=facts, notes=notes, wires=tuple(_wires(answer, case)))
-
-
-def _line_rate(condition: Mapping[str, object]) -> float | None:
-    """Line rate of what one rank a node can use, in MB/s: of one rail, unless messages are striped over all."""
-    rate, devices = condition.get("line_rate_gbit_per_s"), condition.get("devices")
-    if not isinstance(rate, (int, float)) or isinstance(rate, bool) or rate <= 0:
-        return None
-    rails = len(devices) if isinstance(devices, (list, tuple)) and not condition.get("striped") else 1
-    return rate * MB_PER_GBIT / max(rails, 1)
-
-
-def _slow_alike(answer: Answer) -> Iterator[str]:
-    """What a map cannot show: its nodes are held against one another."""
+    notes = answer.notes
     fastest = [level.slowness for part in answer.parts if part.seen.directed for level in part.residuals.levels]
-    if answer.line_rate_mb_per_s and fastest:
-        share = math.exp(-min(fastest)) / answer.line_rate_mb_per_s
-        if share < _NEAR_LINE_RATE:
-            only = f"reach {100 * share:.0f} % of line rate only"
-            yield f"also pairs that are not slow {only}: what makes all slow alike no map shows"
+    if line_rate and fastest and (share := math.exp(-min(fastest)) / line_rate) < _NEAR_LINE_RATE:
+        # Nodes are held against one another.
+        only = f"reach {100 * share:.0f} % of line rate only"
+        notes = (*notes, f"also pairs that are not slow {only}: what makes all slow alike no map shows")
+    return replace(answer, facts=facts, notes=notes, wires=tuple(_wires(answer, case)))
 
 
 def _wires(answer: Answer, case: Case) -> list[str]:
@@ -314,13 +306,10 @@ def _judge_jobs(
             partners=partners,
             pairs=one.count,
         )
-        findings.append(Finding(quantity, NODE, direction.suspect.names, 0, (direction,), _jobs_text(quantity, direction)))
+        which = " or ".join([*direction.suspect.names, *(other.names[0] for other in direction.alike[:3])])
+        together = ", which had all these jobs together" if direction.alike else ""
+        said = f"take {direction.times:.2g} times as long as the same on other nodes ({quantity})"
+        text = f"{which}{together}: {direction.slow} of {direction.count} jobs are slow, and {said}"
+        findings.append(Finding(quantity, NODE, direction.suspect.names, 0, (direction,), text))
     floor = None if verdict.floor is None else float(np.exp(verdict.floor))
     return Part(seen, found, Places({}), tuple(findings), verdict.tests, rate, floor)
-
-
-def _jobs_text(quantity: str, one: Direction) -> str:
-    names = " or ".join([*one.suspect.names, *(other.names[0] for other in one.alike[:3])])
-    together = ", which had all these jobs together" if one.alike else ""
-    times = f"take {one.times:.2g} times as long as the same on other nodes ({quantity})"
-    return f"{names}{together}: {one.slow} of {one.count} jobs are slow, and {times}"

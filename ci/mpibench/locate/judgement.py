@@ -72,7 +72,12 @@ def judge(
     notes, inconclusive, parts = list[str](), list[str](), list[Part]()
     if not places.switches and (guessed := next((found for seen in observed if (found := groups(seen))), None)):
         places = guessed
-        notes.append(_groups_text(places))
+        names: dict[str, list[str]] = {}
+        for node, path in places.switches.items():
+            names.setdefault(path[0], []).append(node)
+        rows = [f"{name} = {listed(nodes)}" for name, nodes in names.items()]
+        shown = "; ".join(rows[:8]) + (f"; {len(rows) - 8} more" if len(rows) > 8 else "")
+        notes.append(f"no switches are described; a guess from the map: {len(names)} groups of nodes ({shown})")
     whole = sum(_PARTS.get(seen.quantity, 1) for seen in observed)
     for seen in observed:
         margin = margin_of(seen.quantity, margins_percent)
@@ -122,7 +127,7 @@ def _judge_one(
         # What comes and goes for all is the same for all of a moment only.
         stratum = search.numbered_together(found.stratum, seen.moment) if drifting else found.stratum
         columns, ends = (suspects, found.excess, stratum, seen.moment), (seen.source, seen.target)
-        usable = ~search.too_small(found)
+        usable = np.bincount(found.stratum)[found.stratum] >= search.LEAST_OF_A_CLASS
         return found, search.Search(*columns, margin=margin, rate=rate, usable=usable, ends=ends, held=found.held).run()
 
     found, verdict = ask(drifting=False)
@@ -173,15 +178,6 @@ def _fitting_text(places: Places) -> str:
     if places.guessed:
         return "the switches guessed from the map may be others"
     return f"see whether the switches ({places.origin}) are right"
-
-
-def _groups_text(places: Places) -> str:
-    names: dict[str, list[str]] = {}
-    for node, path in places.switches.items():
-        names.setdefault(path[0], []).append(node)
-    rows = [f"{name} = {listed(nodes)}" for name, nodes in names.items()]
-    shown = "; ".join(rows[:8]) + (f"; {len(rows) - 8} more" if len(rows) > 8 else "")
-    return f"no switches are described; a guess from the map: {len(names)} groups of nodes ({shown})"
 
 
 def _across_switches(part: Part, margin: float, oversubscribed: bool | None) -> tuple[list[str], list[str]]:

@@ -150,30 +150,27 @@ def trends(answers: Sequence[Answer]) -> list[Trend]:
         for part in answer.parts:
             for way in dict.fromkeys(way for way, _ in part.seen.ends):
                 kinds.setdefault((*_condition(answer), part.seen.quantity, way), []).append((answer, part))
-    return [_trend(*kind, maps) for kind, maps in kinds.items() if len(maps) > 1]
-
-
-def _trend(stack: str, fabric: str, quantity: str, way: str, maps: Sequence[tuple[Answer, Part]]) -> Trend:
-    nodes = list(dict.fromkeys(node for _, part in maps for node in part.seen.nodes))
-    place = {node: at for at, node in enumerate(nodes)}
-    table = np.full((len(maps), len(nodes)), np.nan)
-    for row, (_, part) in enumerate(maps):
-        table[row, [place[node] for node in part.seen.nodes]] = _percent(part, way)
-    accused = {node for one, _ in maps for node in one.accused}
-    worst = np.nanmin(np.where(np.isfinite(table), table, np.inf), axis=0)
-    order = sorted(range(len(nodes)), key=lambda at: (nodes[at] not in accused, worst[at]))[:MOST_NODES]
-    there = np.isfinite(table).any(axis=1)
-    band = np.full((2, len(maps)), np.nan)
-    band[:, there] = np.nanquantile(table[there], BAND, axis=1)
-    nights = tuple((one.started, one.session) for one, _ in maps if one.started)
-    return Trend(stack, fabric, quantity, way, nights, tuple(nodes[at] for at in order), table[:, order], band[0], band[1])
-
-
-def _percent(part: Part, way: str) -> Floats:
-    """Of each node the median of its pairs, in percent of what others reach."""
-    ends = [end for direction, end in part.seen.ends if direction == way]
-    excess = np.tile(part.residuals.excess, len(ends))
-    which, starts, counts, values = grouped(np.concatenate(ends), excess)
-    found = np.full(len(part.seen.nodes), np.nan)
-    found[which] = 100 * np.exp(-(values[starts + (counts - 1) // 2] + values[starts + counts // 2]) / 2)
+    found = []
+    for (stack, fabric, quantity, way), maps in kinds.items():
+        if len(maps) < 2:
+            continue
+        nodes = list(dict.fromkeys(node for _, part in maps for node in part.seen.nodes))
+        place = {node: at for at, node in enumerate(nodes)}
+        table = np.full((len(maps), len(nodes)), np.nan)
+        for row, (_, part) in enumerate(maps):
+            # The median of a node's pairs, in percent of what others reach.
+            ends = [end for direction, end in part.seen.ends if direction == way]
+            excess = np.tile(part.residuals.excess, len(ends))
+            which, starts, counts, values = grouped(np.concatenate(ends), excess)
+            middle = (values[starts + (counts - 1) // 2] + values[starts + counts // 2]) / 2
+            table[row, [place[part.seen.nodes[at]] for at in which]] = 100 * np.exp(-middle)
+        accused = {node for one, _ in maps for node in one.accused}
+        worst = np.nanmin(np.where(np.isfinite(table), table, np.inf), axis=0)
+        order = sorted(range(len(nodes)), key=lambda at: (nodes[at] not in accused, worst[at]))[:MOST_NODES]
+        there = np.isfinite(table).any(axis=1)
+        band = np.full((2, len(maps)), np.nan)
+        band[:, there] = np.nanquantile(table[there], BAND, axis=1)
+        starts_of = tuple((one.started, one.session) for one, _ in maps if one.started)
+        shown = tuple(nodes[at] for at in order)
+        found.append(Trend(stack, fabric, quantity, way, starts_of, shown, table[:, order], band[0], band[1]))
     return found

@@ -85,7 +85,7 @@ _FASTEST, _REACH = 0.25, 2.0
 #: Moments with fewer observations than this have no drift of their own: one slow pair would be a part of it.
 _LEAST_AT_A_MOMENT = 8
 #: Classes with fewer observations are too small to judge one of them by the others.
-_LEAST_OF_A_CLASS = 4
+LEAST_OF_A_CLASS = 4
 #: Busy uplinks make classes of their own where their pairs are slower by so much (log scale); so many loads are kept apart.
 _BUSY, _MOST_LOADS = 0.03, 16
 #: As the median absolute deviation of a normal distribution is related to its standard deviation.
@@ -233,7 +233,7 @@ def _if_it_matters(load: Integers, slowness: Floats) -> Integers:
     # Where most have the largest load, that against the others.
     middle = min(float(np.median(load[across])), int(load.max()) - 0.5) if len(across) else 0.0
     busy, free = across[load[across] > middle], across[load[across] <= middle]
-    if min(len(busy), len(free)) < _LEAST_OF_A_CLASS or level_of(slowness[busy]) - level_of(slowness[free]) < _BUSY:
+    if min(len(busy), len(free)) < LEAST_OF_A_CLASS or level_of(slowness[busy]) - level_of(slowness[free]) < _BUSY:
         return np.zeros_like(load)
     if len(np.unique(load[across])) <= _MOST_LOADS:
         return load
@@ -266,7 +266,7 @@ def drifts(excess: Floats, moment: Integers, rest: Flags, margin: float) -> bool
     :param rest: observations that no accusation took; of a moment more than half, or it says nothing.
     """
     which, starts, counts, ordered = grouped(moment[rest], excess[rest])
-    enough = (counts >= _LEAST_OF_A_CLASS) & (2 * counts > np.bincount(moment)[which])
+    enough = (counts >= LEAST_OF_A_CLASS) & (2 * counts > np.bincount(moment)[which])
     fast = np.floor((counts - 1) * _FASTEST).astype(np.intp)
     ends = ordered[starts + fast], -ordered[starts + counts - 1 - fast]
     return any(bool((end[enough] > margin).any()) for end in ends)
@@ -280,12 +280,6 @@ def numbered_together(first: Integers, second: Integers) -> Integers:
 def spread(excess: Floats) -> float:
     """Standard deviation of the middle half, as if it were normal; 0 of nothing."""
     return float(_NORMAL * np.median(np.abs(excess - np.median(excess)))) if len(excess) else 0.0
-
-
-def too_small(found: Residuals) -> Flags:
-    """Observations of classes that are too small to be judged."""
-    few: Flags = np.bincount(found.stratum)[found.stratum] < _LEAST_OF_A_CLASS
-    return few
 
 
 @dataclass(frozen=True)

@@ -499,7 +499,13 @@ class Race:
             elif is_decided(survivors):
                 continue
             else:
-                asked = _wishes(survivors, [word for word in words if word not in refused])
+                # Each with the sizes at which more than one is left beside the library's own choice.
+                left = {size for size, there in survivors.items() if len(set(there) - {DEFAULT}) > 1}
+                asked = []
+                for word in (word for word in words if word not in refused):
+                    sizes = tuple(size for size in survivors if size in left and word in survivors[size])
+                    if sizes:
+                        asked.append(Wish(word, () if sizes == tuple(survivors) else sizes))
             if len(asked) > 1:
                 found[collective] = "+".join(map(str, asked))
         return found
@@ -507,17 +513,6 @@ class Race:
     def rounds_of(self, collective: str) -> int:
         """How often a collective was measured."""
         return sum(collective in each.asked for each in self.state.rounds)
-
-
-def _wishes(survivors: Survivors, words: Sequence[str]) -> list[Wish]:
-    """Each algorithm with the sizes at which more than one is left beside the library's own choice."""
-    open_sizes = [size for size, there in survivors.items() if len([each for each in there if each != DEFAULT]) > 1]
-    found = []
-    for word in words:
-        sizes = tuple(size for size in open_sizes if word in survivors[size] and size != ALL_SIZES)
-        if sizes or (open_sizes == [ALL_SIZES] and word in survivors[ALL_SIZES]):
-            found.append(Wish(word, () if sizes == tuple(survivors) else sizes))
-    return found
 
 
 def resume(request: TuneRequest, state: TuneState) -> Race:
