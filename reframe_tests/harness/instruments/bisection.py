@@ -62,12 +62,10 @@ class Halves:
                 self.partner[other + place] = (one + place, False)
 
     def describe(self, node: int) -> list[Any]:
-        """First rank of a node, its host and leaf switch."""
         return [node, name_of(self.hosts[node]), self.paths[node][-1] if self.paths[node] else None]
 
 
 def measure(comm: Any, halves: Halves, both: bool, size: int, repetitions: int) -> float:
-    """Seconds of this rank's pair for all repetitions."""
     partner, first = halves.partner[comm.rank]
     sent, got, mark = bytearray(common.known(comm.rank, size)), bytearray(size), bytearray(1)
     sends = [comm.Send_init([sent, MPI.BYTE], partner, 1) for _ in range(WINDOW)] if both or first else []

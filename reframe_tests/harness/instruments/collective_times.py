@@ -93,7 +93,6 @@ class Counters:
         return handle
 
     def read(self) -> list[int]:
-        """Messages to each rank, then bytes to each rank."""
         found: list[int] = []
         for handle in self.handles:
             values = (ctypes.c_uint64 * self.comm.size)()

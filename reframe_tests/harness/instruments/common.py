@@ -67,7 +67,6 @@ class Lines:
         self._say(values)
 
     def note(self, **values: Any) -> None:
-        """A line that is no row."""
         self._say(values)
 
     def so_far(self) -> None:
@@ -102,7 +101,6 @@ def summary_us(times: Sequence[float]) -> dict[str, float]:
 
 
 def wait(request: Any) -> None:
-    """Until a request is done, at no cost for others."""
     while not request.Test():
         time.sleep(LOOK_S)
 
@@ -170,7 +168,6 @@ class Collectives:
         return bytearray(size * self.size)
 
     def pattern(self, factor: int, count: int) -> array[Any]:
-        """Known numbers."""
         period = [float(factor * (at + 1)) for at in range(FLOAT_PERIOD)]
         return array(self.code, period * (count // FLOAT_PERIOD + 1))[:count]
 
@@ -181,7 +178,6 @@ class Collectives:
         return array(self.code, bytes(self.width * count))
 
     def sums(self, count: int, ranks: int | None = None) -> array[Any]:
-        """Sums over the first ranks, or all."""
         return self.pattern(sum(self.factors[:ranks]), count)
 
     def blocks_of(self, got: Any, size: int) -> Iterator[tuple[Any, Any]]:
@@ -272,7 +268,6 @@ class Collectives:
         return self.added(count * self.size, count, lambda: self.own_block(count), call, MPI.SUM)
 
     def reduce_scatter(self, size: int) -> Operation:
-        """Equal shares of the vector."""
         count = max(1, size // self.width // self.size)
         call, counts = self.comm.Reduce_scatter, [count] * self.size
         return self.added(count * self.size, count, lambda: self.own_block(count), call, counts, MPI.SUM)

@@ -42,8 +42,6 @@ MOST_AT_ONCE = 16
 
 
 class Calls(common.Collectives):
-    """The calls and their mock-ups."""
-
     def gather_by_allgather(self, size: int) -> Operation:
         found = self.allgather(size)
         return Operation(found.run, lambda: self.on_root(found.received()))
@@ -141,7 +139,6 @@ class Calls(common.Collectives):
         return Operation(run, lambda: iter([(got, self.sums(size // 4))]))
 
     def reduce_scatter_block_by_reduce_scatter(self, size: int) -> Operation:
-        """MPI_Reduce, then MPI_Scatter."""
         count = max(1, size // 4 // self.size)
         sent, whole, got = self.numbers(count * self.size), self.zeros(count * self.size), self.zeros(count)
 
@@ -177,7 +174,6 @@ class Calls(common.Collectives):
         return Operation(run, lambda: iter([(got, self.sums(size // 4)[share])]))
 
     def reduce_scatter_by_reduce_scatterv(self, size: int) -> Operation:
-        """MPI_Reduce, then MPI_Scatterv."""
         shares, share = self._uneven(size), self._own_share(size)
         sent, whole, got = self.numbers(size // 4), self.zeros(size // 4), self.zeros(share.stop - share.start)
 

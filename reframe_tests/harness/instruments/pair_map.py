@@ -52,8 +52,6 @@ LATENCY, MEAN, BANDWIDTH = "latency_us", "latency_mean_us", "bandwidth_mb_per_s"
 
 
 class Size(NamedTuple):
-    """A message size in bytes, and messages of one value."""
-
     bytes: int
     number: int
 
@@ -120,8 +118,6 @@ def wait_idly(requests: list[Any], deadline: float, longest_look_s: float = LAST
 
 
 class Rank:
-    """One rank's part of each step."""
-
     def __init__(self, comm: Any, asked: argparse.Namespace) -> None:
         self.comm, self.latency, self.bandwidth, self.repeats = comm, asked.latency, asked.bandwidth, asked.repeats
         self.patience_s, self.shared = asked.patience, bool(asked.shared)
@@ -195,7 +191,6 @@ class Rank:
         return times
 
     def answer(self, partner: int) -> None:
-        """The other side of :meth:`call`."""
         sent, got = bytearray(self.latency.bytes), bytearray(self.latency.bytes)
         while not got[0]:
             self.comm.Recv([got, MPI.BYTE], partner, PING)
@@ -223,8 +218,6 @@ class Rank:
 
 
 class Table:
-    """What rank 0 prints."""
-
     def __init__(self, lines: common.Lines, hosts: list[str], sizes: dict[str, int], repeats: int) -> None:
         self.lines, self.hosts, self.sizes, self.repeats = lines, hosts, sizes, repeats
 

@@ -32,7 +32,6 @@ class Printed:
 
 
 def first_line(instrument: str) -> str:
-    """Regular expression of how an output begins."""
     return rf'^\{{"instrument": "{instrument}", [^\r\n]*\r?$'
 
 

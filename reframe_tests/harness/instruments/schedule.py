@@ -57,7 +57,6 @@ def matchings(leaves: Sequence[Hashable], rounds: int, seed: int) -> list[Round]
 
 
 def _match(nodes: Sequence[int], leaves: Sequence[Hashable], draw: random.Random, *, within: bool, apart: bool) -> Round:
-    """A random matching of an even number of nodes."""
     mixed = draw.sample(list(nodes), len(nodes))
     if within or apart:
         switches = list(dict.fromkeys(leaves[node] for node in mixed))

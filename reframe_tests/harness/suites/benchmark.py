@@ -134,7 +134,6 @@ class Benchmark:
         return not version or (self.since <= version and (not self.until or version < self.until))
 
     def shows_line_rate(self, quantity: str, size: int | None) -> bool:
-        """Whether this quantity of a size is held against the line rate."""
         return quantity == "bandwidth_mb_per_s" and size is not None and size >= self.line_rate_from_bytes
 
     def traffic_between(self, message_bytes: int, ranks: int, nodes: int, launched: int = 0) -> int:
@@ -222,15 +221,11 @@ class Benchmark:
 
 
 def by_name(rows: Iterable[Benchmark]) -> dict[tuple[str, str], Benchmark]:
-    """Rows by binary and name."""
     return {(row.binary, row.name): row for row in rows}
 
 
 def find(rows: Mapping[tuple[str, str], Benchmark], binary: str, name: str) -> Benchmark:
-    """The row of a benchmark.
-
-    :raises BadInput: if there is none.
-    """
+    """The row of a benchmark."""
     try:
         return rows[binary, name]
     except KeyError:
@@ -421,7 +416,6 @@ class Plan:
 
 
 def at_levels(smoke: SizeRange, nightly: SizeRange, acceptance: SizeRange) -> Mapping[str, SizeRange]:
-    """Size ranges of a plan that is run at every level."""
     return {"smoke": smoke, "nightly": nightly, "acceptance": acceptance}
 
 

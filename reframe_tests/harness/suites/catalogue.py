@@ -36,7 +36,6 @@ __all__ += ["SIZE_DIGITS", "metric_name"]
 
 
 def _find_fault(suite: Suite) -> str:
-    """What is wrong with a record, as the end of a sentence."""
     if suite.groups and suite.arguments is None:
         return "it has groups and no 'arguments' to start them with; add them"
     for name, group in suite.groups.items():
@@ -48,10 +47,7 @@ def _find_fault(suite: Suite) -> str:
 
 
 def _check_names(suites: Mapping[str, Suite]) -> Mapping[str, Suite]:
-    """The suites.
-
-    :raises BadInput: where two give the same name to a group, an option or a benchmark of a binary.
-    """
+    """The suites."""
     owners: dict[tuple[str, ...], str] = {}
     for suite in suites.values():
         groups = (("group", name) for name in (*suite.groups, *(pair.name for pair in suite.pairs)))
@@ -164,7 +160,6 @@ class Expected(NamedTuple):
     links: float = 1.0
 
     def active(self, printed: str) -> int:
-        """Active ranks of a printed variant."""
         return dict(zip(self.variants, self.growing, strict=False)).get(printed, self.ranks)
 
     def stored_variant(self, printed: str) -> str:
@@ -211,7 +206,6 @@ class Launch:
 
     @property
     def uses_files(self) -> bool:
-        """Whether its ranks write and read files."""
         return any(GROUPS[row.group].files for row in self.rows())
 
     @property
@@ -242,10 +236,7 @@ class Metric:
 
 
 def rows(group: str) -> tuple[Benchmark, ...]:
-    """Rows of a group.
-
-    :raises BadInput: if there is no such group.
-    """
+    """Rows of a group."""
     planned = _planned(group)
     if group == CROSS_CHECK:
         return tuple({(row.binary, row.name): row for row in planned}.values())
@@ -267,10 +258,7 @@ def stack_selection(group: str) -> list[str]:
 
 
 def find(binary: str, name: str) -> Benchmark:
-    """The row of a benchmark.
-
-    :raises BadInput: if the catalogue has none.
-    """
+    """The row of a benchmark."""
     return benchmark.find(_BY_NAME, binary, name)
 
 
@@ -335,10 +323,7 @@ def why_unbuilt(group: str, stack: Stack) -> str:
 
 
 def _planned(group: str) -> list[Benchmark]:
-    """Rows of a group's plans.
-
-    :raises BadInput: if there is no such group.
-    """
+    """Rows of a group's plans."""
     if group not in GROUPS:
         raise BadInput("group-unknown", f"there is no group '{group}' in the catalogue; choose one of {', '.join(GROUPS)}.")
     return [find(plan.binary, name) for plan in GROUPS[group].plans for name in plan.benchmarks]
@@ -474,7 +459,6 @@ def _launch(
 
 
 def _probe(stack: Stack) -> Launch:
-    """The launch that only starts and ends the ranks."""
     for suite, probe in _PROBES:
         if probe.binary in stack.binaries or probe.binary in stack.commands:
             return Launch("probe", suite, probe.binary, probe.args, ())

@@ -94,17 +94,14 @@ class RingTest(NamedTuple):
 
     @property
     def printed(self) -> str:
-        """Title and size in the table."""
         return f"{self.title} ({self.message_bytes} B)"
 
     @property
     def name(self) -> str:
-        """As part of a metric's name."""
         return self.title.replace(" ", "_").replace("+", "_")
 
     @property
     def impact(self) -> str:
-        """Name of its congestion impact factors."""
         return f"{self.name}_impact"
 
     @property

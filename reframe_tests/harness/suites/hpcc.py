@@ -161,7 +161,6 @@ def find_size(ranks: int, mib_per_rank: int) -> int:
 
 
 def write(ranks: int, mib_per_rank: int) -> str:
-    """The file's content."""
     rows, columns = find_grid(ranks)
     return _LINES.format(size=find_size(ranks, mib_per_rank), block=BLOCK, rows=rows, columns=columns)
 
@@ -183,7 +182,6 @@ def ring(message_bytes: int, ranks: int) -> int:
 
 
 def ring_of_pings(message_bytes: int, ranks: int) -> int:
-    """``2 n`` messages of 8 bytes, as :func:`ring`."""
     return 2 * ranks * PING_BYTES
 
 
@@ -294,7 +292,6 @@ def _mib(run: Run) -> int:
 
 
 def files(run: Run) -> dict[str, str]:
-    """The input file."""
     return {INPUT: write(run.ranks, _mib(run))}
 
 

@@ -128,7 +128,6 @@ def _nbc() -> list[Benchmark]:
     alone = _kind("IMB-NBC", "nonblocking_pure", "all", TIME_RANGE, COLLECTIVE_GATES, crossing=0)
 
     def both(names: str, bound: traffic.Bound, **more: Any) -> list[Benchmark]:
-        """Each benchmark with its overlap, and the pure form that times the call alone."""
         sync = "sizes" in more
         return [
             row
@@ -680,7 +679,6 @@ def parse(text: str, source: str) -> list[Record]:
 
 
 def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], OutputError]) -> list[Record]:
-    """The rows of one table."""
     name, titles, start = table["name"], table["titles"].split(), table.start()
     try:
         row = find(_BY_NAME, program, name)

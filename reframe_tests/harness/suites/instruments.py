@@ -40,8 +40,6 @@ _TIMES = ("mean_us", "p50_us", "p90_us", "p99_us")
 
 
 def _reader(instrument: str, record: Callable[[dict[str, Any], dict[str, Any]], Record]) -> Callable[[str, str], list[Record]]:
-    """A parser of a suite that makes a record of each row and the head."""
-
     def parse(text: str, source: str) -> list[Record]:
         printed = read(text, source, instrument)
         return [record(row, printed.head) for row in printed.rows]
@@ -121,7 +119,6 @@ def _bounded(sizes: _Sizes) -> Callable[[Run], list[str]]:
 
 
 def _percentile(ordered: list[float], percent: int) -> float:
-    """The nearest-rank percentile."""
     return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
 
 
@@ -138,7 +135,6 @@ def _growth_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
 
 
 def _growth_arguments(run: Run) -> list[str]:
-    """Node counts, ranks of each node and repetitions, then the rows."""
     counts = ",".join(map(str, growing_node_counts(run.nodes)))
     return ["--nodes", counts, "--ppn", str(run.ranks // run.nodes), "--repetitions", str(run.size_range.count), *_words(run)]
 
@@ -190,7 +186,6 @@ def _sharing_row(name: str) -> Benchmark:
 
 
 def _sharing_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
-    """With which program it was and how it was measured as variant."""
     copied = row["benchmark"] == "Copy"
     values = {"bandwidth_mb_per_s": row["mb_per_s"]} if copied else {"t_max_us": row["t_max_us"]}
     how = side_by_side.SHARED if head["shared"] else side_by_side.ALONE
@@ -255,7 +250,6 @@ def bisection_said(text: str) -> Said:
 
 
 def _bisection_arguments(run: Run) -> list[str]:
-    """Ranks of each node and repetitions, then the rows."""
     repetitions = str(run.size_range.repetitions)
     return ["--ppn", str(run.ranks // run.nodes), "--repetitions", repetitions, *_words(run, sizes_of_doublings)]
 

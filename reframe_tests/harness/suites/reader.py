@@ -266,7 +266,6 @@ def check_complete(records: Sequence[Record], expected: Iterable[catalogue.Expec
 
 
 def _faults(item: catalogue.Expected, records: Sequence[Record]) -> Iterator[str]:
-    """What is not as asked for of one benchmark."""
     name, launch = item.benchmark, "this is the output of another launch"
     for record in records:
         if record.ranks not in (item.ranks, None, *item.growing):

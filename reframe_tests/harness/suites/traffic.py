@@ -29,12 +29,10 @@ WINDOW = 64
 
 
 def _messages(count: int) -> Bound:
-    """So many messages, however many ranks there are."""
     return lambda message_bytes, ranks: count * message_bytes
 
 
 def _of_each_rank(count: int) -> Bound:
-    """So many messages of each rank."""
     return lambda message_bytes, ranks: count * ranks * message_bytes
 
 
