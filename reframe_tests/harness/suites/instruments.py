@@ -61,7 +61,7 @@ def read(text: str, source: str, instrument: str) -> reading.Printed:
     try:
         printed = reading.read(text, source, instrument)
     except BadInput as error:
-        raise OutputError("output-damaged", str(error)) from None
+        raise OutputError(error.code, str(error)) from None
     for row in printed.rows:
         nothing = [name for name, value in row.items() if value == 0 and name.endswith(("_us", "_per_s", "repetitions"))]
         if nothing:
@@ -507,7 +507,7 @@ def _parse_pairs(text: str, source: str) -> list[Record]:
     try:
         found = map_output.read(text, source)
     except BadInput as error:
-        raise OutputError("output-damaged", str(error)) from None
+        raise OutputError(error.code, str(error)) from None
     if not found.whole:
         raise OutputError("output-cut", f"{source}: the pair map was cut off after {len(found.values)} values; run it again.")
     if found.silent:

@@ -178,6 +178,7 @@ _IN_PARTS: dict[str, Any] = {
 #: The element of compare-and-swap and fetch-and-op is one byte since 7.1.
 _ONE_ELEMENT: dict[str, Any] = {"sizes": ELEMENT, "gated_sizes": {"latency_us": (1,)}, "since": (7, 1)}
 _BARRIER_GATES: dict[str, Any] = {"sizes": SIZELESS, "gated_sizes": {"t_max_us": (None,)}}
+_HELLO_GATES: dict[str, Any] = {"min_ranks": 1, "sizes": SIZELESS, "gated_sizes": {"time_s": (None,)}, "launch_time": "time_s"}
 _IBARRIER_GATES: dict[str, Any] = {"sizes": SIZELESS, "gated_sizes": {"t_ovrl_us": (None,)}}
 _ONE_TO_ALL, _ALL_TO_ALL = traffic.one_per_other_rank, traffic.all_to_all
 
@@ -208,14 +209,9 @@ ROWS: tuple[Benchmark, ...] = (
     # Partners are half of all ranks apart, so on different nodes; latency is the mean over pairs, bandwidth their sum.
     _row("multi_lat", " Multi Latency", "transfer", "even", LATENCY, traffic.pairs_both_ways),
     _row(
-        "mbw_mr",
-        " Multiple Bandwidth / Message Rate",
-        "transfer",
-        "even",
-        ("bandwidth_mb_per_s", "message_rate_per_s"),
+        *("mbw_mr", " Multiple Bandwidth / Message Rate", "transfer", "even", ("bandwidth_mb_per_s", "message_rate_per_s")),
         traffic.window_one_way,
-        **_ONE_WAY,
-        **_SUMMED,
+        **{**_ONE_WAY, **_SUMMED},
     ),
     _pair("put_latency", "_Put Latency", "one_sided", traffic.one_way, **ONE_SIDED),
     _pair("get_latency", "_Get latency", "one_sided", traffic.one_way, **ONE_SIDED),
@@ -227,12 +223,8 @@ ROWS: tuple[Benchmark, ...] = (
     _pair("latency_persistent", " Latency Persistent", "p2p_persistent", traffic.both_ways, since=(7, 1)),
     _pair("bw_persistent", " Bandwidth Persistent", "p2p_persistent", traffic.window_one_way, **_ONE_WAY, since=(7, 1)),
     _pair(
-        "bibw_persistent",
-        " Bi-Directional Bandwidth Persistent",
-        "p2p_persistent",
-        traffic.window_both_ways,
-        **_TWO_WAYS,
-        since=(7, 1),
+        *("bibw_persistent", " Bi-Directional Bandwidth Persistent", "p2p_persistent", traffic.window_both_ways),
+        **{**_TWO_WAYS, "since": (7, 1)},
     ),
     _row("partitioned_latency", " Partitioned Latency", "partitioned", "only_pair", OVERLAP, traffic.both_ways, **_IN_PARTS),
     _pair("acc_latency", "_Accumulate latency", "atomics", traffic.one_way, **ONE_SIDED),
@@ -255,12 +247,8 @@ ROWS: tuple[Benchmark, ...] = (
     _overlap("ialltoallw", "blocking All-to-Allw Personalized Exchange", _ALL_TO_ALL, 2),
     _overlap("ireduce_scatter", "blocking Reduce_scatter", _ONE_TO_ALL, **OF_FLOATS, since=(7, 0)),
     _overlap(
-        "ireduce_scatter_block",
-        "blocking Reduce_scatter_block",
-        traffic.equal_blocks,
-        NOTHING_SURE,
-        **OF_FLOATS,
-        since=(7, 4),
+        *("ireduce_scatter_block", "blocking Reduce_scatter_block", traffic.equal_blocks, NOTHING_SURE),
+        **{**OF_FLOATS, "since": (7, 4)},
     ),
     _ring("neighbor_allgather", "Neighborhood Allgather"),
     _ring("neighbor_allgatherv", "Neighborhood Allgatherv"),
@@ -285,16 +273,8 @@ ROWS: tuple[Benchmark, ...] = (
         **_BARRIER_GATES,
     ),
     _row(
-        "hello",
-        " Hello World",
-        "startup",
-        BY_NODES,
-        ("time_s",),
-        traffic.nothing,
-        min_ranks=1,
-        sizes=SIZELESS,
-        gated_sizes={"time_s": (None,)},
-        launch_time="time_s",
+        *("hello", " Hello World", "startup", BY_NODES, ("time_s",), traffic.nothing),
+        **_HELLO_GATES,
     ),
     _fan("in"),
     _fan("out"),
@@ -692,7 +672,7 @@ def parse(text: str, source: str) -> list[Record]:
             if line:
                 table.take(line)
         except OutputError as error:
-            raise OutputError("output-damaged", f"{source}, line {number}: {error}.") from None
+            raise OutputError(error.code, f"{source}, line {number}: {error}.") from None
     if not table.records:
         raise OutputError("output-empty", f"{source}: the table of OSU has no rows; the output is incomplete, run it again.")
     return table.records
@@ -877,20 +857,17 @@ def _quantity(row: Benchmark, title: str) -> str | None:
         return f"bandwidth_p{tail[1]}_mb_per_s" if bandwidths or tail[2].startswith("BW") else f"latency_p{tail[1]}_us"
     if bandwidths and title == "Avg Latency(us)":
         return "bandwidth_mb_per_s"
-    names = _QUANTITIES.get(title, ())
-    return next((name for name in names if name in row.quantities), names[0] if names and row.quantities == OVERLAP else None)
+    names = _QUANTITIES.get(title, (None,))
+    return next((name for name in names if name in row.quantities), names[0])
 
 
 def _prints(row: Benchmark, titles: Sequence[str]) -> bool:
-    """Whether a benchmark prints these columns, in this order, with or without ``-f``, ``-c`` and ``-z``."""
-    values = [title for title in titles if title in _QUANTITIES]
-    printed = tuple(_quantity(row, title) for title in values)
-    full = row.quantities != OVERLAP and len(values) == len(row.quantities) == 3
-    wanted = [SIZE] if row.sizes != SIZELESS else []
-    wanted += [*values, *([ITERATIONS] if full else []), *([VALIDATION] if VALIDATION in titles else [])]
-    wanted += [title for title in titles if _TAIL.fullmatch(title)]
+    """Whether a benchmark prints these columns, with or without ``-f``, ``-c`` and ``-z``."""
+    values = tuple(_quantity(row, title) for title in titles if title in _QUANTITIES)
     layouts = _OVERLAP_LAYOUTS if row.quantities == OVERLAP else (row.quantities[: len(values)],)
-    return bool(values) and printed in layouts and list(titles) == wanted and len(set(titles)) == len(titles)
+    others = ((SIZE, row.sizes != SIZELESS), (ITERATIONS, values == TIME_RANGE))
+    right = all((title in titles) == there for title, there in others)
+    return bool(values) and values in layouts and right and len(set(titles)) == len(titles)
 
 
 def _headless(line: str, *, overlaps: bool) -> tuple[list[str], list[int]]:
@@ -908,13 +885,13 @@ def _headless(line: str, *, overlaps: bool) -> tuple[list[str], list[int]]:
 def _contradiction(values: Mapping[str, float]) -> str:
     """What is wrong with a row whose columns are in no order, each rounded to 0.01; empty if nothing is."""
     mean = "t_pure_us" if "t_pure_us" in values else "t_avg_us"
-    times = [values[name] for name in ("t_min_us", mean, "t_max_us") if name in values]
-    if any(high < low - 0.01 for low, high in pairwise(times)):
-        return "the mean is not between minimum and maximum; the columns are damaged or mixed up"
+    orders: dict[tuple[str, ...], str] = {("t_min_us", mean, "t_max_us"): "the mean is not between minimum and maximum"}
     for kind in ("latency_p{}_us", "bandwidth_p{}_mb_per_s"):
-        tails = [values[name] for percent in (50, 90, 99) if (name := kind.format(percent)) in values]
-        if tails != sorted(tails):
-            return "a percentile is below a smaller one; the columns are damaged or mixed up"
+        orders[tuple(kind.format(percent) for percent in PERCENTILES)] = "a percentile is below a smaller one"
+    for names, fault in orders.items():
+        printed = [values[name] for name in names if name in values]
+        if any(high < low - 0.01 for low, high in pairwise(printed)):
+            return f"{fault}; the columns are damaged or mixed up"
     return ""
 
 
