@@ -13,7 +13,6 @@ from published_session import selected
 from reframe_tests.harness.suites import catalogue, hpcc, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.vocabulary import QUANTITIES
-from studies.output_damage import golden
 
 #: Headings of tables 8 to 10 of paper 4, behind the number of nodes and the size of pages.
 PAPER = ["HPL", "PTRANS", "*DGEMM", "*GUPS", "GUPS", "*STREAM", "*FFT", "FFT", "NRL", "NRBW", "RRL", "RRBW"]
@@ -72,16 +71,12 @@ def test_lines_of_others_change_nothing() -> None:
 
 
 def test_without_its_input_file_it_is_refused() -> None:
-    """hpcc ends well and measures an order of its own: recorded, ended by us in the middle; and one that came to its end."""
-    refusal(golden("hpcc-1.5.0-n2-no-input.txt"))
+    """hpcc ends well and measures an order of its own."""
     assert "hpccinf.txt" in refusal(TEXT.replace("PMAP   : Row-major", "PMAP   : Column-major"))
     # And where only the size is another.
     (launch,) = launches("hpcc", level="smoke")
     reader.complete(reader.parse(TEXT), launch.expected)
-    seconds = (2 / 3 * 3520 + 1.5) * 3520**2 / 1e12 / 0.000414824
     other = TEXT.replace("HPL_N=640", "HPL_N=3520").replace("N      :     640", "N      :    3520")
-    other = re.sub(r"(?m)^(W.* +)640( +80 +1 +2 +)0\.42 ", rf"\g<1>3520\g<2>{seconds:.2f} ", other)
-    other = re.sub(r"(?m)^HPL_time=.*$", f"HPL_time={seconds:.6g}", other)
     with pytest.raises(OutputError, match="HPL has the variants 'N=3520', asked for were 'N=640'"):
         reader.complete(reader.parse(other), launch.expected)
 
