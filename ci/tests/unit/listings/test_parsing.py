@@ -131,7 +131,7 @@ def test_a_message_that_took_no_time_is_a_damaged_output(golden: str, row: str) 
     text = (GOLDEN / golden).read_text()
     assert reader.parse(text) and text.count(row) == 1
     damaged = text.replace(row, row.replace("7.21", "0.00").replace("0.11", "0.00"))
-    with pytest.raises(BadInput, match="latency_us = 0, which nothing can take.* damaged"):
+    with pytest.raises(BadInput, match=r"latency_us = 0, which nothing can take.* damaged"):
         reader.parse(damaged)
 
 
