@@ -30,6 +30,11 @@ def unchanged(benchmark: str, size: int, stack: str) -> float:
     return 1.0
 
 
+def by(factor: float, benchmark: str | None = None) -> Change:
+    """All metrics slower by a factor, or those of a benchmark."""
+    return lambda name, *_: factor if benchmark in (None, name) else 1.0
+
+
 def write_session(
     folder: Path,
     number: int,

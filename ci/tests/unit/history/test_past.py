@@ -19,13 +19,9 @@ from mpibench.judge.history import FACTS, MOST_SESSIONS, NO_HISTORY, Past, descr
 from mpibench.judge.policy import Policy
 from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_verdicts import FIRST, SIZES, write_session
+from synthetic_verdicts import FIRST, SIZES, by, write_session
 
 NIGHTS = 8
-
-
-def factor(value: float) -> Callable[[str, int, str], float]:
-    return lambda *_: value
 
 
 def write_nights(folder: Path, first: int = 0, count: int = NIGHTS, **options: Any) -> None:
@@ -54,7 +50,7 @@ def units(found: accept.Acceptance) -> set[str]:
 
 def test_a_baseline_of_one_session_has_the_sessions_before_it(tmp_path: Path) -> None:
     write_nights(tmp_path)
-    write_session(tmp_path, NIGHTS, change=factor(1.04), noise=0.004)
+    write_session(tmp_path, NIGHTS, change=by(1.04), noise=0.004)
     found = accept.decide(Store(tmp_path), "latest~1", "latest")
     assert units(found) == {curve_tests.SESSIONS}
     assert found.decision == REFUSED
@@ -72,8 +68,8 @@ def test_a_baseline_of_one_session_has_the_sessions_before_it(tmp_path: Path) ->
 def test_no_session_after_the_baseline_is_its_history(tmp_path: Path) -> None:
     """They may be from after the upgrade."""
     write_nights(tmp_path)
-    write_nights(tmp_path, NIGHTS, 3, change=factor(1.2))
-    write_session(tmp_path, 20, change=factor(1.2))
+    write_nights(tmp_path, NIGHTS, 3, change=by(1.2))
+    write_session(tmp_path, 20, change=by(1.2))
     found = accept.decide(Store(tmp_path), "latest~4", "latest")
     assert found.decision == REFUSED
     assert found.judgement.metrics["slower"].to_numpy() == pytest.approx(0.2, abs=0.02)
@@ -103,7 +99,7 @@ def test_no_session_after_the_baseline_is_its_history(tmp_path: Path) -> None:
 def test_what_was_measured_otherwise_is_another_history(tmp_path: Path, other: dict[str, Any], why: str) -> None:
     write_nights(tmp_path)
     for number in (40, 41):
-        write_session(tmp_path, number, **{"night": number - 39, **other, "change": factor(3.0)})
+        write_session(tmp_path, number, **{"night": number - 39, **other, "change": by(3.0)})
     last = write_session(tmp_path, NIGHTS)
     cases = Store(tmp_path).select("testbed", last).cases
     found = find_history(Store(tmp_path), "testbed", cases, Policy())
@@ -175,7 +171,7 @@ def test_a_baseline_unlike_its_history_is_not_held_against_it(tmp_path: Path) ->
     """The last night before the upgrade was slower already: the upgrade is not refused for that."""
     write_nights(tmp_path)
     for number in (NIGHTS, NIGHTS + 1):
-        write_session(tmp_path, number, change=factor(1.1), noise=0.004)
+        write_session(tmp_path, number, change=by(1.1), noise=0.004)
     found = accept.decide(Store(tmp_path), "latest~1", "latest")
     assert found.decision == ACCEPTED
     assert units(found) == {curve_tests.REPEATS}
@@ -187,8 +183,8 @@ def test_a_baseline_unlike_its_history_is_not_held_against_it(tmp_path: Path) ->
 def test_few_nights_show_how_much_nights_differ(tmp_path: Path) -> None:
     """Too few for a prediction, they still stand before what the policy assumes."""
     for number, value in enumerate((1.0, 1.06, 0.95, 1.02)):
-        write_session(tmp_path, number, change=factor(value))
-    write_session(tmp_path, 4, change=factor(1.09))
+        write_session(tmp_path, number, change=by(value))
+    write_session(tmp_path, 4, change=by(1.09))
     found = accept.decide(Store(tmp_path), "latest~1", "latest")
     assert units(found) == {curve_tests.REPEATS}
     assert found.decision != REFUSED
@@ -260,18 +256,18 @@ def test_constant_values_and_zeros_in_a_history_are_no_certainty(tmp_path: Path)
 
     for number in range(NIGHTS):
         write_session(tmp_path, number, noise=0.0, edit=zero if number in (2, 3, 4) else lambda row: row)
-    write_session(tmp_path, NIGHTS, noise=0.0, change=factor(1.001))
+    write_session(tmp_path, NIGHTS, noise=0.0, change=by(1.001))
     found = accept.decide(Store(tmp_path), "latest~1", "latest")
     assert found.decision == ACCEPTED
     rows = {(row["benchmark"], row["message_bytes"]): row for row in found.judgement.metrics.to_dicts()}
     assert (rows["Uniband", 4096]["baseline_jobs"], rows["Uniband", 1024]["baseline_jobs"]) == (NIGHTS - 3, NIGHTS)
-    write_session(tmp_path, NIGHTS + 1, noise=0.0, change=factor(1.1))
+    write_session(tmp_path, NIGHTS + 1, noise=0.0, change=by(1.1))
     assert accept.decide(Store(tmp_path), "latest~1", "latest").decision == REFUSED
 
 
 @pytest.mark.parametrize(
     "baseline",
-    [[{}], [{"change": factor(1.3)}], [{"mpi_version": "5.0.9", "change": factor(1.3)}, {}]],
+    [[{}], [{"change": by(1.3)}], [{"mpi_version": "5.0.9", "change": by(1.3)}, {}]],
     ids=["like its history", "unlike its history", "mixed"],
 )
 def test_what_is_measured_on_no_fabric_is_judged_as_what_is(tmp_path: Path, baseline: list[dict[str, Any]]) -> None:
@@ -281,7 +277,7 @@ def test_what_is_measured_on_no_fabric_is_judged_as_what_is(tmp_path: Path, base
         folder = tmp_path / str(fabric)
         where = {"fabric": fabric, "pinning": None}
         write_nights(folder, where=where, labels={"run": "a"})
-        for number, options in enumerate([*baseline, {"change": factor(1.04)}], start=NIGHTS):
+        for number, options in enumerate([*baseline, {"change": by(1.04)}], start=NIGHTS):
             labels = {"run": "a"} if number < NIGHTS + len(baseline) else {"run": "b"}
             write_session(folder, number, noise=0.004, where=where, labels=labels, **options)
         names = [f"latest~{count}" for count in range(len(baseline), 0, -1)]

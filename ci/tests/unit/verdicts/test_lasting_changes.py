@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from mpibench.judge.statistics import prediction
 from mpibench.judge.statistics.prediction import Units
 from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_verdicts import write_session
+from synthetic_verdicts import by, write_session
 
 #: Nights at the start of each story here, all alike.
 QUIET = 12
@@ -39,18 +38,10 @@ LASTING = "called slower than those before, from 2026-01-17 on, and not accepted
 def write_nights(folder: Path, factors: list[float], **options: object) -> None:
     """Nights of 5 January 2026 on, each slower by a factor."""
     for number, factor in enumerate(factors):
-        write_session(folder, number, **{"noise": 0.004, "change": same(factor), "labels": {"run": "nightly"}, **options})
-
-
-def same(factor: float) -> Callable[[str, int, str], float]:
-    return lambda *_: factor
+        write_session(folder, number, **{"noise": 0.004, "change": by(factor), "labels": {"run": "nightly"}, **options})
 
 
 ONE = {"PingPong": "latency_us"}
-
-
-def only_slow(benchmark: str, factor: float) -> Callable[[str, int, str], float]:
-    return lambda name, *_: factor if name == benchmark else 1.0
 
 
 def accept_level(monkeypatch: pytest.MonkeyPatch, *levels: Level) -> None:
@@ -127,7 +118,7 @@ def test_what_was_not_measured_did_not_return(tmp_path: Path) -> None:
     both = {"PingPong": "latency_us", "Uniband": "bandwidth_mb_per_s"}
     for number, factor in enumerate([1.0] * QUIET + [1.15] * 2 + [1.0] * 6):
         absent = number in range(QUIET + 2, QUIET + 6)
-        slow = only_slow("PingPong", factor)
+        slow = by(factor, "PingPong")
         write_session(tmp_path, number, noise=0.004, change=slow, benchmarks={"Uniband": both["Uniband"]} if absent else both)
     (why,) = left_out(tmp_path)
     assert "until 4 in a row are as before" in why
@@ -155,7 +146,7 @@ def test_one_condition_waits_and_the_others_learn_on(tmp_path: Path) -> None:
             slow = pinning == "scatter" and number >= QUIET
             write_session(
                 tmp_path, 100 * (pinning == "scatter") + number, night=number, noise=0.004, where={"pinning": pinning},
-                change=same(1.1 if slow else 1.0),
+                change=by(1.1 if slow else 1.0),
             )  # fmt: skip
     table = Store(tmp_path).cases("testbed").collect()
     found = find_history(
@@ -224,7 +215,7 @@ def test_a_level_holds_under_the_old_name_and_the_new_one(
 ) -> None:
     """policy.yaml has today's names, or has kept those of its day; the baseline is renamed with --rename."""
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 7, stacks=("old-name",))
-    write_session(tmp_path, 60, night=QUIET + 7, change=same(1.05), stacks=("new-name",), labels={"run": "nightly"})
+    write_session(tmp_path, 60, night=QUIET + 7, change=by(1.05), stacks=("new-name",), labels={"run": "nightly"})
     accept_level(monkeypatch, Level(date(2026, 1, 17), 6, "ticket 4711", stack=name))
     renamed = accept.AcceptanceOptions(rename={"old-name": "new-name"})
     found = accept.decide(Store(tmp_path), "latest~1", "latest", renamed)

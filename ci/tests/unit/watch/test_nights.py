@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,18 +14,10 @@ from mpibench.judge.policy import Policy
 from mpibench.store import confirmations
 from mpibench.store.sessions import CONFIRMS
 from mpibench.store.store import Store
-from synthetic_verdicts import FIRST, write_session
+from synthetic_verdicts import FIRST, by, write_session
 
 BEFORE = 10
 SLOW = 1.06
-
-
-def same(factor: float) -> Callable[[str, int, str], float]:
-    return lambda *_: factor
-
-
-def only(benchmark: str, factor: float) -> Callable[[str, int, str], float]:
-    return lambda name, *_: factor if name == benchmark else 1.0
 
 
 @pytest.fixture
@@ -34,12 +25,12 @@ def slow_night(tmp_path: Path) -> str:
     """Id of a night slower than the ten before it; the dataset is in ``tmp_path``."""
     for number in range(BEFORE):
         write_session(tmp_path, number, noise=0.004, labels={"run": "nightly"})
-    return write_session(tmp_path, BEFORE, noise=0.004, labels={"run": "nightly"}, change=same(SLOW))
+    return write_session(tmp_path, BEFORE, noise=0.004, labels={"run": "nightly"}, change=by(SLOW))
 
 
 def again(folder: Path, session: str, factor: float, number: int = BEFORE + 50, **options: Any) -> None:
     labels = {"run": "confirmation", CONFIRMS: session}
-    write_session(folder, number, night=BEFORE, noise=0.004, labels=labels, **{"change": same(factor), **options})
+    write_session(folder, number, night=BEFORE, noise=0.004, labels=labels, **{"change": by(factor), **options})
 
 
 def judged(folder: Path, session: str) -> gate.GateAnswer:
@@ -72,7 +63,7 @@ def test_what_is_seen_twice_fails_the_night(tmp_path: Path, slow_night: str) -> 
 
 
 def test_of_two_benchmarks_each_has_its_answer(tmp_path: Path, slow_night: str) -> None:
-    again(tmp_path, slow_night, 1.0, change=only("Uniband", SLOW))
+    again(tmp_path, slow_night, 1.0, change=by(SLOW, "Uniband"))
     result = judged(tmp_path, slow_night)
     assert not result.passed
     assert "21 slower (10 seen twice, 11 not seen again), 0 faster" in result.lines[2]
@@ -126,8 +117,8 @@ def test_what_measured_again_is_no_history(tmp_path: Path) -> None:
     for number in range(BEFORE):
         write_session(tmp_path, number, noise=0.004)
     for number in range(20, 26):
-        write_session(tmp_path, number, night=BEFORE, noise=0.004, change=same(1.3), labels={CONFIRMS: "0" * 36})
-    name = write_session(tmp_path, BEFORE + 1, noise=0.004, change=same(1.25))
+        write_session(tmp_path, number, night=BEFORE, noise=0.004, change=by(1.3), labels={CONFIRMS: "0" * 36})
+    name = write_session(tmp_path, BEFORE + 1, noise=0.004, change=by(1.25))
     assert "held against 10 sessions before: 21 slower" in judged(tmp_path, name).lines[2]
 
 
@@ -152,14 +143,14 @@ def test_what_is_called_names_the_metrics(tmp_path: Path, slow_night: str) -> No
 
 
 def test_a_benchmark_that_gave_nothing_was_not_measured_again(tmp_path: Path, slow_night: str) -> None:
-    again(tmp_path, slow_night, 1.0, change=only("Uniband", float("inf")))
+    again(tmp_path, slow_night, 1.0, change=by(float("inf"), "Uniband"))
     result = judged(tmp_path, slow_night)
     assert not result.passed
     assert "(10 not measured again, 11 not seen again)" in result.lines[2]
 
 
 def test_what_is_damaged_confirms_nothing_and_is_said(tmp_path: Path, slow_night: str) -> None:
-    again(tmp_path, slow_night, 1.0, change=only("PingPong", float("nan")))
+    again(tmp_path, slow_night, 1.0, change=by(float("nan"), "PingPong"))
     result = judged(tmp_path, slow_night)
     assert not result.passed
     assert any(line.startswith("note: what was measured again is not used: PingPong latency_us") for line in result.lines)
@@ -198,7 +189,7 @@ def test_each_of_the_nodes_that_measured_a_night_measures_it_again(tmp_path: Pat
     two = [{"nodelist": "n1,n2"}, {"nodelist": "n3,n4"}]
     for number in range(BEFORE):
         write_session(tmp_path, number, noise=0.004, labels={"run": "nightly"}, where=two)
-    night = write_session(tmp_path, BEFORE, noise=0.004, labels={"run": "nightly"}, where=two, change=same(SLOW))
+    night = write_session(tmp_path, BEFORE, noise=0.004, labels={"run": "nightly"}, where=two, change=by(SLOW))
     again(tmp_path, night, 1.0, where=two[1])
     result = judged(tmp_path, night)
     assert not result.passed and any("nothing measured it on n1, n2, which measured it tonight" in one for one in result.lines)
