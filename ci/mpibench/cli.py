@@ -62,10 +62,7 @@ def options(
 
 
 def require_checkout(root: Path) -> None:
-    """Systems, stacks, schemas and results lie in the checkout; a copy of the modules alone knows none of them.
-
-    :raises BadInput: if the modules were installed apart from it.
-    """
+    """Systems, stacks, schemas and results lie in the checkout; a copy of the modules alone knows none of them."""
     if not (root / "site_configs" / "settings.py").is_file():
         raise BadInput(
             "checkout-missing",

@@ -20,10 +20,7 @@ _LEFT = re.compile(r"\..+\.(?P<pid>[0-9]+)\.partial", re.DOTALL)
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to, in the same folder; it takes the place of ``path`` at the end, and is gone if anything fails.
-
-    :raises OSError: it cannot be written, or take its place.
-    """
+    """A path to write to, in the same folder; it takes the place of ``path`` at the end, and is gone if anything fails."""
     partial = path.with_name(_PARTIAL.format(name=path.name, pid=os.getpid()))
     try:
         yield partial
@@ -48,10 +45,7 @@ def abandoned(folder: Path) -> list[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write what somebody asked for by name: a file whole or not at all, with its folder; a device or pipe as it is.
-
-    :raises OSError: it cannot be written.
-    """
+    """Write what somebody asked for by name: a file whole or not at all, with its folder; a device or pipe as it is."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")  # /dev/stdout, or a folder, which is refused
@@ -64,7 +58,6 @@ def write_parquet(path: Path, frame: pl.DataFrame, **options: Any) -> None:
     """Write a table; where the disk is full Polars itself would say that the file is out of specification.
 
     :param options: of :meth:`polars.DataFrame.write_parquet`.
-    :raises OSError: it cannot be written.
     """
     content = io.BytesIO()
     frame.write_parquet(content, **options)

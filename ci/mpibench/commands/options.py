@@ -66,7 +66,6 @@ def open_store(
     """The dataset, with what it lacked of the database.
 
     :param reported: the command itself says which sessions could not be read.
-    :raises BadInput: there is no database, or what one of the two holds cannot be read.
     """
     from mpibench.store.store import Store
 
@@ -87,10 +86,7 @@ def say_json(data: Any) -> None:
 
 
 def write(path: Path, text: str, *, err: bool = False) -> None:
-    """Write a file that somebody asked for, and say so.
-
-    :raises BadInput: it cannot be written.
-    """
+    """Write a file that somebody asked for, and say so."""
     try:
         whole_file.write_text(path, text)
     except OSError as error:

@@ -149,10 +149,7 @@ def _with_maps(result: Acceptance, store: Store) -> Acceptance:
 
 
 def _confirm(first: Acceptance, db: Path, store: Store, minutes: float, out: Path) -> tuple[Acceptance, int]:
-    """Measure again what an acceptance calls slower or inconclusive; the acceptance after that, and a signal's status or 0.
-
-    :raises BadInput: nothing can be measured here.
-    """
+    """Measure again what an acceptance calls slower or inconclusive; the acceptance after that, and a signal's status or 0."""
     from mpibench.night import confirmed_acceptance as confirmed
     from mpibench.night import remeasuring, supervision
     from mpibench.only_one import only_one

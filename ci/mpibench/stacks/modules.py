@@ -67,7 +67,6 @@ def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ
     """The module system that the site has configured, as ReFrame itself reads its configuration.
 
     :param name: the system; by default as ReFrame selects it.
-    :raises BadInput: where none is configured, or ReFrame cannot use it.
     """
     words = [own_reframe.locate(), "--nocolor", "--show-config=systems/0/modules_system"]
     words += [f"--system={name}"] if name else []
@@ -104,7 +103,6 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
 
     :param kind: the module system, as ReFrame calls it.
     :param environ: the caller's environment, for how the module system is set up; modules loaded in it do not count.
-    :raises BadInput: with one sentence on the module that cannot be used.
     """
     for module in modules:  # what would be several words, or none, where ReFrame writes it into a job's script as it stands
         if not _NAME.fullmatch(module.name):
@@ -273,8 +271,6 @@ def expect_one_mpi(library: Path, modules: Sequence[Module], environ: Mapping[st
     """Whether programs find the launcher's library by themselves where the modules are loaded.
 
     One that the distribution has, which programs find without any module, is nobody's mistake: the stack names its own then.
-
-    :raises BadInput: where modules make them find another one of that name: those of two MPIs.
     """
     found = probe.find_by_loader(library, environ)
     if not found or found.resolve() == library.resolve():

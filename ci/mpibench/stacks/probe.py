@@ -163,7 +163,6 @@ def examine(mpirun: str, library: Path | None = None, environ: Mapping[str, str]
     :param mpirun: path of the launcher, or its name on PATH.
     :param library: its libmpi, where it cannot be found from the launcher's prefix.
     :param environ: what to start it in; :func:`clean_environment` by default.
-    :raises BadInput: when there is no launcher, it is of no known MPI, or no library of that MPI answers.
     """
     launcher = _find_launcher(mpirun)
     clean = dict(clean_environment() if environ is None else environ)
@@ -253,7 +252,6 @@ def _ask_library(library: Path, environ: Mapping[str, str]) -> str:
     """What a libmpi says in ``MPI_Get_library_version``.
 
     :param environ: the whole environment of the process that loads it.
-    :raises BadInput: it does not say.
     """
     try:
         done = logged.ask([sys.executable, "-I", "-c", LIBRARY_ANSWER, library], environ, ANSWER_S)
@@ -494,8 +492,6 @@ def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str
 def plan_links(programs: Mapping[str, Path], library: Path, abi: str, environ: Mapping[str, str]) -> dict[str, Path]:
     """Libraries that programs ask for by names the stack does not have: the stack's own libmpi under another name
     (Debian's MPICH calls its ``libmpich.so.12``), and run-time libraries that lie beside the programs.
-
-    :raises BadInput: when a program was built for another binary interface.
     """
     links: dict[str, Path] = {}
     for path in programs.values():
@@ -527,7 +523,6 @@ def prove(
 
     :param stack: the stack as it will be registered, its search paths included.
     :param needed: one of them at least has to run.
-    :raises BadInput: when there were programs, none runs, and one is needed.
     """
     binaries: dict[str, str] = {}
     suites: dict[str, str] = {}

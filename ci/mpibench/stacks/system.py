@@ -162,8 +162,6 @@ def _make_folder(folder: Path) -> IO[str]:
     """Make a stack's folder, with a file in it that says until the end that it is not whole, and is locked as long.
 
     What a killed command left is removed; what another one works on, of this checkout or not, is not touched.
-
-    :raises BadInput: another one does, nothing can be written there, or something else is there.
     """
     mark = folder / UNFINISHED
     try:
@@ -192,7 +190,6 @@ def link(document: dict[str, Any], programs: Mapping[str, Path], path: Path, env
 
     :param document: content of its ``stack.json``, which gets their folder on the library search path.
     :param path: that file; the folder is made beside it.
-    :raises BadInput: when a program was built for another binary interface.
     """
     # mpi4py's extension modules for the MPI's ABI ask for libmpi by name, too.
     folders = [Path(folder) for folder in document["prepend_path"].get("PYTHONPATH", ())]

@@ -111,10 +111,7 @@ class Wheel(NamedTuple):
 
 
 def read_table(wheels: Path) -> list[Recipe]:
-    """The recipes of ``stacks.yaml`` in a folder, in their order.
-
-    :raises BadInput: naming file and key, when the table does not fit its schema.
-    """
+    """The recipes of ``stacks.yaml`` in a folder, in their order."""
     table = wheels / "stacks.yaml"
     document = yaml_file.read_mapping(table)
     metadata.check_against(table.with_name("stacks.schema.json"), document, table, "correct the table")

@@ -82,8 +82,6 @@ def register(
     :param contradict: starts the stack's programs and returns the first contradiction as a sentence, else nothing;
         :func:`probe.find_contradiction` by default.
     :param record: gets whatever the programs print.
-    :raises StackError: when the document breaks the schema or the name is taken.
-    :raises Unproven: when a file is missing or a program contradicts the metadata.
     """
     stack = metadata.parse(document, path)
     check_name(stack.name, path, root, environ)

@@ -267,9 +267,6 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
     """Export sessions of a results database; exporting again replaces and never duplicates.
 
     :param sessions: session ids, or unique beginnings of them; all sessions if ``None`` or empty.
-    :raises BadInput: no database, a damaged one, or an unknown session.
-    :raises RefusedSessions: sessions that are damaged or hold values that are not finite or in a wrong unit; all
-        other sessions have been exported.
     """
     folder, database = Path(out_dir), str(Path(db_path).resolve())
     done: list[Summary] = []

@@ -158,10 +158,7 @@ PARTNERS = {"samples": "cases", "cases": "samples", "pairs": "pair_maps", "pair_
 
 
 def read_labels(text: str | None) -> dict[str, str]:
-    """Labels of a session, as ``cases`` has them, each fit for one line of a terminal; none where they are null.
-
-    :raises BadInput: they are not a JSON object in which each name has one text.
-    """
+    """Labels of a session, as ``cases`` has them, each fit for one line of a terminal; none where they are null."""
     found = _object(text, "labels of a session")
     if not all(isinstance(value, str) for value in found.values()):
         raise BadInput(
@@ -171,10 +168,7 @@ def read_labels(text: str | None) -> dict[str, str]:
 
 
 def read_condition(text: str | None) -> dict[str, Any]:
-    """What a case stored of its condition, as ``cases`` has it; nothing where that is null.
-
-    :raises BadInput: it is not a JSON object.
-    """
+    """What a case stored of its condition, as ``cases`` has it; nothing where that is null."""
     return _object(text, "condition of a case")
 
 
@@ -199,8 +193,6 @@ def write_file(path: Path, frame: pl.DataFrame, place: str = "") -> None:
     """Write a table of a session; which one, says the path, also that of a partial file.
 
     :param place: :func:`place_of` the file it will be; default: that of the path.
-
-    :raises OSError: it cannot be written.
     """
     frame = frame.select(SCHEMAS[path.parts[-4]].names())
     said = {VERSION_KEY: LAYOUT, PLACE_KEY: place or place_of(path), ROWS_KEY: str(frame.height)}

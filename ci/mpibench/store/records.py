@@ -29,20 +29,14 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 def path_of(folder: Path, kind: str, name: str) -> Path:
-    """Where a record is.
-
-    :raises BadInput: the name, that of a session say, cannot name a file.
-    """
+    """Where a record is."""
     if not _NAME.fullmatch(name):
         raise BadInput("record-name", f"{name!r} cannot name a file: use letters, digits, '_', '-' and '.', 128 at most.")
     return Path(folder) / kind / f"{name}.json"
 
 
 def write(folder: Path, kind: str, name: str, text: str) -> Path:
-    """Write a file, whole or not at all, in the place of an earlier one; its path.
-
-    :raises BadInput: it cannot be written.
-    """
+    """Write a file, whole or not at all, in the place of an earlier one; its path."""
     path = path_of(folder, kind, name)
     try:
         whole_file.write_text(path, text)
@@ -52,10 +46,7 @@ def write(folder: Path, kind: str, name: str, text: str) -> Path:
 
 
 def inside(folder: Path, pattern: str) -> list[Path]:
-    """What a folder of a dataset holds under names that fit; nothing where there is no such folder.
-
-    :raises BadInput: it cannot be read.
-    """
+    """What a folder of a dataset holds under names that fit; nothing where there is no such folder."""
     try:
         with os.scandir(folder) as entries:
             return sorted(folder / entry.name for entry in entries if fnmatch.fnmatchcase(entry.name, pattern))
@@ -97,10 +88,7 @@ class Record(Struct, frozen=True):
 
     @classmethod
     def remove(cls, folder: Path, name: str) -> None:
-        """Remove the record of that name, if there is one.
-
-        :raises BadInput: it cannot be removed.
-        """
+        """Remove the record of that name, if there is one."""
         path = path_of(folder, cls.kind, name)
         try:
             path.unlink(missing_ok=True)
@@ -259,10 +247,7 @@ def answer(
     slower: Collection[tuple[str, str, str]] | None = None,
     now: datetime | None = None,
 ) -> StoredAnswer:
-    """Keep an answer in the dataset, in the place of an earlier one of the same session and source.
-
-    :raises BadInput: the dataset cannot be written.
-    """
+    """Keep an answer in the dataset, in the place of an earlier one of the same session and source."""
     moment = (now or datetime.now(timezone.utc)).replace(microsecond=0)
     said = [one_line(problem) for problem in problems]
     more = [f"... and {len(said) - MOST_PROBLEMS} more"] if len(said) > MOST_PROBLEMS else []
@@ -283,10 +268,7 @@ def answer(
 
 
 def answers(folder: Path) -> dict[str, list[StoredAnswer]]:
-    """All answers by session, that of the night before that of the gate.
-
-    :raises BadInput: one of them, or their folder, cannot be read.
-    """
+    """All answers by session, that of the night before that of the gate."""
     found: dict[str, list[StoredAnswer]] = {}
     for kept in sorted(StoredAnswer.read(folder).values(), key=lambda kept: kept.source != NIGHT):
         found.setdefault(kept.session, []).append(kept)

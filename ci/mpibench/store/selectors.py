@@ -42,10 +42,7 @@ _UUID_START = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{2,35}")
 
 
 def parse_expression(text: str) -> pl.Expr:
-    """An expression as Polars reads it; texts may stand in either quotes.
-
-    :raises BadInput: it is none.
-    """
+    """An expression as Polars reads it; texts may stand in either quotes."""
     # ``group`` is a column of ours and a word of SQL's; between quotes there is an even number of them to the end.
     named = re.sub(r"\bgroup\b(?=[^']*(?:'[^']*'[^']*)*$)", '"group"', text.replace('"', "'"))
     try:
@@ -60,7 +57,6 @@ def matching(rows: pl.DataFrame, text: str, what: str) -> pl.DataFrame:
     """Rows that fulfil an expression; one without a field that decides does not.
 
     :param what: the columns, for a sentence.
-    :raises BadInput: it cannot be read, names no column, or compares what has no order.
     """
     expression = parse_expression(text)
     unknown = sorted(set(expression.meta.root_names()) - set(rows.columns))
@@ -78,10 +74,7 @@ def matching(rows: pl.DataFrame, text: str, what: str) -> pl.DataFrame:
 
 
 def _period(text: str) -> tuple[datetime, datetime]:
-    """Begin and end as ReFrame 4.10 reads them.
-
-    :raises BadInput: it is no period.
-    """
+    """Begin and end as ReFrame 4.10 reads them."""
     from reframe.frontend.reporting import utility
 
     try:
@@ -209,7 +202,6 @@ def select(selector: str, sessions: pl.DataFrame, *, unreadable: Sequence[Unread
     :param sessions: :func:`sessions_table`.
     :param unreadable: sessions that exist and cannot be judged. ``latest`` counts them, and none of them is passed over in
         favour of an older one.
-    :raises BadInput: it cannot be read, selects nothing, or the newest it means is unreadable.
     """
     rows = sessions.to_dicts()
     chosen: set[str] = set()
@@ -294,10 +286,7 @@ def _unquoted(text: str) -> str:
 
 
 def filter_cases(frame: pl.DataFrame, where: str | None) -> pl.DataFrame:
-    """Cases that fulfil an expression over their columns; all of them without one.
-
-    :raises BadInput: the expression cannot be read, names no column, or keeps nothing.
-    """
+    """Cases that fulfil an expression over their columns; all of them without one."""
     if not where:
         return frame
     kept = matching(frame, where, "columns of a case")

@@ -134,10 +134,7 @@ def lines(old: Sequence[Item]) -> list[str]:
 
 
 def remove(old: Sequence[Item]) -> list[str]:
-    """Remove it.
-
-    :raises BadInput: something cannot be removed.
-    """
+    """Remove it."""
     for item in old:
         try:
             if item.path.is_dir():

@@ -301,10 +301,7 @@ _LAST_SECOND = 253402300799.0
 
 
 def _decode(text: Any, where: str) -> Mapping[str, Any]:
-    """Decode one report; its texts are fit for a terminal, whatever a program printed into them.
-
-    :raises BadInput: no JSON, no ReFrame report, or of a data version this reader does not know.
-    """
+    """Decode one report; its texts are fit for a terminal, whatever a program printed into them."""
     try:
         text = text.decode("utf-8") if isinstance(text, bytes) else text
         report = json.loads(_LONE_SURROGATE.sub(r"\\ufffd", text) if "\\u" in text else text)
@@ -385,7 +382,6 @@ def decode(text: Any, where: str) -> Session:
     """A session from the JSON of a run report.
 
     :param where: what it is from, for a sentence.
-    :raises BadInput: it is cut off, no report, or a value in it is not a finite number in the unit of its quantity.
     """
     report = _decode(text, where)
     try:
@@ -406,11 +402,7 @@ def encode(session: Session) -> str:
 
 
 def read_report(path: str | Path) -> Session:
-    """Read one JSON report file of ReFrame (``general/report_file``).
-
-    :raises BadInput: the file is absent, cut off, or not a ReFrame report, or a value in it is not a finite number
-        in the unit of its quantity.
-    """
+    """Read one JSON report file of ReFrame (``general/report_file``)."""
     path = Path(path)
     try:
         return decode(path.read_bytes(), f"report file {path}")
@@ -449,10 +441,7 @@ def _rows(path: Path, query: str, arguments: Iterable[str] = ()) -> list[tuple[A
 
 
 def session_starts(path: str | Path) -> dict[str, datetime]:
-    """Session ids of a results database with their start (UTC), oldest first; no report is decoded.
-
-    :raises BadInput: no database, or a damaged one.
-    """
+    """Session ids of a results database with their start (UTC), oldest first; no report is decoded."""
     rows = _rows(Path(path), "SELECT uuid, session_start_unix FROM sessions ORDER BY session_start_unix, uuid")
     now = datetime.now(timezone.utc)  # for a start that is no time, so that it is not overlooked as old
 
@@ -464,19 +453,13 @@ def session_starts(path: str | Path) -> dict[str, datetime]:
 
 
 def systems_of(path: str | Path, uuid: str) -> tuple[str, ...]:
-    """Systems of a session as the database's index of test cases has them; empty where it has none.
-
-    :raises BadInput: no database, or a damaged one.
-    """
+    """Systems of a session as the database's index of test cases has them; empty where it has none."""
     rows = _rows(Path(path), "SELECT DISTINCT system FROM testcases WHERE session_uuid = ? ORDER BY system", [uuid])
     return tuple(str(row[0]) for row in rows)
 
 
 def list_sessions(path: str | Path) -> list[str]:
-    """Session ids in a results database, oldest first.
-
-    :raises BadInput: no database, or a damaged one.
-    """
+    """Session ids in a results database, oldest first."""
     return list(session_starts(path))
 
 
@@ -484,8 +467,6 @@ def read_session(path: str | Path, uuid: str | None = None) -> Session:
     """Read one session from a results database.
 
     :param uuid: session id or a unique beginning of one; if ``None`` the newest session that confirms no other one.
-    :raises BadInput: no database, no or several such sessions, a damaged report, or a value in it that is not a
-        finite number in the unit of its quantity.
     """
     path = Path(path)
     known = list_sessions(path)

@@ -126,7 +126,6 @@ class Store:
         """Files of a table, sorted.
 
         :param unreadable_too: those that cannot be read are left out and not refused.
-        :raises BadInput: one of them cannot be read.
         """
         looked = self._look(table, system)
         why = next(filter(None, looked.values()), "")
@@ -139,7 +138,6 @@ class Store:
 
         :param table: of :data:`dataset_layout.SCHEMAS`.
         :param sessions: only these; files of others are not opened.
-        :raises BadInput: no dataset, or a file of it that cannot be read.
         """
         paths = self.files(table, system)
         if not paths and table in ("cases", "samples") and not (system and self.systems):
@@ -166,10 +164,7 @@ class Store:
         return tuple(lost for lost in self.refused if not lost.systems or not systems or set(lost.systems) & set(systems))
 
     def _whole_id(self, session: str) -> str:
-        """The one session with this id or beginning of one.
-
-        :raises BadInput: there is none, or there are several.
-        """
+        """The one session with this id or beginning of one."""
         if not _BEGINNING.fullmatch(session):
             raise BadInput(
                 "session-format", f"{session!r} is not a session: give its id, or four characters and more of its beginning."
@@ -188,7 +183,6 @@ class Store:
         """Record that a session takes no part in verdicts.
 
         :param session: its id or a unique beginning.
-        :raises BadInput: no such session, no reason, one that was withdrawn before, or a dataset that cannot be written.
         """
         reason = one_line(why).strip()
         if not reason:
@@ -214,10 +208,7 @@ class Store:
         return withdrawal
 
     def restore(self, session: str) -> Withdrawal:
-        """Take a withdrawal back.
-
-        :raises BadInput: the session was not withdrawn, or its record cannot be removed.
-        """
+        """Take a withdrawal back."""
         uuid = self._whole_id(session)
         withdrawal = self.withdrawn.get(uuid)
         if withdrawal is None:
@@ -239,10 +230,7 @@ class Store:
     # Sessions and cases -------------------------------------------------------------------------------------------------------
 
     def cases(self, system: str, *, withdrawn_too: bool = False) -> pl.LazyFrame:
-        """Table ``cases`` of one system, without the sessions that were withdrawn.
-
-        :raises BadInput: no dataset, a damaged file, a session that is there twice or is to come.
-        """
+        """Table ``cases`` of one system, without the sessions that were withdrawn."""
         limit = f"{datetime.now(timezone.utc) + CLOCK_TOLERANCE:%Y-%m-%d}"
         for path in self.files("cases", system):
             if path.parent.name.removeprefix("date=") > limit and path.stem not in self.withdrawn:
@@ -255,10 +243,7 @@ class Store:
         return cases if withdrawn_too else cases.filter(~pl.col("session").is_in(list(self.withdrawn)))
 
     def system_of(self, system: str | None) -> str:
-        """The system that is meant: the one named, or the only one.
-
-        :raises BadInput: there are several, or the one named is not there.
-        """
+        """The system that is meant: the one named, or the only one."""
         self.require()
         if system is None and len(self.systems) > 1:
             raise BadInput(
@@ -275,7 +260,6 @@ class Store:
         The system is derived from the session; it must be named only where the session has cases on several.
 
         :returns: system and session id.
-        :raises BadInput: no such session, several, or one that cannot be read.
         """
         if not self.systems and self.refused:
             raise BadInput("session-unreadable", self.refused[-1].why)
@@ -309,10 +293,7 @@ class Store:
 
     @cached_property
     def starts(self) -> dict[str, datetime]:
-        """All sessions, withdrawn ones and those that the export refused too, with their start (UTC), the oldest first.
-
-        :raises BadInput: a file that cannot be read.
-        """
+        """All sessions, withdrawn ones and those that the export refused too, with their start (UTC), the oldest first."""
         found = {lost.session: lost.started for lost in self.refused}
         if self.systems:
             found |= dict(self.scan("cases").select("session", "started").unique().collect().iter_rows())
@@ -322,7 +303,6 @@ class Store:
         """A session as ReFrame reported it, withdrawn or not.
 
         :param session: its id, a unique beginning of it, or ``latest``: the newest that confirms no other one.
-        :raises BadInput: there is none, there are several, or it cannot be read.
         """
         if session == "latest":
             newest = (self.session(uuid) for uuid in reversed(self.starts))
@@ -348,7 +328,6 @@ class Store:
 
         :returns: of each session id, system, start (UTC, ISO 8601), label ``run``, cases that owe a proof and those that have
             one, what was answered of it by whom, and its withdrawal; ``None`` where there is none.
-        :raises BadInput: no dataset, or a file that cannot be read.
         """
         cases = self.scan("cases", system).filter(pl.col("measurement"), ~pl.col("superseded"))
         facts = {"cases": pl.len(), "proven": (pl.col("evidence") == PROVEN).sum()}
@@ -379,7 +358,6 @@ class Store:
         """Values for statistics: rows of ``samples`` that hold a number, by default only those with proof.
 
         :param evidence: verdicts to accept, of ``samples.STATUSES``.
-        :raises BadInput: no dataset, a damaged file, or an unknown verdict.
         """
         unknown = sorted(set(evidence) - set(STATUSES))
         if unknown:
@@ -464,7 +442,6 @@ class Store:
         Variants of cases whose ranks shared cores end in :data:`OVERSUBSCRIBED`.
 
         :param cases: eligible rows of the table ``cases``.
-        :raises BadInput: a value that cannot be one.
         """
         wanted = cases["case"].to_list()
         samples = (
@@ -520,7 +497,6 @@ class Store:
         """Maps of pairs, oldest first, whatever their evidence; none where nothing of the kind was measured.
 
         :param sessions: only these session ids; those that were withdrawn are left out.
-        :raises BadInput: a damaged file.
         """
         there = {path.stem for path in self.files("pair_maps", system)} - set(self.withdrawn)
         wanted = there if sessions is None else there & set(sessions)
@@ -551,7 +527,6 @@ class Store:
         """Export the sessions of a results database that are lacking or cannot be read; says which it had to leave out.
 
         :param without_db: the dataset is all there is; nothing newer is expected.
-        :raises BadInput: no database, or a damaged one.
         """
         if without_db:
             self.require()

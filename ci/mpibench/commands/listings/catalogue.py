@@ -29,7 +29,6 @@ def show(name: str | None = None, console: Console | None = None, *, tests_of_gr
     """Print the table of contents, or the benchmarks of one group, of one suite, or of one name.
 
     :param tests_of_groups: the contents have a line for each group, with its test and what it is.
-    :raises BadInput: for a name that is neither a group, nor a suite, nor a benchmark.
     """
     console = console or Console()
     tests = tests_by_group(test_folders(ROOT))
@@ -50,7 +49,6 @@ def as_data(name: str | None = None) -> dict[str, Any]:
     """Groups by name: ``suite``, ``test`` (``None``: no test class names it), ``description``, and their ``benchmarks``.
 
     :param name: a group, suite, benchmark or program; default: everything.
-    :raises BadInput: for another name.
     """
     tests = tests_by_group(test_folders(ROOT))
     suite_of = {group: suite.name for suite in catalogue.SUITES.values() for group in _groups_of(suite)}

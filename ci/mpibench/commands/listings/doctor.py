@@ -80,7 +80,6 @@ def report(
     :param stacks_only: look only at whether each partition gets the stacks it asks for.
     :param draft_only: print only the draft.
     :param as_json: print ``system``, ``ready``, ``findings`` (subject, state, detail) and ``published`` as JSON.
-    :raises BadInput: for an unknown system, or one that needs no such draft.
     """
     if draft_only:
         print(fabrics_draft.require_draft(_name(system), site.ROOT), end="")

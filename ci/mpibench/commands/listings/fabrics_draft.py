@@ -156,10 +156,7 @@ def write(
 
 
 def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | None, str]]:
-    """Places with sentences, and whether each is only a note (``None``: nothing is the matter); none for other systems.
-
-    :raises BadInput: the centre's configuration cannot be used.
-    """
+    """Places with sentences, and whether each is only a note (``None``: nothing is the matter); none for other systems."""
     centre, name = centres.read(root), system["name"]
     if centre is None or name not in {row["name"] for row in centre.systems}:
         return []
@@ -171,10 +168,7 @@ def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | No
 
 
 def draft(system: Mapping[str, Any], root: Path) -> str:
-    """A draft of ``extras`` for the partitions of a centre's system that have no fabrics; empty where there are none.
-
-    :raises BadInput: the centre's configuration cannot be used.
-    """
+    """A draft of ``extras`` for the partitions of a centre's system that have no fabrics; empty where there are none."""
     centre, name = centres.read(root), system["name"]
     if centre is None or name not in {row["name"] for row in centre.systems}:
         return ""
@@ -186,7 +180,6 @@ def require_draft(name: str | None, root: Path) -> str:
     """The draft that somebody asked for.
 
     :param name: of the system; by default the one that ReFrame finds this machine to be.
-    :raises BadInput: there is nothing to be drafted.
     """
     centre = centres.read(root)
     if centre is None:

@@ -126,10 +126,7 @@ def _launches() -> list[Launch]:
 
 
 def _jobs() -> list[Job]:
-    """None where there is no Slurm.
-
-    :raises BadInput: it does not answer.
-    """
+    """None where there is no Slurm."""
     return orphaned(read_queue(_call(_LIST)), socket.gethostname()) if shutil.which(_LIST[0]) else []
 
 
@@ -144,10 +141,7 @@ def _call(words: Iterable[str]) -> str:
 
 
 def as_data() -> dict[str, list[dict[str, Any]]]:
-    """The orphans: processes of this machine, and jobs of Slurm, each with the number of the ReFrame that is gone.
-
-    :raises BadInput: if Slurm does not answer.
-    """
+    """The orphans: processes of this machine, and jobs of Slurm, each with the number of the ReFrame that is gone."""
 
     def origin(orphan: Launch | Job) -> dict[str, Any]:
         return {"reframe": orphan.owner.pid, "directory": orphan.directory}
@@ -157,10 +151,7 @@ def as_data() -> dict[str, list[dict[str, Any]]]:
 
 
 def report(cancel: bool, say: Callable[[str], None]) -> int:
-    """List orphans of Slurm and of this machine, or cancel them; 1 if some are left.
-
-    :raises BadInput: if Slurm does not answer.
-    """
+    """List orphans of Slurm and of this machine, or cancel them; 1 if some are left."""
     launches = left = _launches()
     for directory in dict.fromkeys(launch.directory for launch in launches):
         there = [launch for launch in launches if launch.directory == directory]

@@ -55,10 +55,7 @@ def parse_files(paths: Sequence[Path], format: str, note: Callable[[str], None] 
 
 
 def read_text(path: Path) -> str:
-    """Text of a file, or of standard input for ``-``.
-
-    :raises BadInput: in one sentence, if there is no such file or it is not text.
-    """
+    """Text of a file, or of standard input for ``-``."""
     try:
         data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     except FileNotFoundError:

@@ -31,10 +31,7 @@ def describe(stack: Stack) -> Iterator[tuple[str, str]]:
 
 
 def show(root: Path = metadata.ROOT, console: Console | None = None) -> int:
-    """Print all stacks, then one sentence for each that cannot be used; 1 if there is such a one or none at all.
-
-    :raises BadInput: when two metadata files describe a stack of the same name.
-    """
+    """Print all stacks, then one sentence for each that cannot be used; 1 if there is such a one or none at all."""
     console = console or Console(highlight=False)
     stacks, problems = metadata.discover(root)
     for stack in stacks:
@@ -49,10 +46,7 @@ def show(root: Path = metadata.ROOT, console: Console | None = None) -> int:
 
 
 def as_data(root: Path = metadata.ROOT) -> dict[str, Any]:
-    """``stacks`` (what there is to say of each) and ``problems`` (a sentence for each that cannot be used).
-
-    :raises BadInput: when two metadata files describe a stack of the same name.
-    """
+    """``stacks`` (what there is to say of each) and ``problems`` (a sentence for each that cannot be used)."""
     stacks, problems = metadata.discover(root)
     fields = ("name", "origin", "mpi", "mpi_version", "device", "abi", "launcher_family", "prefix", "lock_hash", "source")
     return {
@@ -74,7 +68,6 @@ def check(root: Path = metadata.ROOT, console: Console | None = None, verify: Ca
     """Print what stacks built by Spack differ in apart from their MPI; 1 if in anything, or if one is not what was built.
 
     :param verify: looks at what is installed; without it only lock files are read.
-    :raises BadInput: when two metadata files describe a stack of the same name, or fewer than two stacks can be compared.
     """
     console = console or Console(highlight=False)
     stacks, problems = metadata.discover(root)

@@ -84,8 +84,6 @@ def build(
     """Build environments (by default all that need no device); one sentence per stack that could not be built.
 
     Each stack is checked, concretized and built by itself: what is wrong with one keeps no other from being built.
-
-    :raises BadInput: when nothing can be built at all: no Spack, an unknown name or system.
     """
     known = list_environments(root)
     for name in names:
@@ -219,10 +217,7 @@ def find_installed(project: Project, name: str, lock: Lock | None = None) -> tup
 
 
 def verify(stack: Stack, root: Path = metadata.ROOT, environ: Mapping[str, str] = os.environ) -> Verified:
-    """What Spack finds of a registered stack now.
-
-    :raises BadInput: when there is no Spack, or it fails, or the lock file is not the one the stack was built from.
-    """
+    """What Spack finds of a registered stack now."""
     project = _open(root, environ, lambda line: None)
     return find_installed(project, Path(stack.source).parent.name, lock_of(stack))[1]
 

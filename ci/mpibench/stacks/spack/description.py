@@ -127,10 +127,7 @@ def _launchers(lock: Lock, home: Path) -> list[Path]:
 
 
 def find_home(lock: Lock, prefix: Path) -> Path:
-    """The folder below an MPI's prefix that has its ``bin``.
-
-    :raises BadInput: when there is none, or nothing that starts its ranks.
-    """
+    """The folder below an MPI's prefix that has its ``bin``."""
     homes, launchers = _homes(lock, prefix), _provider(lock)[1].launchers
     if home := next((path for path in homes if _launchers(lock, path)), None):
         return home
@@ -203,7 +200,6 @@ def describe(lock: Lock, prefixes: Mapping[str, Path], path: Path, root: Path, s
 
     :param prefixes: hash of each package to where it is installed.
     :param path: where it will be; links to the MPI's library are laid beside it.
-    :raises BadInput: when something is missing, or the MPI is not what the lock file says.
     """
     mpi = lock.mpi
     home = find_home(lock, prefixes[mpi.hash])

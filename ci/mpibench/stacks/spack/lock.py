@@ -174,10 +174,7 @@ class Lock:
 
 
 def read(path: Path) -> Lock:
-    """The lock file of an environment.
-
-    :raises BadInput: naming the file, when it is missing, cut short or of an unknown format.
-    """
+    """The lock file of an environment."""
     again = f"concretize it with 'mpibench stacks build {path.parent.name}'"
     try:
         return parse(json.loads(path.read_text()), path)
@@ -190,10 +187,7 @@ def read(path: Path) -> Lock:
 
 
 def parse(document: Any, path: Path) -> Lock:
-    """The lock a decoded file describes.
-
-    :raises BadInput: naming the file, when it is of an unknown format or has holes.
-    """
+    """The lock a decoded file describes."""
     again = f"remove it and concretize it with 'mpibench stacks build {path.parent.name}'"
     try:
         version = document["_meta"]["lockfile-version"]
@@ -247,10 +241,7 @@ def _variant(name: str, value: Any) -> str:
 
 
 def lock_of(stack: Stack) -> Lock:
-    """The lock file a stack was built from, which lies beside its metadata.
-
-    :raises BadInput: when there is none, or it is not what it was then.
-    """
+    """The lock file a stack was built from, which lies beside its metadata."""
     path = Path(stack.source).with_name(LOCK)
     found = read(path)
     if found.suite.hash != stack.lock_hash:

@@ -97,10 +97,7 @@ def first_error(output: str) -> str:
 
 
 def locate_spack(environ: Mapping[str, str] = os.environ) -> Spack:
-    """The Spack of ``SPACK_ROOT``, else of PATH.
-
-    :raises BadInput: when there is none, it does not answer, or it is older than :data:`MINIMUM`.
-    """
+    """The Spack of ``SPACK_ROOT``, else of PATH."""
     get = f"get it with '{GET[0]}' and '{GET[1]}'"
     root = environ.get("SPACK_ROOT", "")
     program = f"{root}/bin/spack" if root else shutil.which("spack", path=environ.get("PATH", ""))

@@ -69,10 +69,7 @@ def choose(system: str | None, root: Path, environ: Mapping[str, str] = os.envir
 
 
 def find_scope(system: str | None, root: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The site's scope where there is one; see :func:`choose`.
-
-    :raises BadInput: for an unknown system, or a variable that names no folder.
-    """
+    """The site's scope where there is one; see :func:`choose`."""
     path = choose(system, root, environ)
     if path.is_dir():
         return path
@@ -92,8 +89,6 @@ def write_found(
 
     Spack writes into a scope that is thrown away, because it never writes to one named with ``-C`` and drops the comments of
     a file it writes to. What stands in the site's file stays as it is; what is unusable is left out, with the reason.
-
-    :raises BadInput: when Spack fails, or something found has no place in the file that is there.
     """
     place = choose(system, root, environ)
     spack = locate_spack(environ)
@@ -230,10 +225,7 @@ def _is_same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
 
 
 def add(path: Path, found: Mapping[str, Any]) -> None:
-    """Add packages to a ``packages.yaml``, at its end and as text, so that what a person wrote stays to the letter.
-
-    :raises BadInput: when the file has an entry for one of them, or is not laid out so that lines can follow its last.
-    """
+    """Add packages to a ``packages.yaml``, at its end and as text, so that what a person wrote stays to the letter."""
     there = read(path)
     text = yaml_file.read_text(path) if path.exists() else HEAD
     indent = re.search(r"^packages::?[ \t]*\n(?:[ \t]*(?:#.*)?\n)*( +)\S", text, re.M)

@@ -228,8 +228,6 @@ def write_bundle(project: Project, names: Sequence[str], folder: Path) -> None:
     It has Spack, its recipes as pinned, the sources of all that would be built, and the solver as a wheel. Spack's own
     configuration in it names the others relative to itself, so that it works wherever the folder lies. The compilers, MPIs and
     libraries of the site are described in its scope, there as here.
-
-    :raises BadInput: what cannot be fetched or written, in one sentence.
     """
     output = project.run(names[0], "asking where Spack and its recipes are", "python", "-c", _QUERY)
     prefix, builtin = (Path(line) for line in output.split("PLACES\n")[-1].splitlines()[:2])
