@@ -110,8 +110,9 @@ class Table(NamedTuple):
 class Block(NamedTuple):
     """What stands in a section, under a heading where it has one.
 
-    :param kind: ``text``, ``items`` (of texts), ``charts`` (figures, once on a page), ``drawing`` (a figure that appears when
-        it comes into view) or ``fold`` (blocks that are folded away).
+    :param kind: ``text``, ``items`` (of texts), ``facts`` (names and what they are), ``pre`` (lines as they are), ``charts``
+        (figures, once on a page), ``drawing`` (a figure that appears when it comes into view) or ``fold`` (blocks that are
+        folded away).
     :param label: class of a text or of items, what a drawing shows, the line of a fold.
     """
 

@@ -71,55 +71,6 @@ MAX_RANKS = 512
 _APART = ("env", "job_env", "env_vars", "environment", "debug_env", "launcher")
 
 
-def _job_facts(case: Case) -> list[tuple[str, str]]:
-    entry, seconds = case.entry, case.entry.get("time_run")
-    return [
-        ("test", case.name),
-        ("case", case.uuid),
-        ("partition", f"{case.system}:{case.partition}"),
-        ("job id", case.job_id),
-        ("nodes", case.nodelist),
-        ("exit code", flat(entry.get("job_exitcode"))),
-        ("ended", flat(entry.get("job_completion_time"))),
-        ("time in job", f"{seconds:.1f} s" if isinstance(seconds, (int, float)) else ""),
-        ("result", " in phase ".join(filter(None, (case.result, case.fail_phase)))),
-    ]
-
-
-def _proof_facts(proof: Evidence) -> list[tuple[str, str]]:
-    return [
-        ("transport", proof.transport),
-        ("library", proof.library),
-        ("kernel", "; ".join(dict.fromkeys(map(str, proof.kernel)))),
-        ("links", "; ".join(link_text(proof.links))),
-        ("benchmark time", ", ".join(f"{format_number(value)} s" for value in proof.seconds)),
-    ]
-
-
-def _rank_rows(proof: Evidence) -> list[list[str]]:
-    columns = ("host", "cpus_allowed", "cpu", "numa_node")
-    return [[_rank_text(rank), *(flat(rank.get(key)) for key in columns)] for rank in proof.ranks[:MAX_RANKS]]
-
-
-def _device_rows(proof: Evidence) -> list[list[str]]:
-    return [
-        [
-            *(str(one.launch or "all"), "all" if one.repeat is None else str(one.repeat), one.node, one.device),
-            *(bytes_text(one.tx_bytes), bytes_text(one.rx_bytes)),
-        ]
-        for one in proof.devices
-    ]
-
-
-def _condition_facts(case: Case) -> list[tuple[str, str]]:
-    return [(key, flat(value)) for key, value in case.condition.items() if key not in _APART]
-
-
-def _environment(case: Case) -> str:
-    parts = (case.condition.get(part) for part in _APART)
-    return "\n".join(f"{key}={flat(value)}" for part in parts if isinstance(part, Mapping) for key, value in part.items())
-
-
 def _rank_text(rank: Mapping[str, Any]) -> Any:
     number, program = flat(rank.get("rank")), rank.get("program")
     return number if program is None else f"{number} of program {flat(program)}"
@@ -591,6 +542,8 @@ def _cascade(view: View) -> Content:
     return [_text(note), *blocks] if blocks else None
 
 
+#: Columns of a comparison with a reference.
+REFERENCE = ("metric", "layer", "value", "reference", "at least", "at most", "unit")
 #: References listed at once; more are folded away.
 OPEN_ROWS = 40
 
@@ -602,18 +555,14 @@ def _gates(view: View) -> Content:
         groups[gate.outcome].append((case, gate))
     titles = {FAIL: "✕ missed", PASS: "✓ reached", NO_REFERENCE: "○ without reference: recorded, not judged"}
     unfolded = {FAIL: True, PASS: len(groups[PASS]) <= OPEN_ROWS, NO_REFERENCE: False}
-    head = ("stack", "case", "metric", "layer", "value", "reference", "at least", "at most", "unit")
     blocks: list[Part] = []
     for name, checks in groups.items():
-        rows = [
-            (
-                *(view.stack(case.stack), view.button(case), gate.metric, gate.layer),
-                *(format_number(value) for value in (gate.value, gate.reference, gate.lower, gate.upper)),
-                unit_text(gate.unit),
-            )
-            for case, gate in checks
-        ]
-        blocks += [_fold(f"{titles[name]}: {len(rows)}", [Table(head, rows, range(4, 8))], unfolded[name])] if rows else []
+        rows = [(view.stack(case.stack), view.button(case), *_reference_cells(check)) for case, check in checks]
+        blocks += (
+            [_fold(f"{titles[name]}: {len(rows)}", [Table(("stack", "case", *REFERENCE), rows, range(4, 8))], unfolded[name])]
+            if rows
+            else []
+        )
     return blocks or ["No metric of a proven case of this session was compared with a reference."]
 
 
@@ -741,6 +690,67 @@ def _words(_: View) -> Content:
     }
 
 
+def _reference_cells(check: ReferenceCheck) -> tuple[object, ...]:
+    bounds = (format_number(value) for value in (check.value, check.reference, check.lower, check.upper))
+    return (check.metric, check.layer, *bounds, unit_text(check.unit))
+
+
+def panel(case: Case, said: Sequence[str]) -> tuple[Block, list[Part]]:
+    """What a reader sees who follows a number back to its case: its job; proof, references, condition and environment."""
+    entry, seconds, condition, proof = case.entry, case.entry.get("time_run"), case.condition, case.proof
+    job = [
+        ("test", case.name),
+        ("case", case.uuid),
+        ("partition", f"{case.system}:{case.partition}"),
+        ("job id", case.job_id),
+        ("nodes", case.nodelist),
+        ("exit code", flat(entry.get("job_exitcode"))),
+        ("ended", flat(entry.get("job_completion_time"))),
+        ("time in job", f"{seconds:.1f} s" if isinstance(seconds, (int, float)) else ""),
+        ("result", " in phase ".join(filter(None, (case.result, case.fail_phase)))),
+    ]
+    blocks: list[Part] = [_text("None was stored.", "", "Proof")]
+    if proof:
+        facts = [
+            ("transport", proof.transport),
+            ("library", proof.library),
+            ("kernel", "; ".join(dict.fromkeys(map(str, proof.kernel)))),
+            ("links", "; ".join(link_text(proof.links))),
+            ("benchmark time", ", ".join(f"{format_number(value)} s" for value in proof.seconds)),
+        ]
+        of_rank = ("host", "cpus_allowed", "cpu", "numa_node")
+        ranks = [(_rank_text(rank), *(flat(rank.get(key)) for key in of_rank)) for rank in proof.ranks[:MAX_RANKS]]
+        devices = [
+            (
+                *(one.launch or "all", "all" if one.repeat is None else one.repeat, one.node, one.device),
+                *(bytes_text(one.tx_bytes), bytes_text(one.rx_bytes)),
+            )
+            for one in proof.devices
+        ]
+        sign, more = "✓" if proof.status == PROVEN else "✕", len(proof.ranks) - MAX_RANKS
+        blocks = [
+            Block("text", f"{sign} condition {proof.status}", "Proof", f"evidence {proof.status}"),
+            *(Block("facts", facts), *map(_text, proof.notes), Block("pre", proof.library_version)),
+            *([Table(("rank", "host", "may use CPUs", "ran on CPU", "NUMA node"), ranks, (0, 3, 4))] if ranks else []),
+            *([f"{more} more ranks are in the job's files."] if more > 0 else []),
+            *([Table(("launch", "repeat", "node", "device", "sent", "received"), devices, (1, 4, 5))] if devices else []),
+        ]
+    outcomes = {PASS: "✓ reached", FAIL: "✕ missed"}
+    checks = [(*_reference_cells(check), outcomes.get(check.outcome, "○ no reference")) for check in case.gates]
+    title, apart = "Comparisons with references", [condition.get(name) for name in _APART]
+    environment = [f"{key}={flat(value)}" for part in apart if isinstance(part, Mapping) for key, value in part.items()]
+    blocks += [
+        Table((*REFERENCE, "outcome"), checks, range(2, 6), title=title)
+        if checks
+        else _text("None: recorded, not judged.", "", title),
+        Block("facts", [(key, flat(value)) for key, value in condition.items() if key not in _APART], "Condition"),
+        Block("pre", flat(condition.get("launcher")), "Launcher"),
+        Block("pre", "\n".join(environment), "Environment"),
+        Block("pre", case.reason if case.reason not in said else "", "What ReFrame said"),
+    ]
+    return Block("facts", job, "Job"), [block for block in blocks if not isinstance(block, Block) or block.content]
+
+
 #: In the order of the page: id, heading, name in the navigation, and what it shows. Only the drawings need a script.
 SECTIONS: tuple[tuple[str, str, str, Callable[[View], Content]], ...] = (
     ("summary", "", "", _summary),
@@ -767,13 +777,6 @@ TEMPLATES.filters.update(
     traffic_text=traffic_text,
     transport_line=transport_line,
     sentences=sentences,
-    job_facts=_job_facts,
-    proof_facts=_proof_facts,
-    rank_rows=_rank_rows,
-    device_rows=_device_rows,
-    condition_facts=_condition_facts,
-    environment=_environment,
-    flat=flat,
 )
 
 
@@ -808,7 +811,7 @@ def render(view: View) -> str:
         sections=[(*words, content) for *words, make in SECTIONS if (content := make(view)) is not None],
         index=index(session, curves_of, view.published),
         curve_rows=list(curves_of.values()),
-        listed=MAX_RANKS,
+        panel=panel,
     )
 
 
