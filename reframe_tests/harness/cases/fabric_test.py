@@ -243,7 +243,10 @@ class FabricTest(MeasuredTest):
 
     def metrics(self) -> dict[str, Value]:
         """Every size of every metric, shares of the line rate, what suites say of each other, and growth with the nodes."""
-        link = self._physics_reference()
+        where, link = self._condition, None
+        if not where.oversubscribed:  # or ranks wait for each other's cores and not for the link
+            least = catalogue.LEVELS[self.level].link_share * where.fabric.share_used(where.rank_numa)
+            link = references.physics_reference(where.fabric, least, where.pinning)
         samples = {} if self.is_dry_run() else {measurement.metric_of(sample): sample for sample in self._samples}
         medians = {name: float(statistics.median(sample.measured)) for name, sample in samples.items() if sample.measured}
         found: dict[str, Value] = {}
@@ -263,13 +266,6 @@ class FabricTest(MeasuredTest):
             name = catalogue.metric_name(grown.benchmark, "over_log2", grown.message_bytes, grown.variant)
             found[name] = Value(grown.ratio, FRACTION.unit)
         return found
-
-    def _physics_reference(self) -> references.Reference | None:
-        """What a link must reach; nothing where ranks wait for each other's cores and not for the link."""
-        if self._condition.oversubscribed:
-            return None
-        share = catalogue.LEVELS[self.level].link_share * self._condition.fabric.share_used(self._condition.rank_numa)
-        return references.physics_reference(self._condition.fabric, share, self._condition.pinning)
 
 
 class MaintenanceTest(FabricTest):

@@ -159,7 +159,9 @@ class Condition:
     @property
     def asked_env(self) -> dict[str, str]:
         """Variables every rank must have been given."""
-        return {name: value for name, value in self._all_env.items() if name not in self.launcher_env}
+        # How to reach other nodes concerns the launcher alone.
+        apart = (set(self.bootstrap.env) - set(self.chosen)) | set(self.launcher_env)
+        return {name: value for name, value in {**self.stack.variables, **self.job_env}.items() if name not in apart}
 
     @property
     def launcher_env(self) -> dict[str, str]:
@@ -174,12 +176,6 @@ class Condition:
     def known(self) -> dict[str, str]:
         """Variables that say to the evidence library what is known of the MPI and the launcher."""
         return recorder.variables(self.stack, self.launcher)
-
-    @property
-    def _all_env(self) -> dict[str, str]:
-        # How to reach other nodes concerns the launcher alone.
-        apart = set(self.bootstrap.env) - set(self.chosen)
-        return {name: value for name, value in {**self.stack.variables, **self.job_env}.items() if name not in apart}
 
     @property
     def debug_env(self) -> dict[str, str]:

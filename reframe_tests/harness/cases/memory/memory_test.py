@@ -128,8 +128,37 @@ class MemoryTest(WithoutMpiTest):
         wrong = [*missing, *(sentence.rstrip(".") for sentence in batch.judge(end)), *said]
         whole = [result for result in results if result]
         odd = list(dict.fromkeys(sentence for result in whole for sentence in stream.judge(result, self.ranks_per_node)))
-        samples = _samples(self.group, results, self._repetitions, node_memory.variant(self.memory, self.page_cache))
-        return Reading(samples, _evidence(whole, wrong, odd), [*wrong, *odd])
+        samples = [
+            Sample(
+                suite=node_memory.NAME,
+                benchmark=kernel,
+                group=self.group,
+                ranks=len(whole[0].threads),
+                groups=1,
+                variant=node_memory.variant(self.memory, self.page_cache),
+                message_bytes=None,
+                repetitions=self._repetitions,
+                quantity=node_memory.QUANTITY,
+                values=tuple(result.mb_per_s[kernel] if result else None for result in results),
+            )
+            for kernel in (node_memory.KERNELS if whole else ())
+        ]
+        evidence = Evidence(
+            status=MISSING if wrong else CONTRADICTED if odd else PROVEN,
+            sentences=(*wrong, *odd),
+            # The threads of the first run, the facts of their nodes, and what was free and cached in each.
+            ranks=tuple(
+                {
+                    **{"rank": number, "host": result.host, "cpus_allowed": one.allowed, "cpu": one.ran_on},
+                    **{"numa_node": one.numa_node, "pages": dict(one.pages)},
+                }
+                for result in whole[:1]
+                for number, one in enumerate(result.threads)
+            ),
+            notes=tuple(dict.fromkeys(note for result in whole for note in stream.describe_memory(result))),
+            kernel=tuple({result.host: stream.facts(result) for result in whole}.values()),
+        )
+        return Reading(samples, evidence, [*wrong, *odd])
 
     def metrics(self) -> dict[str, Value]:
         """The rate of each kernel, the median of the runs."""
@@ -138,51 +167,3 @@ class MemoryTest(WithoutMpiTest):
         measured = {sample.benchmark: statistics.median(sample.measured) for sample in samples if sample.measured}
         names = {kernel: catalogue.metric_name(kernel, quantity.short, None, variant) for kernel in node_memory.KERNELS}
         return {name: Value(measured.get(kernel), quantity.unit) for kernel, name in names.items()}
-
-
-def _samples(group: str, results: list[stream.StreamResult | None], repetitions: int, variant: str) -> list[Sample]:
-    threads = [len(result.threads) for result in results if result]
-    return [
-        Sample(
-            suite=node_memory.NAME,
-            benchmark=kernel,
-            group=group,
-            ranks=threads[0],
-            groups=1,
-            variant=variant,
-            message_bytes=None,
-            repetitions=repetitions,
-            quantity=node_memory.QUANTITY,
-            values=tuple(result.mb_per_s[kernel] if result else None for result in results),
-        )
-        for kernel in (node_memory.KERNELS if threads else ())
-    ]
-
-
-def _evidence(results: list[stream.StreamResult], wrong: list[str], odd: list[str]) -> Evidence:
-    """What the runs recorded: the threads of the first, the facts of their nodes, and what was free and cached in each."""
-    ranks = [
-        {
-            **{"rank": number, "host": result.host, "cpus_allowed": one.allowed, "cpu": one.ran_on, "numa_node": one.numa_node},
-            "pages": dict(one.pages),
-        }
-        for result in results[:1]
-        for number, one in enumerate(result.threads)
-    ]
-    facts = {
-        result.host: {
-            "node": result.host,
-            "vm.zone_reclaim_mode": result.zone_reclaim_mode,
-            "NUMA nodes": str(result.numa_nodes),
-            "last-level caches": f"{result.last_level_cache_bytes} bytes",
-            "array": f"{result.array_bytes} bytes",
-        }
-        for result in results
-    }
-    return Evidence(
-        status=MISSING if wrong else CONTRADICTED if odd else PROVEN,
-        sentences=(*wrong, *odd),
-        ranks=tuple(ranks),
-        notes=tuple(dict.fromkeys(note for result in results for note in stream.describe_memory(result))),
-        kernel=tuple(facts.values()),
-    )

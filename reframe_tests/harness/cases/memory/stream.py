@@ -150,6 +150,16 @@ def describe_memory(result: StreamResult) -> list[str]:
     return [f"before the arrays were made, {'; '.join(kib)}", *(_find_displaced(result) if _may_be_displaced(result) else [])]
 
 
+def facts(result: StreamResult) -> dict[str, str]:
+    return {
+        "node": result.host,
+        "vm.zone_reclaim_mode": result.zone_reclaim_mode,
+        "NUMA nodes": str(result.numa_nodes),
+        "last-level caches": f"{result.last_level_cache_bytes} bytes",
+        "array": f"{result.array_bytes} bytes",
+    }
+
+
 def _may_be_displaced(result: StreamResult) -> bool:
     """Whether pages elsewhere are what is measured: only the kernel's policy of local memory, and no room there."""
     return result.page_cache == FILLED and result.memory == "local"
@@ -187,7 +197,18 @@ def _judge_pages(result: StreamResult) -> list[str]:
     if silent:
         return [f"on which NUMA node the pages of {len(silent)} threads are is not known, first those of core {silent[0]}"]
     if result.memory == "interleaved":
-        return _judge_spread(result)
+        pages: Counter[str] = Counter()
+        for one in result.threads:
+            pages.update(one.pages)
+        even = sum(pages.values()) / result.numa_nodes
+        room = max(UNEVEN * even, min(UNEVEN_PAGES, even / 2))
+        odd = [node for node in sorted({*result.page_cache_kib, *pages}) if abs(pages[node] - even) > room]
+        if result.numa_nodes < 2:
+            return ["memory of one NUMA node cannot be interleaved"]
+        uneven = (
+            f"pages are not interleaved evenly: node {odd[0]} has {pages[odd[0]]}, an even share is {even:.0f}" if odd else ""
+        )
+        return [uneven] if odd else []
     wrong = [
         one.core
         for one in result.threads
@@ -202,18 +223,6 @@ def _find_displaced(result: StreamResult) -> list[str]:
     total = sum(sum(one.pages.values()) for one in result.threads)
     elsewhere = total - sum(one.pages.get(str(one.memory_node), 0) for one in result.threads)
     return [f"{elsewhere} of {total} pages are not {result.memory} to the thread that uses them"] if elsewhere else []
-
-
-def _judge_spread(result: StreamResult) -> list[str]:
-    pages: Counter[str] = Counter()
-    for one in result.threads:
-        pages.update(one.pages)
-    even = sum(pages.values()) / result.numa_nodes
-    room = max(UNEVEN * even, min(UNEVEN_PAGES, even / 2))
-    odd = [node for node in sorted({*result.page_cache_kib, *pages}) if abs(pages[node] - even) > room]
-    if result.numa_nodes < 2:
-        return ["memory of one NUMA node cannot be interleaved"]
-    return [f"pages are not interleaved evenly: node {odd[0]} has {pages[odd[0]]}, an even share is {even:.0f}"] if odd else []
 
 
 SOURCE = Path(__file__).with_name("stream.c")

@@ -18,7 +18,7 @@ from ...instruments import schedule
 from ...instruments.pairs import output
 from ...instruments.pairs.pair_values import PairMap
 from ...machine.switch_paths import name_of, rows_of
-from ...machine.switches import SwitchTree, expand
+from ...machine.switches import expand
 from ...samples import CONTRADICTED, MISSING
 from ...suites import catalogue
 from ...vocabulary import BadInput
@@ -62,14 +62,10 @@ class MapTest(MaintenanceTest, RoundsPlugin):
         """Where a sample begins in the rounds of all pairs; -1: it is drawn by chance."""
         return -1
 
-    def _read_switches(self) -> SwitchTree | None:
-        """The switches that a file describes; the job's nodes are not known yet."""
-        self.expect_least(rounds=0, orders=0, seed=0, values=1, patience_s=1)
-        return map_judgement.describe_switches(self.switches, self.current_partition.extras)
-
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
         """One start: the instrument compares what it receives itself."""
-        self._described = self._read_switches()
+        self.expect_least(rounds=0, orders=0, seed=0, values=1, patience_s=1)
+        self._described = map_judgement.describe_switches(self.switches, self.current_partition.extras)
         # Modes ask for more of every test.
         self.repeats = 1
         planned = self.plan_launches(limits, where)

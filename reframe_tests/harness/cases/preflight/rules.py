@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,27 @@ def load(system: str, root: Path = ROOT, partitions: Sequence[str] = (), *, rdma
     common, own = root / "site_configs" / FILE, folders.of(system, root) / FILE
     rows = _read(common, partitions)
     rows |= _read(own, partitions) if optional_file.is_there(own) else {}
-    return tuple(_rule(fact, row, rdma) for fact, row in rows.items() if row is not None)
+    rules = []
+    for fact, row in rows.items():
+        if row is None:  # taken out
+            continue
+        same, expected = row.get("same"), row.get("expected", [])
+        if rdma and "expected_with_rdma" in row:
+            same, expected = None, row["expected_with_rdma"]
+        near = same if isinstance(same, Mapping) else {}
+        rule = Rule(
+            fact,
+            " ".join(row["why"].split()),
+            " ".join(row["fix"].split()),
+            same=same is not None,
+            within=near.get("within"),
+            within_percent=near.get("within_percent"),
+            allowed=tuple(expected) if isinstance(expected, list) else (expected,),
+            partitions=tuple(row.get("partitions", ())),
+        )
+        alike = ("at_least", "at_most", "equals", "instances", "required", "note")
+        rules.append(replace(rule, **{name: row[name] for name in alike if name in row}))
+    return tuple(rules)
 
 
 def _read(path: Path, partitions: Sequence[str]) -> dict[str, Any]:
@@ -120,26 +140,3 @@ def _read(path: Path, partitions: Sequence[str]) -> dict[str, Any]:
 def _suggest(name: str, names: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, names, 1)
     return f"write '{near[0]}', or remove it" if near else f"known: {', '.join(names)}"
-
-
-def _rule(fact: str, row: Mapping[str, Any], rdma: bool) -> Rule:
-    same, expected = row.get("same"), row.get("expected", [])
-    if rdma and "expected_with_rdma" in row:
-        same, expected = None, row["expected_with_rdma"]
-    near = same if isinstance(same, Mapping) else {}
-    return Rule(
-        fact=fact,
-        why=" ".join(row["why"].split()),
-        fix=" ".join(row["fix"].split()),
-        same=same is not None,
-        within=near.get("within"),
-        within_percent=near.get("within_percent"),
-        allowed=tuple(expected) if isinstance(expected, list) else (expected,),
-        at_least=row.get("at_least"),
-        at_most=row.get("at_most"),
-        equals=row.get("equals", ""),
-        instances=row.get("instances", "*"),
-        partitions=tuple(row.get("partitions", ())),
-        required=row.get("required", False),
-        note=row.get("note", False),
-    )

@@ -100,12 +100,27 @@ class SharedNode(Condition):
     def _write_script(self) -> list[str]:
         """A script with the arguments that the job gives a launcher: ``sh RECORD EVIDENCE ASKED PROGRAM...``."""
         numbers = " ".join(str(number + 1) for number in range(len(self.programs)))
+        starts = []
+        for number, program in enumerate(self.programs, 1):
+            env = {name: value for name, value in program.binding.env.items() if name not in program.chosen}
+            variables = f"env {' '.join(f'{name}={shlex.quote(value)}' for name, value in env.items())} " if env else ""
+            starts += [
+                f"start_{number}() {{",
+                f'    cd "$top/program_{number}" || exit',
+                f"    {variables}{shlex.join(program.launcher_words(*self.site_launcher))} \\",
+                '        sh "$record" "$evidence" "$asked" "$@"',
+                "}",
+            ]
+        debug = {
+            name: '"$MPIBENCH_DEBUG"'.join(shlex.quote(part) if part else "" for part in value.split(script.DEBUG_FILE))
+            for name, value in self.debug_env.items()
+        }
         late = f"[ $SECONDS -lt {max(1, self.limit_s - 1)} ] || log {script.TIMED_OUT} {numbers}"
         return [
             "top=$PWD record=$2 evidence=$3 asked=$4; shift 4",
             "name=${evidence##*/} repeat=${evidence##*.}; name=${name%.*}",
             "meet=$top/meet.$repeat",
-            *(line for number, program in enumerate(self.programs, 1) for line in self._write_start(number, program)),
+            *starts,
             "log() {  # STATUS PROGRAM...",
             "    local status=$1 program; shift",
             f'    for program in "$@"; do echo "{SHARED}_$program $repeat $status $SECONDS" >>{script.LAUNCH_LOG}; done',
@@ -128,7 +143,7 @@ class SharedNode(Condition):
             "    (",
             f"        evidence=$top/evidence/{SHARED}_$program.$repeat files={SHARED}_$program.$repeat",
             '        export MPIBENCH_DEBUG="$top/$files.debug"',
-            *(f"        export {name}={_with_debug_file(value)}" for name, value in self.debug_env.items()),
+            *(f"        export {name}={value}" for name, value in debug.items()),
             '        mkdir -p "$evidence"',
             f'        set -- "$@" --program "$program" {len(self.programs)} --meet "$meet"',
             '        { "start_$program" "$@" 2>&1 1>&3 3>&- | keep "$files.err"; } 3>&1 | keep "$files.out"',
@@ -141,18 +156,6 @@ class SharedNode(Condition):
             '    [ "$status" -eq 0 ] || worst=$status',
             "done",
             'exit "$worst"',
-        ]
-
-    def _write_start(self, number: int, program: Condition) -> list[str]:
-        env = {name: value for name, value in program.binding.env.items() if name not in program.chosen}
-        variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in env.items())
-        words = shlex.join(program.launcher_words(*self.site_launcher))
-        return [
-            f"start_{number}() {{",
-            f'    cd "$top/program_{number}" || exit',
-            f"    {f'env {variables} ' if env else ''}{words} \\",
-            '        sh "$record" "$evidence" "$asked" "$@"',
-            "}",
         ]
 
 
@@ -189,10 +192,6 @@ def launches_of(launch: Launch, program: int, programs: int) -> tuple[Launch, La
         for how in (ALONE, SHARED)
     )
     return alone, shared
-
-
-def _with_debug_file(value: str) -> str:
-    return '"$MPIBENCH_DEBUG"'.join(shlex.quote(part) if part else "" for part in value.split(script.DEBUG_FILE))
 
 
 def ranks_of_program(programs: int, ppn: int) -> int:
@@ -251,14 +250,12 @@ def _bunch(programs: int, ranks: int, cores: Sequence[_Core]) -> list[tuple[tupl
     left = list(cores)
     shares: list[tuple[tuple[int, ...], ...]] = []
     for _ in range(programs):
-        share = next(group[:ranks] for level in _LEVELS for group in _groups(left, level) if len(group) >= ranks)
-        left = [core for core in left if core not in share]
-        shares.append(tuple((core[0].cpu,) for core in share))
+        fitting = []
+        for level in _LEVELS:
+            groups: dict[tuple[int | None, ...], list[_Core]] = {}
+            for core in left:
+                groups.setdefault(level(core[0]), []).append(core)
+            fitting += [group[:ranks] for group in groups.values() if len(group) >= ranks]
+        left = [core for core in left if core not in fitting[0]]
+        shares.append(tuple((core[0].cpu,) for core in fitting[0]))
     return shares
-
-
-def _groups(cores: Sequence[_Core], level: Callable[[ProcessingUnit], tuple[int | None, ...]]) -> list[list[_Core]]:
-    groups: dict[tuple[int | None, ...], list[_Core]] = {}
-    for core in cores:
-        groups.setdefault(level(core[0]), []).append(core)
-    return list(groups.values())

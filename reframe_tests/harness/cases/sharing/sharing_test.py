@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import reframe.core.runtime as rt
@@ -130,13 +131,9 @@ class SharingTest(MaintenanceTest):
         """As of any test, and each program's throughput beside the others over that alone."""
         samples = [] if self.is_dry_run() else [sample for sample in self._samples if sample.quantity == RATIO.name]
         medians = {measurement.metric_of(one): float(statistics.median(one.measured)) for one in samples if one.measured}
-        return {**super().metrics(), **{name: Value(medians.get(name), RATIO.unit) for name in self._ratio_names()}}
-
-    def _ratio_names(self) -> list[str]:
-        shared = next(launch for launch in self._launches if launch.name == SHARED)
-        return [
-            catalogue.metric_name(row.benchmark, RATIO.short, size, variant.removesuffix(f",{side_by_side.SHARED}"))
-            for row in shared.expected
-            for variant in row.variants
-            for size in row.sizes
-        ]
+        metrics = super().metrics()
+        for row in next(launch for launch in self._launches if launch.name == SHARED).expected:
+            for variant, size in product(row.variants, row.sizes):
+                name = catalogue.metric_name(row.benchmark, RATIO.short, size, variant.removesuffix(f",{side_by_side.SHARED}"))
+                metrics[name] = Value(medians.get(name), RATIO.unit)
+        return metrics
