@@ -31,8 +31,6 @@ def run(
 
     :param what: what it is doing, for signs of life (``openmpi: concretizing``).
     :param shown: a line for the user for a line of its output, or nothing.
-    :param end: ends it where the user interrupts.
-    :param further: for :class:`subprocess.Popen`.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     began = said = time.monotonic()

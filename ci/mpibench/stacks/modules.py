@@ -48,7 +48,6 @@ LIMIT_S = 300.0
 class Brought:
     """What modules bring.
 
-    :param record: for the stack's metadata.
     :param folders: folders on PATH, in its order.
     :param left_out: variables that are not recorded, because they are different for each user or each time.
     """
@@ -64,10 +63,7 @@ class Brought:
 
 
 def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
-    """The module system that the site has configured, as ReFrame itself reads its configuration.
-
-    :param name: the system; by default as ReFrame selects it.
-    """
+    """The module system that the site has configured, as ReFrame itself reads its configuration."""
     words = [own_reframe.locate(), "--nocolor", "--show-config=systems/0/modules_system"]
     words += [f"--system={name}"] if name else []
     try:
@@ -101,7 +97,6 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     They are loaded twice: the second time each variable that was changed holds :data:`MARK`, which shows what was put in front
     of it and what replaces it; and a value that is not the same both times is not recorded.
 
-    :param kind: the module system, as ReFrame calls it.
     :param environ: the caller's environment, for how the module system is set up; modules loaded in it do not count.
     """
     for module in modules:  # what would be several words, or none, where ReFrame writes it into a job's script as it stands

@@ -97,7 +97,6 @@ class Identity:
     """An MPI library, in the words of ``stack.json``.
 
     :param device: ``ch4:ucx``, ``ch4:ucx,ofi``; empty where the implementation names none.
-    :param pattern: value of ``library_version_pattern``.
     :param families: process managers that come with it.
     """
 
@@ -113,9 +112,7 @@ class Identity:
 class Installation:
     """An MPI as it is installed.
 
-    :param mpirun: its launcher.
     :param library: its libmpi under the name programs ask for.
-    :param answer: what the library says of itself.
     :param found_by_loader: true when processes find the library without ``LD_LIBRARY_PATH``.
     """
 
@@ -160,7 +157,6 @@ def identify(answer: str, who: str) -> Identity:
 def examine(mpirun: str, library: Path | None = None, environ: Mapping[str, str] | None = None) -> Installation:
     """What is installed where a launcher lies.
 
-    :param mpirun: path of the launcher, or its name on PATH.
     :param library: its libmpi, where it cannot be found from the launcher's prefix.
     :param environ: what to start it in; :func:`clean_environment` by default.
     """
@@ -249,10 +245,7 @@ def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
 
 
 def _ask_library(library: Path, environ: Mapping[str, str]) -> str:
-    """What a libmpi says in ``MPI_Get_library_version``.
-
-    :param environ: the whole environment of the process that loads it.
-    """
+    """What a libmpi says in ``MPI_Get_library_version``."""
     try:
         done = logged.ask([sys.executable, "-I", "-c", LIBRARY_ANSWER, library], environ, ANSWER_S)
         if done.returncode == 0 and done.stdout.strip():
@@ -334,10 +327,7 @@ def oversubscribe(stack: Stack) -> tuple[str, ...]:
 def ask_version(
     stack: Stack, programs: Programs, path: str, record: Record, environ: Mapping[str, str], more: Sequence[str] = ()
 ) -> tuple[str, int, str]:
-    """Which version a benchmark program says it is (empty: none), the exit status of its start, and what it printed.
-
-    :param more: options of the launcher.
-    """
+    """Which version a benchmark program says it is (empty: none), the exit status of its start, and what it printed."""
     if programs.in_file:
         status, output = 0, Path(path).read_bytes().decode("latin-1")
     else:
@@ -428,7 +418,6 @@ def last_line(output: str) -> str:
 class Proven:
     """What can be run.
 
-    :param binaries: program name to absolute path.
     :param suites: suite name to its programs' version.
     :param left_out: program to the reason why it is not run.
     """
@@ -471,10 +460,7 @@ def search(folders: Iterable[Path], *, needed: bool = True) -> dict[str, Path]:
 
 
 def find_beside(launcher: Path, abi: str, environ: Mapping[str, str]) -> dict[str, Path]:
-    """Programs that a distribution puts beside an MPI's launcher, and that were built for its ABI, by name.
-
-    :param environ: environment they would be started in.
-    """
+    """Programs that a distribution puts beside an MPI's launcher, and that were built for its ABI, by name."""
     globs = [programs.glob for programs in SUITES.values() if programs.beside_launcher]
     found = [path for glob in globs for path in sorted(launcher.parent.glob(glob)) if _is_program(path)]
     return {path.name: path for path in found if abi in {mpis.abi_of(name) for name in list_needs(path, environ)[0]}}

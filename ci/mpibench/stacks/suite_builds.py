@@ -110,7 +110,6 @@ class Tarball:
     """A release as a file.
 
     :param origin: the file or address it was named by, or fetched from.
-    :param sha256: checksum of the file that is there.
     """
 
     suite: str
@@ -206,11 +205,7 @@ def _fetch(suite: str, url: str, wanted: str, environ: Mapping[str, str], say: C
 
 @dataclass(frozen=True)
 class Compilers:
-    """An MPI's compiler wrappers, and what they start.
-
-    :param says: the compiler's own first line.
-    :param environ: environment in which they work.
-    """
+    """An MPI's compiler wrappers, and what they start."""
 
     cc: Path
     cxx: Path
@@ -222,7 +217,6 @@ class Compilers:
 class Built:
     """A suite that was built.
 
-    :param prefix: folder with its programs.
     :param facts: for ``suites`` of ``stack.json``: release, source, sha256, compiler, configure.
     """
 
@@ -231,10 +225,7 @@ class Built:
 
 
 def find_compilers(mpirun: Path, prefix: Path, environ: Mapping[str, str]) -> Compilers:
-    """The wrappers that belong to a launcher: beside it with its ending (Debian's ``mpirun.openmpi``), in its prefix, on PATH.
-
-    :param environ: environment they are to work in.
-    """
+    """The wrappers of a launcher: beside it with its ending (Debian's ``mpirun.openmpi``), in its prefix, on PATH."""
     ending = mpirun.suffix if mpirun.name.startswith(("mpirun.", "mpiexec.")) and mpirun.suffix != ".hydra" else ""
     folders = [mpirun.parent, mpirun.resolve().parent, prefix / "bin", *map(Path, environ["PATH"].split(":"))]
     pairs = [(folder / f"mpicc{ending}", folder / f"mpicxx{ending}") for folder in (folders[:3] if ending else folders)]

@@ -54,15 +54,9 @@ def add(
 ) -> Stack:
     """Examine an installed MPI and register it; on any error nothing is left behind.
 
-    :param mpirun: path of its launcher, or its name on PATH; with ``entered`` by default the one that the modules bring.
-    :param name: name of the stack; ``<mpi>-system`` by default.
-    :param library: its libmpi, where it is not below the launcher's prefix.
     :param binaries: folders with IMB, OSU or other benchmark binaries for its ABI, beside what its own folder has.
     :param builds: suites to build for it, ``SUITE=SOURCE`` (:func:`suite_builds.find`); they take the place of programs found.
-    :param env: further variables to set, such as a module sets.
-    :param prepend_path: further folders for search path variables.
     :param entered: environment modules that jobs load; programs in the folders they put on PATH are tried, too.
-    :param modules_system: what loads them, as ReFrame calls it.
     :param into: folder for the metadata, instead of ``environments/system/<name>``; it must not exist or be empty.
     """
     if name:
@@ -233,8 +227,6 @@ def compose(
     """The content of ``stack.json`` without benchmark binaries.
 
     Search paths name only what processes would not find by themselves: /usr/bin in front of PATH would hide other Pythons.
-
-    :param on_path: folders that modules put on PATH.
     """
     always = registry.find(mpi.identity.mpi).env
     needed = {key: value.replace("{prefix}", str(mpi.prefix)) for key, value in always.items()}
@@ -277,10 +269,7 @@ def compose(
 
 
 def _complete(document: dict[str, Any], found: probe.Proven, root: Path, built: Mapping[str, Mapping[str, str]]) -> None:
-    """Add proven binaries, their suites and the hash over everything that was found.
-
-    :param built: facts of suites that were built for the stack, by name.
-    """
+    """Add proven binaries, their suites and the hash over everything that was found."""
     document["binaries"] = dict(found.binaries)
     stacks = metadata.discover(root)[0]
     for suite, version in found.suites.items():

@@ -77,11 +77,8 @@ def register(
 ) -> Stack:
     """Prove a stack and write its metadata file; on any error an existing file stays as it is and no new one appears.
 
-    :param document: content of ``stack.json`` (``environments/stack.schema.json``).
-    :param path: the metadata file.
     :param contradict: starts the stack's programs and returns the first contradiction as a sentence, else nothing;
         :func:`probe.find_contradiction` by default.
-    :param record: gets whatever the programs print.
     """
     stack = metadata.parse(document, path)
     check_name(stack.name, path, root, environ)

@@ -150,10 +150,6 @@ def certainly_first(again: pl.DataFrame, started: datetime, lost: Iterable[Unrea
     """Rows of the sessions that no unreadable one can have been before, and a sentence where others do not count.
 
     An unreadable session may have measured the same again, and the first job counts. Of some only the day is known.
-
-    :param again: :func:`confirming`.
-    :param started: when the session started that is confirmed.
-    :param lost: sessions of the system that cannot be read.
     """
     first = min((one for one in lost if one.started >= started), key=lambda one: one.started, default=None)
     kept = again if first is None else again.filter(pl.col("started").dt.date() < first.started.date())
@@ -166,10 +162,7 @@ def certainly_first(again: pl.DataFrame, started: datetime, lost: Iterable[Unrea
 
 
 def confirmed(cases: pl.LazyFrame, sessions: Sequence[str]) -> list[tuple[str, str]]:
-    """Each of some sessions that another one measured again in time, with that one, oldest first.
-
-    :param cases: as of :func:`confirming`.
-    """
+    """Each of some sessions that another one measured again in time, with that one, oldest first."""
     first = cases.filter(pl.col("session").is_in(sessions)).group_by("session").agg(first=pl.max("started"))
     label = pl.col("labels").str.json_path_match(f"$.{CONFIRMS}").alias("confirms")
     again = cases.select("session", "started", label).filter(pl.col("confirms").is_in(sessions)).unique("session")
@@ -186,10 +179,7 @@ def _labelled(cases: pl.LazyFrame, session: str) -> tuple[pl.DataFrame, datetime
 
 
 def too_late(cases: pl.LazyFrame, session: str) -> list[str]:
-    """Sentences on the sessions that say they confirm this one and started too long after it.
-
-    :param cases: as of :func:`confirming`.
-    """
+    """Sentences on the sessions that say they confirm this one and started too long after it."""
     rows, started = _labelled(cases, session)
     if not started:
         return []
@@ -213,10 +203,7 @@ def lateness(started: datetime, again: datetime) -> str:
 
 
 def missed_references(cases: pl.DataFrame, again: pl.DataFrame) -> list[MissedReference]:
-    """References that eligible cases of a session missed, and what came of measuring them again.
-
-    :param again: :func:`confirming`.
-    """
+    """References that eligible cases of a session missed, and what came of measuring them again."""
     failed = [row for row in reference_checks(cases) if row["outcome"] not in (PASS, NO_REFERENCE)]
     return measured_again(failed, again) if again.height else [MissedReference(row) for row in failed]
 
@@ -225,7 +212,6 @@ def measured_again(checks: Iterable[Mapping[str, Any]], again: pl.DataFrame) -> 
     """What came of measuring references again that were missed.
 
     :param checks: rows of :func:`reference_checks`.
-    :param again: as of :func:`missed_references`.
     """
 
     def key(check: Mapping[str, Any]) -> tuple[object, ...]:

@@ -109,7 +109,6 @@ OUTCOME = pl.coalesce(
 class SplitCases:
     """Eligible cases, and why the others are not.
 
-    :param eligible: rows of ``cases``.
     :param left_out: rows of ``cases`` with a column ``why``.
     """
 
@@ -130,7 +129,6 @@ class SplitCases:
 def split_cases(cases: pl.DataFrame, *, for_learning: bool = False) -> SplitCases:
     """Split the cases of a selection by eligibility.
 
-    :param cases: rows of the table ``cases`` (:data:`dataset_layout.CASES_SCHEMA`).
     :param for_learning: references are to be made from them.
     """
     marked = cases.with_columns(why=_first(REASONS | LEARNING) if for_learning else WHY_NOT)

@@ -127,7 +127,6 @@ class Withdrawal(Record, frozen=True):
     A machine under maintenance, a wrong cable, a test of the tests: such a session is no night, however well it is proven.
 
     :param why: in the words of who withdrew it, on one line.
-    :param who: their name on that machine.
     """
 
     kind = "withdrawn"
@@ -150,9 +149,7 @@ class Unreadable(Record, frozen=True):
 
     It is kept until it is exported or no longer in the database, so that no verdict takes an older session for the newest.
 
-    :param started: its start, UTC.
     :param systems: systems it ran on; empty if that is not known.
-    :param why: one sentence.
     :param database: full name of that database: a dataset may have sessions of several.
     """
 
@@ -200,7 +197,6 @@ class StoredAnswer(Record, frozen=True):
     that stored no session leaves its answer, too.
 
     :param session: id; of a night without one :data:`NO_SESSION` and the time.
-    :param label: label ``run`` of the night.
     :param passed: whether there was no problem.
     :param finding: the worst problem in one line; empty where it passed.
     :param judged: how many metrics were held against the nights before; references are counted in the cases.

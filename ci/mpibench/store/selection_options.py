@@ -90,7 +90,6 @@ def asks_for(options: Sequence[str], partition: str | None, stack: str | None, n
     As ReFrame 4.10 does: ``core/systems.py`` (``valid_env_names``), ``frontend/filters.py`` (``have_any_name``).
 
     :param partition: of the case, without its system; a parameter that is ``None`` is not known.
-    :param name: the name ReFrame displays for it.
     """
     given: dict[str, list[str]] = {}
     for option in options:

@@ -54,10 +54,7 @@ def parse_expression(text: str) -> pl.Expr:
 
 
 def matching(rows: pl.DataFrame, text: str, what: str) -> pl.DataFrame:
-    """Rows that fulfil an expression; one without a field that decides does not.
-
-    :param what: the columns, for a sentence.
-    """
+    """Rows that fulfil an expression; one without a field that decides does not."""
     expression = parse_expression(text)
     unknown = sorted(set(expression.meta.root_names()) - set(rows.columns))
     if unknown:
@@ -113,9 +110,7 @@ class Alike:
     Its label says so. Sessions without one are a series only where they are the same kind of measurement: level, mode and
     selection options are the same. Whole ones count for one with options, too, and none with options for a whole one.
 
-    :param run: label ``run`` of the session; ``None`` without one.
     :param earlier: ids of the sessions of that series that started before, oldest first.
-    :param runs: all labels on that system.
     :param other: how many earlier sessions without a label are of another kind, and not taken.
     :param kind: what those without a label that were taken have in common; empty with a label.
     """

@@ -43,12 +43,10 @@ class Selection:
     """Eligible values of some sessions on one system.
 
     :param values: columns :data:`VALUES`; only judged quantities and positive, finite values.
-    :param cases: rows of ``cases`` that were used.
     :param planned: rows of ``cases`` of these sessions that were to be measured, used or not.
     :param notes: what was not used and why, one sentence each.
     :param zeros: columns as ``values``: bandwidths and rates of nothing, which have no ratio and are no loss either.
     :param unproven: rows of ``cases`` that were to prove their condition and did not (:func:`eligibility.owed_proof`).
-    :param selector: as given.
     """
 
     system: str

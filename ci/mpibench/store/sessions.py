@@ -93,7 +93,6 @@ class Case:
     :param run: index of the run in the session; above 0 for retries and reruns.
     :param entry: the test case entry as ReFrame stored it, for everything that has no field here.
     :param condition: what the test says it ran under; empty if it failed before that was known.
-    :param samples: measured values; empty for skipped cases and those that failed before parsing.
     :param pair_map: values of pairs of nodes; ``None`` for all tests but that of them.
     :param proof: evidence; ``None`` if the case got no further than its set-up, or is not a measurement.
     """
@@ -175,11 +174,7 @@ _JUDGED = pl.Schema(
 
 @dataclass(frozen=True)
 class Session:
-    """One ReFrame run.
-
-    :param info: ReFrame's ``session_info``.
-    :param cases: all test cases of all its runs, in order.
-    """
+    """One ReFrame run."""
 
     info: Mapping[str, Any]
     cases: tuple[Case, ...]
@@ -379,10 +374,7 @@ def _defined(entry: Mapping[str, Any], key: str) -> Any:
 
 
 def decode(text: Any, where: str) -> Session:
-    """A session from the JSON of a run report.
-
-    :param where: what it is from, for a sentence.
-    """
+    """A session from the JSON of a run report."""
     report = _decode(text, where)
     try:
         return Session(info=report["session_info"], cases=tuple(_cases(report, where)))

@@ -48,10 +48,7 @@ _BEGINNING = re.compile(r"[A-Za-z0-9_.-]{4,100}")
 
 @dataclass(frozen=True)
 class StoredPairMap:
-    """A map of pairs of the dataset.
-
-    :param case: what the dataset says of its case (``dataset_layout.CASE_COLUMNS``), and ``system``.
-    """
+    """A map of pairs of the dataset."""
 
     case: Mapping[str, Any]
     pair_map: PairMap
@@ -136,7 +133,6 @@ class Store:
     def scan(self, table: str, system: str | None = None, sessions: Collection[str] | None = None) -> pl.LazyFrame:
         """Rows of a table, the partition columns included, whatever their evidence.
 
-        :param table: of :data:`dataset_layout.SCHEMAS`.
         :param sessions: only these; files of others are not opened.
         """
         paths = self.files(table, system)
@@ -180,10 +176,7 @@ class Store:
         return chosen[0]
 
     def withdraw(self, session: str, why: str) -> Withdrawal:
-        """Record that a session takes no part in verdicts.
-
-        :param session: its id or a unique beginning.
-        """
+        """Record that a session takes no part in verdicts."""
         reason = one_line(why).strip()
         if not reason:
             raise BadInput("why-length", "--why is empty: say why the session is withdrawn, for whoever asks a year later.")
@@ -355,10 +348,7 @@ class Store:
     def values(
         self, system: str | None = None, sessions: Collection[str] | None = None, evidence: Sequence[str] = (PROVEN,)
     ) -> pl.LazyFrame:
-        """Values for statistics: rows of ``samples`` that hold a number, by default only those with proof.
-
-        :param evidence: verdicts to accept, of ``samples.STATUSES``.
-        """
+        """Values for statistics: rows of ``samples`` that hold a number, by default only those with proof."""
         unknown = sorted(set(evidence) - set(STATUSES))
         if unknown:
             raise BadInput("evidence-unknown", f"evidence {unknown[0]!r} is unknown: it is one of {', '.join(STATUSES)}.")
@@ -377,7 +367,6 @@ class Store:
     ) -> Selection:
         """Eligible values of the sessions a selector means.
 
-        :param where: expression over the columns of ``cases``.
         :param rename: names of stacks, benchmarks, fabrics or partitions to new ones.
         :param unproven_too: sessions that measured and proved nothing are an answer, and not bad input.
         :raises BadInput: nothing is selected, nothing of it may be used, or it cannot be used together.

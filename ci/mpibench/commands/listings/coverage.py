@@ -43,10 +43,7 @@ def tests_by_group(folders: Sequence[Path]) -> dict[str, str]:
 
 
 def measured_by(tests: dict[str, str]) -> dict[tuple[str, str], str]:
-    """Each benchmark that a plan names, as (program, benchmark), to the test that measures it.
-
-    :param tests: group to test class.
-    """
+    """Each benchmark that a plan names, as (program, benchmark), to the test that measures it."""
     return {
         (plan.binary, name): tests[row_group]
         for group, found in catalogue.GROUPS.items()

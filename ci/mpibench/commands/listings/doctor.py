@@ -77,8 +77,6 @@ def report(
     """Print all findings, and a draft of what a centre's own ReFrame configuration lacks; 1 if something the tests need is
     missing, else 0.
 
-    :param stacks_only: look only at whether each partition gets the stacks it asks for.
-    :param draft_only: print only the draft.
     :param as_json: print ``system``, ``ready``, ``findings`` (subject, state, detail) and ``published`` as JSON.
     """
     if draft_only:
@@ -356,7 +354,6 @@ def fitting(system: dict[str, Any], root: Path = site.ROOT) -> Iterator[Finding]
 def check_below_mpi(system: dict[str, Any], folders: Sequence[Path], here: bool) -> Iterator[Finding]:
     """Tests that measure between two nodes without MPI: those that have no case on a system, and programs that are not here.
 
-    :param folders: where test files lie.
     :param here: this machine is one of the system's, so that its nodes may lack what it lacks.
     """
     named = coverage.tests_by_group(folders)

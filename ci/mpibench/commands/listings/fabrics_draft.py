@@ -130,8 +130,6 @@ def write(
 ) -> str:
     """The draft's text for partitions of a centre's ReFrame configuration, in words that Python and YAML both read.
 
-    :param partitions: as ReFrame's configuration has them.
-    :param command: that printed it.
     :param node: the machine; by default this one.
     """
     found = list(ports(node or node_facts.Node()))

@@ -51,7 +51,6 @@ class Job:
 class Launch:
     """A process on this machine that a job script started, or a descendant of it.
 
-    :param owner: the ReFrame process that waited for it.
     :param directory: where it runs, which is the job's stage directory.
     """
 

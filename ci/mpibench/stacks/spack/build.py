@@ -47,15 +47,8 @@ INTERRUPTED = 130
 class BuildOptions:
     """What the user asked for beyond the names of stacks.
 
-    :param mirrors: paths or URLs of build caches and source mirrors, asked before the site's own.
-    :param cache_only: take every package from a build cache, build none.
-    :param fresh: concretize again although nothing has changed.
     :param concretize_only: stop when it has been shown what would be built.
-    :param skip_tests: leave out the packages' install-time tests.
-    :param jobs: processes per build; 0: Spack's default.
     :param trust: files with public keys; what comes from ``mirrors`` must be signed by one of them.
-    :param push: build cache that what has been built is put into.
-    :param modules: folder for modulefiles of what has been built.
     :param bundle: folder for all that is needed to build it elsewhere; nothing is built here.
     """
 
@@ -242,7 +235,6 @@ def show(project: Project, installed: Mapping[str, Mapping[str, Path | None]], c
 def finish(project: Project, name: str, options: BuildOptions, installed: Mapping[str, Path | None]) -> Stack:
     """Install, test and register one concretized stack; nothing is done where all of it is as it should be.
 
-    :param installed: what was installed when it had been concretized.
     :raises BadInput: with one sentence; the stack is then not registered, or stays registered as it was.
     """
     lock, path = project.concretized[name], project.folder(name) / writer.METADATA

@@ -78,10 +78,7 @@ def find_programs(package: str, prefix: Path) -> dict[str, str]:
 
 
 def find_library(program: str, environ: Mapping[str, str]) -> Path:
-    """The libmpi a program gets from the loader.
-
-    :param environ: environment it would be started in.
-    """
+    """The libmpi a program gets from the loader."""
     needs, _ = probe.list_needs(Path(program), environ)
     for name, path in needs.items():
         if path and probe.is_library_name(name):
@@ -155,11 +152,7 @@ def _environment(lock: Lock, home: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def check_mpi(lock: Lock, home: Path, program: str, remedy: str = "") -> probe.Installation:
-    """The MPI a compiled program loads, once it is known to be the one the lock names.
-
-    :param home: folder that has its ``bin``; see :func:`find_home`.
-    :param remedy: what to do where it is another.
-    """
+    """The MPI a compiled program loads, once it is known to be the one the lock names."""
     variables, libraries = _environment(lock, home)
     clean = {**probe.clean_environment(), **variables, **({"LD_LIBRARY_PATH": ":".join(libraries)} if libraries else {})}
     library = find_library(program, clean)

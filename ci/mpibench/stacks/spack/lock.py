@@ -59,8 +59,6 @@ class LockedSpec:
     """One package as concretized.
 
     :param variants: name to value as Spack writes it (``+verbs``, ``fabrics=ofi,ucx``), flags left out.
-    :param flags: the flags that are set, name to words.
-    :param namespace: package repository its recipe is from.
     :param recipe: hash of the recipe it is built by (``package_hash``).
     :param external: prefix of an installation of the site's, empty for what Spack builds.
     :param attributes: what the site's entry says beside spec and prefix: module, compilers with their flags and variables.

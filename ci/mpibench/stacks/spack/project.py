@@ -75,7 +75,6 @@ class Spack:
         """Run it to its end; returns what it wrote to both streams.
 
         :param what: what it is doing, for lines and sentences (``openmpi: concretizing``).
-        :param remedy: what to do when it fails.
         """
         status, output = logged.run([self.program, "--color=never", *words], log, what, echo, self.environ, shown=shown)
         if not status:
@@ -123,8 +122,6 @@ def locate_spack(environ: Mapping[str, str] = os.environ) -> Spack:
 class Project:
     """Where things are, and what everything is reported through.
 
-    :param scope: the site's configuration scope, or none.
-    :param system: name of the system, where the user gave one.
     :param extra: words before every Spack command (the mirrors' own scope).
     :param configured: all package settings in effect, as text, by environment.
     """

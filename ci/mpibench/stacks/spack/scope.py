@@ -58,10 +58,7 @@ MARKS: Mapping[str, str] = {
 
 
 def choose(system: str | None, root: Path, environ: Mapping[str, str] = os.environ) -> Path:
-    """Folder of the site's scope, which may not exist yet: ``MPIBENCH_SPACK_SCOPE``, else ``site_configs/<system>/spack``.
-
-    :param system: name of the system; the one whose host names fit this machine by default.
-    """
+    """Folder of the site's scope, which may not exist yet: ``MPIBENCH_SPACK_SCOPE``, else ``site_configs/<system>/spack``."""
     named = environ.get(SCOPE, "")
     if named and not system:
         return optional_file.named(named).absolute()
@@ -160,9 +157,6 @@ def curate(
 
     A package stays buildable, and so does every virtual package: Spack may still build what an entry does not fit. Only an MPI
     that is there is not built as well, because its stack is to measure the site's own.
-
-    :param packages: settings by package, as ``spack external find`` writes them.
-    :param mpis: packages that are MPIs.
     """
     found = [External(name, row) for name, settings in packages.items() for row in settings.get("externals") or ()]
     providers = set(mpis)

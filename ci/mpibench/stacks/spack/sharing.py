@@ -107,11 +107,7 @@ def write_mirrors(mirrors: Sequence[str], folder: Path, signed: bool = False) ->
 
 
 def trust(keys: Sequence[str], spack: Spack, folder: Path, log: Path) -> Mapping[str, str]:
-    """The environment in which Spack uses a keyring that trusts these keys and no others.
-
-    :param keys: files with public keys.
-    :param folder: for the keyring, a new folder of this run.
-    """
+    """The environment in which Spack uses a keyring that trusts these keys and no others."""
     (ring := folder / "keyring").mkdir(mode=0o700)
     inside = {**spack.environ, KEYRING: str(ring)}
     for key in keys:
