@@ -130,20 +130,13 @@ def path_of(system: str, root: Path = ROOT) -> Path:
 def load_file(system: str, root: Path = ROOT) -> ExpectedFile:
     """Read a system's file.
 
-    :raises BadInput: it cannot be read, is not YAML or breaks the schema.
+    :raises BadInput: it cannot be read, is not YAML, or, with the key, breaks the schema.
     """
     path = path_of(system, root)
     if not optional_file.is_there(path):
         return ExpectedFile()
-    return parse_file(yaml_file.read_text(path), folders.shown(path, root))
-
-
-def parse_file(text: str, source: str) -> ExpectedFile:
-    """Check the text of a file.
-
-    :raises BadInput: naming the key.
-    """
-    content = yaml_file.parse_mapping(text, source)
+    source = folders.shown(path, root)
+    content = yaml_file.parse_mapping(yaml_file.read_text(path), source)
     fault = schema.find_fault(ROOT / "site_configs" / "expected.schema.json", content)
     if fault:
         raise BadInput("expected-schema", f"{source}: {fault.key}: {fault.message}; see site_configs/expected.schema.json.")

@@ -137,16 +137,7 @@ def load(system: str, root: Path = ROOT) -> Policy:
     if not optional_file.is_there(path):
         return Policy()
     content = yaml_file.read_mapping(path, days_as_text=True)
-    check(content, str(path))
-    levels = tuple(Level(**{**level, "since": date.fromisoformat(level["since"])}) for level in content.get("levels", ()))
-    return Policy(**{**content, "levels": levels, "source": folders.shown(path, root)})
-
-
-def check(content: Any, where: str) -> None:
-    """Check a parsed policy file.
-
-    :raises BadInput: naming the key.
-    """
+    where = str(path)
     fault = schema.find_fault(ROOT / "site_configs" / "policy.schema.json", content)
     if fault:
         raise BadInput("policy-schema", f"{where}: {fault.key}: {fault.message}; see site_configs/policy.schema.json.")
@@ -159,9 +150,10 @@ def check(content: Any, where: str) -> None:
             "policy-quantity-unknown",
             f"{where}: margins_percent.{unknown[0]}: no such quantity; there are {', '.join(QUANTITIES)}.",
         )
+    levels = []
     for place, level in enumerate(content.get("levels", ())):
         try:
-            date.fromisoformat(level["since"])
+            levels.append(Level(**{**level, "since": date.fromisoformat(level["since"])}))
         except ValueError:
             raise BadInput(
                 "date-format", f"{where}: levels.{place}.since: {level['since']} is no day; write it as 2026-01-31."
@@ -177,6 +169,7 @@ def check(content: Any, where: str) -> None:
                 "policy-band-unknown",
                 f"{where}: margins_percent.{quantity}.{strange[0]}: no such band; there are {', '.join(bands)}.",
             )
+    return Policy(**{**content, "levels": tuple(levels), "source": folders.shown(path, root)})
 
 
 def _leaves(content: Any, key: str = "") -> Iterator[tuple[str, Any]]:

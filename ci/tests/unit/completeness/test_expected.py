@@ -126,10 +126,11 @@ def test_a_partial_session_is_not_complete_unless_that_is_asked_for(tmp_path: Pa
     assert [line.partition(":")[0] for line in judge(tmp_path, partial).missing] == ["missing"]
 
 
-def test_a_modes_own_options_make_no_session_of_its_label_partial() -> None:
+def test_a_modes_own_options_make_no_session_of_its_label_partial(tmp_path: Path) -> None:
     """ReFrame forgets ``-p`` beside ``--mode``, so that the mode's options are given one by one."""
     line = "reframe -c reframe_tests -r -t smoke -S level=smoke -p a-spack"
-    file = expected.parse_file("runs: {smoke: {options: [-p a-spack]}}", "expected.yaml")
+    write_file(tmp_path, "runs: {smoke: {options: [-p a-spack]}}")
+    file = expected.load_file("testbed", tmp_path)
     assert file.narrowing(line, "smoke") == ()
     assert expected.ExpectedFile().narrowing(line, "smoke") == ("--prgenv=a-spack",)
     assert file.narrowing(line, "nightly") == ("--tag=smoke", "--prgenv=a-spack")
