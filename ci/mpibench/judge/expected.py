@@ -2,28 +2,26 @@
 
 Expected of a session is, by partition, stack, fabric, group and benchmark,
 
-- everything that was ever proven in an earlier session of the same label (``run``; without one: of the same kind,
-  :class:`.selectors.Alike`) on the same system, however long ago and whatever became of it since, until ``expected.yaml``
-  retires it, and under each number of nodes, of processes per node, and pinning under which it was, at
-  as many sizes and in as many repeats as usual (:func:`_lost`): half of the cores or of a curve gone is a hole, not a new
-  normal, and with one repeat nothing would be held against the nights before;
+- what was ever proven in an earlier session of the same label (``run``; without one: of the same kind,
+  :class:`.selectors.Alike`) on the same system, however long ago, until ``expected.yaml`` retires it; under each number of
+  nodes, of processes per node, and pinning under which it was, at as many sizes and in as many repeats as usual
+  (:func:`_lost`): half of the cores or of a curve gone is a hole, and with one repeat nothing is held against the nights
+  before;
 - what ``expected.yaml`` names for that label;
 - the system the label was measured on first, unless ``expected.yaml`` names the label, too (:func:`_moved`);
 - each registered stack on each partition it fits, and each fabric that ``system.py`` describes for a partition: at least one
   proven case, so that a first night is not complete by itself.
 
-A session started with selection options (:mod:`.selection_options`) is partial. It is not complete unless the caller asks for a
+A session started with selection options (:mod:`.selection_options`) is partial, and complete only if the caller asks for a
 partial answer; then what it was not asked for is counted and said. What it was asked for is not what became a case of it: a
-case that is left out when the tests are loaded is a hole like any other. Only where the options select by something that is not
-stored (a tag, an expression) do its own cases say what it was asked for.
+case that is left out when the tests are loaded is a hole. Only where the options select by what is not stored (a tag, an
+expression) do its own cases say what it was asked for.
 
-Of a session that was measured by a plan (:mod:`mpibench.judge.plan`) what was not planned is not expected, and every planned
-case is (:class:`SessionPlan`); a plan that is gone, was edited or is of another day or system excuses nothing and is a hole
-itself.
-
-A case is excused where the plan knew it, left it out, and it was right when it was last tried (or never tried). So what failed,
-missed a reference, or was skipped after it had been proven (:func:`.plan.record.find_owed`) stays expected until it
-is right again or retired, planned or not; and so does a case that no longer exists, which no plan knows.
+Of a session that was measured by a plan (:mod:`mpibench.judge.plan`) every planned case is expected, and what was not planned
+is excused (:class:`SessionPlan`) if the plan knew it, left it out, and it was right when it was last tried (or never tried). So
+what failed, missed a reference, or was skipped after it had been proven stays expected until it is right again or retired, and
+so does a case that no longer exists. A plan that is gone, was edited or is of another day or system excuses nothing and is a
+hole itself.
 """
 
 from __future__ import annotations

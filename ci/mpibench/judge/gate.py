@@ -1,18 +1,17 @@
 """What nightly CI calls: is one session whole, proven, young enough, within its references, like the nights before, undrifted?
 
 A night is held against the prediction interval of the sessions before it that measured the same (:mod:`.history`), beside fixed
-references. Where these are too few the answer says so, and what cannot be known without them; no other yardstick takes their
-place: a night against a night, with the spread of repeats, is refused without reason far too often.
+references. Where these are too few the answer says so; no other yardstick takes their place: a night against a night, with the
+spread of repeats, is refused without reason far too often.
 
-At most ten lines and one exit status: 0 all is well; 1 something is not; 2 bad input. Each answer says how old the session is,
-what was expected of it, and which sessions could not be read. A missed reference that a session measured again
-(:mod:`mpibench.store.confirmations`) is held against it only if it was missed twice, and so is what is slower than the nights
-before (:mod:`.nights`); a change in the drift of nights lasted three nights, and needs no confirmation. It is held against each
-night while it lasts, until its level is accepted; one that is over, or never was one, is not. "No reference" is said and is no
-failure: `acceptance` mode and ``accept`` insist.
+At most ten lines and one exit status: 0 all is well; 1 something is not; 2 bad input. A missed reference that a session
+measured again (:mod:`mpibench.store.confirmations`) is held against it only if it was missed twice, and so is what is slower
+than the nights before (:mod:`.nights`). A change in the drift of nights lasted three nights, needs no confirmation, and is held
+against each night while it lasts, until its level is accepted. "No reference" is said and is no failure: `acceptance` mode and
+``accept`` insist.
 
-The first line of a refusal is its finding, so that a mail's subject or the first line of a log says what is wrong; counts
-follow. Where the lines do not suffice, each kind of question that failed shows its worst problem before any shows a second.
+The first line of a refusal is its finding, so that a mail's subject or the first line of a log says what is wrong. Where the
+lines do not suffice, each kind of question that failed shows its worst problem before any shows a second.
 """
 
 from __future__ import annotations
