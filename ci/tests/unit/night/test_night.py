@@ -1,4 +1,4 @@
-"""What ``ci/nightly`` says of how far it is: by what the cases took last night, else by their number."""
+"""How far a night is, by what cases took last night, else by their number; and what it may take where nobody says."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+import planned_sites
 from mpibench.commands import nightly
 from mpibench.judge.plan.record import ListedCase
-from mpibench.night import progress
+from mpibench.night import progress, settings
 from synthetic_verdicts import write_session
+from tiny_site import write_site
 
 #: As ReFrame 4.10 printed it in a night of this project's own.
 RUN = "[ RUN      ] Placement %fabric=shm %nodes=1 %ppn=1 %pinning=bunch /86759943 @generic:default+mpich-wheels"
@@ -128,3 +130,42 @@ def test_of_a_planned_night_the_plan_says_what_is_left_and_lines_are_hidden(monk
     monkeypatch.setattr(nightly.supervision, "run", run)
     nightly.measure(nightly.Night("nightly", "nightly", [], said.append, plan=plan), ())
     assert said[1:] == ["1 of 2 cases; about 15 min left"] and shown == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "environ", "mode", "options", "budget"),
+    [
+        ("slurm", {}, "nightly", (), "8h"),
+        ("slurm", {"BUDGET": ""}, "nightly", ("--system=mysystem", "-v"), "8h"),
+        ("pbs", {"RFM_SYSTEM": "mysystem"}, "nightly", (), "8h"),
+        ("slurm", {"BUDGET": "30m"}, "nightly", (), "30m"),
+        ("slurm", {"BUDGET": "none"}, "nightly", (), ""),
+        ("slurm", {}, "acceptance", (), ""),
+        ("slurm", {}, "nightly", ("-n", "ImbPointToPoint"), ""),
+        ("slurm", {}, "nightly", ("--system=mysystem:cpu",), ""),
+        ("local", {}, "nightly", (), ""),
+        ("local", {"BUDGET": "1h"}, "nightly", (), "1h"),
+    ],
+)
+def test_the_budget_of_a_night(
+    tmp_path: Path, scheduler: str, environ: Mapping[str, str], mode: str, options: Sequence[str], budget: str
+) -> None:
+    system = planned_sites.three_partitions()
+    system["hostnames"] = [".*"]
+    for partition in system["partitions"]:
+        partition["scheduler"] = scheduler
+    write_site(tmp_path, system)
+    assert settings.budget_of(environ, mode, options, tmp_path) == budget
+
+
+@pytest.mark.parametrize("budget", ["30m", "none"])
+def test_a_plan_is_made_of_what_a_killed_night_left_unexported_too(budget: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ReFrame had stored its session; the dataset, which plans are made of, lacked it."""
+    done: list[str] = []
+    monkeypatch.setenv("BUDGET", budget)
+    monkeypatch.setattr(nightly.Store, "bring_up_to_date", lambda *where: done.append("exported") or ["a note"])
+    monkeypatch.setattr(nightly.settings, "plan_night", lambda *asked: done.append("planned"))
+    night = nightly.Night("nightly", "nightly", [], print, before=frozenset({"an earlier one"}))
+    nightly.make_plan(night)
+    assert done == (["exported", "planned"] if budget == "30m" else ["planned"])
+    assert night.notes == (["a note"] if budget == "30m" else [])
