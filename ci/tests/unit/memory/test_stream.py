@@ -1,4 +1,4 @@
-"""STREAM's output is read whole or refused, and what was not as asked is said: the golden output was recorded on two cores."""
+"""What STREAM's output proves, and references of memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 
 from reframe_tests.harness.cases.memory import stream
 from reframe_tests.harness.cases.memory.stream import StreamResult, describe_memory, read
-from reframe_tests.harness.suites.node_memory import KERNELS
+from reframe_tests.harness.sites import references
+from reframe_tests.harness.suites.node_memory import KERNELS, PAGE_CACHES, PLACEMENTS
 from reframe_tests.harness.vocabulary import BadInput
 
 GOLDEN = (Path(__file__).parents[2] / "data" / "golden_memory" / "stream_local.txt").read_text()
@@ -234,3 +235,39 @@ def test_what_a_full_page_cache_displaces_is_what_is_measured() -> None:
     assert "node 1: 5 KiB free, 1073741824 KiB page cache" in before and displaced.startswith("6 of 20 pages are not local")
     text = on_two_nodes("remote", {"0": 4, "1": 6}, {"0": 10}, page_cache="filled", free_kib=few)
     assert "4 of 20 pages are not remote" in judge(read(text, "remote", "filled", REPETITIONS))[0], "it is bound there"
+
+
+SYSTEM = {"name": "big", "partitions": [{"name": "cpu", "extras": {"fabrics": {}, "stacks": ["mpich-*"]}}]}
+METRIC = "Triad.local_cache_as_is.bandwidth"
+RIGHT = ("Stream", "big:cpu", "builtin", "memory", 1, 64, "bunch", METRIC)
+
+
+def faults(**changed: Any) -> list[str]:
+    names = ("test", "partition", "stack", "fabric", "nodes", "ppn", "pinning", "metric")
+    keys = tuple(changed.get(name, value) for name, value in zip(names, RIGHT, strict=True))
+    return [fault] if (fault := references.fault_of_keys(keys, SYSTEM)) else []
+
+
+def test_every_variant_may_have_a_reference() -> None:
+    assert faults() == []
+    for kernel in KERNELS:
+        for memory in PLACEMENTS:
+            for cache in PAGE_CACHES:
+                assert faults(metric=f"{kernel}.{memory}_cache_{cache}.bandwidth") == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"stack": "mpich-wheels"}, "Stream is measured without MPI: its stack is builtin, not mpich-wheels"),
+        ({"fabric": "shm"}, "its fabric is memory, not shm"),
+        ({"nodes": 2}, "its nodes is 1, not 2"),
+        ({"pinning": "scatter"}, "its pinning is bunch, not scatter"),
+        ({"partition": "big:gpu"}, "there is no partition 'big:gpu'"),
+        ({"metric": "Triad.bandwidth"}, "Stream never gives a metric 'Triad.bandwidth'"),
+        ({"metric": f"{METRIC}.0000000008"}, "Stream never gives a metric"),
+    ],
+)
+def test_a_key_that_no_case_looks_up_is_refused(changed: dict[str, Any], said: str) -> None:
+    [sentence] = faults(**changed)
+    assert said in sentence

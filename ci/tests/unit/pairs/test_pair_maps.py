@@ -1,23 +1,133 @@
-"""The output of a pair map's instrument: whole, cut off, damaged, with a silent node; and its summary as records."""
+"""Maps of pairs: their rounds, what the instrument prints, and what is stored."""
 
 from __future__ import annotations
 
 import json
 import runpy
 import sys
+from collections import Counter
+from itertools import chain, combinations
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 
 from instrument_output import SO_FAR, sealed
 from reframe_tests.harness.instruments import FOLDER, schedule
 from reframe_tests.harness.instruments.pairs import output
-from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
-from reframe_tests.harness.machine.switches import SLURM, YAML, Switch
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, PairValue, read_pair_map
+from reframe_tests.harness.machine.switches import SLURM, YAML, Switch, SwitchTree
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.vocabulary import BadInput
+
+
+def members(pairs: schedule.Round) -> list[int]:
+    return list(chain.from_iterable(pairs))
+
+
+@given(some.integers(0, 60))
+def test_all_pairs_are_there_once_in_disjoint_rounds(nodes: int) -> None:
+    rounds = schedule.circle_rounds(nodes)
+    assert len(rounds) == schedule.number_of_rounds(nodes, 0)
+    assert Counter(frozenset(pair) for pair in chain.from_iterable(rounds)) == Counter(
+        map(frozenset, combinations(range(nodes), 2))
+    )
+    for pairs in rounds:
+        assert len(set(members(pairs))) == len(members(pairs)) == nodes // 2 * 2, "one has a round off at most"
+    off = Counter(node for pairs in rounds for node in set(range(nodes)) - set(members(pairs)))
+    assert set(off.values()) <= {1}, "each in its turn"
+
+
+@given(some.lists(some.sampled_from("abcde"), min_size=2, max_size=40), some.integers(0, 12), some.integers(0, 10**6))
+@settings(deadline=None)
+def test_a_sample_is_perfect_matchings_that_know_the_switches(leaves: list[str], rounds: int, seed: int) -> None:
+    found = schedule.matchings(leaves, rounds, seed)
+    assert found == schedule.matchings(leaves, rounds, seed), "the seed determines it"
+    assert len(found) == rounds
+    nodes, sizes = len(leaves), Counter(leaves)
+    for number, pairs in enumerate(found):
+        assert len(set(members(pairs))) == len(members(pairs)) == nodes // 2 * 2
+        alike = sum(leaves[one] == leaves[other] for one, other in pairs)
+        if len(sizes) > 1 and number % schedule.WITHIN_EACH == 0:
+            there = Counter(leaves[node] for node in members(pairs))
+            assert alike >= sum(count // 2 for count in there.values()), "below one switch as far as that goes"
+        elif len(sizes) > 1:
+            there = Counter(leaves[node] for node in members(pairs))
+            assert alike <= max(0, max(there.values()) - len(pairs)), "apart as far as that goes"
+    off = Counter(dict.fromkeys(range(nodes), 0))
+    off.update(node for pairs in found for node in set(range(nodes)) - set(members(pairs)))
+    assert max(off.values()) - min(off.values()) <= 1, "rounds off are shared out"
+
+
+@given(some.integers(2, 20), some.integers(1, 6), some.integers(0, 99))
+def test_another_pass_has_the_same_pairs_in_another_order(nodes: int, order: int, seed: int) -> None:
+    rounds = schedule.circle_rounds(nodes)
+    mixed = schedule.in_order(rounds, order, seed)
+    key = [sorted(tuple(sorted(pair)) for pair in pairs) for pairs in mixed]
+    assert sorted(key) == sorted(sorted(tuple(sorted(pair)) for pair in pairs) for pairs in rounds)
+    directed = {pair for pairs in mixed for pair in pairs}
+    first = {pair for pairs in rounds for pair in pairs}
+    assert directed == ({pair[::-1] for pair in first} if order % 2 == 0 else first), "in even passes the other sends first"
+
+
+def test_rounds_are_mixed_from_the_second_pass_on() -> None:
+    rounds = schedule.circle_rounds(16)
+    assert schedule.in_order(rounds, 1, 1) == rounds
+    assert schedule.in_order(rounds, 3, 1) != rounds
+
+
+def test_two_nodes_are_one_round() -> None:
+    assert schedule.make([(), ()], 0, 1) == ("all", [[(0, 1)]])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "asked", "rounds"), [(16, 0, 15), (15, 0, 15), (16, 4, 4), (16, 99, 15), (1, 0, 0), (2, 5, 1)]
+)
+def test_how_many_rounds_are_known_in_advance(nodes: int, asked: int, rounds: int) -> None:
+    assert schedule.number_of_rounds(nodes, asked) == rounds
+    design, made = schedule.make(["x"] * nodes, asked, 1)
+    assert len(made) == rounds
+    assert design == ("sampled" if 0 < asked < schedule.number_of_rounds(nodes, 0) else "all")
+
+
+def test_repeated_pairs_are_rare_in_a_sample() -> None:
+    found = schedule.matchings(["x"] * 40, 12, 7)
+    pairs = Counter(frozenset(pair) for pair in chain.from_iterable(found))
+    assert sum(count > 1 for count in pairs.values()) < 12 * 20 // 5
+
+
+def test_the_cost_grows_with_rounds_and_messages() -> None:
+    def cost(nodes: int = 16, rounds: int = 15, **more: float) -> float:
+        return schedule.cost_s(nodes, rounds, 2, **{"transfer_s": 0.25, "pings": 100, **more})  # type: ignore[arg-type]
+
+    assert cost() == pytest.approx(2 * 15 * (2 * 0.25 + 2 * schedule.LATENCY_S + 3 * 0.0036))
+    assert cost(pings=1000) == pytest.approx(cost() + 2 * 15 * 2 * (0.05 - schedule.LATENCY_S))
+    assert cost(rounds=30) == pytest.approx(2 * cost())
+    assert cost(one_at_a_time=True) > cost()
+
+
+@pytest.mark.parametrize(("nodes", "rounds"), [(8, 1), (8, 3), (9, 2), (16, 4), (33, 5)])
+def test_nights_in_turn_measure_every_pair(nodes: int, rounds: int) -> None:
+    days = schedule.days_of_turn(nodes, rounds)
+    for begin in (739_214, 739_215):
+        seen = set()
+        for day in range(begin, begin + days):
+            design, tonight = schedule.make([()] * nodes, rounds, 1, schedule.turn(nodes, rounds, day))
+            assert design == "sampled" and len(tonight) == rounds
+            assert all(len({node for pair in one for node in pair}) == 2 * len(one) for one in tonight)
+            seen |= {frozenset(pair) for one in tonight for pair in one}
+        assert len(seen) == nodes * (nodes - 1) // 2
+
+
+@pytest.mark.parametrize(
+    ("nodes", "sampled", "orders"), [(2, 0, 2), (3, 0, 14), (4, 0, 10), (8, 0, 4), (16, 0, 2), (100, 4, 7)]
+)
+def test_small_maps_have_more_passes(nodes: int, sampled: int, orders: int) -> None:
+    assert schedule.usual_orders(nodes, sampled) == orders
+
 
 SUITE = catalogue.SUITES["pair_map"]
 
@@ -190,3 +300,43 @@ def test_the_instrument_prints_what_is_read(program: Any, capsys: pytest.Capture
     assert [one.value for one in found.values if one.quantity == BANDWIDTH] == [11.5, None]
     assert {one.value for one in found.values if one.quantity == LATENCY} == {7.5, 7.25}
     assert {one.value for one in found.values if one.quantity == MEAN} == {8.5, 9.0}
+
+
+TREE = SwitchTree(SLURM, {"spine": Switch(), "leaf1": Switch("spine", ("c1", "c2")), "leaf2": Switch("spine", ("c3",))})
+VALUES = (
+    PairValue(1, 1, 1, "c1", "c2", LATENCY, 8, 1, 12.5, None),
+    PairValue(1, 1, 2, "c2", "c1", BANDWIDTH, 1 << 20, 1, 11.7, True),
+    PairValue(1, 2, 1, "c1", "c3", BANDWIDTH, 1 << 20, 1, None, False),
+)
+MAP = PairMap("all", 1, 3, ("c1", "c2", "c3"), {"c3": "did not answer in round 2"}, VALUES, TREE)
+
+
+def stored(**changes: Any) -> dict[str, Any]:
+    row: dict[str, Any] = json.loads(json.dumps(MAP.as_dict()))
+    return {**row, **changes}
+
+
+def test_what_is_written_is_read() -> None:
+    assert read_pair_map(stored(), "case 1") == MAP
+    assert read_pair_map(stored(tree=None), "case 1") == PairMap(**{**vars(MAP), "tree": None})
+    assert read_pair_map(None, "case 1") is None
+    assert read_pair_map({}, "case 1") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"version": 2}, "newer mpibench"),
+        ({"design": "some"}, "design"),
+        ({"rows": 7}, "rows"),
+        ({"rows": [[1, 2]]}, "rows"),
+        ({"rows": [[1, 1, 1, 0, 9, 0, 8, 1, 2.0, None]]}, "out of range"),
+        ({"rows": [[1, 1, 1, 0, 1, 0, 8, 1, 2.0, "yes"]]}, "rows"),
+        ({"seed": -1}, "seed"),
+        ({"tree": {"origin": "rumour", "switches": {}}}, "rumour"),
+        ({"tree": {"origin": "slurm", "switches": {"a": {"parent": "b", "nodes": []}}}}, "not described"),
+    ],
+)
+def test_what_is_wrong_is_said(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        read_pair_map(stored(**changes), "case 1")
