@@ -558,11 +558,8 @@ def _gates(view: View) -> Content:
     blocks: list[Part] = []
     for name, checks in groups.items():
         rows = [(view.stack(case.stack), view.button(case), *_reference_cells(check)) for case, check in checks]
-        blocks += (
-            [_fold(f"{titles[name]}: {len(rows)}", [Table(("stack", "case", *REFERENCE), rows, range(4, 8))], unfolded[name])]
-            if rows
-            else []
-        )
+        table = Table(("stack", "case", *REFERENCE), rows, range(4, 8))
+        blocks += [_fold(f"{titles[name]}: {len(rows)}", [table], unfolded[name])] if rows else []
     return blocks or ["No metric of a proven case of this session was compared with a reference."]
 
 

@@ -169,40 +169,31 @@ def write(path: Path, place: Place, collectives: Sequence[str]) -> None:
     there = [name for name in collectives if any(name in stack.times for stack in stacks)]
     if not there:
         raise BadInput("nothing-tuned", f"nothing was measured of {', '.join(collectives)} on {place.fabric}: tune first.")
-    slack = f"{100 * SLACK:.0f} %"
+    slack, untuned = f"{100 * SLACK:.0f} %", [stack.name for stack in stacks if not stack.gains]
     spots = [
         (f"MPI_{name}", spot.sizes, spot.name, ", ".join(spot.also))
         for name in there
         for spot in sweet_spots({line: of for stack in stacks for line, of in stack.lines(name).items()})
     ]
-    untuned = [stack.name for stack in stacks if not stack.gains]
-    drawn = [
-        *(figure for size in KIVIAT_BYTES if (figure := algorithm_kiviat(stacks, size))),
-        *(algorithm_curves(stacks, name) for name in there),
+    kiviats = [figure for size in KIVIAT_BYTES if (figure := algorithm_kiviat(stacks, size))]
+    drawn = [*kiviats, *(algorithm_curves(stacks, name) for name in there)]
+    shared = [
+        f"Oversubscribed: {text}. Ranks waited for each other's cores; what is faster here need not be where each has its own."
+        for text in sorted({stack.oversubscribed for stack in stacks} - {""})
     ]
+    which = (
+        f"Sizes at which one algorithm of one stack takes at most {slack} longer than the fastest, by the median over the "
+        "repeats of interleaved launches; stacks were measured one after the other."
+    )
+    legend = (
+        "Solid, thick lines are the library's own choice. In the Kiviat charts dotted is the library's own choice and solid is "
+        "with the settings that were proven and installed, where each call that has none is as by default."
+    )
+    legend += f" Without such settings: {', '.join(untuned)}." if untuned else ""
+    table = Table(("call", "message size", "fastest", f"no more than {slack} behind"), spots)
     content: list[Section] = [
-        (
-            "Sweet spots",
-            [
-                *(
-                    f"Oversubscribed: {shared}. Ranks waited for each other's cores; what is faster here need not be where "
-                    "each has its own."
-                    for shared in sorted({stack.oversubscribed for stack in stacks} - {""})
-                ),
-                f"Sizes at which one algorithm of one stack takes at most {slack} longer than the fastest, by the median over "
-                "the repeats of interleaved launches; stacks were measured one after the other.",
-                Table(("call", "message size", "fastest", f"no more than {slack} behind"), spots),
-            ],
-        ),
-        (
-            "Charts",
-            [
-                "Solid, thick lines are the library's own choice. In the Kiviat charts dotted is the library's own choice and "
-                "solid is with the settings that were proven and installed, where each call that has none is as by default."
-                + (f" Without such settings: {', '.join(untuned)}." if untuned else ""),
-                Block("charts", drawn),
-            ],
-        ),
+        ("Sweet spots", [*shared, which, table]),
+        ("Charts", [legend, Block("charts", drawn)]),
     ]
     condition = f"{place.system}, {place.fabric}, {place.nodes} x {place.ppn}, {place.pinning}"
     text = sections("Tuning", f"Collective algorithms: {condition}", content)

@@ -33,7 +33,9 @@ def test_hostile_names_stay_text(write: Callable[[Path], str], tmp_path: Path) -
 
 @each_page
 def test_one_policy_for_all(write: Callable[[Path], str], tmp_path: Path) -> None:
-    read = Reader(write(tmp_path))
+    page = write(tmp_path)
+    read = Reader(page)
+    assert all("url(" not in style for style in re.findall(r"<style>(.*?)</style>", page, re.DOTALL))
     (policy,) = (one["content"] for one in read.named("meta") if one.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None
     nonces = re.findall(r"'nonce-([^']{20,})'", policy)
@@ -46,7 +48,9 @@ def test_one_policy_for_all(write: Callable[[Path], str], tmp_path: Path) -> Non
     assert len(nonces) == bool(PAGES[write])
 
 
-@pytest.mark.parametrize("name", ["top", "summary", "failures", "figures", "gates", "published", "evidence", "stacks"])
+@pytest.mark.parametrize(
+    "name", ["top", "summary", "failures", "figures", "gates", "published", "evidence", "stacks", "case-0"]
+)
 def test_each_section_shows_hostile_names(name: str, tmp_path: Path) -> None:
     assert HOSTILE in Reader(hostile_report(tmp_path)).text[name]
 
