@@ -181,8 +181,6 @@ def test_reductions_have_sizes_of_whole_elements():
     records = parse(golden(ALL), ALL)
     assert [r.message_bytes for r in records if r.benchmark == "Allreduce"] == [0, 4, 8, 16, 32, 64, 128, 256]
     assert [r.message_bytes for r in records if r.benchmark == "Bcast"][:4] == [0, 1, 2, 4]
-    doubles = parse(golden("imb-mpi1-2021.11-n2-double.txt"), "double")
-    assert [r.message_bytes for r in doubles if r.benchmark == "Sendrecv"] == [8, 16, 32, 64]
 
 
 def test_numbers_of_ranks_are_distinguished():
@@ -213,11 +211,9 @@ def test_modes_of_one_sided_benchmarks():
 
 
 def test_single_elements_are_left_out_by_imb_above_two_ranks():
-    """IMB since 2019 announces Fetch_and_op and leaves it out when npmin is above 2; 2018 ran it."""
+    """IMB since 2019 announces Fetch_and_op and leaves it out when npmin is above 2."""
     new = parse(golden("imb-rma-2021.11-n4-npmin4.txt"), "x")
-    old = parse(golden("imb-rma-2018.1-n4-npmin4.txt"), "x")
     assert "Fetch_and_op" not in {r.benchmark for r in new}
-    assert "Fetch_and_op" in {r.benchmark for r in old}
 
 
 def test_overlap_columns():
