@@ -7,8 +7,8 @@ report. Ended by:
   the error in the report.
 * :mod:`.sites.centre` reads configurations as ``core/config.py`` does. Ended by: a later file that completes systems of an
   earlier one.
-* :mod:`.schedulers.slurm_shared` and :mod:`.schedulers.blocked_jobs` set and read what schedulers and jobs keep for
-  themselves. Ended by: many cases in one job.
+* :mod:`.launchers.schedulers.slurm_shared` sets and reads what schedulers and jobs keep for themselves. Ended by:
+  many cases in one job.
 """
 
 from __future__ import annotations

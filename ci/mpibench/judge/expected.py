@@ -38,7 +38,7 @@ import polars as pl
 
 from reframe_tests.harness import optional_file, schema, yaml_file
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.sites import folders, site, systems
+from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
@@ -122,7 +122,7 @@ class ExpectedFile:
 
 
 def path_of(system: str, root: Path = ROOT) -> Path:
-    return folders.of(system, root) / "expected.yaml"
+    return systems.folder_of(system, root) / "expected.yaml"
 
 
 def load_file(system: str, root: Path = ROOT) -> ExpectedFile:
@@ -133,7 +133,7 @@ def load_file(system: str, root: Path = ROOT) -> ExpectedFile:
     path = path_of(system, root)
     if not optional_file.is_there(path):
         return ExpectedFile()
-    source = folders.shown(path, root)
+    source = systems.shown(path, root)
     content = yaml_file.parse_mapping(yaml_file.read_text(path), source)
     fault = schema.find_fault(ROOT / "site_configs" / "expected.schema.json", content)
     if fault:
@@ -393,7 +393,7 @@ def judge(store: Store, system: str, session: str, *, partial: bool = False, roo
     asked = wanted if wholly else _asked(wanted, proofs, options, became)
     # Expected places of the history are names, the others may be patterns.
     holes = [place for place in asked if place not in now and (place in past or not any(place.covers(other) for other in now))]
-    remedy = f"never proven here: if it cannot be, retire it in {folders.shown(path_of(system, root), root)}"
+    remedy = f"never proven here: if it cannot be, retire it in {systems.shown(path_of(system, root), root)}"
     missing = _sentences(holes, asked, past, now, became, dict.fromkeys(registered, remedy))
     if file.history:
         missing += _lost(proofs if wholly else _selected(proofs, session, options), session, run, file, set(now), wholly)
@@ -468,7 +468,7 @@ def _moved(store: Store, system: str, session: str, run: str | None, file: Expec
     return [
         f"system: sessions of run={run} are of {', '.join(first)} (last {last['started']:%Y-%m-%d}, session "
         f"{last['session'][:8]}) and this one is of {system}: correct site_configs, or if it is meant to be, give it a label "
-        f"of its own or name {run} under runs in {folders.shown(path_of(system, root), root)}"
+        f"of its own or name {run} under runs in {systems.shown(path_of(system, root), root)}"
     ]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from reframe_tests.harness import optional_file, schema, yaml_file
-from reframe_tests.harness.sites import folders
+from reframe_tests.harness.sites import systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
@@ -133,7 +133,7 @@ def load(system: str, root: Path = ROOT) -> Policy:
 
     :raises BadInput: the file cannot be read, is not YAML, breaks the schema, or names an unknown quantity.
     """
-    path = folders.of(system, root) / "policy.yaml"
+    path = systems.folder_of(system, root) / "policy.yaml"
     if not optional_file.is_there(path):
         return Policy()
     content = yaml_file.read_mapping(path, days_as_text=True)
@@ -169,7 +169,7 @@ def load(system: str, root: Path = ROOT) -> Policy:
                 "policy-band-unknown",
                 f"{where}: margins_percent.{quantity}.{strange[0]}: no such band; there are {', '.join(bands)}.",
             )
-    return Policy(**{**content, "levels": tuple(levels), "source": folders.shown(path, root)})
+    return Policy(**{**content, "levels": tuple(levels), "source": systems.shown(path, root)})
 
 
 def _leaves(content: Any, key: str = "") -> Iterator[tuple[str, Any]]:

@@ -15,9 +15,10 @@ import reframe.core.runtime as rt
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
-from ..evidence import data_check, loaded_modules, recorder
+from ..evidence import data_check, recorder
 from ..sites import planned_cases, references, site
 from ..stacks import metadata
+from ..stacks.modules import LOGS
 from ..stacks.stack import Stack
 from ..suites import catalogue, options
 from ..vocabulary import QUANTITIES, BadInput
@@ -93,7 +94,7 @@ class FabricTest(MeasuredTest):
         ``maintenance``: everything; ``production``: what a night has time for; ``smoke``: one or two placements.
         """
         super().select_cases()
-        self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG, loaded_modules.LOGS]
+        self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG, LOGS]
         stacks = self._where.stacks
         self.valid_prog_environs = catalogue.stack_selection(self.group) if stacks is None else list(stacks)
         self.tags |= {self.fabric}

@@ -20,7 +20,7 @@ from ..launchers.schedulers import spool
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
 from . import centre as centres
-from . import folders, references, systems
+from . import references, systems
 from .centre import Centre
 from .session import metrics_push, session_folder
 from .systems import FALLBACK_SYSTEM as FALLBACK_SYSTEM
@@ -102,7 +102,7 @@ def left_unmeasured(system_name: str, root: Path = ROOT) -> list[str]:
 
 def references_file(system_name: str, root: Path = ROOT) -> Path:
     """Where a system keeps its learned references."""
-    return folders.of(system_name, root) / "references.yaml"
+    return systems.folder_of(system_name, root) / "references.yaml"
 
 
 def read_references(system_name: str, root: Path = ROOT) -> Mapping[str, Any]:
@@ -329,7 +329,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
 
     from .. import upstream
     from ..launchers import registry as launchers
-    from ..launchers.schedulers import blocked_jobs, slurm_shared
+    from ..launchers.schedulers import slurm_shared
     from ..stacks import selection
     from . import selected_tests
 
@@ -343,7 +343,6 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     try:
         launchers.register()
         slurm_shared.register()
-        blocked_jobs.register()
         upstream.search_not(selected_tests.SHARED)
         selected_tests.watch()
         session_folder.check_labels(sys.argv[1:])

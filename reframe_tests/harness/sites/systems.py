@@ -7,6 +7,7 @@ ReFrame configuration (:mod:`.centre`) has the same words in the ``extras`` of i
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import socket
@@ -24,7 +25,6 @@ from ..machine.transport import AS_SHIPPED
 from ..suites import catalogue
 from ..vocabulary import ROOT, BadInput
 from . import centre as centres
-from . import folders
 from .centre import Centre
 
 #: The system that fits any machine; it must stay last, because ReFrame takes the first whose host names match.
@@ -59,10 +59,56 @@ class Shortcoming:
     note: bool = False
 
 
+#: Colon-separated folders, each with one folder per system.
+SITES = "MPIBENCH_SITES"
+
+
+def folders(root: Path) -> list[Path]:
+    """Folders with one folder per system: those of :data:`SITES`, and the checkout's, the last.
+
+    :raises BadInput: one of them is none, or not named from ``/`` on, as ReFrame reads settings in another folder than the
+        user's; or its systems cannot be seen, so that a machine would silently be another one.
+    """
+    named = [Path(entry) for entry in filter(None, os.environ.get(SITES, "").split(":"))]
+    for path in named:
+        try:
+            there = path.is_absolute() and path.is_dir()
+            readable = os.access(path, os.R_OK | os.X_OK)
+        except PermissionError:  # a folder above it
+            there, readable = path.is_absolute(), False
+        if not there:
+            raise BadInput(
+                "sites-folder",
+                f"{SITES} names {path}, which is not the full name of a folder; correct it or unset the variable.",
+            )
+        if not readable:
+            raise BadInput(
+                "sites-folder", f"{SITES} names {path}, which you may not read; correct its rights or unset the variable."
+            )
+    return list(dict.fromkeys([*(path.resolve() for path in named), root / "site_configs"]))
+
+
+def folder_of(system: str, root: Path) -> Path:
+    """The folder of a system; where there is none yet, the one to be made.
+
+    :raises BadInput: there are two.
+    """
+    places = [folder / system for folder in folders(root)]
+    there = [place for place in places if place.is_dir()]
+    if len(there) > 1:
+        raise BadInput("system-twice", f"system {system} has the folders {' and '.join(map(str, there))}: remove one.")
+    return there[0] if there else places[0]
+
+
+def shown(path: Path, root: Path) -> str:
+    """A file's name for a sentence: from the checkout on where it lies in it."""
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
+
+
 def system_files(root: Path = ROOT) -> list[Path]:
     """``system.py`` of every bundled or added system, the fallback last."""
-    named = [folder for place in folders.every(root) for folder in sorted(place.glob("*"))]
-    files = [folders.of(folder.name, root) / "system.py" for folder in named if optional_file.is_there(folder / "system.py")]
+    named = [folder for place in folders(root) for folder in sorted(place.glob("*"))]
+    files = [folder_of(folder.name, root) / "system.py" for folder in named if optional_file.is_there(folder / "system.py")]
     return sorted(files, key=lambda path: path.parent.name == FALLBACK_SYSTEM)
 
 
@@ -145,7 +191,7 @@ def read_all(root: Path = ROOT) -> list[dict[str, Any]]:
     for name in {row["name"] for row in own} & theirs.keys() - {FALLBACK_SYSTEM}:
         source = getattr(centres.read(root), "source", "")
         raise SiteError(
-            "system-twice", f"system '{name}' is in {source} and in {folders.of(name, root) / 'system.py'}; remove one of them."
+            "system-twice", f"system '{name}' is in {source} and in {folder_of(name, root) / 'system.py'}; remove one of them."
         )
     return [*theirs.values(), *(row for row in own if row["name"] not in theirs)]
 
@@ -180,7 +226,7 @@ def find(name: str, root: Path = ROOT) -> dict[str, Any] | None:
 
     :raises SiteError: for a bad file.
     """
-    theirs, path = _of_centre(root), folders.of(name, root) / "system.py"
+    theirs, path = _of_centre(root), folder_of(name, root) / "system.py"
     if name in theirs:
         return theirs[name]
     return read_system(path) if optional_file.is_there(path) else None
@@ -206,7 +252,7 @@ def select(name: str | None, root: Path = ROOT) -> dict[str, Any]:
         found = next((row for row in described if row["name"] in theirs[:1]), None) or next(iter(own), None)
     if found is None:
         known = ", ".join([*_of_centre(root), *(path.parent.name for path in system_files(root))])
-        places = " or ".join(map(str, folders.every(root)))
+        places = " or ".join(map(str, folders(root)))
         raise SiteError(
             "system-unknown",
             f"there is no system '{name or socket.gethostname()}' in {places}; known are {known}; one of your own ReFrame "

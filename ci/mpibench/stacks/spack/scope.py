@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from reframe_tests.harness import optional_file, yaml_file
-from reframe_tests.harness.sites import folders, systems
+from reframe_tests.harness.sites import systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -62,7 +62,7 @@ def choose(system: str | None, root: Path, environ: Mapping[str, str] = os.envir
     named = environ.get(SCOPE, "")
     if named and not system:
         return optional_file.named(named).absolute()
-    return folders.of(str(systems.select(system or None, root)["name"]), root) / "spack"
+    return systems.folder_of(str(systems.select(system or None, root)["name"]), root) / "spack"
 
 
 def find_scope(system: str | None, root: Path, environ: Mapping[str, str] = os.environ) -> Path | None:

@@ -10,7 +10,7 @@ import pytest
 from reframe.core.exceptions import JobBlockedError
 from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler
 
-from reframe_tests.harness.launchers.schedulers import blocked_jobs
+from reframe_tests.harness.launchers.schedulers import slurm_shared
 from reframe_tests.harness.launchers.schedulers.slurm_shared import SlurmShared
 
 
@@ -37,7 +37,7 @@ class Queue:
         self.cancelled: list[str] = []
         self.asked: list[str] = []
         monkeypatch.setattr(SlurmJobScheduler, "_cancel_if_blocked", SlurmJobScheduler._cancel_if_blocked)
-        blocked_jobs.register()
+        slurm_shared.register()
 
         def run(command: str, **_: Any) -> SimpleNamespace:
             self.asked.append(command.split()[0])
@@ -96,6 +96,6 @@ def test_nothing_is_asked_where_nothing_is_pending(monkeypatch: pytest.MonkeyPat
 
 def test_registered_twice_it_looks_once(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(monkeypatch, SlurmJobScheduler, BUSY, "ALLOCATED")
-    blocked_jobs.register()
+    slurm_shared.register()
     queue.slurm._cancel_if_blocked(queue.jobs)
     assert queue.asked == ["squeue", "scontrol", "scontrol"], "one question for each job"

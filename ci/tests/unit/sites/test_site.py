@@ -15,7 +15,7 @@ from documentation import system_example
 from mpibench.judge import expected, policy
 from reframe_tests.harness.cases.job import parameters
 from reframe_tests.harness.cases.preflight import rules
-from reframe_tests.harness.sites import folders, site, systems
+from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_site import FABRICS, GOOD, edit, write_system
 from tiny_site import SYSTEM
@@ -255,7 +255,7 @@ def test_the_bundled_systems_stay(outside: Path) -> None:
 def test_what_is_no_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
     monkeypatch.setenv("MPIBENCH_SITES", text)
     with pytest.raises(BadInput, match=r"MPIBENCH_SITES names .*, which is not the full name of a folder"):
-        folders.every(tmp_path)
+        systems.folders(tmp_path)
 
 
 def test_a_folder_that_hides_its_systems_is_refused(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 
-from ...evidence.loaded_modules import END, log_of
+from ...stacks.modules import END, log_of
 from ...stacks.stack import Stack
 from ...vocabulary import BadInput
 

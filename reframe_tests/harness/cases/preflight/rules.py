@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import optional_file, schema, yaml_file
-from ...sites import folders
+from ...sites import systems
 from ...vocabulary import ROOT, BadInput
 from .node_facts import FACTS, WHOLE_NODE
 
@@ -82,7 +82,7 @@ def load(system: str, root: Path = ROOT, partitions: Sequence[str] = (), *, rdma
     :param rdma: for nodes with an RDMA fabric, of which ``expected_with_rdma`` is expected.
     :raises BadInput: naming file, key and remedy; also for a rule that could never find anything.
     """
-    common, own = root / "site_configs" / FILE, folders.of(system, root) / FILE
+    common, own = root / "site_configs" / FILE, systems.folder_of(system, root) / FILE
     rows = _read(common, partitions)
     rows |= _read(own, partitions) if optional_file.is_there(own) else {}
     rules = []

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ...evidence import checks, data_check, link_state, loaded_modules, rank_records, traffic
+from ...evidence import checks, data_check, link_state, rank_records, traffic
 from ...evidence.rank_records import EvidenceError, RankEvidence
 from ...printable import printable, printable_data
 from ...samples import CONTRADICTED, MISSING, PROVEN, DeviceTraffic, Evidence, Sample
 from ...sites import references
+from ...stacks import modules
 from ...suites import catalogue, preamble, reader
 from ...suites.benchmark import SINGLE, OutputError, Record
 from ...suites.model import Said
@@ -154,7 +155,7 @@ def evaluate(
     """
     outcome, end, set_aside, checked = Outcome(repeats), end or batch.JobEnd(), Counter[str](), ""
     outcome.add(end.name, WHOLE_JOB, MISSING, batch.judge(end))
-    outcome.add(end.name, WHOLE_JOB, *loaded_modules.judge(condition.stack, directory))
+    outcome.add(end.name, WHOLE_JOB, *modules.judge(condition.stack, directory))
     log = beginning_of(directory / script.LAUNCH_LOG)
     statuses, times = script.read_launch_log(log), script.read_launch_times(log)
     stopped = next(
