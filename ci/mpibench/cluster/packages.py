@@ -102,9 +102,9 @@ def provide(say: Callable[[str], None]) -> Path | None:
                 )
                 say(f"unpacked {_fetch(target)} packages")
     _expect_unreachable(target)
-    for path, entry in _entries(target):
-        found = entry.stat(follow_symlinks=False)
-        if found.st_uid != os.getuid() or (not entry.is_symlink() and found.st_mode & _OTHERS_WRITE):
+    for path in target.rglob("*"):
+        found = path.lstat()
+        if found.st_uid != os.getuid() or (not stat.S_ISLNK(found.st_mode) and found.st_mode & _OTHERS_WRITE):
             raise BadInput(
                 "program-not-ours",
                 f"{path} is somebody else's or can be written by others, so it is not run; remove {target}, "
@@ -131,14 +131,6 @@ def _expect_unreachable(folder: Path) -> None:
             )
 
 
-def _entries(folder: Path) -> Iterator[tuple[Path, os.DirEntry[str]]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            yield Path(entry.path), entry
-            if entry.is_dir(follow_symlinks=False):
-                yield from _entries(Path(entry.path))
-
-
 def _fetch(target: Path) -> int:
     """Download and unpack; number of packages."""
     # What a killed command left; the lock says that none is at work.
@@ -160,7 +152,7 @@ def _fetch(target: Path) -> int:
             library.with_name("libpmix.so").symlink_to(library.name)
         (unpacked / _MANIFEST).write_text(json.dumps(names, indent=1) + "\n")
         # Directories that no package names came under the caller's umask.
-        for path in (unpacked, *(path for path, entry in _entries(unpacked) if not entry.is_symlink())):
+        for path in (unpacked, *(path for path in unpacked.rglob("*") if not path.is_symlink())):
             path.chmod(path.stat().st_mode & 0o755)
         shutil.rmtree(target, ignore_errors=True)
         unpacked.rename(target)

@@ -479,12 +479,10 @@ class Race:
                 continue
             self.unusable.pop(collective, None)
             self.times.setdefault(collective, Times(collective)).add(session, case.samples)
-        for collective in self.times:
-            table = self.table(collective)
-            if collective not in self.survivors:
-                self.survivors[collective] = {size: tuple(table.words(size)) for size in table.sizes}
-        tables = {name: (self.table(name), self.survivors[name]) for name in self.times}
-        self.survivors = eliminate(tables)
+        tables = {name: self.table(name) for name in self.times}
+        for name, table in tables.items():
+            self.survivors.setdefault(name, {size: tuple(table.words(size)) for size in table.sizes})
+        self.survivors = eliminate({name: (table, self.survivors[name]) for name, table in tables.items()})
 
     def open(self) -> dict[str, str]:
         """Collective to what the next round measures, in the words of the test; without those that are decided."""
@@ -496,8 +494,6 @@ class Race:
                 continue
             if survivors is None:
                 asked = [Wish(word) for word in words if word not in refused]
-            elif is_decided(survivors):
-                continue
             else:
                 # Each with the sizes at which more than one is left beside the library's own choice.
                 left = {size for size, there in survivors.items() if len(set(there) - {DEFAULT}) > 1}
