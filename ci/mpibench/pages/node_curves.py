@@ -8,7 +8,6 @@ is a line of its own; jobs that measured one node count each are joined.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
@@ -118,67 +117,43 @@ def is_over_nodes(sample: Sample) -> bool:
 def node_charts(session: Session) -> list[NodeChart]:
     """The charts of a session's proven cases, in the order in which they were measured."""
     found: dict[What, tuple[str, dict[tuple[str, str], list[Point]]]] = {}
-    for case in session.cases:
-        if not session.is_proven(case):
-            continue
-        by_name: dict[tuple[object, ...], dict[str, Sample]] = {}
+    for case in filter(session.is_proven, session.cases):
+        by_name: dict[tuple[str, str, str, int | None, int], dict[str, Sample]] = {}
         for sample in filter(is_over_nodes, case.samples):
             key = (sample.suite, sample.benchmark, sample.variant, sample.message_bytes, sample.ranks)
             by_name.setdefault(key, {})[sample.quantity] = sample
         several = {(benchmark, size) for _, benchmark, _, size, _ in by_name}
         grows = len(by_name) > len(several)
-        for samples in by_name.values():
-            if not (drawn := _point(case, samples)):
+        for (suite, benchmark, variant, size, ranks), samples in by_name.items():
+            measured = {quantity: sample.measured for quantity, sample in samples.items() if sample.measured}
+            if not measured:
                 continue
-            quantity, bars, point = drawn
-            what = _what(case, next(iter(samples.values())), quantity)
+            quantity, values = next(iter(measured.items()))
+            bars, point = "median of the repeats, bar over all of them", (median(values), min(values), max(values))
+            for shown, (first, low, high) in reversed(SHOWN):
+                if {first, low, high} <= measured.keys():
+                    quantity, bars = first, shown
+                    point = (median(measured[first]), median(measured[low]), median(measured[high]))
+            nodes = next(_NODES.finditer(variant))[1]
+            options, shared = str(case.condition.get("suite_options") or ""), bool(case.condition.get("oversubscribed"))
+            name = (suite, benchmark, _NODES.sub("", variant).strip(","), size, quantity)
+            what = What(*name, case.partition, case.fabric, case.ppn, case.pinning, options, shared)
             lines = found.setdefault(what, (bars, {}))[1]
-            lines.setdefault((case.stack, case.uuid if grows else ""), []).append(point)
-    return [_chart(what, bars, lines) for what, (bars, lines) in found.items()]
-
-
-def _what(case: Case, sample: Sample, quantity: str) -> What:
-    return What(
-        sample.suite,
-        sample.benchmark,
-        _NODES.sub("", sample.variant).strip(","),
-        sample.message_bytes,
-        quantity,
-        case.partition,
-        case.fabric,
-        case.ppn,
-        case.pinning,
-        str(case.condition.get("suite_options") or ""),
-        bool(case.condition.get("oversubscribed")),
-    )
-
-
-def _point(case: Case, samples: Mapping[str, Sample]) -> tuple[str, str, Point] | None:
-    one = next(iter(samples.values()))
-    found = _NODES.search(one.variant)
-    assert found  # is_over_nodes
-    measured = {name: sample.measured for name, sample in samples.items() if sample.measured}
-    for bars, names in SHOWN:
-        if all(name in measured for name in names):
-            middle, low, high = (median(measured[name]) for name in names)
-            return names[0], bars, Point(int(found[1]), one.ranks, middle, low, high, case)
-    if not measured:
-        return None
-    name, values = next(iter(measured.items()))
-    point = Point(int(found[1]), one.ranks, median(values), min(values), max(values), case)
-    return name, "median of the repeats, bar over all of them", point
-
-
-def _chart(what: What, bars: str, lines: Mapping[tuple[str, str], Sequence[Point]]) -> NodeChart:
-    unit, factor = QUANTITIES[what.quantity].unit, 1.0
-    if unit == "us" and max(point.high for points in lines.values() for point in points) >= 1e4:
-        unit, factor = "ms", 1e-3
-    drawn = tuple(
-        Line(stack, tuple(_scaled(point, factor) for point in sorted(points, key=lambda each: each.nodes)))
-        for (stack, _), points in lines.items()
-    )
-    return NodeChart(what, unit_text(unit), bars, drawn)
-
-
-def _scaled(point: Point, factor: float) -> Point:
-    return point._replace(middle=point.middle * factor, low=point.low * factor, high=point.high * factor)
+            lines.setdefault((case.stack, case.uuid if grows else ""), []).append(Point(int(nodes), ranks, *point, case))
+    charts = []
+    for what, (bars, lines) in found.items():
+        unit, factor = QUANTITIES[what.quantity].unit, 1.0
+        if unit == "us" and max(point.high for points in lines.values() for point in points) >= 1e4:
+            unit, factor = "ms", 1e-3
+        drawn = [
+            Line(
+                stack,
+                tuple(
+                    point._replace(middle=point.middle * factor, low=point.low * factor, high=point.high * factor)
+                    for point in sorted(points, key=lambda point: point.nodes)
+                ),
+            )
+            for (stack, _), points in lines.items()
+        ]
+        charts.append(NodeChart(what, unit_text(unit), bars, tuple(drawn)))
+    return charts

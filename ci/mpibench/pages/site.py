@@ -1482,19 +1482,16 @@ class BuiltSite:
         )
 
 
-def build(
-    store: Store, out: Path, *, judged: int = JUDGED_NIGHTS, now: datetime | None = None, kept: Path | None = None
-) -> BuiltSite:
+def build(store: Store, out: Path, *, judged: int = JUDGED_NIGHTS, now: datetime | None = None) -> BuiltSite:
     """Bring the site of a dataset up to date.
 
     :param out: the site's folder.
     :param judged: newest nights of each system that are held against those before, where no answer is stored.
-    :param kept: folder of what is kept between builds; default: beside the site.
     :raises BadInput: no dataset, a damaged one, or a site that cannot be written.
     """
     store.require()
     systems = sorted({system for there in store.session_systems.values() for system in there})
-    beside = kept or out.with_name(f".{out.name}-kept")
+    beside = out.with_name(f".{out.name}-kept")
     here = [path for path in sorted(Path(__file__).parent.rglob("*")) if path.suffix in (".py", ".html", ".css", ".js")]
     program = hashlib.sha256(b"".join(path.read_bytes() for path in here)).hexdigest()[:16]
     writer = SiteWriter(out, beside, program)
