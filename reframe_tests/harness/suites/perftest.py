@@ -111,8 +111,6 @@ _ROWS = {
 }
 #: Bytes per second of one printed unit, in MB/s.
 _MB_PER_UNIT = {"MB": Decimal("1.048576"), "MiB": Decimal("1.048576"), "Gb": Decimal(125)}
-#: Half of the last printed digit: of the bandwidth in its unit, of the rate in 1e6 messages per second.
-_HALF_BANDWIDTH, _HALF_RATE = Decimal("0.005"), Decimal("0.0000005")
 #: What its sources print where a transfer or a connection failed (``perftest_resources.c``, ``perftest_communication.c``).
 _FAILED = re.compile(r"(?i:completion with error|failed status|couldn't|unable to|failed to|error:)")
 _LINE = re.compile(r" *-{60,} *")
@@ -181,9 +179,13 @@ def _read(text: str, source: str) -> list[Record]:
                 raise _wrong(source, number, f"'{line.strip()[:60]}' is not a row of a perftest {what} table")
             if records and int(found[1]) <= (before := records[-1].message_bytes or 0):
                 raise _wrong(source, number, f"{found[1]} bytes follow {before} bytes; rows are repeated or mixed up")
-            values, fault = _bandwidth_of(found, unit) if kind == "BW" else _latency_of(found)
-            if not values:
-                raise _wrong(source, number, f"{fault}; the columns are damaged or mixed up")
+            if kind == "BW":
+                bandwidth, rate = Decimal(found[4]) * _MB_PER_UNIT[unit], Decimal(found[5]).scaleb(6)
+                values = {"bandwidth_mb_per_s": float(bandwidth), "message_rate_per_s": float(rate)}
+            else:
+                values = {"latency_us": float(found[6]), "latency_p50_us": float(found[5]), "latency_p99_us": float(found[8])}
+            if not all(values.values()):
+                raise _wrong(source, number, "a value is 0: nothing was measured")
             # Where perftest's iterations are unknown (0 in a recording) there are none to report.
             counts = (int(found[1]), int(found[2]) or None)
             records.append(Record(NAME, _program(title), 2, 1, *counts, values, "bidirectional" if title[2] else ""))
@@ -194,29 +196,6 @@ def _read(text: str, source: str) -> list[Record]:
     if not closed:
         raise OutputError("output-cut", f"{source}: the table of perftest has no end; the output was cut off, run it again.")
     return records
-
-
-def _bandwidth_of(row: re.Match[str], unit: str) -> tuple[dict[str, float], str]:
-    """Values of a row; none, and why, where its columns do not fit together."""
-    peak, average, rate, scale = Decimal(row[3]), Decimal(row[4]), Decimal(row[5]), _MB_PER_UNIT[unit]
-    size, fault = int(row[1]), "bandwidth is not message rate x size, or nothing, or above its peak"
-    # A peak is not measured in tests of a duration, and then 0.
-    if not average or (peak and average > peak + 2 * _HALF_BANDWIDTH):
-        return {}, fault
-    if abs(average * scale - rate * size) > _HALF_BANDWIDTH * scale + _HALF_RATE * size:
-        return {}, fault
-    return {"bandwidth_mb_per_s": float(average * scale), "message_rate_per_s": float(rate.scaleb(6))}, ""
-
-
-def _latency_of(row: re.Match[str]) -> tuple[dict[str, float], str]:
-    """Values of a row: least, median, 99th, 99.9th percentile and most grow, the mean is between; else none, and why.
-
-    ``t_max`` and the percentiles are of the times without the two largest.
-    """
-    least, most, median, mean, _, p99, p999 = (float(row[at]) for at in range(3, 10))
-    if not (0 < least <= median <= p99 <= p999 <= most and least <= mean <= most):
-        return {}, "its times are in no order"
-    return {"latency_us": mean, "latency_p50_us": median, "latency_p99_us": p99}, ""
 
 
 def _wrong(source: str, number: int, what: str) -> OutputError:
