@@ -21,7 +21,7 @@ from ..stacks import metadata
 from ..stacks.modules import LOGS
 from ..stacks.stack import Stack
 from ..suites import catalogue, options
-from ..vocabulary import QUANTITIES, BadInput
+from ..vocabulary import ALL_NODES, ALL_NODES_WORD, QUANTITIES, BadInput
 from .job import batch, condition, interleaved, modules, parameters, script
 from .job.condition import Asked, Condition, Partition
 from .measured_test import MeasuredTest, Reading, Value
@@ -86,6 +86,7 @@ class FabricTest(MeasuredTest):
     choose_counts: parameters.ChooseCounts = staticmethod(lambda counts: counts)
 
     executable = "measure"
+    max_pending_time: Any
 
     @run_after("init")
     def select_cases(self) -> None:
@@ -110,7 +111,6 @@ class FabricTest(MeasuredTest):
 
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> parameters.Places:
-        """Partitions with this fabric where some stack can."""
         space = cls.param_space.params
         orders = (tuple(space["ppn"].values), tuple(space["pinning"].values))
         where = (point["fabric"], point["nodes"], point["ppn"], point["pinning"])
@@ -119,7 +119,6 @@ class FabricTest(MeasuredTest):
         return parameters.places_of(tuple(rt.runtime().system.partitions), str(cls.group), *where, orders, choose)
 
     def conditions(self) -> None:
-        """Translate the parameters for this partition and stack."""
         partition = self.current_partition
         parameters.require_topology(partition)
         self._stack = metadata.read(Path(self.current_environ.extras["stack"]))
@@ -145,7 +144,8 @@ class FabricTest(MeasuredTest):
         self.num_tasks = self._condition.ranks
         self.num_tasks_per_node = self.ranks_per_node = self._condition.ppn
         self._asked_for = planned_cases.nodes_of(self.display_name, partition.name, self.current_environ.name)
-        self.max_pending_time = batch.patience(self, named=bool(self._asked_for))
+        if not self.max_pending_time and (self._asked_for or self.nodes == ALL_NODES):
+            self.max_pending_time = batch.PATIENCE if self.nodes == ALL_NODES else batch.PATIENCE_BY_NAME
 
     def _resolve(self, stack: Stack) -> Condition:
         space, partition = type(self).param_space.params, self.current_partition
@@ -203,7 +203,7 @@ class FabricTest(MeasuredTest):
         ]
         self.condition = {
             **self._condition.as_dict(),
-            **batch.nodes_as_stored(self.nodes),
+            **({"nodes_symbol": ALL_NODES_WORD} if self.nodes == ALL_NODES else {}),
             "launcher": " ".join(launcher),
             **self._stored_options(self._launches),
         }
@@ -224,7 +224,6 @@ class FabricTest(MeasuredTest):
         return commands
 
     def read(self) -> Reading:
-        """Of both stacks where there are two."""
         self.job_started = script.read_start(script.beginning_of(Path(self.stagedir) / script.START_LOG))
         outcome = self._evaluate(self._condition, self._launches)
         self.condition = {**self.condition, **outcome.found}

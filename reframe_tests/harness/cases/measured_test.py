@@ -80,7 +80,6 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
 
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> Places:
-        """Where a point of the space of parameters can be measured."""
         raise NotImplementedError(f"{cls.__name__} does not say where it can be measured")
 
     def conditions(self) -> None:
@@ -138,7 +137,6 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
 
     @run_after("setup")
     def resolve_condition(self) -> None:
-        """Translate the parameters, or skip the case with the reason."""
         try:
             self.conditions()
         except NotMeasured as reason:
@@ -163,7 +161,6 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
 
     @property
     def scheduler(self) -> str:
-        """ReFrame's name of the partition's scheduler."""
         name: str = self.current_partition.scheduler.registered_name
         return name
 
@@ -181,7 +178,6 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
         return batch.JobEnd(number, job.state or "", job.exitcode, job.nodelist or ())
 
     def error_said(self) -> list[str]:
-        """What the job's standard error says of why it failed."""
         path = Path(self.stagedir) / str(self.stderr)
         said = excerpt(path.read_text(errors="replace")) if path.exists() else ""
         return [f"standard error: {said}"] if said else []
@@ -219,7 +215,6 @@ class MeasuredTest(ProvenTest):
 
     @run_after("setup")
     def resolve_condition(self) -> None:
-        """As of any test."""
         if self.repeats < 1:  # beside tests of others, options are not looked at before
             raise ReframeError(f"-S repeats={self.repeats} would measure nothing; give 1 or more.")
         super().resolve_condition()

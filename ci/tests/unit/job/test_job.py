@@ -220,7 +220,6 @@ def test_as_many_as_are_idle_and_a_number_asked_for_is_kept() -> None:
     assert count(62) == 62
     assert count(62, nodes=4) == 4
     assert count(RuntimeError("nobody is asked"), dry_run=True) == 16
-    assert batch.nodes_as_stored(ALL_NODES) == {"nodes_symbol": "all"} and batch.nodes_as_stored(4) == {}
 
 
 @pytest.mark.parametrize(("group", "known"), [("growth", True), ("startup_osu", True), ("collectives_osu", False)])

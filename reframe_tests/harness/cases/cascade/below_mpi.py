@@ -77,7 +77,6 @@ def find_lacking(directory: Path) -> dict[str, str]:
 
 
 def describe_remedy(group: PairGroup) -> str:
-    """What to do where a group's program is not there."""
     return f"install Debian's {group.debian} or Spack's {group.spack}, or load its module (-S modules=...)"
 
 
@@ -101,7 +100,6 @@ class PairLaunch:
 
 
 def make_launch(plan: pair.PairPlan, group: str, fabric: Fabric, size: int, level: str, limits: Limits) -> PairLaunch:
-    """A plan at one size on one fabric."""
     row = next(row for row in catalogue.rows(group) if row.name == plan.benchmark)
     rail, count = fabric.rails[0], plan.repetitions(size, catalogue.LEVELS[level], limits)
     interface = mpis.transport(fabric.transport).interfaces
@@ -227,7 +225,6 @@ def judge_bytes(ends: Pair, moved: Exchanged, fabric: Fabric) -> list[str]:
 
 
 def name_others(end: End, fabric: Fabric, most: float = OTHER_FLOOR_BYTES) -> list[str]:
-    """A sentence for each other interface or port of a node that carried more than so many bytes."""
     excused = {LOOPBACK, *fabric.tcp_interfaces}
     return [
         f"asked for {fabric.name} ({end.interface}), but {name} of {end.host} carried {format_bytes(carried)} meanwhile."
@@ -312,7 +309,6 @@ class MeasuredMap:
         return [end for row in self.pairs for end in row.measured.both]
 
     def values(self, message_bytes: int) -> tuple[PairValue, ...]:
-        """As a map of pairs has them."""
         return tuple(
             PairValue(
                 *(row.step.order, row.step.round, row.step.phase, self.hosts[row.numbers[1]], self.hosts[row.numbers[0]]),

@@ -157,7 +157,6 @@ def listens(process: "int", port: "int") -> "bool":
 
 
 def part(words: "list[str]") -> "tuple[dict[str, str], list[str]]":
-    """Variables and the program with its arguments."""
     count = next((at for at, word in enumerate(words) if not re.match(r"[A-Z_][A-Z0-9_]*=", word)), len(words))
     pairs = [word.partition("=") for word in words[:count]]
     return {key: value for key, _, value in pairs}, words[count:]
@@ -199,7 +198,6 @@ class Process:
         self.end(why)
 
     def end(self, why: "str") -> None:
-        """End it if it still runs."""
         if self.child.poll() is not None:
             return
         self.ended = why
@@ -225,7 +223,6 @@ class Process:
 
 
 def fill(words: "list[str]", address: "str", port: "int", own: "str") -> "list[str]":
-    """The words of a program with the addresses in them."""
     pairs = {"{address}": address, "{port}": str(port), "{own}": own}
     return [re.sub("{(address|port|own)}", lambda found: pairs[found.group()], word) for word in words]
 

@@ -32,6 +32,7 @@ from ..job import batch, parameters
 from ..job.parameters import Places
 from ..measured_test import ENVIRONMENT, LAUNCHERS, Reading, RoundsPlugin, Value, WithoutMpiTest
 from ..pair_map import map_judgement
+from ..pair_map.map_judgement import FEW_NODES, FEWEST
 from ..results.measurement import Outcome
 from . import below_mpi
 from . import end as pair_end
@@ -47,9 +48,6 @@ LEAVE_S = 30
 STEP_S, STEP_LIMIT_S = 3, 60
 #: Steps that hang, as where a node is gone, before the job gives up: each further one would wait as long.
 MOST_HUNG = 3
-#: Fewest nodes of a map: one pair has nothing to be held against, and is what a test of two nodes measures.
-FEWEST = 3
-FEW_NODES = "one pair of nodes has nothing to be held against: node_counts of the partition has no more than 2"
 WAYS = ("tx_bytes", "rx_bytes")
 _FRACTION = QUANTITIES["line_rate_fraction"]
 
@@ -77,7 +75,6 @@ class PairTest(WithoutMpiTest):
         return parameters.places_without(reasons)
 
     def conditions(self) -> None:
-        """Two nodes with one task each, and what they run."""
         self.keep_files = ["*.server", "*.client", "*.out", "*.err"]
         limits = self._choose_rail()
         self._launches = tuple(
@@ -236,12 +233,10 @@ class WireMapTest(PairTest, RoundsPlugin):
 
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> Places:
-        """As of any test below MPI, on partitions of three nodes or more."""
         counts = {row.fullname: max(site.node_counts_of(row.extras)) for row in rt.runtime().system.partitions}
         return super().places(point).without({name: FEW_NODES if most < FEWEST else "" for name, most in counts.items()})
 
     def conditions(self) -> None:
-        """The rounds, and one task on each node."""
         extras = self.current_partition.extras
         self.nodes = self.nodes or max(site.node_counts_of(extras))
         self.expect_least(nodes=FEWEST, rounds=0, orders=1, seed=0)
@@ -270,7 +265,6 @@ class WireMapTest(PairTest, RoundsPlugin):
         self.num_tasks, self.num_tasks_per_node = self.nodes, 1
 
     def commands(self) -> None:
-        """One step of the job for each direction of a round."""
         usual = len(self._steps) * (STEP_S + SECONDS[self.level])
         self.time_limit = f"{2 * usual + MOST_HUNG * (self.limit_s + LEAVE_S) + 60}s"
         words = shlex.join([*self._launch.words[0], pair_end.BETWEEN, *self._launch.words[1]])
@@ -324,7 +318,6 @@ class WireMapTest(PairTest, RoundsPlugin):
         return Reading(samples, evidence, [sentence.rstrip(".") for sentence in outcome.sentences])
 
     def metrics(self) -> dict[str, Value]:
-        """The median of all pairs."""
         quantity, launch = QUANTITIES[BANDWIDTH], self._launch
         name = catalogue.metric_name(launch.row.name, quantity.short, launch.size, launch.plan.variant)
         measured = [] if self.is_dry_run() else [value for sample in self._samples for value in sample.measured]
@@ -332,7 +325,6 @@ class WireMapTest(PairTest, RoundsPlugin):
 
 
 def _place(fabric: Fabric) -> str:
-    """The interface or port that is measured, as an end is given it: that of the first rail."""
     rail = fabric.rails[0]
     if mpis.transport(fabric.transport).interfaces:
         return rail.device

@@ -84,12 +84,10 @@ class JobEnd:
 
     @property
     def name(self) -> str:
-        """How sentences call it: ``job 17 on c1, c2``."""
         return " ".join(filter(None, ("job", self.number, f"on {', '.join(self.nodes)}" if self.nodes else "")))
 
 
 def judge(end: JobEnd) -> list[str]:
-    """Sentences unless the job ended normally."""
     words = [word for word in end.state.replace("+", "").split(",") if word in BAD_STATES]
     if words:
         return [f"ended in state {word}: {BAD_STATES[word]}." for word in dict.fromkeys(words)]
@@ -203,13 +201,3 @@ def count_nodes(nodes: int, group: str, job: Any, extras: Mapping[str, Any], *, 
             "hold the rest"
         )
     return found
-
-
-def patience(test: Any, *, named: bool = False) -> Any:
-    """How long a job may wait: as the user says, else :data:`PATIENCE` for nodes that were idle, else without end."""
-    return test.max_pending_time or (PATIENCE if test.nodes == ALL_NODES else PATIENCE_BY_NAME if named else None)
-
-
-def nodes_as_stored(nodes: int) -> dict[str, str]:
-    """What is stored beside the number of nodes; nothing where that is what was asked for."""
-    return {"nodes_symbol": ALL_NODES_WORD} if nodes == ALL_NODES else {}

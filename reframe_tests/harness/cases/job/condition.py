@@ -53,7 +53,6 @@ class Partition:
 
     @classmethod
     def of(cls, partition: Any) -> Partition:
-        """Of ReFrame's."""
         scheduler, extras = partition.scheduler.registered_name, partition.extras
         here = scheduler == "local" and not extras.get("remote", False)
         return cls(partition.processor.info, extras, partition.launcher_type.registered_name, scheduler, here)
@@ -146,7 +145,6 @@ class Condition:
 
     @property
     def job_env(self) -> dict[str, str]:
-        """Variables of the whole job."""
         everything = {**self.recommended, **self.setting.env, **self.binding.env, **self.bootstrap.env, **self.chosen}
         return {name: value for name, value in everything.items() if name not in self.debug_env}
 
@@ -174,7 +172,6 @@ class Condition:
 
     @property
     def known(self) -> dict[str, str]:
-        """Variables that say to the evidence library what is known of the MPI and the launcher."""
         return recorder.variables(self.stack, self.launcher)
 
     @property

@@ -34,7 +34,6 @@ class PairedStack:
 def list_commands(
     where: Condition, launches: Sequence[catalogue.Launch], launcher: Sequence[str], inside: Condition | None = None
 ) -> list[script.Command]:
-    """Launches under a condition, ready to be written into a job."""
     return [
         script.Command(
             row.name,

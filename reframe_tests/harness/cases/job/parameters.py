@@ -39,7 +39,6 @@ def knows_topology(partition: Any) -> bool:
 
 
 def require_topology(partition: Any) -> None:
-    """:raises BadInput: the topology of a partition is not known."""
     if not knows_topology(partition):
         raise BadInput(
             "topology-unknown",
@@ -85,7 +84,6 @@ def why_not_on(nodes: int, group: str, extras: Mapping[str, Any], choose: Choose
 
 
 def policies_of_system() -> list[str]:
-    """Pinning policies that mean something on some partition of the selected system."""
     known = {policy for extras in _partition_extras() for policy in site.policies_of(extras)}
     return [policy for policy in PINNING_POLICIES if policy in known]
 

@@ -115,7 +115,6 @@ class Owner:
 
     @property
     def text(self) -> str:
-        """Value of :data:`OWNER_VARIABLE`."""
         return f"{self.host}:{self.pid}:{self.start_ticks}"
 
 
@@ -214,7 +213,6 @@ def beginning_of(path: Path, most: int = MOST_OUTPUT_BYTES) -> str:
 
 
 def end_of(path: Path) -> str:
-    """The last :data:`ENDLESS_BYTES` of a file; empty if there is none."""
     if not path.exists():
         return ""
     with path.open("rb") as file:

@@ -57,7 +57,6 @@ class MemoryTest(WithoutMpiTest):
 
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> Places:
-        """Partitions that have such memory as far as their topology is known."""
         reasons = {}
         for partition in parameters.measured_partitions():
             masks = (partition.processor.info or {}).get("topology", {}).get("numa_nodes") or ()
@@ -66,7 +65,6 @@ class MemoryTest(WithoutMpiTest):
         return parameters.places_without(reasons)
 
     def conditions(self) -> None:
-        """Build the program, or skip the case where nothing can build it."""
         partition = self.current_partition
         self.keep_files = ["stream_*.out"]
         parameters.require_topology(partition)
@@ -161,7 +159,6 @@ class MemoryTest(WithoutMpiTest):
         return Reading(samples, evidence, [*wrong, *odd])
 
     def metrics(self) -> dict[str, Value]:
-        """The rate of each kernel, the median of the runs."""
         quantity, variant = QUANTITIES[node_memory.QUANTITY], node_memory.variant(self.memory, self.page_cache)
         samples = [] if self.is_dry_run() else self._samples
         measured = {sample.benchmark: statistics.median(sample.measured) for sample in samples if sample.measured}

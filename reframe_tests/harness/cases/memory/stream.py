@@ -231,7 +231,6 @@ FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O3", "-pthread", "-Wall", "-Wextra", "-W
 
 
 def path_in(directory: Path) -> Path:
-    """Where :func:`build` puts the program of the present source and options for this machine's architecture."""
     digest = hashlib.sha256("\0".join(FLAGS).encode() + SOURCE.read_bytes()).hexdigest()[:12]
     return directory / f"stream-{platform.machine()}-{digest}"
 

@@ -94,6 +94,9 @@ def find_shared(ranks: Iterable[Mapping[str, Any]], at_once: float = math.inf) -
     return ""
 
 
+#: Why a map is left out of a partition; fewest nodes of one.
+FEW_NODES = "one pair of nodes has nothing to be held against: node_counts of the partition has no more than 2"
+FEWEST = 3
 #: What Slurm says of its switches when the job starts.
 SLURM_FILE = "switches-slurm.txt"
 #: Shell line that writes it.

@@ -94,7 +94,6 @@ class MapTest(MaintenanceTest, RoundsPlugin):
         return False
 
     def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
-        """The catalogue's launch with this test's rounds."""
         nodes = (where or self._condition).nodes
         asked = {"rounds": self.rounds, "orders": self._orders(nodes), "seed": self.seed, "repeats": self.values}
         asked |= {"first": self._first(nodes)}
@@ -134,7 +133,6 @@ class MapTest(MaintenanceTest, RoundsPlugin):
         return outcome
 
     def _judge(self, outcome: measurement.Outcome, found: output.MapOutput, launch: str) -> None:
-        """Hold the map against the counters, and keep it."""
         devices = outcome.evidence.devices if outcome.evidence else ()
         right, less, notes = (
             map_judgement.judge_bytes(found, devices, counter_names(self._condition.fabric)) if found.whole else ({}, [], [])
@@ -183,10 +181,8 @@ class TurnTest(MapTest):
 
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> parameters.Places:
-        """As of any map, on three nodes or more."""
         places = super().places(point)
-        why = "one pair of nodes has nothing to be held against: node_counts of the partition has no more than 2"
-        return places if point["nodes"] != 2 else places.without(dict.fromkeys(places.partitions, why))
+        return places if point["nodes"] != 2 else places.without(dict.fromkeys(places.partitions, map_judgement.FEW_NODES))
 
     def _first(self, nodes: int) -> int:
         day = self.night or datetime.now(timezone.utc).toordinal()
@@ -211,7 +207,6 @@ class TurnTest(MapTest):
 
 
 def _failed_nodes(error: str, nodes: Collection[str]) -> list[str]:
-    """Nodes of the job that srun says have failed."""
     found: list[str] = []
     for listed in _NODE_FAILURE.findall(error):
         try:

@@ -54,7 +54,6 @@ SchedulerNode = Any
 
 
 def listed(names: Sequence[Any]) -> str:
-    """Names of nodes, the first few of many."""
     return ", ".join(map(str, names[:FEW])) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
 
 
@@ -199,7 +198,6 @@ def others(gone: Sequence[OutOfService]) -> list[str]:
 
 
 def read_out_of_service(rows: object) -> list[OutOfService]:
-    """As stored with a session; empty for anything else."""
     try:
         return msgspec.convert(rows, list[OutOfService])
     except msgspec.ValidationError:

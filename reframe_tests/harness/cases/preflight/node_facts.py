@@ -78,12 +78,10 @@ class Node:
             return ""
 
     def number(self, name: str) -> "int | None":
-        """A file that holds one number."""
         text = self.text(name)
         return int(text) if re.match(r"-?[0-9]+$", text) else None
 
     def entries(self, name: str) -> "list[str]":
-        """Names in a folder; none where there is no such folder."""
         try:
             return sorted(entry.name for entry in (self.root / name).iterdir())
         except OSError:
@@ -103,7 +101,6 @@ class Node:
 
 
 def system(node: Node) -> "dict[str, object]":
-    """Kernel, memory and processors of the node as a whole."""
     memory = {key: int(kib) for key, kib in re.findall(r"(?m)^(\w+):\s+(\d+)", node.text("proc/meminfo"))}
     words = node.text("proc/cmdline").split()
     microcode = set(re.findall(r"(?m)^microcode\s*:\s*(\S+)", node.text("proc/cpuinfo")))
@@ -342,7 +339,6 @@ def _by_fact(rows: "dict[str, dict[str, object]]") -> "dict[str, dict[str, objec
 
 
 def collect(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict[str, object]]":
-    """All facts, each with its instances."""
     found = {fact: {"": value} for whole in (system(node), limits(), clock(), use(node)) for fact, value in whole.items()}
     for more in (huge_pages(node), interfaces(node, described), ports(node)):
         for fact, instances in more.items():

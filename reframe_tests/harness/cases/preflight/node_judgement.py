@@ -68,7 +68,6 @@ class OddNodes(msgspec.Struct, frozen=True):
         return f"{self.what(instances)} is {self.found()}; {self.wanted}: {self.why} (to put it right: {self.fix})"
 
     def what(self, instances: Sequence[str] = ()) -> str:
-        """The fact in words."""
         of = listed(instances or (self.instance,))
         if self.fact == PRESENCE:
             return of
@@ -90,7 +89,6 @@ def group(odd_nodes: Iterable[OddNodes]) -> list[tuple[OddNodes, tuple[str, ...]
 
 
 def texts(odd_nodes: Iterable[OddNodes]) -> list[str]:
-    """A sentence for each :func:`group`."""
     return [odd.text(instances) for odd, instances in group(odd_nodes)]
 
 
@@ -203,7 +201,6 @@ def _unlike(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> Iterat
 
 
 def _seen(values: Mapping[str, Any], *, ordered: bool = False) -> tuple[Seen, ...]:
-    """Values of nodes, each with those that have it."""
     having: dict[Any, list[str]] = {}
     for node, value in values.items():
         having.setdefault(value, []).append(node)

@@ -61,7 +61,6 @@ class NodeTest(ProvenTest):
 
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> Places:
-        """All partitions whose nodes one program can be started on."""
         reasons = {}
         for partition in parameters.measured_partitions():
             scheduler = partition.scheduler.registered_name
@@ -69,7 +68,6 @@ class NodeTest(ProvenTest):
         return parameters.places_without(reasons)
 
     def conditions(self) -> None:
-        """The rules that its nodes are judged by."""
         partition = self.current_partition
         if not str(self.node_count).isdecimal():
             raise BadInput(
@@ -124,7 +122,6 @@ class NodeTest(ProvenTest):
         self._absent = node_answers.find_absent(known, must)
 
     def read(self) -> Reading:
-        """Each node that did not answer, and each fact that is not as it must be."""
         local, directory = self.scheduler == "local", Path(self.stagedir)
         if not (directory / str(self.stdout)).exists():
             never = (

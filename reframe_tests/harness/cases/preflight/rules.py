@@ -48,7 +48,6 @@ class Rule:
     note: bool = False
 
     def is_for(self, partition: str) -> bool:
-        """Whether it is about the nodes of a partition."""
         return not self.partitions or partition in self.partitions
 
     def concerns(self, partition: str, instance: str) -> bool:
@@ -65,7 +64,6 @@ class Rule:
         return "must be " + " and ".join(f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None)
 
     def permits(self, value: Any) -> bool:
-        """Whether a value is allowed and within the bounds, where there are some."""
         if self.allowed:
             return value in self.allowed
         if self.at_least is None and self.at_most is None:

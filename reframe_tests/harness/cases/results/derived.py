@@ -147,7 +147,6 @@ class Growth(NamedTuple):
 
 
 def rounds(ranks: int) -> int:
-    """``ceil(log2 ranks)``."""
     return (ranks - 1).bit_length()
 
 

@@ -96,13 +96,11 @@ class Outcome:
 
     @property
     def status(self) -> str:
-        """``proven``, ``contradicted`` or ``missing``."""
         statuses = {finding.status for finding in self.findings}
         return next((status for status in (CONTRADICTED, MISSING) if status in statuses), PROVEN)
 
     @property
     def proof(self) -> dict[str, Any]:
-        """The evidence as the database keeps it; empty before there is any."""
         return self.evidence.as_dict() if self.evidence else {}
 
     @property

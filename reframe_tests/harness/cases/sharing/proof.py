@@ -94,7 +94,6 @@ def describe_unaware(programs: Programs, core_of: CoreOf) -> str:
 
 
 def seat(ranks: Iterable[RankEvidence], core_of: CoreOf) -> int:
-    """How many ranks at most can have a core of their own."""
     holder: dict[tuple[str, int], int] = {}
     may = [sorted({(rank.host, core_of(cpu)) for cpu in rank.init.cpus}) for rank in ranks]
     return sum(not find_crowd(rank, may, holder) for rank in range(len(may)))

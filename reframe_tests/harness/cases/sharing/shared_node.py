@@ -66,7 +66,6 @@ class SharedNode(Condition):
 
     @property
     def recorded(self) -> tuple[str, ...]:
-        """Names of the variables that the ranks of any program are asked for."""
         return tuple(dict.fromkeys(name for program in self.programs for name in program.recorded))
 
     @property
@@ -79,7 +78,6 @@ class SharedNode(Condition):
         return [*lines, f"cat >{SCRIPT} <<'END_OF_PROGRAMS'", *self._write_script(), "END_OF_PROGRAMS"]
 
     def launcher_words(self, command: Sequence[str], options: Sequence[str]) -> list[str]:
-        """The script; what it starts is in :attr:`prepare`."""
         return ["bash", SCRIPT]
 
     def as_dict(self) -> dict[str, Any]:

@@ -71,7 +71,6 @@ class SharingTest(MaintenanceTest):
 
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> parameters.Places:
-        """Of those of any test the partitions whose ranks can be dealt to as many programs."""
         places = super().places(point)
         partitions = {partition.fullname: partition for partition in rt.runtime().system.partitions}
         return places.without({name: cls._find_fault(partitions[name], point) for name in places.partitions})
@@ -116,7 +115,6 @@ class SharingTest(MaintenanceTest):
         return (*first, *(alone for alone, _ in pairs.values()), shared)
 
     def commands(self) -> None:
-        """As of any test, where the launcher is a script that starts one program or all."""
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
         assert isinstance(self._condition, SharedNode)
         words = (tuple(self.job.launcher.command(self.job)), tuple(self.job.launcher.options))
@@ -128,7 +126,6 @@ class SharingTest(MaintenanceTest):
         return proof.evaluate(where, self._launches_of, self._executions, self._judge_launches)
 
     def metrics(self) -> dict[str, Value]:
-        """As of any test, and each program's throughput beside the others over that alone."""
         samples = [] if self.is_dry_run() else [sample for sample in self._samples if sample.quantity == RATIO.name]
         medians = {measurement.metric_of(one): float(statistics.median(one.measured)) for one in samples if one.measured}
         metrics = super().metrics()

@@ -72,7 +72,6 @@ class AlgorithmTest(MaintenanceTest):
         return (*self._check, *(each.launch for each in self._variants))
 
     def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
-        """The collective's launch, as the catalogue has it."""
         planned = super().plan_launches(limits, where)
         return tuple(each for each in planned if each.name == self.collective.lower())
 
@@ -109,7 +108,6 @@ class AlgorithmTest(MaintenanceTest):
         return outcome
 
     def metrics(self) -> dict[str, Value]:
-        """As of any test, for the algorithms that were measured."""
         if not self.is_dry_run():
             there = {f"{algorithm_words.VARIANT}{word}" for word in self._measured}
             kept = [each for each in self._launches if not each.expected or set(each.expected[0].variants) <= there]

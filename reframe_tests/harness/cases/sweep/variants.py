@@ -47,7 +47,6 @@ class Wish:
         return found
 
     def __str__(self) -> str:
-        """As :meth:`parse` reads it."""
         return self.word + (f"@{'/'.join(map(str, self.sizes))}" if self.sizes else "")
 
 
@@ -155,7 +154,6 @@ def make(
 def _compile(
     own: Condition, tuned: Condition, timed: Launch, how: Compilation
 ) -> tuple[tuple[Condition, Launch], tuple[Condition, Launch], tuple[Condition, Launch]]:
-    """The launches of :attr:`Variant.compiled`; each leaves its file as its result."""
     first, again, plain = (f"{name}_{how.name}" for name in ("written", "again", "plain"))
 
     def write(where: Condition, result: str, env: Mapping[str, str]) -> tuple[Condition, Launch]:
