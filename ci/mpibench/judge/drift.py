@@ -352,7 +352,7 @@ def _moves(
         place=pl.int_range(pl.len()),
     )
     changed = (
-        switches.ChangedCurve(curve, before[curve["place"].to_numpy()], after[curve["place"].to_numpy()])
+        (curve, before[curve["place"].to_numpy()], after[curve["place"].to_numpy()])
         for curve in curves.partition_by(CURVE, maintain_order=True)
     )
     # Of sizes that became better and worse each is reported once, where its own change is.

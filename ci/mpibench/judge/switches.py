@@ -81,26 +81,18 @@ def find_move(sizes: Array, baseline: Array, candidate: Array, changed: NDArray[
     errors = np.stack([np.nan_to_num(side.squared_error()) for side in sides])
     shift = np.abs(times[1] - times[0])
     found = []
-    for first, last in _runs(changed[known]):
-        if (shift[first : last + 1] < margin[known][first : last + 1]).any():
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], changed[known], [False]]).astype(int)))
+    for first, end in edges.reshape(-1, 2).tolist():  # of each run of neighbours that changed
+        last, beside = end - 1, [*range(first - NEIGHBOURS, first), *range(end, end + NEIGHBOURS)]
+        # There must be enough beside it on both sides that did not change.
+        if min(beside) < 0 or max(beside) >= len(places) or changed[known][beside].any():
+            continue
+        if (shift[first:end] < margin[known][first:end]).any():
             continue
         lower, upper = (_lean(sizes[known], times, errors, place, side) for place, side in ((first, -1), (last, 1)))
         if min(abs(lower), abs(upper)) >= SUPPORT and lower * upper < 0:
             found.append(Move(int(places[first]), int(places[last]), lower > 0, (abs(lower), abs(upper))))
     return max(found, key=lambda move: min(move.support), default=None)
-
-
-def _runs(changed: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """First and last place of each run of neighbours that changed, with enough beside it on both sides that did not."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], changed, [False]]).astype(int)))
-    return [
-        (int(first), int(end) - 1)
-        for first, end in edges.reshape(-1, 2)
-        if first >= NEIGHBOURS
-        and end + NEIGHBOURS <= len(changed)
-        and not changed[first - NEIGHBOURS : first].any()
-        and not changed[end : end + NEIGHBOURS].any()
-    ]
 
 
 def _lean(size: Array, times: Array, errors: Array, place: int, side: int) -> float:
@@ -137,17 +129,9 @@ def _predict(size: Array, times: Array, places: NDArray[np.int_], side: int) -> 
 COLLECTIVE = ("t_avg_us", "t_ovrl_us", "t_max_us")
 
 
-@dataclass(frozen=True)
-class ChangedCurve:
-    """A curve of which some sizes were called.
-
-    :param metrics: one row per size: :data:`METRIC`, ``slower`` (as a fraction), ``called``, ``margin`` (in log).
-    :param baseline: slowness in log, shape (sizes, units), NaN where a unit lacks one; likewise ``candidate``.
-    """
-
-    metrics: pl.DataFrame
-    baseline: Array
-    candidate: Array
+#: A curve of which some sizes were called: a row per size, with :data:`METRIC`, ``slower`` (a fraction), ``called``, ``margin``
+#: (in log); and slowness of baseline and candidate in log, shape (sizes, units), NaN where a unit lacks one.
+ChangedCurve = tuple[pl.DataFrame, Array, Array]
 
 
 @dataclass(frozen=True)
@@ -178,12 +162,12 @@ class MovedSwitch:
 def explain(curves: Iterable[ChangedCurve]) -> list[MovedSwitch]:
     """The moves that explain what changed, those of most metrics first; empty where there is none."""
     found: dict[tuple[str, str, str, tuple[int, int], tuple[int, int]], list[pl.DataFrame]] = {}
-    for curve in curves:
-        rows, first = curve.metrics, curve.metrics.row(0, named=True)
+    for rows, baseline, candidate in curves:
+        first = rows.row(0, named=True)
         sizes = rows["message_bytes"].fill_null(0).to_numpy().astype(float)
         # A bandwidth is sizes per time; the time of a message is what a protocol adds to.
         more = np.log(np.maximum(sizes, 1.0)) if QUANTITIES[first["quantity"]].unit == "MB/s" else np.zeros(len(sizes))
-        sides = [side + more[:, None] for side in (curve.baseline, curve.candidate)]
+        sides = [side + more[:, None] for side in (baseline, candidate)]
         move = find_move(sizes, sides[0], sides[1], rows["called"].to_numpy(), rows["margin"].to_numpy())
         if move:
             low, high = ((int(sizes[at - 1]), int(sizes[at])) for at in (move.first, move.last + 1))
@@ -208,4 +192,5 @@ def changed_curves(metrics: pl.DataFrame, baseline: pl.DataFrame, candidate: pl.
         sides.append(values.with_columns(slowness(values)).partition_by(CURVE, as_dict=True))
     for key, rows in chosen.partition_by(CURVE, as_dict=True, maintain_order=True).items():
         if all(key in side for side in sides):
-            yield ChangedCurve(rows, *(matrix(side[key], rows["message_bytes"].to_list(), REPEAT) for side in sides))
+            before, after = (matrix(side[key], rows["message_bytes"].to_list(), REPEAT) for side in sides)
+            yield rows, before, after
