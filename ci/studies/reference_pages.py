@@ -1,6 +1,6 @@
 """The pages below docs/reference/generated, from what they describe: commands, schemas, columns of the dataset, catalogue.
 
-``PYTHONPATH=ci python -m studies.reference_pages`` writes them; ``test_reference_pages.py`` says when that is due.
+``PYTHONPATH=ci python -m studies.reference_pages`` writes them; ``test_catalogue_listing.py`` says when that is due.
 """
 
 from __future__ import annotations

@@ -433,3 +433,43 @@ def test_of_a_paired_stack_the_job_looks_at_the_files(add: Add, there: ModuleSys
         assert run_job(tmp_path / "job.sh").returncode == 0
         sentences = judge(stack, tmp_path)[1]
         assert len(sentences) == len(said) and all(word in text for word, text in zip(said, sentences, strict=True))
+
+
+# ---- Modules that would hold up or mislead whoever registers them: one sentence each, and nothing waits ----
+
+
+@pytest.fixture
+def with_envmod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleSystem:
+    found = module_systems.set_up("envmod", tmp_path / "site")
+    module_systems.enter(found, monkeypatch)
+    return found
+
+
+@pytest.mark.parametrize("line", ["after 60000", "exec sleep 60 &"], ids=["waits", "leaves a process"])
+def test_a_module_that_holds_a_shell_up_is_refused(
+    with_envmod: ModuleSystem, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """Python is not shown what is done for shells only, and the shell is the second that loads it."""
+    monkeypatch.setattr(modules, "LIMIT_S", 15.0)
+    with_envmod.write("slow/1", f"if {{[module-info shell bash]}} {{ {line} }}", "setenv SLOW yes")
+    with pytest.raises(BadInput, match=r"^module slow/1: envmod does not load within 15 s; try it in a shell\.$"):
+        modules.load([Module("slow/1")], with_envmod.kind)
+
+
+def test_a_module_that_asks_gets_no_answer(with_envmod: ModuleSystem) -> None:
+    with_envmod.write("asks/1", "setenv ANSWER [gets stdin]")
+    assert modules.load([Module("asks/1")], with_envmod.kind).record.sets["ANSWER"] == ""
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a\nb", 'a"b', "a;b", "$(touch x)", "--version"])
+def test_what_is_no_name_of_a_module_is_not_tried(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(modules, "_shell", None)
+    with pytest.raises(BadInput) as refusal:
+        modules.load([Module(name)], "lmod")
+    assert str(refusal.value) == f"{name!r} is no name of a module: give one as 'module avail' lists it."
+
+
+def test_nor_is_a_folder_that_a_script_cannot_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modules, "_shell", None)
+    with pytest.raises(BadInput, match=r"^the folder of modulefiles '/opt/my modules' has characters "):
+        modules.load([Module("a/1", path="/opt/my modules")], "lmod")

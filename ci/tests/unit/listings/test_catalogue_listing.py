@@ -1,15 +1,22 @@
-"""What `mpibench catalogue` prints: a table of contents, a screen for each suite, and where a benchmark is."""
+"""What `mpibench catalogue` prints, and the pages of the documentation that are generated: current and whole."""
 
 from __future__ import annotations
 
 import io
+import json
+import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from mpibench.commands.listings import catalogue as listing
+from mpibench.commands.listings import coverage
+from mpibench.store import dataset_layout
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+from reframe_tests.harness.suites.model import Suite
+from reframe_tests.harness.vocabulary import QUANTITIES, ROOT, BadInput
+from studies import reference_pages
 
 #: Lines of a terminal of 80 columns that count as one screen.
 SCREEN = 50
@@ -86,3 +93,77 @@ def test_a_benchmark_is_found_in_all_suites_whatever_its_letters() -> None:
 def test_another_name_is_refused(name: str) -> None:
     with pytest.raises(BadInput, match="there is no group, suite, benchmark or program"):
         shown(name)
+
+
+# ---- What is offered by releases of the suites is measured by a test or left out for a reason, and the page says so ----
+
+FOLDERS = (ROOT / "reframe_tests",)
+OFFERING = [suite for suite in catalogue.SUITES.values() if suite.offer]
+
+
+def test_the_page_is_that_of_the_records():
+    """``mpibench catalogue --coverage > docs/reference/coverage.md`` after a change of rows, plans or tests."""
+    assert coverage.PAGE.read_text() == coverage.page()
+
+
+def test_both_suites_say_what_they_offer():
+    assert {suite.name: suite.offer.version for suite in OFFERING} == {"imb": "2021.11", "osu": "7.5"}
+    counts = {suite.name: sum(map(len, suite.offer.programs.values())) for suite in OFFERING}
+    assert counts == {"imb": 157, "osu": 78}
+
+
+@pytest.mark.parametrize("suite", OFFERING, ids=lambda suite: suite.name)
+def test_everything_offered_is_measured_or_left_out(suite: Suite):
+    tests = coverage.tests_by_group(FOLDERS)
+    assert coverage.uncovered(suite.offer, tests) == []
+    both = set(suite.offer.programs) & {name for names in suite.offer.left_out.values() for name in names}
+    assert not both
+
+
+@pytest.mark.parametrize("suite", OFFERING, ids=lambda suite: suite.name)
+def test_every_row_is_planned(suite: Suite):
+    """That rows and programs of releases are the same, ``mpi/test_suite_releases_mpi.py`` asks of builds."""
+    planned = {(plan.binary, name) for group in suite.groups.values() for plan in group.plans for name in plan.benchmarks}
+    assert {(row.binary, row.name) for row in suite.rows} == planned
+
+
+def test_what_no_test_measures_is_named():
+    offer = catalogue.SUITES["imb"].offer
+    more = replace(offer, programs={**offer.programs, "IMB-MPI5": ("Teleport",)})
+    tests = coverage.tests_by_group(FOLDERS)
+    assert coverage.uncovered(more, tests) == ["IMB-MPI5 Teleport"]
+    without = {group: test for group, test in tests.items() if group != "p2p"}
+    assert coverage.uncovered(offer, without) == ["IMB-MPI1 PingPong", "IMB-MPI1 PingPing"]
+
+
+def test_groups_are_read_from_classes_without_running_them(tmp_path):
+    (tmp_path / "one.py").write_text("raise SystemExit\n\nclass Mine:\n    group = 'p2p'\n")
+    (tmp_path / "two.py").write_text("this is no Python\n")
+    assert coverage.tests_by_group([tmp_path, tmp_path / "absent"]) == {"p2p": "Mine"}
+
+
+# ---- The generated pages of the documentation are current and whole ----
+
+
+@pytest.mark.parametrize("name", reference_pages.PAGES)
+def test_the_generated_pages_are_current(name: str) -> None:
+    """If this fails after a change: cd ci && python -m studies.reference_pages."""
+    text = reference_pages.PAGES[name]()
+    assert (reference_pages.FOLDER / f"{name}.md").read_text() == text and str(ROOT) not in text
+
+
+def test_every_property_of_every_schema_is_on_the_page() -> None:
+    page = reference_pages.files()
+    for folder in reference_pages.SCHEMA_FOLDERS:
+        for path in (ROOT / folder).rglob("*.schema.json"):
+            [section] = re.findall(rf"(?ms)^Schema: `{re.escape(str(path.relative_to(ROOT)))}`\n(.*?)(?=^## |\Z)", page)
+            for name in json.loads(path.read_text()).get("properties", {}):
+                assert f"`{name}`" in section, (path.name, name)
+
+
+def test_every_column_and_benchmark_is_on_its_page() -> None:
+    page = reference_pages.dataset()
+    for table, schema in dataset_layout.SCHEMAS.items():
+        section = page.partition(f"## {table}\n")[2].partition("\n## ")[0]
+        assert [name for name in schema if f"`{name}`" not in (page if name in dataset_layout.CASE_COLUMNS else section)] == []
+    assert "in unit; null where this repeat gave none" in page.partition("## samples")[2].partition("\n## ")[0]
