@@ -60,7 +60,7 @@ def tune(
     from mpibench.pages import tuning as tuning_page
     from mpibench.tune import profiles, tuning, workload
     from mpibench.tune.measuring import Clock, TuneRequest
-    from mpibench.tune.race import Usage
+    from mpibench.tune.profiles import Usage
     from reframe_tests.harness.sites.tuned_settings import Place
 
     name, _, partition = system.partition(":")

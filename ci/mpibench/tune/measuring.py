@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from reframe_tests.harness.mpis.tuning.model import Algorithm, Control, Listing, Tuning
 from reframe_tests.harness.printable import first_line
@@ -24,9 +24,7 @@ from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..night import supervision
 from ..store.sessions import Case, Session, read_report
-
-if TYPE_CHECKING:
-    from .race import Usage
+from .profiles import Usage
 
 RESULTS = ROOT / "results" / "tuning"
 TEST = "CollectiveAlgorithms"

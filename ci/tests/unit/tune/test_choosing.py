@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mpibench.tune import race
-from mpibench.tune.profiles import Calls, Profile
-from mpibench.tune.race import ALL_SIZES, Times, TuneState, Usage
+from mpibench.tune.profiles import Calls, Profile, Usage
+from mpibench.tune.race import ALL_SIZES, Times, TuneState
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import DEFAULT, AlgorithmRule
 from reframe_tests.harness.sites.tuned_settings import Place
