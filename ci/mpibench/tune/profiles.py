@@ -796,3 +796,64 @@ FORMS: Mapping[str, tuple[str, Callable[[str, str, int | None], Profile]]] = {
     # The first line that is no comment names the columns.
     "CSV table": (r"\A(?:\s*\n|#.*\n)*(?:[^#\n][^\n]*,)?\s*call\s*(?:,|\n|\Z)", _plain_csv),
 }
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What an application calls in communicators of the ranks that are tuned for.
+
+    :param source: its profile, for a reader.
+    :param shares: collective to its part of the time (or, where no times are known, of the calls), most first.
+    :param calls: collective to message size to calls, where the profile has sizes.
+    """
+
+    source: str
+    shares: Mapping[str, float]
+    calls: Mapping[str, Mapping[float, float]]
+
+    @classmethod
+    def of(cls, profile: Profile, source: str, ranks: int) -> Usage:
+        """That of a profile; calls without a communicator count where the application has as many ranks."""
+        mine = [
+            one for one in profile.calls if (one.comm_size or profile.ranks) == ranks and one.call in COLLECTIVES and one.count
+        ]
+        if not mine:
+            raise BadInput(
+                "profile-lacks-collectives",
+                f"{source} ({profile.form}) has no collective in a communicator of {ranks} ranks, which are tuned for.",
+            )
+        timed = all(one.seconds is not None for one in mine)
+        sums: dict[str, float] = {}
+        calls: dict[str, dict[float, float]] = {}
+        for one in mine:
+            sums[one.call] = sums.get(one.call, 0.0) + (one.seconds or 0.0 if timed else one.count)
+            if one.message_bytes is not None:
+                sizes = calls.setdefault(one.call, {})
+                sizes[one.message_bytes] = sizes.get(one.message_bytes, 0.0) + one.count
+        if not calls:
+            raise BadInput(
+                "profile-lacks-collectives",
+                f"{source} ({profile.form}) has no sizes of its collectives: without them nothing can be weighted.",
+            )
+        total = sum(sums.values()) or 1.0
+        ordered = sorted(sums, key=lambda name: -sums[name])
+        return cls(source, {name: sums[name] / total for name in ordered}, calls)
+
+    def weights(self, collective: str, sizes: Sequence[int]) -> dict[int, float]:
+        """Measured sizes to calls: those between two count for both, by their distance; those beyond, for none."""
+        found: dict[int, float] = {}
+        for size, calls in self.calls.get(collective, {}).items():
+            if not sizes or not sizes[0] <= size <= sizes[-1]:
+                continue
+            above = next(at for at, there in enumerate(sizes) if there >= size)
+            part = 1.0 if sizes[above] == size else (size - sizes[above - 1]) / (sizes[above] - sizes[above - 1])
+            for at, share in ((above, part), (above - 1, 1 - part)):
+                if share:
+                    found[sizes[at]] = found.get(sizes[at], 0.0) + share * calls
+        return found
+
+    def covered(self, collective: str, sizes: Sequence[int]) -> float:
+        """Part of the calls whose sizes lie within those measured."""
+        calls = self.calls.get(collective, {})
+        total = sum(calls.values())
+        return sum(self.weights(collective, sizes).values()) / total if total else 0.0
