@@ -84,6 +84,11 @@ def job_nodes(directory: Path) -> tuple[str, ...]:
     return tuple(one_line(path.read_text(errors="replace")).split()) if path.exists() else ()
 
 
+def of_job(nodes: Mapping[str, NodeFacts], there: Sequence[str]) -> dict[str, NodeFacts]:
+    """What the job's own nodes answered: no scheduler knows another name, to leave that node out, and none counts twice."""
+    return {name: facts for name, facts in nodes.items() if not there or name in there}
+
+
 def find_missing(nodes: Mapping[str, Any], there: Sequence[str], expected: int) -> list[str]:
     """Sentences unless each node of a job answered, and nobody else.
 

@@ -138,8 +138,7 @@ class NodeTest(ProvenTest):
         if wrong:
             end = replace(self.job_end(), nodes=())  # which may be thousands
             wrong += [f"{end.name}: {sentence.rstrip('.')}" for sentence in batch.judge(end)] + self.error_said()
-        # No scheduler knows another name, to leave that node out.
-        nodes = {name: facts for name, facts in nodes.items() if not there or name in there}
+        nodes = node_answers.of_job(nodes, there)
         odd = node_judgement.judge(nodes, self._rules, self.current_partition.name, self._fabrics)
         failed = [*node_answers.missed(self._gone), *self._absent]
         failed += node_judgement.texts(row for row in odd if not row.note)
