@@ -423,7 +423,6 @@ ACTIVE_TARGET = ("pscw", "fence")
 #: Percentiles asked for, and so the quantities: their default in 7.3 was another one.
 PERCENTILES = (50, 90, 99)
 _ONE_SIDED = ("one_sided_osu", "atomics_osu")
-_WINDOWED = (traffic.window_one_way, traffic.window_both_ways, traffic.window_fan)
 _COLLECTIVE_GROUPS = ("collectives_osu", "nonblocking_osu", "neighbourhood_osu", "persistent_osu")
 #: With ``-z`` osu_multi_lat of 7.5 prints the titles of percentiles and no values under them, osu_latency_mp neither.
 _NO_PERCENTILES = ("osu_multi_lat", "osu_latency_mp", "osu_latency_mt", "osu_partitioned_latency")
@@ -453,16 +452,8 @@ def _percentiles(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
     return replace(row, quantities=(*row.quantities, *(kind.format(percent) for percent in PERCENTILES)))
 
 
-def _full(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
-    return replace(row, quantities=FULL_OVERLAP) if row.quantities == OVERLAP else None
-
-
-def _validation(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
-    return None if row.sizes == SIZELESS or row.name == _NO_VALIDATION else row
-
-
 def _window_size(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
-    if row.traffic not in _WINDOWED:
+    if row.traffic not in WINDOWED:
         return None
     kept = row.options[: -len(WINDOW)] if row.options[-len(WINDOW) :] == WINDOW else row.options
     variants = tuple(name.replace(f"window={traffic.WINDOW}", f"window={value}") for name in row.variants)
@@ -509,7 +500,7 @@ OPTIONS = (
         since=RIGHT_RANGE_SINCE,
         apart=ALIKE,
         words=lambda value: FULL,
-        change=_full,
+        change=lambda row, value, ranks: replace(row, quantities=FULL_OVERLAP) if row.quantities == OVERLAP else None,
     ),
     # Filling and comparing buffers between repetitions leaves other data in the caches.
     _option(
@@ -518,7 +509,7 @@ OPTIONS = (
         _OFF_ON,
         since=(7, 0),
         words=lambda value: ("-c",),
-        change=_validation,
+        change=lambda row, value, ranks: None if row.sizes == SIZELESS or row.name == _NO_VALIDATION else row,
         validates=True,
     ),
     # Messages that are on their way before the receiver answers (-W).

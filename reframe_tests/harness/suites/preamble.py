@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from ..launchers import registry as launchers
 from ..mpis import registry as mpis
@@ -193,18 +192,6 @@ def plain(text: str, first_lines: Iterable[re.Pattern[str]]) -> str:
     return text
 
 
-@dataclass(frozen=True)
-class Preamble:
-    """An output without its preamble.
-
-    :param text: the output; a line that was set aside is left blank, so that line numbers stay.
-    :param counts: who printed how many of the lines that were set aside.
-    """
-
-    text: str
-    counts: Mapping[str, int]
-
-
 def say(counts: Mapping[str, int]) -> str:
     """``3 lines of Slurm, 1 line of Intel MPI``; empty if there were none."""
     return ", ".join(f"{count} line{'s' if count > 1 else ''} of {name}" for name, count in counts.items())
@@ -228,8 +215,8 @@ def without_report(text: str) -> tuple[str, Counter[str]]:
     return text, Counter()
 
 
-def part(text: str, title: int) -> Preamble:
-    """Set known lines aside.
+def part(text: str, title: int) -> tuple[str, Counter[str]]:
+    """The text with known lines left blank, so that line numbers stay, and who printed how many of them.
 
     :param title: where the benchmark's title begins; from its line on nothing is touched.
     """
@@ -243,7 +230,7 @@ def part(text: str, title: int) -> Preamble:
         if name:
             counts[name] += 1
         kept.append("\n" if name else line)
-    return Preamble("".join(kept) + text[end:], counts)
+    return "".join(kept) + text[end:], counts
 
 
 def _speakers() -> list[tuple[str, re.Pattern[str]]]:

@@ -87,8 +87,8 @@ def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
     suite = suites[titles[0][1]]
     other = next((title for title in titles if title[1] != suite.name), None)
     if not suite.extent or (other and not suites[other[1]].extent):
-        parted = preamble.part(text, titles[0][0])
-        records = _parse(suite, parted.text, source)
+        own, counts = preamble.part(text, titles[0][0])
+        records = _parse(suite, own, source)
         if other:
             said = f"output of {suites[other[1]].title} stands in that of {suite.title}; outputs are mixed up"
             raise OutputError(
@@ -96,7 +96,7 @@ def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
             )
         if trouble := _cause(lines, source):  # below a block that is whole the launcher may say that a rank was killed
             raise trouble
-        return [Reading(records, parted.counts, suite.said(text).notes)]
+        return [Reading(records, counts, suite.said(text).notes)]
     try:
         return _outputs(lines, [(text.count("\n", 0, start), name) for start, name in titles], source)
     except OutputError as error:
@@ -156,9 +156,8 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
                     raise wrong(number, line, f"{what}, run the benchmark again")
     if len(found) > 1 and all(record.ranks == 1 for reading in found for record in reading.records):
         raise _singletons(source, found[1].line, lines[found[1].line - 1])
-    before = preamble.part("\n".join(rest), sum(len(line) + 1 for line in rest[: found[0].line - 1]))
-    counts = preamble.count(before.text.split("\n"))
-    counts.update(before.counts)
+    before, known = preamble.part("\n".join(rest), sum(len(line) + 1 for line in rest[: found[0].line - 1]))
+    counts = preamble.count(before.split("\n")) + known
     return [replace(found[0], set_aside=dict(counts)), *found[1:]]
 
 

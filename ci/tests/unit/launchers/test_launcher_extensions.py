@@ -76,8 +76,8 @@ def test_the_recorder_is_given_its_variables_and_those_of_the_batch_system() -> 
 
 def test_its_lines_before_a_title_are_set_aside() -> None:
     said = "galley: pulls\nbireme: pulls\n"
-    parted = preamble.part(f"{said}# title\n", len(said))
-    assert preamble.say(parted.counts) == "1 line of the galley"
+    _, counts = preamble.part(f"{said}# title\n", len(said))
+    assert preamble.say(counts) == "1 line of the galley"
     assert "bireme" in parted.text
 
 

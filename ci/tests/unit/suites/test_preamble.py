@@ -148,7 +148,7 @@ def test_the_same_line_after_the_title_is_an_error(suite: str, line: str) -> Non
 
 
 def test_a_title_alone_says_where_the_preamble_ends() -> None:
-    parted = preamble.part(f"{REMOVED}keep\r\n{REMOVED}title\n{REMOVED}", len(REMOVED) * 2 + len("keep\r\n"))
-    assert parted.text == f"\nkeep\r\n\ntitle\n{REMOVED}"
-    assert preamble.say(parted.counts) == "2 lines of Intel MPI"
+    text, counts = preamble.part(f"{REMOVED}keep\r\n{REMOVED}title\n{REMOVED}", len(REMOVED) * 2 + len("keep\r\n"))
+    assert text == f"\nkeep\r\n\ntitle\n{REMOVED}"
+    assert preamble.say(counts) == "2 lines of Intel MPI"
     assert preamble.say({"Slurm": 1, "MPICH": 12}) == "1 line of Slurm, 12 lines of MPICH"
