@@ -76,9 +76,9 @@ def test_the_recorder_is_given_its_variables_and_those_of_the_batch_system() -> 
 
 def test_its_lines_before_a_title_are_set_aside() -> None:
     said = "galley: pulls\nbireme: pulls\n"
-    _, counts = preamble.part(f"{said}# title\n", len(said))
+    text, counts = preamble.part(f"{said}# title\n", len(said))
     assert preamble.say(counts) == "1 line of the galley"
-    assert "bireme" in parted.text
+    assert "bireme" in text
 
 
 def test_an_mpi_without_a_process_management_interface_is_skipped() -> None:

@@ -167,9 +167,9 @@ def test_what_it_cannot_do_is_said(folder: Path, tmp_path: Path) -> None:
 
 def test_its_lines_before_a_title_are_set_aside(folder: Path) -> None:
     said = "torus: starts\nPARAM : tree\n"
-    _, counts = preamble.part(said + "# title\n", len(said))
+    text, counts = preamble.part(said + "# title\n", len(said))
     assert preamble.say(counts) == "1 line of Torus MPI"
-    assert "PARAM : tree" in parted.text
+    assert "PARAM : tree" in text
 
 
 def test_an_installed_one_is_recognised(folder: Path, tmp_path: Path) -> None:
