@@ -48,7 +48,7 @@ from ..store.dataset_layout import read_labels
 from ..store.sessions import PAIRED
 from ..store.store import Store, scan_files
 from .plan import record
-from .plan.record import ListedCase, Owed, PlanRecord
+from .plan.record import CASE, ListedCase, Owed, PlanRecord
 
 
 class CoverageKey(NamedTuple):
@@ -177,12 +177,6 @@ def _retired(row: Mapping[str, Any], where: str) -> Retired:
     return Retired(tuple(_keys_of(row)), tuple(runs if isinstance(runs, list) else [runs]), day, row["reason"])
 
 
-#: What names a case in the table ``cases``.
-CASE = ("partition", "stack", "name")
-#: Cases named in one sentence.
-FEW = 3
-
-
 @dataclass(frozen=True)
 class SessionPlan:
     """The plan of a session, with what earlier sessions say.
@@ -286,13 +280,8 @@ def missing_planned(
         jobs: dict[CoverageKey, list[str]] = {}
         for case, why in cases:
             jobs.setdefault(job_of(case), []).append(f"{case.name} ({why})")
-        lines += [f"missing: {head}: {job}: {_few(names)}{remedy}" for job, names in jobs.items()]
-    return lines, [f"planned and skipped, never proven here: {_few(skipped)}"] if skipped else []
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
-    return f"{', '.join(names[:FEW])}{more}"
+        lines += [f"missing: {head}: {job}: {record.few(names)}{remedy}" for job, names in jobs.items()]
+    return lines, [f"planned and skipped, never proven here: {record.few(skipped)}"] if skipped else []
 
 
 #: Fields of a place that is one test: what a job measures.

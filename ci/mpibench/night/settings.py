@@ -46,8 +46,6 @@ USUAL, UNBOUNDED = "8h", "none"
 NOT_SET = f"{BUDGET} is not set, and {USUAL} is taken; {BUDGET}={UNBOUNDED} measures everything"
 #: Mode of such a night.
 USUAL_MODE = "nightly"
-#: Cases named in one sentence.
-FEW = 3
 
 
 def changing(options: Sequence[str]) -> list[str]:
@@ -191,9 +189,8 @@ class PlannedNight:
         beyond = sorted(set(map(ListedCase.of, ran)) - self.plan.record.planned)
         if not beyond:
             return []
-        more = f" and {len(beyond) - FEW} more" if len(beyond) > FEW else ""
         return [
-            f"{len(beyond)} cases ran that were not planned ({', '.join(map(str, beyond[:FEW]))}{more}): tests that are not "
+            f"{len(beyond)} cases ran that were not planned ({record.few(beyond)}): tests that are not "
             "made of the harness's base classes cannot be left out; measure them by themselves"
         ]
 

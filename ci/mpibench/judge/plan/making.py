@@ -36,7 +36,7 @@ from ...store.store import Store
 from .. import expected
 from . import choice, record
 from .choice import Candidates, Chosen, CoverState, PairTable
-from .record import EarlierNight, ListedCase, Listing, PastNights, PlannedCase, PlanRecord, Prediction, ask
+from .record import EarlierNight, ListedCase, Listing, PastNights, PlannedCase, PlanRecord, Prediction, ask, few
 
 #: Seconds of a job beside its launches, of a launch beside its benchmarks, and of a message.
 JOB_S, START_S, LATENCY_S = 3.0, 1.5, 20e-6
@@ -398,7 +398,7 @@ def make(request: Request, listing: Listing | None = None, smoke: Collection[Lis
     if left := [str(cases[number]) for number in core if number not in tonight.reasons]:
         misfit = (
             f"a budget of {request.budget.text} is too small for what is measured every night: {len(core)} cases take "
-            f"{request.budget.format(tonight.core)}; left out would be {len(left)} of them: {_few(left)}"
+            f"{request.budget.format(tonight.core)}; left out would be {len(left)} of them: {few(left)}"
         )
     ahead = [tonight] if misfit else list(islice(candidates.ahead(state, tonight, request.day), request.nights))
     broken += [misfit] if misfit else [*left_out(candidates, state, tonight), *_overdue(candidates, ahead, request.budget)]
@@ -487,14 +487,10 @@ def has_reference(case: ListedCase, system: str, learned: Mapping[str, Any], cos
     return any(isinstance(entry, Mapping) and case.parameters.get("pinning", "") in entry for entry in entries)
 
 
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
 def left_out(candidates: Candidates, state: CoverState, tonight: Chosen) -> list[str]:
     """Says so where cases that were not right when they were last tried do not fit into the night."""
     left = [str(case) for case in sorted(candidates.cases[at] for at in state.failed if at not in tonight.reasons)]
-    text = f"{len(left)} cases that were not right when they were last tried do not fit into the budget: {_few(left)}"
+    text = f"{len(left)} cases that were not right when they were last tried do not fit into the budget: {few(left)}"
     return [text] if left else []
 
 

@@ -66,8 +66,8 @@ SKIPPED, FAILED, MISSED, NOT_RUN = "skipped", "failed", "missed a reference", "d
 SLOWER = "slower than the nights before"
 #: Of a condition: its level, and what else makes it another measurement than the case's name says.
 _ALIKE = ("depth", *confirmations.APART)
-#: Metrics that are named where some were not measured again.
-FEW_METRICS = 3
+#: Names in one sentence.
+FEW = 3
 #: Rows of ``cases`` that say something: neither interrupted nor what ReFrame had to make beside planned ones of the same test.
 _SAYS = (pl.col("result") != eligibility.INTERRUPTED) & ~(
     (pl.col("result") == "skip") & (pl.col("reason").fill_null("") == NOT_PLANNED)
@@ -128,6 +128,11 @@ CASE = ListedCase._fields
 @cache
 def _parameters(name: str) -> dict[str, str]:
     return dict(_PARAMETER.findall(name))
+
+
+def few(names: Sequence[object]) -> str:
+    """Some names of a list, and how many more there are."""
+    return ", ".join(map(str, names[:FEW])) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
 
 
 class Listing(NamedTuple):
@@ -494,7 +499,7 @@ class _Try(NamedTuple):
             facts = zip(_ALIKE, self.alike, owed.alike, strict=False)  # of what failed the level alone
             return f"with {', '.join(f'{name} {now} and not {was}' for name, now, was in facts if now != was)}"
         if owed.state == MISSED and not owed.metrics <= self.metrics:
-            return f"without {', '.join(sorted(owed.metrics - self.metrics)[:FEW_METRICS])}"
+            return f"without {', '.join(sorted(owed.metrics - self.metrics)[:FEW])}"
         return "not held against the nights before" if owed.state == SLOWER and not self.judged else ""
 
 
