@@ -10,14 +10,11 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
 from ..samples import CONTRADICTED, MISSING
-
-if TYPE_CHECKING:
-    from .stack import Stack
 
 #: Beginnings of the names of variables in which Lmod and Environment Modules keep their own books (Lmod's documentation,
 #: "Lmod and the environment"; module(1), section ENVIRONMENT), and the end of those of Environment Modules 4.
@@ -194,6 +191,19 @@ def _show(value: str) -> str:
 LOGS = "modules-*.txt"
 #: Last part of a log that is whole.
 END = "end"
+
+
+class Stack(Protocol):
+    """What of a stack is judged here (:class:`.stack.Stack`)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def modules(self) -> tuple[Module, ...]: ...
+    @property
+    def loaded(self) -> LoadedModules: ...
+    @property
+    def env_vars(self) -> Mapping[str, str]: ...
 
 
 def log_of(stack: Stack) -> str:
