@@ -65,6 +65,7 @@ class Instrument:
         self._program = importlib.util.module_from_spec(spec)
         monkeypatch.setitem(sys.modules, "instrument", self._program)
         spec.loader.exec_module(self._program)
+        monkeypatch.setattr(self._program.common, "MPI", kinds)  # it may be loaded with another test's stand-in
         self._capsys, self.fewest, self.at_once = capsys, self._program.FEWEST, self._program.MOST_AT_ONCE
 
     def run(
