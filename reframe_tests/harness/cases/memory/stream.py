@@ -205,10 +205,9 @@ def _judge_pages(result: StreamResult) -> list[str]:
         odd = [node for node in sorted({*result.page_cache_kib, *pages}) if abs(pages[node] - even) > room]
         if result.numa_nodes < 2:
             return ["memory of one NUMA node cannot be interleaved"]
-        uneven = (
-            f"pages are not interleaved evenly: node {odd[0]} has {pages[odd[0]]}, an even share is {even:.0f}" if odd else ""
-        )
-        return [uneven] if odd else []
+        return [
+            f"pages are not interleaved evenly: node {node} has {pages[node]}, an even share is {even:.0f}" for node in odd[:1]
+        ]
     wrong = [
         one.core
         for one in result.threads
