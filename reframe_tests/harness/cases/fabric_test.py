@@ -18,8 +18,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from ..evidence import data_check, recorder
 from ..sites import planned_cases, references, site
 from ..stacks import metadata
-from ..stacks.modules import LOGS
-from ..stacks.stack import Stack
+from ..stacks.stack import LOGS, Stack
 from ..suites import catalogue, options
 from ..vocabulary import ALL_NODES, ALL_NODES_WORD, QUANTITIES, BadInput
 from .job import batch, condition, interleaved, modules, parameters, script

@@ -9,12 +9,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
-
-from ..samples import CONTRADICTED, MISSING
 
 #: Beginnings of the names of variables in which Lmod and Environment Modules keep their own books (Lmod's documentation,
 #: "Lmod and the environment"; module(1), section ENVIRONMENT), and the end of those of Environment Modules 4.
@@ -183,68 +180,3 @@ def _in_order(wanted: Sequence[str], there: Sequence[str]) -> bool:
 
 def _show(value: str) -> str:
     return repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}... ({len(value)} characters)"
-
-
-# ---- what a job loaded, by its own log ----
-
-#: Shell pattern of the logs, one for each stack of a job.
-LOGS = "modules-*.txt"
-#: Last part of a log that is whole.
-END = "end"
-
-
-class Stack(Protocol):
-    """What of a stack is judged here (:class:`.stack.Stack`)."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def modules(self) -> tuple[Module, ...]: ...
-    @property
-    def loaded(self) -> LoadedModules: ...
-    @property
-    def env_vars(self) -> Mapping[str, str]: ...
-
-
-def log_of(stack: Stack) -> str:
-    """Name of the file, in the job's directory, in which the job says what it loaded."""
-    return LOGS.replace("*", stack.name)
-
-
-def parse_log(text: str, record: LoadedModules) -> ModuleState:
-    """A log: parts that end with NUL, ``loaded=``, ``files=``, ``value=NAME=`` and ``sha256=SUM=FILE``, and :data:`END`.
-
-    A log without ``loaded=`` is that of a job which only looked at the files: of a paired stack.
-    """
-    loaded = {each.name: each.file for each in record.loaded}
-    names: list[str] = []
-    sums: dict[str, str] = {}
-    values: dict[str, str] = {}
-    for part in text.split("\0")[:-1]:
-        key, _, value = part.partition("=")
-        first, _, rest = value.partition("=")
-        if key == "loaded":
-            names, loaded = [name for name in value.split(":") if name], {}
-        elif key == "files":
-            # As many as there are modules; of fewer or more nothing says which is whose.
-            files = [file for file in value.split(":") if file]
-            loaded = dict(zip(names, files if len(files) == len(names) else [""] * len(names), strict=True))
-        elif key == "value":
-            values[first] = rest
-        elif key == "sha256":
-            sums[rest] = first
-    return ModuleState(loaded, sums, values)
-
-
-def judge(stack: Stack, directory: Path) -> tuple[str, list[str]]:
-    """Status and sentences unless a job loaded what its stack was registered with; none for a stack without modules."""
-    if not stack.modules:
-        return MISSING, []
-    path = directory / log_of(stack)
-    text = path.read_text(errors="replace") if path.exists() else ""
-    if not text.endswith(f"{END}\0"):
-        names = list_names(stack.modules)
-        return MISSING, [f"the job left no whole {path.name}, so nothing shows that it loaded {names}."]
-    sentences = find_changes(stack.loaded, parse_log(text, stack.loaded), own=tuple(stack.env_vars))
-    remedy = f"; if that is meant, 'mpibench stacks remove {stack.name}' and add it again."
-    return CONTRADICTED, [f"{sentence.rstrip('.')}{remedy}" for sentence in sentences]

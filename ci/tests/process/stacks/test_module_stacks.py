@@ -23,8 +23,8 @@ from mpibench.commands.listings import stacks as listing
 from mpibench.stacks import modules, system
 from reframe_tests.harness.cases.job import modules as job_modules
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.modules import Module, judge
-from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.stacks.modules import Module
+from reframe_tests.harness.stacks.stack import Stack, judge_modules
 from reframe_tests.harness.vocabulary import BadInput
 
 Add = Callable[..., Stack]
@@ -380,7 +380,7 @@ def test_a_job_loads_the_modules_and_its_log_shows_it(add: Add, there: ModuleSys
     stack = add("base/1", "openmpi/4.1.4", env={"BASE": "no"})
     done = run_job(write_job(there, stack, tmp_path / "stage"))
     assert (done.returncode, done.stdout) == (0, f"mpirun is {prefix}/bin/mpirun\n"), done.stderr
-    assert judge(stack, tmp_path / "stage")[1] == []
+    assert judge_modules(stack, tmp_path / "stage")[1] == []
 
 
 def test_a_job_in_a_shell_that_has_loaded_other_things_is_no_different(
@@ -391,7 +391,7 @@ def test_a_job_in_a_shell_that_has_loaded_other_things_is_no_different(
     job = write_job(there, stack, tmp_path / "stage")
     done = there.shell(f"cd {job.parent} && module load other/1 openmpi/4.1.4 && export PATH=/venv/bin:$PATH && bash job.sh")
     assert (done.returncode, done.stdout) == (0, f"mpirun is {prefix}/bin/mpirun\n"), done.stderr
-    assert judge(stack, job.parent)[1] == []
+    assert judge_modules(stack, job.parent)[1] == []
 
 
 def test_a_job_ends_where_a_module_does_not_load(add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path) -> None:
@@ -401,7 +401,7 @@ def test_a_job_ends_where_a_module_does_not_load(add: Add, there: ModuleSystem, 
     done = run_job(job)
     assert (done.returncode, done.stdout) == (1, "")
     assert "mpibench: not loaded: openmpi/4.1.4; loaded are: none" in done.stderr
-    [said] = judge(stack, job.parent)[1]
+    [said] = judge_modules(stack, job.parent)[1]
     assert said.startswith(f"module openmpi/4.1.4 is gone: {there.tree}/openmpi/4.1.4 is not there any more")
 
 
@@ -412,7 +412,7 @@ def test_a_job_without_any_module_command_ends(add: Add, there: ModuleSystem, pr
     done = run_job(job, BASH_ENV="")
     assert done.returncode == 1 and "module: command not found" in done.stderr
     assert "mpibench: not loaded: openmpi/4.1.4" in done.stderr
-    assert "module openmpi/4.1.4 is not loaded" in judge(stack, job.parent)[1][0]
+    assert "module openmpi/4.1.4 is not loaded" in judge_modules(stack, job.parent)[1][0]
 
 
 def test_a_default_that_moved_ends_the_job(add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path) -> None:
@@ -421,7 +421,7 @@ def test_a_default_that_moved_ends_the_job(add: Add, there: ModuleSystem, prefix
     there.write_mpi("openmpi/4.1.5", prefix)
     done = run_job(job)
     assert done.returncode == 1 and "mpibench: not loaded: openmpi/4.1.4; loaded are: openmpi/4.1.5" in done.stderr
-    assert "openmpi/4.1.5 is, as if a default had moved" in judge(stack, job.parent)[1][0]
+    assert "openmpi/4.1.5 is, as if a default had moved" in judge_modules(stack, job.parent)[1][0]
 
 
 def test_of_a_paired_stack_the_job_looks_at_the_files(add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path) -> None:
@@ -431,7 +431,7 @@ def test_of_a_paired_stack_the_job_looks_at_the_files(add: Add, there: ModuleSys
         change()
         (tmp_path / "job.sh").write_text("\n".join(lines))
         assert run_job(tmp_path / "job.sh").returncode == 0
-        sentences = judge(stack, tmp_path)[1]
+        sentences = judge_modules(stack, tmp_path)[1]
         assert len(sentences) == len(said) and all(word in text for word, text in zip(said, sentences, strict=True))
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from reframe_tests.harness.cases.job import modules as job_modules
 from reframe_tests.harness.samples import CONTRADICTED, MISSING
-from reframe_tests.harness.stacks import metadata, modules
+from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import LoadedModules, ModuleState, find_changes
-from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.stacks.stack import Stack, judge_modules, parse_log
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import change, write_stack
 from test_stacks import environment_schema
@@ -180,37 +180,37 @@ def write_log(folder: Path, lines: list[str]) -> None:
 
 def test_a_jobs_log_is_read_and_judged(tmp_path: Path) -> None:
     write_log(tmp_path, LOG)
-    assert modules.parse_log((tmp_path / "modules-mpich-system.txt").read_text(), stack().loaded) == STATE
-    assert modules.judge(stack(), tmp_path) == (CONTRADICTED, [])
+    assert parse_log((tmp_path / "modules-mpich-system.txt").read_text(), stack().loaded) == STATE
+    assert judge_modules(stack(), tmp_path) == (CONTRADICTED, [])
     write_log(tmp_path, [line.replace(SUM, "c" * 64) for line in LOG])
-    status, [said] = modules.judge(stack(), tmp_path)
+    status, [said] = judge_modules(stack(), tmp_path)
     assert status == CONTRADICTED and said.startswith("module openmpi/5.0.10 has changed")
     assert said.endswith("; if that is meant, 'mpibench stacks remove mpich-system' and add it again.")
     write_log(tmp_path, [line.replace(SUM, "") for line in LOG])
-    assert "(it cannot be read)" in modules.judge(stack(), tmp_path)[1][0]
+    assert "(it cannot be read)" in judge_modules(stack(), tmp_path)[1][0]
 
 
 def test_a_job_without_a_log_or_half_of_one_proves_nothing(tmp_path: Path) -> None:
-    status, [said] = modules.judge(stack(), tmp_path)
+    status, [said] = judge_modules(stack(), tmp_path)
     assert said.startswith("the job left no whole modules-mpich-system.txt, so nothing shows that it loaded modules gcc and ")
     assert status == MISSING
     for end in range(len(LOG)):
         write_log(tmp_path, LOG[:end])
-        assert modules.judge(stack(), tmp_path) == (MISSING, [said])
+        assert judge_modules(stack(), tmp_path) == (MISSING, [said])
     write_log(tmp_path, [LOG[0], "end"])
-    status, sentences = modules.judge(stack(), tmp_path)
+    status, sentences = judge_modules(stack(), tmp_path)
     assert status == CONTRADICTED and len(sentences) == 2 and "is not loaded" in sentences[0]
 
 
 def test_a_stack_without_modules_needs_no_log(tmp_path: Path) -> None:
-    assert modules.judge(metadata.parse(change("name", "x"), "/x"), tmp_path) == (MISSING, [])
+    assert judge_modules(metadata.parse(change("name", "x"), "/x"), tmp_path) == (MISSING, [])
 
 
 def test_of_a_paired_stack_the_files_alone_are_compared(tmp_path: Path) -> None:
     write_log(tmp_path, [line for line in LOG if line.startswith(("sha256=", "end"))])
-    assert modules.judge(stack(), tmp_path) == (CONTRADICTED, [])
+    assert judge_modules(stack(), tmp_path) == (CONTRADICTED, [])
     write_log(tmp_path, [line.replace(SUM, "c" * 64) for line in LOG if line.startswith(("sha256=", "end"))])
-    assert "module openmpi/5.0.10 has changed" in modules.judge(stack(), tmp_path)[1][0]
+    assert "module openmpi/5.0.10 has changed" in judge_modules(stack(), tmp_path)[1][0]
 
 
 def test_a_system_without_modules_is_refused() -> None:

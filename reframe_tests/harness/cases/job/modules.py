@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import shlex
 
-from ...stacks.modules import END, log_of
-from ...stacks.stack import Stack
+from ...stacks.stack import END, Stack, log_of
 from ...vocabulary import BadInput
 
 #: ReFrame's name of the module system that a site has not configured; it warns, and loads nothing.

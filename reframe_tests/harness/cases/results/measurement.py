@@ -21,7 +21,7 @@ from ...evidence.rank_records import EvidenceError, RankEvidence
 from ...printable import printable, printable_data
 from ...samples import CONTRADICTED, MISSING, PROVEN, DeviceTraffic, Evidence, Sample
 from ...sites import references
-from ...stacks import modules
+from ...stacks.stack import judge_modules
 from ...suites import catalogue, preamble, reader
 from ...suites.benchmark import SINGLE, OutputError, Record
 from ...suites.model import Said
@@ -153,7 +153,7 @@ def evaluate(
     """
     outcome, end, set_aside, checked = Outcome(repeats), end or batch.JobEnd(), Counter[str](), ""
     outcome.add(end.name, WHOLE_JOB, MISSING, batch.judge(end))
-    outcome.add(end.name, WHOLE_JOB, *modules.judge(condition.stack, directory))
+    outcome.add(end.name, WHOLE_JOB, *judge_modules(condition.stack, directory))
     log = beginning_of(directory / script.LAUNCH_LOG)
     statuses, times = script.read_launch_log(log), script.read_launch_times(log)
     stopped = next(
