@@ -398,6 +398,7 @@ def show(night: Night, session: Session | None) -> None:
         from ..pages import site as pages
 
         built = pages.build(night.store, RESULTS / "site")
+        night.notes += built.figures.get(uuid or "", ())
         say((*built.sentences, str(built)))
 
     if any((night.store.folder / "cases").glob("system=*")):

@@ -881,6 +881,10 @@ class Series:
 MOST_FIGURES = 3
 #: Nights that stand for the usual, and those in the small curve.
 USUAL_NIGHTS, CURVE_NIGHTS = 30, 60
+#: Metrics shown with their small curve, the farthest from the usual first.
+MOST_CHANGED = 40
+#: Nights before that are needed to say what is usual.
+LEAST_USUAL = 3
 #: Percent of the line rate above which a number is not that of the fabric (``references.PAYLOAD_EXCESS``).
 ABOVE_PERCENT = 103.0
 
@@ -920,13 +924,12 @@ def _figure(series: Series, at: int, row: int, figure: KeyFigure) -> dict[str, A
     title, text = f"{figure.title}{size}", format_number(value)
     percent = 100 * value / rate if rate > 0 else 0.0
     rate_text = f"{percent:.0f} % of the line rate, {format_number(rate)} {unit}" if rate > 0 else ""
-    before = medians[max(0, at - USUAL_NIGHTS) : at]
-    before = before[~np.isnan(before)]
-    usual, change = float(np.median(before)) if len(before) >= 3 else 0.0, ""
-    if usual > 0:
-        worse = (value / usual - 1) * (1 if metric["direction"] == LOWER else -1)
-        how = f"{abs(worse):.1%} {'worse' if worse > 0 else 'better'} than usual" if abs(worse) >= 0.005 else "as usual"
-        change = f"{how} ({format_number(usual)} {unit})"
+    worse, usual = slower_than_usual(over, row, at)
+    changes = [f"{_changed(worse, 'than usual', 'as usual')} ({format_number(usual)} {unit})"] if usual else []
+    a_week_ago = [night for night in range(at) if over.nights[at].day - over.nights[night].day >= timedelta(days=7)]
+    if a_week_ago and medians[a_week_ago[-1]] > 0:
+        worse = (value / float(medians[a_week_ago[-1]]) - 1) * (1 if metric["direction"] == LOWER else -1)
+        changes.append(_changed(worse, "than a week before", "as a week before"))
     drawn = medians[max(0, at + 1 - CURVE_NIGHTS) : at + 1]
     nights = f"{title} over the last {int((~np.isnan(drawn)).sum())} nights, now {text} {unit}"
     ppn = "" if metric["ppn"] is None else f" x {metric['ppn']}"
@@ -939,11 +942,68 @@ def _figure(series: Series, at: int, row: int, figure: KeyFigure) -> dict[str, A
         "above_line_rate": percent > ABOVE_PERCENT,
         "bound": bounds_text(over.drawn["lower"][row, at], over.drawn["upper"][row, at], unit),
         "held": not over.missed[row, at],
-        "change": change,
+        "change": "; ".join(changes),
         "file": series.family_of[row].file,
         "curve": spark(drawn, rate if 0 < rate < 2.5 * 1.05 * float(np.nanmax(drawn)) else None),
         "alternative": "; ".join(filter(None, (nights, rate_text))),
     }
+
+
+def slower_than_usual(over: OverTime, row: int, at: int) -> tuple[float, float]:
+    """How much worse a metric is than the median of the nights before, as a fraction, and that median; 0 of too few nights."""
+    before = over.drawn["median"][row, max(0, at - USUAL_NIGHTS) : at]
+    before = before[~np.isnan(before)]
+    if len(before) < LEAST_USUAL or not (usual := float(np.median(before))) > 0:
+        return 0.0, 0.0
+    return (over.drawn["median"][row, at] / usual - 1) * (1 if over.columns["direction"][row] == LOWER else -1), usual
+
+
+def _changed(worse: float, than: str, alike: str) -> str:
+    return f"{abs(worse):.1%} {'worse' if worse > 0 else 'better'} {than}" if abs(worse) >= 0.005 else alike
+
+
+def figure_lines(series: Series, night: SiteNight) -> list[str]:
+    """For a terminal: of each fabric the first time and the first bandwidth, each with what it is held against."""
+    lines = []
+    for place in key_figures(series, night):
+        where = f"{place['fabric']} on {place['partition']}" if place["fabric"] else place["partition"]
+        first = {figure["unit"]: figure for figure in reversed(place["figures"])}
+        for figure in (first[unit] for unit in map(unit_text, ("us", "MB/s")) if unit in first):
+            rate = figure["rate"] + (": another network had a part in it" if figure["above_line_rate"] else "")
+            reference = f"reference {figure['bound']}" if figure["bound"] else "no reference"
+            missed = "" if figure["held"] else "MISSED"
+            words = (f"{figure['text']} {figure['unit']}", rate, reference, missed, figure["change"], figure["where"])
+            lines.append(f"{where}: {figure['title']}: {'; '.join(filter(None, words))}")
+    return lines
+
+
+def families_by_change(series: Series) -> list[dict[str, Any]]:
+    """Each family by its metric that is farthest from the usual in the last night it was measured; the largest change first.
+
+    Of a bandwidth the largest messages stand for all, of anything else the smallest.
+    """
+    over, shown = series.over, []
+    for family in series.families:
+        medians = over.drawn["median"][family.rows]
+        at = int(np.flatnonzero(~np.isnan(medians).all(axis=0))[-1])
+        sizes = family.metrics["message_bytes"].fill_null(-1).to_numpy()
+        size = sizes.max() if family.of["quantity"] == "bandwidth_mb_per_s" else sizes.min()
+        measured = [int(row) for row in family.rows[(sizes == size) & ~np.isnan(medians[:, at])]]
+        for row in sorted(measured, key=lambda row: -abs(slower_than_usual(over, row, at)[0]))[:1]:
+            worse, usual = slower_than_usual(over, row, at)
+            drawn = over.drawn["median"][row, max(0, at + 1 - USUAL_NIGHTS) : at + 1]
+            shown.append(
+                {
+                    "family": family,
+                    "size": "" if size < 0 else size_text(int(size)),
+                    "value": format_number(float(over.drawn["median"][row, at])),
+                    "of": f"{over.columns['stack'][row]}, {over.columns['pinning'][row]}",
+                    "worse": worse,
+                    "change": _changed(worse, "", "as usual") if usual else "",
+                    "curve": spark(drawn),
+                }
+            )
+    return sorted(shown, key=lambda row: (-abs(row["worse"]), row["family"].place, row["family"].title))
 
 
 def spark(values: Iterable[float], limit: float | None = None) -> dict[str, Any]:
@@ -1466,6 +1526,7 @@ class BuiltSite:
     """What a build did.
 
     :param sentences: what could not be shown, one sentence each.
+    :param figures: :func:`figure_lines` of the last night of each series, by session.
     """
 
     index: Path
@@ -1474,6 +1535,7 @@ class BuiltSite:
     written: int
     unchanged: int
     sentences: tuple[str, ...] = ()
+    figures: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return (
@@ -1503,7 +1565,10 @@ def build(store: Store, out: Path, *, judged: int = JUDGED_NIGHTS, now: datetime
     site.index(found)
     writer.finish()
     sessions = sum(len(series.nights) for series in found)
-    return BuiltSite(out / "index.html", len(systems), sessions, writer.written, writer.unchanged, tuple(site.sentences))
+    last = {
+        series.over.nights[-1].session: figure_lines(series, series.over.nights[-1]) for series in found if series.over.nights
+    }
+    return BuiltSite(out / "index.html", len(systems), sessions, writer.written, writer.unchanged, tuple(site.sentences), last)
 
 
 class _Build:
@@ -1650,7 +1715,8 @@ class _Build:
     def index(self, found: Sequence[Series]) -> None:
         built, cards = self.now.isoformat(), {series.folder: card(series, self.now) for series in found}
         for series in found:
-            shown = {"series": series, "card": cards[series.folder], "maps": bool(self._maps[series.folder])}
+            of_metrics = {"by_change": families_by_change(series), "most": MOST_CHANGED}
+            shown = {"series": series, "card": cards[series.folder], "maps": bool(self._maps[series.folder]), **of_metrics}
             self._put(f"{series.folder}/index.html", built, "series.html", dict, shown)
         first = {series.system: series for series in reversed(found)}
         main = [cards[series.folder] for series in first.values()]

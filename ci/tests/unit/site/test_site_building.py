@@ -79,6 +79,20 @@ def test_the_first_screen_says_the_verdict_and_what_is_worse_since_when(year: tu
     assert text.tags[1][1].get("data-built") or any(one.get("data-built") for one in text.named("html"))
 
 
+def test_what_changed_most_comes_first_and_a_terminal_is_told_the_key_figures(year: tuple[Path, dict[int, str]]) -> None:
+    built = building.build(Store(year[0] / "dataset"), year[0] / "site", now=NOW)
+    [(latency, bandwidth)] = built.figures.values()
+    assert latency.startswith("eth1g on node: PingPong latency, 8 B: ") and "no reference; as usual" in latency
+    assert (
+        bandwidth.startswith("eth1g on node: Uniband, 4 MiB: 9")
+        and " % of the line rate, 1250 MB/s; reference at least" in bandwidth
+    )
+    assert "% worse than usual" in bandwidth and "as a week before" in bandwidth
+    (page,) = year[0].glob("site/testbed-*/index.html")
+    rows = re.findall(r"<tr><td class=\"when\">(.*?) .*?>([^<>]+), (?:8 B|4 MiB)</a>", page.read_text())
+    assert [metric for _, metric in rows] == ["Uniband: bandwidth", "PingPong: latency"]
+
+
 def test_the_calendar_is_green_for_nothing_that_was_not_measured(year: tuple[Path, dict[int, str]]) -> None:
     (page,) = (year[0] / "site").glob("*/index.html")
     cells = re.findall(r'<td class="day (\w+)"[^>]*>(?:<a[^>]*aria-label="([^"]*)")?', page.read_text())
