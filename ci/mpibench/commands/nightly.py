@@ -44,7 +44,6 @@ try:
     from ..store import records, selection_options, session_files
     from ..store.sessions import PAIRED, Session, label_of, list_sessions, read_report
     from ..store.store import Store
-    from .listings import orphans
 except BadInput as error:  # a further suite, MPI or launcher that cannot be used
     if __name__ != "__main__":
         raise
@@ -171,6 +170,8 @@ def clean_up() -> None:
     """End what a killed session left running, and remove what a killed writer left; what fails is printed."""
 
     def work(**_: object) -> None:
+        from .listings import orphans  # loads ReFrame, which a refused night does not need
+
         if old := session_files.find(RESULTS, None):
             say(session_files.remove(old))
         orphans.report(True, print)
