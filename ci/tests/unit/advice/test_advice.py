@@ -13,7 +13,7 @@ from mpibench import cli
 from mpibench.tune import advice
 from mpibench.tune.advice import ALONE, CHOICE, LITTLE, NOISE, UNCOVERED, Terms
 from mpibench.tune.profiles import Calls
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_profiles import BENCHMARKS, STACKS, ask, dataset, mixed, profile_of, slower, true_seconds, true_us
 
 SLOW = STACKS[1]
@@ -204,12 +204,12 @@ def test_tuned_measurements_are_a_choice_of_their_own(tmp_path: Path) -> None:
 def test_two_versions_by_one_name_are_not_pooled(tmp_path: Path) -> None:
     dataset(tmp_path)
     dataset(tmp_path, 2, mpi_version="6.0.0")
-    with pytest.raises(BadInput, match=r"was measured as openmpi 5\.0\.10 .* and as openmpi 6\.0\.0"):
+    with refused_as("several-releases", match=r"was measured as openmpi 5\.0\.10 .* and as openmpi 6\.0\.0"):
         ask(tmp_path, mixed())
 
 
 def test_unproven_cases_are_no_ground(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="has no proof"):
+    with refused_as("selector-unusable", match="has no proof"):
         ask(dataset(tmp_path, evidence="contradicted"), mixed())
 
 

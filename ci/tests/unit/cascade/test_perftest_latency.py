@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.suites import catalogue, pair, reader
+from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.benchmark import OutputError, Record
+from refusals import refused_as
 from synthetic_pair import end
 
 RULE = "-" * 87
@@ -88,11 +89,11 @@ def started(program: str, printed: str, *, data: int, both: bool = False, server
 def test_both_ends_are_read_and_must_have_carried_it() -> None:
     [record] = reader.parse(started("ib_write_lat", LATENCY, data=8000, both=True))
     assert isinstance(record, Record) and record.values["latency_us"] == 1.02
-    with pytest.raises(pair.OtherNetwork, match="interface eth1g of c2 received 40 bytes, and ib_write_lat exchanged 8000"):
+    with refused_as("other-network", match="interface eth1g of c2 received 40 bytes, and ib_write_lat exchanged 8000"):
         reader.parse(started("ib_write_lat", LATENCY, data=8000))
     read = output("RDMA_Read Latency Test", LATENCY_HEAD, latency_row())
     assert reader.parse(started("ib_read_lat", read, data=8000, read=True))[0].benchmark == "ib_read_lat"
-    with pytest.raises(pair.OtherNetwork, match="of c2 received 40 bytes"):
+    with refused_as("other-network", match="of c2 received 40 bytes"):
         reader.parse(started("ib_read_lat", read, data=8000))
 
 
@@ -104,11 +105,11 @@ def test_both_ends_are_read_and_must_have_carried_it() -> None:
     ],
 )
 def test_ends_of_two_programs_are_refused(program: str, facts: dict[str, Any], wanted: str) -> None:
-    with pytest.raises(OutputError, match=wanted):
+    with refused_as("output-mixed", match=wanted):
         reader.parse(started(program, LATENCY, data=8000, both=True, **facts))
 
 
 def test_another_size_than_asked_for_is_refused() -> None:
     other = output("RDMA_Write Latency Test", LATENCY_HEAD, latency_row(16))
-    with pytest.raises(OutputError, match="was asked for 8 bytes, 1000 times, and printed another table"):
+    with refused_as("output-mixed", match="was asked for 8 bytes, 1000 times, and printed another table"):
         reader.parse(started("ib_write_lat", other, data=16000, both=True))

@@ -17,7 +17,7 @@ from mpibench.judge.gate import REMEMBERED_NIGHTS
 from mpibench.judge.policy import Policy
 from page_reader import Reader
 from reframe_tests.harness.sites.site import ROOT
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from studies.error_rates import answer, draws, history, nights, noise, shares, summary
 from studies.error_rates.__main__ import main
 from synthetic_verdicts import write_session
@@ -268,7 +268,7 @@ def test_what_the_policy_does_not_judge_is_not_asked() -> None:
     kept = draws.judged(trace, Policy(margins_percent=margins))
     assert [(one.quantity, one.sizes) for one in kept.curves] == [("latency_us", [4096])]
     none = Policy(margins_percent=dict.fromkeys(margins), source="site_configs/x/policy.yaml")
-    with pytest.raises(BadInput, match=r"site_configs/x/policy.yaml gives none of the 6 metrics of eth1g a margin"):
+    with refused_as("policy-without-margin", match=r"site_configs/x/policy.yaml gives none of the 6 metrics of eth1g a margin"):
         draws.judged(trace, none)
 
 
@@ -433,7 +433,7 @@ def test_bad_questions_are_one_sentence(
 
 def test_noise_that_never_varies_is_not_scaled() -> None:
     (trace,) = noise.traces(table(own=0.0), "here")
-    with pytest.raises(BadInput, match="never vary"):
+    with refused_as("noise-unusable", match="never vary"):
         trace.scaled(0.01)
     still = draws.measure(trace, shares.Setting(None, 6, 1, 3), POLICY, 3, seed=1)
     assert (still.refused.mean, still.covered.mean) == (0, 1)

@@ -17,7 +17,7 @@ from mpibench.store import dataset
 from mpibench.store.store import Store
 from recorded_guidelines import RECORDED, recorded_session
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_guidelines import sample, samples, session_of
 
 NAMES = [row.name for row in catalogue.rows("guidelines")]
@@ -95,9 +95,11 @@ def test_jobs_of_one_condition_are_one_sample() -> None:
 
 
 def test_what_cannot_be_judged_is_said() -> None:
-    with pytest.raises(BadInput, match=r"holds no measurement of guidelines; measure them with: reframe .* -n Guidelines\."):
+    with refused_as(
+        "no-guidelines", match=r"holds no measurement of guidelines; measure them with: reframe .* -n Guidelines\."
+    ):
         guidelines.judge(session_of((sample("PingPong", 8, "latency_us", [1.0]),)), Policy())
-    with pytest.raises(BadInput, match=r"no case of guidelines that may be used \(1 case not used: has no proof"):
+    with refused_as("no-guidelines", match=r"no case of guidelines that may be used \(1 case not used: has no proof"):
         guidelines.judge(session_of(samples(noise()), status="contradicted"), Policy())
 
 
@@ -151,7 +153,7 @@ def test_a_policy_may_set_margin_and_refusal(tmp_path: Path) -> None:
     found = verdict_policy.load("here", tmp_path)
     assert (found.guidelines_margin_percent, found.guidelines_refuse) == (25, True)
     (folder / "policy.yaml").write_text("guidelines_margin_percent: -1\n")
-    with pytest.raises(BadInput, match="guidelines_margin_percent"):
+    with refused_as("policy-schema", match="guidelines_margin_percent"):
         verdict_policy.load("here", tmp_path)
     assert command.REFUSED != command.INCONCLUSIVE
 

@@ -18,7 +18,7 @@ from mpibench.judge.curve_tests import REGRESSED
 from mpibench.judge.history import FACTS, MOST_SESSIONS, NO_HISTORY, Past, describe_facts, find_history, why_not
 from mpibench.judge.policy import Policy
 from mpibench.store.store import Store
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_verdicts import FIRST, SIZES, by, write_session
 
 NIGHTS = 8
@@ -123,7 +123,7 @@ def test_versions_of_suites_are_those_stored(tmp_path: Path, suites: object, ver
 
 def test_suites_that_are_no_record_are_one_sentence(tmp_path: Path) -> None:
     write_session(tmp_path, 0, condition={"suites": "2021.11]"})
-    with pytest.raises(BadInput, match=r"is not a JSON object: export its session again\.$"):
+    with refused_as("dataset-damaged", match=r"is not a JSON object: export its session again\.$"):
         describe_facts(Store(tmp_path).cases("testbed").collect())
 
 
@@ -154,7 +154,7 @@ def test_a_long_history_ends_with_the_newest_unless_a_selector_says_so(tmp_path:
     assert not_used(found) == {f"older than the newest {MOST_SESSIONS}": 5}
     assert find(tmp_path, selector="20260101:now").strata[0].count == MOST_SESSIONS + 5
     assert find(tmp_path, selector="20260201:now").strata[0].count == 8
-    with pytest.raises(BadInput, match="selects none"):
+    with refused_as("selector-empty"):
         find(tmp_path, selector="20200101:20200102")
 
 
@@ -246,7 +246,7 @@ def test_two_sessions_are_compared_with_the_history_of_the_first_on_the_same_nod
     assert set(pairing.pair(Store(tmp_path), "latest", "session", "latest~1", "latest", history="none").metrics["units"]) == {
         curve_tests.REPEATS
     }
-    with pytest.raises(BadInput, match="is for --by session"):
+    with refused_as("history-of-sessions-only"):
         pairing.pair(Store(tmp_path), "latest", "stack", "a", "b", history="none")
 
 

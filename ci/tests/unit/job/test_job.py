@@ -31,6 +31,7 @@ from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import ALL_NODES, NotMeasured
+from refusals import refused_as
 from synthetic_conditions import simple_condition
 from synthetic_evidence import DOCUMENT, STACK, make_rank
 from synthetic_report import SMALL_REPORT
@@ -136,7 +137,7 @@ def test_a_stored_case_with_a_paired_stack_is_two_cases() -> None:
     assert (other.uuid, other.stack) == (own.uuid + sessions.PAIRED, "other-stack")
     assert (other.samples, other.gates, other.job_id) == (own.samples, (), own.job_id)
     report["runs"][0]["testcases"][0]["rival_run"] = ["?"]
-    with pytest.raises(sessions.BadInput, match="rival_run"):
+    with refused_as("run-report-damaged", match="rival_run"):
         list(sessions._cases(report, "here"))
 
 

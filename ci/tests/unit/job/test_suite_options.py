@@ -11,8 +11,8 @@ import pytest
 
 from catalogue_launches import launches, stack_of
 from reframe_tests.harness.suites import catalogue, options, reader
-from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput, NotMeasured
+from refusals import refused_as
 from studies.output_damage import golden
 
 OSU = "osu/osu-7.5-mpich-n2-{}.txt"
@@ -65,7 +65,7 @@ def test_the_published_put_bw_can_be_asked_for_by_name():
 def test_an_output_of_another_window_or_synchronisation_is_refused(binary: str, asked: dict[str, str], name: str):
     launch = launch_of("one_sided_osu", asked, binary)
     sizes = [record.message_bytes for record in reader.parse(golden(OSU.format(name)))]
-    with pytest.raises(OutputError, match="has the variants"):
+    with refused_as("output-damaged", match="has the variants"):
         as_asked(one_size(launch, *sizes), OSU.format(name))
 
 
@@ -102,7 +102,7 @@ def test_percentiles_are_metrics_and_must_be_printed():
     assert set(record.values) == kinds
     assert kinds <= set(QUANTITIES)
     latency = launch_of("p2p_osu", {"percentiles": "on"}, "osu_latency")
-    with pytest.raises(OutputError, match="osu_latency has no column of latency_p50_us, which was asked for"):
+    with refused_as("output-damaged", match="osu_latency has no column of latency_p50_us, which was asked for"):
         as_asked(one_size(latency, *[1 << log for log in range(9)]), OSU.format("latency"))
 
 
@@ -114,7 +114,7 @@ def test_a_program_that_validates_another_buffer_than_it_fills_is_run_without_va
 def test_validation_must_be_printed_and_is_another_variant():
     launch = launch_of("p2p_osu", {"validation": "on"}, "osu_bw")
     sizes = [record.message_bytes for record in reader.parse(golden(OSU.format("bw")))]
-    with pytest.raises(OutputError, match="does not say whether its data was right"):
+    with refused_as("output-damaged", match="does not say whether its data was right"):
         as_asked(one_size(launch, *sizes), OSU.format("bw"))
 
 
@@ -123,7 +123,7 @@ def test_all_columns_of_a_nonblocking_collective():
     (first, *_) = as_asked(one_size(launch, 4, 8, 16), OSU.format("iallreduce-full-tail"))
     assert set(launch.expected[0].quantities) == set(first.values)
     assert {"t_init_us", "t_min_us", "t_max_us", "latency_p99_us"} <= set(first.values)
-    with pytest.raises(OutputError, match="no column of"):
+    with refused_as("output-damaged", match="no column of"):
         as_asked(one_size(launch, 4, 8, 16, 32, 64, 128, 256), OSU.format("iallreduce-short"))
 
 
@@ -133,9 +133,9 @@ def test_all_columns_of_a_nonblocking_collective():
 def test_imb_shows_its_arguments_and_they_must_be_those_asked_for():
     cold = launch_of("p2p", {"off_cache": "8"}, level="smoke")
     assert {record.variant for record in as_asked(cold, IMB.format("n2-off-cache"))} == {"off_cache=8"}
-    with pytest.raises(OutputError, match="IMB-MPI1 says it was started with '8' where '16' was asked for"):
+    with refused_as("output-of-another-launch", match="IMB-MPI1 says it was started with '8' where '16' was asked for"):
         as_asked(launch_of("p2p", {"off_cache": "16"}, level="smoke"), IMB.format("n2-off-cache"))
-    with pytest.raises(OutputError, match="started with '-off_cache' where 'PingPong' was asked for"):
+    with refused_as("output-of-another-launch", match="started with '-off_cache' where 'PingPong' was asked for"):
         as_asked(launch_of("p2p", {}, level="smoke"), IMB.format("n2-off-cache"))
 
 
@@ -152,7 +152,7 @@ def test_a_calling_sequence_is_read_whole_and_cut_at_commas_as_some_print_it(nam
     launch = replace(launches("p2p")[0], args=asked)
     reader.check_arguments(golden(name), launch)
     for unlike in (asked[:-1], (*asked, "Bcast"), (*asked[:-1], "Bcast")):
-        with pytest.raises(OutputError, match="says it was started with"):
+        with refused_as("output-of-another-launch", match="says it was started with"):
             reader.check_arguments(golden(name), replace(launch, args=unlike))
 
 
@@ -243,7 +243,7 @@ def test_arguments_that_change_no_table_are_handed_on_and_named_as_they_are():
 
 @pytest.mark.parametrize("value", ["", "on; rm -rf x", "$(id)", "on\n-iter", "a b", "`id`", "'", "--", "-iter", "/etc/passwd"])
 def test_a_value_is_one_word_that_no_shell_reads(value: str):
-    with pytest.raises(BadInput, match="is not a value of msg_pause"):
+    with refused_as("suite-option-value", match="is not a value of msg_pause"):
         options.check(catalogue.OPTIONS, {"msg_pause": value})
 
 
@@ -265,7 +265,7 @@ def test_pairs_fewer_than_half_of_the_ranks():
     assert launch.args[-2:] == ("-p", "1")
     assert launch.expected[0].ranks == 2
     assert {record.ranks for record in as_asked(one_size(launch, 8, 16, 32), PAIRS_OF_70)} == {2}
-    with pytest.raises(OutputError, match="ran on 4 ranks, asked for were 2"):
+    with refused_as("output-damaged", match="ran on 4 ranks, asked for were 2"):
         as_asked(one_size(launch, 8, 16), PAIRS_OF_75)
     with pytest.raises(NotMeasured, match=r"^pairs is not heeded by osu from 7\.1 on; this stack has 7\.5$"):
         launch_of("transfer_osu", {"pairs": "1"}, "osu_mbw_mr", ranks=4)
@@ -297,7 +297,7 @@ def test_what_a_launch_under_options_printed_is_what_it_asks_for(group: str, ask
     by_ranks = any("ranks=" in record.variant for record in records)
     assert {record.ranks for record in records} == ({2, 4} if by_ranks else {launch.expected[0].ranks})
     (without,) = (each for each in launches(group, 4, level="smoke") if each.name == launch.name)
-    with pytest.raises(OutputError):
+    with refused_as("output-of-another-launch"):
         as_asked(without, f"imb-{name}.txt")
 
 
@@ -325,7 +325,7 @@ def test_what_is_no_option_or_no_value_is_refused_in_one_sentence(asked: dict[st
 @pytest.mark.parametrize("text, said", [("", "no length"), ("8\n8\n", "a length twice"), ("8\n1k\n", "line 2: '1k' is not")])
 def test_a_file_of_lengths_that_says_nothing_is_refused(text: str, said: str, tmp_path: Path):
     (tmp_path / "lengths").write_text(text)
-    with pytest.raises(BadInput, match=said):
+    with refused_as("suite-option-value", match=said):
         options.check(catalogue.OPTIONS, {"lengths": str(tmp_path / "lengths")})
 
 
@@ -380,10 +380,10 @@ def test_every_option_changes_what_is_started_and_is_kept_apart(option: options.
 @pytest.mark.parametrize("text", ["9" * 5000, "1" * 16])
 def test_a_length_that_no_message_has_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "lengths").write_text(text)
-    with pytest.raises(BadInput, match=r"line 1: .* is not a length"):
+    with refused_as("lengths-file", match=r"line 1: .* is not a length"):
         options.read_lengths(str(tmp_path / "lengths"))
 
 
 def test_a_path_that_no_file_can_have_is_refused() -> None:
-    with pytest.raises(BadInput, match="cannot be read"):
+    with refused_as("lengths-file", match="cannot be read"):
         options.read_lengths("/a\0b")

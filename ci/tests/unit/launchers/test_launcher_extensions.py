@@ -24,6 +24,7 @@ from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.suites import preamble
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from refusals import refused_as
 from synthetic_evidence import STACK, make_rank
 
 [PARTITION] = SYSTEM["partitions"]
@@ -137,7 +138,9 @@ def test_a_bad_file_is_named_with_what_to_do(folder: Path, text: str, words: str
 def test_a_launcher_that_neither_reframe_nor_the_record_can_start_is_named(folder: Path) -> None:
     text = GALLEY.replace("galley", "bireme").replace('    program=("bireme", "row"),\n', "")
     (folder / "launchers" / "galley.py").write_text(text)
-    with pytest.raises(BadInput, match=r"^launcher bireme: ReFrame has no launcher 'bireme'; give the record its 'program'"):
+    with refused_as(
+        "launcher-unknown", match=r"^launcher bireme: ReFrame has no launcher 'bireme'; give the record its 'program'"
+    ):
         registry.register()
 
 

@@ -15,7 +15,8 @@ from mpibench.commands.listings import coverage
 from mpibench.store import dataset_layout
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import Suite
-from reframe_tests.harness.vocabulary import QUANTITIES, ROOT, BadInput
+from reframe_tests.harness.vocabulary import QUANTITIES, ROOT
+from refusals import refused_as
 from studies import reference_pages
 
 #: Lines of a terminal of 80 columns that count as one screen.
@@ -91,7 +92,7 @@ def test_a_benchmark_is_found_in_all_suites_whatever_its_letters() -> None:
 
 @pytest.mark.parametrize("name", ["nosuch", "", "[bold]", "p2p "])
 def test_another_name_is_refused(name: str) -> None:
-    with pytest.raises(BadInput, match="there is no group, suite, benchmark or program"):
+    with refused_as("catalogue-name-unknown"):
         shown(name)
 
 

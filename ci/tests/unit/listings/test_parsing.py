@@ -11,6 +11,7 @@ import pytest
 from mpibench.commands.listings import parse as parse_command
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+from refusals import refused_as
 from studies import parser_speed
 from studies.output_damage import GOLDEN, good_goldens
 
@@ -100,14 +101,14 @@ def test_what_is_no_output_is_one_sentence(tmp_path, content, words):
 
 
 def test_a_directory_and_a_file_that_must_not_be_read(tmp_path, monkeypatch):
-    with pytest.raises(BadInput, match="this is a directory"):
+    with refused_as("file-is-folder"):
         parse_command.parse_files([tmp_path], "table")
 
     def refuse(self):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
-    with pytest.raises(BadInput, match="Permission denied"):
+    with refused_as("file-unreadable", match="Permission denied"):
         parse_command.parse_files([tmp_path / "job.out"], "table")
 
 
@@ -131,7 +132,7 @@ def test_a_message_that_took_no_time_is_a_damaged_output(golden: str, row: str) 
     text = (GOLDEN / golden).read_text()
     assert reader.parse(text) and text.count(row) == 1
     damaged = text.replace(row, row.replace("7.21", "0.00").replace("0.11", "0.00"))
-    with pytest.raises(BadInput, match=r"latency_us = 0, which nothing can take.* damaged"):
+    with refused_as("output-damaged", match=r"latency_us = 0, which nothing can take.* damaged"):
         reader.parse(damaged)
 
 

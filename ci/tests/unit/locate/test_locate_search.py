@@ -8,7 +8,7 @@ import scipy.stats
 
 from mpibench.locate import judgement, search
 from mpibench.locate.maps import LINK, NODE, PAIR, UPLINK, Observations, Places, Suspect
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from studies import fabric_faults, simulated_map
 from studies.simulated_map import NOISES, all_pairs, fat_tree, matchings, observe, place_faults
 
@@ -284,7 +284,7 @@ def test_busy_uplinks_make_classes_of_their_own() -> None:
 def test_what_is_no_measurement_is_refused() -> None:
     ends = np.array([0]), np.array([0])
     moment = np.array([0])
-    with pytest.raises(BadInput, match="c1 measured against itself"):
+    with refused_as("map-self-pair", match="c1 measured against itself"):
         Observations("latency_us", ("c1",), *ends, np.array([1.0]), moment, moment, False)
-    with pytest.raises(BadInput, match="not a positive number"):
+    with refused_as("map-value"):
         Observations("latency_us", ("c1", "c2"), np.array([0]), np.array([1]), np.array([np.nan]), moment, moment, False)

@@ -11,7 +11,7 @@ from mpibench.cluster import faults, plan
 from mpibench.locate import judgement, maps
 from mpibench.locate.findings import Answer
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from studies import located_faults, peer_rules
 from synthetic_pair_map import late, pair_map, sends_slowly
 
@@ -65,7 +65,7 @@ def test_a_line_that_was_cut_off_is_measured_again(tmp_path: Path) -> None:
     (line,) = located_faults.table(located_faults.read(file))
     assert "1 runs: 0 innocents accused in 0 runs" in line
     file.write_text('{"fault"\n' + json.dumps(row) + "\n")
-    with pytest.raises(BadInput, match="line 1"):
+    with refused_as("study-failed", match="line 1"):
         located_faults.read(file)
 
 
@@ -85,7 +85,7 @@ def test_other_rules_are_applied_to_the_maps_of_a_series(tmp_path: Path) -> None
     assert [line.split()[3] for line in lines] == ["locate", "ClusterKit", "LinkTest"] * 2
     assert ["1 of 1" in line for line in lines[3:]] == [True, False, True]
     (located_faults.maps_of(file) / rows[0]["map"]).write_text("{")
-    with pytest.raises(BadInput, match=r"8-1-slow-send-1\.json: the map of a run cannot be read"):
+    with refused_as("study-failed", match=r"8-1-slow-send-1\.json: the map of a run cannot be read"):
         list(located_faults.peers(file))
 
 

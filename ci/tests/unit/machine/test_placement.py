@@ -16,7 +16,8 @@ from listed_topologies import from_lscpu
 from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.placement import RankPlacement, equivalent, first_equal, resolve_ppn
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
-from reframe_tests.harness.vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput, NotMeasured
+from reframe_tests.harness.vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, NotMeasured
+from refusals import refused_as
 
 #: Dual hexa-core, even CPUs on socket 0.
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
@@ -120,7 +121,7 @@ def test_processes_per_node(topology: Topology, numbers: dict[str, int]) -> None
     ],
 )
 def test_processes_per_node_that_cannot_be(symbol: str, topology: Topology, sentence: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(sentence)):
+    with refused_as("ppn-range", match=re.escape(sentence)):
         resolve_ppn(symbol, topology)
 
 
@@ -134,7 +135,7 @@ def test_policies_without_a_list(policy: str) -> None:
 
 
 def test_an_unknown_policy() -> None:
-    with pytest.raises(BadInput, match="pinning=compact is not one of default, none, bunch"):
+    with refused_as("pinning-unknown", match="pinning=compact is not one of default, none, bunch"):
         place("compact", 1, WESTMERE)
 
 
@@ -213,7 +214,7 @@ def test_where_near_and_far_mean_nothing(policy: str, topology: Topology, nic: t
 
 
 def test_an_adapter_on_a_numa_node_that_is_not_there() -> None:
-    with pytest.raises(BadInput, match=r"on NUMA node 2 and the partition has 0, 1: correct the system's description\."):
+    with refused_as("rail-numa-node", match=r"on NUMA node 2 and the partition has 0, 1: correct the system's description\."):
         place("nic_local", 1, WESTMERE, (0, 2))
 
 
@@ -255,7 +256,7 @@ def test_the_order_of_the_session_decides() -> None:
     assert first_equal(("1", "bunch"), [("1", "scatter"), ("1", "bunch")], WESTMERE) == ("1", "scatter")
     assert first_equal(("1", "bunch"), [], WESTMERE) == ("1", "bunch")
     assert first_equal(("4", "bunch"), [("full", "bunch"), ("99", "bunch"), ("4", "bunch")], WESTMERE) == ("4", "bunch")
-    with pytest.raises(BadInput, match="ppn=99"):
+    with refused_as("ppn-range", match="ppn=99"):
         first_equal(("99", "bunch"), COMBINATIONS, WESTMERE)
 
 

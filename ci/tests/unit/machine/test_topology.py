@@ -14,7 +14,7 @@ from listed_topologies import from_cpuinfo, from_lscpu
 from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from topology_groups import cpus_by
 
 #: Cambridge white paper on Westmere and QDR InfiniBand (2011), section 3.3: Intel MPI's cpuinfo on a dual Westmere server.
@@ -130,7 +130,7 @@ def test_usable_cpus() -> None:
     assert part.cpus == (1, 3, 5)
     assert (part.sockets, part.numa_nodes, part.numa_ids, part.online) == ((1,), (1,), (0, 1), 12)
     assert part.logical == {1: 0, 3: 1, 5: 2}
-    with pytest.raises(BadInput, match="none of the allowed CPUs"):
+    with refused_as("cpus-not-here"):
         whole.usable([40])
 
 
@@ -157,7 +157,7 @@ def test_the_share_of_this_process() -> None:
         os.sched_setaffinity(0, before)
     assert mine.cpus == (one,)
     assert mine.logical == everything.logical, "hwloc still counts the others"
-    with pytest.raises(BadInput, match="is on this node"):
+    with refused_as("cpus-not-here"):
         from_lscpu("4095,0,0,0\n").of_this_process()
 
 
@@ -205,7 +205,7 @@ def test_contradicting_caches_are_no_hint() -> None:
     ],
 )
 def test_contradictions_in_a_processor_description(row: Any, sentence: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(sentence)) as error:
+    with refused_as("topology-damaged", match=re.escape(sentence)) as error:
         Topology.from_processor(row)
     assert str(error.value).endswith(".")
     assert "\n" not in str(error.value)
@@ -222,7 +222,7 @@ def test_contradictions_in_a_processor_description(row: Any, sentence: str) -> N
     ],
 )
 def test_descriptions_that_cannot_be(words: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(sentence)):
+    with refused_as("topology-describe", match=re.escape(sentence)):
         describe(**{"sockets": 2, "cores_per_socket": 6, **words})
 
 
@@ -260,5 +260,5 @@ def test_nothing_is_placed_on_reserved_cpus() -> None:
     assert [core[0].cpu for core in left.cores] == [1, 2, 3, 6, 7]
     assert placement.place("bunch", 2, left).ranks == ((1,), (2,)) and placement.resolve_ppn("full", left) == 5
     assert condition.Partition(node, {}).topology.cpus == tuple(range(16))
-    with pytest.raises(BadInput, match="leaves no core"):
+    with refused_as("no-core-left"):
         _ = condition.Partition(node, {"reserved_cpus": "0-7"}).topology

@@ -16,6 +16,7 @@ from reframe_tests.harness.cases.memory.stream import StreamResult, describe_mem
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.suites.node_memory import KERNELS, PAGE_CACHES, PLACEMENTS
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 GOLDEN = (Path(__file__).parents[2] / "data" / "golden_memory" / "stream_local.txt").read_text()
 TITLE, LINE, _ = GOLDEN.splitlines()
@@ -105,7 +106,7 @@ def test_whatever_happens_to_the_text_is_refused() -> None:
     ],
 )
 def test_a_whole_output_that_cannot_be_so_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="not of this format") as refused:
+    with refused_as("stream-format", match="not of this format") as refused:
         read(text, "local", "as_is", REPETITIONS)
     assert "\n" not in str(refused.value)
 
@@ -113,7 +114,7 @@ def test_a_whole_output_that_cannot_be_so_is_refused(text: str) -> None:
 def test_the_answer_to_another_question_is_refused() -> None:
     for asked in (("remote", "as_is", REPETITIONS), ("local", "filled", REPETITIONS), ("local", "as_is", 11)):
         said = "asked for {} memory, page cache {} and {} repetitions".format(*asked)
-        with pytest.raises(BadInput, match=said):
+        with refused_as("stream-other-run", match=said):
             read(GOLDEN, *asked)
 
 

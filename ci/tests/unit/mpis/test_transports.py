@@ -14,7 +14,8 @@ from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.transport import Range
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from reframe_tests.harness.vocabulary import NotMeasured
+from refusals import refused_as
 from transport_cases import (
     EDR,
     ETH,
@@ -246,7 +247,7 @@ def test_an_mpi_that_cannot_stripe_is_not_measured_as_if_it_did(stack: Stack, fa
     assert not isinstance(attempt(stack, fabric), NotMeasured), "it can use the rails one by one"
     outcome = attempt(stack, replace(fabric, striped=True))
     assert isinstance(outcome, NotMeasured) and "has no setting by which one rank stripes its messages" in str(outcome)
-    with pytest.raises(BadInput, match=r"striped needs two rails or more, and it has 1\."):
+    with refused_as("fabric-unusable", match=r"striped needs two rails or more, and it has 1\."):
         setting_of(stack, replace(fabric, rails=fabric.rails[:1], striped=True))
 
 
@@ -268,7 +269,7 @@ def test_ip_interfaces_of_an_rdma_fabric_are_optional() -> None:
     ],
 )
 def test_bad_fabrics_are_refused_in_one_sentence(fabric: Fabric, words: str) -> None:
-    with pytest.raises(BadInput) as caught:
+    with refused_as("fabric-unusable") as caught:
         setting_of(INTEL, fabric)
     assert words in str(caught.value) and str(caught.value).startswith("fabric net: ")
 
@@ -289,5 +290,5 @@ def test_where_a_setting_takes_an_adapters_number_its_name_must_end_in_one() -> 
     assert by_number == {name for name, transport in TRANSPORTS.items() if transport.numbered} == {"psm2", "opx"}
     for name in sorted(by_number):
         fabric = Fabric("opa", name, "cluster", (Rail("FILL_IN: hfi1_0 (opainfo)"),))
-        with pytest.raises(BadInput, match=f"fabric opa: {name} needs adapter names that end in a number"):
+        with refused_as("fabric-unusable", match=f"fabric opa: {name} needs adapter names that end in a number"):
             setting_of(INTEL, fabric)

@@ -14,6 +14,7 @@ from mpibench.judge.plan.making import Budget, Cost
 from mpibench.judge.plan.record import ListedCase, PlannedCase, PlanRecord, Prediction
 from reframe_tests.harness.sites import planned_cases
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from refusals import refused_as
 
 DAY = date(2026, 11, 23)
 ONE, TWO = ListedCase("p", "a-spack", "ImbPointToPoint %ppn=1"), ListedCase("p", "b-spack", "ImbPointToPoint %ppn=1")
@@ -53,11 +54,11 @@ def test_two_plans_of_a_day_have_files_of_their_own(tmp_path: Path) -> None:
 
 
 def test_what_is_not_as_it_was_made_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=f"the plan {PLAN.id} is not in "):
+    with refused_as("plan-missing", match=f"the plan {PLAN.id} is not in "):
         record.of_session(tmp_path, LABELS, "mysystem", EVENING)
     path = PLAN.write(tmp_path)
     path.write_text(PLAN.text.replace('"planned": true', '"planned": false'))
-    with pytest.raises(BadInput, match="was changed after it was made"):
+    with refused_as("plan-changed"):
         record.of_session(tmp_path, LABELS, "mysystem", EVENING)
 
 
@@ -86,9 +87,9 @@ def test_a_night_that_was_planned_before_midnight_may_begin_after_it(tmp_path: P
 def test_a_file_that_is_no_plan_is_one_sentence(tmp_path: Path, text: str) -> None:
     path = tmp_path / f"2026-11-23-mysystem-{record.checksum(text)}.json"
     path.write_text(text)
-    with pytest.raises(BadInput, match="is damaged"):
+    with refused_as("plan-damaged"):
         record.read(path)
-    with pytest.raises(BadInput, match="cannot be read"):
+    with refused_as("plan-unreadable"):
         record.read(tmp_path / "none.json")
 
 
@@ -107,7 +108,7 @@ def test_reframe_reads_the_planned_cases_of_the_same_file(tmp_path: Path, monkey
     planned_cases.check("ImbPointToPoint %ppn=1", "p", "a-spack")
     with pytest.raises(NotMeasured, match=planned_cases.NOT_PLANNED):
         planned_cases.check("ImbPointToPoint %ppn=1", "p", "b-spack")
-    with pytest.raises(BadInput, match="is a plan for system 'mysystem'"):
+    with refused_as("plan-of-another-system", match="is a plan for system 'mysystem'"):
         planned_cases.narrow([planned], "generic")
 
 
@@ -117,7 +118,7 @@ def test_without_a_plan_to_read_reframe_stops(tmp_path: Path, monkeypatch: pytes
     if text is not None:
         path.write_text(text)
     monkeypatch.setenv(planned_cases.VARIABLE, str(path))
-    with pytest.raises(BadInput, match=planned_cases.VARIABLE):
+    with refused_as("plan-damaged", match=planned_cases.VARIABLE):
         planned_cases.narrow([], "a")
     monkeypatch.delenv(planned_cases.VARIABLE)
     planned_cases.narrow([], "a")
@@ -176,7 +177,7 @@ def test_budgets(text: str, unit: str, amount: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "0m", "30", "-3m", "m", "30 m", "nan", "1e3m", "20nodes", "30m\n5h"])
 def test_what_is_no_budget_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="write minutes"):
+    with refused_as("budget-format"):
         Budget.parse(text)
 
 

@@ -9,7 +9,7 @@ import pytest
 from mpibench.night import preflight, settings
 from mpibench.store.sessions import Case, Session
 from reframe_tests.harness.samples import read_evidence
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 
 def case(result: str = "pass", nodes: int = 8, sentences: tuple[str, ...] = (), **entry: Any) -> Case:
@@ -97,7 +97,7 @@ def test_options_and_words() -> None:
         "--job-option=account=p",
     ]
     assert [preflight.choice(word) for word in preflight.CHOICES] == list(preflight.CHOICES)
-    with pytest.raises(BadInput, match=r"PREFLIGHT= is none of no, yes, exclude\."):
+    with refused_as("preflight-choice", match=r"PREFLIGHT= is none of no, yes, exclude\."):
         preflight.choice("")
 
 

@@ -11,6 +11,7 @@ from composed_profiles import FILES, read, read_text, row, text_of
 from mpibench.tune import profiles
 from mpibench.tune.profiles import Calls
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -60,7 +61,7 @@ def test_aps_gives_means_and_nothing_where_the_volume_rounds_to_nothing() -> Non
     found = read("aps.txt")
     assert row(found, "Alltoall").message_bytes == pytest.approx(4096, rel=1e-3)
     assert row(found, "Allreduce").message_bytes is None
-    with pytest.raises(BadInput, match="give --ranks"):
+    with refused_as("profile-without-ranks", match="give --ranks"):
         profiles.read(composed_profiles.FOLDER / "aps.txt")
 
 
@@ -118,23 +119,23 @@ def test_a_file_that_is_cut_off_is_refused(name: str, tmp_path: Path) -> None:
 def test_a_count_that_is_no_number_is_refused_with_its_place(name: str, tmp_path: Path) -> None:
     text = text_of(name)
     count = next(word for word in ("1000", "2000", "200000") if word in text)
-    with pytest.raises(BadInput, match=name):
+    with refused_as("profile-damaged", match=name):
         read_text(tmp_path, name, text.replace(count, "1o00"))
 
 
 def test_nul_bytes_are_damage(tmp_path: Path) -> None:
     path = tmp_path / "plain.csv"
     path.write_bytes(text_of("plain.csv").replace("Isend", "Is\0nd").encode())
-    with pytest.raises(BadInput, match="no text"):
+    with refused_as("profile-damaged", match="no text"):
         profiles.read(path)
 
 
 def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="known are mpiP report, IPM XML"):
+    with refused_as("profile-unknown", match="known are mpiP report, IPM XML"):
         read_text(tmp_path, "plain.csv", "hello\n")
-    with pytest.raises(BadInput, match="cannot read the profile"):
+    with refused_as("profile-unreadable"):
         profiles.read(tmp_path / "nowhere")
-    with pytest.raises(BadInput, match="cannot read the profile"):
+    with refused_as("profile-unreadable"):
         profiles.read(tmp_path)
 
 
@@ -170,7 +171,7 @@ def test_what_cannot_be_is_one_sentence(name: str, old: str, new: str, sentence:
 
 
 def test_ranks_given_must_be_those_of_the_profile() -> None:
-    with pytest.raises(BadInput, match="of 2 ranks, and --ranks says 4"):
+    with refused_as("profile-ranks", match="of 2 ranks, and --ranks says 4"):
         profiles.read(composed_profiles.FOLDER / "plain.csv", 4)
 
 
@@ -180,7 +181,7 @@ def test_a_run_time_that_is_given_fills_what_is_missing() -> None:
 
 
 def test_more_time_in_mpi_than_in_the_run_is_refused() -> None:
-    with pytest.raises(BadInput, match="has 100 s in MPI and a run of 20 s, all ranks together"):
+    with refused_as("profile-mixed", match="has 100 s in MPI and a run of 20 s, all ranks together"):
         profiles.read(composed_profiles.FOLDER / "aps.txt", 2, 10.0)
 
 

@@ -30,6 +30,7 @@ from reframe_tests.harness.sites.session import provenance
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, preamble
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from refusals import refused_as
 from synthetic_evidence import INTERFACE, exchange
 from synthetic_stack import write_stack
 from torus_mpi import SYSTEM, TORUS_MPI, torus_stack, write_extension
@@ -50,7 +51,7 @@ def test_its_metadata_are_accepted_and_without_the_folder_they_are_not(
     stack = metadata.read(path)
     assert (stack.mpi, stack.abi, stack.version_tuple) == ("torusmpi", "torus", (2, 1))
     monkeypatch.delenv("MPIBENCH_EXTENSIONS")
-    with pytest.raises(metadata.StackError, match=r"key 'abi': 'torus' is not one of "):
+    with refused_as("stack-schema", match=r"key 'abi': 'torus' is not one of "):
         metadata.read(path)
 
 
@@ -63,8 +64,8 @@ def test_a_fabric_of_its_transport_is_accepted_and_without_the_folder_it_is_not(
     [partition] = site.read_system(path)["partitions"]
     assert site.fabrics_of(partition["extras"])["ring"].transport == "torus"
     monkeypatch.delenv("MPIBENCH_EXTENSIONS")
-    with pytest.raises(
-        site.SiteError, match=r"ring\.transport': 'torus' is not one of .*; expected a transport .* MPIBENCH_EXTENSIONS\.$"
+    with refused_as(
+        "system-schema", match=r"ring\.transport': 'torus' is not one of .*; expected a transport .* MPIBENCH_EXTENSIONS\.$"
     ):
         site.read_system(path)
 
@@ -121,9 +122,9 @@ def test_what_its_transport_is_made_of_is_asked_for(folder: Path, tmp_path: Path
     stack = metadata.read(torus_stack(tmp_path / "stack"))
     numbered = replace(RING, rails=(Rail("link_0"),))
     assert transports.resolve_transport(stack, numbered).env["TORUS_LINK"] == "link_0"
-    with pytest.raises(BadInput, match=r"fabric ring: torus needs adapter names that end in a number"):
+    with refused_as("fabric-unusable", match=r"fabric ring: torus needs adapter names that end in a number"):
         transports.resolve_transport(stack, RING)
-    with pytest.raises(BadInput, match=r"fabric dark: shared memory has scope node and no rails"):
+    with refused_as("fabric-unusable", match=r"fabric dark: shared memory has scope node and no rails"):
         transports.resolve_transport(stack, Fabric("dark", "cave", "cluster", (Rail("link0"),)))
     path = tmp_path / "site_configs" / "torus" / "system.py"
     path.parent.mkdir(parents=True)
@@ -131,7 +132,7 @@ def test_what_its_transport_is_made_of_is_asked_for(folder: Path, tmp_path: Path
         [partition] = SYSTEM["partitions"]
         extras = {"fabrics": {"dark": {"transport": "cave", "scope": "node", **fabric}}}
         path.write_text(f"system = { ({**SYSTEM, 'partitions': [{**partition, 'extras': extras}]})!r}\n")
-        with contextlib.nullcontext() if good else pytest.raises(site.SiteError):
+        with contextlib.nullcontext() if good else refused_as("system-schema"):
             site.read_system(path)
 
 
@@ -144,13 +145,15 @@ def test_what_its_transport_is_made_of_is_asked_for(folder: Path, tmp_path: Path
 )
 def test_a_wrong_transport_is_refused(folder: Path, text: str, words: str) -> None:
     (folder / "mpis" / "torusmpi.py").write_text(text)
-    with pytest.raises(BadInput, match=words):
+    with refused_as("extension-record", match=words):
         registry.known()
 
 
 def test_two_mpis_describe_a_transport_alike(folder: Path) -> None:
     (folder / "mpis" / "other.py").write_text(DESCRIBED.replace('"torusmpi"', '"othermpi"'))
-    with pytest.raises(BadInput, match=r"^othermpi and torusmpi describe transport 'torus' differently; make them alike\.$"):
+    with refused_as(
+        "transport-two-ways", match=r"^othermpi and torusmpi describe transport 'torus' differently; make them alike\.$"
+    ):
         registry.transports()
 
 
@@ -290,7 +293,7 @@ def test_a_bad_file_is_named_with_what_to_do(folder: Path, text: str, words: str
 @pytest.mark.parametrize("place", ['launchers=("hydra",)', '"its manual", ("hydra",)'])
 def test_a_launcher_that_nobody_has_is_refused(folder: Path, place: str) -> None:
     (folder / "mpis" / "torusmpi.py").write_text(TORUS_MPI.replace(place, place.replace("hydra", "hidra")))
-    with pytest.raises(BadInput, match=r"^MPI torusmpi: 'hidra' is no launcher; correct it, there are .*\bhydra\b"):
+    with refused_as("launcher-unknown", match=r"^MPI torusmpi: 'hidra' is no launcher; correct it, there are .*\bhydra\b"):
         launchers.known()
 
 
@@ -302,11 +305,14 @@ def test_an_interrupt_while_a_file_is_read_remains_one(folder: Path) -> None:
 
 def test_a_folder_that_gives_nothing_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPIBENCH_EXTENSIONS", f"{folder}:{folder}/none")
-    with pytest.raises(BadInput, match=r"MPIBENCH_EXTENSIONS names \S+/none, which is not a folder; correct it or unset"):
+    with refused_as(
+        "extension-folder", match=r"MPIBENCH_EXTENSIONS names \S+/none, which is not a folder; correct it or unset"
+    ):
         registry.known()
     monkeypatch.setenv("MPIBENCH_EXTENSIONS", f"{folder}/mpis")
-    with pytest.raises(
-        BadInput, match=r"MPIBENCH_EXTENSIONS names \S+/mpis, which has no folder mpis or launchers.*; put the files there"
+    with refused_as(
+        "extension-folder",
+        match=r"MPIBENCH_EXTENSIONS names \S+/mpis, which has no folder mpis or launchers.*; put the files there",
     ):
         registry.known()
 
@@ -318,8 +324,8 @@ def test_every_field_of_the_projects_own_records_is_of_its_type() -> None:
 
 def test_a_misspelt_room_beside_a_good_one_is_refused(folder: Path) -> None:
     (folder / "launcher").mkdir()
-    with pytest.raises(
-        BadInput, match=r"MPIBENCH_EXTENSIONS names \S+, in which launcher is no room; call it launchers, or move"
+    with refused_as(
+        "extension-folder", match=r"MPIBENCH_EXTENSIONS names \S+, in which launcher is no room; call it launchers, or move"
     ):
         registry.known()
 
@@ -330,8 +336,8 @@ def test_a_room_that_cannot_be_read_is_refused(folder: Path, kind: str) -> None:
         (folder / "suites").symlink_to("/not/mounted/here")
     else:
         (folder / "suites").touch()
-    with pytest.raises(
-        BadInput, match=r"MPIBENCH_EXTENSIONS names \S+: \S+/suites cannot be read \(.*\); correct its rights\.$"
+    with refused_as(
+        "extension-folder", match=r"MPIBENCH_EXTENSIONS names \S+: \S+/suites cannot be read \(.*\); correct its rights\.$"
     ):
         registry.known()
 
@@ -341,7 +347,7 @@ def test_a_folder_without_rights_is_refused(folder: Path, monkeypatch: pytest.Mo
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "iterdir", refuse)
-    with pytest.raises(BadInput, match=r"own cannot be read \(Permission denied\); correct its rights\.$"):
+    with refused_as("extension-folder", match=r"own cannot be read \(Permission denied\); correct its rights\.$"):
         registry.known()
 
 
@@ -349,8 +355,8 @@ def test_a_folder_without_rights_is_refused(folder: Path, monkeypatch: pytest.Mo
 def test_what_others_can_write_is_not_executed(folder: Path, name: str) -> None:
     path = folder / name
     path.chmod(path.stat().st_mode | 0o002)
-    with pytest.raises(
-        BadInput, match=rf"{name}\b.* can be written by others than its owner, and its Python is executed; 'chmod"
+    with refused_as(
+        "extension-writable", match=rf"{name}\b.* can be written by others than its owner, and its Python is executed; 'chmod"
     ):
         registry.known()
     path.chmod(path.stat().st_mode & ~0o002 | 0o020)
@@ -421,7 +427,9 @@ def test_a_file_of_the_room_without_a_record_is_refused(tmp_path: Path, monkeypa
     monkeypatch.syspath_prepend(tmp_path)
     for module in [name for name in sys.modules if name.partition(".")[0] == "a_room"]:
         monkeypatch.delitem(sys.modules, module)
-    with pytest.raises(BadInput, match=rf"{name} defines no MPI = Mpi\(\.\.\.\); add it, or name it in SHARED of a_room\.$"):
+    with refused_as(
+        "extension-without-record", match=rf"{name} defines no MPI = Mpi\(\.\.\.\); add it, or name it in SHARED of a_room\.$"
+    ):
         records.load("a_room", "MPI", Mpi)
 
 

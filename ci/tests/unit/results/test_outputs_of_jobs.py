@@ -14,11 +14,12 @@ from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader
-from reframe_tests.harness.suites.benchmark import OutputError, growing_node_counts
+from reframe_tests.harness.suites.benchmark import growing_node_counts
 from reframe_tests.harness.suites.catalogue import ROWS
 from reframe_tests.harness.suites.gpcnet import GROUP as GPCNET
 from reframe_tests.harness.suites.gpcnet import LOADED_GROUP, bound_of, nodes_tested
 from reframe_tests.harness.vocabulary import NotMeasured
+from refusals import refused_as
 from studies.output_damage import golden
 from synthetic_conditions import simple_condition
 from synthetic_stack import DOCUMENT
@@ -39,8 +40,8 @@ def test_a_program_that_prints_no_time_has_that_of_its_launch() -> None:
 @pytest.mark.parametrize("seconds", [None, 0.0])
 def test_without_a_time_there_is_no_measurement(seconds: float | None) -> None:
     hello = launches("startup_osu", nodes=2)[1]
-    with pytest.raises(
-        OutputError, match=r"the job left no time of launch osu_hello, which is what is measured; run it again\.$"
+    with refused_as(
+        "launch-time-missing", match=r"the job left no time of launch osu_hello, which is what is measured; run it again\.$"
     ):
         fill_launch_time(hello, records_of(1, golden("osu/osu-7.5-mpich-n2-hello.txt")), seconds)
 
@@ -167,9 +168,9 @@ def test_recorded_outputs(name: str) -> None:
     records = reader.complete(reader.parse(text), launch(4).expected, source=name)
     assert len(records) == 8 and {record.repetitions for record in records} == {100}
     assert {(record.variant, record.ranks) for record in records} == {("nodes=2", 2), ("nodes=4", 4)}, "those that took part"
-    with pytest.raises(OutputError, match="made 100 repetitions, asked for were 1000"):
+    with refused_as("output-damaged", match="made 100 repetitions, asked for were 1000"):
         reader.complete(reader.parse(text), launch(4, level="nightly").expected)
-    with pytest.raises(OutputError, match="variants"):
+    with refused_as("output-damaged", match="variants"):
         reader.complete(reader.parse(text), launch(2, ppn=2).expected)
 
 

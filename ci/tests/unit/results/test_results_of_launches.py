@@ -10,9 +10,9 @@ from reframe_tests.harness.cases.results.error_excerpt import excerpt
 from reframe_tests.harness.cases.results.measurement import fill_launch_time, least_bytes, name_uncounted
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.suites import reader
-from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.suites.catalogue import ROWS
 from reframe_tests.harness.suites.gpcnet import GROUP, LOADED_GROUP, bound_of, nodes_tested
+from refusals import refused_as
 from studies.output_damage import golden
 from synthetic_conditions import simple_condition
 
@@ -106,8 +106,8 @@ def test_a_program_that_prints_no_time_has_that_of_its_launch() -> None:
 @pytest.mark.parametrize("seconds", [None, 0.0])
 def test_without_a_time_there_is_no_measurement(seconds: float | None) -> None:
     hello = launches("startup_osu", nodes=2)[1]
-    with pytest.raises(
-        OutputError, match=r"the job left no time of launch osu_hello, which is what is measured; run it again\.$"
+    with refused_as(
+        "launch-time-missing", match=r"the job left no time of launch osu_hello, which is what is measured; run it again\.$"
     ):
         fill_launch_time(hello, records_of(1, golden("osu/osu-7.5-mpich-n2-hello.txt")), seconds)
 

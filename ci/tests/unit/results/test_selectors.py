@@ -12,6 +12,7 @@ from mpibench.store import dataset_layout, selectors
 from mpibench.store.records import Unreadable
 from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_verdicts import write_session
 
 NOW = datetime.now(timezone.utc)
@@ -97,8 +98,8 @@ def test_no_session_that_cannot_be_read_is_passed_over_in_counting_back(selector
     if verb is None:
         assert selectors.select(selector, SESSIONS, unreadable=[unread]) == selectors.select(selector, SESSIONS)
         return
-    with pytest.raises(
-        BadInput, match=rf"^selector '{selector}' {verb} session eeee5555, which cannot be read: it is damaged\.$"
+    with refused_as(
+        "session-unreadable", match=rf"^selector '{selector}' {verb} session eeee5555, which cannot be read: it is damaged\.$"
     ):
         selectors.select(selector, SESSIONS, unreadable=[unread])
 
@@ -111,9 +112,9 @@ def test_labels_that_are_none_are_refused(labels: str) -> None:
     """Whether it is a night nobody can say: no older session stands in for it."""
     broken = SESSIONS.with_columns(labels=pl.lit(labels))
     for asked in ("latest", "?run == 'nightly'"):
-        with pytest.raises(BadInput, match=r"export (that|its) session again"):
+        with refused_as("dataset-damaged", match=r"export (that|its) session again"):
             selectors.select(asked, broken)
-    with pytest.raises(BadInput, match=r"export (that|its) session again"):
+    with refused_as("dataset-damaged", match=r"export (that|its) session again"):
         selectors.runs_of(broken)
 
 
@@ -156,9 +157,9 @@ def test_cases_are_filtered_by_the_same_expressions() -> None:
     assert selectors.filter_cases(cases, "fabric != 'lo'")["ppn"].to_list() == [2]  # not the one without the field
     groups = pl.DataFrame({"group": ["p2p", "group"]})
     assert selectors.filter_cases(groups, 'group == "group"').rows() == [("group",)]
-    with pytest.raises(BadInput, match="keeps none of 3 cases"):
+    with refused_as("where-keeps-nothing", match="keeps none of 3 cases"):
         selectors.filter_cases(cases, "ppn > 9")
-    with pytest.raises(BadInput, match=r"'fabrik'.*fabric, ppn"):
+    with refused_as("expression-name-unknown", match=r"'fabrik'.*fabric, ppn"):
         selectors.filter_cases(cases, "fabrik == 'lo'")
 
 

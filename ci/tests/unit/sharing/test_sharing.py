@@ -20,8 +20,9 @@ from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader, side_by_side
-from reframe_tests.harness.suites.benchmark import OutputError, Record
-from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from reframe_tests.harness.suites.benchmark import Record
+from reframe_tests.harness.vocabulary import NotMeasured
+from refusals import refused_as
 from studies.output_damage import golden
 from synthetic_evidence import make_rank
 from synthetic_stack import DOCUMENT
@@ -138,7 +139,7 @@ def test_what_cannot_be_dealt_is_refused_in_a_sentence(words: tuple[str, int, in
 
 @pytest.mark.parametrize("programs", [1, 0, -2])
 def test_one_program_or_none_shares_nothing(programs: int) -> None:
-    with pytest.raises(BadInput, match=rf"programs={programs} shares a node with nobody: ask for 2 or more; each is "):
+    with refused_as("setting-range", match=rf"programs={programs} shares a node with nobody: ask for 2 or more; each is "):
         shared_node.deal("bunch", programs, 12, CONSECUTIVE)
 
 
@@ -403,7 +404,7 @@ def test_the_output_of_another_program_is_no_output_of_this_one() -> None:
     alone, shared = launches_of(planned(1), 2, 2)
     assert reader.complete(records, shared.expected) == records
     for other in (alone, *launches_of(planned(1), 1, 2), *launches_of(planned(1), 2, 3)):
-        with pytest.raises(OutputError, match="has the variants 'programs=2,program=2,shared', asked for were"):
+        with refused_as("output-damaged", match="has the variants 'programs=2,program=2,shared', asked for were"):
             reader.complete(records, other.expected)
 
 

@@ -16,7 +16,7 @@ from mpibench.store import records
 from mpibench.store.store import Store
 from page_reader import Reader
 from reframe_tests.harness.samples import NO_REFERENCE, PASS
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from site_nights import GAPS, NIGHTS, RED, SLOWER_FROM, TWICE, write_night, write_nights
 from synthetic_report import HOSTILE
 from synthetic_verdicts import FIRST, write_session
@@ -242,15 +242,15 @@ def test_a_night_without_a_session_is_a_red_day(tmp_path: Path) -> None:
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="there is no dataset in"):
+    with refused_as("no-dataset", match="there is no dataset in"):
         building.build(Store(tmp_path / "none"), tmp_path / "site")
     write_nights(tmp_path / "dataset", 1)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
-    with pytest.raises(BadInput, match="holds other things than a site"):
+    with refused_as("not-a-site-folder"):
         building.build(Store(tmp_path / "dataset"), tmp_path / "mine")
     (tmp_path / "file").write_text("x")
-    with pytest.raises(BadInput, match="cannot write"):
+    with refused_as("cannot-write"):
         building.build(Store(tmp_path / "dataset"), tmp_path / "file" / "site")
 
 

@@ -10,7 +10,7 @@ import pytest
 from mpibench.pages import site
 from mpibench.pages.site import Kept
 from mpibench.store.store import Store
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_verdicts import write_session
 
 SYSTEM = "testbed"
@@ -71,5 +71,5 @@ def test_a_file_that_is_written_again_is_looked_at_again(dataset: tuple[Path, li
     [path] = folder.glob(f"cases/*/*/{sessions[0]}.parquet")
     path.write_bytes(path.read_bytes()[:-100])
     assert path not in Store(folder).files("cases", unreadable_too=True)
-    with pytest.raises(BadInput, match=str(path)):
+    with refused_as("session-unreadable", match=str(path)):
         Store(folder).files("cases")

@@ -13,7 +13,7 @@ from mpibench.pages import job_files, site
 from mpibench.pages.site import SiteNight
 from mpibench.store import records
 from mpibench.store.store import Store
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from site_nights import gate
 from synthetic_verdicts import FIRST, write_session
 
@@ -70,11 +70,11 @@ def test_an_answer_of_that_night_makes_it_red_and_never_an_empty_one_green(tmp_p
     records.answer(tmp_path, session, records.NIGHT, "nightly", [])
     assert only(tmp_path).state.name == "green"
     (tmp_path / records.StoredAnswer.kind / f"{session}.gate.json").write_text("{}")
-    with pytest.raises(BadInput, match=r"gate\.json is not a readable record"):
+    with refused_as("record-damaged", match=r"gate\.json is not a readable record"):
         only(tmp_path)
     (tmp_path / records.StoredAnswer.kind).rename(tmp_path / "away")
     (tmp_path / records.StoredAnswer.kind).symlink_to(tmp_path / records.StoredAnswer.kind)
-    with pytest.raises(BadInput, match="answers cannot be read"):
+    with refused_as("record-folder-unreadable", match="answers cannot be read"):
         only(tmp_path)
 
 

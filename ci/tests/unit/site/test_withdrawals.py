@@ -18,6 +18,7 @@ from mpibench.store import records
 from mpibench.store.store import Store
 from page_reader import Reader
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_report import session_of
 from synthetic_verdicts import write_session
 
@@ -49,11 +50,11 @@ def test_a_withdrawn_session_is_no_part_of_verdicts_until_it_is_restored(folder:
 def test_who_names_a_withdrawn_session_is_told_why_it_is_none(folder: Path) -> None:
     last = newest(folder)
     Store(folder).withdraw(last, "wrong cable")
-    with pytest.raises(BadInput, match=r"was withdrawn by .* wrong cable; it takes part in no verdict"):
+    with refused_as("session-withdrawn", match=r"was withdrawn by .* wrong cable; it takes part in no verdict"):
         Store(folder).find_session(last[:13])
-    with pytest.raises(BadInput, match="wrong cable"):
+    with refused_as("session-withdrawn", match="wrong cable"):
         Store(folder).select("testbed", last)
-    with pytest.raises(BadInput, match="wrong cable"):
+    with refused_as("session-withdrawn", match="wrong cable"):
         gate.decide(Store(folder), "testbed", last)
 
 
@@ -84,10 +85,10 @@ def test_bad_input_is_one_sentence(folder: Path, session: str, why: str, said: s
 
 def test_a_session_is_withdrawn_once_and_restored_once(folder: Path) -> None:
     last = newest(folder)
-    with pytest.raises(BadInput, match="is not withdrawn"):
+    with refused_as("not-withdrawn"):
         Store(folder).restore(last)
     Store(folder).withdraw(last, "first reason")
-    with pytest.raises(BadInput, match="first reason; it is withdrawn already"):
+    with refused_as("withdrawn-already", match="first reason; it is withdrawn already"):
         Store(folder).withdraw(last, "second reason")
 
 
@@ -111,7 +112,7 @@ def test_a_damaged_record_stops_every_verdict(folder: Path, text: str) -> None:
     path = folder / records.Withdrawal.kind / "session.0.json"
     path.parent.mkdir()
     path.write_text(text)
-    with pytest.raises(BadInput, match=r"session\.0\.json"):
+    with refused_as("record-damaged", match=r"session\.0\.json"):
         gate.decide(Store(folder), "testbed")
     path.write_text(RECORD)
     assert [one.why for one in Store(folder).withdrawn.values()] == ["wrong cable"]
@@ -120,7 +121,9 @@ def test_a_damaged_record_stops_every_verdict(folder: Path, text: str) -> None:
 def test_an_answer_counts_for_the_session_whose_name_it_has(folder: Path) -> None:
     records.answer(folder, "a-session", records.GATE, "nightly", [])
     (folder / "answers" / "a-session.gate.json").rename(folder / "answers" / "another.gate.json")
-    with pytest.raises(BadInput, match=r"another\.gate\.json is the record a-session\.gate: name it a-session\.gate\.json"):
+    with refused_as(
+        "record-damaged", match=r"another\.gate\.json is the record a-session\.gate: name it a-session\.gate\.json"
+    ):
         records.answers(folder)
 
 
@@ -142,15 +145,17 @@ def test_a_folder_that_cannot_be_read_is_not_one_without_records(
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
         monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(BadInput, match=r"withdrawn cannot be read \(.*\), so what it says of sessions is not known"):
+    with refused_as(
+        "record-folder-unreadable", match=r"withdrawn cannot be read \(.*\), so what it says of sessions is not known"
+    ):
         assert Store(folder).withdrawn
 
 
 def test_where_all_were_withdrawn_that_is_said(folder: Path) -> None:
     for path in sorted(folder.glob("cases/*/*/*.parquet")):
         Store(folder).withdraw(path.stem, f"maintenance {path.stem[:8]}")
-    with pytest.raises(
-        BadInput,
+    with refused_as(
+        "all-withdrawn",
         match=r"all 3 sessions that could be meant were withdrawn; the newest: session 0000000\d .* maintenance 0000000\d",
     ):
         gate.decide(Store(folder), "testbed")

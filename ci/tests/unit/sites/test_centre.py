@@ -20,6 +20,7 @@ from mpibench.stacks.spack import scope
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import centre, references, site, systems
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_stack import write_stack
 from tiny_site import SETTINGS
 
@@ -91,7 +92,7 @@ def test_a_generic_of_the_centre_replaces_ours(make: Make) -> None:
     beside.file.write_text(beside.file.read_text().replace('"name": "default", "descr"', '"name": "generic", "descr"'))
     (beside.folder.parent / "generic").mkdir()
     (beside.folder.parent / "generic" / "system.py").write_text("system = {}\n1 / 0")
-    with pytest.raises(site.SiteError, match="ZeroDivisionError"):
+    with refused_as("system-file", match="ZeroDivisionError"):
         systems.read_all(beside.root)
     (beside.folder.parent / "generic" / "system.py").write_text((site.ROOT / "site_configs/generic/system.py").read_text())
     assert [row.get("descr") for row in systems.read_all(beside.root)] == ["by module", "any other"]
@@ -190,7 +191,7 @@ def test_names_of_files_are_made_those_of_the_same_files_anywhere(tmp_path: Path
 
 def test_a_file_behind_ours_is_refused_with_the_order_to_use(make: Make) -> None:
     beside = make("yaml")
-    with pytest.raises(BadInput) as caught:
+    with refused_as("configuration-unusable") as caught:
         centre.take([], beside.root, {"RFM_CONFIG_FILES": f"{beside.settings}:{beside.file}"})
     said = str(caught.value)
     assert said.startswith(f"{beside.file} is read after {beside.settings}, ")
@@ -226,7 +227,7 @@ def test_a_configuration_with_errors_is_one_sentence(make: Make, style: str, old
     assert old in wrong.read_text()
     wrong.write_text(wrong.read_text().replace(old, new, 1))
     for _ in range(2):  # what failed to load is not there half the next time
-        with pytest.raises(BadInput) as caught:
+        with refused_as("configuration-unusable") as caught:
             centre.read(beside.root)
         said = str(caught.value)
         assert words in said and str(beside.file) in said and "\n" not in said and said.endswith(".")
@@ -235,8 +236,9 @@ def test_a_configuration_with_errors_is_one_sentence(make: Make, style: str, old
 def test_a_file_that_is_not_there_is_named(make: Make) -> None:
     beside = make("modules")
     beside.file.unlink()
-    with pytest.raises(
-        BadInput, match=r"settings\.py cannot be used \(FileNotFoundError: .*; correct it, or take it out of RFM_"
+    with refused_as(
+        "configuration-unusable",
+        match=r"settings\.py cannot be used \(FileNotFoundError: .*; correct it, or take it out of RFM_",
     ):
         centre.read(beside.root)
 
@@ -309,7 +311,7 @@ def test_a_machine_of_both_is_to_be_chosen(make: Make, monkeypatch: pytest.Monke
     own.mkdir()
     text = (site.ROOT / "site_configs/generic/system.py").read_text()
     (own / "system.py").write_text(text.replace('"generic"', '"pier"').replace('".*"', repr(socket.gethostname())))
-    with pytest.raises(site.SiteError) as caught:
+    with refused_as("system-ambiguous") as caught:
         systems.select(None, beside.root)
     said = str(caught.value)
     assert said.startswith(f"this machine is system 'atoll' of {beside.file} and system 'pier' of ") and "--system" in said
@@ -322,9 +324,7 @@ def test_a_system_that_is_described_twice_is_refused(make: Make) -> None:
     beside = make("yaml")
     text = (site.ROOT / "site_configs/generic/system.py").read_text()
     (beside.folder / "system.py").write_text(text.replace('"generic"', '"cove"'))
-    with pytest.raises(
-        site.SiteError, match=r"system 'cove' is in .*site\.yaml and in .*/cove/system\.py; remove one of them\."
-    ):
+    with refused_as("system-twice", match=r"system 'cove' is in .*site\.yaml and in .*/cove/system\.py; remove one of them\."):
         systems.read_all(beside.root)
 
 

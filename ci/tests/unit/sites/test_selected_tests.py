@@ -10,6 +10,7 @@ import pytest
 from reframe_tests.harness import command_line
 from reframe_tests.harness.sites import selected_tests
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 
 class _Test:
@@ -68,14 +69,16 @@ def test_an_option_that_fits_no_test_is_refused_with_what_there_is(words: str) -
 
 
 def test_a_level_that_is_not_there_is_refused_however_it_was_set() -> None:
-    with pytest.raises(BadInput, match=r"^Placement: 'nosuch' is not a level; there are smoke, nightly, acceptance\.$"):
+    with refused_as("level-unknown", match=r"^Placement: 'nosuch' is not a level; there are smoke, nightly, acceptance\.$"):
         selected_tests.check(["-S", "depth=nosuch"], (*TESTS, Placement("shm", level="nosuch")))
 
 
 def test_an_option_of_a_suite_that_is_not_there_is_refused_however_it_was_set() -> None:
     mine = Placement("shm")
     vars(mine)["suite_options"] = {"window": "shared"}
-    with pytest.raises(BadInput, match=r"^suite_options: 'shared' is not a value of window; there are create, allocate, "):
+    with refused_as(
+        "suite-option-value", match=r"^suite_options: 'shared' is not a value of window; there are create, allocate, "
+    ):
         selected_tests.check(["-S", "suite_options=window:shared"], (*TESTS, mine))
 
 
@@ -172,7 +175,7 @@ def test_why_no_variant_was_made_is_said_by_frequency() -> None:
     ],
 )
 def test_options_of_a_suite_are_written_once_with_a_value_each(words: str) -> None:
-    with pytest.raises(BadInput, match=r"write all options once, as -S .*suite_options=NAME:VALUE,NAME:VALUE"):
+    with refused_as("setting-twice", match=r"write all options once, as -S .*suite_options=NAME:VALUE,NAME:VALUE"):
         command_line.check_suite_options(words.split())
 
 

@@ -16,7 +16,7 @@ from mpibench.judge import expected, policy
 from reframe_tests.harness.cases.job import parameters
 from reframe_tests.harness.cases.preflight import rules
 from reframe_tests.harness.sites import site, systems
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_site import FABRICS, GOOD, edit, write_system
 from tiny_site import SYSTEM
 
@@ -61,7 +61,7 @@ def test_fabrics_keep_rails_and_rates() -> None:
 @pytest.mark.parametrize("text", ["raise SystemExit(0)\n", "import sys\nsys.exit(0)\n"])
 def test_a_system_that_ends_the_program_is_refused(tmp_path: Path, text: str) -> None:
     write_system(tmp_path, GOOD).write_text(text)
-    with pytest.raises(site.SiteError, match=r"system\.py cannot be read \(SystemExit: 0\); correct the Python in it\.$"):
+    with refused_as("system-file", match=r"system\.py cannot be read \(SystemExit: 0\); correct the Python in it\.$"):
         site.configuration(tmp_path)
 
 
@@ -119,7 +119,7 @@ def test_bad_system_is_one_sentence(tmp_path: Path, path: tuple, value: object, 
 def test_file_that_is_no_system(tmp_path: Path, text: str, wanted: str) -> None:
     file = tmp_path / "system.py"
     file.write_text(text)
-    with pytest.raises(site.SiteError, match=wanted):
+    with refused_as("system-file", match=wanted):
         site.read_system(file)
 
 
@@ -237,7 +237,7 @@ def test_each_of_its_files_is_read(outside: Path, tmp_path: Path) -> None:
     (outside / "tiny" / "policy.yaml").write_text("confidence: 0.9\n")
     (outside / "tiny" / "expected.yaml").write_text("runs: 3\n")
     assert policy.load("tiny", root).source == str(outside / "tiny" / "policy.yaml")
-    with pytest.raises(BadInput, match=r"expected\.yaml"):
+    with refused_as("expected-schema", match=r"expected\.yaml"):
         expected.load_file("tiny", root)
     (root / "site_configs" / "preflight.yaml").write_text((site.ROOT / "site_configs" / "preflight.yaml").read_text())
     before = {rule.fact for rule in rules.load("tiny", root)}
@@ -254,18 +254,18 @@ def test_the_bundled_systems_stay(outside: Path) -> None:
 @pytest.mark.parametrize("text", ["sites", "/nowhere/at/all", "~nobody-of-that-name/sites"])
 def test_what_is_no_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
     monkeypatch.setenv("MPIBENCH_SITES", text)
-    with pytest.raises(BadInput, match=r"MPIBENCH_SITES names .*, which is not the full name of a folder"):
+    with refused_as("sites-folder", match=r"MPIBENCH_SITES names .*, which is not the full name of a folder"):
         systems.folders(tmp_path)
 
 
 def test_a_folder_that_hides_its_systems_is_refused(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine would be taken for another system. Root may read everything, so the answer is made up."""
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != outside)
-    with pytest.raises(BadInput, match=r"MPIBENCH_SITES names .*/sites, which you may not read; correct its rights"):
+    with refused_as("sites-folder", match=r"MPIBENCH_SITES names .*/sites, which you may not read; correct its rights"):
         systems.select(None, outside.parent / "checkout")
 
 
 def test_a_system_in_two_places_is_refused(outside: Path, tmp_path: Path) -> None:
     (tmp_path / "checkout" / "site_configs" / "tiny").mkdir()
-    with pytest.raises(BadInput, match=r"system tiny has the folders .*/sites/tiny and .*/site_configs/tiny: remove one\."):
+    with refused_as("system-twice", match=r"system tiny has the folders .*/sites/tiny and .*/site_configs/tiny: remove one\."):
         systems.find("tiny", tmp_path / "checkout")

@@ -19,7 +19,8 @@ from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.sites.tuned_settings import NAME, Place
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from reframe_tests.harness.vocabulary import NotMeasured
+from refusals import refused_as
 from synthetic_conditions import resolved
 from synthetic_settings import INTEL
 from synthetic_stack import write_stack
@@ -61,7 +62,9 @@ def test_settings_are_read_as_they_were_written(stack: Stack, tuning: Tuning, tm
 def test_another_release_is_refused_with_what_to_do(stack: Stack, tuning: Tuning, tmp_path: Path) -> None:
     found = tuned_settings.read(install(stack, tuning, tmp_path / "tuned"))
     tuned_settings.check_release(found, stack)
-    with pytest.raises(BadInput, match=r"for openmpi 5\.0\.11, and the stack is openmpi 5\.0\.12: prove them again"):
+    with refused_as(
+        "tuned-for-another-case", match=r"for openmpi 5\.0\.11, and the stack is openmpi 5\.0\.12: prove them again"
+    ):
         tuned_settings.check_release(found, replace(stack, mpi_version="5.0.12"))
 
 
@@ -69,10 +72,10 @@ def test_a_file_that_was_changed_or_is_gone_is_refused(stack: Stack, tuning: Tun
     folder = install(stack, tuning, tmp_path / "tuned")
     rules = folder / "openmpi_rules.conf"
     rules.write_text(rules.read_text().replace("8 3 0 0", "8 4 0 0"))
-    with pytest.raises(BadInput, match="was changed after it was written"):
+    with refused_as("tuned-changed", match="was changed after it was written"):
         tuned_settings.read(folder)
     rules.unlink()
-    with pytest.raises(BadInput, match="is gone"):
+    with refused_as("tuned-gone"):
         tuned_settings.read(folder)
 
 
@@ -82,7 +85,7 @@ def test_a_file_that_was_changed_or_is_gone_is_refused(stack: Stack, tuning: Tun
 )
 def test_a_damaged_record_is_bad_input(text: str, sentence: str, tmp_path: Path) -> None:
     (tmp_path / NAME).write_text(text)
-    with pytest.raises(BadInput, match=sentence):
+    with refused_as("tuned-unreadable", match=sentence):
         tuned_settings.read(tmp_path)
 
 
@@ -91,7 +94,7 @@ def test_a_record_that_says_something_else_than_its_files_is_refused(stack: Stac
     content = json.loads((folder / NAME).read_text())
     content["rules"][0]["word"] = "4"
     (folder / NAME).write_text(json.dumps(content))
-    with pytest.raises(BadInput, match="was changed after it was written"):
+    with refused_as("tuned-changed", match="was changed after it was written"):
         tuned_settings.read(folder)
 
 
@@ -118,7 +121,7 @@ def test_an_edited_record_is_refused(change: dict[str, object], stack: Stack, tu
     folder = install(stack, tuning, tmp_path / "tuned")
     content = json.loads((folder / NAME).read_text())
     (folder / NAME).write_text(json.dumps({**content, **change}))
-    with pytest.raises(BadInput, match="was changed after it was written"):
+    with refused_as("tuned-changed", match="was changed after it was written"):
         tuned_settings.read(folder)
 
 
@@ -129,7 +132,9 @@ def test_a_folder_that_was_copied_is_not_of_its_condition(
     mine, other = Place("generic", stack.name, "eth", 1, 1, "none"), Place("generic", stack.name, "opa", 1, 1, "none")
     shutil.copytree(install(stack, tuning, mine.folder, mine), other.folder)
     assert tuned_settings.find(mine, stack).place == mine
-    with pytest.raises(BadInput, match=r"holds the settings of .* generic, eth, 1 x 1, none: make those of .* opa"):
+    with refused_as(
+        "tuned-for-another-case", match=r"holds the settings of .* generic, eth, 1 x 1, none: make those of .* opa"
+    ):
         tuned_settings.find(other, stack)
 
 
@@ -148,7 +153,7 @@ def test_settings_stay_where_there_is_no_room_for_new_ones(
     rules = (AlgorithmRule("Allreduce", 8, 1023, "4"),)
     made = settings.make(before.place, stack, tuning, rules)
     monkeypatch.setattr(Path, "write_bytes", until_full)
-    with pytest.raises(BadInput, match="No space left on device"):
+    with refused_as("cannot-write", match="No space left on device"):
         settings.install(*made, folder)
     monkeypatch.undo()
     assert tuned_settings.read(folder) == before
@@ -165,10 +170,10 @@ def test_the_librarys_own_file_is_of_the_settings_it_lies_beside(tmp_path: Path)
     assert tuned_settings.read(tmp_path) == whole and (tmp_path / "tuned.dat").read_bytes() == content
     assert whole.id == made.id, "a test that loads the variables measures the same with it"
     (tmp_path / "tuned.dat").write_bytes(content[:-1])
-    with pytest.raises(BadInput, match=r"tuned\.dat was changed after it was written: make it again with mpibench tune"):
+    with refused_as("tuned-changed", match=r"tuned\.dat was changed after it was written: make it again with mpibench tune"):
         tuned_settings.read(tmp_path)
     (tmp_path / "tuned.dat").unlink()
-    with pytest.raises(BadInput, match=r"tuned\.dat is gone"):
+    with refused_as("tuned-gone", match=r"tuned\.dat is gone"):
         tuned_settings.read(tmp_path)
     settings.install(whole, texts, tmp_path, (), {"tuned.dat": content})
     settings.install(made, texts, tmp_path)

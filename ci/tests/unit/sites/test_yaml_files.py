@@ -15,6 +15,7 @@ from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.metadata import ROOT
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_site import GOOD, write_system
 
 FOLDER = Path("site_configs") / "mysystem"
@@ -152,7 +153,7 @@ def test_a_file_nobody_may_read(tmp_path: Path, path: Path, monkeypatch: pytest.
     ],
 )
 def test_equal_keys_are_found_wherever_they_are(text: str) -> None:
-    with pytest.raises(BadInput, match=r"is there twice, first in line \d"):
+    with refused_as("file-not-yaml", match=r"is there twice, first in line \d"):
         yaml_file.parse(text, "x")
 
 

@@ -19,7 +19,7 @@ from mpibench.stacks import probe
 from mpibench.stacks.spack import build, description, lock, project
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 ENVIRONMENTS = metadata.ROOT / "environments"
 SCHEMA = jsonschema.Draft202012Validator(json.loads((ENVIRONMENTS / "spack.schema.json").read_text()))
@@ -251,14 +251,14 @@ def test_its_launcher_is_its_own_or_the_machines(
 @pytest.mark.parametrize("package", ["cray-mpich", "parastationmpi"])
 def test_without_a_launcher_it_is_refused_before_anything_is_built(machine: Path, package: str) -> None:
     program(machine / "mpi" / "bin" / "mpicc")
-    with pytest.raises(BadInput, match=r"has nothing here that starts its ranks \(.*\); .*'mpibench stacks add --mpirun'\.$"):
+    with refused_as("no-launcher"):
         description.check_external(of_vendor(package), machine / "mpi")
 
 
 @pytest.mark.parametrize("package", VENDORS_MPIS)
 def test_a_wrong_prefix_is_said(machine: Path, package: str) -> None:
     program(machine / "opt/cray/pe/pals/default/bin/mpiexec")
-    with pytest.raises(BadInput, match=r"has no bin/mpi(run|cc) below .*; correct its prefix in the site's packages\.yaml\.$"):
+    with refused_as("mpi-prefix", match=r"has no bin/mpi(run|cc) below .*; correct its prefix in the site's packages\.yaml\.$"):
         description.find_home(of_vendor(package), machine / "nowhere")
 
 
@@ -284,9 +284,13 @@ def test_it_is_known_by_what_its_library_says(monkeypatch: pytest.MonkeyPatch, p
 
 
 def test_another_mpi_below_its_prefix_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BadInput, match=r"is mpich 4\.3\.0 and the lock file says hpcx-mpi@2\.24\.1; correct its spec"):
+    with refused_as(
+        "library-other-than-locked", match=r"is mpich 4\.3\.0 and the lock file says hpcx-mpi@2\.24\.1; correct its spec"
+    ):
         answering(monkeypatch, "mpich", "4.3.0")("hpcx-mpi")
-    with pytest.raises(BadInput, match=r"is craympich 9\.0\.1 and the lock file says cray-mpich@8\.1\.30; correct its spec"):
+    with refused_as(
+        "library-other-than-locked", match=r"is craympich 9\.0\.1 and the lock file says cray-mpich@8\.1\.30; correct its spec"
+    ):
         answering(monkeypatch, "craympich", "9.0.1")("cray-mpich")
 
 
@@ -305,7 +309,9 @@ def test_an_external_that_the_lock_takes_for_another_netmod_is_refused(device: s
     if not said:
         description._agree(solved, found)
         return
-    with pytest.raises(BadInput, match=rf"is built with {said}=\w+ and the lock file says {said}=\w+; write {said}="):
+    with refused_as(
+        "library-other-than-locked", match=rf"is built with {said}=\w+ and the lock file says {said}=\w+; write {said}="
+    ):
         description._agree(solved, found)
 
 

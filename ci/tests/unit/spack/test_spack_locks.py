@@ -17,6 +17,7 @@ from mpibench.commands.listings import stacks as listing
 from mpibench.stacks.spack import lock
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_stack import write_stack
 
 RECORDED = DATA / "golden" / "spack"
@@ -104,23 +105,23 @@ def test_a_damaged_lock_is_one_sentence(damage: Callable[[dict[str, Any]], objec
 
 def test_a_missing_or_cut_lock_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "mpich" / "spack.lock"
-    with pytest.raises(BadInput, match="has not been concretized; concretize it with 'mpibench stacks build mpich'"):
+    with refused_as("lock-missing", match="has not been concretized; concretize it with 'mpibench stacks build mpich'"):
         lock.read(path)
     path.parent.mkdir()
     path.write_text('{"roots": [')
-    with pytest.raises(BadInput, match=r"is not JSON .* remove it and concretize it with 'mpibench stacks build mpich'"):
+    with refused_as("lock-not-json", match=r"is not JSON .* remove it and concretize it with 'mpibench stacks build mpich'"):
         lock.read(path)
 
 
 def test_an_environment_of_another_making_is_refused() -> None:
     found = document()
     found["roots"].append({"hash": node(found, "osu-micro-benchmarks")["hash"], "spec": "osu-micro-benchmarks"})
-    with pytest.raises(BadInput, match="has 2 roots and not the one mpibench-suite"):
+    with refused_as("lock-roots", match="has 2 roots and not the one mpibench-suite"):
         _ = parsed(found).suite
     found = document()
     for edge in node(found, "mpibench-suite")["dependencies"]:
         edge["parameters"]["virtuals"] = []
-    with pytest.raises(BadInput, match="nothing in it provides MPI"):
+    with refused_as("lock-without-mpi"):
         _ = parsed(found).mpi
 
 
@@ -395,7 +396,7 @@ def test_stacks_for_devices_are_held_against_each_other_only(tmp_path: Path) -> 
 
 def test_check_of_a_single_stack_proves_nothing(tmp_path: Path) -> None:
     built(tmp_path, "openmpi")
-    with pytest.raises(BadInput, match="1 of 1 stacks were built by Spack and two are needed"):
+    with refused_as("too-few-spack-stacks", match="1 of 1 stacks were built by Spack and two are needed"):
         check(tmp_path)
 
 

@@ -14,7 +14,7 @@ from reframe_tests.harness.samples import CONTRADICTED, MISSING
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import LoadedModules, ModuleState, find_changes
 from reframe_tests.harness.stacks.stack import Stack, judge_modules, parse_log
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_stack import change, write_stack
 from test_stacks import environment_schema
 
@@ -83,7 +83,7 @@ def test_the_record_comes_back_as_it_was_written() -> None:
     ],
 )
 def test_modules_that_cannot_be_are_refused_with_the_key(words: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput) as refusal:
+    with refused_as("stack-schema") as refusal:
         stack(**words)
     assert said in str(refusal.value) and "\n" not in str(refusal.value)
 
@@ -216,5 +216,7 @@ def test_of_a_paired_stack_the_files_alone_are_compared(tmp_path: Path) -> None:
 def test_a_system_without_modules_is_refused() -> None:
     job_modules.require_system(stack(), "lmod")
     job_modules.require_system(metadata.parse(change("name", "x"), "/x"), "nomod")
-    with pytest.raises(BadInput, match=r"is entered through modules gcc and openmpi/5\.0\.10, and .*'modules_system': 'lmod'"):
+    with refused_as(
+        "module-system-differs", match=r"is entered through modules gcc and openmpi/5\.0\.10, and .*'modules_system': 'lmod'"
+    ):
         job_modules.require_system(stack(), "nomod")

@@ -13,6 +13,7 @@ import pytest
 
 from mpibench.stacks import suite_builds
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 CONTENT = b"a tarball"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -97,8 +98,8 @@ def test_a_release_is_taken_from_the_sources_folder_if_it_is_the_release(
     path = tmp_path / "sources" / "osu-micro-benchmarks-7.5.tar.gz"
     path.parent.mkdir()
     path.write_bytes(CONTENT)
-    with pytest.raises(
-        BadInput, match=rf"{path} has the SHA-256 {DIGEST} and the release 1cf84ac\w+; remove it, or name it as"
+    with refused_as(
+        "checksum-differs", match=rf"{path} has the SHA-256 {DIGEST} and the release 1cf84ac\w+; remove it, or name it as"
     ):
         suite_builds.find("osu=7.5", environ)
     monkeypatch.setattr(suite_builds, "CHECKSUMS", {"osu": {"7.5": DIGEST}, "imb": {}})
@@ -132,8 +133,8 @@ def test_what_is_not_the_release_is_not_kept(
 
 def test_no_network_and_no_place_are_a_sentence(tmp_path: Path, environ: dict[str, str]) -> None:
     word = f"osu=http://127.0.0.1:9/x.tar.gz#sha256={DIGEST}"
-    with pytest.raises(BadInput, match=r"cannot be fetched into .*sources \(.*refused.*\); put the file there by hand"):
+    with refused_as("fetch-failed", match=r"cannot be fetched into .*sources \(.*refused.*\); put the file there by hand"):
         suite_builds.find(word, environ, lambda text: None)
     (tmp_path / "file").touch()
-    with pytest.raises(BadInput, match=r"cannot be fetched into"):
+    with refused_as("fetch-failed"):
         suite_builds.find(word, {suite_builds.SOURCES: str(tmp_path / "file" / "x")}, lambda text: None)

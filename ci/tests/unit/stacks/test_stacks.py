@@ -21,7 +21,7 @@ from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.metadata import StackError
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_stack import DELETED, DOCUMENT, change, describe, write_stack
 
 
@@ -64,7 +64,7 @@ def test_valid_metadata_becomes_a_stack() -> None:
     ],
 )
 def test_bad_metadata_is_refused_in_one_sentence(keys: str, value: Any, said: str) -> None:
-    with pytest.raises(StackError) as refused:
+    with refused_as("stack-schema") as refused:
         metadata.parse(change(keys, value), "/opt/mpich/stack.json")
     sentence = str(refused.value)
     assert sentence.startswith("/opt/mpich/stack.json: ")
@@ -74,13 +74,13 @@ def test_bad_metadata_is_refused_in_one_sentence(keys: str, value: Any, said: st
 
 
 def test_unreadable_metadata_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(StackError, match=r"none\.json cannot be read \(No such file"):
+    with refused_as("stack-unreadable", match=r"none\.json cannot be read \(No such file"):
         metadata.read(tmp_path / "none.json")
     (tmp_path / "cut.json").write_text('{"name": ')
-    with pytest.raises(StackError, match=r"cut\.json is not JSON .*; correct it"):
+    with refused_as("stack-unreadable", match=r"cut\.json is not JSON .*; correct it"):
         metadata.read(tmp_path / "cut.json")
     (tmp_path / "list.json").write_text("[]")
-    with pytest.raises(StackError, match=r"\[\] is not of type 'object'"):
+    with refused_as("stack-schema", match=r"\[\] is not of type 'object'"):
         metadata.read(tmp_path / "list.json")
 
 
@@ -152,7 +152,7 @@ def test_bad_files_and_missing_named_files_do_not_hide_good_stacks(tmp_path: Pat
 def test_two_stacks_of_one_name_are_refused(tmp_path: Path) -> None:
     first = write_stack(tmp_path / "environments" / "a")
     second = write_stack(tmp_path / "environments" / "b")
-    with pytest.raises(StackError) as refused:
+    with refused_as("stack-twice") as refused:
         metadata.discover(tmp_path, {})
     assert str(first) in str(refused.value) and str(second) in str(refused.value)
     assert "'mpich-system'; rename or remove one." in str(refused.value)
@@ -303,7 +303,7 @@ def test_a_program_of_another_version_is_left_out(prove):
 
 
 def test_without_a_version_nothing_is_registered(prove):
-    with pytest.raises(BadInput, match="does not say its version on one node, and no other program of osu does"):
+    with refused_as("no-program-runs", match="does not say its version on one node, and no other program of osu does"):
         prove("osu_bw_fan_in")
 
 

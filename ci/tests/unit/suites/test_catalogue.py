@@ -11,7 +11,8 @@ from catalogue_launches import BINARIES, launches, stack_of
 from reframe_tests.harness.suites import catalogue, reader, traffic
 from reframe_tests.harness.suites.benchmark import RANK_RULES, doubling_sizes
 from reframe_tests.harness.suites.catalogue import GROUPS, LEVELS, ROWS
-from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+from reframe_tests.harness.vocabulary import QUANTITIES
+from refusals import refused_as
 from studies.output_damage import golden
 
 PLANS = {name: group.plans for name, group in catalogue.GROUPS.items() if group.plans}
@@ -74,11 +75,11 @@ def test_quantities_are_those_printed_in_that_order(name):
 
 
 def test_unknown_names_are_sentences():
-    with pytest.raises(BadInput, match="no benchmark called 'PingPang'"):
+    with refused_as("benchmark-unknown", match="no benchmark called 'PingPang'"):
         catalogue.find("IMB-MPI1", "PingPang")
-    with pytest.raises(BadInput, match="no group 'p3p'"):
+    with refused_as("group-unknown", match="no group 'p3p'"):
         catalogue.rows("p3p")
-    with pytest.raises(BadInput, match="no level 'deep'"):
+    with refused_as("level-unknown", match="no level 'deep'"):
         launches("p2p", level="deep")
 
 
@@ -267,7 +268,7 @@ def test_a_stack_without_any_program_of_a_group_says_so():
     )
     assert catalogue.why_unbuilt("p2p", wheels) == catalogue.why_unbuilt(catalogue.PLACEMENT, wheels) == ""
     assert catalogue.why_unbuilt("cross_check", wheels) == "", "its launches say what is missing"
-    with pytest.raises(BadInput, match="no group 'p3p'"):
+    with refused_as("group-unknown", match="no group 'p3p'"):
         catalogue.why_unbuilt("p3p", wheels)
 
 
@@ -332,7 +333,7 @@ def test_check_complete_refuses_anything_else(change, words):
     sizes = (0, 8, 16, 32)
     expected = [("PingPong", 2, sizes), ("Exchange", 2, sizes), ("Barrier", 2, (None,)), ("Reduce", 2, sizes)]
     reader.check_complete(records, [catalogue.Expected(*item) for item in expected])
-    with pytest.raises(reader.OutputError, match=words):
+    with refused_as("output-damaged", match=words):
         reader.check_complete(records, [catalogue.Expected(*item) for item in change(expected)], source="job.out")
 
 

@@ -12,6 +12,7 @@ from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.benchmark import OutputError, Record
 from reframe_tests.harness.suites.catalogue import Expected
 from reframe_tests.harness.suites.osu import OVERLAP, ROWS
+from refusals import refused_as
 from studies.output_damage import GOLDEN, expectation, golden
 
 #: Recorded outputs that must be refused, and what the sentence says.
@@ -226,7 +227,7 @@ def test_a_head_that_says_latency_above_a_bandwidth():
     # The title alone is that of osu_bw, whose head is another.
     assert {r.benchmark for r in parse(golden(BANDWIDTH))} == {"osu_bw"}
     asked = Expected("osu_bw", 2, (4, 8, 16))
-    with pytest.raises(OutputError, match="osu_bw was asked for and is missing"):
+    with refused_as("output-damaged", match="osu_bw was asked for and is missing"):
         reader.complete(parse(golden("osu/osu-7.5-mpich-n2-latency.txt")), [asked])
 
 
@@ -298,9 +299,9 @@ def test_a_start_on_another_number_of_ranks_or_of_another_program_is_refused() -
     asked = Expected("osu_init", 2, (None,), ("",), 1, (), "nodes=2")
     (record,) = reader.complete(parse(init), [asked])
     assert (record.variant, record.ranks) == ("nodes=2", 2)
-    with pytest.raises(OutputError, match="ran on 2 ranks, asked for were 4"):
+    with refused_as("output-damaged", match="ran on 2 ranks, asked for were 4"):
         reader.complete(parse(init), [asked._replace(ranks=4)])
-    with pytest.raises(OutputError, match="osu_init was asked for and is missing"):
+    with refused_as("output-damaged", match="osu_init was asked for and is missing"):
         reader.complete(parse(hello), [asked])
     refuse(init.splitlines()[0] + "\n" + hello.splitlines()[1] + "\n", "is not the line of osu_init")
     refuse(hello.splitlines()[0] + "\n" + init.splitlines()[1] + "\n", "is not the line of osu_hello")
@@ -335,14 +336,14 @@ def test_what_is_not_printed_is_filled_in():
 def test_another_output_than_asked_for(change, words):
     asked = Expected("osu_allreduce", 2, tuple(4 << log for log in range(7)), ("type=MPI_INT",), 20)
     reader.complete(parse(golden(REDUCTION)), [asked])
-    with pytest.raises(OutputError, match=words):
+    with refused_as("output-damaged", match=words):
         reader.complete(parse(golden(REDUCTION)), [asked._replace(**change)])
 
 
 def test_ranks_that_are_printed_must_be_those_asked_for():
     sizes = tuple(1 << log for log in range(4))
     records = parse(golden("osu/osu-7.5-mpich-n4-mbw_mr.txt"))
-    with pytest.raises(OutputError, match="ran on 4 ranks, asked for were 2"):
+    with refused_as("output-damaged", match="ran on 4 ranks, asked for were 2"):
         reader.complete(records, [Expected("osu_mbw_mr", 2, sizes, ("window=64",), 5)])
     assert reader.complete(records, [Expected("osu_mbw_mr", 4, sizes, ("window=64",), 5)]) == [
         replace(record, repetitions=5) for record in records

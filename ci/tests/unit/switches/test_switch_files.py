@@ -17,6 +17,7 @@ from reframe_tests.harness.machine import switch_paths as paths
 from reframe_tests.harness.machine import switches
 from reframe_tests.harness.machine.switches import IBNETDISCOVER, OPA, SLURM, YAML, Switch, SwitchTree
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 SHOWN = """SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=c[1-2]
 SwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=c[3-4]
@@ -151,7 +152,7 @@ def test_what_ranks_are_told_is_a_line_for_each_host_whatever_switches_are_calle
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="cannot be read"):
+    with refused_as("switches-unreadable"):
         switches.read(tmp_path / "none")
 
 
@@ -172,7 +173,7 @@ def test_lists_of_hosts(text: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["c[", "c]", "c[1-2", "c[2-1]", "c[a]", ",", "a,,b", "c[1-999999999]"])
 def test_what_is_no_list_of_hosts(text: str) -> None:
-    with pytest.raises(BadInput):
+    with refused_as("hostlist-format"):
         switches.expand(text)
 
 
@@ -229,5 +230,5 @@ def test_a_part_has_only_what_is_above_it() -> None:
     ],
 )
 def test_what_is_no_tree_is_refused(switches: dict[str, Switch], said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+    with refused_as("switches-tree", match=said):
         SwitchTree(SLURM, switches)

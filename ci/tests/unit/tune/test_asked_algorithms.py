@@ -7,7 +7,7 @@ import pytest
 from mpibench.tune.measuring import Listed, parse_list
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import Algorithm
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 #: impi_info of Intel MPI 2021.18; ompi_info of Open MPI 5.0.11; mpivars of MPICH 4.3.2. Cut to what counts.
 INTEL = """I_MPI_ADJUST_ALLREDUCE
@@ -69,7 +69,7 @@ def test_algorithms_of_two_levels_are_listed_apart() -> None:
     assert control.levels is not None
     found = parse_list(HAN, control.levels.listing, control.levels.variable.removeprefix("OMPI_MCA_"), {})
     assert [each.word for each in found] == ["intra", "simple", "reproducible"]
-    with pytest.raises(BadInput, match="those of two levels need several nodes with several ranks on each"):
+    with refused_as("algorithm-unknown", match="those of two levels need several nodes with several ranks on each"):
         Listed(control, control.algorithms, "ompi_info of it").pick(["han-simple"])
 
 
@@ -78,5 +78,5 @@ def test_an_algorithm_that_is_not_listed_is_bad_input() -> None:
     assert tuning is not None
     listed = Listed(tuning.find("Alltoallv"), (Algorithm("1"), Algorithm("2")), "ompi_info of it")
     assert listed.pick(["2"]) == ("2",)
-    with pytest.raises(BadInput, match="Alltoallv has no algorithm '7': ompi_info of it lists 1, 2"):
+    with refused_as("algorithm-unknown", match="Alltoallv has no algorithm '7': ompi_info of it lists 1, 2"):
         listed.pick(["7"])

@@ -11,7 +11,7 @@ from mpibench.tune.race import ALL_SIZES, Times, TuneState
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import DEFAULT, AlgorithmRule
 from reframe_tests.harness.sites.tuned_settings import Place
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 SIZES = (8, 32, 128, 512)
 
@@ -71,7 +71,7 @@ def test_an_application_says_what_is_used_most_and_which_sizes() -> None:
     ],
 )
 def test_a_profile_that_weighs_nothing_is_refused(calls: tuple[Calls, ...], sentence: str) -> None:
-    with pytest.raises(BadInput, match=sentence):
+    with refused_as("profile-lacks-collectives", match=sentence):
         Usage.of(profile(*calls), "app.csv", 4)
 
 

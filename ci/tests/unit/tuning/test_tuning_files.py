@@ -11,7 +11,7 @@ import pytest
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning import rules_file, selection_file
 from reframe_tests.harness.mpis.tuning.model import DEFAULT, FOLDER, AlgorithmRule, Tuning, Wanted, write
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 RULES = (
     AlgorithmRule("Allreduce", 0, 122, "2"),
@@ -49,7 +49,7 @@ def test_intel_conditions_name_the_ranks_they_are_for() -> None:
 def test_a_call_with_one_choice_gets_it_for_all_sizes() -> None:
     made = write(tuning_of("intelmpi"), Wanted((AlgorithmRule("Alltoallv", 0, 0, "2"),), 24))
     assert made.env == {"I_MPI_ADJUST_ALLTOALLV": f"2:0-{2**31 - 1}@24-24"}
-    with pytest.raises(BadInput, match="one algorithm for all sizes"):
+    with refused_as("rules-contradict", match="one algorithm for all sizes"):
         write(
             tuning_of("intelmpi"), Wanted((AlgorithmRule("Alltoallv", 0, 8, "2"), AlgorithmRule("Alltoallv", 9, 99, "1")), 24)
         )
@@ -105,17 +105,17 @@ def test_mpich_keeps_the_librarys_own_tree_for_other_communicators_and_sizes(lib
 def test_mpich_without_its_tree_is_refused(tmp_path: Path) -> None:
     empty = tmp_path / "libmpi.so"
     empty.write_bytes(b"nothing")
-    with pytest.raises(BadInput, match="no selection tree"):
+    with refused_as("selection-tree-missing", match="no selection tree"):
         write(tuning_of("mpich"), Wanted(mpich_rules(), 24, library=str(empty)))
 
 
 def test_rules_that_overlap_or_are_of_nothing_are_refused() -> None:
     tuning = tuning_of("intelmpi")
-    with pytest.raises(BadInput, match="two rules"):
+    with refused_as("rules-contradict", match="two rules"):
         write(tuning, Wanted((AlgorithmRule("Bcast", 0, 8, "1"), AlgorithmRule("Bcast", 8, 9, "2")), 4))
-    with pytest.raises(BadInput, match="no range"):
+    with refused_as("rules-contradict", match="no range"):
         write(tuning, Wanted((AlgorithmRule("Bcast", 9, 8, "1"),), 4))
-    with pytest.raises(BadInput, match="there is no control of Barrier"):
+    with refused_as("collective-unknown", match="there is no control of Barrier"):
         write(tuning, Wanted((AlgorithmRule("Barrier", 0, 8, "1"),), 4))
 
 
@@ -160,7 +160,7 @@ def test_open_mpi_keeps_its_component_of_two_levels_for_what_has_no_rule() -> No
 @pytest.mark.parametrize(("nodes", "ranks", "version"), [(1, 24, (5, 0, 11)), (24, 24, (5, 0, 11)), (2, 24, (4, 1, 6))])
 def test_open_mpi_has_two_levels_only_where_there_are_two(nodes: int, ranks: int, version: tuple[int, ...]) -> None:
     tuning = tuning_of("openmpi")
-    with pytest.raises(BadInput, match="several nodes and several ranks on each"):
+    with refused_as("rules-not-applicable"):
         write(tuning, Wanted(HAN_RULES, ranks, version=version, nodes=nodes))
     made = write(tuning, Wanted(HAN_RULES[2:3], ranks, version=version, nodes=nodes))
     assert set(made.files) == {rules_file.NAME} and rules_file.PRIORITY in made.env

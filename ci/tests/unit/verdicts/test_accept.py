@@ -22,7 +22,7 @@ from mpibench.night.remeasuring import Remeasured
 from mpibench.pages import acceptance as acceptance_record
 from mpibench.store.sessions import Session
 from mpibench.store.store import Store
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_session import gate as reference_gate
 from synthetic_verdicts import SIZES, write_session
 
@@ -160,7 +160,7 @@ def test_a_policy_that_judges_nothing_decides_nothing(tmp_path: Path, monkeypatc
     monkeypatch.setattr(verdict_policy, "load", lambda name: policy)
     for number in range(2):
         write_session(tmp_path, number)
-    with pytest.raises(BadInput, match="gives none of the 21 metrics that both sides have a margin"):
+    with refused_as("policy-without-margin", match="gives none of the 21 metrics that both sides have a margin"):
         accept.decide(Store(tmp_path), "latest~1", "latest")
 
 
@@ -221,12 +221,12 @@ def test_bad_selections_are_one_sentence(
 
 
 def test_nothing_in_common_and_no_data_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no dataset"):
+    with refused_as("no-dataset", match="no dataset"):
         accept.decide(Store(tmp_path), "latest~1", "latest")
     assert run(tmp_path / "nowhere") == 2
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, stacks=("mpich-spack",))
-    with pytest.raises(BadInput, match=r"no metric in common: openmpi-spack .* against mpich-spack"):
+    with refused_as("no-common-metric", match=r"no metric in common: openmpi-spack .* against mpich-spack"):
         accept.decide(Store(tmp_path), "latest~1", "latest")
 
 
@@ -499,7 +499,9 @@ def test_a_side_without_values_is_one_sentence(tmp_path: Path, capsys: pytest.Ca
 def test_a_condition_that_is_none_is_one_sentence(tmp_path: Path, damaged: str) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, where={"condition": damaged})
-    with pytest.raises(BadInput, match=r"^the condition of a case '.*' is not a JSON object: export its session again\.$"):
+    with refused_as(
+        "dataset-damaged", match=r"^the condition of a case '.*' is not a JSON object: export its session again\.$"
+    ):
         accept.decide(Store(tmp_path), "latest~1", "latest")
 
 

@@ -13,7 +13,7 @@ from mpibench.judge import pairing
 from mpibench.pages import comparison, figures
 from mpibench.store.dataset_layout import write_file
 from mpibench.store.store import Store
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_verdicts import write_session
 
 STACKS = ("openmpi-spack", "mpich-spack")
@@ -202,7 +202,7 @@ def test_one_repeat_a_side_wins_nothing(tmp_path: Path, capsys: pytest.CaptureFi
 def test_unequal_conditions_are_refused_by_name(tmp_path: Path, first: dict, second: dict, what: str) -> None:
     write_session(tmp_path, 0, **first)
     write_session(tmp_path, 1, **second)
-    with pytest.raises(BadInput, match=f"not measured under equal conditions: {what}"):
+    with refused_as("conditions-differ", match=f"not measured under equal conditions: {what}"):
         pairing.pair(Store(tmp_path), "", "session", "latest~1", "latest")
     allowed = pairing.pair(Store(tmp_path), "", "session", "latest~1", "latest", allow=[what.split()[0]])
     assert allowed.unequal and allowed.unequal[0].startswith(what)

@@ -13,7 +13,7 @@ from mpibench.judge.policy import Policy
 from mpibench.night import remeasuring
 from mpibench.store import confirmations, session_values
 from mpibench.store.store import Store
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_verdicts import write_session
 
 SYSTEM = "testbed"
@@ -52,7 +52,7 @@ def test_two_oversubscribed_sessions_are_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize("allow", [(), ("nodelist", "placement")])
 def test_compare_refuses_them_by_name_whatever_is_allowed(tmp_path: Path, allow: tuple[str, ...]) -> None:
     plain, shared = write_session(tmp_path, 0), write_session(tmp_path, 1, condition=SHARED)
-    with pytest.raises(BadInput, match="never compared: ranks that share cores and ranks that do not"):
+    with refused_as("sharing-differs"):
         pairing.pair(Store(tmp_path), "", "session", plain, shared, allow=allow)
 
 
@@ -73,7 +73,7 @@ def test_one_is_no_history_of_the_other(tmp_path: Path) -> None:
 def test_nothing_is_learned_from_them(tmp_path: Path) -> None:
     for number in range(8):
         write_session(tmp_path / "data", number, condition=SHARED, benchmarks={"PingPong": "latency_us"})
-    with pytest.raises(BadInput, match="8 cases not used: each was oversubscribed, and nothing is learned from that"):
+    with refused_as("selector-unusable", match="8 cases not used: each was oversubscribed, and nothing is learned from that"):
         rebaseline.propose(Store(tmp_path / "data"), "20260101:now", root=tmp_path / "root")
 
 

@@ -14,7 +14,7 @@ from mpibench import cli
 from mpibench.judge import expected, rebaseline
 from mpibench.store.store import Store
 from reframe_tests.harness.sites import references
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_verdicts import write_session
 
 ALL = "20260101:now"
@@ -108,18 +108,18 @@ def test_nothing_is_learned_from_too_few_or_failed_jobs(tmp_path: Path) -> None:
     root = root_with(tmp_path)
     for number in range(4):
         write(tmp_path / "data", number)
-    with pytest.raises(BadInput, match=r"no metric has 5 jobs .*21 metrics have fewer"):
+    with refused_as("too-few-nights", match=r"no metric has 5 jobs .*21 metrics have fewer"):
         rebaseline.propose(Store(tmp_path / "data"), ALL, root=root)
     for number in range(4, 7):
         write(tmp_path / "data", number, evidence="contradicted")
         write(tmp_path / "data", number + 10, result="fail")
-    with pytest.raises(BadInput, match="no metric has 5 jobs"):
+    with refused_as("too-few-nights", match="no metric has 5 jobs"):
         rebaseline.propose(Store(tmp_path / "data"), ALL, root=root)
-    with pytest.raises(BadInput, match="no case that may be used"):
+    with refused_as("selector-unusable"):
         rebaseline.propose(Store(tmp_path / "data"), "latest", root=root)
     write(tmp_path / "data", 40)
     root_with(tmp_path, "ImbPointToPoint: {x: [")
-    with pytest.raises(BadInput, match="not YAML"):
+    with refused_as("file-not-yaml", match="not YAML"):
         rebaseline.propose(Store(tmp_path / "data"), ALL, root=root)
 
 
@@ -142,7 +142,9 @@ def test_references_that_cannot_be_read_are_not_proposed_anew(tmp_path: Path) ->
     path = tmp_path / "site_configs" / "testbed" / "references.yaml"
     path.parent.mkdir(parents=True)
     path.symlink_to("/not/mounted/here")
-    with pytest.raises(BadInput, match=r"references\.yaml cannot be read \(No such file or directory\): correct the link"):
+    with refused_as(
+        "file-unreadable", match=r"references\.yaml cannot be read \(No such file or directory\): correct the link"
+    ):
         rebaseline.propose(Store(tmp_path), "latest", root=tmp_path)
 
 
@@ -188,7 +190,7 @@ def test_what_is_gone_is_a_line_that_waits_for_its_reason(tmp_path: Path) -> Non
     line = yaml.safe_load(proposal.after)["retired"][0]
     assert (line["run"], line["stack"], str(line["date"]), line["reason"]) == ("nightly", "b-spack", "2026-01-05", "")
     keep(tmp_path, proposal.after)
-    with pytest.raises(BadInput, match=r"retired\.0"):
+    with refused_as("expected-schema", match=r"retired\.0"):
         expected.load_file("testbed", tmp_path)
     keep(tmp_path, proposal.after.replace("reason: ''", "reason: replaced by c"))
     assert expected.judge(Store(tmp_path / "set"), "testbed", last, root=tmp_path).complete

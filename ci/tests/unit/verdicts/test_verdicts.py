@@ -17,6 +17,7 @@ from mpibench.store import eligibility
 from mpibench.store.dataset_layout import write_file
 from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_verdicts import SIZES, write_session
 
 POLICY = verdict_policy.Policy(between_jobs_percent=0.2, between_jobs_times_repeats=0)
@@ -168,7 +169,7 @@ def test_a_renamed_benchmark_is_missing_until_it_is_named(tmp_path: Path) -> Non
     baseline = Store(tmp_path).select("testbed", "latest~1", rename={"Uniband": "Unidirectional"})
     candidate = Store(tmp_path).select("testbed", "latest")
     assert comparison.judge(baseline, candidate, POLICY).verdict == curve_tests.PASS
-    with pytest.raises(BadInput, match="--rename Nonsuch=X"):
+    with refused_as("rename-unknown", match="--rename Nonsuch=X"):
         Store(tmp_path).select("testbed", "latest", rename={"Nonsuch": "X"})
 
 
@@ -202,35 +203,35 @@ def test_a_label_takes_no_session_out_of_the_verdicts(tmp_path: Path, text: str)
 def test_a_missed_reference_is_compared_but_not_learned_from(tmp_path: Path) -> None:
     write_session(tmp_path, 0, result="fail")
     assert Store(tmp_path).select("testbed", "latest").values.height == 105
-    with pytest.raises(BadInput, match="missed a reference"):
+    with refused_as("selector-unusable", match="missed a reference"):
         Store(tmp_path).select("testbed", "latest", for_learning=True)
 
 
 def test_a_value_that_is_no_number_is_refused(tmp_path: Path) -> None:
     write_session(tmp_path, 0, edit=lambda row: {**row, "value": float("nan")} if row["message_bytes"] == 8 else row)
-    with pytest.raises(BadInput, match="is nan, which nothing can take"):
+    with refused_as("value-not-finite", match="is nan, which nothing can take"):
         Store(tmp_path).select("testbed", "latest")
 
 
 def test_duplicate_damaged_future_and_foreign_sessions_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no dataset"):
+    with refused_as("no-dataset", match="no dataset"):
         Store(tmp_path).system_of(None)
     name = write_session(tmp_path, 0)
     write_session(tmp_path, 1, system="elsewhere")
-    with pytest.raises(BadInput, match=r"2 systems.*--system"):
+    with refused_as("several-systems", match=r"2 systems.*--system"):
         Store(tmp_path).system_of(None)
-    with pytest.raises(BadInput, match="no system 'mars'"):
+    with refused_as("system-unknown", match="no system 'mars'"):
         Store(tmp_path).system_of("mars")
-    with pytest.raises(BadInput, match="selects none"):  # a session of another system is not there
+    with refused_as("selector-empty"):  # a session of another system is not there
         Store(tmp_path).select("testbed", "latest~1")
     write_session(tmp_path, 0, started=datetime(2026, 2, 1, tzinfo=timezone.utc))
-    with pytest.raises(BadInput, match=f"session {name} is in the dataset.*twice"):
+    with refused_as("session-unreadable", match=f"session {name} is in the dataset.*twice"):
         Store(tmp_path).select("testbed", "latest")
     for path in list(tmp_path.glob("*/system=testbed/date=2026-02-01/*.parquet")):
         path.unlink()
     early = write_session(tmp_path, 7, started=datetime.now(timezone.utc) + timedelta(days=30))
     for selector in ("latest", early, f"{early},{name}"):
-        with pytest.raises(BadInput, match=f"session {early}.*correct the clock.*mpibench sessions withdraw {early}"):
+        with refused_as("session-to-come", match=f"session {early}.*correct the clock.*mpibench sessions withdraw {early}"):
             Store(tmp_path).select("testbed", selector)
 
 
@@ -335,5 +336,7 @@ def test_a_message_of_no_bytes_has_no_bandwidth_and_that_is_no_loss(tmp_path: Pa
 def test_a_stored_latency_of_zero_is_damage(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, edit=zero_at((2,), benchmark="PingPong"))
-    with pytest.raises(BadInput, match=r"PingPong latency_us of case .* is 0, which nothing can take.*leave the case out with"):
+    with refused_as(
+        "value-not-finite", match=r"PingPong latency_us of case .* is 0, which nothing can take.*leave the case out with"
+    ):
         judge(tmp_path)

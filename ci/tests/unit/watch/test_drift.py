@@ -16,7 +16,7 @@ from mpibench.judge import drift
 from mpibench.judge import policy as verdict_policy
 from mpibench.store import records
 from mpibench.store.store import Store
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_verdicts import FIRST, write_session
 
 BEFORE = {"machine": {"kernel release": ["6.1.0-40"]}}
@@ -60,7 +60,7 @@ def test_too_few_nights_are_reported_and_an_empty_choice_is_refused(tmp_path: Pa
     nights(tmp_path, 3)
     assert run(tmp_path, "drift") == 3
     assert capsys.readouterr().out == "too few nights: 3 of 13\n"
-    with pytest.raises(BadInput, match="selects none"):
+    with refused_as("selector-empty"):
         drift.watch(Store(tmp_path), selector="now-1h:now")
 
 
@@ -152,14 +152,14 @@ def test_values_that_are_no_numbers_or_in_another_unit_are_refused(tmp_path: Pat
 
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, edit=edit)
-    with pytest.raises(BadInput, match=said):
+    with refused_as("value-not-finite", match=said):
         drift.read(Store(tmp_path))
 
 
 def test_a_clock_that_was_wrong_is_refused(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, started=datetime(1970, 1, 2, tzinfo=timezone.utc))
-    with pytest.raises(BadInput, match="clock was wrong"):
+    with refused_as("clock-wrong"):
         drift.read(Store(tmp_path))
 
 
@@ -168,7 +168,7 @@ def test_a_policy_that_judges_nothing_is_no_quiet_watch(tmp_path: Path, monkeypa
         write_session(tmp_path, number, change=lambda *_, number=number: 1.0 if number < 5 else 3.0)
     nothing = verdict_policy.Policy(margins_percent=dict.fromkeys(verdict_policy.MARGINS), source="policy.yaml")
     monkeypatch.setattr(verdict_policy, "load", lambda *_: nothing)
-    with pytest.raises(drift.NothingJudged, match=r"policy\.yaml gives none of the 21 metrics of testbed a margin"):
+    with refused_as("policy-without-margin", match=r"policy\.yaml gives none of the 21 metrics of testbed a margin"):
         drift.watch(Store(tmp_path))
 
 

@@ -19,7 +19,7 @@ from mpibench.judge import gate
 from mpibench.store import sessions
 from mpibench.store.dataset_layout import write_file
 from mpibench.store.store import Store
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_report import SMALL_REPORT
 from synthetic_verdicts import FIRST, SIZES, write_session
 
@@ -365,7 +365,7 @@ def test_the_system_is_that_of_the_session(tmp_path: Path, capsys: pytest.Captur
     assert run(tmp_path, "--session", mine, *OLD) == 0
     assert run(tmp_path, *OLD) == 2
     assert "cut off" in capsys.readouterr().err
-    with pytest.raises(BadInput, match="means 2 sessions"):
+    with refused_as("several-sessions", match="means 2 sessions"):
         gate.decide(Store(tmp_path), "mine", f"{mine},{write_session(tmp_path, 2, system='mine')}")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from catalogue_launches import launches
 from reframe_tests.harness.suites import catalogue, hpcc, options
-from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,7 @@ def test_the_memory_can_be_asked_for() -> None:
     assert lines("smoke", hpcc_mib_per_rank="1024")[5].split() == ["14560", "Ns"]
     (launch,) = launches("hpcc", level="smoke", chosen={"hpcc_mib_per_rank": "1024"})
     assert {variant for item in launch.expected for variant in item.variants} == {"", "N=14560"}
-    with pytest.raises(BadInput, match="'much' is not a value of hpcc_mib_per_rank; there are level or a number of MiB"):
+    with refused_as(
+        "suite-option-value", match="'much' is not a value of hpcc_mib_per_rank; there are level or a number of MiB"
+    ):
         lines("smoke", hpcc_mib_per_rank="much")

@@ -9,6 +9,7 @@ import pytest
 from mpibench.commands.listings.parse import parse_files
 from reframe_tests.harness.suites import preamble, reader
 from reframe_tests.harness.suites.benchmark import OutputError
+from refusals import refused_as
 from studies.output_damage import GOLDEN, golden
 
 LOGS = GOLDEN / "logs"
@@ -119,7 +120,7 @@ ENDED = ("npb-3.4-cg-n2", "hpcc-1.5.0-n2")
 def test_a_run_that_failed_behind_its_last_line_is_no_result(name: str, trouble: str) -> None:
     text = (LOGS.parent / f"{name}.txt").read_text()
     assert reader.read(text, source=name).records
-    with pytest.raises(OutputError, match=TROUBLE[trouble]):
+    with refused_as("output-trouble", match=TROUBLE[trouble]):
         reader.read(text + trouble, source=name)
 
 
@@ -152,10 +153,10 @@ def test_what_a_program_says_of_its_type_on_standard_error_stands_anywhere_once(
         assert reader.parse("".join(among)) == whole
         for other in (title.replace("Get_accumulate", "Accumulate"), title.replace("v7.1", "v7.0")):
             if place < len(rows):
-                with pytest.raises(OutputError, match="Benchmark supports"):
+                with refused_as("output-damaged", match="Benchmark supports"):
                     reader.parse("".join([other, *among[1:]]))
     for text in ([title, note, note, *rows], [title, *rows[:-1], note[:40] + rows[-1], note[40:]]):
-        with pytest.raises(OutputError):
+        with refused_as("output-damaged"):
             reader.parse("".join(text))
 
 
@@ -175,7 +176,7 @@ def test_others_lines_around_a_table_are_set_aside_and_counted(text: str, noise:
         assert (reading.records, sum(reading.set_aside.values())) == (whole, times * lines)
     first, second = reader.read_log(text + noise + OSU)
     assert (first.records, second.records) == (whole, reader.parse(OSU))
-    with pytest.raises(OutputError, match="a second table starts"):
+    with refused_as("output-second-table"):
         reader.read(text + noise + OSU)
 
 
@@ -183,9 +184,9 @@ def test_others_lines_around_a_table_are_set_aside_and_counted(text: str, noise:
 def test_others_lines_inside_a_table_are_an_error(noise: str) -> None:
     rows = OSU.splitlines(keepends=True)
     for place in range(1, len(rows)):
-        with pytest.raises(OutputError):
+        with refused_as("output-damaged"):
             reader.read_log("".join([*rows[:place], noise, *rows[place:]]))
-    with pytest.raises(OutputError):
+    with refused_as("output-damaged"):
         reader.read_log(IMB.replace("       #bytes", noise + "       #bytes", 1))
 
 
@@ -193,7 +194,7 @@ def test_others_lines_inside_a_table_are_an_error(noise: str) -> None:
 @pytest.mark.parametrize("line", TROUBLE, ids=lambda line: line[:40])
 def test_a_log_that_says_that_the_run_failed_is_refused_with_that_as_the_reason(text: str, line: str) -> None:
     for failed in (line + text, text + line, text[: len(text) // 2].rpartition("\n")[0] + "\n" + line):
-        with pytest.raises(OutputError, match=TROUBLE[line]):
+        with refused_as("output-trouble", match=TROUBLE[line]):
             reader.read_log(failed)
 
 
@@ -215,7 +216,7 @@ def test_prefixes_are_taken_off_where_all_lines_have_them(text: str, prefix: str
     labelled = "".join(prefix + line for line in text.splitlines(keepends=True))
     assert reader.parse(labelled) == reader.parse(text)
     assert reader.read("module list\n" + labelled + "all done\n").set_aside == {preamble.OTHERS: 2}
-    with pytest.raises(OutputError):
+    with refused_as("output-unknown"):
         lines = labelled.splitlines(keepends=True)
         reader.parse("".join([*lines[:4], lines[4].removeprefix(prefix), *lines[5:]]))
 
@@ -224,7 +225,7 @@ def test_a_last_row_behind_other_characters_is_not_set_aside() -> None:
     """Nothing ends a table of OSU, so that row would be missing and the rest look whole."""
     *rows, last = OSU.splitlines(keepends=True)
     for other in ("module load mpi", "rank 1 of ", "task 1"):
-        with pytest.raises(OutputError, match="next row of the table above it behind other characters"):
+        with refused_as("output-damaged", match="next row of the table above it behind other characters"):
             reader.read_log("".join([*rows, other + last, "done\n"]))
     assert reader.parse("".join(rows) + "node 0 distances:  10  21\nsize 1234  5678.25\n") == reader.parse("".join(rows))
 
@@ -233,7 +234,7 @@ def test_a_last_row_behind_other_characters_is_not_set_aside() -> None:
 def test_a_complaint_below_a_table_without_a_last_line_means_that_it_may_be_cut(line: str) -> None:
     cut = OSU[:-1].rpartition("\n")[0] + "\n"
     for text in (cut + "done\n" + line, cut + line + IMB, IMB + cut + line):
-        with pytest.raises(OutputError):
+        with refused_as("output-damaged"):
             reader.read_log(text)
     assert reader.parse(line + OSU) == reader.parse(OSU)
     assert reader.parse(IMB + line) == reader.parse(IMB)
@@ -244,7 +245,7 @@ def test_lines_of_several_ranks_are_no_table() -> None:
     assert reader.read(by_rank[0] + "1: bye\n").set_aside == {preamble.OTHERS: 1}
     rows = by_rank[0].splitlines(keepends=True)
     for text in ("".join(by_rank), "".join([*rows[:-2], "1" + rows[-2][1:], rows[-1]])):
-        with pytest.raises(OutputError):
+        with refused_as("output-damaged"):
             reader.read_log(text)
 
 
@@ -252,7 +253,7 @@ def test_lines_of_several_ranks_are_no_table() -> None:
 def test_a_table_that_is_not_read_is_not_set_aside(prefix: str) -> None:
     for text in (OSU, IMB):
         labelled = "".join(f"0: {line}" for line in OSU.splitlines(keepends=True))
-        with pytest.raises(OutputError, match="a title behind other characters"):
+        with refused_as("output-damaged", match="a title behind other characters"):
             reader.read_log(labelled + "".join(prefix + line for line in text.splitlines(keepends=True)))
 
 
