@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
@@ -172,7 +173,30 @@ def benchmarks() -> str:
     return "\n".join(parts)
 
 
-PAGES = {"commands": commands, "files": files, "dataset": dataset, "benchmarks": benchmarks}
+def refusals() -> str:
+    """Every code of a refusal with its sentences, from the calls that raise them; ``…`` is what a sentence names."""
+    trees = [ast.parse(path.read_text()) for top in ("ci/mpibench", "reframe_tests") for path in (ROOT / top).rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    classes = {"BadInput"}
+    for _ in range(3):  # classes of classes
+        bases = {node.name: {ast.unparse(base) for base in node.bases} for node in nodes if isinstance(node, ast.ClassDef)}
+        classes |= {name for name, of in bases.items() if of & classes}
+    sentences: dict[str, set[str]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in classes and len(node.args) == 2:
+            code, sentence = node.args
+            words = sentence.values if isinstance(sentence, ast.JoinedStr) else [sentence]
+            text = "".join(str(word.value) if isinstance(word, ast.Constant) else "…" for word in words)
+            sentences.setdefault(ast.literal_eval(code), set()).add(text)
+    rows = ((f"`{code}`", " / ".join(map(prose, sorted(texts)))) for code, texts in sorted(sentences.items()))
+    return (
+        "# All refusals\n\nA command that refuses something ends with status 2 and one sentence; its code stands behind it in "
+        "brackets. A test fails with the sentence. Codes are for scripts: sentences may change. `…` is what a sentence names.\n\n"
+        + table(("code", "sentences"), rows)
+    )
+
+
+PAGES = {"commands": commands, "files": files, "dataset": dataset, "benchmarks": benchmarks, "refusals": refusals}
 
 if __name__ == "__main__":
     for page, write in PAGES.items():

@@ -110,7 +110,7 @@ class BadInput(Exception):
     Commands print the sentence with its code and exit 2; a test fails with it. Never shown as a traceback.
 
     :param code: kind of refusal in words joined by hyphens, for scripts and tests; sentences may be reworded, codes stay.
-        ``docs/reference/refusals.md`` lists all of both.
+        ``docs/reference/generated/refusals.md`` lists all of both.
     """
 
     def __init__(self, code: str, sentence: str) -> None:
