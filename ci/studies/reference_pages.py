@@ -183,15 +183,18 @@ def refusals() -> str:
         classes |= {name for name, of in bases.items() if of & classes}
     sentences: dict[str, set[str]] = {}
     for node in nodes:
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in classes and len(node.args) == 2:
-            code, sentence = node.args
+        # A code that is no text is that of an error which is passed on; readers with many refusals have a function ``wrong``.
+        if not (isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in {*classes, "wrong"}):
+            continue
+        if len(node.args) == 2 and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
+            code, sentence = node.args[0].value, node.args[1]
             words = sentence.values if isinstance(sentence, ast.JoinedStr) else [sentence]
             text = "".join(str(word.value) if isinstance(word, ast.Constant) else "…" for word in words)
-            sentences.setdefault(ast.literal_eval(code), set()).add(text)
+            sentences.setdefault(code, set()).add(text)
     rows = ((f"`{code}`", " / ".join(map(prose, sorted(texts)))) for code, texts in sorted(sentences.items()))
     return (
         "# All refusals\n\nA command that refuses something ends with status 2 and one sentence; its code stands behind it in "
-        "brackets. A test fails with the sentence. Codes are for scripts: sentences may change. `…` is what a sentence names.\n\n"
+        "brackets. A test fails with the sentence. Codes are for scripts: sentences may change. `…` is what it names.\n\n"
         + table(("code", "sentences"), rows)
     )
 

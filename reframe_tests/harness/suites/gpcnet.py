@@ -194,18 +194,18 @@ def parse(text: str, source: str) -> list[Record]:
     """
 
     def wrong(code: str, what: str) -> OutputError:
-        return OutputError(f"output-{code}", f"{source}: {what}.")
+        return OutputError(code, f"{source}: {what}.")
 
     text = text.replace("\r\n", "\n")
     if not text.endswith("\n"):
-        raise wrong("cut", "the last line has no end; the output was cut off, run the benchmark again")
+        raise wrong("output-cut", "the last line has no end; the output was cut off, run the benchmark again")
     head = _HEAD.match(text)
     if not head:
-        raise wrong("damaged", "its first lines are not those of GPCNeT 1.3; the output is damaged or cut, run it again")
+        raise wrong("output-damaged", "its first lines are not those of GPCNeT 1.3; the output is damaged or cut, run it again")
     if head[2] != "1.3":
-        raise wrong("release", f"GPCNeT {head[2][:20]} is not known; build 1.3")
+        raise wrong("output-release", f"GPCNeT {head[2][:20]} is not known; build 1.3")
     if "Avg(Worst)" in text or f"+{'-' * 138}+" in text:
-        raise wrong("verbose-build", "it was built with -DVERBOSE; build it without (its README)")
+        raise wrong("output-verbose-build", "it was built with -DVERBOSE; build it without (its README)")
     program, ranks, nodes = LOADED if head[1] else ISOLATED, int(head[3]), int(head[4])
     tests = TESTS[program]
     rows = [(row[1], row[4] or row[5], row[2], row[3]) for row in _ROW.finditer(text)]
@@ -213,22 +213,22 @@ def parse(text: str, source: str) -> list[Record]:
     expected += [(test.printed, "X") for test in tests if head[1]]
     if (printed := [row[:2] for row in rows]) != expected:
         if printed == expected[: len(printed)]:
-            raise wrong("cut", "it ends before its last table does; the output was cut off, run it again")
+            raise wrong("output-cut", "it ends before its last table does; the output was cut off, run it again")
         said = "the rows of its tables are not those of GPCNeT 1.3"
-        raise wrong("damaged", f"{said}; the output is damaged, cut or mixed up, run it again")
+        raise wrong("output-damaged", f"{said}; the output is damaged, cut or mixed up, run it again")
     if ranks < nodes or nodes < FEWEST_NODES[program]:
-        raise wrong("damaged", f"it says that {ranks} ranks ran on {nodes} nodes; the output is damaged, run it again")
+        raise wrong("output-damaged", f"it says that {ranks} ranks ran on {nodes} nodes; the output is damaged, run it again")
     if program == LOADED:
         # Nodes are split as ``build_subcomms`` of network_load_test.c does.
         split = _SPLIT.search(text)
         tested, congesting, each = map(int, split.groups()) if split else (0, 0, 0)
         if (tested + congesting, congesting, each) != (nodes, nodes * 8 // 10, congesting // 4):
-            raise wrong("damaged", f"{nodes} nodes are not split so by GPCNeT 1.3; the output is damaged, run it again")
+            raise wrong("output-damaged", f"{nodes} nodes are not split so by GPCNeT 1.3; the output is damaged, run it again")
     records, count = [], len(tests)
     for at, (_, unit, *cells) in enumerate(rows[: 2 * count]):
         test = tests[at % count]
         if not all(map(float, cells)):
-            raise wrong("zero", f"{test.printed} is printed as nothing; the benchmark did not measure, run it again")
+            raise wrong("output-zero", f"{test.printed} is printed as nothing; the benchmark did not measure, run it again")
         scale, variant = (1.0 if unit == _TIME else _MB_PER_MIB), (ALONE, CONGESTED)[at // count] if head[1] else ""
         values = {name: float(cell) * scale for name, cell in zip(test.quantities, cells, strict=True)}
         records.append(Record(NAME, test.name, ranks, 1, test.message_bytes, None, values, variant))
@@ -239,7 +239,7 @@ def parse(text: str, source: str) -> list[Record]:
         quotients = [after / before if test.unit == _TIME else before / after for before, after in pairs]
         if [f"{quotient:.1f}" for quotient in quotients] != list(factors[2:]):
             said = f"the factors of {test.printed} do not follow from its times or bandwidths"
-            raise wrong("damaged", f"{said}; the output is damaged or mixed up, run it again")
+            raise wrong("output-damaged", f"{said}; the output is damaged or mixed up, run it again")
         values = dict(zip(IMPACT, quotients, strict=True))
         records.append(Record(NAME, test.impact, ranks, 1, test.message_bytes, None, values))
     return records

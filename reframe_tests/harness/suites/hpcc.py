@@ -340,7 +340,7 @@ def parse(text: str, source: str) -> list[Record]:
     """
 
     def wrong(code: str, what: str) -> OutputError:
-        return OutputError(f"output-{code}", f"{source}: {what}.")
+        return OutputError(code, f"{source}: {what}.")
 
     if failed := _FAILED.search(text):
         number, line = text.count("\n", 0, failed.start()) + 1, " ".join(failed[0].split())[:80]
@@ -348,59 +348,63 @@ def parse(text: str, source: str) -> list[Record]:
         raise OutputError("output-damaged", f"{source}, line {number}: {said}")
     sections = list(_SECTION.finditer(text))
     if not sections:
-        raise wrong("cut", "the output of hpcc has no whole section; it was cut off, run it again")
+        raise wrong("output-cut", "the output of hpcc has no whole section; it was cut off, run it again")
     head = _HEAD.search(text)
     if not head or text.count("HPC Challenge Benchmark version") != 1:
-        raise wrong("damaged", "the head of hpcc's output is damaged or there twice; run the benchmark again")
+        raise wrong("output-damaged", "the head of hpcc's output is damaged or there twice; run the benchmark again")
     if head["mapping"] != "Row-major":
         said = f"hpcc mapped its processes {head['mapping']} and not Row-major, as without its input file {INPUT}"
-        raise wrong("mapping", f"{said}; see that it is in the folder hpcc is started in")
+        raise wrong("output-mapping", f"{said}; see that it is in the folder hpcc is started in")
     if sections[-1][1] != _SUMMARY:
-        raise wrong("cut", "hpcc ended without its summary; the output was cut off, run it again")
+        raise wrong("output-cut", "hpcc ended without its summary; the output was cut off, run it again")
     values: dict[str, str] = {}
     for line in filter(None, map(str.strip, sections[-1][2].split("\n"))):
         found = _LINE.fullmatch(line)
         if not found or found[1] in values:
             said = f"'{one_line(line)[:60]}' is no line of hpcc's summary, or there twice, or no number"
-            raise wrong("damaged", f"{said}; run the benchmark again")
+            raise wrong("output-damaged", f"{said}; run the benchmark again")
         values[found[1]] = found[2]
     for key, shape in (*dict.fromkeys(_COUNTS, _COUNT).items(), *dict.fromkeys(_NUMBERS, _NUMBER).items()):
         if key not in values:
-            raise wrong("damaged", f"the summary of hpcc lacks {key}; the output is damaged or cut, run it again")
+            raise wrong("output-damaged", f"the summary of hpcc lacks {key}; the output is damaged or cut, run it again")
         if not re.fullmatch(shape, values[key]):
             said = f"{key}={values[key]} in hpcc's summary is no {'count' if shape == _COUNT else 'number'}"
-            raise wrong("not-measured", f"{said}; that part was not run, or it is damaged")
+            raise wrong("output-not-measured", f"{said}; that part was not run, or it is damaged")
     count, number_of = {key: int(values[key]) for key in _COUNTS}, {key: float(values[key]) for key in _NUMBERS}
     version, ranks = (count["VersionMajor"], count["VersionMinor"]), count["CommWorldProcs"]
     if version not in _VERSIONS:
         shown, *known = (".".join(map(str, each)) for each in (version, *_VERSIONS))
-        raise wrong("release", f"this is hpcc {shown}, and {' and '.join(known)} are read; use one of these")
+        raise wrong("output-release", f"this is hpcc {shown}, and {' and '.join(known)} are read; use one of these")
     if number_of["Success"] != 1:
-        raise wrong("failed-check", f"the summary says Success={values['Success']}; a check of hpcc failed, run it again")
+        raise wrong(
+            "output-failed-check", f"the summary says Success={values['Success']}; a check of hpcc failed, run it again"
+        )
     if (f"{version[0]}.{version[1]}.{values['VersionMicro']}", values["HPL_N"]) != (head["version"], head["order"]):
-        raise wrong("mixed", "head and summary are of different runs; outputs are mixed up, run it again")
+        raise wrong("output-mixed", "head and summary are of different runs; outputs are mixed up, run it again")
     grid, transposing = (count[f"{name}_nprow"] * count[f"{name}_npcol"] for name in ("HPL", "PTRANS"))
     if ranks < 2 or grid != ranks:
-        raise wrong("grid", f"HPL ran on {grid} of {ranks} ranks; hpcc is read where 2 or more all take part")
+        raise wrong("output-grid", f"HPL ran on {grid} of {ranks} ranks; hpcc is read where 2 or more all take part")
     if transposing != ranks or count["MPIFFT_Procs"] > ranks:
         said = f"PTRANS ran on {transposing} ranks, MPIFFT on {count['MPIFFT_Procs']}, of {ranks}"
-        raise wrong("damaged", f"{said}; it is damaged, run it again")
+        raise wrong("output-damaged", f"{said}; it is damaged, run it again")
     error, bound = number_of["MPIFFT_maxErr"], _THRESHOLD * number_of["HPL_eps"] * math.log(max(count["MPIFFT_N"], 2))
     if not 0 <= error < bound:
-        raise wrong("wrong-result", f"MPIFFT_maxErr={error:g} is not below {bound:.3g}; the transform is wrong")
+        raise wrong("output-wrong-result", f"MPIFFT_maxErr={error:g} is not below {bound:.3g}; the transform is wrong")
     names = [section[1] for section in sections[:-1]]
     wanted = [name for name in _SECTIONS if version >= (1, 5) or _NEW_IN_1_5 not in name]
     if sorted(names) != sorted(wanted):
         odd = next((name for name in [*wanted, *names] if names.count(name) != 1 or name not in wanted), "")
-        raise wrong("damaged", f"section {odd} of hpcc is missing, unknown or there twice; the output is damaged")
+        raise wrong("output-damaged", f"section {odd} of hpcc is missing, unknown or there twice; the output is damaged")
     if len(values) != _VERSIONS[version]:
         said = f"the summary of hpcc has {len(values)} lines and not {_VERSIONS[version]}"
-        raise wrong("damaged", f"{said}; the output is damaged or cut, run it again")
+        raise wrong("output-damaged", f"{said}; the output is damaged or cut, run it again")
     records = []
     for result in RESULTS:
         value = number_of[result.key]
         if not 0 < value < math.inf:
-            raise wrong("not-measured", f"{result.key}={values[result.key]}: {result.name} was not run, or measured nothing")
+            raise wrong(
+                "output-not-measured", f"{result.key}={values[result.key]}: {result.name} was not run, or measured nothing"
+            )
         # How often a ring is gone round is not printed; it is at least once.
         variant, repetitions = (f"N={values['HPL_N']}", None) if result.sized else ("", 1)
         quantities = {result.quantity: float(f"{value * result.scale:.12g}")}

@@ -227,38 +227,38 @@ def read(text: str, program: str, source: str) -> Pair:
     """
 
     def wrong(code: str, what: str) -> OutputError:
-        return OutputError(f"output-{code}", f"{source}: {what}.")
+        return OutputError(code, f"{source}: {what}.")
 
     rest, ends = text.replace("\r\n", "\n").lstrip("\n"), []
     for which in ENDS:
         form = rf"(# {which} of {re.escape(program)}, format 1\n([^\n]+)\n)# end: CRC-32 ([0-9a-f]{{8}})\n"
         found = re.match(form, rest)
         if not found or f"{zlib.crc32(found[1].encode(errors='replace')):08x}" != found[3]:
-            raise wrong("cut", f"the record of {program}'s {which} is missing, cut off or changed; run it again")
+            raise wrong("output-cut", f"the record of {program}'s {which} is missing, cut off or changed; run it again")
         try:
             content = msgspec.json.decode(found[2], type=dict)
             if failed := content.get("failed"):
-                raise wrong("trouble", f"{program}'s {which} could not measure: {one_line(str(failed))[:200]}")
+                raise wrong("output-trouble", f"{program}'s {which} could not measure: {one_line(str(failed))[:200]}")
             ends.append(msgspec.convert(content, End))
         except msgspec.DecodeError as error:
             fault = one_line(str(error))[:100]
-            raise wrong("damaged", f"the record of {program}'s {which} is not of this format: {fault}") from None
+            raise wrong("output-damaged", f"the record of {program}'s {which} is not of this format: {fault}") from None
         rest = rest[found.end() :]
     server, client = ends
     if rest.strip():
-        raise wrong("mixed", f"something stands behind the record of {program}'s client; outputs are mixed up")
+        raise wrong("output-mixed", f"something stands behind the record of {program}'s client; outputs are mixed up")
     if (server.meeting, server.port) != (client.meeting, client.port):
-        raise wrong("mixed", f"{program}'s client met another server than the one recorded with it; run it again")
+        raise wrong("output-mixed", f"{program}'s client met another server than the one recorded with it; run it again")
     if str(client.port) not in client.words or server.address not in client.words or str(server.port) not in server.words:
-        raise wrong("mixed", f"{program} was started with another address or port; outputs are mixed up, run it again")
+        raise wrong("output-mixed", f"{program} was started with another address or port; outputs are mixed up, run it again")
     for end in (client, server):
         said = one_line(end.errors.strip() or "it said nothing")[-200:]
         if end.ended not in ENDS[end.end]:
-            raise wrong("trouble", f"{program}'s {end.end} was ended {end.ended}; {said}")
+            raise wrong("output-trouble", f"{program}'s {end.end} was ended {end.ended}; {said}")
         if end.status and end.ended == "by itself":
-            raise wrong("trouble", f"{program}'s {end.end} ended with exit status {end.status}: {said}")
+            raise wrong("output-trouble", f"{program}'s {end.end} ended with exit status {end.status}: {said}")
         if max(len(end.output), len(end.errors)) > MOST:
-            raise wrong("too-long", f"{program}'s {end.end} printed more than {MOST} characters; run it again")
+            raise wrong("output-too-long", f"{program}'s {end.end} printed more than {MOST} characters; run it again")
     return Pair(server, client)
 
 
