@@ -20,7 +20,7 @@ NAME = "fi_pingpong"
 ENDPOINTS = ("msg", "rdm", "dgram")
 _HEAD = "bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec"
 _NUMBER = r"[0-9]+\.[0-9]{2}"
-_ROW = re.compile(rf"\S+ +\S+ +=\S+ +\S+ +{_NUMBER}s +{_NUMBER} +({_NUMBER}) +{_NUMBER}")
+_ROW = re.compile(rf"(\S+) +(\S+) +=\S+ +\S+ +{_NUMBER}s +{_NUMBER} +({_NUMBER}) +{_NUMBER}")
 
 
 def measured(ends: Pair) -> tuple[Record, Exchanged]:
@@ -37,10 +37,20 @@ def measured(ends: Pair) -> tuple[Record, Exchanged]:
     if not row:
         shown = one_line(ends.client.output.strip())[-80:]
         raise ValueError(f"'{shown}' is not the end of its table; it was cut off or mixed up")
+    if row.groups()[:2] != (rounded(bytes_, 1024), rounded(count, 1000)):
+        raise ValueError(f"it printed '{one_line(row[0])[:40]}' where {size} bytes, {repetitions} times, were asked for")
     # MB/sec is the size over this time, with fewer digits.
-    time_us = float(row[1])
+    time_us = float(row[3])
     record = Record(NAME, "pingpong", 2, 1, bytes_, count, {"latency_us": time_us}, f"endpoint={endpoint}")
     return record, Exchanged(bytes_ * count, bytes_ * count, count)
+
+
+def rounded(number: int, base: int) -> str:
+    """A size (base 1024) or count (base 1000) as the program prints it: rounded down, with one decimal below 10."""
+    power = next((power for power in (3, 2, 1) if number >= base**power), 0)
+    whole, rest = divmod(number, base**power)
+    tenth = rest * 10 // base**power if whole < 10 else 0
+    return f"{whole}{f'.{tenth}' if tenth else ''}{('', 'k', 'm', 'g')[power]}"
 
 
 GROUP = "transport_libfabric"

@@ -257,6 +257,9 @@ def read(text: str, program: str, source: str) -> Pair:
             raise wrong("output-trouble", f"{program}'s {end.end} was ended {end.ended}; {said}")
         if end.status and end.ended == "by itself":
             raise wrong("output-trouble", f"{program}'s {end.end} ended with exit status {end.status}: {said}")
+        if any(counter not in look.counters for look in (end.before, end.after) for counter in ("rx_bytes", "tx_bytes")):
+            uncounted = f"{end.interface} of {end.host} does not count what it receives and sends"
+            raise wrong("output-trouble", f"{uncounted}, so nothing shows that {program} used it; measure over another one")
         if max(len(end.output), len(end.errors)) > MOST:
             raise wrong("output-too-long", f"{program}'s {end.end} printed more than {MOST} characters; run it again")
     return Pair(server, client)

@@ -86,6 +86,9 @@ def test_segments_sent_again_are_as_large_as_the_interface_lets_them_be() -> Non
     assert again("9000") - again("1500") == 10 * 7500 and again("") == again("9000")
 
 
+LOOKS = ("before", "after")
+
+
 def put(**fields: Any) -> Callable[[dict[str, Any]], None]:
     return lambda content: content.update(fields)
 
@@ -170,6 +173,10 @@ def test_no_byte_can_be_changed(name: str) -> None:
         (PINGPONG, "client", counted(), "it went over another network"),
         (PINGPONG, "client", lambda end: end["after"]["link"].update(carrier_changes="2"), "the link of lo of c1 changed"),
         (PINGPONG, "server", word("rdm", "msg"), "two ends were started with different options"),
+        (PINGPONG, "client", replace("64k ", "32k "), "printed '32k .* where 65536 bytes, 200 times, were asked for"),
+        (PINGPONG, "client", replace("64k     200 ", "64k     100 "), "printed '64k +100 .* where 65536 bytes, 200 times"),
+        # Adapters without port_xmit_data and port_rcv_data, such as rdma_rxe's.
+        (LATENCY, "client", lambda end: [end[look].update(counters={}) for look in LOOKS], "lo of c1 does not count what"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(name: str, which: str, change: Callable[[dict[str, Any]], None], wanted: str) -> None:
