@@ -15,7 +15,7 @@ from mpibench.locate.answers import judge_map
 from mpibench.locate.maps import prepare
 from reframe_tests.harness.cases.cascade import below_mpi
 from reframe_tests.harness.cases.cascade import end as end_program
-from reframe_tests.harness.cases.cascade.below_mpi import MapStep, MeasuredMap, find_lacking, make_launch, read_map
+from reframe_tests.harness.cases.cascade.below_mpi import MapStep, MeasuredMap, find_lacking, make_launch, read_launch, read_map
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.instruments import schedule
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap
@@ -260,6 +260,15 @@ def test_tasks_are_one_on_each_node(host: str, ends: tuple[str, ...], sentence: 
     write(tmp_path, {("c1", which): lambda content: content.update(host=host) for which in ends})
     found = read(tmp_path)
     assert any(sentence in said for _, said in found.findings) and len(set(found.hosts)) == NODES
+
+
+def test_empty_records_are_no_measurement(tmp_path: Path) -> None:
+    """As a node that lost its power may leave of files that were just renamed."""
+    for which in pair.ENDS:
+        (tmp_path / f"it.{which}").touch()
+    measured = read_launch(tmp_path, "it", LAUNCH, GROUP, FABRIC)
+    assert measured and [status for status, _ in measured.findings] == [MISSING] and measured.record is None
+    assert read_launch(tmp_path, "another", LAUNCH, GROUP, FABRIC) is None
 
 
 def test_nothing_at_all_is_all_missing(tmp_path: Path) -> None:

@@ -51,6 +51,12 @@ def test_what_cannot_be_judged_is_reported(tmp_path: Path, bad: Any) -> None:
     assert found == {"n2": {"kernel": {"": "a"}}} and len(wrong) == 1 and wrong[0].startswith("n1's facts cannot be read: ")
 
 
+def test_a_file_that_cannot_be_read_hides_no_other_node(tmp_path: Path) -> None:
+    (answer(tmp_path, "n2", {"kernel": {"": "a"}}) / node_answers.FOLDER / f"n1{node_facts.SUFFIX}").mkdir()
+    found, [wrong] = node_answers.read(tmp_path)
+    assert found == {"n2": {"kernel": {"": "a"}}} and wrong.startswith("n1's facts cannot be read: ")
+
+
 def test_no_text_of_a_node_moves_a_terminal(tmp_path: Path) -> None:
     """Users choose the names of their processes."""
     evil = "a\x1b[2J\x1b]0;owned\x07b\nc\udc80\x85"

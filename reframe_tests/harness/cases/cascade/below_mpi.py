@@ -134,9 +134,10 @@ def read_launch(directory: Path, name: str, launch: PairLaunch, group: PairGroup
     :param fabric: as the site describes it, with the one rail that was measured.
     """
     paths = [directory / f"{name}.{which}" for which in pair.ENDS]
-    text = "".join(path.read_text(errors="replace") for path in paths if path.exists())
-    if not text:
+    there = [path.read_text(errors="replace") for path in paths if path.exists()]
+    if not there:
         return None
+    text = "".join(there)
     try:
         ends = pair.read(text, launch.program, name)
     except OutputError as error:

@@ -68,7 +68,7 @@ def read(directory: Path) -> tuple[dict[str, NodeFacts], list[str]]:
         node = one_line(path.name.removesuffix(SUFFIX))
         try:
             facts = msgspec.convert(json.loads(path.read_text(encoding="utf-8")), _Facts)
-        except (ValueError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             wrong.append(f"{node}'s facts cannot be read: {one_line(str(error))[:100]}")
             continue
         nodes[node] = {
