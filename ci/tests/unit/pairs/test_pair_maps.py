@@ -241,6 +241,13 @@ def test_damage_is_one_sentence(change: Any, said: str) -> None:
         output.read(change(made()), "map.1.out")
 
 
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_value_that_nothing_can_have_is_refused_and_not_lost_among_the_quantiles(value: float) -> None:
+    head, row = (json.loads(line) for line in made().splitlines()[:2])
+    with refused_as("output-zero"):
+        output.read(sealed(head, [{**row, "value": value}]), "map.1.out")
+
+
 def test_the_instrument_takes_each_pair_both_ways_in_every_pass(program: Any) -> None:
     steps = program.steps_of(schedule.circle_rounds(5), 2, 1, 0)
     assert [step.quantity for step in steps[:3]] == [LATENCY, BANDWIDTH, BANDWIDTH]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -48,10 +49,9 @@ def read(text: str, source: str) -> MapOutput:
     values = []
     for row in printed.rows:
         one, other = nodes[row["source"]], nodes[row["target"]]
-        if row["value"] == 0:
-            raise BadInput(
-                "output-zero", f"{source}: {row['quantity']} of {one} and {other} is 0; nothing was measured, run it again."
-            )
+        if row["value"] is not None and not 0 < row["value"] < math.inf:
+            said = f"{row['quantity']} of {one} and {other} is {row['value']:g}"
+            raise BadInput("output-zero", f"{source}: {said}; nothing was measured, run it again.")
         place = (row["order"], row["round"], row["phase"], one, other)
         values.append(PairValue(*place, row["quantity"], row["bytes"], row["repeat"], row["value"], None))
     ranks = len(nodes)
