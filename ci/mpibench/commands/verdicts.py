@@ -151,7 +151,7 @@ def _with_maps(result: Acceptance, store: Store) -> Acceptance:
 def _confirm(first: Acceptance, db: Path, store: Store, minutes: float, out: Path) -> tuple[Acceptance, int]:
     """Measure again what an acceptance calls slower or inconclusive; the acceptance after that, and a signal's status or 0."""
     from mpibench.night import confirmed_acceptance as confirmed
-    from mpibench.night import remeasuring, supervision
+    from mpibench.night import remeasuring
     from mpibench.only_one import only_one
     from mpibench.pages import acceptance as acceptance_record
 
@@ -162,8 +162,7 @@ def _confirm(first: Acceptance, db: Path, store: Store, minutes: float, out: Pat
         remeasuring.check_database(db)
         acceptance_record.write(first, out)  # where we are killed, this decision stands
         place = remeasuring.Workspace(db, store, out / "again", (lock,))
-        with supervision.heeded():
-            rounds = confirmed.measure(first, place, minutes, lambda text: say([text]), lambda _: False)
+        rounds = confirmed.measure(first, place, minutes, lambda text: say([text]), lambda _: False)
     stopped = rounds[-1].stopped
     return confirmed.confirm(first, store, rounds), stopped.status if stopped else 0
 

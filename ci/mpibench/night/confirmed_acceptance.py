@@ -63,7 +63,7 @@ from ..store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE
 from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection, describe_condition, slowness
 from ..store.sessions import PAIRED
 from ..store.store import Store
-from . import remeasuring
+from . import remeasuring, supervision
 from .remeasuring import CalledCase, Remeasured, Workspace, of_checks, of_metrics, worst_first
 
 #: For the record.
@@ -319,25 +319,34 @@ def measure(
 ) -> list[Remeasured]:
     """Measure :func:`cases_to_measure` again: all of them once, and the inconclusive ones until their sessions can tell.
 
+    A signal ends it wherever it comes, and what was measured until then is kept.
+
     :param minutes: of all of it together.
     :raises BadInput: as :func:`.remeasuring.measure_again`.
     """
-    began = time.monotonic()
-    rounds = [remeasuring.measure_again(cases_to_measure(first), place, minutes, say, show)]
-    while not rounds[-1].stopped:
-        place.store.reread()
-        # A session that lacks what it was measured for brings nobody nearer to a decision.
-        wanting = [
-            one
-            for one in inconclusive_after(first, place.store, rounds)
-            if one.wants_more and len(rounds) < one.wanted - one.first
-        ]
-        cases = [case for case in inconclusive_cases(first, wanting) if case in rounds[-1].measured]
-        rest = minutes - (time.monotonic() - began) / 60
-        if not cases or rest <= 0:
-            break
-        folder = place.folder.with_name(f"{place.folder.name}-{len(rounds) + 1}")
-        rounds.append(remeasuring.measure_again(cases, replace(place, folder=folder), rest, say, show))
+    began, called = time.monotonic(), cases_to_measure(first)
+    rounds: list[Remeasured] = []
+    try:
+        with supervision.heeded():
+            rounds.append(remeasuring.measure_again(called, place, minutes, say, show))
+            while not rounds[-1].stopped:
+                place.store.reread()
+                # A session that lacks what it was measured for brings nobody nearer to a decision.
+                wanting = [
+                    one
+                    for one in inconclusive_after(first, place.store, rounds)
+                    if one.wants_more and len(rounds) < one.wanted - one.first
+                ]
+                cases = [case for case in inconclusive_cases(first, wanting) if case in rounds[-1].measured]
+                rest = minutes - (time.monotonic() - began) / 60
+                if not cases or rest <= 0:
+                    break
+                folder = place.folder.with_name(f"{place.folder.name}-{len(rounds) + 1}")
+                rounds.append(remeasuring.measure_again(cases, replace(place, folder=folder), rest, say, show))
+    except supervision.Interrupted as signal:  # while nothing was measured
+        ended = dict.fromkeys(called, f"interrupted by {signal.name}")
+        rounds = rounds or [Remeasured(tuple(called), minutes, left=ended)]
+        rounds[-1].stopped = signal
     return rounds
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -23,7 +24,7 @@ from mpibench.judge import accept
 from mpibench.judge.accept import ACCEPTED, REFUSED
 from mpibench.judge.curve_tests import INCONCLUSIVE, PASS, REGRESSED
 from mpibench.night import confirmed_acceptance as confirmed
-from mpibench.night import confirmed_night, remeasuring
+from mpibench.night import confirmed_night, remeasuring, supervision
 from mpibench.night.remeasuring import CalledCase, Remeasured
 from mpibench.pages import acceptance as acceptance_record
 from mpibench.store import confirmations, dataset, records, selectors
@@ -133,6 +134,27 @@ def test_a_second_job_without_proof_or_without_a_size_confirms_nothing(tmp_path:
     other = tmp_path / "other"
     second = again(other, decided(other, slower(1.2, "openmpi-spack")), evidence="contradicted", result="fail")
     assert second.decision == REFUSED and list(outcomes(second)) == [confirmations.NOT_MEASURED_AGAIN]
+
+
+@pytest.mark.parametrize("when", ["before the first job", "between two rounds"])
+def test_a_signal_while_nothing_is_measured_leaves_a_record_that_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    def interrupt(*_: object) -> Any:
+        raise supervision.Interrupted(signal.SIGTERM)
+
+    first = decided(tmp_path, slower(1.3, *STACKS))
+    if when == "before the first job":
+        monkeypatch.setattr(Store, "session", interrupt)
+    else:
+        monkeypatch.setattr(remeasuring, "measure_again", lambda cases, *_: Remeasured(tuple(cases), 30.0))
+        monkeypatch.setattr(confirmed, "inconclusive_after", interrupt)
+    place = remeasuring.Workspace(tmp_path / "results.db", Store(tmp_path), tmp_path / "again")
+    rounds = confirmed.measure(first, place, 30.0, lambda _: None)
+    monkeypatch.undo()
+    assert rounds[-1].stopped and rounds[-1].stopped.status == 128 + signal.SIGTERM
+    second = confirmed.confirm(first, Store(tmp_path), rounds)
+    assert second.decision == REFUSED and second.confirmation and second.confirmation.record["interrupted"] == "SIGTERM"
 
 
 def test_the_record_shows_both_in_all_three_files(tmp_path: Path) -> None:
