@@ -959,7 +959,7 @@ def slower_than_usual(over: OverTime, row: int, at: int) -> tuple[float, float]:
 
 
 def _changed(worse: float, than: str, alike: str) -> str:
-    return f"{abs(worse):.1%} {'worse' if worse > 0 else 'better'} {than}" if abs(worse) >= 0.005 else alike
+    return f"{100 * abs(worse):.1f} % {'worse' if worse > 0 else 'better'} {than}".rstrip() if abs(worse) >= 0.005 else alike
 
 
 def figure_lines(series: Series, night: SiteNight) -> list[str]:
@@ -985,24 +985,26 @@ def families_by_change(series: Series) -> list[dict[str, Any]]:
     over, shown = series.over, []
     for family in series.families:
         medians = over.drawn["median"][family.rows]
-        at = int(np.flatnonzero(~np.isnan(medians).all(axis=0))[-1])
-        sizes = family.metrics["message_bytes"].fill_null(-1).to_numpy()
-        size = sizes.max() if family.of["quantity"] == "bandwidth_mb_per_s" else sizes.min()
-        measured = [int(row) for row in family.rows[(sizes == size) & ~np.isnan(medians[:, at])]]
-        for row in sorted(measured, key=lambda row: -abs(slower_than_usual(over, row, at)[0]))[:1]:
-            worse, usual = slower_than_usual(over, row, at)
-            drawn = over.drawn["median"][row, max(0, at + 1 - USUAL_NIGHTS) : at + 1]
-            shown.append(
-                {
-                    "family": family,
-                    "size": "" if size < 0 else size_text(int(size)),
-                    "value": format_number(float(over.drawn["median"][row, at])),
-                    "of": f"{over.columns['stack'][row]}, {over.columns['pinning'][row]}",
-                    "worse": worse,
-                    "change": _changed(worse, "", "as usual") if usual else "",
-                    "curve": spark(drawn),
-                }
-            )
+        nights = np.flatnonzero(~np.isnan(medians).all(axis=0))
+        if not len(nights):
+            continue
+        at = int(nights[-1])
+        measured = ~np.isnan(medians[:, at])
+        sizes = np.where(measured, family.metrics["message_bytes"].fill_null(-1).to_numpy(), np.nan)
+        size = np.nanmax(sizes) if family.of["quantity"] == "bandwidth_mb_per_s" else np.nanmin(sizes)
+        changes = {int(row): slower_than_usual(over, int(row), at) for row in family.rows[sizes == size]}
+        row, (worse, usual) = max(changes.items(), key=lambda change: abs(change[1][0]))
+        shown.append(
+            {
+                "family": family,
+                "size": "" if size < 0 else size_text(int(size)),
+                "value": format_number(float(over.drawn["median"][row, at])),
+                "of": f"{over.columns['stack'][row]}, {over.columns['pinning'][row]}",
+                "worse": worse,
+                "change": _changed(worse, "", "as usual") if usual else "",
+                "curve": spark(over.drawn["median"][row, max(0, at + 1 - USUAL_NIGHTS) : at + 1]),
+            }
+        )
     return sorted(shown, key=lambda row: (-abs(row["worse"]), row["family"].place, row["family"].title))
 
 

@@ -710,9 +710,14 @@ def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], Out
                 f"{quote(line)} is no row of the table of {name} as IMB prints it; the output is damaged, run again",
             )
         cell = dict(zip(titles, cells.groups(), strict=True))
+        if "Group" in cell and int(cell["Group"]) != len(records) % int(said["groups"] or 1):
+            raise wrong(start, f"{name} lacks rows of some group, or has them twice or out of order; run again")
         if float(cell.get("defects", 0)):
             raise wrong(start, f"{name} reports wrong data (defects); the MPI library is not to be trusted")
         values = {_QUANTITIES[each]: float(value) for each, value in cell.items() if each in _QUANTITIES}
+        times = [values[name] for name in ("t_min_us", "t_avg_us", "t_max_us") if name in values]
+        if times != sorted(times):
+            raise wrong(start, f"{name} has minimum, average and maximum in another order; the output is damaged, run again")
         records.append(
             Record(
                 NAME,

@@ -318,7 +318,7 @@ def test_numbers_of_ranks_modes_groups_and_threads_that_are_missing():
     aggregate = r"#-+\n# Benchmarking Unidir_put \n# #proc.*\n(?:#.*\n)+?# +MODE: AGG(?:.*\n)+?(?=#-+\n# Benchmarking)"
     refuse(sub(aggregate, "", golden(modes)), "Unidir_put has the variants 'non-aggregate'", name=modes)
     groups = "imb-mpi1-2018.1-n4-multi1.txt"
-    refuse(sub(r"^ +1 +4 +20 .*\n", "", golden(groups)), "PingPong", "lacks the size of 4 bytes", name=groups)
+    refuse(sub(r"^ +1 +4 +20 .*\n", "", golden(groups)), "lacks rows of some group", name=groups)
     threads = "imb-mt-2021.11-n2-threads2.txt"
     refuse(golden(threads).replace("(threads: 2)", "(threads: 3)"), "has the variants 'threads=3'", name=threads)
 
@@ -358,3 +358,17 @@ def test_line_ends_of_windows_are_accepted():
 def test_control_characters_are_shown_harmlessly():
     sentence = refuse(golden(SMALL).replace("# Benchmarking Exchange", "\x1b[31mred\x00\n# Benchmarking Exchange"))
     assert "\x1b" not in sentence and "\x00" not in sentence
+
+
+def test_times_of_a_row_are_in_their_order() -> None:
+    text = golden("imb-mpi1-2021.11-n2-all.txt")
+    row = next(line for line in text.split("# Benchmarking Sendrecv")[1].splitlines() if line.split()[:1] == ["8"])
+    least = row.split()[2]
+    with refused_as("output-damaged", match="minimum, average and maximum in another order"):
+        reader.parse(text.replace(row, row.replace(f" {least} ", f" 9{least} ", 1)))
+
+
+def test_a_log_alone_shows_that_rows_of_a_group_are_missing() -> None:
+    text = golden("imb-mpi1-2021.11-n4-multi1-pairs.txt")
+    with refused_as("output-damaged", match="lacks rows of some group"):
+        reader.parse(sub(r"^ +1 +524288 .*\n", "", text))
