@@ -116,9 +116,11 @@ def run(
         # A KeyboardInterrupt first: what ReFrame 4.10 raises at SIGTERM is an Exception, which logging swallows if it comes
         # while a line is written (logging/__init__.py, Handler.emit), and then ReFrame goes on.
         for number in (signal.SIGINT, signal.SIGTERM):
-            os.kill(program.pid, number)
-            if _wait(program.pid, GRACE_S):
-                break
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):  # ended by itself, and collected already
+                os.kill(program.pid, number)
+                if not _wait(program.pid, GRACE_S):
+                    continue
+            break
         raise
     finally:
         _end_descendants()
