@@ -90,10 +90,10 @@ JUDGED = (
 
 #: Pinning policies. The first two are the stack's own behaviour and no binding at all; the others are
 #: resolved to an explicit core list per rank and handed to every launcher in its own words.
-PINNING_POLICIES = ("default", "none", "bunch", "scatter", "nic_local", "nic_remote")
+PINNING_POLICIES = ("default", "none", "bunch", "scatter", "nic_local", "nic_remote", "gpu_local", "gpu_remote")
 
 #: Symbolic processes per node, resolved on the partition's topology.
-SYMBOLIC_PPN = ("1", "2", "numa", "socket", "half", "full")
+SYMBOLIC_PPN = ("1", "2", "numa", "socket", "gpu", "half", "full")
 
 #: Nodes of a job: as many as are idle when it is made. As a number, in ReFrame's way, and as a word.
 ALL_NODES, ALL_NODES_WORD = 0, "all"

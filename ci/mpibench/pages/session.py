@@ -23,7 +23,7 @@ from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, PROVEN, Evid
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+from reframe_tests.harness.vocabulary import PINNING_POLICIES, QUANTITIES, BadInput
 
 from .. import whole_file
 from ..judge import guidelines
@@ -198,7 +198,6 @@ DIMENSIONS = {
     "pinning": "Pinning",
     "partition": "Partition",
 }
-_POLICIES = ("default", "none", "bunch", "scatter", "nic_local", "nic_remote")
 
 
 def _dimensions(session: Session, rows: Sequence[Mapping[str, Any]], measured: Sequence[int]) -> dict[str, Any]:
@@ -212,7 +211,7 @@ def _dimensions(session: Session, rows: Sequence[Mapping[str, Any]], measured: S
     found = {}
     for (name, label), start in zip(DIMENSIONS.items(), first, strict=True):
         values = {rows[at][name] for at in measured} - {None, ""}
-        order = _POLICIES.index if name == "pinning" and values <= {*_POLICIES} else None
+        order = PINNING_POLICIES.index if name == "pinning" and values <= {*PINNING_POLICIES} else None
         ordered = sorted(values, key=order)
         texts = [
             f"{value} ({', '.join(sorted(symbols[value]))})" if name == "ppn" and symbols[value] else str(value)

@@ -31,7 +31,7 @@ DEVICES = {
     "mvapich2": ("ch3:mrail", "ch3:psm", "ch3:nemesis"),
 }
 #: Transports that an MPI is made to use, each with a rail.
-FORCED = tuple(name for name, row in TRANSPORTS.items() if row.forced)
+FORCED = tuple(name for name, row in TRANSPORTS.items() if row.forced and not row.gpus_only)
 RAILS = {
     "shm": (),
     "tcp": (Rail("eth1"),),

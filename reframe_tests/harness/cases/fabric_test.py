@@ -142,6 +142,8 @@ class FabricTest(MeasuredTest):
         self._executions = self.repeats if any(launch.expected for launch in self._launches) else 1
         self.num_tasks = self._condition.ranks
         self.num_tasks_per_node = self.ranks_per_node = self._condition.ppn
+        if self._condition.fabric.memory.on_gpu:
+            self.num_gpus_per_node = len(self._condition.fabric.gpus)
         self._asked_for = planned_cases.nodes_of(self.display_name, partition.name, self.current_environ.name)
         if not self.max_pending_time and (self._asked_for or self.nodes == ALL_NODES):
             self.max_pending_time = batch.PATIENCE if self.nodes == ALL_NODES else batch.PATIENCE_BY_NAME
@@ -163,7 +165,9 @@ class FabricTest(MeasuredTest):
     def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
         """What the job starts under a condition (by default its own), from the catalogue."""
         where = where or self._condition
-        return catalogue.launches(self.group, where.stack, where.ranks, self.level, where.nodes, limits, self._options)
+        return catalogue.launches(
+            self.group, where.stack, where.ranks, self.level, where.nodes, limits, self._options, where.fabric.memory
+        )
 
     def _longest_s(self, commands: Sequence[script.Command]) -> float:
         """Seconds that the job may take: all launches as long as they usually do, and one that hangs, which ends the job."""

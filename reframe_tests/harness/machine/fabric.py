@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..vocabulary import SCOPE_NODE
+from .gpu import OF_HOST, Gpu, Memory
 
 #: Key of a fabric's ``min_efficiency`` for the pinning policies that it does not name.
 ANY_PINNING = "any"
@@ -44,6 +45,10 @@ class Fabric:
     :param striped: each rank splits its large messages over all rails; otherwise each message takes one rail.
     :param choices: where nothing is forced: the partition's other fabrics of this scope, which the MPI may take.
     :param expect: the one of them that it must take; empty: any.
+    :param memory: where messages are.
+    :param gpus: of every node, in the order of their PCI addresses; empty for memory of the host.
+    :param peer_rate_gbit_per_s: what one GPU can send to another of its node, one way (NVLink, xGMI, PCIe).
+    :param pcie_rate_gbit_per_s: what one GPU can send over PCIe, one way.
     """
 
     name: str
@@ -56,6 +61,10 @@ class Fabric:
     striped: bool = False
     choices: tuple[Fabric, ...] = ()
     expect: str = ""
+    memory: Memory = OF_HOST
+    gpus: tuple[Gpu, ...] = ()
+    peer_rate_gbit_per_s: float | None = None
+    pcie_rate_gbit_per_s: float | None = None
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -69,11 +78,18 @@ class Fabric:
 
     @property
     def line_rate_gbit_per_s(self) -> float | None:
-        """Sum of the rails' line rates in Gbit/s, or ``None`` if a rail has none."""
+        """Sum of the rails' line rates in Gbit/s, or ``None`` if a rail has none; between GPUs of a node that of their link.
+
+        What is sent from memory of GPUs crosses PCIe to reach a rail, each GPU's own.
+        """
+        if not self.rails:
+            return self.peer_rate_gbit_per_s
         rates = [rail.line_rate_gbit_per_s for rail in self.rails]
-        if not rates or any(rate is None for rate in rates):
+        known = [rate for rate in rates if rate is not None]
+        if len(known) < len(rates):
             return None
-        return float(sum(rate for rate in rates if rate is not None))
+        pcie = [self.pcie_rate_gbit_per_s * len(self.gpus)] if self.pcie_rate_gbit_per_s else []
+        return float(min([sum(known), *pcie]))
 
     def efficiency(self, pinning: str) -> float | None:
         """Smallest acceptable fraction of line rate x rails under a pinning policy; ``None``: not gated."""

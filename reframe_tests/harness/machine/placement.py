@@ -11,13 +11,15 @@ The policies are ours, so that every stack gets the same list; the words are the
 - ``nic_local``: the NUMA node the network adapter hangs on, then the nearest. With several rails ranks are dealt over them
   in turn, each local to its own: one rank per NUMA-local adapter, as in Intel's dual-rail Omni-Path article (2020).
 - ``nic_remote``: the farthest cores first, to show what a wrong placement costs.
+- ``gpu_local``: rank ``r`` has GPU ``r`` of its node, and a core of the NUMA node that GPU hangs on, then the nearest (NVIDIA's
+  "GPU affinity" of ``nvidia-smi topo -m``; ``--gpu-bind=closest`` of srun(1)). ``gpu_remote``: the core farthest from its GPU.
 - ``default``: whatever the stack does by itself. ``none``: the ranks may run anywhere. Neither names a CPU.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..vocabulary import PINNING_POLICIES, SITE_FILES, SYMBOLIC_PPN, BadInput, NotMeasured
@@ -25,6 +27,8 @@ from .topology import ProcessingUnit, Topology
 
 #: Policies that leave the choice to the stack or the kernel; two of them are only the same if they are the same policy.
 UNLISTED = ("default", "none")
+#: Policies that place each rank by its GPU.
+GPU_POLICIES = ("gpu_local", "gpu_remote")
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,11 @@ _Core = tuple[ProcessingUnit, ...]
 
 
 def resolve_ppn(symbol: str | int, topology: Topology) -> int:
-    """Processes per node as a number: ``numa`` and ``socket`` are one per NUMA node and per socket with CPUs, ``half`` is half
-    the cores (rounded down, at least one), ``full`` all of them. Hardware threads do not count.
+    """Processes per node as a number: ``numa``, ``socket`` and ``gpu`` are one per NUMA node, per socket with CPUs and per GPU,
+    ``half`` is half the cores (rounded down, at least one), ``full`` all of them. Hardware threads do not count.
 
-    :raises BadInput: for another word, a number below 1, more ranks than cores, or ``numa`` where NUMA nodes are unknown.
+    :raises BadInput: for another word, a number below 1, more ranks than cores, ``numa`` where NUMA nodes are unknown, or
+        ``gpu`` where there is none.
     """
     cores = len(topology.cores)
     known = {
@@ -59,6 +64,7 @@ def resolve_ppn(symbol: str | int, topology: Topology) -> int:
         "2": 2,
         "numa": len(topology.numa_nodes),
         "socket": len(topology.sockets),
+        "gpu": len(topology.gpu_numa),
         "half": max(1, cores // 2),
         "full": cores,
     }
@@ -71,6 +77,8 @@ def resolve_ppn(symbol: str | int, topology: Topology) -> int:
         raise BadInput("ppn-range", f"ppn={text} is neither a number nor one of {', '.join(SYMBOLIC_PPN)}.")
     if text == "numa" and not number:
         raise BadInput("ppn-range", "ppn=numa needs the NUMA nodes, and the partition's topology names none.")
+    if text == "gpu" and not number:
+        raise BadInput("ppn-range", "ppn=gpu needs GPUs, and the partition describes none.")
     if number < 1:
         raise BadInput("ppn-range", f"ppn={text} starts no process: ask for at least 1.")
     if number > cores:
@@ -90,6 +98,7 @@ def place(policy: str, ppn: int, topology: Topology, nic_numa: int | Sequence[in
     - ``nic_local`` orders NUMA nodes by distance from the adapter (same, same socket, other socket; then by number) and fills
       them in order. With several rails rank ``r`` belongs to rail ``r`` modulo the number of rails.
     - ``nic_remote`` fills NUMA nodes by distance from the nearest rail, the farthest first.
+    - ``gpu_local`` and ``gpu_remote`` give rank ``r`` the free core nearest to, and farthest from, GPU ``r``.
 
     :param ppn: from :func:`resolve_ppn`.
     :param nic_numa: NUMA node of each rail of the fabric, in rail order.
@@ -108,6 +117,8 @@ def place(policy: str, ppn: int, topology: Topology, nic_numa: int | Sequence[in
     elif policy == "scatter":
         dealt = _deal(list(range(ppn)), cores, _LEVELS)
         chosen = [dealt[rank] for rank in range(ppn)]
+    elif policy in GPU_POLICIES:
+        chosen = _order_by_gpu(policy, ppn, cores, topology)
     else:
         chosen = _order_by_nic(policy, ppn, cores, topology, nic_numa)
     return RankPlacement(policy, ppn, tuple((core[0].cpu,) for core in chosen), topology)
@@ -205,13 +216,45 @@ def _order_by_nic(
     missing = sorted(set(rails) - set(topology.numa_nodes))
     if missing:
         raise NotMeasured(f"nic_local needs a core on NUMA node {missing[0]}, where the adapter is, and none is usable there")
-    taken: set[int] = set()
+    return _nearest([rails[rank % len(rails)] for rank in range(ppn)], cores, distances)
+
+
+def _order_by_gpu(policy: str, ppn: int, cores: Sequence[_Core], topology: Topology) -> list[_Core]:
+    """Cores of the ranks under ``gpu_local`` and ``gpu_remote``."""
+    homes = topology.gpu_numa[:ppn]
+    if len(homes) < ppn:
+        raise NotMeasured(f"{policy} gives each rank a GPU, and the partition has {len(homes)} for {ppn} ranks of a node")
+    known = [home for home in homes if home is not None]
+    if len(known) < len(homes):
+        raise NotMeasured(f"{policy} needs the NUMA node of each GPU, and the partition does not name them all")
+    if len(topology.numa_nodes) < 2:
+        raise NotMeasured(f"{policy} means nothing on one NUMA node, or where the topology names none")
+    for home in known:
+        if home not in topology.numa_ids:
+            there = ", ".join(map(str, topology.numa_ids))
+            raise BadInput(
+                "gpu-numa-node", f"a GPU is on NUMA node {home} and the partition has {there}: correct 'gpus' in {SITE_FILES}."
+            )
+    distances = {home: _distances(home, topology) for home in known}
+    return _nearest(known, cores, distances, farthest=policy == "gpu_remote")
+
+
+def _nearest(
+    homes: Sequence[int],
+    cores: Sequence[_Core],
+    distances: Mapping[int, Mapping[int, tuple[int, int, int]]],
+    *,
+    farthest: bool = False,
+) -> list[_Core]:
+    """For each rank in turn the free core nearest to, or farthest from, a NUMA node."""
     queues = {
-        rail: iter(sorted(range(len(cores)), key=lambda index: distances[rail][_numa(cores[index])])) for rail in distances
+        home: iter(sorted(range(len(cores)), key=lambda index: away[_numa(cores[index])], reverse=farthest))
+        for home, away in distances.items()
     }
+    taken: set[int] = set()
     chosen = []
-    for rank in range(ppn):
-        index = next(index for index in queues[rails[rank % len(rails)]] if index not in taken)
+    for home in homes:
+        index = next(index for index in queues[home] if index not in taken)
         taken.add(index)
         chosen.append(cores[index])
     return chosen

@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -49,12 +49,14 @@ class Topology:
     :param numa_ids: NUMA nodes of the machine, also those without a CPU (memory only, or all CPUs excluded).
     :param online: CPUs the machine has online, before :meth:`usable` took some away.
     :param counted: CPUs that hwloc counts: also those that only affinity forbids.
+    :param gpu_numa: NUMA node of each GPU, in the site's order; ``None`` where it does not say.
     """
 
     units: tuple[ProcessingUnit, ...]
     numa_ids: tuple[int, ...] = ()
     online: int = 0
     counted: tuple[ProcessingUnit, ...] = ()
+    gpu_numa: tuple[int | None, ...] = ()
 
     @classmethod
     def from_processor(cls, info: Any) -> Topology:
@@ -133,7 +135,7 @@ class Topology:
                 "cpus-not-here", f"none of the allowed CPUs {sorted(allowed)} is on this node, which has {mine}: correct one."
             )
         seen = allowed if cpuset is None else allowed | set(cpuset)
-        return Topology(units, self.numa_ids, self.online, tuple(unit for unit in self.counted if unit.cpu in seen))
+        return replace(self, units=units, counted=tuple(unit for unit in self.counted if unit.cpu in seen))
 
     @property
     def cpus(self) -> tuple[int, ...]:

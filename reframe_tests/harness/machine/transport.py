@@ -16,6 +16,7 @@ class Transport:
     :param name: as ``transport`` of a fabric has it.
     :param forced: the MPI is made to use it; of a fabric with another, what the MPI took is found afterwards.
     :param in_memory: it is the memory of a node, so a fabric has scope ``node`` and no rails; every other has a rail.
+    :param gpus_only: it is between memories of GPUs and nothing else.
     :param interfaces: its rails are network interfaces (``eth1``), which are counted by themselves and must have the MTU that
         the site describes; else they are ports of RDMA devices (port 1 of ``mlx5_0``).
     :param connections: the kernel knows the ranks' connections and what each of them sent and received (TCP).
@@ -28,6 +29,7 @@ class Transport:
     name: str
     forced: bool = True
     in_memory: bool = False
+    gpus_only: bool = False
     interfaces: bool = False
     connections: bool = False
     numbered: bool = False
@@ -43,6 +45,8 @@ TRANSPORTS: Mapping[str, Transport] = {
     row.name: row
     for row in (
         Transport("shm", in_memory=True),
+        # GPUs of one node: each opens the other's memory (CUDA IPC, ROCm IPC), over NVLink, xGMI or PCIe.
+        Transport("gpu_ipc", in_memory=True, gpus_only=True),
         # Of an Ethernet frame: inside the MTU the headers of IP (20), TCP (20) and its time stamps (12; RFC 7323), outside
         # preamble, Ethernet header, checksum and gap (38; IEEE 802.3 clauses 3 and 4).
         Transport("tcp", interfaces=True, connections=True, headers_bytes=52, framing_bytes=38),

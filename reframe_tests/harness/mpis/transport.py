@@ -77,6 +77,24 @@ class Range:
 
 
 @dataclass(frozen=True)
+class DeviceMemory:
+    """What a row needs besides where messages are in memory of GPUs; its variables win over the row's.
+
+    :param manual: manual and section the variables are described in.
+    :param env: variables that let device memory through, and turn on what host memory does without.
+    :param by_scope: further variables per scope.
+    :param proofs: what the run must show besides.
+    :param replaces: subjects of the row's proofs that do not hold then.
+    """
+
+    manual: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    by_scope: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    proofs: tuple[Proof, ...] = ()
+    replaces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class TransportRow:
     """How one MPI, in a range of versions, uses one transport.
 
@@ -92,6 +110,7 @@ class TransportRow:
         (``many``), or large messages split over all (``striped``; a row without the key cannot do that).
     :param proofs: what the run must show, whatever the scope.
     :param proofs_by_scope: what it must show besides, per scope.
+    :param memory: platform of GPUs (:data:`machine.gpu.KINDS`) to what device memory needs; without, it is not measured.
     :param context: regular expression with one group: the setting in effect as the debug text has it, for sentences.
     :param last_resort_for: devices another row of the same MPI is preferred for, where the build allows it.
     :param note: limit worth knowing, one sentence.
@@ -107,6 +126,7 @@ class TransportRow:
     by_rails: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     proofs: tuple[Proof, ...] = ()
     proofs_by_scope: Mapping[str, tuple[Proof, ...]] = field(default_factory=dict)
+    memory: Mapping[str, DeviceMemory] = field(default_factory=dict)
     context: str = ""
     last_resort_for: tuple[str, ...] = ()
     note: str = ""

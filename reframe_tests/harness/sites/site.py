@@ -52,10 +52,13 @@ def node_counts_of(extras: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def policies_of(extras: Mapping[str, Any]) -> tuple[str, ...]:
-    """Pinning policies that mean something on a partition: ``nic_*`` only where a rail has a NUMA node."""
-    placed = any(rail.numa_node is not None for fabric in fabrics_of(extras).values() for rail in fabric.rails)
+    """Pinning policies that mean something on a partition: ``nic_*`` only where a rail has a NUMA node, ``gpu_*`` where a GPU
+    has one."""
+    rails = [rail.numa_node for fabric in fabrics_of(extras).values() for rail in fabric.rails]
+    known = {"nic": rails, "gpu": [gpu.numa_node for gpu in systems.gpus_of(extras)]}
+    idle = tuple(f"{word}_" for word, homes in known.items() if all(home is None for home in homes))
     wanted = extras.get("pinning", PINNING_POLICIES)
-    return tuple(policy for policy in PINNING_POLICIES if policy in wanted and (placed or not policy.startswith("nic_")))
+    return tuple(policy for policy in PINNING_POLICIES if policy in wanted and not policy.startswith(idle))
 
 
 def fitting_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> list[str]:
@@ -181,7 +184,7 @@ def _completed(system: dict[str, Any], environment_names: Iterable[str], root: P
         environs = [*row.get("environs", ()), *fitting_stacks(extras, names), "builtin"]
         row = {
             **row,
-            "features": sorted({*row.get("features", ()), *extras["fabrics"]}),
+            "features": sorted({*row.get("features", ()), *fabrics_of(extras)}),
             "environs": list(dict.fromkeys(environs)),
         }
         if most:

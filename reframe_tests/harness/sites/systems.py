@@ -20,6 +20,7 @@ from typing import Any
 from .. import batch_systems, optional_file, schema
 from ..launchers import registry as launchers
 from ..launchers.schedulers import spool
+from ..machine import gpu
 from ..machine.fabric import Fabric, Rail
 from ..machine.transport import AS_SHIPPED
 from ..suites import catalogue
@@ -171,6 +172,7 @@ def _check_partitions(source: str, system: Mapping[str, Any]) -> None:
                     f"{source}: extras.suite_options of partition {partition['name']} names {group!r}, which is no group; "
                     "'mpibench catalogue' lists them.",
                 )
+        _check_gpus(source, partition)
         for fabric in fabrics_of(partition["extras"]).values():
             if fabric.expect and fabric.expect not in (names := [each.name for each in fabric.choices]):
                 raise SiteError(
@@ -179,6 +181,33 @@ def _check_partitions(source: str, system: Mapping[str, Any]) -> None:
                     f"one of its other fabrics of scope {fabric.scope} "
                     f"({', '.join(names) or 'there is none'}); correct 'expect'.",
                 )
+
+
+def _check_gpus(source: str, partition: Mapping[str, Any]) -> None:
+    """GPUs are described where fabrics use their memory, each once, and as ReFrame's ``devices`` say.
+
+    :raises SiteError: naming the partition.
+    """
+    extras, where = partition["extras"], f"{source}: partition {partition['name']}"
+    gpus, row = gpus_of(extras), extras.get("gpus", {})
+    using = [name for name, fabric in extras.get("fabrics", {}).items() if set(fabric.get("memory", ())) - {gpu.HOST}]
+    if using and not gpus:
+        raise SiteError(
+            "gpus-missing", f"{where}: fabric {using[0]} has memory of GPUs, and extras has no 'gpus'; describe them."
+        )
+    names = [name for name in fabrics_of(extras) if name not in extras["fabrics"]]
+    if len(fabrics_of(extras)) < sum(len(fabric.get("memory", ("",))) for fabric in extras.get("fabrics", {}).values()):
+        raise SiteError("fabric-twice", f"{where}: a fabric is called as another one's memory ({', '.join(names)}); rename it.")
+    kind, counted = gpu.KINDS[row["kind"]] if gpus else None, len(gpus)
+    stated = [device for device in partition.get("devices", ()) if device.get("type") == "gpu"]
+    theirs = sum(device.get("num_devices", counted) for device in stated)
+    if stated and kind and theirs != counted:
+        raise SiteError("gpus-differ", f"{where}: 'devices' has {theirs} GPUs a node, extras.gpus {counted}; correct one.")
+    for architecture in (device["arch"] for device in stated if "arch" in device):
+        if kind and not architecture.startswith(kind.architecture):
+            raise SiteError(
+                "gpus-differ", f"{where}: 'devices' has architecture {architecture}, extras.gpus {kind.title}; correct one."
+            )
 
 
 def read_all(root: Path = ROOT) -> list[dict[str, Any]]:
@@ -327,23 +356,45 @@ def _of_partition(place: str, row: Mapping[str, Any], system: Mapping[str, Any],
 
 
 def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
-    """Fabrics a partition describes in its ``extras``, by name."""
-    described = {
-        name: Fabric(
+    """Fabrics a partition describes in its ``extras``, by name; each memory of one is a fabric of its own.
+
+    The first word of ``memory`` keeps the name; the others are ``<fabric>_<word>``: ``ib`` and ``ib_device``.
+    """
+    described = {}
+    gpus, row_of_gpus = gpus_of(extras), extras.get("gpus", {})
+    for name, row in extras.get("fabrics", {}).items():
+        least = row.get("min_efficiency")
+        fabric = Fabric(
             name=name,
             transport=row["transport"],
             scope=row["scope"],
             rails=tuple(Rail(**rail) for rail in row.get("rails", ())),
             mtu_bytes=row.get("mtu_bytes"),
-            min_efficiency=tuple(least.items()) if isinstance(least := row.get("min_efficiency"), Mapping) else least,
+            min_efficiency=tuple(least.items()) if isinstance(least, Mapping) else least,
             tcp_interfaces=tuple(row.get("tcp_interfaces", ())),
             striped=row.get("striped", False),
             expect=row.get("expect", ""),
         )
-        for name, row in extras.get("fabrics", {}).items()
-    }
+        for place, word in enumerate(row.get("memory", (gpu.HOST,))):
+            own = name if place == 0 else f"{name}_{word}"
+            described[own] = replace(fabric, name=own)
+            if word != gpu.HOST:
+                described[own] = replace(
+                    described[own],
+                    memory=gpu.Memory(word, row_of_gpus.get("kind", "")),
+                    gpus=gpus,
+                    peer_rate_gbit_per_s=row_of_gpus.get("peer_gbit_per_s"),
+                    pcie_rate_gbit_per_s=row_of_gpus.get("pcie_gbit_per_s"),
+                )
     forced = [fabric for fabric in described.values() if fabric.transport != AS_SHIPPED]
     return {
-        name: fabric if fabric in forced else replace(fabric, choices=tuple(f for f in forced if f.scope == fabric.scope))
+        name: fabric
+        if fabric in forced
+        else replace(fabric, choices=tuple(f for f in forced if (f.scope, f.memory) == (fabric.scope, fabric.memory)))
         for name, fabric in described.items()
     }
+
+
+def gpus_of(extras: Mapping[str, Any]) -> tuple[gpu.Gpu, ...]:
+    """GPUs of each node of a partition, in the site's order."""
+    return tuple(gpu.Gpu(**row) for row in extras.get("gpus", {}).get("of_node", ()))

@@ -37,6 +37,7 @@ class Stack:
     :param prepend_path: search path variable to directories put in front of it.
     :param build: provenance: compiler, spec, wheels with checksums, ``lock_hash``.
     :param source: path of the metadata file.
+    :param gpu: platform of GPUs whose memory its MPI sends (:data:`machine.gpu.KINDS`); empty: of the host only.
     :param modules: environment modules that jobs load before anything else.
     :param loaded: what loading them did when the stack was registered.
     """
@@ -58,6 +59,7 @@ class Stack:
     prepend_path: Mapping[str, tuple[str, ...]]
     build: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
+    gpu: str = ""
     modules: tuple[Module, ...] = ()
     loaded: LoadedModules = field(default_factory=LoadedModules)
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import NamedTuple
 
 from .. import records as found_records
+from ..machine.gpu import KINDS, MEMORIES, OF_HOST, Memory
 from ..stacks.stack import Stack
 from ..vocabulary import QUANTITIES, BadInput, NotMeasured, Quantity
 from . import benchmark, node_memory, options, side_by_side
@@ -270,6 +272,7 @@ def launches(
     nodes: int = 1,
     limits: Limits = UNBOUNDED,
     chosen: Mapping[str, str] = _NO_OPTIONS,
+    memory: Memory = OF_HOST,
 ) -> tuple[Launch, ...]:
     """How a group is run on ``ranks`` ranks of a stack.
 
@@ -277,6 +280,7 @@ def launches(
     :param nodes: nodes the ranks are spread over in blocks; a benchmark of one pair then takes ranks of two nodes.
     :param limits: of the repetitions there; the same for every stack, so that all run the same work.
     :param chosen: options of the suites, as :func:`options.of_group` gives them.
+    :param memory: where messages are; benchmarks that cannot have them there are left out.
     :raises NotMeasured: if the stack lacks a binary or is too old for an option, or no benchmark of the group runs on that
         many ranks.
     :raises BadInput: if there is no such group or level.
@@ -284,9 +288,10 @@ def launches(
     _planned(group)
     if level not in LEVELS:
         raise BadInput("level-unknown", f"there is no level '{level}'; choose one of {', '.join(LEVELS)}.")
+    check_memory(group, memory)
     if group == PLACEMENT:
         return (_probe(stack),)
-    made = [_launch(plan, stack, ranks, level, nodes, limits, chosen) for plan in GROUPS[group].plans]
+    made = [_launch(plan, stack, ranks, level, nodes, limits, chosen, memory) for plan in GROUPS[group].plans]
     found = tuple(launch for launch in made if launch)
     if not found:
         raise _idle(group, ranks, nodes)
@@ -309,17 +314,38 @@ def check_ranks(group: str, ranks: int, nodes: int | None = None) -> None:
         raise _idle(group, ranks, nodes)
 
 
-def why_unbuilt(group: str, stack: Stack) -> str:
+def check_memory(group: str, memory: Memory) -> None:
+    """Make sure that something of a group can be measured in a memory.
+
+    :raises NotMeasured: if nothing can.
+    :raises BadInput: if there is no such group.
+    """
+    rows = _planned(group)
+    if memory.on_gpu and all(SUITES[row.suite].on_gpu(row, memory) is None for row in rows):
+        raise NotMeasured(f"no benchmark of group {group} measures {memory.text}")
+
+
+def why_unbuilt(group: str, stack: Stack, memory: Memory = OF_HOST) -> str:
     """Why a stack can run nothing of a group: it has none of its programs; empty where it has one, or none is needed.
 
     :raises BadInput: if there is no such group.
     """
     owners = {row.binary: SUITES[row.suite] for row in _planned(group)}
     programs = list(owners)
-    if not programs or any(owner.script or owner.is_built(stack, name) for name, owner in owners.items()):
+    if not programs:
         return ""
-    more = f" and none of {len(programs) - 1} more for group {group}" if programs[1:] else ""
-    return f"stack {stack.name} has no {programs[0]}{more}"
+    there = [owner for name, owner in owners.items() if owner.script or owner.is_built(stack, name)]
+    if not there:
+        more = f" and none of {len(programs) - 1} more for group {group}" if programs[1:] else ""
+        return f"stack {stack.name} has no {programs[0]}{more}"
+    if memory.on_gpu and not any(_knows(stack, owner, memory) for owner in there):
+        return f"stack {stack.name} has {there[0].title} that was not built for {KINDS[memory.kind].title}"
+    return ""
+
+
+def _knows(stack: Stack, suite: Suite, memory: Memory) -> bool:
+    """Whether a stack's programs of a suite were built for a memory of GPUs; our own are for any."""
+    return bool(suite.script) or stack.suites.get(suite.name, {}).get("gpu") == memory.kind
 
 
 def _planned(group: str) -> list[Benchmark]:
@@ -385,15 +411,30 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
                 name = metric_name(row.name, QUANTITIES[side_by_side.RATIO].short, None, side_by_side.variant("*", "*"))
                 found[name] = (QUANTITIES[side_by_side.RATIO], sizes)
             for under, named in options.possible(OPTIONS, group, row):
-                for variant in _OPEN_VARIANTS.get(row.ranks) or _variants(under, plan, row.min_ranks, row.min_nodes):
+                variants = _OPEN_VARIANTS.get(row.ranks) or _variants(under, plan, row.min_ranks, row.min_nodes)
+                for variant, place in product(variants, _memories(row)):
                     for quantity in (QUANTITIES[name] for name in under.quantities):
-                        name = metric_name(row.name, quantity.short, None, ",".join(filter(None, (variant, named))))
+                        name = metric_name(row.name, quantity.short, None, ",".join(filter(None, (variant, place, named))))
                         found[name] = (quantity, sizes | found.get(name, (quantity, frozenset()))[1])
     return found
 
 
+def _memories(row: Benchmark) -> list[str]:
+    """What memories add to the variants of a row, those first that it is measured in on any platform."""
+    able = (Memory(word, kind) for word in MEMORIES for kind in KINDS)
+    on_gpu = [memory.variant for memory in able if memory.on_gpu and SUITES[row.suite].on_gpu(row, memory) is not None]
+    return ["", *dict.fromkeys(on_gpu)]
+
+
 def _launch(
-    plan: Plan, stack: Stack, ranks: int, level: str, nodes: int, limits: Limits, asked: Mapping[str, str] = _NO_OPTIONS
+    plan: Plan,
+    stack: Stack,
+    ranks: int,
+    level: str,
+    nodes: int,
+    limits: Limits,
+    asked: Mapping[str, str] = _NO_OPTIONS,
+    memory: Memory = OF_HOST,
 ) -> Launch | None:
     """One plan on a stack, with the rows its version has and that many ranks allow; ``None`` if there are none."""
     if level not in plan.size_ranges:
@@ -402,6 +443,9 @@ def _launch(
     suite = SUITES[planned[0].suite]
     version = benchmark.version_tuple(stack.suites.get(suite.name, {}).get("version", ""))
     chosen = tuple(row for row in planned if row.active(ranks, nodes) and row.known_to(version))
+    if memory.on_gpu:
+        able = _knows(stack, suite, memory)
+        chosen = tuple(row for row in chosen if able and suite.on_gpu(row, memory) is not None)
     if not chosen:
         return None
     if not suite.find_program(stack, plan.binary, ranks):
@@ -429,18 +473,22 @@ def _launch(
         (*options_of(under.rows, version), *under.words),
         under.options,
     )
+    behind = suite.on_gpu(under.rows[0], memory) or () if memory.on_gpu else ()
     repetitions = size_range.repetitions if suite.same_repetitions else None
     return Launch(
         plan.name,
         suite.name,
         plan.binary,
-        tuple(suite.arguments(run)),
+        (*suite.arguments(run), *behind),
         tuple(
             Expected(
                 row.name,
                 row.active(ranks),
                 options.sizes(OPTIONS, row, under.options, size_range) or suite.sizes(row, plan, size_range),
-                suite.variants(row, run) if suite.variants else _variants(row, plan, ranks, nodes),
+                tuple(
+                    ",".join(filter(None, (variant, memory.variant)))
+                    for variant in (suite.variants(row, run) if suite.variants else _variants(row, plan, ranks, nodes))
+                ),
                 repetitions,
                 row.quantities if under.options else (),
                 ",".join(filter(None, (row.variant_of_nodes(nodes), under.variant))),

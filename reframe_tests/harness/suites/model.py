@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from ..machine.gpu import Memory
 from ..stacks.stack import Stack
 from .benchmark import ELEMENT, SIZELESS, Benchmark, Plan, Record, SizeRange, doubling_sizes
 from .options import SuiteOption
@@ -236,6 +237,8 @@ class Suite:
     :param piece: a line that can only be part of an output of it, for suites with an extent.
     :param result: name of the file it writes its output to, in the same folder; empty: to standard output.
     :param variants: variants of a row that follow from a run; ``None``: those of the row.
+    :param on_gpu: arguments behind all others with which a row measures memory of GPUs; ``None``: it cannot. Its records
+        then have :attr:`machine.gpu.Memory.variant`, and ``gpu`` of the suite in ``stack.json`` is the platform.
     :param compares_data: its program compares what it receives with what was sent, and gives up where they differ.
     :param per_ranks: a program whose name ends in ``.x`` may have been built for a number of ranks, which then ends its name.
     """
@@ -267,6 +270,7 @@ class Suite:
     variants: Callable[[Benchmark, Run], tuple[str, ...]] | None = None
     per_ranks: bool = False
     compares_data: bool = False
+    on_gpu: Callable[[Benchmark, Memory], tuple[str, ...] | None] = field(default=lambda row, memory: None)
 
     @property
     def feature(self) -> str:

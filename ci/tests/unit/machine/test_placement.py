@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -26,9 +26,12 @@ SMT_LAST = Topology.from_processor(describe(2, 2, smt=2, numbering="smt_last"))
 SMT_ADJACENT = Topology.from_processor(describe(2, 2, smt=2, numbering="smt_adjacent"))
 NPS4 = Topology.from_processor(describe(2, 64, numa_per_socket=4, caches_per_socket=8, smt=2, numbering="smt_last"))
 SINGLE = Topology.from_processor(describe(1, 1))
+TWO_CORES = Topology.from_processor(describe(1, 2))
 NO_NUMA = from_lscpu("".join(f"{cpu},{cpu},{cpu // 2},\n" for cpu in range(4)))
 LISTED = ("bunch", "scatter", "nic_local", "nic_remote")
-COMBINATIONS = list(itertools.product(SYMBOLIC_PPN, PINNING_POLICIES))
+#: Those of nodes without GPUs.
+POLICIES = [policy for policy in PINNING_POLICIES if policy not in placement.GPU_POLICIES]
+COMBINATIONS = list(itertools.product([symbol for symbol in SYMBOLIC_PPN if symbol != "gpu"], POLICIES))
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ def test_socket_0_comes_first_wherever_its_cpus_are() -> None:
         (WESTMERE, {"1": 1, "2": 2, "numa": 2, "socket": 2, "half": 6, "full": 12, "7": 7}),
         (NPS4, {"1": 1, "2": 2, "numa": 8, "socket": 2, "half": 64, "full": 128, "128": 128}),
         (SMT_LAST, {"half": 2, "full": 4}),
+        (replace(NPS4, gpu_numa=(3, 1, 7, 5)), {"gpu": 4}),
         (SINGLE, {"1": 1, "numa": 1, "socket": 1, "half": 1, "full": 1}),
         (WESTMERE.usable([1, 3, 5]), {"numa": 1, "socket": 1, "half": 1, "full": 3}),
     ],
@@ -118,6 +122,7 @@ def test_processes_per_node(topology: Topology, numbers: dict[str, int]) -> None
         ("all", WESTMERE, "ppn=all is neither a number nor one of 1, 2, numa"),
         ("1.5", WESTMERE, "ppn=1.5 is neither"),
         ("numa", NO_NUMA, "ppn=numa needs the NUMA nodes"),
+        ("gpu", WESTMERE, "ppn=gpu needs GPUs, and the partition describes none."),
     ],
 )
 def test_processes_per_node_that_cannot_be(symbol: str, topology: Topology, sentence: str) -> None:
@@ -218,11 +223,34 @@ def test_an_adapter_on_a_numa_node_that_is_not_there() -> None:
         place("nic_local", 1, WESTMERE, (0, 2))
 
 
+def test_each_rank_by_its_gpu() -> None:
+    gpus = replace(NPS4, gpu_numa=(3, 1, 7, 5))
+    assert cpus(place("gpu_local", 4, gpus)) == (48, 16, 112, 80), "the GPU's NUMA node, in the order of GPUs"
+    assert cpus(place("gpu_local", 4, replace(NPS4, gpu_numa=(0, 0, 0, 0)))) == (0, 1, 2, 3)
+    assert cpus(place("gpu_remote", 2, gpus)) == (112, 113), "the other socket's last NUMA node"
+
+
+@pytest.mark.parametrize(
+    ("topology", "sentence"),
+    [
+        (replace(NPS4, gpu_numa=(0,)), "gpu_local gives each rank a GPU, and the partition has 1 for 2 ranks of a node"),
+        (
+            replace(NPS4, gpu_numa=(0, None)),
+            "gpu_local needs the NUMA node of each GPU, and the partition does not name them all",
+        ),
+        (replace(TWO_CORES, gpu_numa=(0, 0)), "gpu_local means nothing on one NUMA node"),
+    ],
+)
+def test_ranks_that_have_no_place_by_their_gpus(topology: Topology, sentence: str) -> None:
+    with pytest.raises(NotMeasured, match=re.escape(sentence)):
+        placement.place("gpu_local", 2, topology)
+
+
 # ---- the same placement twice ----
 
 
 def test_equal_placements() -> None:
-    one = {policy: place(policy, 1, WESTMERE, 0) for policy in PINNING_POLICIES}
+    one = {policy: place(policy, 1, WESTMERE, 0) for policy in POLICIES}
     assert equivalent(one["bunch"], one["scatter"])
     assert equivalent(one["bunch"], one["nic_local"])
     assert not equivalent(one["bunch"], one["nic_remote"])
@@ -234,7 +262,7 @@ def test_equal_placements() -> None:
 
 
 def test_what_is_run_on_one_core() -> None:
-    run = [pair for pair in [("1", p) for p in PINNING_POLICIES] if first_equal(pair, COMBINATIONS, SINGLE) == pair]
+    run = [pair for pair in [("1", p) for p in POLICIES] if first_equal(pair, COMBINATIONS, SINGLE) == pair]
     assert run == [("1", "default"), ("1", "none"), ("1", "bunch"), ("1", "nic_local"), ("1", "nic_remote")]
     assert first_equal(("full", "scatter"), COMBINATIONS, SINGLE) == ("1", "bunch")
     assert first_equal(("full", "none"), COMBINATIONS, SINGLE) == ("1", "none")

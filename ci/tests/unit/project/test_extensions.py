@@ -279,7 +279,7 @@ def test_a_session_names_its_files_and_what_was_in_them(folder: Path) -> None:
         (TORUS_MPI.replace('world="7"', 'world="a world"'), r"torusmpi\.py: 'world' is 'a world', neither a number"),
         (
             TORUS_MPI.replace('transports=("torus",),', ""),
-            r"torusmpi\.py: transport 'torus' is not one of shm, tcp, .*'transports'",
+            r"torusmpi\.py: transport 'torus' is not one of shm, gpu_ipc, tcp, .*'transports'",
         ),
     ],
 )

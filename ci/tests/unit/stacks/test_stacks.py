@@ -91,7 +91,7 @@ def test_schema_knows_the_vocabulary_and_every_field() -> None:
     assert keys["origin"]["enum"] == ["spack", "wheels", "system"]
     assert keys["mpi"]["properties"]["name"]["enum"] == list(registry.names())
     assert {"hydra-intel", "hydra", "prrte", "orterun", "mpirun_rsh"} < set(keys["launcher_family"]["enum"])
-    assert sorted({*keys} - {"modules"}) == sorted(schema["required"])  # only stacks of modules have them
+    assert sorted({*keys} - {"modules", "gpu"}) == sorted(schema["required"])  # of stacks of modules, and of GPU-aware MPIs
     assert all("description" in key or "properties" in key for key in keys.values())
 
 

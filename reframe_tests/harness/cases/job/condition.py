@@ -20,7 +20,7 @@ from ...machine import placement
 from ...machine.fabric import Fabric
 from ...machine.topology import Topology
 from ...mpis import registry as mpis
-from ...sites import site, tuned_settings
+from ...sites import site, systems, tuned_settings
 from ...stacks.stack import Stack
 from ...vocabulary import SITE_FILES, BadInput, NotMeasured
 from . import transports
@@ -71,6 +71,7 @@ class Partition:
         :raises BadInput: no core is left.
         """
         topology = Topology.from_processor(self.processor)
+        topology = replace(topology, gpu_numa=tuple(gpu.numa_node for gpu in systems.gpus_of(self.extras)))
         if reserved := parse_cpus(self.extras.get("reserved_cpus", "")):
             cores = {topology.core_of(cpu) for cpu in reserved}
             left = {unit.cpu for unit in topology.units if unit.core not in cores}
@@ -209,6 +210,8 @@ class Condition:
             "striped": fabric.striped,
             "oversubscribed": self.oversubscribed,
             "tuned": self.tuned,
+            **({"memory": fabric.memory.word, "gpu_kind": fabric.memory.kind} if fabric.memory.on_gpu else {}),
+            "gpus": [gpu.bus_id or number for number, gpu in enumerate(fabric.gpus[: self.ppn])],
         }
         return {
             "stack": stack.name,
@@ -255,6 +258,10 @@ def check_asked(asked: Asked, extras: Mapping[str, Any]) -> None:
     policies = site.policies_of(extras)
     if asked.pinning not in policies:
         raise NotMeasured(f"pinning={asked.pinning} is not among the policies of this partition ({', '.join(policies)})")
+    if asked.pinning in placement.GPU_POLICIES and not fabric.memory.on_gpu:
+        raise NotMeasured(
+            f"pinning={asked.pinning} places ranks by their GPUs, and fabric {fabric.name} has memory of the host"
+        )
 
 
 def place_ranks(asked: Asked, partition: Partition) -> placement.RankPlacement:
@@ -269,6 +276,9 @@ def place_ranks(asked: Asked, partition: Partition) -> placement.RankPlacement:
         number = placement.resolve_ppn(asked.ppn, topology)
     except BadInput as error:
         raise NotMeasured(str(error)) from error
+    if asked.fabric.memory.on_gpu and number > len(asked.fabric.gpus):
+        has = f"{number} ranks of a node are asked for and it has {len(asked.fabric.gpus)}"
+        raise NotMeasured(f"with {asked.fabric.memory.text} each rank has a GPU of its own: {has}")
     placed = placement.place(asked.pinning, number, topology, nic_numa)
     same = placement.first_equal((asked.ppn, asked.pinning), list(product(*asked.orders)), topology, nic_numa)
     if same != (asked.ppn, asked.pinning):

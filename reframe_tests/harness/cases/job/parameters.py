@@ -15,6 +15,7 @@ from reframe.core.logging import getlogger
 
 from ...machine import placement
 from ...machine.fabric import Fabric
+from ...machine.gpu import Memory
 from ...sites import selected_tests, site, systems
 from ...stacks import metadata
 from ...stacks.stack import Stack
@@ -179,10 +180,10 @@ def why_unusable(stack: str, partition: Any, fabric: str) -> str:
 
 
 @cache
-def why_unbuilt(stack: str, group: str) -> str:
+def why_unbuilt(stack: str, group: str, memory: Memory) -> str:
     """Why a stack can run nothing of a group of the catalogue; empty where it can, or its case must say what is wrong."""
     try:
-        return catalogue.why_unbuilt(group, _read_stack(stack))
+        return catalogue.why_unbuilt(group, _read_stack(stack), memory)
     except BadInput:
         return ""
 
@@ -241,11 +242,15 @@ def places_of(
                 raise NotMeasured(ranks)
             if ranks >= 0:
                 catalogue.check_ranks(group, ranks, count)
+            catalogue.check_memory(group, _fabrics_on(partition)[fabric].memory)
             able = [each for each in partition.environs if any(words <= set(each.features) for words in wanted)]
             if not able:
                 raise NotMeasured(f"{selected_tests.WITHOUT} {' or '.join(' and '.join(sorted(words)) for words in wanted)}")
             files = {each.name: each.extras.get("stack", "") for each in able}
-            reasons = {name: why_unbuilt(file, group) or why_unusable(file, partition, fabric) for name, file in files.items()}
+            memory = _fabrics_on(partition)[fabric].memory
+            reasons = {
+                name: why_unbuilt(file, group, memory) or why_unusable(file, partition, fabric) for name, file in files.items()
+            }
             if all(reasons.values()):
                 raise NotMeasured("; ".join(dict.fromkeys(reasons.values())))
             useful.append(partition.fullname)

@@ -14,12 +14,15 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from ...machine import gpu
 from ...machine.fabric import Fabric
 from ...mpis import registry
-from ...mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Proof, Range, TransportRow
+from ...mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, DeviceMemory, Proof, Range, TransportRow
 from ...stacks.stack import Stack
 from ...vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput, NotMeasured
 
+#: Of host memory.
+_NO_DEVICE = DeviceMemory("")
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _UNIT = re.compile(r"_(\d+)$")
 
@@ -69,13 +72,21 @@ def resolve_transport(stack: Stack, fabric: Fabric) -> Setting:
         # Variables that make an MPI speak are none of a user's plain start either.
         row = TransportRow(fabric.transport, Range(()), manual="none: nothing is set")
         return Setting({}, (), row, mpi.title, named, _asked(fabric))
+    memory = fabric.memory
+    if memory.on_gpu and stack.gpu != memory.kind:
+        built = f"it was built for {gpu.KINDS[stack.gpu].title}" if stack.gpu else "its metadata name no GPUs it was built for"
+        raise NotMeasured(f"stack {stack.name} cannot send {memory.text}: {built} ('gpu' of stack.json).")
     rows = [row for row in mpi.rows if row.transport == fabric.transport and stack.version_tuple in row.versions]
     fitting = _fit_device(rows, stack.device)
     if not fitting:
         raise NotMeasured(_reason(stack, named, fabric, rows))
     row = next((row for row in fitting if not set(fabric.devices) & set(row.last_resort_for)), fitting[0])
+    device = row.memory.get(memory.kind, _NO_DEVICE)
+    if memory.on_gpu and device is _NO_DEVICE:
+        raise NotMeasured(f"nothing is known about {memory.text} with {named} over {fabric.transport}: use host memory.")
     rails = STRIPED if fabric.striped else ONE_RAIL if len(fabric.rails) <= 1 else MANY_RAILS
-    templates = {**row.env, **row.by_scope.get(fabric.scope, {}), **row.by_rails.get(rails, {}), **row.debug_env}
+    templates = {**row.env, **row.by_scope.get(fabric.scope, {}), **row.by_rails.get(rails, {})}
+    templates |= {**device.env, **device.by_scope.get(fabric.scope, {}), **row.debug_env}
     single = [name for name, value in templates.items() if re.search(r"\{(?:device|device_port|port|unit)\}", value)]
     if single and len(fabric.rails) > 1:
         raise NotMeasured(
@@ -91,7 +102,8 @@ def resolve_transport(stack: Stack, fabric: Fabric) -> Setting:
     # A variable whose placeholder stands for nothing here (no ``tcp_interfaces``) is left unset.
     set_here = {name: value for name, value in templates.items() if all(map(values.get, _PLACEHOLDER.findall(value)))}
     env = {name: _fill(value, values) for name, value in set_here.items()}
-    proofs = (*row.proofs, *row.proofs_by_scope.get(fabric.scope, ()))
+    own = (*row.proofs, *row.proofs_by_scope.get(fabric.scope, ()))
+    proofs = (*(proof for proof in own if proof.subject not in device.replaces), *device.proofs)
     return Setting(
         env=env,
         proofs=tuple(_fill_proof(proof, fabric, stack.version_tuple) for proof in proofs),
@@ -145,6 +157,8 @@ def _check(fabric: Fabric) -> None:
         raise BadInput(
             "fabric-unusable", f"fabric {fabric.name}: transport {fabric.transport} needs the device of at least one rail."
         )
+    if transport.gpus_only and not fabric.memory.on_gpu:
+        raise BadInput("fabric-unusable", f"fabric {fabric.name}: {transport.name} needs 'memory' of GPUs, such as device.")
     if fabric.striped and len(fabric.rails) < 2:
         raise BadInput(
             "fabric-unusable", f"fabric {fabric.name}: striped needs two rails or more, and it has {len(fabric.rails)}."
@@ -164,6 +178,7 @@ def _asked(fabric: Fabric) -> str:
     devices = ",".join(fabric.devices)
     name = fabric.name if devices in ("", fabric.name) else f"{fabric.name} ({devices})"
     over = name if name == fabric.transport else f"{name} over {fabric.transport}"
+    over += f", {fabric.memory.text}" if fabric.memory.on_gpu else ""
     return f"{over}, striped" if fabric.striped else over
 
 
