@@ -51,6 +51,8 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("t_wait_us", "us", LOWER, "t_wait", "time in MPI_Wait"),
         Quantity("overlap_percent", "%", HIGHER, "overlap", "overlap"),
         Quantity("bandwidth_mb_per_s", "MB/s", HIGHER, "bandwidth", "bandwidth"),
+        Quantity("algbw_mb_per_s", "MB/s", HIGHER, "algbw", "algorithm bandwidth"),
+        Quantity("busbw_mb_per_s", "MB/s", HIGHER, "busbw", "bus bandwidth"),
         Quantity("message_rate_per_s", "msg/s", HIGHER, "message_rate", "message rate"),
         Quantity("latency_stddev_us", "us", NONE, "latency_stddev", "standard deviation of latency"),
         Quantity("time_s", "s", LOWER, "time", "run time"),
@@ -81,11 +83,14 @@ QUANTITIES: dict[str, Quantity] = {
 #: (``t_min_us`` of a rank that only posts, ``t_ovrl_us`` of IMB's Truly_passive_put).
 POSITIVE_TIMES = ("latency_us", "t_avg_us", "t_max_us")
 
+#: Bandwidths that say what a link carries.
+LINK_BANDWIDTHS = ("bandwidth_mb_per_s", "busbw_mb_per_s")
+
 #: Quantities that are the same number in other words (bandwidth is size / time); only the first that a benchmark prints
 #: at a size is judged, so that one change does not count twice.
 JUDGED = (
-    *("latency_us", "t_avg_us", "t_ovrl_us", "t_max_us", "bandwidth_mb_per_s", "message_rate_per_s"),
-    *("mop_per_s", "time_s", "gflop_per_s", "gup_per_s"),
+    *("latency_us", "t_avg_us", "t_ovrl_us", "t_max_us", "bandwidth_mb_per_s", "algbw_mb_per_s", "busbw_mb_per_s"),
+    *("message_rate_per_s", "mop_per_s", "time_s", "gflop_per_s", "gup_per_s"),
 )
 
 #: Pinning policies. The first two are the stack's own behaviour and no binding at all; the others are

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reframe_tests.harness.machine.gpu import DEVICE, OF_HOST, Memory
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.catalogue import ROWS
@@ -11,19 +12,30 @@ BINARIES = ("IMB-MPI1", "IMB-P2P", "IMB-NBC", "IMB-RMA", "IMB-MT", "IMB-EXT", "I
 OSU = tuple(row.binary for row in ROWS if row.suite == "osu")
 GPCNET = tuple(dict.fromkeys(row.binary for row in ROWS if row.suite == "gpcnet"))
 APPLICATIONS = tuple(dict.fromkeys(row.binary for row in ROWS if row.suite in ("hpcc", "npb")))
+NCCL = tuple(row.binary for row in ROWS if row.suite == "nccl_tests")
 
 
-def stack_of(version: str = "2021.11", binaries=BINARIES + OSU + GPCNET + APPLICATIONS, osu: str = "7.5") -> Stack:
+def memory_of(group: str) -> Memory:
+    """Memory of the host, and of GPUs for what measures no other."""
+    return Memory(DEVICE, "cuda") if catalogue.library_of(group) else OF_HOST
+
+
+def stack_of(version: str = "2021.11", binaries=BINARIES + OSU + GPCNET + APPLICATIONS + NCCL, osu: str = "7.5") -> Stack:
     """A stack as metadata would describe it."""
     return made_stack(
         *("intelmpi", "2021.18.1"),
         **{"name": "intelmpi-wheels", "origin": "wheels", "launcher_family": "hydra-intel"},
         binaries={name: f"/opt/mpi/bin/{name}" for name in binaries},
         commands={"mpi4py.bench": ("/opt/mpi/bin/python", "-m", "mpi4py.bench")},
-        suites={"imb": {"version": version}, "mpi4py": {"version": "4.1.2"}, "osu": {"version": osu}},
+        suites={
+            "imb": {"version": version},
+            "mpi4py": {"version": "4.1.2"},
+            "osu": {"version": osu},
+            "nccl_tests": {"version": "2.18.2", "gpu": "cuda"},
+        },
     )
 
 
 def launches(group: str, ranks: int = 2, level: str = "nightly", **more):
-    more = {"nodes": max((row.min_nodes for row in catalogue.rows(group)), default=1), **more}
+    more = {"nodes": max((row.min_nodes for row in catalogue.rows(group)), default=1), "memory": memory_of(group), **more}
     return catalogue.launches(group, more.pop("stack", stack_of()), ranks, level, **more)

@@ -94,7 +94,7 @@ class FabricTest(MeasuredTest):
         ``maintenance``: everything; ``production``: what a night has time for; ``smoke``: one or two placements.
         """
         super().select_cases()
-        self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG, LOGS]
+        self.keep_files = ["*.out", "*.err", "*.debug*", "evidence", script.LAUNCH_LOG, script.START_LOG, LOGS]
         stacks = self._where.stacks
         self.valid_prog_environs = catalogue.stack_selection(self.group) if stacks is None else list(stacks)
         self.tags |= {self.fabric}
@@ -151,7 +151,8 @@ class FabricTest(MeasuredTest):
     def _resolve(self, stack: Stack) -> Condition:
         space, partition = type(self).param_space.params, self.current_partition
         orders = (tuple(space["ppn"].values), tuple(space["pinning"].values))
-        asked = Asked(site.fabrics_of(partition.extras)[self.fabric], self._nodes, self.ppn, self.pinning, orders)
+        fabric, library = site.fabrics_of(partition.extras)[self.fabric], catalogue.library_of(self.group)
+        asked = Asked(fabric, self._nodes, self.ppn, self.pinning, orders, library)
         found = condition.resolve(stack, asked, Partition.of(partition), self._chosen)
         if self.tuned not in ("yes", "no"):
             raise BadInput("tuned-value", f"tuned={self.tuned} is neither yes nor no.")

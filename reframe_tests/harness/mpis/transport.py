@@ -17,7 +17,7 @@ Values are templates. Placeholders, filled from the fabric's rails:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -149,6 +149,20 @@ class Gap:
     transport: str
     versions: Range
     reason: str
+
+
+@dataclass(frozen=True)
+class Library:
+    """A communication library beside MPI that a suite's programs measure, started as an MPI program (NCCL).
+
+    :param title: its name in sentences.
+    :param notes: what its debug lines say for the evidence.
+    """
+
+    title: str
+    rows: tuple[TransportRow, ...]
+    notes: Callable[[str], tuple[str, ...]]
+    gaps: tuple[Gap, ...] = ()
 
 
 def gaps(rows: Iterable[TransportRow], first: Version, before: str, without: str) -> tuple[Gap, ...]:

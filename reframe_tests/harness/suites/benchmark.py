@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ..vocabulary import BadInput, NotMeasured
+from ..vocabulary import LINK_BANDWIDTHS, BadInput, NotMeasured
 from .traffic import Bound, RunBound
 
 #: The rule of ranks of a benchmark whose metrics are named with the nodes of the job, which its output does not say.
@@ -96,6 +96,8 @@ class Benchmark:
     :param directions: 1 if the bandwidth of all pairs together flows one way over each link, 2 if both ways at once,
         0 where it says nothing about a link.
     :param launch_time: the quantity that its output does not say: the time of the whole launch, as the job takes it.
+    :param most_over_link: of ranks and nodes, the largest bandwidth over what the links of a node carry, for bandwidths of
+        ranks; ``None``: at most that of the links.
     :param first_ranks: only so many of the ranks take part, the first ones, in pairs half of these apart; 0: as ``ranks`` says.
     :param cascade: of :data:`STREAM`, :data:`SINGLE` and :data:`SMALL` what it answers with one rank, or program, on a node.
     """
@@ -128,13 +130,14 @@ class Benchmark:
     of_run: RunBound | None = None
     unbounded: str = ""
     launch_time: str = ""
+    most_over_link: Callable[[int, int], float] | None = None
 
     def known_to(self, version: tuple[int, ...]) -> bool:
         """Whether a version of the suite has it in a form that can be proven; an unknown version counts as such."""
         return not version or (self.since <= version and (not self.until or version < self.until))
 
     def shows_line_rate(self, quantity: str, size: int | None) -> bool:
-        return quantity == "bandwidth_mb_per_s" and size is not None and size >= self.line_rate_from_bytes
+        return quantity in LINK_BANDWIDTHS and size is not None and size >= self.line_rate_from_bytes
 
     def traffic_between(self, message_bytes: int, ranks: int, nodes: int, launched: int = 0) -> int:
         """Lower bound on bytes per repetition between nodes, ranks filling them in equal blocks; inside one node, all bytes.
@@ -191,6 +194,10 @@ class Benchmark:
     def links(self, nodes: int) -> float:
         """Links whose line rates its bandwidth is held against: one for each pair of nodes whose bandwidths are added up."""
         return max(1.0, nodes / 2) if self.summed else 1.0
+
+    def carried(self, ranks: int, nodes: int) -> float:
+        """By how much its bandwidth may exceed the line rate: links whose bandwidths it adds up, or ranks that share theirs."""
+        return self.most_over_link(ranks, nodes) if self.most_over_link else self.links(nodes)
 
     def active(self, ranks: int, nodes: int | None = None) -> int:
         """Ranks that take part when started on ``ranks``; 0 if the benchmark cannot be run on that number.

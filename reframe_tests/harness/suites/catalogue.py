@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from .. import records as found_records
 from ..machine.gpu import KINDS, MEMORIES, OF_HOST, Memory
+from ..mpis.transport import Library
 from ..stacks.stack import Stack
 from ..vocabulary import QUANTITIES, BadInput, NotMeasured, Quantity
 from . import benchmark, node_memory, options, side_by_side
@@ -321,8 +322,15 @@ def check_memory(group: str, memory: Memory) -> None:
     :raises BadInput: if there is no such group.
     """
     rows = _planned(group)
+    if not memory.on_gpu and (library := library_of(group)):
+        raise NotMeasured(f"{library.title} moves memory of GPUs only")
     if memory.on_gpu and all(SUITES[row.suite].on_gpu(row, memory) is None for row in rows):
         raise NotMeasured(f"no benchmark of group {group} measures {memory.text}")
+
+
+def library_of(group: str) -> Library | None:
+    """What the programs of a group communicate with in place of MPI."""
+    return next((SUITES[row.suite].library for row in _planned(group)), None)
 
 
 def why_unbuilt(group: str, stack: Stack, memory: Memory = OF_HOST) -> str:
@@ -484,7 +492,7 @@ def _launch(
             Expected(
                 row.name,
                 row.active(ranks),
-                options.sizes(OPTIONS, row, under.options, size_range) or suite.sizes(row, plan, size_range),
+                options.sizes(OPTIONS, row, under.options, size_range) or _sizes(row, plan, size_range, ranks),
                 tuple(
                     ",".join(filter(None, (variant, memory.variant)))
                     for variant in (suite.variants(row, run) if suite.variants else _variants(row, plan, ranks, nodes))
@@ -492,7 +500,7 @@ def _launch(
                 repetitions,
                 row.quantities if under.options else (),
                 ",".join(filter(None, (row.variant_of_nodes(nodes), under.variant))),
-                under.validated,
+                under.validated or suite.validates,
                 row.growing_ranks(ranks, nodes),
                 row.links(nodes),
             )
@@ -504,6 +512,11 @@ def _launch(
         files=suite.files(run),
         result=suite.result,
     )
+
+
+def _sizes(row: Benchmark, plan: Plan, size_range: SizeRange, ranks: int) -> tuple[int | None, ...]:
+    suite = SUITES[row.suite]
+    return suite.printed_sizes(row, size_range, ranks) if suite.printed_sizes else suite.sizes(row, plan, size_range)
 
 
 def _probe(stack: Stack) -> Launch:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..machine.gpu import Memory
+from ..mpis.transport import Library
 from ..stacks.stack import Stack
 from .benchmark import ELEMENT, SIZELESS, Benchmark, Plan, Record, SizeRange, doubling_sizes
 from .options import SuiteOption
@@ -233,12 +234,16 @@ class Suite:
     :param files: files a run is to find in the folder it is started in, name to content.
     :param extent: of the lines of a file and the place of a title, where its output begins and where it ends (the place after
         its last line), so that others' lines around it can be set aside; ``None``: it is the whole file.
-    :param last_line: what says at the end of an output with an extent that it is whole; empty, or not printed: nothing does.
+    :param last_line: regular expression of what says, in an output with an extent, that it is whole; empty, or not printed:
+        nothing does.
     :param piece: a line that can only be part of an output of it, for suites with an extent.
     :param result: name of the file it writes its output to, in the same folder; empty: to standard output.
     :param variants: variants of a row that follow from a run; ``None``: those of the row.
     :param on_gpu: arguments behind all others with which a row measures memory of GPUs; ``None``: it cannot. Its records
         then have :attr:`machine.gpu.Memory.variant`, and ``gpu`` of the suite in ``stack.json`` is the platform.
+    :param library: what its programs communicate with in place of MPI.
+    :param printed_sizes: sizes that a row prints for a size range on so many ranks, where they depend on these.
+    :param validates: each row of its output says whether the data received was right.
     :param compares_data: its program compares what it receives with what was sent, and gives up where they differ.
     :param per_ranks: a program whose name ends in ``.x`` may have been built for a number of ranks, which then ends its name.
     """
@@ -270,6 +275,9 @@ class Suite:
     variants: Callable[[Benchmark, Run], tuple[str, ...]] | None = None
     per_ranks: bool = False
     compares_data: bool = False
+    library: Library | None = None
+    printed_sizes: Callable[[Benchmark, SizeRange, int], tuple[int, ...]] | None = None
+    validates: bool = False
     on_gpu: Callable[[Benchmark, Memory], tuple[str, ...] | None] = field(default=lambda row, memory: None)
 
     @property

@@ -119,7 +119,7 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
         # Blank lines in front keep the numbers of lines; the last one has its end unless the file ends there.
         own = "\n" * begin + "\n".join(lines[begin:end]) + "\n" * (end < len(lines))
         records = _parse(suite, own, source)
-        ends = bool(suite.last_line) and any(line.strip() == suite.last_line for line in lines[begin:end])
+        ends = bool(suite.last_line) and any(re.fullmatch(suite.last_line, line.strip()) for line in lines[begin:end])
         found.append(Reading(records, {}, suite.said(own).notes, place + 1, ends))
         rest[begin:end] = [""] * (end - begin)
     around = list(enumerate(preamble.without_report("\n".join(rest))[0].split("\n"), 1))

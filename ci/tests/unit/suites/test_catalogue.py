@@ -11,7 +11,7 @@ from catalogue_launches import BINARIES, launches, stack_of
 from reframe_tests.harness.suites import catalogue, reader, traffic
 from reframe_tests.harness.suites.benchmark import RANK_RULES, doubling_sizes
 from reframe_tests.harness.suites.catalogue import GROUPS, LEVELS, ROWS
-from reframe_tests.harness.vocabulary import QUANTITIES
+from reframe_tests.harness.vocabulary import LINK_BANDWIDTHS, QUANTITIES
 from refusals import refused_as
 from studies.output_damage import golden
 
@@ -48,7 +48,7 @@ def test_rows_use_the_vocabulary():
         assert set(row.quantities) <= set(QUANTITIES)
         assert set(row.gated_sizes) <= set(row.quantities), row.name
         assert all(QUANTITIES[name].direction != "none" for name in row.gated_sizes), row.name
-        assert row.directions == 0 or "bandwidth_mb_per_s" in row.quantities
+        assert row.directions == 0 or set(LINK_BANDWIDTHS) & set(row.quantities)
 
 
 def test_rows_are_unique_and_complete():

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from catalogue_launches import stack_of
+from catalogue_launches import memory_of, stack_of
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.catalogue import LEVELS, Launch, Limits
 
@@ -25,7 +25,7 @@ def iterations(launch: Launch) -> tuple[int, int]:
 
 
 def launches(group: str, limits: Limits, ranks: int = 2, level: str = "nightly", nodes: int = 0) -> dict[str, Launch]:
-    made = catalogue.launches(group, STACK, ranks, level, nodes or nodes_of(group), limits)
+    made = catalogue.launches(group, STACK, ranks, level, nodes or nodes_of(group), limits, memory=memory_of(group))
     return {row.name: row for row in made}
 
 

@@ -20,6 +20,7 @@ from ...machine import placement
 from ...machine.fabric import Fabric
 from ...machine.topology import Topology
 from ...mpis import registry as mpis
+from ...mpis.transport import Library
 from ...sites import site, systems, tuned_settings
 from ...stacks.stack import Stack
 from ...vocabulary import SITE_FILES, BadInput, NotMeasured
@@ -29,13 +30,17 @@ from .script import DEBUG_FILE, quote
 
 @dataclass(frozen=True)
 class Asked:
-    """What a test's parameters ask for."""
+    """What a test's parameters ask for.
+
+    :param library: what moves the data in place of MPI.
+    """
 
     fabric: Fabric
     nodes: int
     ppn: str
     pinning: str
     orders: tuple[Sequence[str], Sequence[str]] = ((), ())
+    library: Library | None = None
 
 
 @dataclass(frozen=True)
@@ -292,7 +297,7 @@ def resolve(stack: Stack, asked: Asked, partition: Partition, chosen: Mapping[st
     :raises NotMeasured: with the reason why this combination is not measured here.
     """
     placed = place_ranks(asked, partition)
-    setting = transports.resolve_transport(stack, asked.fabric)
+    setting = transports.resolve_transport(stack, asked.fabric, asked.library)
     launcher, extras, nodes = launchers.find(partition.launcher, stack.launcher_family), partition.extras, asked.nodes
     if launcher is None:
         raise NotMeasured(launchers.unknown(partition.launcher))

@@ -16,6 +16,7 @@ from reframe.core.logging import getlogger
 from ...machine import placement
 from ...machine.fabric import Fabric
 from ...machine.gpu import Memory
+from ...mpis.transport import Library
 from ...sites import selected_tests, site, systems
 from ...stacks import metadata
 from ...stacks.stack import Stack
@@ -168,10 +169,10 @@ def _read_stack(file: str) -> Stack:
 
 
 @cache
-def why_unusable(stack: str, partition: Any, fabric: str) -> str:
+def why_unusable(stack: str, partition: Any, fabric: str, library: Library | None = None) -> str:
     """Why a stack cannot use a fabric of a partition; empty where it can, or its case must say what is wrong."""
     try:
-        transports.resolve_transport(_read_stack(stack), _fabrics_on(partition)[fabric])
+        transports.resolve_transport(_read_stack(stack), _fabrics_on(partition)[fabric], library)
     except NotMeasured as reason:
         return str(reason).removesuffix(".")
     except BadInput:
@@ -247,9 +248,10 @@ def places_of(
             if not able:
                 raise NotMeasured(f"{selected_tests.WITHOUT} {' or '.join(' and '.join(sorted(words)) for words in wanted)}")
             files = {each.name: each.extras.get("stack", "") for each in able}
-            memory = _fabrics_on(partition)[fabric].memory
+            memory, library = _fabrics_on(partition)[fabric].memory, catalogue.library_of(group)
             reasons = {
-                name: why_unbuilt(file, group, memory) or why_unusable(file, partition, fabric) for name, file in files.items()
+                name: why_unbuilt(file, group, memory) or why_unusable(file, partition, fabric, library)
+                for name, file in files.items()
             }
             if all(reasons.values()):
                 raise NotMeasured("; ".join(dict.fromkeys(reasons.values())))

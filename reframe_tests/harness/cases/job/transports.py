@@ -17,9 +17,11 @@ from dataclasses import dataclass, field, replace
 from ...machine import gpu
 from ...machine.fabric import Fabric
 from ...mpis import registry
-from ...mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, DeviceMemory, Proof, Range, TransportRow
+from ...mpis.model import Mpi
+from ...mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, DeviceMemory, Library, Proof, Range, TransportRow
 from ...stacks.stack import Stack
 from ...vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput, NotMeasured
+from .script import DEBUG_FILE
 
 #: Of host memory.
 _NO_DEVICE = DeviceMemory("")
@@ -59,30 +61,32 @@ class Setting:
         return f"{self.stack}: {self.asked} ({self.choice or 'as built'}), shown by {shown}"
 
 
-def resolve_transport(stack: Stack, fabric: Fabric) -> Setting:
+def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = None) -> Setting:
     """Look up how ``stack`` uses ``fabric``: each message takes one of its rails, or is striped over all.
 
+    :param library: what moves the data in place of the stack's MPI, which then only starts the ranks.
     :raises NotMeasured: this stack cannot use it, with the reason and what to do instead.
     :raises BadInput: the fabric cannot be used by any MPI as described (unknown transport, no rail, wrong scope).
     """
     _check(fabric)
-    mpi = registry.find(stack.mpi)
-    named = f"{mpi.title} {stack.mpi_version}"
+    mpi: Mpi | Library = library or registry.find(stack.mpi)
+    named = mpi.title if library else f"{mpi.title} {stack.mpi_version}"
     if not registry.transport(fabric.transport).forced:
         # Variables that make an MPI speak are none of a user's plain start either.
         row = TransportRow(fabric.transport, Range(()), manual="none: nothing is set")
         return Setting({}, (), row, mpi.title, named, _asked(fabric))
     memory = fabric.memory
-    if memory.on_gpu and stack.gpu != memory.kind:
+    if memory.on_gpu and stack.gpu != memory.kind and not library:
         built = f"it was built for {gpu.KINDS[stack.gpu].title}" if stack.gpu else "its metadata name no GPUs it was built for"
         raise NotMeasured(f"stack {stack.name} cannot send {memory.text}: {built} ('gpu' of stack.json).")
-    rows = [row for row in mpi.rows if row.transport == fabric.transport and stack.version_tuple in row.versions]
+    version = (0,) if library else stack.version_tuple
+    rows = [row for row in mpi.rows if row.transport == fabric.transport and version in row.versions]
     fitting = _fit_device(rows, stack.device)
     if not fitting:
-        raise NotMeasured(_reason(stack, named, fabric, rows))
+        raise NotMeasured(_reason(stack, mpi, named, fabric, rows))
     row = next((row for row in fitting if not set(fabric.devices) & set(row.last_resort_for)), fitting[0])
     device = row.memory.get(memory.kind, _NO_DEVICE)
-    if memory.on_gpu and device is _NO_DEVICE:
+    if memory.on_gpu and device is _NO_DEVICE and not library:
         raise NotMeasured(f"nothing is known about {memory.text} with {named} over {fabric.transport}: use host memory.")
     rails = STRIPED if fabric.striped else ONE_RAIL if len(fabric.rails) <= 1 else MANY_RAILS
     templates = {**row.env, **row.by_scope.get(fabric.scope, {}), **row.by_rails.get(rails, {})}
@@ -106,7 +110,7 @@ def resolve_transport(stack: Stack, fabric: Fabric) -> Setting:
     proofs = (*(proof for proof in own if proof.subject not in device.replaces), *device.proofs)
     return Setting(
         env=env,
-        proofs=tuple(_fill_proof(proof, fabric, stack.version_tuple) for proof in proofs),
+        proofs=tuple(_fill_proof(proof, fabric, version) for proof in proofs),
         row=row,
         mpi=mpi.title,
         stack=named,
@@ -182,13 +186,14 @@ def _asked(fabric: Fabric) -> str:
     return f"{over}, striped" if fabric.striped else over
 
 
-def _reason(stack: Stack, named: str, fabric: Fabric, rows: list[TransportRow]) -> str:
+def _reason(stack: Stack, mpi: Mpi | Library, named: str, fabric: Fabric, rows: list[TransportRow]) -> str:
     if rows:
         needed = " or ".join(sorted({row.device for row in rows}))
         built = f"built with {stack.device}" if stack.device else "whose metadata name no device"
         return f"{named}, {built}, cannot use {fabric.transport}: it needs a build with {needed}."
-    for gap in registry.find(stack.mpi).gaps:
-        if gap.transport == fabric.transport and stack.version_tuple in gap.versions:
+    version = (0,) if isinstance(mpi, Library) else stack.version_tuple
+    for gap in mpi.gaps:
+        if gap.transport == fabric.transport and version in gap.versions:
             return gap.reason
     return f"nothing is known about {named} over {fabric.transport}: add a row to the file of {stack.mpi}."
 
@@ -203,6 +208,7 @@ def _values(fabric: Fabric) -> dict[str, str]:
         "device_ports": ",".join(f"{rail.device}:{rail.port}" for rail in rails),
         "hcas": ":".join(fabric.devices),
         "tcp_interfaces": ",".join(fabric.tcp_interfaces),
+        "debug_file": DEBUG_FILE,
     }
     if rails:
         values |= {"device": rails[0].device, "port": str(rails[0].port)}

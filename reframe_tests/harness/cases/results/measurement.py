@@ -25,7 +25,7 @@ from ...stacks.stack import judge_modules
 from ...suites import catalogue, preamble, reader
 from ...suites.benchmark import SINGLE, OutputError, Record
 from ...suites.model import Said
-from ...vocabulary import QUANTITIES
+from ...vocabulary import LINK_BANDWIDTHS, QUANTITIES
 from ..job import batch, script, transports
 from ..job.condition import Condition
 from ..job.script import ENDLESS_BYTES, beginning_of, end_of
@@ -166,7 +166,9 @@ def evaluate(
         status = statuses.get((launch.name, repeat))
         most = ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else script.MOST_OUTPUT_BYTES
         printed, debug = transports.strip_debug(condition.stack, beginning_of(directory / files.output, most))
-        debug = "\n".join([debug, *(beginning_of(directory / name, most) for name in (files.debug, files.error))])
+        # NCCL writes a file for each rank.
+        written = [files.debug, *sorted(path.name for path in directory.glob(f"{files.debug}.*")), files.error]
+        debug = "\n".join([debug, *(beginning_of(directory / name, most) for name in written)])
         records: list[Record] = []
         broken: list[str] = []
         if launch.checks_data:
@@ -336,7 +338,9 @@ def _hear(
         setting = replace(condition.setting, env={name: ranks[0].environment.get(name, asked[name]) for name in asked})
         wrong += transports.check_proofs(setting, debug, {path for rank in ranks for path in rank.mapped})
     outcome.add(launch.name, repeat, CONTRADICTED, wrong)
+    library = catalogue.SUITES[launch.suite].library
     heard.notes = [
+        *(library.notes(debug) if library else ()),
         *(*carried.notes, *checks.notes(ranks), *heard.taken.notes, *said.notes, *heard.links.notes),
         *(*striping.notes, *heard.use.notes, *uncounted),
     ]
@@ -362,10 +366,11 @@ def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: It
     """Sentence on the one bandwidth of a launch that exceeds the fabric's line rate most, if one does."""
     rows = {row.name: row for row in launch.rows()}
     bandwidths = [
-        (record.values["bandwidth_mb_per_s"] * groups / links, rows[record.benchmark].directions, links, record)
+        (record.values[quantity] * groups / links, rows[record.benchmark].directions, links, record)
         for record in records
-        for links, groups in [(rows[record.benchmark].links(condition.nodes), groups_of(record))]
-        if "bandwidth_mb_per_s" in record.values
+        for quantity in LINK_BANDWIDTHS
+        for links, groups in [(rows[record.benchmark].carried(ranks_of(record), condition.nodes), groups_of(record))]
+        if quantity in record.values
         and rows[record.benchmark].directions
         and (record.message_bytes or 0) >= rows[record.benchmark].line_rate_from_bytes
     ]

@@ -1,0 +1,543 @@
+"""nccl-tests 2.0 to 2.19 and rccl-tests: collectives of NCCL and RCCL, which move memory of GPUs without MPI's help.
+
+https://github.com/NVIDIA/nccl-tests, https://github.com/ROCm/rccl-tests (a fork with the same programs). Built with ``MPI=1``
+a program is started as an MPI program, one process for each GPU; MPI only hands out NCCL's identifier and adds up results, so
+which network NCCL took is asked of NCCL itself (:data:`LIBRARY`).
+
+An output has lines on the run, a line for each rank, the head of a table, a row for each size, and at the end the number of
+wrong results and the mean of all bus bandwidths (``run`` of src/common.cu; src/util.cu since 2.17). Each row has two parts:
+buffers apart (out of place) and one for both (in place). Time is in us, bandwidths in GB/s (1e9 bytes per second), kept as
+MB/s. ``algbw`` is size / time; ``busbw`` is what each GPU's link carries, if no switch computes (doc/PERFORMANCE.md).
+
+Before 2.17 no line names the program: the columns and the quotient of the two bandwidths tell collectives apart, as far as
+they differ.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..machine.gpu import DEVICE, Memory
+from ..mpis.transport import Gap, Library, Proof, Range, TransportRow
+from . import traffic
+from .benchmark import NOTHING_SURE, Benchmark, OutputError, Plan, Record, SizeRange, at_levels
+from .model import BenchmarkPackage, Group, Programs, Run, Said, Suite
+from .traffic import Bound
+
+NAME, GROUP, PAIR_GROUP = "nccl_tests", "nccl", "nccl_pairs"
+OUT_OF_PLACE, IN_PLACE = "out_of_place", "in_place"
+QUANTITIES = ("t_avg_us", "algbw_mb_per_s", "busbw_mb_per_s")
+MIB = 1 << 20
+
+
+class Collective(NamedTuple):
+    """One program, as its rows show it and as its source computes (src/<name>.cu, ``...GetBw``, ``...RunTest``).
+
+    :param factor: busbw / algbw on so many ranks.
+    :param reduces: its rows name an operation, and not ``none``.
+    :param rooted: its rows have a root, and not -1.
+    :param checks_in_place: wrong results are counted in place, too.
+    :param crossing: see :attr:`Benchmark.crossing`.
+    :param blocks: the size is cut into blocks for the ranks, each of whole 16 bytes.
+    """
+
+    name: str
+    factor: Callable[[int], float]
+    reduces: bool
+    rooted: bool
+    checks_in_place: bool
+    traffic: Bound
+    crossing: int | str
+    blocks: bool = False
+
+
+def _twice_all_but_own(ranks: int) -> float:
+    return 2 * (ranks - 1) / ranks
+
+
+def _all_but_own(ranks: int) -> float:
+    return (ranks - 1) / ranks
+
+
+def _whole(ranks: int) -> float:
+    return 1.0
+
+
+def _last_block(message_bytes: int, ranks: int) -> int:
+    """Reduce-scatter: a result of ``s / n`` bytes on each rank depends on the others'."""
+    return message_bytes * (ranks - 1) // ranks
+
+
+_COLLECTIVES = (
+    Collective("all_reduce", _twice_all_but_own, True, False, True, traffic.every_rank_receives, 0),
+    Collective("all_gather", _all_but_own, False, False, True, traffic.one_per_other_rank, 0, blocks=True),
+    Collective("reduce_scatter", _all_but_own, True, False, True, _last_block, 0, blocks=True),
+    Collective("alltoall", _all_but_own, False, False, False, traffic.one_per_other_rank, 1, blocks=True),
+    Collective("broadcast", _whole, False, True, True, traffic.one_per_other_rank, 0),
+    Collective("sendrecv", _whole, True, False, False, traffic.every_rank_once, 0),
+    # Read only.
+    Collective("reduce", _whole, True, True, True, traffic.one_per_other_rank, 0),
+    Collective("gather", _all_but_own, False, True, True, traffic.nothing, NOTHING_SURE, blocks=True),
+    Collective("scatter", _all_but_own, False, True, True, traffic.nothing, NOTHING_SURE, blocks=True),
+    Collective("hypercube", _whole, False, False, True, traffic.nothing, NOTHING_SURE, blocks=True),
+)
+COLLECTIVES: Mapping[str, Collective] = {row.name: row for row in _COLLECTIVES}
+_MEASURED = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast")
+
+
+def most_over_link(collective: Collective, ranks: int, nodes: int) -> float:
+    """Largest ``busbw`` over what a node's links carry one way: nodes take the place of ranks in what must go through them.
+
+    Inside one node nothing is sure: a GPU may use links to several others at once.
+    """
+    per_node = ranks // nodes
+    if nodes == 1:
+        return math.inf
+    if collective.name == "alltoall":
+        return (ranks - 1) / (ranks - per_node)
+    return collective.factor(ranks) / collective.factor(nodes)
+
+
+def _row(collective: Collective) -> Benchmark:
+    name = collective.name
+    return Benchmark(
+        name,
+        NAME,
+        f"{name}_perf",
+        PAIR_GROUP if name == "sendrecv" else GROUP,
+        "all",
+        QUANTITIES,
+        collective.traffic,
+        variants=(OUT_OF_PLACE, IN_PLACE),
+        gated_sizes={"t_avg_us": (64 << 10,), "busbw_mb_per_s": (MIB, 128 * MIB)},
+        title=_title(collective),
+        directions=1,
+        most_over_link=lambda ranks, nodes: most_over_link(collective, ranks, nodes),
+        # Below, a collective waits for its latency, and buffers of NICs and GPUs hide the link.
+        line_rate_from_bytes=128 * MIB,
+        crossing=collective.crossing,
+    )
+
+
+def _title(collective: Collective) -> str:
+    """What of its rows tells it apart from others, so that two programs whose rows are alike have one title."""
+    shape = (collective.reduces, collective.rooted, collective.factor.__name__, collective.checks_in_place)
+    return " ".join(map(str, shape))
+
+
+ROWS = tuple(map(_row, _COLLECTIVES))
+_SIZES = at_levels(SizeRange((20, 20), 5, 1 << 10), SizeRange((10, 27), 20, 1 << 12), SizeRange((3, 30), 50, 1 << 16))
+#: The rank has one GPU to see, and nccl-tests would take the one of its local rank (``run`` of src/common.cu, 2.13.6 on).
+_ENV = {"NCCL_TESTS_DEVICE": "0"}
+GROUPS: Mapping[str, Group] = {
+    GROUP: Group(
+        "Collectives of NCCL or RCCL between memories of GPUs (nccl-tests)",
+        tuple(Plan(name, f"{name}_perf", (name,), _SIZES, env=_ENV) for name in _MEASURED),
+        collective=True,
+    ),
+    PAIR_GROUP: Group(
+        "Each GPU sends to the next one with NCCL or RCCL (nccl-tests sendrecv)",
+        (Plan("sendrecv", "sendrecv_perf", ("sendrecv",), _SIZES, env=_ENV),),
+    ),
+}
+
+
+def arguments(run: Run) -> list[str]:
+    """Sizes in bytes, doubling; ``-g 1``: one GPU a process; ``-c 1``: results are compared once a size."""
+    low, high = (1 << log for log in run.size_range.log2)
+    repetitions = run.size_range.repetitions
+    sizes = ["-b", str(low), "-e", str(high), "-f", "2"]
+    return [*sizes, "-g", "1", "-n", str(repetitions), "-w", str(max(2, repetitions // 4)), "-c", "1", "-d", "float"]
+
+
+def on_gpu(row: Benchmark, memory: Memory) -> tuple[str, ...] | None:
+    """NCCL knows memory of GPUs and no other; its programs allocate that of the device."""
+    return () if memory.word == DEVICE else None
+
+
+def printed_sizes(row: Benchmark, size_range: SizeRange, ranks: int) -> tuple[int, ...]:
+    """Sizes as rows have them: the larger of what a rank sends and receives (``TimeTest`` of src/common.cu), in whole blocks of
+    16 bytes for each rank (``...GetCollByteCount``)."""
+    asked = [1 << log for log in range(size_range.log2[0], size_range.log2[1] + 1)]
+    if not COLLECTIVES[row.name].blocks:
+        return tuple(asked)
+    return tuple(filter(None, dict.fromkeys(size // ranks // 16 * 16 * ranks for size in asked)))
+
+
+# ---- what NCCL says of its network ----
+
+_MANUAL = "NCCL documentation, 'Environment Variables' ("
+_DEBUG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV,GRAPH", "NCCL_DEBUG_FILE": "{debug_file}.%h.%p"}
+#: In-network reduction would show more than a link carries (NCCL_COLLNET_ENABLE, 0 by default).
+_PLAIN = {"NCCL_COLLNET_ENABLE": "0"}
+#: "NCCL INFO Using network IB", since 2.4; with a number and a list of NICs in RCCL and later ones.
+_NETWORK = r"NCCL INFO (?:Assigned NET plugin |Using network )([\w.-]+(?: Libfabric)?)"
+#: Way of each channel: "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA", "... via NET/AWS Libfabric/1(5)/GDRDMA".
+_WAY = r"NCCL INFO Channel \d+.*? via (NET/(?:AWS Libfabric|[\w.-]+)(?:/[\w()]+)*|\w+(?:/[a-zA-Z]+)*)"
+
+
+def _over(transport: str, network: str, variables: str, env: Mapping[str, str], *proofs: Proof, note: str = "") -> TransportRow:
+    """NCCL over a network: between nodes that network, inside a node what NCCL takes for the nearest GPUs."""
+    named = Proof("network", _NETWORK, (network,))
+    return TransportRow(
+        transport,
+        Range((0,)),
+        f"{_MANUAL}{variables})",
+        env={**_PLAIN, **env},
+        debug_env=_DEBUG,
+        by_rails={"one": {}, "many": {}},
+        proofs=(named, *proofs),
+        note=note,
+    )
+
+
+#: "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB ib0:10.0.0.1<0>".
+_HCA = Proof("NIC", r"\[\d+\]([\w.-]+:\d+)/(?:IB|RoCE)", ("{device_port}",), line=r"NET/IB : Using ")
+_IB = {"NCCL_NET": "IB", "NCCL_IB_HCA": "={device_ports}"}
+#: NCCL's own, or that of nccl-rdma-sharp-plugins.
+_INFINIBAND = r"IB(?:ext(?:_v\d+)?)?"
+_OFI = {"NCCL_NET": "AWS Libfabric"}
+#: "NET/OFI Selected Provider is efa (found 4 nics)", "NET/OFI Selected provider is cxi, fabric is cxi (found 4 nics)".
+_PROVIDER = r"NET/OFI Selected [Pp]rovider is (\w+)"
+
+
+def network_notes(debug: str) -> tuple[str, ...]:
+    """What NCCL or RCCL says of itself, for the evidence: release, network, NICs, ways of channels, GPUDirect RDMA, NVLS."""
+    named = (
+        ("", r"((?:NCCL|RCCL) version[ :]\s*[\w.+:-]+)"),
+        ("network ", _NETWORK),
+        ("NICs ", r"NET/(?:IB|Socket) : Using (.*?)(?: \[RO\])?(?: *;.*)?$"),
+        ("provider ", _PROVIDER),
+    )
+    found = [(title, dict.fromkeys(re.findall(pattern, debug, re.MULTILINE))) for title, pattern in named]
+    notes = [f"{title}{', '.join(values)}" for title, values in found if values]
+    ways = Counter(re.sub(r"/\d+(?:\(\d+\))?", "", way) for way in re.findall(_WAY, debug))
+    if ways:
+        notes.append(f"channels: {', '.join(f'{count} via {way}' for way, count in sorted(ways.items()))}")
+    if through := [way for way in ways if way.startswith("NET/")]:
+        direct = sum("GDRDMA" in way for way in through)
+        notes.append(
+            f"GPUDirect RDMA on {'all' if direct == len(through) else 'some' if direct else 'no'} channels of the network"
+        )
+    if re.search(r"NCCL INFO (?:NVLS comm|Connected NVLS tree|NVLS multicast support is available)", debug):
+        notes.append("NVLink SHARP (NVLS) is available")
+    warned = list(dict.fromkeys(re.findall(r"NCCL WARN (.*)", debug)))
+    return (*notes, *(f"NCCL warned: {line[:120]}" for line in warned[:3]))
+
+
+LIBRARY = Library(
+    "NCCL",
+    notes=network_notes,
+    rows=(
+        _over("ucx", _INFINIBAND, "NCCL_NET, NCCL_IB_HCA, NCCL_COLLNET_ENABLE", _IB, _HCA),
+        _over("verbs", _INFINIBAND, "NCCL_NET, NCCL_IB_HCA, NCCL_COLLNET_ENABLE", _IB, _HCA),
+        _over("cxi", "AWS Libfabric", "NCCL_NET); aws-ofi-nccl, README", _OFI, Proof("provider", _PROVIDER, ("cxi",))),
+        _over("efa", "AWS Libfabric", "NCCL_NET); aws-ofi-nccl, README", _OFI, Proof("provider", _PROVIDER, ("efa",))),
+        _over(
+            "tcp",
+            "Socket",
+            "NCCL_NET, NCCL_SOCKET_IFNAME",
+            {"NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": "={devices}"},
+            Proof("interface", r"\[\d+\]([\w.-]+):", ("{device}",), line=r"NET/Socket : Using "),
+        ),
+        TransportRow(
+            "gpu_ipc",
+            Range((0,)),
+            f"{_MANUAL}NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, NCCL_P2P_LEVEL)",
+            env={**_PLAIN, "NCCL_SHM_DISABLE": "1", "NCCL_P2P_LEVEL": "SYS"},
+            debug_env=_DEBUG,
+            # Within a node NVLink SHARP is named as such, or not at all.
+            proofs=(Proof("way of channels", _WAY, (r"P2P(?:/.*)?",), (r"NVLS(?:/.*)?",)),),
+        ),
+    ),
+    gaps=tuple(
+        Gap(name, Range((0,)), f"NCCL has no network of its own over {name}: measure it with MPI.")
+        for name in ("shm", "psm2", "opx")
+    ),
+)
+
+# ---- the reader ----
+
+_SETUP = re.compile(
+    r"# nThread (?P<threads>\d+) nGpus (?P<gpus>\d+) minBytes \d+ maxBytes \d+ step: \d+\((?:factor|bytes)\) "
+    r"warmup iters: \d+ iters: (?P<iterations>\d+)(?: agg iters: (?P<aggregated>\d+))? "
+    r"validation: (?P<validation>\d+)(?: graph: (?P<graph>\d+))?(?: unalign: \d+)? *"
+)
+_VERSION = re.compile(r"# nccl-tests version (\S+) .*|rccl-tests: Version (\S+) *")
+_STARTED = re.compile(r"# Collective test (?:starting|concluded): (\S+?)(?:_perf)? *")
+_RANK = re.compile(r"# +Rank +(\d+)(?: Group +\d+)? Pid +\d+ on +(\S+) device +\d+ \[[0-9a-fA-Fx:.]+\] .*")
+_HEAD = re.compile(r"# +size +count +type .*")
+_WRONG = re.compile(r"# Out of bounds values +: (\d+) (OK|FAILED) *")
+_MEAN = re.compile(r"# Avg bus bandwidth +: ([0-9.]+(?:e[+-]?\d+)?) *(OK|FAILED)? *")
+#: What NCCL says of itself where no file is named for it, and what else may stand anywhere.
+_LOG = re.compile(
+    r"\S+:\d+:\d+ \[\d+\] NCCL (?:INFO|TRACE|WARN) .*|NCCL version \S+ *|RCCL version .*|HIP version .*|ROCm version .*"
+)
+_PASSED_OVER = re.compile(
+    r"#|# Using devices *|# +out-of-place +in-place *|# +\(B\) .*|# Blocking Enabled.*|# Parallel Init Enabled.*|"
+    r"# Reducing maxBytes to \d+ due to memory limitation|# Errors with asterisks .*|# GPU memory usage +: .*|"
+    r"# Testing \d+ cycle\. *"
+)
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e\+[0-9]+)?")
+_FAILED = re.compile(r"Test (?:NCCL|CUDA|HIP) failure|Test failure|\[ERROR\]|Invalid number of GPUs|Test timeout")
+#: Columns of one part of a row.
+_PART = ("time", "algbw", "busbw")
+_COUNTED = ("error", "#wrong")
+_NO_COLUMN = "no column"
+
+
+@dataclass
+class _Output:
+    """What has been read of one output."""
+
+    ranks: dict[int, str]
+    setup: Mapping[str, str | None]
+    program: str = ""
+    columns: tuple[str, ...] = ()
+    wrong: int | None = None
+    mean: float | None = None
+
+
+def parse(text: str, source: str) -> list[Record]:
+    """Records of one output, in printed order: of each size out of place, then in place.
+
+    :raises OutputError: if it is damaged, mixed up, cut off, of other columns, or results were wrong.
+    """
+    seen, rows = _Output({}, {}), list[tuple[int, list[str]]]()
+
+    def fault(code: str, number: int, what: str) -> OutputError:
+        return OutputError(code, f"{source}, line {number}: {what}.")
+
+    for number, line in enumerate(map(str.rstrip, text.replace("\r\n", "\n").split("\n")), 1):
+        if not line or _LOG.fullmatch(line) or _PASSED_OVER.fullmatch(line) or _VERSION.fullmatch(line):
+            continue
+        if _FAILED.search(line):
+            raise fault("output-trouble", number, f"NCCL failed: '{line[:100]}'; there is no result to use")
+        if match := _SETUP.fullmatch(line):
+            if seen.setup:
+                raise fault("output-second-table", number, "a second output starts; give each a file of its own")
+            seen.setup = match.groupdict()
+        elif match := _STARTED.fullmatch(line):
+            if seen.program not in ("", match[1]):
+                raise fault("output-mixed", number, f"it is of {seen.program} and of {match[1]}; outputs are mixed up")
+            seen.program = match[1]
+        elif match := _RANK.fullmatch(line):
+            if int(match[1]) in seen.ranks or rows:
+                raise fault("output-mixed", number, f"rank {match[1]} is named twice; outputs are mixed up")
+            seen.ranks[int(match[1])] = match[2]
+        elif _HEAD.fullmatch(line):
+            if seen.columns:
+                raise fault("output-second-table", number, "a second table starts; give each output a file of its own")
+            seen.columns = _columns(line, number, source)
+        elif match := _WRONG.fullmatch(line):
+            seen.wrong = int(match[1])
+            if seen.wrong or match[2] == "FAILED":
+                raise fault("output-validation", number, f"{match[1]} results were wrong; distrust this NCCL, GPU or link")
+        elif match := _MEAN.fullmatch(line):
+            seen.mean = float(match[1])
+        elif seen.columns and seen.wrong is None and line[0] in " 0123456789":
+            rows.append((number, line.split()))
+        elif not line.startswith("#") and seen.mean is not None:
+            raise fault("output-trouble", number, f"behind its end stands '{line[:80]}'; run it again")
+        else:
+            raise fault("output-damaged", number, f"'{line[:80]}' does not belong here; the output is damaged or mixed up")
+    return _records(seen, rows, source)
+
+
+def _columns(line: str, number: int, source: str) -> tuple[str, ...]:
+    """Titles of the columns.
+
+    :raises OutputError: for other ones than those of a release.
+    """
+    titles = tuple(line.removeprefix("#").split())
+    parts = [title for title in titles if title not in ("size", "count", "type", "redop", "root", "timestamp")]
+    both = [*_PART, parts[3] if len(parts) > 3 else ""] * 2
+    if parts != both or both[3] not in _COUNTED:
+        remedy = "run without -C and -I" if {"cputime", "i_min"} & set(titles) else "run it again"
+        raise OutputError("output-column", f"{source}, line {number}: the columns are not those of nccl-tests; {remedy}.")
+    return titles
+
+
+def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) -> list[Record]:
+    def fault(code: str, what: str) -> OutputError:
+        return OutputError(code, f"{source}: {what}.")
+
+    if not seen.setup:
+        raise fault("output-damaged", "the line that says how it was run (nThread, nGpus, minBytes) is missing; run it again")
+    if seen.wrong is None or seen.mean is None or not rows:
+        raise fault("output-cut", "it ends before its last line (Avg bus bandwidth); the output was cut off, run it again")
+    threads, gpus = (int(seen.setup[name] or 1) for name in ("threads", "gpus"))
+    count = len(seen.ranks)
+    if sorted(seen.ranks) != list(range(count)) or not count or count % (threads * gpus):
+        raise fault("output-damaged", f"it names {count} ranks that are not those from 0 on; the output is damaged")
+    repetitions = (
+        int(seen.setup["iterations"] or 1) * int(seen.setup["aggregated"] or 1) * max(1, int(seen.setup["graph"] or 0))
+    )
+    checked = seen.setup["validation"] != "0"
+    cells = [_Cells.of(row, seen.columns, number, source) for number, row in rows]
+    shown = [value for row in cells for value in (row.parts[0][2], row.parts[1][2])]
+    # The last line is the mean of all bus bandwidths, which are printed to two decimals, large ones to fewer.
+    rounding = sum(0.5 * 10 ** -_decimals(value) for value in shown) / len(shown)
+    if abs(sum(map(float, shown)) / len(shown) - seen.mean) > rounding + 1e-5 * seen.mean:
+        raise fault("output-damaged", f"its bus bandwidths have another mean than {seen.mean:g}; rows are lost or damaged")
+    collective = _recognise(seen.program, cells, count, checked, fault)
+    records = []
+    for row in (row for row in cells if row.size):  # below a block for each rank nothing is moved
+        for place, (time, algbw, busbw, wrong) in zip((OUT_OF_PLACE, IN_PLACE), row.parts, strict=True):
+            if wrong not in ("N/A", "0") and "#wrong" in seen.columns:
+                raise fault("output-validation", f"{wrong} results of {row.size} bytes were wrong; distrust NCCL, GPU or link")
+            words = (place, *row.variant(collective))
+            values = dict(zip(QUANTITIES, (float(time), float(algbw) * 1e3, float(busbw) * 1e3), strict=True))
+            good = checked and (wrong != "N/A" or (place == IN_PLACE and not collective.checks_in_place))
+            variant = ",".join((*words, Memory(DEVICE, "cuda").variant))
+            records.append(Record(NAME, collective.name, count, 1, row.size, repetitions, values, variant, good))
+    return records
+
+
+class _Cells(NamedTuple):
+    """One row of a table.
+
+    :param operation: of the reduction, or ``none``; empty, or :data:`_NO_COLUMN`, where a release prints none.
+    :param parts: time, algbw, busbw and wrong results as printed, out of place and in place.
+    """
+
+    size: int
+    kind: str
+    operation: str
+    root: str
+    parts: tuple[tuple[str, ...], tuple[str, ...]]
+
+    @classmethod
+    def of(cls, words: Sequence[str], columns: Sequence[str], number: int, source: str) -> _Cells:
+        before = list(columns[: columns.index("time")])
+        words = list(words)
+        stamped = "timestamp" in columns
+        # Some programs leave out the operation that they do not have.
+        if "redop" in before and len(words) == len(columns) - 1 + stamped:
+            before.remove("redop")
+        named = dict(zip(before, words, strict=False))
+        values = words[len(before) : len(words) - 2 * stamped]
+        right = len(words) == len(before) + 8 + 2 * stamped and named["size"].isdecimal() and named["count"].isdecimal()
+        numbers = [*values[:3], *values[4:7]]
+        right = (
+            right
+            and all(map(_NUMBER.fullmatch, numbers))
+            and all(re.fullmatch(r"N/A|[0-9.e+-]+", value) for value in values[3::4])
+        )
+        if not right:
+            what = "is no row of this table; the output is damaged, cut or mixed up"
+            raise OutputError("output-damaged", f"{source}, line {number}: '{' '.join(words)[:80]}' {what}.")
+        parts = (tuple(values[:4]), tuple(values[4:]))
+        operation, root = named.get("redop", "" if "redop" in columns else _NO_COLUMN), named.get("root", "")
+        return cls(int(named["size"]), named["type"], operation, root, parts)
+
+    def variant(self, collective: Collective) -> tuple[str, ...]:
+        """What makes it another measurement than one of floats, summed, from rank 0."""
+        usual = {"type": "float", "op": "sum" if collective.reduces else "none", "root": "0" if collective.rooted else "-1"}
+        printed = {"type": self.kind, "op": self.operation, "root": self.root}
+        unsaid = ("", _NO_COLUMN)
+        return tuple(f"{name}={value}" for name, value in printed.items() if value not in (usual[name], *unsaid))
+
+
+def _decimals(value: str) -> int:
+    return len(value.partition(".")[2]) if "e" not in value else -int(value.partition("e")[2])
+
+
+def _recognise(
+    program: str, cells: Sequence[_Cells], ranks: int, checked: bool, fault: Callable[[str, str], OutputError]
+) -> Collective:
+    """The collective: as it says, or the first whose rows these can be.
+
+    :raises OutputError: if none can have printed these rows.
+    """
+    if program and program not in COLLECTIVES:
+        raise fault("benchmark-unknown", f"{program} is none of the programs of nccl-tests that are read")
+    able = [COLLECTIVES[program]] if program else _COLLECTIVES
+    for collective in able:
+        if all(_fits(row, collective, ranks, checked) for row in cells):
+            return collective
+    said = f"its rows are not those of {program}" if program else "its rows are those of no program of nccl-tests"
+    raise fault("output-damaged", f"{said} on {ranks} ranks; the output is damaged or mixed up")
+
+
+def _fits(row: _Cells, collective: Collective, ranks: int, checked: bool) -> bool:
+    """Whether a collective can have printed a row."""
+    by_operation: Mapping[str, bool] = {
+        "none": not collective.reduces,
+        # Releases before 2.13.
+        "": collective.name in ("alltoall", "hypercube"),
+        _NO_COLUMN: collective.name in ("all_gather", "sendrecv", "broadcast"),
+    }
+    if not by_operation.get(row.operation, collective.reduces) or (row.root not in ("", "-1")) != collective.rooted:
+        return False
+    if checked and (row.parts[1][3] != "N/A") != collective.checks_in_place and row.parts[0][3] != "N/A":
+        return False
+    factor = collective.factor(ranks)
+    for _, algbw, busbw, _ in row.parts:
+        slack = factor * 0.5 * 10 ** -_decimals(algbw) + 0.5 * 10 ** -_decimals(busbw)
+        if abs(float(busbw) - factor * float(algbw)) > slack * 1.01:
+            return False
+    return True
+
+
+#: A line that only an output of nccl-tests has.
+PIECE = re.compile(
+    r" *\d+ +\d+ +(?:u?int(?:8|32|64)|half|float|double|bfloat16|fp8_?\w+|f8\w+) .*|# nThread .*"
+    rf"|{_WRONG.pattern}|{_MEAN.pattern}"
+)
+
+
+def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
+    """Where an output begins and ends: with its mean bandwidth, and what says that it is concluded."""
+    end = next((at for at in range(title + 1, len(lines)) if _MEAN.fullmatch(lines[at].rstrip())), -1)
+    begins = re.compile(r"# nccl-tests version |# Collective test starting: ")
+    again = next((at for at in range(title + 3, len(lines)) if begins.match(lines[at])), len(lines))
+    if not 0 <= end < again:  # cut off
+        end = max(at for at in range(title, again) if at == title or PIECE.fullmatch(lines[at].rstrip()))
+    for at in range(end + 1, min(end + 4, len(lines))):
+        if lines[at].rstrip() == "#" or lines[at].startswith("# Collective test concluded"):
+            end = at
+    return title, end + 1
+
+
+def said(text: str) -> Said:
+    """Release, and the nodes of the ranks."""
+    found = _VERSION.search(text)
+    version = next(filter(None, found.groups()), "") if found else ""
+    hosts = {int(rank): host.split(".")[0] for rank, host in _RANK.findall(text)}
+    return Said((f"{'rccl' if 'rccl-tests' in text else 'nccl'}-tests {version}",) if version else (), hosts)
+
+
+SUITE = Suite(
+    name=NAME,
+    title="nccl-tests",
+    first_line=re.compile(r"^#(?: nccl-tests version | Collective test starting: | nThread )", re.MULTILINE),
+    parse=parse,
+    extent=extent,
+    piece=PIECE,
+    last_line=_MEAN.pattern,
+    rows=ROWS,
+    groups=GROUPS,
+    arguments=arguments,
+    on_gpu=on_gpu,
+    printed_sizes=printed_sizes,
+    same_repetitions=True,
+    validates=True,
+    said=said,
+    library=LIBRARY,
+    # It says its version with its numbers only; -h prints its options.
+    programs=Programs(
+        "*_perf",
+        r"(?:all_reduce|all_gather|reduce_scatter|alltoall|broadcast|sendrecv|reduce|gather|scatter|hypercube)_perf",
+        "-h",
+        r"nccl-tests version ([0-9][0-9.]*)",
+        refusal=r"USAGE: \S+",
+        unsaid="unknown",
+    ),
+    spack=BenchmarkPackage("nccl-tests", "bin", "*_perf"),
+)
