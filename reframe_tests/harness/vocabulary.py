@@ -98,7 +98,7 @@ JUDGED = (
 PINNING_POLICIES = ("default", "none", "bunch", "scatter", "nic_local", "nic_remote", "gpu_local", "gpu_remote")
 
 #: Symbolic processes per node, resolved on the partition's topology.
-SYMBOLIC_PPN = ("1", "2", "numa", "socket", "gpu", "half", "full")
+SYMBOLIC_PPN = ("1", "2", "gpu", "numa", "socket", "half", "full")
 
 #: Nodes of a job: as many as are idle when it is made. As a number, in ReFrame's way, and as a word.
 ALL_NODES, ALL_NODES_WORD = 0, "all"

@@ -54,7 +54,7 @@ REFUSED = {
     "-P fabric=nosuch": "^-P fabric=nosuch: 'nosuch' is not a value of fabric; there are shm, eth1g.$",
     "-P fabric=shm,eht1g": "'eht1g' is not a value of fabric",
     "--parameterize=Placement.pinning=bunhc": "'bunhc' is not a value of pinning; there are none, bunch, default, scatter, ",
-    "-P ppn=ful": "'ful' is not a value of ppn; there are 1, full, 2, numa, socket, gpu, half or a number.$",
+    "-P ppn=ful": "'ful' is not a value of ppn; there are 1, full, 2, gpu, numa, socket, half or a number.$",
     "-P fabrik=shm": r"^-P fabrik=shm: fabrik is not a parameter; parameters are fabric \(shm, eth1g\), ",
     "-P level=smoke,nosuch": "'nosuch' is not a value of level; there are smoke, nightly, acceptance.$",
     "-S fabric=nosuch": "^-S fabric=nosuch sets nothing, because fabric is a parameter: use -P fabric=nosuch.$",
