@@ -27,7 +27,7 @@ class Guidelines(FabricTest):
     ppn = parameter(inherit_params=True, filter_params=lambda symbols: symbols[-1:], type=str, loggable=True)
     pinning = parameter(
         inherit_params=True,
-        filter_params=lambda policies: [each for each in policies if each == "bunch"] or policies[:1],
+        filter_params=lambda policies: [policy for policy in policies if policy == "bunch"] or policies[:1],
         type=str,
         loggable=True,
     )

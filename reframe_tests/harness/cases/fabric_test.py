@@ -153,10 +153,10 @@ class FabricTest(MeasuredTest):
         orders = (tuple(space["ppn"].values), tuple(space["pinning"].values))
         fabric, library = site.fabrics_of(partition.extras)[self.fabric], catalogue.library_of(self.group)
         asked = Asked(fabric, self._nodes, self.ppn, self.pinning, orders, library)
-        found = condition.resolve(stack, asked, Partition.of(partition), self._chosen)
+        resolved = condition.resolve(stack, asked, Partition.of(partition), self._chosen)
         if self.tuned not in ("yes", "no"):
             raise BadInput("tuned-value", f"tuned={self.tuned} is neither yes nor no.")
-        return condition.apply_tuned(self.current_system.name, found) if self.tuned == "yes" else found
+        return condition.apply_tuned(self.current_system.name, resolved) if self.tuned == "yes" else resolved
 
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
         timed = self.plan_launches(limits, where)
@@ -176,8 +176,8 @@ class FabricTest(MeasuredTest):
         """Seconds that the job may take: all launches as long as they usually do, and one that hangs, which ends the job."""
         bounded = self._limit_given or bool(self._condition.oversubscribed)
         launches = {} if bounded else {launch.name: launch for launch in self._launches}
-        seconds = ((_usual_s(launches.get(one.name), self.group, self.level, self.limit_s), one) for one in commands)
-        usual = sum(took * (1 if one.once else self._executions) for took, one in seconds)
+        seconds = ((_usual_s(launches.get(row.name), self.group, self.level, self.limit_s), row) for row in commands)
+        usual = sum(took * (1 if command.once else self._executions) for took, command in seconds)
         took = planned_cases.seconds_of(self.display_name, self.current_partition.name, self.current_environ.name)
         return float((min(usual, MOST_TIMES * took) if took else usual) + self.limit_s + 60)
 
@@ -255,23 +255,24 @@ class FabricTest(MeasuredTest):
             link = references.physics_reference(where.fabric, least, where.pinning)
         samples = {} if self.is_dry_run() else {measurement.metric_of(sample): sample for sample in self._samples}
         medians = {name: float(statistics.median(sample.measured)) for name, sample in samples.items() if sample.measured}
-        found: dict[str, Value] = {}
+        values: dict[str, Value] = {}
         for row in catalogue.metrics(self._launches):
             value = medians.get(row.name)
-            found[row.name] = Value(value, row.unit, row.gated)
+            values[row.name] = Value(value, row.unit, row.gated)
             if link and row.directions:
                 name = catalogue.metric_name(row.benchmark, FRACTION.short, row.message_bytes)
                 share = None if value is None else references.line_rate_fraction(value, self._condition.fabric, row.directions)
-                found[name] = Value(share, FRACTION.unit, physics=link)
-        for said in derived.compare_suites({(s.benchmark, s.quantity, s.message_bytes): s.values for s in samples.values()}):
-            name = catalogue.metric_name(said.first, f"over_{said.second}", said.message_bytes)
-            found[name] = Value(said.ratio, FRACTION.unit)
-            self.agreement = [*self.agreement, said.as_dict()]
+                values[name] = Value(share, FRACTION.unit, physics=link)
+        compared = derived.compare_suites({(s.benchmark, s.quantity, s.message_bytes): s.values for s in samples.values()})
+        for agreement in compared:
+            name = catalogue.metric_name(agreement.first, f"over_{agreement.second}", agreement.message_bytes)
+            values[name] = Value(agreement.ratio, FRACTION.unit)
+            self.agreement = [*self.agreement, agreement.as_dict()]
         # Of an oversubscribed job the smaller node counts may have a core for each rank, and are another measurement.
         for grown in derived.compare_nodes(() if self._condition.oversubscribed else samples.values(), self.ranks_per_node):
             name = catalogue.metric_name(grown.benchmark, "over_log2", grown.message_bytes, grown.variant)
-            found[name] = Value(grown.ratio, FRACTION.unit)
-        return found
+            values[name] = Value(grown.ratio, FRACTION.unit)
+        return values
 
 
 class MaintenanceTest(FabricTest):

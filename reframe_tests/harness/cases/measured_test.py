@@ -123,7 +123,7 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
         point = cls.param_space[index]
         where = cls.places(point)
         if not where.partitions:
-            name = cls.__name__ + "".join(f" %{each}={param.format(point[each])}" for each, param in cls.raw_params.items())
+            name = cls.__name__ + "".join(f" %{key}={param.format(point[key])}" for key, param in cls.raw_params.items())
             selected_tests.pass_over(cls, variant_num, name, where.left_out)
             raise SkipTestError(f"{name} can be measured nowhere on this system")
         return index, fixtures
@@ -177,10 +177,10 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
         number = "" if self.scheduler == "local" else job.jobid or ""
         return batch.JobEnd(number, job.state or "", job.exitcode, job.nodelist or ())
 
-    def error_said(self) -> list[str]:
+    def error_sentences(self) -> list[str]:
         path = Path(self.stagedir) / str(self.stderr)
-        said = excerpt(path.read_text(errors="replace")) if path.exists() else ""
-        return [f"standard error: {said}"] if said else []
+        text = excerpt(path.read_text(errors="replace")) if path.exists() else ""
+        return [f"standard error: {text}"] if text else []
 
     @sanity_function
     def prove_conditions(self) -> bool:

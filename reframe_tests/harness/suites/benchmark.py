@@ -177,7 +177,7 @@ class Benchmark:
         """Ranks that take part in each variant: at each node count where these grow, or as the variants say; else nothing."""
         if self.ranks == "growing":
             return tuple(count * ranks // nodes for count in growing_node_counts(nodes))
-        return tuple(int(said[1]) for said in map(_RANKS_OF_VARIANT.search, self.variants) if said)
+        return tuple(int(match[1]) for match in map(_RANKS_OF_VARIANT.search, self.variants) if match)
 
     def variant_of_nodes(self, nodes: int) -> str:
         """What the nodes of the job add to its variants, as ``nodes=4``; empty where they are no part of what is measured."""

@@ -55,13 +55,13 @@ def _check_names(suites: Mapping[str, Suite]) -> Mapping[str, Suite]:
     for suite in suites.values():
         groups = (("group", name) for name in (*suite.groups, *(pair.name for pair in suite.pairs)))
         named = (("option", option.name) for option in suite.options)
-        for what in (*groups, *named, *(("benchmark", row.binary, row.name) for row in suite.rows)):
-            if what in owners:
+        for subject in (*groups, *named, *(("benchmark", row.binary, row.name) for row in suite.rows)):
+            if subject in owners:
                 raise BadInput(
                     "catalogue-twice",
-                    f"{' '.join(what)} is defined by suite {owners[what]} and again by {suite.name}; rename one.",
+                    f"{' '.join(subject)} is defined by suite {owners[subject]} and again by {suite.name}; rename one.",
                 )
-            owners[what] = suite.name
+            owners[subject] = suite.name
     return suites
 
 
@@ -293,14 +293,14 @@ def launches(
     if group == PLACEMENT:
         return (_probe(stack),)
     made = [_launch(plan, stack, ranks, level, nodes, limits, chosen, memory) for plan in GROUPS[group].plans]
-    found = tuple(launch for launch in made if launch)
-    if not found:
+    planned = tuple(launch for launch in made if launch)
+    if not planned:
         raise _idle(group, ranks, nodes)
-    if unknown := [name for name in chosen if not any(name in launch.options for launch in found)]:
+    if unknown := [name for name in chosen if not any(name in launch.options for launch in planned)]:
         raise NotMeasured(f"no benchmark of group {group} knows {unknown[0]}={chosen[unknown[0]]}")
-    if group == CROSS_CHECK and len(found) < len(made):
+    if group == CROSS_CHECK and len(planned) < len(made):
         raise NotMeasured("two suites are compared on one pair of ranks, one per node where there are two nodes")
-    return found
+    return planned
 
 
 def check_ranks(group: str, ranks: int, nodes: int | None = None) -> None:
@@ -377,7 +377,7 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
     """Every metric that launches give when they are complete."""
     for launch in launched:
         for item, row in zip(launch.expected, launch.rows(), strict=True):
-            for variant, ranks in ((item.stored_variant(each), item.active(each)) for each in item.variants):
+            for variant, ranks in ((item.stored_variant(printed), item.active(printed)) for printed in item.variants):
                 for quantity in (QUANTITIES[name] for name in row.quantities):
                     for size in item.sizes:
                         yield Metric(
@@ -403,28 +403,30 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
     :raises BadInput: if there is no such group.
     """
     _planned(group)
-    found: dict[str, tuple[Quantity, frozenset[int | None]]] = {}
+    planned: dict[str, tuple[Quantity, frozenset[int | None]]] = {}
     for pair in PAIRS[group].plans if group in PAIRS else ():
-        lengths: frozenset[int | None] = frozenset(size for each in pair.sizes.values() for size in each)
+        lengths: frozenset[int | None] = frozenset(size for sizes in pair.sizes.values() for size in sizes)
         for quantity in (QUANTITIES[name] for row in rows(group) if row.name == pair.benchmark for name in row.quantities):
-            found[metric_name(pair.benchmark, quantity.short, None, pair.variant)] = (quantity, lengths)
+            planned[metric_name(pair.benchmark, quantity.short, None, pair.variant)] = (quantity, lengths)
     if group == MEMORY:
         bandwidth = QUANTITIES[node_memory.QUANTITY]
         names = ((kernel, variant) for kernel in node_memory.KERNELS for variant in node_memory.VARIANTS)
         return {metric_name(name, bandwidth.short, None, variant): (bandwidth, frozenset({None})) for name, variant in names}
     for plan in GROUPS[group].plans:
         for row in (find(plan.binary, name) for name in plan.benchmarks):
-            sizes = frozenset(size for each in plan.size_ranges.values() for size in SUITES[row.suite].sizes(row, plan, each))
+            sizes = frozenset(
+                size for size_range in plan.size_ranges.values() for size in SUITES[row.suite].sizes(row, plan, size_range)
+            )
             if row.ranks == "program":
                 name = metric_name(row.name, QUANTITIES[side_by_side.RATIO].short, None, side_by_side.variant("*", "*"))
-                found[name] = (QUANTITIES[side_by_side.RATIO], sizes)
+                planned[name] = (QUANTITIES[side_by_side.RATIO], sizes)
             for under, named in options.possible(OPTIONS, group, row):
                 variants = _OPEN_VARIANTS.get(row.ranks) or _variants(under, plan, row.min_ranks, row.min_nodes)
                 for variant, place in product(variants, _memories(row)):
                     for quantity in (QUANTITIES[name] for name in under.quantities):
                         name = metric_name(row.name, quantity.short, None, ",".join(filter(None, (variant, place, named))))
-                        found[name] = (quantity, sizes | found.get(name, (quantity, frozenset()))[1])
-    return found
+                        planned[name] = (quantity, sizes | planned.get(name, (quantity, frozenset()))[1])
+    return planned
 
 
 def _memories(row: Benchmark) -> list[str]:

@@ -193,8 +193,8 @@ def parse(text: str, source: str) -> list[Record]:
     :raises OutputError: if it is damaged, mixed up, cut off, of another version or build, or its numbers contradict.
     """
 
-    def wrong(code: str, what: str) -> OutputError:
-        return OutputError(code, f"{source}: {what}.")
+    def wrong(code: str, sentence: str) -> OutputError:
+        return OutputError(code, f"{source}: {sentence}.")
 
     text = text.replace("\r\n", "\n")
     if not text.endswith("\n"):
@@ -214,15 +214,15 @@ def parse(text: str, source: str) -> list[Record]:
     if (printed := [row[:2] for row in rows]) != expected:
         if printed == expected[: len(printed)]:
             raise wrong("output-cut", "it ends before its last table does; the output was cut off, run it again")
-        said = "the rows of its tables are not those of GPCNeT 1.3"
-        raise wrong("output-damaged", f"{said}; the output is damaged, cut or mixed up, run it again")
+        fault = "the rows of its tables are not those of GPCNeT 1.3"
+        raise wrong("output-damaged", f"{fault}; the output is damaged, cut or mixed up, run it again")
     if ranks < nodes or nodes < FEWEST_NODES[program]:
         raise wrong("output-damaged", f"it says that {ranks} ranks ran on {nodes} nodes; the output is damaged, run it again")
     if program == LOADED:
         # Nodes are split as ``build_subcomms`` of network_load_test.c does.
         split = _SPLIT.search(text)
-        tested, congesting, each = map(int, split.groups()) if split else (0, 0, 0)
-        if (tested + congesting, congesting, each) != (nodes, nodes * 8 // 10, congesting // 4):
+        tested, congesting, per_pattern = map(int, split.groups()) if split else (0, 0, 0)
+        if (tested + congesting, congesting, per_pattern) != (nodes, nodes * 8 // 10, congesting // 4):
             raise wrong("output-damaged", f"{nodes} nodes are not split so by GPCNeT 1.3; the output is damaged, run it again")
     records, count = [], len(tests)
     for at, (_, unit, *cells) in enumerate(rows[: 2 * count]):
@@ -238,8 +238,8 @@ def parse(text: str, source: str) -> list[Record]:
         pairs = [(float(before), float(after)) for before, after in zip(alone[2:], congested[2:], strict=True)]
         quotients = [after / before if test.unit == _TIME else before / after for before, after in pairs]
         if [f"{quotient:.1f}" for quotient in quotients] != list(factors[2:]):
-            said = f"the factors of {test.printed} do not follow from its times or bandwidths"
-            raise wrong("output-damaged", f"{said}; the output is damaged or mixed up, run it again")
+            fault = f"the factors of {test.printed} do not follow from its times or bandwidths"
+            raise wrong("output-damaged", f"{fault}; the output is damaged or mixed up, run it again")
         values = dict(zip(IMPACT, quotients, strict=True))
         records.append(Record(NAME, test.impact, ranks, 1, test.message_bytes, None, values))
     return records

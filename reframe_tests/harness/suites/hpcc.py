@@ -339,13 +339,13 @@ def parse(text: str, source: str) -> list[Record]:
     :raises OutputError: if it is damaged, mixed up or cut off, a check failed, a part was not run, or hpcc had no input file.
     """
 
-    def wrong(code: str, what: str) -> OutputError:
-        return OutputError(code, f"{source}: {what}.")
+    def wrong(code: str, sentence: str) -> OutputError:
+        return OutputError(code, f"{source}: {sentence}.")
 
     if failed := _FAILED.search(text):
         number, line = text.count("\n", 0, failed.start()) + 1, " ".join(failed[0].split())[:80]
-        said = f"'{line}' says that a check of hpcc failed; its numbers are not used; run the benchmark again."
-        raise OutputError("output-damaged", f"{source}, line {number}: {said}")
+        fault = f"'{line}' says that a check of hpcc failed; its numbers are not used; run the benchmark again."
+        raise OutputError("output-damaged", f"{source}, line {number}: {fault}")
     sections = list(_SECTION.finditer(text))
     if not sections:
         raise wrong("output-cut", "the output of hpcc has no whole section; it was cut off, run it again")
@@ -353,27 +353,27 @@ def parse(text: str, source: str) -> list[Record]:
     if not head or text.count("HPC Challenge Benchmark version") != 1:
         raise wrong("output-damaged", "the head of hpcc's output is damaged or there twice; run the benchmark again")
     if head["mapping"] != "Row-major":
-        said = f"hpcc mapped its processes {head['mapping']} and not Row-major, as without its input file {INPUT}"
-        raise wrong("output-mapping", f"{said}; see that it is in the folder hpcc is started in")
+        fault = f"hpcc mapped its processes {head['mapping']} and not Row-major, as without its input file {INPUT}"
+        raise wrong("output-mapping", f"{fault}; see that it is in the folder hpcc is started in")
     if sections[-1][1] != _SUMMARY:
         raise wrong("output-cut", "hpcc ended without its summary; the output was cut off, run it again")
     values: dict[str, str] = {}
     for line in filter(None, map(str.strip, sections[-1][2].split("\n"))):
-        found = _LINE.fullmatch(line)
-        if not found or found[1] in values:
-            said = f"'{one_line(line)[:60]}' is no line of hpcc's summary, or there twice, or no number"
-            raise wrong("output-damaged", f"{said}; run the benchmark again")
-        values[found[1]] = found[2]
+        match = _LINE.fullmatch(line)
+        if not match or match[1] in values:
+            fault = f"'{one_line(line)[:60]}' is no line of hpcc's summary, or there twice, or no number"
+            raise wrong("output-damaged", f"{fault}; run the benchmark again")
+        values[match[1]] = match[2]
     for key, shape in (*dict.fromkeys(_COUNTS, _COUNT).items(), *dict.fromkeys(_NUMBERS, _NUMBER).items()):
         if key not in values:
             raise wrong("output-damaged", f"the summary of hpcc lacks {key}; the output is damaged or cut, run it again")
         if not re.fullmatch(shape, values[key]):
-            said = f"{key}={values[key]} in hpcc's summary is no {'count' if shape == _COUNT else 'number'}"
-            raise wrong("output-not-measured", f"{said}; that part was not run, or it is damaged")
+            fault = f"{key}={values[key]} in hpcc's summary is no {'count' if shape == _COUNT else 'number'}"
+            raise wrong("output-not-measured", f"{fault}; that part was not run, or it is damaged")
     count, number_of = {key: int(values[key]) for key in _COUNTS}, {key: float(values[key]) for key in _NUMBERS}
     version, ranks = (count["VersionMajor"], count["VersionMinor"]), count["CommWorldProcs"]
     if version not in _VERSIONS:
-        shown, *known = (".".join(map(str, each)) for each in (version, *_VERSIONS))
+        shown, *known = (".".join(map(str, release)) for release in (version, *_VERSIONS))
         raise wrong("output-release", f"this is hpcc {shown}, and {' and '.join(known)} are read; use one of these")
     if number_of["Success"] != 1:
         raise wrong(
@@ -385,8 +385,8 @@ def parse(text: str, source: str) -> list[Record]:
     if ranks < 2 or grid != ranks:
         raise wrong("output-grid", f"HPL ran on {grid} of {ranks} ranks; hpcc is read where 2 or more all take part")
     if transposing != ranks or count["MPIFFT_Procs"] > ranks:
-        said = f"PTRANS ran on {transposing} ranks, MPIFFT on {count['MPIFFT_Procs']}, of {ranks}"
-        raise wrong("output-damaged", f"{said}; it is damaged, run it again")
+        fault = f"PTRANS ran on {transposing} ranks, MPIFFT on {count['MPIFFT_Procs']}, of {ranks}"
+        raise wrong("output-damaged", f"{fault}; it is damaged, run it again")
     error, bound = number_of["MPIFFT_maxErr"], _THRESHOLD * number_of["HPL_eps"] * math.log(max(count["MPIFFT_N"], 2))
     if not 0 <= error < bound:
         raise wrong("output-wrong-result", f"MPIFFT_maxErr={error:g} is not below {bound:.3g}; the transform is wrong")
@@ -396,8 +396,8 @@ def parse(text: str, source: str) -> list[Record]:
         odd = next((name for name in [*wanted, *names] if names.count(name) != 1 or name not in wanted), "")
         raise wrong("output-damaged", f"section {odd} of hpcc is missing, unknown or there twice; the output is damaged")
     if len(values) != _VERSIONS[version]:
-        said = f"the summary of hpcc has {len(values)} lines and not {_VERSIONS[version]}"
-        raise wrong("output-damaged", f"{said}; the output is damaged or cut, run it again")
+        fault = f"the summary of hpcc has {len(values)} lines and not {_VERSIONS[version]}"
+        raise wrong("output-damaged", f"{fault}; the output is damaged or cut, run it again")
     records = []
     for result in RESULTS:
         value = number_of[result.key]

@@ -156,14 +156,14 @@ def _rma() -> list[Benchmark]:
     modes = {"variants": ("non-aggregate", "aggregate")}
     pair = _kind("IMB-RMA", "one_sided", "pair", TIME_AND_BANDWIDTH, PAIR_GATES, **modes)
     element = _kind("IMB-RMA", "one_sided", "pair", TIME_AND_BANDWIDTH, {}, **modes)
-    one = _kind("IMB-RMA", "one_sided", "all", TIME_AND_BANDWIDTH, PAIR_GATES, crossing=1)
+    one_sided = _kind("IMB-RMA", "one_sided", "all", TIME_AND_BANDWIDTH, PAIR_GATES, crossing=1)
     every = _kind("IMB-RMA", "one_sided", "all", TIME_RANGE, COLLECTIVE_GATES)
     return [
         *pair("Unidir_put Unidir_get", traffic.one_way),
         *pair("Bidir_put Bidir_get", traffic.both_ways),
         *pair("Put_local Get_local", traffic.one_way, group="one_sided_local"),
-        *one("Put_all_local Get_all_local", traffic.one_per_other_rank, group="one_sided_local"),
-        *one("One_put_all One_get_all", traffic.one_per_other_rank),
+        *one_sided("Put_all_local Get_all_local", traffic.one_per_other_rank, group="one_sided_local"),
+        *one_sided("One_put_all One_get_all", traffic.one_per_other_rank),
         *every("All_put_all All_get_all", traffic.all_to_all, crossing=2),
         *every("Exchange_put Exchange_get", traffic.every_rank_twice, crossing=0),
         *element("Accumulate Get_accumulate", traffic.one_way, reduction=True),
@@ -229,10 +229,10 @@ def _io() -> list[Benchmark]:
         access = _kind("IMB-IO", "file_io", ranks, columns, {"bandwidth_mb_per_s": (64 * KIB,)}, min_ranks=1)
         alone = {"variants": ("aggregate",)}
         nonblocking = {"quantities": OVERLAP, "gated_sizes": {"t_ovrl_us": (64 * KIB,)}, **alone}
-        for what, modes in (("Write", {"variants": AGGREGATE_FIRST}), ("Read", alone)):
+        for verb, modes in (("Write", {"variants": AGGREGATE_FIRST}), ("Read", alone)):
             for pointer in pointers.split():
-                rows += access(f"{kind}_{what}_{pointer}", traffic.nothing, **modes)
-                rows += access(f"{kind}_I{what}_{pointer}", traffic.nothing, **nonblocking)
+                rows += access(f"{kind}_{verb}_{pointer}", traffic.nothing, **modes)
+                rows += access(f"{kind}_I{verb}_{pointer}", traffic.nothing, **nonblocking)
     opened = _kind("IMB-IO", "file_io", "all", TIME_RANGE, SYNC_GATES, min_ranks=1, sizes=SIZELESS)
     return [*rows, *opened("Open_Close", traffic.nothing)]
 
@@ -414,7 +414,7 @@ _ROOTED = ("collectives", "nonblocking", "nonblocking_pure", "persistent")
 
 def _option(argument: str, *, name: str = "", groups: Sequence[str] = (), **more: Any) -> SuiteOption:
     """An option that becomes an argument and its value, for the groups all of whose programs accept it."""
-    takes = (name for name, group in GROUPS.items() if all(argument in _ACCEPTED[each.binary].split() for each in group.plans))
+    takes = (name for name, group in GROUPS.items() if all(argument in _ACCEPTED[plan.binary].split() for plan in group.plans))
     more = {"pattern": r"-?[0-9]+|[A-Za-z0-9][A-Za-z0-9_.]*", "words": lambda value: (f"-{argument}", value), **more}
     return SuiteOption(name or argument, groups=tuple(groups or takes), **more)
 
@@ -429,7 +429,7 @@ def _groups_of_pairs(row: Benchmark, value: str, ranks: int) -> Benchmark:
         raise NotMeasured(f"multi={value} needs at least 4 ranks, two pairs side by side; there are {ranks}")
     if value == "1":
         return replace(row, variants=tuple(f"group={number}" for number in range(groups)), directions=0)
-    times = tuple(name for each in row.quantities for name in (TIME_RANGE if each == "latency_us" else (each,)))
+    times = tuple(name for quantity in row.quantities for name in (TIME_RANGE if quantity == "latency_us" else (quantity,)))
     gates = {"t_max_us" if name == "latency_us" else name: sizes for name, sizes in row.gated_sizes.items()}
     return replace(row, quantities=times, gated_sizes=gates, directions=0)
 
@@ -539,7 +539,7 @@ _CHANGING = (
 _DESCRIBED = ["npmin", "aggregate_mode", "window_size", "multi", "map", "msglen", "sync"]
 OPTIONS = (
     *_CHANGING,
-    *(_option(each) for each in dict.fromkeys(" ".join(_ACCEPTED.values()).split()) if each not in _DESCRIBED),
+    *(_option(argument) for argument in dict.fromkeys(" ".join(_ACCEPTED.values()).split()) if argument not in _DESCRIBED),
 )
 
 
@@ -622,7 +622,7 @@ _COMPLAINTS: Mapping[str, str] = {
 }
 _DECIMAL = r"[0-9]+\.[0-9]{2}"
 _BY_NAME = by_name(ROWS)
-_COMPLAINT = re.compile("|".join(rf"^[ \t]*(?:{each})" for each in _COMPLAINTS), re.MULTILINE)
+_COMPLAINT = re.compile("|".join(rf"^[ \t]*(?:{form})" for form in _COMPLAINTS), re.MULTILINE)
 
 
 def parse(text: str, source: str) -> list[Record]:
@@ -633,11 +633,13 @@ def parse(text: str, source: str) -> list[Record]:
     :raises OutputError: if it has no end, says that something went wrong, or holds a table that is damaged or there twice.
     """
 
-    def wrong(place: int, what: str) -> OutputError:
-        return OutputError("output-damaged", f"{source}, line {text.count(chr(10), 0, place) + 1}: {what}.")
+    def wrong(place: int, sentence: str) -> OutputError:
+        return OutputError("output-damaged", f"{source}, line {text.count(chr(10), 0, place) + 1}: {sentence}.")
 
-    if found := _COMPLAINT.search(text):
-        raise wrong(found.start(), next(say for each, say in _COMPLAINTS.items() if re.match(rf"[ \t]*(?:{each})", found[0])))
+    if complaint := _COMPLAINT.search(text):
+        raise wrong(
+            complaint.start(), next(say for form, say in _COMPLAINTS.items() if re.match(rf"[ \t]*(?:{form})", complaint[0]))
+        )
     titles = list(_TITLE.finditer(text))
     if not titles:
         raise wrong(0, "there is no title line of IMB; the beginning is missing, run the benchmark again")
@@ -654,26 +656,26 @@ def parse(text: str, source: str) -> list[Record]:
     end = ends[0].start() if ends else len(text)
     if not re.fullmatch(f"(?:{_CHECKED})*", text[end:].partition("\n")[2]):
         raise wrong(end, "other lines follow the last line of IMB; outputs are mixed up, run the benchmark again")
-    starts = [found.start() for found in _STARTS.finditer(text, 0, end)]
+    starts = [match.start() for match in _STARTS.finditer(text, 0, end)]
     if not starts:
         raise wrong(end, "there is no table; run the benchmark again")
     above = _HEAD.match(text, 0, starts[0])
     if above and above.end() < starts[0]:
-        what = f"{quote(text[above.end() :])} is not a line of IMB; keep other programs' output out of the file"
-        raise wrong(above.end(), what)
+        fault = f"{quote(text[above.end() :])} is not a line of IMB; keep other programs' output out of the file"
+        raise wrong(above.end(), fault)
     records: list[Record] = []
     for start, stop in zip(starts, [*starts[1:], end], strict=True):
         table = _TABLE.match(text, start, stop)
         if not table or table.end() < stop:
             strange = table.end() if table else start
-            what = "does not belong there: the table is damaged or cut, or other lines are mixed into it; run it again"
-            raise wrong(strange, f"{quote(text[strange:stop])} {what}")
+            fault = "does not belong there: the table is damaged or cut, or other lines are mixed into it; run it again"
+            raise wrong(strange, f"{quote(text[strange:stop])} {fault}")
         records += _records(table, program, wrong)
     if program == "IMB-MT":  # nothing says its end, but all its tables have the same sizes
         sizes: dict[str, list[int | None]] = {}
         for record in records:
             sizes.setdefault(record.benchmark, []).append(record.message_bytes)
-        if len({tuple(each) for each in sizes.values() if each != [None]}) > 1:
+        if len({tuple(column) for column in sizes.values() if column != [None]}) > 1:
             raise wrong(end, "the tables have different sizes; the output was cut off, run it again")
     return records
 
@@ -687,7 +689,7 @@ def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], Out
     ranks, modes = list(_RANKS.finditer(table["head"])), _MODE.findall(table["head"])
     quantities = [_QUANTITIES[title] for title in titles if title in _QUANTITIES]
     # With -multi 0 times are those of all groups: minimum, maximum, average (IMB_output).
-    spread = [each for name in row.quantities for each in (TIME_RANGE if name == "latency_us" else (name,))]
+    spread = [quantity for name in row.quantities for quantity in (TIME_RANGE if name == "latency_us" else (name,))]
     if len(ranks) != 1 or len(modes) > 1 or "".join(modes).lower() not in row.variants:
         raise wrong(start, f"the head of the table of {name} is damaged or mixed up; run again")
     if (
@@ -698,10 +700,10 @@ def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], Out
         or "#repetitions" not in titles
     ):
         raise wrong(start, f"{name} has other columns than it prints; the output is mixed up, or of an unknown version")
-    said = ranks[0]
-    mode = f"threads={said['threads']}" if said["threads"] else modes[0].lower() if modes else ""
+    heading = ranks[0]
+    mode = f"threads={heading['threads']}" if heading["threads"] else modes[0].lower() if modes else ""
     mode = mode or (f"grid={table['grid'].replace(' ', '')}" if table["grid"] else "")
-    pattern = re.compile(r"[ \t]*" + r"[ \t]+".join(f"({_CELLS.get(each, _DECIMAL)})" for each in titles) + r"[ \t\r]*")
+    pattern = re.compile(r"[ \t]*" + r"[ \t]+".join(f"({_CELLS.get(title, _DECIMAL)})" for title in titles) + r"[ \t\r]*")
     records: list[Record] = []
     for line in filter(str.strip, table["rows"].split("\n")):
         if not (cells := pattern.fullmatch(line)):
@@ -710,11 +712,11 @@ def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], Out
                 f"{quote(line)} is no row of the table of {name} as IMB prints it; the output is damaged, run again",
             )
         cell = dict(zip(titles, cells.groups(), strict=True))
-        if "Group" in cell and int(cell["Group"]) != len(records) % int(said["groups"] or 1):
+        if "Group" in cell and int(cell["Group"]) != len(records) % int(heading["groups"] or 1):
             raise wrong(start, f"{name} lacks rows of some group, or has them twice or out of order; run again")
         if float(cell.get("defects", 0)):
             raise wrong(start, f"{name} reports wrong data (defects); the MPI library is not to be trusted")
-        values = {_QUANTITIES[each]: float(value) for each, value in cell.items() if each in _QUANTITIES}
+        values = {_QUANTITIES[title]: float(value) for title, value in cell.items() if title in _QUANTITIES}
         times = [values[name] for name in ("t_min_us", "t_avg_us", "t_max_us") if name in values]
         if times != sorted(times):
             raise wrong(start, f"{name} has minimum, average and maximum in another order; the output is damaged, run again")
@@ -722,8 +724,8 @@ def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], Out
             Record(
                 NAME,
                 name,
-                int(said["ranks"] or said["each"]),
-                int(said["groups"] or 1),
+                int(heading["ranks"] or heading["each"]),
+                int(heading["groups"] or 1),
                 int(cell["#bytes"]) if "#bytes" in cell else None,
                 int(cell["#repetitions"]),
                 values,
@@ -751,8 +753,8 @@ def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
 
 def shown_arguments(text: str) -> tuple[str, ...] | None:
     """Arguments in the calling sequence of an output, without the program; ``None`` where it has none (IMB-MT)."""
-    found = _CALL.search(text)
-    return tuple(found[1].replace("\n#", " ").split()[1:]) if found else None
+    call = _CALL.search(text)
+    return tuple(call[1].replace("\n#", " ").split()[1:]) if call else None
 
 
 def quote(text: str) -> str:

@@ -226,7 +226,7 @@ _MIB = 1 << 20
 
 
 def _bisection_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
-    share = sum(one[2] != other[2] for one, other in head["pairs"]) / len(head["pairs"])
+    share = sum(left[2] != right[2] for left, right in head["pairs"]) / len(head["pairs"])
     values = (row["all_mb_per_s"], row["slowest_mb_per_s"], share)
     return _record("bisection", row, head, dict(zip(_BISECTION, values, strict=True)))
 
@@ -505,48 +505,50 @@ LEAST_MESSAGES = 3
 def _parse_pairs(text: str, source: str) -> list[Record]:
     """What the median pair and the slowest have: latency, then bandwidth; a pair without a value is an error."""
     try:
-        found = map_output.read(text, source)
+        pair_map = map_output.read(text, source)
     except BadInput as error:
         raise OutputError(error.code, str(error)) from None
-    if not found.whole:
-        raise OutputError("output-cut", f"{source}: the pair map was cut off after {len(found.values)} values; run it again.")
-    if found.silent:
-        named = ", ".join(f"{node} ({why})" for node, why in found.silent.items())
+    if not pair_map.whole:
+        raise OutputError(
+            "output-cut", f"{source}: the pair map was cut off after {len(pair_map.values)} values; run it again."
+        )
+    if pair_map.silent:
+        named = ", ".join(f"{node} ({why})" for node, why in pair_map.silent.items())
         raise OutputError("output-node-silent", f"{source}: nodes stopped answering: {named}; see to them, and run it again.")
-    lacking = [f"{one.source} to {one.target}" for one in found.values if one.value is None]
+    lacking = [f"{value.source} to {value.target}" for value in pair_map.values if value.value is None]
     if lacking:
         raise OutputError(
             "output-cut", f"{source}: {len(lacking)} values of pairs are missing, the first from {lacking[0]}; run it again."
         )
-    return [_pair_record(found, LATENCY), _pair_record(found, BANDWIDTH)]
+    return [_pair_record(pair_map, LATENCY), _pair_record(pair_map, BANDWIDTH)]
 
 
-def _pair_record(found: map_output.MapOutput, quantity: str) -> Record:
+def _pair_record(pair_map: map_output.MapOutput, quantity: str) -> Record:
     pairs: dict[tuple[str, str], list[float]] = {}
-    for one in found.values:
-        if one.quantity == quantity and one.value is not None:
-            pairs.setdefault((one.source, one.target), []).append(one.value)
+    for value in pair_map.values:
+        if value.quantity == quantity and value.value is not None:
+            pairs.setdefault((value.source, value.target), []).append(value.value)
     ordered = sorted(median(values) for values in pairs.values())
     values = sum(map(len, pairs.values()))
-    size = next(one.message_bytes for one in found.values if one.quantity == quantity)
+    size = next(value.message_bytes for value in pair_map.values if value.quantity == quantity)
     if quantity == LATENCY:
         # Of each value both ranks send.
-        sent, name = 2 * values * found.latency_count, PAIR_LATENCY
+        sent, name = 2 * values * pair_map.latency_count, PAIR_LATENCY
         summary = {f"latency_p{percent}_us": _percentile(ordered, percent) for percent in (50, 90, 99)}
     else:
-        sent, name = values * found.message_count, PAIR_BANDWIDTH
+        sent, name = values * pair_map.message_count, PAIR_BANDWIDTH
         summary = {"bandwidth_p50_mb_per_s": _percentile(ordered, 50), "bandwidth_slowest_mb_per_s": ordered[0]}
     # Rounded down: it is the least that was sent.
-    return Record("pair_map", name, len(found.nodes), 1, size, max(1, sent // len(found.nodes)), summary)
+    return Record("pair_map", name, len(pair_map.nodes), 1, size, max(1, sent // len(pair_map.nodes)), summary)
 
 
 def _pair_said(text: str) -> Said:
     """Design and rounds, and where the ranks were."""
-    found = map_output.read(text, "the output")
-    switches = f"switches from {found.tree.origin}" if found.tree else "the switches are not known"
-    took = f" in {found.seconds:.0f} s" if found.seconds is not None else ""
-    note = f"{len(found.values)} values of pairs ({found.design}) in {found.rounds} rounds{took}; {switches}"
-    return Said((note,), dict(enumerate(found.nodes)))
+    pair_map = map_output.read(text, "the output")
+    switches = f"switches from {pair_map.tree.origin}" if pair_map.tree else "the switches are not known"
+    took = f" in {pair_map.seconds:.0f} s" if pair_map.seconds is not None else ""
+    note = f"{len(pair_map.values)} values of pairs ({pair_map.design}) in {pair_map.rounds} rounds{took}; {switches}"
+    return Said((note,), dict(enumerate(pair_map.nodes)))
 
 
 def _pair_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:

@@ -290,10 +290,10 @@ class Suite:
         if self.script:
             python = stack.python_with(self.script.module)
             return (*python, str(self.script.path)) if python else ()
-        found = stack.binaries.get(binary, "")
-        if self.per_ranks and not found:
-            found = stack.binaries.get(f"{binary.removesuffix('x')}{ranks}", "")
-        return tuple(stack.commands.get(binary, ())) or ((found,) if found else ())
+        program = stack.binaries.get(binary, "")
+        if self.per_ranks and not program:
+            program = stack.binaries.get(f"{binary.removesuffix('x')}{ranks}", "")
+        return tuple(stack.commands.get(binary, ())) or ((program,) if program else ())
 
     def is_built(self, stack: Stack, binary: str) -> bool:
         """Whether a stack has a program of the suite, for whatever number of ranks."""

@@ -100,8 +100,8 @@ def parse(text: str, source: str) -> list[Record]:
     :raises OutputError: if it is damaged, mixed up or empty, or a size inside the series is missing.
     """
 
-    def wrong(number: int, what: str) -> OutputError:
-        return OutputError("output-damaged", f"{source}, line {number}: {what}; run the benchmark again.")
+    def wrong(number: int, sentence: str) -> OutputError:
+        return OutputError("output-damaged", f"{source}, line {number}: {sentence}; run the benchmark again.")
 
     if not text.endswith("\n"):
         raise OutputError("output-cut", f"{source}: the last line has no end; the output was cut off, run the benchmark again.")
@@ -120,17 +120,17 @@ def parse(text: str, source: str) -> list[Record]:
     pattern = re.compile(_BETWEEN_CELLS.join(f"({_COLUMNS[title][0]})" for title in titles))
     records: list[Record] = []
     for number, line in lines[2:]:
-        if not (found := pattern.fullmatch(line)):
+        if not (match := pattern.fullmatch(line)):
             why = next(why for odd, why in _ODD if odd.search(line))
             raise wrong(number, f"'{one_line(line)[:60]}': {why}")
-        cells = dict(zip(titles, found.groups(), strict=True))
+        cells = dict(zip(titles, match.groups(), strict=True))
         columns = [(cell, *_COLUMNS[title][1:]) for title, cell in cells.items()]
         values = {name: float(Decimal(cell).scaleb(power)) for cell, name, power in columns if name}
         samples = int(cells["Samples"]) if "Samples" in cells else None
         size, before = int(cells["Size [B]"]), records[-1] if records else None
         if before and size != 2 * (before.message_bytes or 0):
-            said = f"{size} bytes follow {before.message_bytes} bytes, but sizes double"
-            raise wrong(number, f"{said}; rows are missing, repeated or mixed up")
+            fault = f"{size} bytes follow {before.message_bytes} bytes, but sizes double"
+            raise wrong(number, f"{fault}; rows are missing, repeated or mixed up")
         if samples is not None and not 0 < samples <= ((before.repetitions if before else None) or samples):
             raise wrong(number, "the number of samples grows or is 0; outputs are mixed up or nothing was measured")
         records.append(Record(NAME, "pingpong", 2, 1, size, samples, values))

@@ -214,8 +214,8 @@ def network_notes(debug: str) -> tuple[str, ...]:
         ("NICs ", r"NET/(?:IB|Socket) : Using (.*?)(?: \[RO\])?(?: *;.*)?$"),
         ("provider ", _PROVIDER),
     )
-    found = [(title, dict.fromkeys(re.findall(pattern, debug, re.MULTILINE))) for title, pattern in named]
-    notes = [f"{title}{', '.join(values)}" for title, values in found if values]
+    values_of = [(title, dict.fromkeys(re.findall(pattern, debug, re.MULTILINE))) for title, pattern in named]
+    notes = [f"{title}{', '.join(values)}" for title, values in values_of if values]
     ways = Counter(re.sub(r"/\d+(?:\(\d+\))?", "", way) for way in re.findall(_WAY, debug))
     if ways:
         notes.append(f"channels: {', '.join(f'{count} via {way}' for way, count in sorted(ways.items()))}")
@@ -310,8 +310,8 @@ def parse(text: str, source: str) -> list[Record]:
     """
     seen, rows = _Output({}, {}), list[tuple[int, list[str]]]()
 
-    def fault(code: str, number: int, what: str) -> OutputError:
-        return OutputError(code, f"{source}, line {number}: {what}.")
+    def fault(code: str, number: int, sentence: str) -> OutputError:
+        return OutputError(code, f"{source}, line {number}: {sentence}.")
 
     for number, line in enumerate(map(str.rstrip, text.replace("\r\n", "\n").split("\n")), 1):
         if not line or _LOG.fullmatch(line) or _PASSED_OVER.fullmatch(line) or _VERSION.fullmatch(line):
@@ -355,17 +355,17 @@ def _columns(line: str, number: int, source: str) -> tuple[str, ...]:
     :raises OutputError: for other ones than those of a release.
     """
     titles = tuple(line.removeprefix("#").split())
-    parts = [title for title in titles if title not in ("size", "count", "type", "redop", "root", "timestamp")]
-    both = [*_PART, parts[3] if len(parts) > 3 else ""] * 2
-    if parts != both or both[3] not in _COUNTED:
+    columns = [title for title in titles if title not in ("size", "count", "type", "redop", "root", "timestamp")]
+    both = [*_PART, columns[3] if len(columns) > 3 else ""] * 2
+    if columns != both or both[3] not in _COUNTED:
         remedy = "run without -C and -I" if {"cputime", "i_min"} & set(titles) else "run it again"
         raise OutputError("output-column", f"{source}, line {number}: the columns are not those of nccl-tests; {remedy}.")
     return titles
 
 
 def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) -> list[Record]:
-    def fault(code: str, what: str) -> OutputError:
-        return OutputError(code, f"{source}: {what}.")
+    def fault(code: str, sentence: str) -> OutputError:
+        return OutputError(code, f"{source}: {sentence}.")
 
     if not seen.setup:
         raise fault("output-damaged", "the line that says how it was run (nThread, nGpus, minBytes) is missing; run it again")
@@ -380,7 +380,7 @@ def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) 
     )
     checked = seen.setup["validation"] != "0"
     cells = [_Cells.of(row, seen.columns, number, source) for number, row in rows]
-    shown = [value for row in cells for value in (row.parts[0][2], row.parts[1][2])]
+    shown = [value for row in cells for value in (row.halves[0][2], row.halves[1][2])]
     # The last line is the mean of all bus bandwidths, which are printed to two decimals, large ones to fewer.
     rounding = sum(0.5 * 10 ** -_decimals(value) for value in shown) / len(shown)
     if abs(sum(map(float, shown)) / len(shown) - seen.mean) > rounding + 1e-5 * seen.mean:
@@ -388,7 +388,7 @@ def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) 
     collective = _recognise(seen.program, cells, count, checked, fault)
     records = []
     for row in (row for row in cells if row.size):  # below a block for each rank nothing is moved
-        for place, (time, algbw, busbw, wrong) in zip((OUT_OF_PLACE, IN_PLACE), row.parts, strict=True):
+        for place, (time, algbw, busbw, wrong) in zip((OUT_OF_PLACE, IN_PLACE), row.halves, strict=True):
             if wrong not in ("N/A", "0") and "#wrong" in seen.columns:
                 raise fault("output-validation", f"{wrong} results of {row.size} bytes were wrong; distrust NCCL, GPU or link")
             words = (place, *row.variant(collective))
@@ -403,14 +403,14 @@ class _Cells(NamedTuple):
     """One row of a table.
 
     :param operation: of the reduction, or ``none``; empty, or :data:`_NO_COLUMN`, where a release prints none.
-    :param parts: time, algbw, busbw and wrong results as printed, out of place and in place.
+    :param halves: time, algbw, busbw and wrong results as printed, out of place and in place.
     """
 
     size: int
     kind: str
     operation: str
     root: str
-    parts: tuple[tuple[str, ...], tuple[str, ...]]
+    halves: tuple[tuple[str, ...], tuple[str, ...]]
 
     @classmethod
     def of(cls, words: Sequence[str], columns: Sequence[str], number: int, source: str) -> _Cells:
@@ -430,11 +430,11 @@ class _Cells(NamedTuple):
             and all(re.fullmatch(r"N/A|[0-9.e+-]+", value) for value in values[3::4])
         )
         if not right:
-            what = "is no row of this table; the output is damaged, cut or mixed up"
-            raise OutputError("output-damaged", f"{source}, line {number}: '{' '.join(words)[:80]}' {what}.")
-        parts = (tuple(values[:4]), tuple(values[4:]))
+            fault = "is no row of this table; the output is damaged, cut or mixed up"
+            raise OutputError("output-damaged", f"{source}, line {number}: '{' '.join(words)[:80]}' {fault}.")
+        halves = (tuple(values[:4]), tuple(values[4:]))
         operation, root = named.get("redop", "" if "redop" in columns else _NO_COLUMN), named.get("root", "")
-        return cls(int(named["size"]), named["type"], operation, root, parts)
+        return cls(int(named["size"]), named["type"], operation, root, halves)
 
     def variant(self, collective: Collective) -> tuple[str, ...]:
         """What makes it another measurement than one of floats, summed, from rank 0."""
@@ -461,8 +461,8 @@ def _recognise(
     for collective in able:
         if all(_fits(row, collective, ranks, checked) for row in cells):
             return collective
-    said = f"its rows are not those of {program}" if program else "its rows are those of no program of nccl-tests"
-    raise fault("output-damaged", f"{said} on {ranks} ranks; the output is damaged or mixed up")
+    message = f"its rows are not those of {program}" if program else "its rows are those of no program of nccl-tests"
+    raise fault("output-damaged", f"{message} on {ranks} ranks; the output is damaged or mixed up")
 
 
 def _fits(row: _Cells, collective: Collective, ranks: int, checked: bool) -> bool:
@@ -475,10 +475,10 @@ def _fits(row: _Cells, collective: Collective, ranks: int, checked: bool) -> boo
     }
     if not by_operation.get(row.operation, collective.reduces) or (row.root not in ("", "-1")) != collective.rooted:
         return False
-    if checked and (row.parts[1][3] != "N/A") != collective.checks_in_place and row.parts[0][3] != "N/A":
+    if checked and (row.halves[1][3] != "N/A") != collective.checks_in_place and row.halves[0][3] != "N/A":
         return False
     factor = collective.factor(ranks)
-    for _, algbw, busbw, _ in row.parts:
+    for _, algbw, busbw, _ in row.halves:
         slack = factor * 0.5 * 10 ** -_decimals(algbw) + 0.5 * 10 ** -_decimals(busbw)
         if abs(float(busbw) - factor * float(algbw)) > slack * 1.01:
             return False
@@ -507,8 +507,8 @@ def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
 
 def said(text: str) -> Said:
     """Release, and the nodes of the ranks."""
-    found = _VERSION.search(text)
-    version = next(filter(None, found.groups()), "") if found else ""
+    match = _VERSION.search(text)
+    version = next(filter(None, match.groups()), "") if match else ""
     hosts = {int(rank): host.split(".")[0] for rank, host in _RANK.findall(text)}
     return Said((f"{'rccl' if 'rccl-tests' in text else 'nccl'}-tests {version}",) if version else (), hosts)
 

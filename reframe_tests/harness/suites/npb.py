@@ -222,40 +222,40 @@ def parse(text: str, source: str) -> list[Record]:
         part, or the program refused to run.
     """
 
-    def wrong(what: str) -> OutputError:
-        return OutputError("output-damaged", f"{source}: {what}.")
+    def wrong(sentence: str) -> OutputError:
+        return OutputError("output-damaged", f"{source}: {sentence}.")
 
     title = TITLE.search(text)
     if not title or not _BEFORE.fullmatch(text[: title.start()]):
         raise wrong("before the title of a NAS Parallel Benchmark stands something else; keep it out")
     name = title["name"]
     failed = f"the verification of {name} failed or was not made; its result is wrong"
-    for pattern, what in ((_FAILED, failed), (_REFUSED, f"{name} did not run")):
+    for pattern, meaning in ((_FAILED, failed), (_REFUSED, f"{name} did not run")):
         if odd := pattern.search(text):
             line, shown = text.count("\n", 0, odd.start()) + 1, " ".join(odd[0].split())[:60]
-            raise OutputError("output-damaged", f"{source}, line {line}: {what}: '{shown}'.")
+            raise OutputError("output-damaged", f"{source}, line {line}: {meaning}: '{shown}'.")
     blocks = list(_BLOCK.finditer(text))
     if len(blocks) != 1 or text.count("Benchmark Completed") != 1 or len(TITLE.findall(text)) != 1 or blocks[0]["name"] != name:
         raise wrong(f"the block at the end of {name} is cut, damaged, missing or there twice; run it again")
-    found = blocks[0]
-    problem, total, seconds, rate = found["problem"], int(found["total"]), found["seconds"], float(found["mops"])
+    block = blocks[0]
+    problem, total, seconds, rate = block["problem"], int(block["total"]), block["seconds"], float(block["mops"])
     # The size of the problem names the class, too, where it is printed above.
-    if {*re.findall(r"\(class (\w)\)", text), problem} != {problem} or not found["version"].startswith(title["release"]):
+    if {*re.findall(r"\(class (\w)\)", text), problem} != {problem} or not block["version"].startswith(title["release"]):
         raise wrong(f"the head and the end of {name} are of different runs; outputs are mixed up")
-    if found["verification"] != "SUCCESSFUL":
-        raise wrong(f"the verification of {name} is '{found['verification']}' and not SUCCESSFUL")
+    if block["verification"] != "SUCCESSFUL":
+        raise wrong(f"the verification of {name} is '{block['verification']}' and not SUCCESSFUL")
     if problem not in CLASSES:
         raise wrong(f"{name} is of class {problem[:9]}; there are {', '.join(CLASSES)}")
-    taking_part = found["active"] or found["compiled"]
-    if not taking_part or (found["active"] and found["compiled"]) or int(taking_part) != total:
-        said = f"{taking_part or 'no number of them'} {'took part' if found['active'] else 'is what it was built for'}"
+    taking_part = block["active"] or block["compiled"]
+    if not taking_part or (block["active"] and block["compiled"]) or int(taking_part) != total:
+        fault = f"{taking_part or 'no number of them'} {'took part' if block['active'] else 'is what it was built for'}"
         other = "as many as that" if taking_part else "a number it prints"
-        raise wrong(f"{name} was started on {total} ranks, and {said}; start it on {other}")
+        raise wrong(f"{name} was started on {total} ranks, and {fault}; start it on {other}")
     iterations = PROBLEMS[name][problem].iterations
-    if int(found["iterations"]) != iterations:
-        said = f"{name} of class {problem} made {found['iterations']} iterations, and the class has {iterations}"
-        raise wrong(f"{said}; it was changed, or the output is damaged")
-    if total < 1 or abs(rate / total - float(found["each"])) > _HALF * 2 + rate * 1e-6:
+    if int(block["iterations"]) != iterations:
+        fault = f"{name} of class {problem} made {block['iterations']} iterations, and the class has {iterations}"
+        raise wrong(f"{fault}; it was changed, or the output is damaged")
+    if total < 1 or abs(rate / total - float(block["each"])) > _HALF * 2 + rate * 1e-6:
         raise wrong(f"Mop/s of {name} is not {total} times that of a process; the output is damaged")
     values = {"time_s": float(seconds), "mop_per_s": rate}
     return [Record(NAME, name, total, 1, None, iterations or None, values, variant(problem))]

@@ -151,7 +151,7 @@ def apply(
     taken: dict[str, str] = {}
     for name, value in asked.items():
         option = known[name]
-        since, until, has = (".".join(map(str, each)) for each in (option.since, option.until, version))
+        since, until, has = (".".join(map(str, release)) for release in (option.since, option.until, version))
         if version and version < option.since:
             raise NotMeasured(f"{name} is an option of {rows[0].suite} from {since} on; this stack has {has}")
         if version and option.until and version >= option.until:
@@ -174,12 +174,12 @@ def possible(known: Mapping[str, SuiteOption], group: str, row: Benchmark) -> It
     own = [option for _, option in sorted(known.items()) if group in option.groups]
     for option in own:
         for value in option.values or filter(None, (option.example,)):
-            changed = [option.change(each, value, _MANY) for each in rows.values() if value != option.default]
-            rows |= {(each.variants, each.quantities): each for each in changed if each}
+            changed = [option.change(row, value, _MANY) for row in rows.values() if value != option.default]
+            rows |= {(row.variants, row.quantities): row for row in changed if row}
     named = ("", "*") if any(option.apart == NAMED for option in own) else ("",)
     for under in rows.values():
         variants = dict.fromkeys(re.sub(r"\b(group|ranks)=[0-9]+$", r"\1=*", variant) for variant in under.variants)
-        yield from ((replace(under, variants=tuple(variants)), each) for each in named)
+        yield from ((replace(under, variants=tuple(variants)), row) for row in named)
 
 
 def sizes(

@@ -542,7 +542,7 @@ OPTIONS = (
 
 
 OLDEST, NEXT_MAJOR = (5, 6), (8,)
-_TITLES = {row.title: tuple(each for each in ROWS if each.title == row.title) for row in ROWS}
+_TITLES = {row.title: tuple(candidate for candidate in ROWS if candidate.title == row.title) for row in ROWS}
 _TITLE = re.compile(r"# (?P<title>OSU .+) v(?P<version>[0-9]+(?:\.[0-9]+){1,2})")
 _ACCELERATED = re.compile(r"(?<=OSU MPI)-(?:CUDA MANAGED|MANAGED|CUDA|OPENACC|ROCM|SYCL)\b")
 _COUNT = "[1-9][0-9]*"
@@ -689,10 +689,10 @@ class _Table:
         if line.startswith("# OSU "):
             self._title(line)
         elif not self.records and (fact := _FACT.fullmatch(line)):
-            said = {key: value for key, value in fact.groupdict().items() if value}
-            if said.keys() & self.facts.keys() or (self.columns and said.keys() - _OPTIONAL):
+            values = {key: value for key, value in fact.groupdict().items() if value}
+            if values.keys() & self.facts.keys() or (self.columns and values.keys() - _OPTIONAL):
                 raise _second()
-            self.facts |= said
+            self.facts |= values
         elif not self.rows:
             raise OutputError(
                 "output-mixed", f"'{_shown(line)}' stands before the title; keep other programs' output out of the file"
@@ -717,13 +717,13 @@ class _Table:
         return not self.noted and self.version >= (7, 1) and self.rows[0].name.startswith(("osu_get_", "osu_put_"))
 
     def _title(self, line: str) -> None:
-        found = _TITLE.fullmatch(line)
-        if not found:
+        match = _TITLE.fullmatch(line)
+        if not match:
             raise OutputError("output-release", f"'{_shown(line)}' is no title of OSU 5.6 to 7.5; use one of those")
-        title, accelerated = _ACCELERATED.subn("", found["title"])
-        version = tuple(int(word) for word in found["version"].split("."))
+        title, accelerated = _ACCELERATED.subn("", match["title"])
+        version = tuple(int(word) for word in match["version"].split("."))
         if not OLDEST <= version < NEXT_MAJOR:
-            raise OutputError("output-release", f"OSU {found['version']} is not known; read are 5.6 to 7.5; use one of those")
+            raise OutputError("output-release", f"OSU {match['version']} is not known; read are 5.6 to 7.5; use one of those")
         if title not in _TITLES:
             raise OutputError(
                 "benchmark-unknown", f"'{title}' is none of the OSU benchmarks in the catalogue; see 'mpibench catalogue'"
@@ -737,16 +737,16 @@ class _Table:
     def _start(self, line: str) -> None:
         """The one line of osu_init (osu_init.c, whole milliseconds) or osu_hello (osu_hello.c)."""
         row = self.rows[0]
-        found = (_HELLO if row.launch_time else _INIT).fullmatch(line)
-        if self.records or not found:
+        match = (_HELLO if row.launch_time else _INIT).fullmatch(line)
+        if self.records or not match:
             raise OutputError(
                 "output-damaged", f"'{_shown(line)}' is not the line of {row.name}; the output is damaged or mixed up"
             )
-        times = [float(word) * 1e3 for word in found.groups()[1:]]
+        times = [float(word) * 1e3 for word in match.groups()[1:]]
         values = dict(zip(row.quantities, times, strict=True)) if times else {}
         if fault := _contradiction(values):
             raise OutputError("output-damaged", fault)
-        self.records.append(Record(NAME, row.name, int(found[1]), 1, None, 1, values))
+        self.records.append(Record(NAME, row.name, int(match[1]), 1, None, 1, values))
 
     def _head(self, line: str) -> None:
         if self.columns:
@@ -757,11 +757,11 @@ class _Table:
             raise OutputError("output-device-memory", "it measures memory of accelerators, which is not read; use host memory")
         if "Transmit Size" in line:
             raise OutputError("output-column", "column 'Transmit Size' is not read; run without -D")
-        found = list(_COLUMN.finditer(line))
+        headings = list(_COLUMN.finditer(line))
         bare = self.rows[0].sizes == SIZELESS and _BARE_HEAD.fullmatch(line)
         if _COLUMN.sub("", line).strip() != ("" if bare else "#"):
             raise _odd(line)
-        self._fit([match[0] for match in found], [match.end() for match in found])
+        self._fit([match[0] for match in headings], [match.end() for match in headings])
 
     def _fit(self, titles: Sequence[str], ends: Sequence[int]) -> None:
         """Set the columns, and keep the benchmarks of this title that print them and the lines above them."""
@@ -769,8 +769,8 @@ class _Table:
         able = [row for row in self.rows if _facts_of(row) == facts]
         if not able:
             missing = sorted(_facts_of(self.rows[0]) - facts)
-            said = f"the line that says the {missing[0]} is missing" if missing else f"a line above is not of {name}"
-            raise OutputError("output-damaged", f"{said}; the output is damaged or mixed up")
+            fault = f"the line that says the {missing[0]} is missing" if missing else f"a line above is not of {name}"
+            raise OutputError("output-damaged", f"{fault}; the output is damaged or mixed up")
         for tail in filter(None, map(_TAIL.fullmatch, titles)):
             if f"latency_p{tail[1]}_us" not in QUANTITIES:
                 raise OutputError("output-column", f"percentile P{tail[1]} is not read; ask for P50, P90 and P99 (-z)")
@@ -806,8 +806,8 @@ class _Table:
         if self.records:
             before = self.records[-1]
             if size is None or size != 2 * (before.message_bytes or 0.5):
-                said = f"{size} bytes follow {before.message_bytes} bytes, but sizes double"
-                raise OutputError("output-mixed", f"{said}; rows are missing, repeated or mixed up; run the benchmark again")
+                gap = f"{size} bytes follow {before.message_bytes} bytes, but sizes double"
+                raise OutputError("output-mixed", f"{gap}; rows are missing, repeated or mixed up; run the benchmark again")
             if repetitions and repetitions > (before.repetitions or 0):
                 raise OutputError("output-mixed", "the number of iterations grows; outputs are mixed up")
         if fault := _contradiction(values):
@@ -865,8 +865,8 @@ def _headless(line: str, *, overlaps: bool) -> tuple[list[str], list[int]]:
     """Column titles of a row without a head, and where each cell must end (``print_stats``, ``print_stats_nbc`` of 7.1)."""
     cells = line.split()
     checked = [VALIDATION] if cells[-1] in ("Pass", "Fail") else []
-    able = (list(each) for each in _HEADLESS if (each[-1] == "Overlap(%)") == overlaps)
-    titles = next((each for each in able if len(each) + len(checked) == len(cells)), [])
+    able = (list(columns) for columns in _HEADLESS if (columns[-1] == "Overlap(%)") == overlaps)
+    titles = next((columns for columns in able if len(columns) + len(checked) == len(cells)), [])
     if not titles:
         raise _odd(line)
     widths = [{"Avg Latency(us)": 17, ITERATIONS: 12}.get(title, 18) for title in (*titles, *checked)]
@@ -889,12 +889,12 @@ def _contradiction(values: Mapping[str, float]) -> str:
 def said(text: str) -> Said:
     """What an output that was read says of how it was measured."""
     notes: dict[str, None] = {}
-    for found in filter(None, (_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))):
-        if _ACCELERATED.search(found["title"]):
+    for match in filter(None, (_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))):
+        if _ACCELERATED.search(match["title"]):
             notes["the benchmark was built for accelerators; its buffers were in host memory"] = None
-        if "Min Comm.(us)" in text and tuple(map(int, found["version"].split("."))) < RIGHT_RANGE_SINCE:
+        if "Min Comm.(us)" in text and tuple(map(int, match["version"].split("."))) < RIGHT_RANGE_SINCE:
             notes[
-                f"left out: minimum and maximum of OSU {found['version']}, which are neither on three ranks or more (right "
+                f"left out: minimum and maximum of OSU {match['version']}, which are neither on three ranks or more (right "
                 f"from {'.'.join(map(str, RIGHT_RANGE_SINCE))} on)"
             ] = None
     return Said(tuple(notes))
@@ -928,8 +928,8 @@ def _second() -> OutputError:
 
 
 def _odd(line: str) -> OutputError:
-    what = next(what for pattern, what in _ODD if pattern.search(line))
-    return OutputError("output-damaged", f"{what}: '{_shown(line)}'; run the benchmark again")
+    meaning = next(meaning for pattern, meaning in _ODD if pattern.search(line))
+    return OutputError("output-damaged", f"{meaning}: '{_shown(line)}'; run the benchmark again")
 
 
 def _shown(line: str) -> str:

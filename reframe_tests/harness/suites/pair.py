@@ -226,24 +226,24 @@ def read(text: str, program: str, source: str) -> Pair:
         client's program failed.
     """
 
-    def wrong(code: str, what: str) -> OutputError:
-        return OutputError(code, f"{source}: {what}.")
+    def wrong(code: str, sentence: str) -> OutputError:
+        return OutputError(code, f"{source}: {sentence}.")
 
     rest, ends = text.replace("\r\n", "\n").lstrip("\n"), []
     for which in ENDS:
         form = rf"(# {which} of {re.escape(program)}, format 1\n([^\n]+)\n)# end: CRC-32 ([0-9a-f]{{8}})\n"
-        found = re.match(form, rest)
-        if not found or f"{zlib.crc32(found[1].encode(errors='replace')):08x}" != found[3]:
+        match = re.match(form, rest)
+        if not match or f"{zlib.crc32(match[1].encode(errors='replace')):08x}" != match[3]:
             raise wrong("output-cut", f"the record of {program}'s {which} is missing, cut off or changed; run it again")
         try:
-            content = msgspec.json.decode(found[2], type=dict)
+            content = msgspec.json.decode(match[2], type=dict)
             if failed := content.get("failed"):
                 raise wrong("output-trouble", f"{program}'s {which} could not measure: {one_line(str(failed))[:200]}")
             ends.append(msgspec.convert(content, End))
         except msgspec.DecodeError as error:
             fault = one_line(str(error))[:100]
             raise wrong("output-damaged", f"the record of {program}'s {which} is not of this format: {fault}") from None
-        rest = rest[found.end() :]
+        rest = rest[match.end() :]
     server, client = ends
     if rest.strip():
         raise wrong("output-mixed", f"something stands behind the record of {program}'s client; outputs are mixed up")
@@ -252,11 +252,11 @@ def read(text: str, program: str, source: str) -> Pair:
     if str(client.port) not in client.words or server.address not in client.words or str(server.port) not in server.words:
         raise wrong("output-mixed", f"{program} was started with another address or port; outputs are mixed up, run it again")
     for end in (client, server):
-        said = one_line(end.errors.strip() or "it said nothing")[-200:]
+        message = one_line(end.errors.strip() or "it said nothing")[-200:]
         if end.ended not in ENDS[end.end]:
-            raise wrong("output-trouble", f"{program}'s {end.end} was ended {end.ended}; {said}")
+            raise wrong("output-trouble", f"{program}'s {end.end} was ended {end.ended}; {message}")
         if end.status and end.ended == "by itself":
-            raise wrong("output-trouble", f"{program}'s {end.end} ended with exit status {end.status}: {said}")
+            raise wrong("output-trouble", f"{program}'s {end.end} ended with exit status {end.status}: {message}")
         if any(counter not in look.counters for look in (end.before, end.after) for counter in ("rx_bytes", "tx_bytes")):
             uncounted = f"{end.interface} of {end.host} does not count what it receives and sends"
             raise wrong("output-trouble", f"{uncounted}, so nothing shows that {program} used it; measure over another one")
@@ -277,8 +277,8 @@ def parser(program: str, measured: Callable[[Pair], tuple[Record, Exchanged]]) -
         try:
             record, moved = measured(ends)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
-            said = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-            raise OutputError("output-trouble", f"{source}: {program}: {one_line(said)[:200]}; run it again.") from None
+            message = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+            raise OutputError("output-trouble", f"{source}: {program}: {one_line(message)[:200]}; run it again.") from None
         expect_carried(ends, moved, program, source)
         return [record]
 

@@ -130,14 +130,14 @@ def _read_pair(text: str, program: str, source: str) -> list[Record]:
     """The one record of a launch."""
     ends = pair.read(text, program, source)
     records = _read(ends.client.output, source)
-    server = [_program(found) for found in map(TITLE.fullmatch, ends.server.output.splitlines()) if found]
+    server = [_program(match) for match in map(TITLE.fullmatch, ends.server.output.splitlines()) if match]
     if server != [program]:
         raise OutputError(
             "output-mixed",
             f"{source}: {program}'s server does not say that it ran {program}; outputs are mixed up, run it again.",
         )
     size, count = map(ends.client.option, ("-s", "-n"))
-    if [(one.benchmark, str(one.message_bytes), str(one.repetitions), one.variant) for one in records] != [
+    if [(record.benchmark, str(record.message_bytes), str(record.repetitions), record.variant) for record in records] != [
         (program, size, count, "")
     ]:
         raise OutputError(
@@ -158,14 +158,14 @@ def _read(text: str, source: str) -> list[Record]:
     records: list[Record] = []
     for number, line in enumerate(text.split("\n"), 1):
         kind = (title[3] or title[4]) if title else ""
-        if found := TITLE.fullmatch(line):
+        if match := TITLE.fullmatch(line):
             if title:
                 raise _wrong(source, number, "a second test starts; split the outputs")
-            title = found
-        elif found := next(filter(None, (head.fullmatch(line.rstrip()) for head in _HEADS.values())), None):
-            if not kind or unit or found.re is not _HEADS[kind]:
+            title = match
+        elif match := next(filter(None, (head.fullmatch(line.rstrip()) for head in _HEADS.values())), None):
+            if not kind or unit or match.re is not _HEADS[kind]:
                 raise _wrong(source, number, "the head of a table stands where none can be; the output is mixed up")
-            unit = found[1]
+            unit = match[1]
         elif closed and line.strip() and not _LINE.fullmatch(line):
             raise _wrong(source, number, f"'{line.strip()[:60]}' stands behind the end of the table; see what failed")
         elif _FAILED.search(line):
@@ -173,21 +173,21 @@ def _read(text: str, source: str) -> list[Record]:
         elif title and unit and line.strip():
             if closed := bool(_LINE.fullmatch(line)):
                 continue
-            found = _ROWS[kind].fullmatch(line)
-            if not found:
-                what = "bandwidth" if kind == "BW" else "latency"
-                raise _wrong(source, number, f"'{line.strip()[:60]}' is not a row of a perftest {what} table")
-            if records and int(found[1]) <= (before := records[-1].message_bytes or 0):
-                raise _wrong(source, number, f"{found[1]} bytes follow {before} bytes; rows are repeated or mixed up")
+            match = _ROWS[kind].fullmatch(line)
+            if not match:
+                noun = "bandwidth" if kind == "BW" else "latency"
+                raise _wrong(source, number, f"'{line.strip()[:60]}' is not a row of a perftest {noun} table")
+            if records and int(match[1]) <= (before := records[-1].message_bytes or 0):
+                raise _wrong(source, number, f"{match[1]} bytes follow {before} bytes; rows are repeated or mixed up")
             if kind == "BW":
-                bandwidth, rate = Decimal(found[4]) * _MB_PER_UNIT[unit], Decimal(found[5]).scaleb(6)
+                bandwidth, rate = Decimal(match[4]) * _MB_PER_UNIT[unit], Decimal(match[5]).scaleb(6)
                 values = {"bandwidth_mb_per_s": float(bandwidth), "message_rate_per_s": float(rate)}
             else:
-                values = {"latency_us": float(found[6]), "latency_p50_us": float(found[5]), "latency_p99_us": float(found[8])}
+                values = {"latency_us": float(match[6]), "latency_p50_us": float(match[5]), "latency_p99_us": float(match[8])}
             if not all(values.values()):
                 raise _wrong(source, number, "a value is 0: nothing was measured")
             # Where perftest's iterations are unknown (0 in a recording) there are none to report.
-            counts = (int(found[1]), int(found[2]) or None)
+            counts = (int(match[1]), int(match[2]) or None)
             records.append(Record(NAME, _program(title), 2, 1, *counts, values, "bidirectional" if title[2] else ""))
     if not records:
         raise OutputError(
@@ -198,8 +198,8 @@ def _read(text: str, source: str) -> list[Record]:
     return records
 
 
-def _wrong(source: str, number: int, what: str) -> OutputError:
-    return OutputError("output-damaged", f"{source}, line {number}: {what}; run the benchmark again.")
+def _wrong(source: str, number: int, fault: str) -> OutputError:
+    return OutputError("output-damaged", f"{source}, line {number}: {fault}; run the benchmark again.")
 
 
 SUITE = Suite(

@@ -209,9 +209,9 @@ def count(lines: Iterable[str]) -> Counter[str]:
 def without_report(text: str) -> tuple[str, Counter[str]]:
     """A text with the lines of a batch system's report of success at its beginning left blank, and how many they were."""
     for name, report in _REPORTS.items():
-        if found := report.match(text):
-            lines = found[0].count("\n")
-            return "\n" * lines + text[found.end() :], Counter({name: lines})
+        if match := report.match(text):
+            lines = match[0].count("\n")
+            return "\n" * lines + text[match.end() :], Counter({name: lines})
     return text, Counter()
 
 

@@ -76,7 +76,7 @@ def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
         )
     suites = catalogue.SUITES
     text = preamble.plain(text, (suite.first_line for suite in suites.values() if suite.extent))
-    titles = sorted((found.start(), suite.name) for suite in suites.values() for found in suite.first_line.finditer(text))
+    titles = sorted((match.start(), suite.name) for suite in suites.values() for match in suite.first_line.finditer(text))
     lines = text.split("\n")
     if not titles:
         raise _cause(lines, source) or OutputError(
@@ -90,9 +90,9 @@ def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
         own, counts = preamble.part(text, titles[0][0])
         records = _parse(suite, own, source)
         if other:
-            said = f"output of {suites[other[1]].title} stands in that of {suite.title}; outputs are mixed up"
+            fault = f"output of {suites[other[1]].title} stands in that of {suite.title}; outputs are mixed up"
             raise OutputError(
-                "output-damaged", f"{source}, line {text.count(chr(10), 0, other[0]) + 1}: {said}, run the benchmark again."
+                "output-damaged", f"{source}, line {text.count(chr(10), 0, other[0]) + 1}: {fault}, run the benchmark again."
             )
         if trouble := _cause(lines, source):  # below a block that is whole the launcher may say that a rank was killed
             raise trouble
@@ -108,57 +108,57 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
 
     :param titles: places of title lines among the lines, and whose they are.
     """
-    rest, found, end = list(lines), [], 0
+    rest, readings, end = list(lines), [], 0
     for place, name in titles:
         if place < end:
             continue
         suite = catalogue.SUITES[name]
         assert suite.extent is not None  # or it would not be here
-        stop = next((other for other, whose in titles if other > place and whose != name), len(lines))
+        stop = next((other for other, owner in titles if other > place and owner != name), len(lines))
         begin, end = suite.extent(lines[:stop], place)
         # Blank lines in front keep the numbers of lines; the last one has its end unless the file ends there.
         own = "\n" * begin + "\n".join(lines[begin:end]) + "\n" * (end < len(lines))
         records = _parse(suite, own, source)
         ends = bool(suite.last_line) and any(re.fullmatch(suite.last_line, line.strip()) for line in lines[begin:end])
-        found.append(Reading(records, {}, suite.said(own).notes, place + 1, ends))
+        readings.append(Reading(records, {}, suite.said(own).notes, place + 1, ends))
         rest[begin:end] = [""] * (end - begin)
     around = list(enumerate(preamble.without_report("\n".join(rest))[0].split("\n"), 1))
     if trouble := _cause([line for _, line in around], source):
         raise trouble
 
-    def wrong(number: int, line: str, what: str) -> OutputError:
-        return OutputError("output-damaged", f"{source}, line {number}: '{_shown(line)}' {what}.")
+    def wrong(number: int, line: str, sentence: str) -> OutputError:
+        return OutputError("output-damaged", f"{source}, line {number}: '{_shown(line)}' {sentence}.")
 
     # Below a table that nothing ends stands no complaint.
     open_ends = [
         (reading, around[reading.line : after - 1])
-        for reading, after in zip(found, [*(other.line for other in found[1:]), len(lines) + 1], strict=True)
+        for reading, after in zip(readings, [*(other.line for other in readings[1:]), len(lines) + 1], strict=True)
         if not reading.ends
     ]
     for reading, below in open_ends:
         if complaint := preamble.find_complaint(below):
-            what = f"stands below a table of {reading.records[0].benchmark}, which prints no last line, so it may be cut off"
-            raise wrong(*complaint, f"{what}; run it again, or take that line out of the file if the table is whole")
+            fault = f"stands below a table of {reading.records[0].benchmark}, which prints no last line, so it may be cut off"
+            raise wrong(*complaint, f"{fault}; run it again, or take that line out of the file if the table is whole")
     pieces = [suite.piece for suite in catalogue.SUITES.values() if suite.piece]
     for number, line in around:
         if _TITLE_WITHIN.search(line):
-            what = "is a title behind other characters, so its table is not read"
-            raise wrong(number, line, f"{what}; give each output as the benchmark printed it, in a file of its own")
+            fault = "is a title behind other characters, so its table is not read"
+            raise wrong(number, line, f"{fault}; give each output as the benchmark printed it, in a file of its own")
         if any(piece.fullmatch(line) for piece in pieces):
-            what = "is a piece of a table whose beginning is not above it; outputs are damaged, cut or mixed up"
-            raise wrong(number, line, f"{what}, run the benchmark again")
+            fault = "is a piece of a table whose beginning is not above it; outputs are damaged, cut or mixed up"
+            raise wrong(number, line, f"{fault}, run the benchmark again")
     for reading, below in open_ends:
         if (size := reading.records[-1].message_bytes) is not None:
             row = re.compile(_NEXT_ROW.format(size=2 * size or 1))
             for number, line in below:
                 if row.search(line):
-                    what = "is the next row of the table above it behind other characters; outputs are mixed up"
-                    raise wrong(number, line, f"{what}, run the benchmark again")
-    if len(found) > 1 and all(record.ranks == 1 for reading in found for record in reading.records):
-        raise _singletons(source, found[1].line, lines[found[1].line - 1])
-    before, known = preamble.part("\n".join(rest), sum(len(line) + 1 for line in rest[: found[0].line - 1]))
+                    fault = "is the next row of the table above it behind other characters; outputs are mixed up"
+                    raise wrong(number, line, f"{fault}, run the benchmark again")
+    if len(readings) > 1 and all(record.ranks == 1 for reading in readings for record in reading.records):
+        raise _singletons(source, readings[1].line, lines[readings[1].line - 1])
+    before, known = preamble.part("\n".join(rest), sum(len(line) + 1 for line in rest[: readings[0].line - 1]))
     counts = preamble.count(before.split("\n")) + known
-    return [replace(found[0], set_aside=dict(counts)), *found[1:]]
+    return [replace(readings[0], set_aside=dict(counts)), *readings[1:]]
 
 
 #: Titles of suites with an extent that end a line which does not begin with them.
@@ -180,17 +180,17 @@ def _cause(lines: Sequence[str], source: str) -> OutputError | None:
     if len(alone) > 1:
         return _singletons(source, *alone[1])
     if alone and "requires" in alone[0][1]:
-        said = f"the benchmark was started on another number of ranks than it needs: '{_shown(alone[0][1])}'"
+        fault = f"the benchmark was started on another number of ranks than it needs: '{_shown(alone[0][1])}'"
         return OutputError(
             "ranks-alone",
-            f"{source}, line {alone[0][0]}: {said}; start it on that number, with a launcher that this MPI knows.",
+            f"{source}, line {alone[0][0]}: {fault}; start it on that number, with a launcher that this MPI knows.",
         )
     return None
 
 
 def _singletons(source: str, number: int, line: str) -> OutputError:
-    said = f"more than one rank speaks for itself ('{_shown(line)}'), so each was started as a world of its own (singletons)"
-    return OutputError("ranks-alone", f"{source}, line {number}: {said}; start them with a launcher that this MPI knows.")
+    fault = f"more than one rank speaks for itself ('{_shown(line)}'), so each was started as a world of its own (singletons)"
+    return OutputError("ranks-alone", f"{source}, line {number}: {fault}; start them with a launcher that this MPI knows.")
 
 
 def _shown(line: str) -> str:
@@ -223,9 +223,9 @@ def _possible(records: list[Record], suite: Suite, source: str) -> list[Record]:
     """The records, each of a benchmark of the suite and there once, with quantities that are known and values that something
     can take."""
 
-    def wrong(record: Record, what: str) -> OutputError:
+    def wrong(record: Record, fault: str) -> OutputError:
         size = "" if record.message_bytes is None else f" at {record.message_bytes} bytes"
-        return OutputError("output-damaged", f"{source}: {_label(record.benchmark, record.variant)}{size} {what}.")
+        return OutputError("output-damaged", f"{source}: {_label(record.benchmark, record.variant)}{size} {fault}.")
 
     names, seen = {row.name for row in suite.rows}, set()
     for record in records:
@@ -277,15 +277,15 @@ def _faults(item: catalogue.Expected, records: Sequence[Record]) -> Iterator[str
             yield f"{name} does not say whether its data was right, as was asked for (-c)"
     variants = tuple(dict.fromkeys(record.variant for record in records))
     if variants != item.variants:
-        found, wanted = (", ".join(names) or "none" for names in (variants, item.variants))
-        yield f"{name} has the variants '{found}', asked for were '{wanted}'; run it again"
+        shown, wanted = (", ".join(names) or "none" for names in (variants, item.variants))
+        yield f"{name} has the variants '{shown}', asked for were '{wanted}'; run it again"
     for variant in variants:
         printed = [record.message_bytes for record in records if record.variant == variant]
         if tuple(printed) != item.sizes:
             missing = [f"lacks {_bytes(size)}" for size in item.sizes if size not in printed]
             extra = [f"has {_bytes(size)}, which was not asked for" for size in printed if size not in item.sizes]
-            what = [*missing, *extra, "has a size twice or out of order"][0]
-            yield f"{_label(name, variant)} {what}; the output is cut or mixed up, run it again"
+            fault = [*missing, *extra, "has a size twice or out of order"][0]
+            yield f"{_label(name, variant)} {fault}; the output is cut or mixed up, run it again"
 
 
 def complete(records: Sequence[Record], expected: Sequence[catalogue.Expected], *, source: str = "<records>") -> list[Record]:
@@ -346,8 +346,8 @@ def check_arguments(text: str, launch: catalogue.Launch, *, source: str = "<text
         return
     for there, asked in zip_longest(shown, launch.args, fillvalue="nothing"):
         if there not in (asked, asked.partition(",")[0]):
-            said = f"{launch.binary} says it was started with '{there}' where '{asked}' was asked for"
-            raise OutputError("output-of-another-launch", f"{source}: {said}; this is the output of another launch.")
+            fault = f"{launch.binary} says it was started with '{there}' where '{asked}' was asked for"
+            raise OutputError("output-of-another-launch", f"{source}: {fault}; this is the output of another launch.")
 
 
 def _label(name: str, variant: str) -> str:

@@ -177,9 +177,9 @@ def judge_links(ends: Pair, fabric: Fabric) -> list[str]:
     """
     server, client = (end.before.link for end in (ends.server, ends.client))
     sentences = [
-        f"{what} of {fabric.name} is {server[key]} on {ends.server.host} and {client[key]} on {ends.client.host}; make them "
+        f"{noun} of {fabric.name} is {server[key]} on {ends.server.host} and {client[key]} on {ends.client.host}; make them "
         "equal."
-        for key, what in (("mtu", "the MTU"), ("speed", "the rate"))
+        for key, noun in (("mtu", "the MTU"), ("speed", "the rate"))
         if server[key] != client[key]
     ]
     interfaces, described = mpis.transport(fabric.transport).interfaces, fabric.line_rate_gbit_per_s
@@ -191,8 +191,8 @@ def judge_links(ends: Pair, fabric: Fabric) -> list[str]:
         if interfaces and fabric.mtu_bytes is not None and mtu != str(fabric.mtu_bytes):
             sentences.append(f"the MTU of {where} is {mtu}, the site says {fabric.mtu_bytes} for {fabric.name}.")
         # An interface's Mbit/s, or a port's ``100 Gb/sec (4X EDR)``.
-        found = RATE.match(speed)
-        rate = int(speed) / 1000 if speed.isdecimal() else float(found[1] or found[2]) if found else 0.0
+        match = RATE.match(speed)
+        rate = int(speed) / 1000 if speed.isdecimal() else float(match[1] or match[2]) if match else 0.0
         if rate and described is not None and rate < SLOW_SHARE * described:
             sentences.append(
                 f"{where} came up at {rate:g} Gbit/s, the site says {described:g} for {fabric.name}; see cable and switch "
@@ -333,7 +333,7 @@ def read_map(
     :param directory: of the job; ``job``: the names of its nodes, as the scheduler has them.
     """
     pairs: list[MapPair] = []
-    said: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    pairs_of: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for step in steps:
         begun = (directory / step.folder).is_dir()
         nothing = Measured(findings=[(MISSING, "neither server nor client left a record.")] if begun else [])
@@ -342,10 +342,10 @@ def read_map(
             measured = read_launch(directory, source, launch, group, fabric) or nothing
             pairs.append(MapPair(step, numbers, measured))
             for status, sentence in measured.findings:
-                said.setdefault((status, sentence.removeprefix(f"{source}: ")), []).append(numbers)
+                pairs_of.setdefault((status, sentence.removeprefix(f"{source}: ")), []).append(numbers)
     hosts, silent, strange = _name_nodes(pairs, nodes, [name_of(host) for host in job])
     findings = [(CONTRADICTED, sentence) for sentence in strange]
-    for (status, sentence), where in said.items():
+    for (status, sentence), where in pairs_of.items():
         named = [f"{hosts[client]} to {hosts[server]}" for server, client in dict.fromkeys(where)]
         more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
         findings.append((status, f"{', '.join(named[:NAMED])}{more}: {sentence}"))

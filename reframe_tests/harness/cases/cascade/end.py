@@ -85,18 +85,18 @@ def counters_of(name: "str") -> "dict[str, int]":
     """Bytes that an interface or a port (``mlx5_0/1``) received and sent; without those it does not count."""
     device, slash, port = name.partition("/")
     folder = DEVICES / device / "ports" / port if slash else INTERFACES / name / "statistics"
-    found = {key: text(folder / (PORT_COUNTERS[key] if slash else key)) for key in PORT_COUNTERS}
-    return {key: int(value) * (WORD if slash else 1) for key, value in found.items() if value.isdigit()}
+    counts = {key: text(folder / (PORT_COUNTERS[key] if slash else key)) for key in PORT_COUNTERS}
+    return {key: int(value) * (WORD if slash else 1) for key, value in counts.items() if value.isdigit()}
 
 
 def relatives_of(name: "str") -> "set[str]":
     """Interfaces that count the same bytes again: what lies below or above it (a bond's members, a VLAN's card)."""
-    found, new = set(), {name}
+    relatives, new = set(), {name}
     while new:
-        found |= new
-        links = [path.name for each in new for path in (INTERFACES / each).glob("*er_*")]
-        new = {link.partition("_")[2] for link in links if link.startswith(("lower_", "upper_"))} - found
-    return found
+        relatives |= new
+        links = [path.name for interface in new for path in (INTERFACES / interface).glob("*er_*")]
+        new = {link.partition("_")[2] for link in links if link.startswith(("lower_", "upper_"))} - relatives
+    return relatives
 
 
 def look_at(name: "str") -> "dict[str, object]":
@@ -114,8 +114,12 @@ def look_at(name: "str") -> "dict[str, object]":
     there = [path.name for path in INTERFACES.glob("*")]
     there += [path.parent.parent.name + "/" + path.name for path in DEVICES.glob("*/ports/*")]
     same = {name} if slash else relatives_of(name)
-    others = {each: counters_of(each) for each in sorted(there) if each not in same}
-    return {"link": link, "counters": counters_of(name), "others": {each: row for each, row in others.items() if len(row) == 2}}
+    others = {other: counters_of(other) for other in sorted(there) if other not in same}
+    return {
+        "link": link,
+        "counters": counters_of(name),
+        "others": {other: row for other, row in others.items() if len(row) == 2},
+    }
 
 
 def address_of(interface: "str") -> "str":
@@ -123,13 +127,13 @@ def address_of(interface: "str") -> "str":
     if interface == HOST_NAME:
         name = socket.gethostname()
         try:
-            found = [str(row[4][0]) for row in socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)]
+            addresses = [str(row[4][0]) for row in socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)]
         except OSError as error:
             raise Failed("host name " + name + " has no IPv4 address (" + str(error) + ")") from None
         # Debian's installer gives a host's own name 127.0.1.1.
-        others = [address for address in found if not address.startswith("127.")]
+        others = [address for address in addresses if not address.startswith("127.")]
         if not others:
-            raise Failed("host name " + name + " is " + found[0] + " here: give the fabric tcp_interfaces")
+            raise Failed("host name " + name + " is " + addresses[0] + " here: give the fabric tcp_interfaces")
         return others[0]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         try:
@@ -187,8 +191,8 @@ class Process:
                 env=dict(os.environ, **self.variables),
                 preexec_fn=lambda: end_with(parent),
             )
-        found = re.search(r"(?m)^Cpus_allowed_list:\s*(\S+)", text(Path(f"/proc/{self.child.pid}/status")))
-        self.cores = found.group(1) if found else ""
+        match = re.search(r"(?m)^Cpus_allowed_list:\s*(\S+)", text(Path(f"/proc/{self.child.pid}/status")))
+        self.cores = match.group(1) if match else ""
         self.ended = "by itself"
 
     def wait(self, until: "float", why: "str") -> None:
@@ -209,7 +213,7 @@ class Process:
             self.child.wait()
 
     def as_dict(self) -> "dict[str, object]":
-        said = [path.read_bytes()[: MOST + 1].decode("utf-8", "replace") for path in self.files]
+        texts = [path.read_bytes()[: MOST + 1].decode("utf-8", "replace") for path in self.files]
         return {
             "words": self.words,
             "variables": self.variables,
@@ -217,14 +221,14 @@ class Process:
             "status": self.child.returncode,
             "ended": self.ended,
             "seconds": round(time.monotonic() - self.began, 3),
-            "output": said[0],
-            "errors": said[1],
+            "output": texts[0],
+            "errors": texts[1],
         }
 
 
 def fill(words: "list[str]", address: "str", port: "int", own: "str") -> "list[str]":
     pairs = {"{address}": address, "{port}": str(port), "{own}": own}
-    return [re.sub("{(address|port|own)}", lambda found: pairs[found.group()], word) for word in words]
+    return [re.sub("{(address|port|own)}", lambda match: pairs[match.group()], word) for word in words]
 
 
 def leave(path: "Path", content: "str") -> None:
@@ -293,16 +297,16 @@ def main(arguments: "list[str]") -> "int":
         # Before the other end is waited for, so that each record says whether its own node has it.
         if not shutil.which(program):
             raise Failed("there is no program " + program + " on PATH")
-        found = {"server": serve, "client": ask}[which](name, meeting or interface, float(limit_s), words)
+        result = {"server": serve, "client": ask}[which](name, meeting or interface, float(limit_s), words)
         failed = ""
     except Failed as error:
-        found, failed = {}, str(error)
+        result, failed = {}, str(error)
     if "/" in interface or (INTERFACES / interface / "device").exists():
         time.sleep(COUNTER_LAG_S)  # a virtual interface counts a packet when it sees it
     after = look_at(interface)
-    row = dict(found, end=which, host=socket.gethostname(), interface=interface, failed=failed, before=before, after=after)  # type: dict[str, object]
-    said = f"# {which} of {Path(program).name}, format 1\n{json.dumps(row, sort_keys=True)}\n"
-    leave(Path(name + "." + which), said + f"# end: CRC-32 {zlib.crc32(said.encode()):08x}\n")
+    row = dict(result, end=which, host=socket.gethostname(), interface=interface, failed=failed, before=before, after=after)  # type: dict[str, object]
+    content = f"# {which} of {Path(program).name}, format 1\n{json.dumps(row, sort_keys=True)}\n"
+    leave(Path(name + "." + which), content + f"# end: CRC-32 {zlib.crc32(content.encode()):08x}\n")
     return 1 if failed else 0
 
 

@@ -194,7 +194,7 @@ class PairTest(WithoutMpiTest):
             there = f"no {program} on the PATH of {', '.join(sorted(absent))}, and on {others} there is: {remedy}."
             outcome.add(end.name, 0, MISSING, [there])
         if wrong := batch.judge(end):
-            outcome.add(end.name, 0, MISSING, [*wrong, *self.error_said()])
+            outcome.add(end.name, 0, MISSING, [*wrong, *self.error_sentences()])
 
     def metrics(self) -> dict[str, Value]:
         """Every quantity at every size, and bandwidths of large messages as shares of the line rate."""
@@ -288,29 +288,29 @@ class WireMapTest(PairTest, RoundsPlugin):
     def read(self) -> Reading:
         """The map, of what was measured up to an untimely end, too."""
         directory, outcome, job = Path(self.stagedir), Outcome(1), self.job.nodelist or ()
-        found = below_mpi.read_map(directory, self._steps, self.nodes, self._launch, self._group, self._fabric, job)
-        self._judge_job(outcome, measured=bool(found.ends))
-        for status, sentence in found.findings:
+        wire_map = below_mpi.read_map(directory, self._steps, self.nodes, self._launch, self._group, self._fabric, job)
+        self._judge_job(outcome, measured=bool(wire_map.ends))
+        for status, sentence in wire_map.findings:
             outcome.add(FOLDER, 0, status, [sentence])
-        tree, notes = map_judgement.find_switches(self._described, directory, found.seen)
-        if found.ends:
+        tree, notes = map_judgement.find_switches(self._described, directory, wire_map.seen)
+        if wire_map.ends:
             meant = self.current_partition.extras.get("oversubscription")
-            known, values = tree.only(found.hosts) if tree else None, found.values(self._launch.size)
-            stored = PairMap(self._design, self.seed, self._rounds, found.hosts, found.silent, values, known, meant)
+            known, values = tree.only(wire_map.hosts) if tree else None, wire_map.values(self._launch.size)
+            stored = PairMap(self._design, self.seed, self._rounds, wire_map.hosts, wire_map.silent, values, known, meant)
             self.pair_map = stored.as_dict()
         by_host: dict[str, list[pair.End]] = {}
-        for end in found.ends:
+        for end in wire_map.ends:
             by_host.setdefault(end.host, []).append(end)
         devices = [
             DeviceTraffic(FOLDER, 1, host, ends[-1].interface, *(sum(end.bytes_of(way) for end in ends) for way in WAYS))
             for host, ends in by_host.items()
         ]
-        seconds = [end.seconds for end in found.ends if end.end == "client"]
+        seconds = [end.seconds for end in wire_map.ends if end.end == "client"]
         nodes = [ends[-1] for ends in by_host.values()]
         evidence = _evidence(outcome, self._launch.program, nodes, devices, seconds, notes)
         # The median of all pairs and directions, for each pass.
         passes: dict[int, list[float]] = {order: [] for order in range(1, self.orders + 1)}
-        for row in found.pairs:
+        for row in wire_map.pairs:
             if row.measured.counted and row.mb_per_s is not None:
                 passes[row.step.order].append(row.mb_per_s)
         medians = [statistics.median(values) if values else None for values in passes.values()]

@@ -184,20 +184,20 @@ def count_nodes(nodes: int, group: str, job: Any, extras: Mapping[str, Any], *, 
         return assumed
     name = job.scheduler.registered_name
     try:
-        found = int(job.guess_num_tasks())
+        available = int(job.guess_num_tasks())
         chosen = isinstance(job.sched_flex_alloc_nodes, int)  # by the user, as a number
-        there = found if chosen else len(job.scheduler.filternodes(job, job.scheduler.allnodes()))
+        there = available if chosen else len(job.scheduler.filternodes(job, job.scheduler.allnodes()))
     except NotImplementedError:
         raise NotMeasured(f"scheduler {name} does not say which nodes are idle: give a number of nodes") from None
     except ReframeError as error:
         raise ReframeError(f"which nodes are idle is not known: {error}") from None
     share = float(extras.get("least_idle_share", LEAST_SHARE))
     least = max(FEWEST, math.ceil(share * there))
-    if found < least:
+    if available < least:
         raise ReframeError(
-            f"nodes=all: {found} of {there} node{'s'[: there != 1]} {'is' if found == 1 else 'are'} in state "
+            f"nodes=all: {available} of {there} node{'s'[: there != 1]} {'is' if available == 1 else 'are'} in state "
             f"{job.sched_flex_alloc_nodes} (--flex-alloc-nodes), and at least {least} are asked for ({FEWEST}, and "
             f"{share:.0%} of all: least_idle_share in {SITE_FILES}); see 'sinfo -R', and run it without other cases, which may "
             "hold the rest"
         )
-    return found
+    return available

@@ -372,7 +372,7 @@ def apply_tuned(system: str, where: Condition) -> Condition:
     :raises BadInput: they are of another release, or damaged.
     """
     place = tuned_place(system, where)
-    found = tuned_settings.find(place, where.stack)
+    tuned = tuned_settings.find(place, where.stack)
     if any(sign in str(place.folder) for sign in "\n,"):
         raise NotMeasured(f"the folder {place.folder} has a sign in its name that no variable can hold")
-    return replace(where, chosen={**found.environment(place.folder), **where.chosen}, tuned=found.id)
+    return replace(where, chosen={**tuned.environment(place.folder), **where.chosen}, tuned=tuned.id)

@@ -71,7 +71,7 @@ def pair(own: Condition, theirs: Condition, launches: Sequence[catalogue.Launch]
     """
     if own.core_list != theirs.core_list:
         raise NotMeasured(f"paired_stack={theirs.stack.name} would be placed on other cores")
-    mine, other = ({**one.binding.files, **one.bootstrap.scripts} for one in (own, theirs))
+    mine, other = ({**condition.binding.files, **condition.bootstrap.scripts} for condition in (own, theirs))
     clash = sorted(name for name in mine.keys() & other.keys() if mine[name] != other[name])
     if clash:
         raise NotMeasured(f"paired_stack={theirs.stack.name} needs another file {clash[0]} in the same job")
@@ -89,8 +89,8 @@ def _enter(launch: str, own: Condition, theirs: Condition) -> str:
         f"{name}={_search_path(name, leave.get(name, ()), enter.get(name, ()))}" for name in dict.fromkeys([*leave, *enter])
     ]
     for name, value in theirs.debug_env.items():
-        parts = [shlex.quote(part) if part else "" for part in value.split(script.DEBUG_FILE)]
-        words.append(f"{name}=" + f'"$PWD/{launch}.$repeat.debug"'.join(parts))
+        pieces = [shlex.quote(part) if part else "" for part in value.split(script.DEBUG_FILE)]
+        words.append(f"{name}=" + f'"$PWD/{launch}.$repeat.debug"'.join(pieces))
     return " ".join(words)
 
 

@@ -33,11 +33,11 @@ def write_check(stack: Stack, *, paired: bool = False) -> list[str]:
         return []
     names = dict.fromkeys([*stack.loaded.sets, *stack.loaded.prepends, *stack.loaded.appends])
     files = [*([] if paired else ["${_LMFILES_-}"]), *(shlex.quote(row.file) for row in stack.loaded.loaded if row.file)]
-    state, end = list[str](), list[str]()
+    state, after = list[str](), list[str]()
     if not paired:
         state = ['        printf "%s\\0" "loaded=${LOADEDMODULES-}" "files=${_LMFILES_-}"']
         state += [f'        printf "%s\\0" "value={name}=${{{name}-}}"' for name in names]
-        end = [
+        after = [
             f"    for module in {' '.join(shlex.quote(row.name) for row in stack.loaded.loaded)}; do",
             '        case ":${LOADEDMODULES-}:" in *":$module:"*) ;; *) lacking="$lacking $module" ;; esac',
             "    done",
@@ -57,7 +57,7 @@ def write_check(stack: Stack, *, paired: bool = False) -> list[str]:
         "        done",
         f'        printf "%s\\0" {END}',
         f"    }} >{shlex.quote(log_of(stack))}",
-        *end,
+        *after,
         "}",
         "log_modules",
     ]

@@ -145,7 +145,7 @@ def warn_of_unmatched_stacks() -> None:
     for partition in measured_partitions():  # ReFrame's built-in system, for one, says nothing of stacks
         if sentence := site.unmatched_stacks(partition.extras, registered):
             getlogger().warning(f"{partition.fullname}: {sentence}")
-    lacking = [f"{each.place}: {each.sentence}" for each in systems.shortcomings(system, root)]
+    lacking = [f"{shortcoming.place}: {shortcoming.sentence}" for shortcoming in systems.shortcomings(system, root)]
     if not measured_partitions():
         none = f"{system}: no partition has fabrics in its extras, so nothing is measured: {systems.EXAMPLE}."
         getlogger().error([*lacking, none][0])
@@ -229,7 +229,7 @@ def places_of(
     :param orders: values of ``ppn`` and of ``pinning``: of equal placements the first is measured.
     :param choose: of each partition's node counts those to measure on; ``None``: the number of nodes is asked for.
     """
-    there = [each for each in partitions if fabric in _fabrics_on(each)]
+    there = [partition for partition in partitions if fabric in _fabrics_on(partition)]
     wanted = [{word.removeprefix("+") for word in words.split()} for words in catalogue.stack_selection(group)]
     useful, stacks, unfit, left_out = [], [], [], []
     for partition in there:
@@ -244,10 +244,10 @@ def places_of(
             if ranks >= 0:
                 catalogue.check_ranks(group, ranks, count)
             catalogue.check_memory(group, _fabrics_on(partition)[fabric].memory)
-            able = [each for each in partition.environs if any(words <= set(each.features) for words in wanted)]
+            able = [environ for environ in partition.environs if any(words <= set(environ.features) for words in wanted)]
             if not able:
                 raise NotMeasured(f"{selected_tests.WITHOUT} {' or '.join(' and '.join(sorted(words)) for words in wanted)}")
-            files = {each.name: each.extras.get("stack", "") for each in able}
+            files = {environ.name: environ.extras.get("stack", "") for environ in able}
             memory, library = _fabrics_on(partition)[fabric].memory, catalogue.library_of(group)
             reasons = {
                 name: why_unbuilt(file, group, memory) or why_unusable(file, partition, fabric, library)

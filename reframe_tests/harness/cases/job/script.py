@@ -227,11 +227,11 @@ def read_launch_log(text: str) -> dict[tuple[str, int], int]:
 
 def read_start(text: str) -> str:
     """When the last run of a job began (UTC, to a second), from its :data:`START_LOG`; empty where that does not say."""
-    found = _STARTED.findall(text)
-    return found[-1] if found else ""
+    starts = _STARTED.findall(text)
+    return starts[-1] if starts else ""
 
 
 def read_launch_times(text: str) -> dict[tuple[str, int], float]:
     """Seconds per (launch, repeat) of :data:`LAUNCH_LOG`, to a hundredth; lines of whole seconds are left out."""
-    found = (line for line in map(_FINISHED.fullmatch, text.splitlines()) if line and line[5])
-    return {(line[1], int(line[2])): float(line[4] + line[5]) for line in found}
+    matches = (line for line in map(_FINISHED.fullmatch, text.splitlines()) if line and line[5])
+    return {(line[1], int(line[2])): float(line[4] + line[5]) for line in matches}

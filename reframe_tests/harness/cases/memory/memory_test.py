@@ -122,8 +122,8 @@ class MemoryTest(WithoutMpiTest):
                 f"run {results.index(None) + 1} of STREAM timed out after {self.limit_s} s, the test's limit_s: its arrays are "
                 "at least 4 x the last-level caches; see what else runs there, or give it more with -S limit_s=...": None
             }
-        said = self.error_said() if missing else []
-        wrong = [*missing, *(sentence.rstrip(".") for sentence in batch.judge(end)), *said]
+        errors = self.error_sentences() if missing else []
+        wrong = [*missing, *(sentence.rstrip(".") for sentence in batch.judge(end)), *errors]
         whole = [result for result in results if result]
         odd = list(dict.fromkeys(sentence for result in whole for sentence in stream.judge(result, self.ranks_per_node)))
         samples = [
@@ -147,11 +147,11 @@ class MemoryTest(WithoutMpiTest):
             # The threads of the first run, the facts of their nodes, and what was free and cached in each.
             ranks=tuple(
                 {
-                    **{"rank": number, "host": result.host, "cpus_allowed": one.allowed, "cpu": one.ran_on},
-                    **{"numa_node": one.numa_node, "pages": dict(one.pages)},
+                    **{"rank": number, "host": result.host, "cpus_allowed": thread.allowed, "cpu": thread.ran_on},
+                    **{"numa_node": thread.numa_node, "pages": dict(thread.pages)},
                 }
                 for result in whole[:1]
-                for number, one in enumerate(result.threads)
+                for number, thread in enumerate(result.threads)
             ),
             notes=tuple(dict.fromkeys(note for result in whole for note in stream.describe_memory(result))),
             kernel=tuple({result.host: stream.facts(result) for result in whole}.values()),

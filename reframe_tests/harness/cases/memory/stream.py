@@ -90,15 +90,15 @@ def read(text: str, memory: str, page_cache: str, repetitions: int) -> StreamRes
     :param memory: what was asked for, as ``page_cache`` and ``repetitions``; an answer to another question is refused.
     :raises BadInput: it is cut off, changed, mixed with other output, or not of this format.
     """
-    found = _OUTPUT.fullmatch(text) if len(text) <= MOST else None
-    if not found:
+    match = _OUTPUT.fullmatch(text) if len(text) <= MOST else None
+    if not match:
         raise BadInput(
             "stream-cut", f"STREAM's output is cut off or mixed with other output: {one_line(text[-80:])!r}; run it again."
         )
-    if f"{zlib.crc32(found['said'].encode(errors='replace')):08x}" != found["sum"]:
+    if f"{zlib.crc32(match['said'].encode(errors='replace')):08x}" != match["sum"]:
         raise BadInput("stream-checksum", "STREAM's output was changed on its way (its CRC-32 does not fit); run it again.")
     try:
-        result = msgspec.json.decode(found["json"], type=StreamResult)
+        result = msgspec.json.decode(match["json"], type=StreamResult)
     except (ValueError, RecursionError) as error:
         raise BadInput("stream-format", f"STREAM's output is not of this format: {one_line(str(error))[:100]}.") from None
     if (result.memory, result.page_cache, result.repetitions) != (memory, page_cache, repetitions):
@@ -109,7 +109,7 @@ def read(text: str, memory: str, page_cache: str, repetitions: int) -> StreamRes
         )
     if tuple(result.mb_per_s) != KERNELS or not result.threads:
         raise BadInput("stream-format", "STREAM's output is not of this format: it lacks kernels or threads.")
-    if len({one.core for one in result.threads}) < len(result.threads):
+    if len({thread.core for thread in result.threads}) < len(result.threads):
         raise BadInput("stream-format", "STREAM's output is not of this format: two threads are said to have one core.")
     if result.free_kib.keys() != result.page_cache_kib.keys() or len(result.free_kib) != result.numa_nodes:
         raise BadInput(
@@ -133,7 +133,7 @@ def judge(result: StreamResult, cores: int) -> list[str]:
         sentences.append(f"the arrays hold wrong numbers: relative error {result.largest_error:g}, at most {LARGEST_ERROR:g}")
     if len(result.threads) != cores:
         sentences.append(f"{len(result.threads)} threads ran on a node with {cores} cores, each of which was to have one")
-    moved = [one.core for one in result.threads if one.allowed != str(one.core) or one.ran_on != one.core]
+    moved = [thread.core for thread in result.threads if thread.allowed != str(thread.core) or thread.ran_on != thread.core]
     if moved:
         sentences.append(
             f"{len(moved)} of {len(result.threads)} threads were not held on their cores, first that of core {moved[0]}"
@@ -171,9 +171,9 @@ def _judge_page_cache(result: StreamResult) -> list[str]:
         return []
     share = 3 * result.array_bytes // len(result.threads)
     wanted: Counter[str] = Counter()
-    for one in result.threads:
-        for node in result.page_cache_kib if one.memory_node < 0 else [str(one.memory_node)]:
-            wanted[node] += share // (result.numa_nodes if one.memory_node < 0 else 1)
+    for thread in result.threads:
+        for node in result.page_cache_kib if thread.memory_node < 0 else [str(thread.memory_node)]:
+            wanted[node] += share // (result.numa_nodes if thread.memory_node < 0 else 1)
     there = [(node, needed) for node, needed in sorted(wanted.items()) if node in result.free_kib]
     unfilled = [
         f"the page cache does not fill NUMA node {node}: {result.free_kib[node]} KiB are free, and {needed >> 10} KiB of "
@@ -193,13 +193,13 @@ def _judge_page_cache(result: StreamResult) -> list[str]:
 
 
 def _judge_pages(result: StreamResult) -> list[str]:
-    silent = [one.core for one in result.threads if not one.pages or one.pages.get(UNKNOWN)]
+    silent = [thread.core for thread in result.threads if not thread.pages or thread.pages.get(UNKNOWN)]
     if silent:
         return [f"on which NUMA node the pages of {len(silent)} threads are is not known, first those of core {silent[0]}"]
     if result.memory == "interleaved":
         pages: Counter[str] = Counter()
-        for one in result.threads:
-            pages.update(one.pages)
+        for thread in result.threads:
+            pages.update(thread.pages)
         even = sum(pages.values()) / result.numa_nodes
         room = max(UNEVEN * even, min(UNEVEN_PAGES, even / 2))
         odd = [node for node in sorted({*result.page_cache_kib, *pages}) if abs(pages[node] - even) > room]
@@ -209,9 +209,10 @@ def _judge_pages(result: StreamResult) -> list[str]:
             f"pages are not interleaved evenly: node {node} has {pages[node]}, an even share is {even:.0f}" for node in odd[:1]
         ]
     wrong = [
-        one.core
-        for one in result.threads
-        if (one.memory_node == one.numa_node) != (result.memory == "local") or str(one.memory_node) not in result.page_cache_kib
+        thread.core
+        for thread in result.threads
+        if (thread.memory_node == thread.numa_node) != (result.memory == "local")
+        or str(thread.memory_node) not in result.page_cache_kib
     ]
     if wrong:
         return [f"the memory of core {wrong[0]} was to be {result.memory} and was asked for from another NUMA node"]
@@ -219,8 +220,8 @@ def _judge_pages(result: StreamResult) -> list[str]:
 
 
 def _find_displaced(result: StreamResult) -> list[str]:
-    total = sum(sum(one.pages.values()) for one in result.threads)
-    elsewhere = total - sum(one.pages.get(str(one.memory_node), 0) for one in result.threads)
+    total = sum(sum(thread.pages.values()) for thread in result.threads)
+    elsewhere = total - sum(thread.pages.get(str(thread.memory_node), 0) for thread in result.threads)
     return [f"{elsewhere} of {total} pages are not {result.memory} to the thread that uses them"] if elsewhere else []
 
 

@@ -35,31 +35,31 @@ class Volume(NamedTuple):
     received: int
 
 
-def volumes(found: MapOutput) -> dict[str, Volume]:
+def volumes(measured: MapOutput) -> dict[str, Volume]:
     """What the measured bandwidths sent, by node; latencies are too little to count."""
-    sent, received = dict.fromkeys(found.nodes, 0), dict.fromkeys(found.nodes, 0)
-    for one in found.values:
-        if one.quantity == BANDWIDTH and one.value is not None:
-            sent[one.source] += one.message_bytes * found.message_count
-            received[one.target] += one.message_bytes * found.message_count
-    return {node: Volume(sent[node], received[node]) for node in found.nodes}
+    sent, received = dict.fromkeys(measured.nodes, 0), dict.fromkeys(measured.nodes, 0)
+    for value in measured.values:
+        if value.quantity == BANDWIDTH and value.value is not None:
+            sent[value.source] += value.message_bytes * measured.message_count
+            received[value.target] += value.message_bytes * measured.message_count
+    return {node: Volume(sent[node], received[node]) for node in measured.nodes}
 
 
 def judge_bytes(
-    found: MapOutput, devices: Iterable[DeviceTraffic], rails: Collection[str]
+    measured: MapOutput, devices: Iterable[DeviceTraffic], rails: Collection[str]
 ) -> tuple[Mapping[str, bool], list[str], list[str]]:
     """Whether each node's links carried what the schedule has, then sentences of those that carried less, then notes on more.
 
     :param devices: counted around the launch; nodes without a count are in no answer.
     """
     counted: dict[str, list[int]] = {}
-    for one in devices:
-        if one.device in rails:
-            row = counted.setdefault(name_of(one.node), [0, 0])
-            row[0] += one.tx_bytes
-            row[1] += one.rx_bytes
+    for traffic in devices:
+        if traffic.device in rails:
+            row = counted.setdefault(name_of(traffic.node), [0, 0])
+            row[0] += traffic.tx_bytes
+            row[1] += traffic.rx_bytes
     right, less, more = dict[str, bool](), list[str](), list[str]()
-    for node, volume in volumes(found).items():
+    for node, volume in volumes(measured).items():
         if node not in counted:
             continue
         tx, rx = counted[node]
@@ -121,12 +121,12 @@ def find_switches(described: SwitchTree | None, folder: Path, nodes: Sequence[st
 
     :param folder: of the job, with what Slurm said.
     """
-    said: list[str] = []
+    faults: list[str] = []
     text = script.beginning_of(folder / SLURM_FILE)
     try:
         tree = described or (switches.read_slurm(text, "Slurm") if switches.is_of_slurm(text) else None)
     except BadInput as error:
-        said, tree = [str(error)], None
+        faults, tree = [str(error)], None
     if tree and (wrong := switches.contradiction(tree, nodes)):
-        said.append(wrong)
-    return tree, said
+        faults.append(wrong)
+    return tree, faults

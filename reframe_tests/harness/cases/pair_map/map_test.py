@@ -102,7 +102,7 @@ class MapTest(MaintenanceTest, RoundsPlugin):
         words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
         if self._described:
             words += ["--switches", PATHS_FILE]
-        return tuple(replace(each, args=(*each.args, *words)) for each in super().plan_launches(limits, where))
+        return tuple(replace(launch, args=(*launch.args, *words)) for launch in super().plan_launches(limits, where))
 
     @run_before("run")
     def ask_for_switches(self) -> None:
@@ -126,36 +126,38 @@ class MapTest(MaintenanceTest, RoundsPlugin):
         (launch,) = launches
         text = script.beginning_of(Path(self.stagedir) / script.files_of(launch.name, 1).output)
         try:
-            found = output.read(text, launch.name)
+            printed = output.read(text, launch.name)
         except BadInput:
             return outcome  # said already
-        self._judge(outcome, found, launch.name)
+        self._judge(outcome, printed, launch.name)
         return outcome
 
-    def _judge(self, outcome: measurement.Outcome, found: output.MapOutput, launch: str) -> None:
+    def _judge(self, outcome: measurement.Outcome, printed: output.MapOutput, launch: str) -> None:
         devices = outcome.evidence.devices if outcome.evidence else ()
         right, less, notes = (
-            map_judgement.judge_bytes(found, devices, counter_names(self._condition.fabric)) if found.whole else ({}, [], [])
+            map_judgement.judge_bytes(printed, devices, counter_names(self._condition.fabric))
+            if printed.whole
+            else ({}, [], [])
         )
         outcome.add(launch, 1, CONTRADICTED, less)
         # The switches above the nodes: as a file, Slurm or the ranks themselves have them.
-        tree, said = map_judgement.find_switches(self._described, Path(self.stagedir), found.nodes)
-        tree = tree or found.tree
-        tree = tree.only(found.nodes) if tree else None
-        notes = [*notes, *said, *(tree.notes if tree else ()), f"expected to take {self._cost_s:.0f} s"]
+        tree, faults = map_judgement.find_switches(self._described, Path(self.stagedir), printed.nodes)
+        tree = tree or printed.tree
+        tree = tree.only(printed.nodes) if tree else None
+        notes = [*notes, *faults, *(tree.notes if tree else ()), f"expected to take {self._cost_s:.0f} s"]
         values = []
-        for value in found.values:
+        for value in printed.values:
             both = [right.get(value.source), right.get(value.target)]
             values.append(value._replace(counted=None if None in both else all(both)))
-        silent = dict(found.silent)
-        if not found.whole:
+        silent = dict(printed.silent)
+        if not printed.whole:
             error = script.beginning_of(Path(self.stagedir) / script.files_of(launch, 1).error)
             silent |= dict.fromkeys(
-                _failed_nodes(error, found.nodes), f"failed after {len(found.values)} values, as Slurm says"
+                _failed_nodes(error, printed.nodes), f"failed after {len(printed.values)} values, as Slurm says"
             )
         named = "; ".join(f"{node} {why}" for node, why in silent.items())
-        if not found.whole:
-            ended = f"the map ends after {len(found.values)} values{'; ' if named else ''}{named}."
+        if not printed.whole:
+            ended = f"the map ends after {len(printed.values)} values{'; ' if named else ''}{named}."
             outcome.add(launch, 1, MISSING, [ended])
         elif silent:  # the launcher's own last words need not name them
             outcome.add(launch, 1, MISSING, [f"the map is without nodes that stopped answering: {named}."])
@@ -163,7 +165,9 @@ class MapTest(MaintenanceTest, RoundsPlugin):
         # Of an oversubscribed job pairs exchange small messages one at a time.
         at_once = 2 if self._condition.oversubscribed else math.inf
         shared = map_judgement.find_shared(outcome.evidence.ranks, at_once) if outcome.evidence else ""
-        pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, tuple(values), tree, meant, shared)
+        pair_map = PairMap(
+            printed.design, printed.seed, printed.rounds, printed.nodes, silent, tuple(values), tree, meant, shared
+        )
         self.pair_map = pair_map.as_dict()
         if evidence := outcome.evidence:
             outcome.join(evidence, [evidence], [*evidence.notes, *(note.removesuffix(".") for note in notes)])
@@ -201,16 +205,16 @@ class TurnTest(MapTest):
         if not self.orders:
             self.orders = max(1, min(fitting // self.rounds, schedule.usual_orders(nodes, self.rounds)))
         days = schedule.days_of_turn(nodes, self.rounds)
-        said = f"{self.rounds} of {whole} rounds tonight, all pairs in {days} nights"
-        getlogger().info(f"{self.display_name}: {said}{'' if days <= MONTH else f', more than {MONTH}: raise -S budget_s='}")
+        text = f"{self.rounds} of {whole} rounds tonight, all pairs in {days} nights"
+        getlogger().info(f"{self.display_name}: {text}{'' if days <= MONTH else f', more than {MONTH}: raise -S budget_s='}")
         return True
 
 
 def _failed_nodes(error: str, nodes: Collection[str]) -> list[str]:
-    found: list[str] = []
+    failed: list[str] = []
     for listed in _NODE_FAILURE.findall(error):
         try:
-            found += [name for name in map(name_of, expand(listed)) if name in nodes]
+            failed += [name for name in map(name_of, expand(listed)) if name in nodes]
         except BadInput:
             continue
-    return found
+    return failed

@@ -155,13 +155,13 @@ def find_out_of_service(nodes: Iterable[SchedulerNode], patterns: Sequence[str])
 
     :param patterns: of the nodes that the site says must be in service.
     """
-    found = []
+    out_of_service = []
     for node in nodes:
         states = [state.lower() for state in node.states]
         if any("*" in state or state.rstrip(_FLAGS) in _OUT for state in states):
             why = _REASON.search(node.descr)
-            found.append(_describe(node, why["why"] if why else "", _is_among(node, patterns)))
-    return sorted(found, key=lambda node: node.node)
+            out_of_service.append(_describe(node, why["why"] if why else "", _is_among(node, patterns)))
+    return sorted(out_of_service, key=lambda node: node.node)
 
 
 def find_reserved(

@@ -96,8 +96,8 @@ class Node:
 
     def search(self, pattern: str, name: str) -> "str":
         """What the first group of a pattern finds in a file; empty where it finds nothing."""
-        found = re.search(pattern, self.text(name))
-        return found.group(1) if found else ""
+        match = re.search(pattern, self.text(name))
+        return match.group(1) if match else ""
 
 
 def system(node: Node) -> "dict[str, object]":
@@ -149,10 +149,10 @@ def huge_pages(node: Node) -> "dict[str, dict[str, object]]":
 def slots(node: Node, device: str) -> "dict[str, object]":
     """How a card sits in its slot: what the link to it came up with, and what it could (sysfs-bus-pci)."""
     rows = {}
-    for what in ("speed", "width"):
-        now, most = node.text(device + "/current_link_" + what), node.text(device + "/max_link_" + what)
+    for quantity in ("speed", "width"):
+        now, most = node.text(device + "/current_link_" + quantity), node.text(device + "/max_link_" + quantity)
         if now and most and "Unknown" not in now + most and now not in ("0", "255"):
-            rows["pcie_" + what], rows["pcie_" + what + "_of_card"] = now, most
+            rows["pcie_" + quantity], rows["pcie_" + quantity + "_of_card"] = now, most
     return dict(rows)
 
 
@@ -171,12 +171,12 @@ def addresses() -> "dict[str, str]":
             (length,) = struct.unpack_from("@i", fcntl.ioctl(unused.fileno(), SIOCGIFCONF, request))
     except OSError:
         return {}
-    found = {}  # type: dict[str, list[str]]
+    numbers_of = {}  # type: dict[str, list[str]]
     for at in range(0, length, IFREQ_BYTES):
         # A second address may have a label of its own, eth0:1.
         name = room.raw[at : at + 16].split(b"\0")[0].decode("ascii", "replace").partition(":")[0]
-        found.setdefault(name, []).append(socket.inet_ntoa(room.raw[at + 20 : at + 24]))
-    return {name: ", ".join(sorted(numbers)) for name, numbers in found.items()}
+        numbers_of.setdefault(name, []).append(socket.inet_ntoa(room.raw[at + 20 : at + 24]))
+    return {name: ", ".join(sorted(numbers)) for name, numbers in numbers_of.items()}
 
 
 def interfaces(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict[str, object]]":
@@ -303,14 +303,14 @@ def _cpu_ticks(node: Node) -> "list[int]":
 
 def _process_ticks(node: Node) -> "dict[tuple[int, int, str], int]":
     """User and system ticks of each process by pid, uid and name (proc(5), /proc/pid/stat)."""
-    found = {}
+    ticks = {}
     for pid in filter(str.isdigit, node.entries("proc")):
         uid = node.search(r"(?m)^Uid:\s+(\d+)", "proc/" + pid + "/status")
         stat = re.match(r"\d+ \((.*)\) (.*)", node.text("proc/" + pid + "/stat"), re.DOTALL)
         words = stat.group(2).split() if stat else []
         if uid and stat and len(words) > 12:
-            found[int(pid), int(uid), stat.group(1)] = int(words[11]) + int(words[12])
-    return found
+            ticks[int(pid), int(uid), stat.group(1)] = int(words[11]) + int(words[12])
+    return ticks
 
 
 def _driver(name: str) -> "dict[str, object]":
@@ -330,20 +330,20 @@ def _driver(name: str) -> "dict[str, object]":
 
 def _by_fact(rows: "dict[str, dict[str, object]]") -> "dict[str, dict[str, object]]":
     """Instances by name of a fact, from facts by name of an instance; without what is not known."""
-    found = {}  # type: dict[str, dict[str, object]]
+    instances_of = {}  # type: dict[str, dict[str, object]]
     for instance, facts in rows.items():
         for fact, value in facts.items():
             if value not in (None, ""):
-                found.setdefault(fact, {})[instance] = value
-    return found
+                instances_of.setdefault(fact, {})[instance] = value
+    return instances_of
 
 
 def collect(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict[str, object]]":
-    found = {fact: {"": value} for whole in (system(node), limits(), clock(), use(node)) for fact, value in whole.items()}
+    by_fact = {fact: {"": value} for whole in (system(node), limits(), clock(), use(node)) for fact, value in whole.items()}
     for more in (huge_pages(node), interfaces(node, described), ports(node)):
         for fact, instances in more.items():
-            found.setdefault(fact, {}).update(instances)
-    return found
+            by_fact.setdefault(fact, {}).update(instances)
+    return by_fact
 
 
 def name_of_node() -> str:

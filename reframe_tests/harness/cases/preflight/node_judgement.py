@@ -236,7 +236,7 @@ def _rail(nodes: Mapping[str, NodeFacts], fabric: Fabric, rail: Rail) -> Iterato
             f"see the driver, or take line_rate_gbit_per_s out of {SITE_FILES}",
         ),
     }
-    wrong: dict[str, dict[str, Any]] = {what: {} for what in words}
+    wrong: dict[str, dict[str, Any]] = {fact: {} for fact in words}
     for node, facts in nodes.items():
         name = next((name for name in _names(rail) if name in facts.get("state", {})), "")
         state, mtu, numa, rate = (
@@ -252,11 +252,11 @@ def _rail(nodes: Mapping[str, NodeFacts], fabric: Fabric, rail: Rail) -> Iterato
             wrong["rate_gbit_per_s"][node] = rate
         if described and not _is_number(rate) and state in UP:
             wrong[UNREADABLE][node] = rate
-    for what, values in wrong.items():
+    for kind, values in wrong.items():
         if values:
             # Software interfaces and those of virtual machines have no rate; an RDMA port always has one.
-            note, fact = interface and what == UNREADABLE, "rate_gbit_per_s" if what == UNREADABLE else what
-            yield OddNodes(fact, rail.device, _seen(values), *words[what], note=note)
+            note, fact = interface and kind == UNREADABLE, "rate_gbit_per_s" if kind == UNREADABLE else kind
+            yield OddNodes(fact, rail.device, _seen(values), *words[kind], note=note)
 
 
 def _addresses(nodes: Mapping[str, NodeFacts], fabrics: Sequence[Fabric]) -> Iterator[OddNodes]:

@@ -137,7 +137,7 @@ class NodeTest(ProvenTest):
         wrong += node_answers.find_missing(nodes, there, max(self.job.num_tasks or 1, 1))
         if wrong:
             end = replace(self.job_end(), nodes=())  # which may be thousands
-            wrong += [f"{end.name}: {sentence.rstrip('.')}" for sentence in batch.judge(end)] + self.error_said()
+            wrong += [f"{end.name}: {sentence.rstrip('.')}" for sentence in batch.judge(end)] + self.error_sentences()
         nodes = node_answers.of_job(nodes, there)
         odd = node_judgement.judge(nodes, self._rules, self.current_partition.name, self._fabrics)
         failed = [*node_answers.missed(self._gone), *self._absent]

@@ -82,9 +82,9 @@ class Agreement:
     def sentence(self) -> str:
         interval = f"{self.low:.3f} to {self.high:.3f} with {100 * self.level:.0f} %, n = {self.repeats}"
         few = "too few repeats to say" if self.level < LEVEL else "too much spread to say"
-        said = {AGREE: "they agree", DIFFER: f"they differ by {100 * (self.ratio - 1):+.1f} %", INCONCLUSIVE: few}
+        verdicts = {AGREE: "they agree", DIFFER: f"they differ by {100 * (self.ratio - 1):+.1f} %", INCONCLUSIVE: few}
         size = f"{self.message_bytes} bytes"
-        return f"{self.first} is {self.ratio:.3f} x {self.second} at {size} ({interval}): {said[self.verdict]}."
+        return f"{self.first} is {self.ratio:.3f} x {self.second} at {size} ({interval}): {verdicts[self.verdict]}."
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "verdict": self.verdict, "sentence": self.sentence}
@@ -92,20 +92,20 @@ class Agreement:
 
 def compare_suites(repeats: Repeats) -> list[Agreement]:
     """Every pair at every message size both have, in order of :data:`PAIRS` and size."""
-    found = []
+    agreements = []
     for first, second in PAIRS:
         name, quantity = first
         for size in sorted(key[2] for key in repeats if key[:2] == first and key[2]):
             both = zip(repeats[name, quantity, size], repeats.get((*second, size), ()), strict=False)
-            pairs = [(one, other) for one, other in both if one and other]
+            pairs = [(value, other) for value, other in both if value and other]
             if pairs:
-                ratios = [one / other for one, other in pairs]
+                ratios = [value / other for value, other in pairs]
                 low, high, level = interval(ratios)
                 # Relative rounding of a ratio is that of both values together.
-                rounding = max(HALF_PRINTED / one + HALF_PRINTED / other for one, other in pairs)
+                rounding = max(HALF_PRINTED / value + HALF_PRINTED / other for value, other in pairs)
                 ends = (low * (1 - rounding), high * (1 + rounding))
-                found.append(Agreement(name, second[0], quantity, size, median(ratios), *ends, level, len(ratios)))
-    return found
+                agreements.append(Agreement(name, second[0], quantity, size, median(ratios), *ends, level, len(ratios)))
+    return agreements
 
 
 def interval(values: Iterable[float], level: float = LEVEL) -> tuple[float, float, float]:

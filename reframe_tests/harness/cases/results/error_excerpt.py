@@ -77,7 +77,7 @@ def _without_stacks(lines: list[str]) -> list[str]:
 
 def _cleaned(line: str) -> str:
     """The line without what changes from run to run; empty for chatter."""
-    found = _UCX.match(line)
-    if not found:
+    match = _UCX.match(line)
+    if not match:
         return line
-    return "" if found["level"] in _CHATTER else f"{found['host']}: UCX {found['level']} {found['said']}"
+    return "" if match["level"] in _CHATTER else f"{match['host']}: UCX {match['level']} {match['said']}"

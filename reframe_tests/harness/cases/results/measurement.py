@@ -187,9 +187,9 @@ def evaluate(
         # A launch that ended badly is reported by its end, not also by the hole it left in its output.
         ended = _judge_end(status, limit_s, directory, files, stopped)
         outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
-        said = catalogue.SUITES[launch.suite].said(printed) if records else Said()
+        facts = catalogue.SUITES[launch.suite].said(printed) if records else Said()
         whole = not ended and not broken
-        heard = _hear(outcome, condition, launch, where, records, debug, directory / files.evidence, whole, said)
+        heard = _hear(outcome, condition, launch, where, records, debug, directory / files.evidence, whole, facts)
         if not launch.checks_data:
             outcome.heard.append(heard)
         outcome.add(launch.name, where, CONTRADICTED, _above_line_rate(condition, launch, records))
@@ -232,20 +232,20 @@ def _judge_end(status: int | None, limit_s: int, directory: Path, files: script.
         printed = [line for line in beginning_of(directory / files.output).splitlines() if line.startswith("ERROR")]
         error = error or excerpt("\n".join(printed))
         return f"ended with exit status {status}{f'; it said: {error}' if error else ' and said nothing'}."
-    what = f"printed more than {script.MOST_OUTPUT_BYTES >> 20} MiB and was ended for it"
+    description = f"printed more than {script.MOST_OUTPUT_BYTES >> 20} MiB and was ended for it"
     if status == script.TIMED_OUT:
-        what = f"timed out after {limit_s} s, the test's limit_s"
+        description = f"timed out after {limit_s} s, the test's limit_s"
     ranks = [beginning_of(path) for path in (directory / files.evidence).glob("*.json")]
     if not ranks:
-        said = f"; it said: {error}" if error else ""
-        return f"{what}; no rank left evidence, so none got through MPI_Init{said}."
+        error_text = f"; it said: {error}" if error else ""
+        return f"{description}; no rank left evidence, so none got through MPI_Init{error_text}."
     text = _FOOTER.split(end_of(directory / files.output), maxsplit=1)[0]
     lines = [" ".join(line.split()) for line in text.splitlines()]
     last = next((line for line in reversed(lines) if line.strip("#-= ")), "")
-    what += f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
+    description += f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
     # UCX 1.13 over TCP hangs there now and then (openucx/ucx, issue 8738).
     finalized = sum(bool(_FINALIZED.search(text)) for text in ranks)
-    return what + (f"; {finalized} of its ranks had called MPI_Finalize by then." if finalized else ".")
+    return description + (f"; {finalized} of its ranks had called MPI_Finalize by then." if finalized else ".")
 
 
 def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Counter[str], seconds: float | None) -> list[Record]:
@@ -255,8 +255,8 @@ def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Count
     :raises OutputError: with the sentence why it is not used.
     """
     if launch.result and not printed.strip():
-        what = f"{source}: {launch.binary} left no {launch.result} in the job's directory, where it writes its results."
-        raise OutputError("no-result-file", what)
+        sentence = f"{source}: {launch.binary} left no {launch.result} in the job's directory, where it writes its results."
+        raise OutputError("no-result-file", sentence)
     reading = reader.read(printed, source=source)
     set_aside.update(reading.set_aside)
     if launch.options:
@@ -293,7 +293,7 @@ def _hear(
     debug: str,
     directory: Path,
     whole: bool,
-    said: Said,
+    facts: Said,
 ) -> LaunchEvidence:
     """Hear the ranks of one repeat of one launch; adds sentences to the outcome.
 
@@ -314,7 +314,7 @@ def _hear(
         ranks, condition.pinning, condition.core_list, core_of=condition.core_of, may_share=condition.may_share
     )
     wrong += checks.check_clocks(ranks)
-    wrong += rank_records.check_hosts(ranks, said.hosts)
+    wrong += rank_records.check_hosts(ranks, facts.hosts)
     wrong += checks.check_settings(ranks, condition.asked_env, condition.launcher_env)
     fabric, least = condition.fabric, least_bytes(condition, launch, records)
     complete = whole and not absent
@@ -342,7 +342,7 @@ def _hear(
     library = catalogue.SUITES[launch.suite].library
     heard.notes = [
         *(library.notes(debug) if library else ()),
-        *(*carried.notes, *checks.notes(ranks), *heard.taken.notes, *said.notes, *heard.links.notes),
+        *(*carried.notes, *checks.notes(ranks), *heard.taken.notes, *facts.notes, *heard.links.notes),
         *(*striping.notes, *heard.use.notes, *uncounted),
     ]
     return heard
@@ -378,8 +378,8 @@ def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: It
     if not bandwidths:
         return []
     value, directions, links, record = max(bandwidths, key=lambda row: row[0] / row[1])
-    what = f"{record.benchmark} of {record.message_bytes} bytes" + (f" on each of {links:g} links" if links > 1 else "")
-    sentence = references.above_line_rate(what, value, condition.fabric, directions)
+    description = f"{record.benchmark} of {record.message_bytes} bytes" + (f" on each of {links:g} links" if links > 1 else "")
+    sentence = references.above_line_rate(description, value, condition.fabric, directions)
     return [sentence] if sentence else []
 
 

@@ -136,33 +136,33 @@ def evaluate(
     :param judge: some launches under a condition, started so many times each.
     """
     whole = Outcome(repeats)
-    parts = [judge(program, launches[number], repeats) for number, program in enumerate(node.programs, 1)]
-    for part in parts:
+    outcomes = [judge(program, launches[number], repeats) for number, program in enumerate(node.programs, 1)]
+    for part in outcomes:
         whole.take(part)
     unaware: dict[str, None] = {}
     rows: list[dict[str, Any]] = []
     for repeat in range(1, repeats + 1):
-        beside = {
+        shared = {
             number: heard
-            for number, part in enumerate(parts, 1)
+            for number, part in enumerate(outcomes, 1)
             for heard in part.heard
             if (heard.launch, heard.repeat) == (name_of(SHARED, number), repeat)
         }
         # A program without records is missing, which its own part has said.
-        ranks = {number: heard.ranks for number, heard in beside.items() if heard.ranks}
+        ranks = {number: heard.ranks for number, heard in shared.items() if heard.ranks}
         whole.add(SHARED, repeat, CONTRADICTED, check_node(ranks))
         if node.pinning not in UNLISTED:
             whole.add(SHARED, repeat, CONTRADICTED, check_apart(ranks, node.core_of))
         elif len(ranks) > 1:
             unaware[describe_unaware(ranks, node.core_of)] = None
-        measured = {number: heard.records for number, heard in beside.items()}
+        measured = {number: heard.records for number, heard in shared.items()}
         # What is missing or mixed up, each part has said.
         if len({tuple((row.benchmark, row.message_bytes) for row in records) for records in measured.values()}) == 1:
             whole.add(SHARED, repeat, CONTRADICTED, check_overlap(measured))
         rows = rows or [{"program": number, **measurement.rank_row(rank)} for number, there in ranks.items() for rank in there]
     whole.samples += ratios(whole.samples)
     # The first program's facts of node and library, the ranks of all programs, and what was found of them together.
-    if evidence := [part.evidence for part in parts if part.evidence]:
+    if evidence := [part.evidence for part in outcomes if part.evidence]:
         everywhere = set.intersection(*(set(part.notes) for part in evidence))
         notes = [
             note if note in everywhere or note.startswith(_CHECKED) else f"program {number}: {note}"
@@ -176,19 +176,19 @@ def evaluate(
 
 def ratios(samples: Sequence[Sample]) -> list[Sample]:
     """Throughput of each program beside the others over that alone, repeat by repeat; a time is the inverse of a throughput."""
-    found = []
+    samples_of_ratios = []
     ends = tuple(f",{how}" for how in (side_by_side.ALONE, side_by_side.SHARED))
-    by_key = {(one.benchmark, one.message_bytes, one.quantity, one.variant): one for one in samples}
+    by_key = {(sample.benchmark, sample.message_bytes, sample.quantity, sample.variant): sample for sample in samples}
     for (name, size, quantity, variant), alone in by_key.items():
-        beside = by_key.get((name, size, quantity, variant.removesuffix(ends[0]) + ends[1]))
-        if not variant.endswith(ends[0]) or beside is None:
+        shared = by_key.get((name, size, quantity, variant.removesuffix(ends[0]) + ends[1]))
+        if not variant.endswith(ends[0]) or shared is None:
             continue
         pairs = [
-            (two, one) if QUANTITIES[quantity].direction == "higher" else (one, two)
-            for one, two in zip(alone.values, beside.values, strict=True)
+            (with_others, value) if QUANTITIES[quantity].direction == "higher" else (value, with_others)
+            for value, with_others in zip(alone.values, shared.values, strict=True)
         ]
         values = tuple(above / below if above is not None and below else None for above, below in pairs)
-        found.append(
+        samples_of_ratios.append(
             replace(alone, variant=variant.removesuffix(ends[0]), quantity=side_by_side.RATIO, repetitions=None, values=values)
         )
-    return found
+    return samples_of_ratios

@@ -83,7 +83,9 @@ class SharedNode(Condition):
     def as_dict(self) -> dict[str, Any]:
         """As of any condition; the number of programs is kept where other suites' options are, by which histories differ."""
         commands = [shlex.join(program.launcher_words(*self.site_launcher)) for program in self.programs]
-        placements = [None if one.core_list is None else [list(cpus) for cpus in one.core_list] for one in self.programs]
+        placements = [
+            None if program.core_list is None else [list(cpus) for cpus in program.core_list] for program in self.programs
+        ]
         listed = None if None in placements else [cpus for share in placements for cpus in share or ()]
         return {
             **super().as_dict(),

@@ -40,7 +40,7 @@ def fabrics_in_memory() -> list[str]:
     """
     rows = [site.fabrics_of(partition.extras) for partition in rt.runtime().system.partitions]
     # Inside a node, one on which nothing is forced may have no rail either.
-    names = dict.fromkeys(name for row in rows for name, each in row.items() if mpis.transport(each.transport).in_memory)
+    names = dict.fromkeys(name for row in rows for name, fabric in row.items() if mpis.transport(fabric.transport).in_memory)
     return list(names) or parameters.fabrics_of_system()
 
 
@@ -111,7 +111,7 @@ class SharingTest(MaintenanceTest):
         check = data_check.launch(self.group, where.stack, ranks)
         first = (check,) if check else ()
         self._launches_of = {number: (*(first if number == 1 else ()), *pairs[number]) for number in numbers}
-        shared = replace(launch, name=SHARED, expected=tuple(row for _, beside in pairs.values() for row in beside.expected))
+        shared = replace(launch, name=SHARED, expected=tuple(row for _, shared in pairs.values() for row in shared.expected))
         return (*first, *(alone for alone, _ in pairs.values()), shared)
 
     def commands(self) -> None:
@@ -127,7 +127,9 @@ class SharingTest(MaintenanceTest):
 
     def metrics(self) -> dict[str, Value]:
         samples = [] if self.is_dry_run() else [sample for sample in self._samples if sample.quantity == RATIO.name]
-        medians = {measurement.metric_of(one): float(statistics.median(one.measured)) for one in samples if one.measured}
+        medians = {
+            measurement.metric_of(sample): float(statistics.median(sample.measured)) for sample in samples if sample.measured
+        }
         metrics = super().metrics()
         for row in next(launch for launch in self._launches if launch.name == SHARED).expected:
             for variant, size in product(row.variants, row.sizes):

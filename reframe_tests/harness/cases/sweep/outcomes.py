@@ -48,7 +48,7 @@ def evaluate(
         became of it and why, and what shows that it was taken.
     """
     whole = Outcome(repeats)
-    parts = [judge(own, check, repeats)] if check else []
+    outcomes = [judge(own, check, repeats)] if check else []
     rows: dict[str, dict[str, Any]] = {}
     for variant in variants:
         name = variant.launch.name
@@ -59,20 +59,20 @@ def evaluate(
         shown = _show(variant, tuning, collective, directory, judge) if variant.shown else {}
         if line := shown.pop("fallback", ""):
             part.add(name, WHOLE_JOB, MISSING, [f"the library takes another one: {line}"])
-        broken = [found for found in part.findings if found.launch == name and found.status == MISSING]
-        untaken = [found.sentence for found in broken if found.repeat == WHOLE_JOB]
+        broken = [finding for finding in part.findings if finding.launch == name and finding.status == MISSING]
+        untaken = [finding.sentence for finding in broken if finding.repeat == WHOLE_JOB]
         if broken and variant.word not in (DEFAULT, TUNED):
             row |= {"outcome": REFUSED, "why": (untaken or [shown.get("not_shown") or broken[0].sentence])[0]}
             continue
         row |= shown
         if variant.compiled:
             row |= _compile(variant, tuning, directory, judge)
-        parts.append(part)
-    for part in parts:
+        outcomes.append(part)
+    for part in outcomes:
         whole.take(part)
-    notes = [note for part in parts if part.evidence for note in part.evidence.notes if not note.startswith(_UNCHECKED)]
+    notes = [note for part in outcomes if part.evidence for note in part.evidence.notes if not note.startswith(_UNCHECKED)]
     notes += [f"{word} is not measured: {row['why']}" for word, row in rows.items() if row["outcome"] == REFUSED]
-    if evidence := [part.evidence for part in parts if part.evidence]:
+    if evidence := [part.evidence for part in outcomes if part.evidence]:
         whole.join(evidence[1 if check and len(evidence) > 1 else 0], evidence, notes)
     return whole, rows
 
@@ -80,7 +80,7 @@ def evaluate(
 def _find(pattern: str, launch: Launch, repeats: Iterable[int], directory: Path) -> str:
     """The first thing like this that a launch printed; empty where it did not, and where nothing is looked for."""
     texts = (text for repeat in repeats if pattern for text in _texts(launch, repeat, directory))
-    return next((printable(found[0]) for text in texts if (found := re.search(pattern, text))), "")
+    return next((printable(match[0]) for text in texts if (match := re.search(pattern, text))), "")
 
 
 def _texts(launch: Launch, repeat: int, directory: Path) -> list[str]:

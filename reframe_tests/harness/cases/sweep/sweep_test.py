@@ -58,8 +58,8 @@ class AlgorithmTest(MaintenanceTest):
         tuning = tuned_settings.tuning_of(where.stack)
         wishes = variants.list_wishes(tuning, self.collective, self.algorithms.get(self.collective, ""))
         planned = super()._plan(limits, where)
-        [launch] = [each for each in planned if each.name == self.collective.lower()]
-        self._check = tuple(each for each in planned if each.checks_data)
+        [launch] = [entry for entry in planned if entry.name == self.collective.lower()]
+        self._check = tuple(entry for entry in planned if entry.checks_data)
         self._variants = []
         for wish in wishes:
             if wish.word == variants.TUNED:
@@ -69,28 +69,28 @@ class AlgorithmTest(MaintenanceTest):
             compiles = self.compiles and wish.word == variants.TUNED
             made = variants.make(where, launch, tuning, wish, env, seconds=self.seconds, show=self.show, compiles=compiles)
             self._variants.append(made)
-        return (*self._check, *(each.launch for each in self._variants))
+        return (*self._check, *(variant.launch for variant in self._variants))
 
     def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
         planned = super().plan_launches(limits, where)
-        return tuple(each for each in planned if each.name == self.collective.lower())
+        return tuple(entry for entry in planned if entry.name == self.collective.lower())
 
     def _tuned_environment(self, where: Condition) -> dict[str, str]:
         place = condition.tuned_place(self.current_system.name, where)
         if not self.tuned_files:
             return tuned_settings.find(place, where.stack).environment(place.folder)
-        found = tuned_settings.read(Path(self.tuned_files))
-        if found.place != place:
+        settings = tuned_settings.read(Path(self.tuned_files))
+        if settings.place != place:
             raise BadInput(
-                "tuned-for-another-case", f"{self.tuned_files} is for {found.place.text}, and the case is {place.text}."
+                "tuned-for-another-case", f"{self.tuned_files} is for {settings.place.text}, and the case is {place.text}."
             )
-        return found.environment(Path(self.tuned_files))
+        return settings.environment(Path(self.tuned_files))
 
     def _list_commands(self) -> list[script.Command]:
         """What the job starts: the check, and each algorithm under its own variables."""
         command, options = self.job.launcher.command(self.job), self.job.launcher.options
         rows = [row for row in super()._list_commands() if row.once]
-        return rows + [row for each in self._variants for row in each.commands(self._condition, command, options)]
+        return rows + [row for variant in self._variants for row in variant.commands(self._condition, command, options)]
 
     def _longest_s(self, commands: Sequence[script.Command]) -> float:
         """Seconds for the job: some algorithms may hang once each, and no partition has time for all launches to hang."""
@@ -110,6 +110,6 @@ class AlgorithmTest(MaintenanceTest):
     def metrics(self) -> dict[str, Value]:
         if not self.is_dry_run():
             there = {f"{algorithm_words.VARIANT}{word}" for word in self._measured}
-            kept = [each for each in self._launches if not each.expected or set(each.expected[0].variants) <= there]
+            kept = [launch for launch in self._launches if not launch.expected or set(launch.expected[0].variants) <= there]
             self._launches = tuple(kept)
         return super().metrics()

@@ -35,16 +35,16 @@ class Wish:
 
         :raises BadInput: it is not of this form, or has an algorithm twice.
         """
-        found = []
+        wishes = []
         for entry in text.split("+"):
             match = _ENTRY.fullmatch(entry)
             if not match:
                 raise BadInput("algorithms-format", f"algorithms: {entry!r} is not ALGORITHM or ALGORITHM@SIZE/SIZE.")
-            found.append(cls(match["word"], tuple(int(size) for size in (match["sizes"] or "").split("/") if size)))
-        words = [wish.word for wish in found]
+            wishes.append(cls(match["word"], tuple(int(size) for size in (match["sizes"] or "").split("/") if size)))
+        words = [wish.word for wish in wishes]
         if len(set(words)) < len(words):
             raise BadInput("algorithms-format", f"algorithms: {text!r} has one twice.")
-        return found
+        return wishes
 
     def __str__(self) -> str:
         return self.word + (f"@{'/'.join(map(str, self.sizes))}" if self.sizes else "")
@@ -74,15 +74,15 @@ class Variant:
         """Its launches for a job that has entered the condition ``own``: what is timed, then what shows it, once."""
         extra = [*([self.shown] if self.shown else []), *self.compiled]
         timed = self.launch.name if self.apart else ""
-        found = []
-        for where, launch, once in [(self.condition, self.launch, False), *((*each, True) for each in extra)]:
-            [one] = interleaved.list_commands(where, [launch], where.launcher_words(command, options))
+        rows = []
+        for where, launch, once in [(self.condition, self.launch, False), *((*step, True) for step in extra)]:
+            [row] = interleaved.list_commands(where, [launch], where.launcher_words(command, options))
             more = {name: value for name, value in where.job_env.items() if own.job_env.get(name) != value}
             enter = shlex.join(["env", *(f"{name}={value}" for name, value in more.items())]) if more else ""
             # What a library ends rather than take is not timed; that it cannot count a call says nothing of its time.
             group = timed if not once or CALL in launch.args else launch.name
-            found.append(replace(one, enter=enter, once=once, group=group))
-        return found
+            rows.append(replace(row, enter=enter, once=once, group=group))
+        return rows
 
 
 def list_wishes(tuning: Tuning, collective: str, asked: str) -> list[Wish]:
@@ -97,7 +97,7 @@ def list_wishes(tuning: Tuning, collective: str, asked: str) -> list[Wish]:
     except BadInput as none:
         raise NotMeasured(str(none).rstrip(".")) from None
     if not asked:
-        return [Wish(DEFAULT), *(Wish(each.word) for each in control.algorithms)]
+        return [Wish(DEFAULT), *(Wish(algorithm.word) for algorithm in control.algorithms)]
     wishes = Wish.parse(asked)
     # Of numbers the record may know fewer than the library, whose list `mpibench tune` asks for.
     words = [wish.word for wish in wishes if wish.word != TUNED and not wish.word.isdecimal()]
@@ -168,4 +168,4 @@ def _compile(
 
 def _fill(value: str, env: Mapping[str, str]) -> str:
     """A value with ``{NAME}`` replaced by what the variable was; the comma before or behind nothing goes, too."""
-    return re.sub(r"\{(\w+)\}", lambda found: env.get(found[1], ""), value).strip(",")
+    return re.sub(r"\{(\w+)\}", lambda match: env.get(match[1], ""), value).strip(",")
