@@ -30,7 +30,8 @@ def golden(name: str) -> str:
 def good_goldens() -> dict[str, str]:
     """Outputs that are complete, by name: recorded ones, and with :data:`COMPOSED` those of programs that could not be run."""
     found = {}
-    for path in [*sorted(GOLDEN.glob("*.txt")), *sorted(GOLDEN.glob("osu/*.txt")), *sorted(GOLDEN.glob(f"{COMPOSED}*.txt"))]:
+    folders = ("", "osu/", "nccl/", COMPOSED)
+    for path in (path for folder in folders for path in sorted(GOLDEN.glob(f"{folder}*.txt"))):
         name = str(path.relative_to(GOLDEN))
         text = golden(name)
         try:

@@ -178,7 +178,7 @@ _PLAIN = {"NCCL_COLLNET_ENABLE": "0"}
 #: "NCCL INFO Using network IB", since 2.4; with a number and a list of NICs in RCCL and later ones.
 _NETWORK = r"NCCL INFO (?:Assigned NET plugin |Using network )([\w.-]+(?: Libfabric)?)"
 #: Way of each channel: "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA", "... via NET/AWS Libfabric/1(5)/GDRDMA".
-_WAY = r"NCCL INFO Channel \d+.*? via (NET/(?:AWS Libfabric|[\w.-]+)(?:/[\w()]+)*|\w+(?:/[a-zA-Z]+)*)"
+_WAY = r"NCCL INFO Channel \d+.*? via (direct shared memory|NET/(?:AWS Libfabric|[\w.-]+)(?:/[\w()]+)*|\w+(?:/[a-zA-Z]+)*)"
 
 
 def _over(transport: str, network: str, variables: str, env: Mapping[str, str], *proofs: Proof, note: str = "") -> TransportRow:
@@ -200,7 +200,10 @@ def _over(transport: str, network: str, variables: str, env: Mapping[str, str], 
 _HCA = Proof("NIC", r"\[\d+\]([\w.-]+:\d+)/(?:IB|RoCE)", ("{device_port}",), line=r"NET/IB : Using ")
 _IB = {"NCCL_NET": "IB", "NCCL_IB_HCA": "={device_ports}"}
 #: NCCL's own, or that of nccl-rdma-sharp-plugins.
+_LIBFABRIC = r"(?:AWS )?Libfabric"
 _INFINIBAND = r"IB(?:ext(?:_v\d+)?)?"
+#: aws-ofi-nccl calls itself "AWS Libfabric", from 1.13 on as NCCL_NET says. NCCL does not start without what that names, and
+#: so does not take sockets instead; but the plugin may take libfabric's tcp, so its provider is the proof.
 _OFI = {"NCCL_NET": "AWS Libfabric"}
 #: "NET/OFI Selected Provider is efa (found 4 nics)", "NET/OFI Selected provider is cxi, fabric is cxi (found 4 nics)".
 _PROVIDER = r"NET/OFI Selected [Pp]rovider is (\w+)"
@@ -211,7 +214,7 @@ def network_notes(debug: str) -> tuple[str, ...]:
     named = (
         ("", r"((?:NCCL|RCCL) version[ :]\s*[\w.+:-]+)"),
         ("network ", _NETWORK),
-        ("NICs ", r"NET/(?:IB|Socket) : Using (.*?)(?: \[RO\])?(?: *;.*)?$"),
+        ("NICs ", r"NET/(?:IB|Socket) : Using (\[\d.*?)(?: \[RO\])?(?: *;.*)?$"),
         ("provider ", _PROVIDER),
     )
     values_of = [(title, dict.fromkeys(re.findall(pattern, debug, re.MULTILINE))) for title, pattern in named]
@@ -236,8 +239,8 @@ LIBRARY = Library(
     rows=(
         _over("ucx", _INFINIBAND, "NCCL_NET, NCCL_IB_HCA, NCCL_COLLNET_ENABLE", _IB, _HCA),
         _over("verbs", _INFINIBAND, "NCCL_NET, NCCL_IB_HCA, NCCL_COLLNET_ENABLE", _IB, _HCA),
-        _over("cxi", "AWS Libfabric", "NCCL_NET); aws-ofi-nccl, README", _OFI, Proof("provider", _PROVIDER, ("cxi",))),
-        _over("efa", "AWS Libfabric", "NCCL_NET); aws-ofi-nccl, README", _OFI, Proof("provider", _PROVIDER, ("efa",))),
+        _over("cxi", _LIBFABRIC, "NCCL_NET); aws-ofi-nccl, README", _OFI, Proof("provider", _PROVIDER, ("cxi",))),
+        _over("efa", _LIBFABRIC, "NCCL_NET); aws-ofi-nccl, README", _OFI, Proof("provider", _PROVIDER, ("efa",))),
         _over(
             "tcp",
             "Socket",
@@ -263,10 +266,11 @@ LIBRARY = Library(
 
 # ---- the reader ----
 
+#: rccl-tests before 2023 have colons.
 _SETUP = re.compile(
-    r"# nThread (?P<threads>\d+) nGpus (?P<gpus>\d+) minBytes \d+ maxBytes \d+ step: \d+\((?:factor|bytes)\) "
-    r"warmup iters: \d+ iters: (?P<iterations>\d+)(?: agg iters: (?P<aggregated>\d+))? "
-    r"validation: (?P<validation>\d+)(?: graph: (?P<graph>\d+))?(?: unalign: \d+)? *"
+    r"# nThread:? (?P<threads>\d+) nGpus:? (?P<gpus>\d+) minBytes:? (?P<low>\d+) maxBytes:? (?P<high>\d+) "
+    r"step: (?P<step>\d+)\((?P<by>factor|bytes)\) warmup ?[iI]ters: \d+ iters: (?P<iterations>\d+)"
+    r"(?: agg iters: (?P<aggregated>\d+))? validation: (?P<validation>\d+)(?: graph: (?P<graph>\d+))?(?: unalign: \d+)? *"
 )
 _VERSION = re.compile(r"# nccl-tests version (\S+) .*|rccl-tests: Version (\S+) *")
 _STARTED = re.compile(r"# Collective test (?:starting|concluded): (\S+?)(?:_perf)? *")
@@ -275,20 +279,30 @@ _HEAD = re.compile(r"# +size +count +type .*")
 _WRONG = re.compile(r"# Out of bounds values +: (\d+) (OK|FAILED) *")
 _MEAN = re.compile(r"# Avg bus bandwidth +: ([0-9.]+(?:e[+-]?\d+)?) *(OK|FAILED)? *")
 #: What NCCL says of itself where no file is named for it, and what else may stand anywhere.
+_REDUCED = re.compile(r"# Reducing maxBytes to (\d+) due to memory limitation *")
 _LOG = re.compile(
-    r"\S+:\d+:\d+ \[\d+\] NCCL (?:INFO|TRACE|WARN) .*|NCCL version \S+ *|RCCL version .*|HIP version .*|ROCm version .*"
+    r"(?:\[[0-9 :-]+\] )?\S+:\d+:\d+ \[\d+\] (?:\S+:\d+ )?NCCL (?:INFO|TRACE|WARN) .*"
+    r"|(?:NCCL|RCCL|HIP|ROCm) version.*|Hostname +: .*|Librccl path +: .*|libfabric:\d+:.*<(?:info|warn|debug)>.*"
 )
 _PASSED_OVER = re.compile(
     r"#|# Using devices *|# +out-of-place +in-place *|# +\(B\) .*|# Blocking Enabled.*|# Parallel Init Enabled.*|"
-    r"# Reducing maxBytes to \d+ due to memory limitation|# Errors with asterisks .*|# GPU memory usage +: .*|"
+    r"# Errors with asterisks .*|# GPU memory usage +: .*|"
     r"# Testing \d+ cycle\. *"
 )
+_TYPE = r"u?int(?:8|32|64)|half|float|double|bfloat16|f(?:p|loat)?8_?\w+"
+#: What stands in front of the numbers of a row.
+_WORDS = {
+    **dict.fromkeys(("size", "count"), re.compile("[0-9]+")),
+    **{"type": re.compile(_TYPE), "redop": re.compile("sum|prod|min|max|avg|mulsum|none"), "root": re.compile("-1|[0-9]+")},
+}
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e\+[0-9]+)?")
 _FAILED = re.compile(r"Test (?:NCCL|CUDA|HIP) failure|Test failure|\[ERROR\]|Invalid number of GPUs|Test timeout")
 #: Columns of one part of a row.
 _PART = ("time", "algbw", "busbw")
 _COUNTED = ("error", "#wrong")
 _NO_COLUMN = "no column"
+#: Rows of one output that are counted.
+_MOST_SIZES = 10_000
 
 
 @dataclass
@@ -301,6 +315,7 @@ class _Output:
     columns: tuple[str, ...] = ()
     wrong: int | None = None
     mean: float | None = None
+    largest: int | None = None
 
 
 def parse(text: str, source: str) -> list[Record]:
@@ -334,6 +349,8 @@ def parse(text: str, source: str) -> list[Record]:
             if seen.columns:
                 raise fault("output-second-table", number, "a second table starts; give each output a file of its own")
             seen.columns = _columns(line, number, source)
+        elif match := _REDUCED.fullmatch(line):
+            seen.largest = int(match[1])
         elif match := _WRONG.fullmatch(line):
             seen.wrong = int(match[1])
             if seen.wrong or match[2] == "FAILED":
@@ -380,6 +397,11 @@ def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) 
     )
     checked = seen.setup["validation"] != "0"
     cells = [_Cells.of(row, seen.columns, number, source) for number, row in rows]
+    asked = _asked_sizes(seen.setup, seen.largest)
+    # In whole numbers of the type, or blocks of 16 bytes for each rank.
+    if len(cells) != len(asked) or any(not 0 <= size - row.size < 16 * count for size, row in zip(asked, cells, strict=True)):
+        said = f"its sizes are not the {len(asked)} that it says it was run with"
+        raise fault("output-damaged", f"{said}; rows are lost, repeated or mixed up, run it again")
     shown = [value for row in cells for value in (row.halves[0][2], row.halves[1][2])]
     # The last line is the mean of all bus bandwidths, which are printed to two decimals, large ones to fewer.
     rounding = sum(0.5 * 10 ** -_decimals(value) for value in shown) / len(shown)
@@ -397,6 +419,17 @@ def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) 
             variant = ",".join((*words, Memory(DEVICE, "cuda").variant))
             records.append(Record(NAME, collective.name, count, 1, row.size, repetitions, values, variant, good))
     return records
+
+
+def _asked_sizes(setup: Mapping[str, str | None], largest: int | None) -> list[int]:
+    """Sizes in bytes that a program was run with (``TimeTest`` of src/common.cu)."""
+    size, high, step = (int(setup[name] or 0) for name in ("low", "high", "step"))
+    high = high if largest is None else largest
+    size = min(size, high)
+    sizes = [size]
+    while step and len(sizes) <= _MOST_SIZES and (size := size * step if setup["by"] == "factor" else size + step) <= high:
+        sizes.append(size)
+    return sizes
 
 
 class _Cells(NamedTuple):
@@ -422,13 +455,11 @@ class _Cells(NamedTuple):
             before.remove("redop")
         named = dict(zip(before, words, strict=False))
         values = words[len(before) : len(words) - 2 * stamped]
-        right = len(words) == len(before) + 8 + 2 * stamped and named["size"].isdecimal() and named["count"].isdecimal()
-        numbers = [*values[:3], *values[4:7]]
-        right = (
-            right
-            and all(map(_NUMBER.fullmatch, numbers))
-            and all(re.fullmatch(r"N/A|[0-9.e+-]+", value) for value in values[3::4])
+        right = len(words) == len(before) + 8 + 2 * stamped and all(
+            _WORDS[name].fullmatch(word) for name, word in named.items()
         )
+        right = right and all(map(_NUMBER.fullmatch, [*values[:3], *values[4:7]]))
+        right = right and all(re.fullmatch(r"N/A|[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?", value) for value in values[3::4])
         if not right:
             fault = "is no row of this table; the output is damaged, cut or mixed up"
             raise OutputError("output-damaged", f"{source}, line {number}: '{' '.join(words)[:80]}' {fault}.")
@@ -478,7 +509,12 @@ def _fits(row: _Cells, collective: Collective, ranks: int, checked: bool) -> boo
     if checked and (row.halves[1][3] != "N/A") != collective.checks_in_place and row.halves[0][3] != "N/A":
         return False
     factor = collective.factor(ranks)
-    for _, algbw, busbw, _ in row.halves:
+    for time, algbw, busbw, _ in row.halves:
+        # Size over time; up to 2.9.0 of some collectives what a rank does not send to itself.
+        through = row.size / float(time) / 1e3 if float(time) else 0.0
+        loose = 0.51 * 10 ** -_decimals(algbw) + through * 0.51 * 10 ** -_decimals(time) / max(float(time), 0.01)
+        if min(abs(float(algbw) - through), abs(float(algbw) - through * (ranks - 1) / ranks)) > loose:
+            return False
         slack = factor * 0.5 * 10 ** -_decimals(algbw) + 0.5 * 10 ** -_decimals(busbw)
         if abs(float(busbw) - factor * float(algbw)) > slack * 1.01:
             return False
@@ -486,10 +522,7 @@ def _fits(row: _Cells, collective: Collective, ranks: int, checked: bool) -> boo
 
 
 #: A line that only an output of nccl-tests has.
-PIECE = re.compile(
-    r" *\d+ +\d+ +(?:u?int(?:8|32|64)|half|float|double|bfloat16|fp8_?\w+|f8\w+) .*|# nThread .*"
-    rf"|{_WRONG.pattern}|{_MEAN.pattern}"
-)
+PIECE = re.compile(rf" *\d+ +\d+ +(?:{_TYPE}) .*|# nThread:? .*|{_WRONG.pattern}|{_MEAN.pattern}")
 
 
 def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
@@ -516,7 +549,9 @@ def said(text: str) -> Said:
 SUITE = Suite(
     name=NAME,
     title="nccl-tests",
-    first_line=re.compile(r"^#(?: nccl-tests version | Collective test starting: | nThread )", re.MULTILINE),
+    first_line=re.compile(
+        r"^#(?: nccl-tests version | Collective test starting: | nThread:? | +size +count +type )", re.MULTILINE
+    ),
     parse=parse,
     extent=extent,
     piece=PIECE,

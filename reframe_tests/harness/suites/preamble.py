@@ -71,6 +71,8 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("validation failed: received data was wrong", re.compile(r"DATA VALIDATION ERROR|FAILED: .*data validation")),
     ("IMB found wrong data", re.compile(r"^\d+: Error \w+,? *size = ?\d|CHECK FAILURES")),
+    # NCCLCHECK, CUDACHECK and TESTCHECK of nccl-tests (src/common.h).
+    ("NCCL or the GPU's runtime failed", re.compile(r"\bTest (?:NCCL|CUDA|HIP) failure|\.\. \S+ pid \d+: Test failure")),
     ("UCX says that it failed", re.compile(r"\bUCX +(?:ERROR|FATAL)\b")),
     (
         "a process crashed or was ended by a signal",

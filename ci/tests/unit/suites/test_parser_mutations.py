@@ -18,13 +18,15 @@ TEXTS = good_goldens()
 RECORDS = {name: whole(name, text) for name, text in TEXTS.items()}
 NAMES = sorted(TEXTS)
 #: Lines that may be missing although they are not blank, by whose outputs: notes on who waits or belongs to which group and the
-#: frame of a mode (IMB); what is no row (GPCNeT); whatever is not the head, a frame of a section or the summary (HPCC, NPB),
-#: which the numbers are not read from; checksums of what the last one holds, too, and how long it took (maps of pairs).
+#: frame of a mode (IMB); what is no row (GPCNeT, nccl-tests);
+#: whatever is not the head, a frame of a section or the summary (HPCC, NPB), which the numbers are not read from; checksums of
+#: what the last one holds, too, and how long it took (maps of pairs).
 HARMLESS = {
     "gpcnet": re.compile(r"(?!.*[0-9]\.[0-9]|.* nodes)"),
     "hpcc": re.compile(r"(?!.*section\.|\w+=|.*version)"),
     "npb": re.compile(r"(?!.*NAS Parallel| Class  | Iterations  .* = | Time in| Total proc| Mop| Verification  )"),
     "pair_map": re.compile(r"# (?:so far|took)"),
+    **dict.fromkeys(("nccl/nccl", "nccl/rccl"), re.compile(r"(?! *\d+ +\d+ +\w+ |# nThread|# Out of|# Avg|# +size|# +Rank)")),
     "": re.compile(r"# \(|# Group|#    |# window|!!!!|\s*#\s*$"),
 }
 

@@ -1,0 +1,170 @@
+"""Outputs of nccl-tests and rccl-tests from public reports: what is read of each, and why others are refused."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from catalogue_launches import launches, memory_of, stack_of
+from reframe_tests.harness.cases.job import transports
+from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.machine.gpu import Gpu
+from reframe_tests.harness.suites import catalogue, nccl_tests, reader
+from reframe_tests.harness.suites.benchmark import OutputError
+from reframe_tests.harness.suites.nccl_tests import COLLECTIVES, network_notes
+from refusals import refused_as
+from studies.output_damage import GOLDEN, golden
+
+#: Each with its source, and rows counted by eye, those of 0 bytes among them.
+SOURCES = {row["file"]: row for row in csv.DictReader((GOLDEN / "nccl" / "sources.tsv").open(), delimiter="\t")}
+READ = [name for name, row in SOURCES.items() if not row["read as"].startswith("output-")]
+ALL_REDUCE = golden("nccl/nccl-allreduce-v2.18.2-gh200-2node.txt")
+LOGS = Path(__file__).resolve().parents[2] / "data" / "golden" / "nccl_debug"
+
+
+def test_each_output_has_a_source() -> None:
+    assert set(SOURCES) == {path.name for path in (GOLDEN / "nccl").glob("*.txt")}
+    assert all(row["source"] and row["rows"].isdecimal() for row in SOURCES.values())
+
+
+@pytest.mark.parametrize("name", READ)
+def test_as_many_rows_as_were_counted(name: str) -> None:
+    text = golden(f"nccl/{name}")
+    readings = reader.read_log(text, source=name)
+    assert "+".join(dict.fromkeys(reading.records[0].benchmark for reading in readings)) == SOURCES[name]["read as"]
+    records = [record for reading in readings for record in reading.records]
+    empty = len(re.findall(r"^ +0 +0 +\w+ ", text, re.MULTILINE))
+    assert len(records) == 2 * (int(SOURCES[name]["rows"]) - empty)
+    for record in records:
+        algbw, busbw = record.values["algbw_mb_per_s"], record.values["busbw_mb_per_s"]
+        factor = COLLECTIVES[record.benchmark].factor(record.ranks or 0)
+        assert abs(busbw - factor * algbw) <= 10 * (1 + factor) * (10 if busbw >= 1e6 else 1)
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if name not in READ])
+def test_what_is_refused(name: str) -> None:
+    with refused_as(SOURCES[name]["read as"]):
+        reader.read(golden(f"nccl/{name}"), source=name)
+
+
+def test_units_and_variants() -> None:
+    first, second, *_, last = reader.parse(ALL_REDUCE)
+    assert (first.benchmark, first.ranks, first.message_bytes, first.repetitions) == ("all_reduce", 2, 1 << 20, 20)
+    assert first.values == {"t_avg_us": 339.61, "algbw_mb_per_s": 3090.0, "busbw_mb_per_s": 3090.0}
+    assert [first.variant, second.variant] == ["out_of_place,memory=device", "in_place,memory=device"]
+    assert last.message_bytes == 128 << 20 and all(record.validated for record in (first, second, last))
+
+
+@pytest.mark.parametrize(
+    ("code", "old", "new"),
+    [
+        ("output-validation", "values : 0 OK", "values : 3 FAILED"),
+        ("output-validation", "3.09    3.09       0", "3.09    3.09      12"),
+        ("output-damaged", "   339.61    3.09    3.09       0", "   339.61    3.09    9.09       0"),
+        ("output-damaged", "     2097152        524288", "     2097153        524288"),
+        ("output-damaged", "# Avg bus bandwidth    : 14.9966", "# Avg bus bandwidth    : 15.9966"),
+        ("output-damaged", "#  Rank  1 Group", "#  Rank  7 Group"),
+        ("output-column", "#wrong     time", "#wrong  cputime"),
+        ("output-cut", "# Avg bus bandwidth    : 14.9966 \n", ""),
+        ("output-mixed", "# Collective test concluded: all_reduce_perf", "# Collective test concluded: all_gather_perf"),
+        ("benchmark-unknown", "all_reduce_perf", "all_wrong_perf"),
+        ("output-damaged", "all_reduce_perf", "all_gather_perf"),
+    ],
+)
+def test_damage(code: str, old: str, new: str) -> None:
+    assert old in ALL_REDUCE
+    with refused_as(code):
+        reader.parse(ALL_REDUCE.replace(old, new))
+
+
+@pytest.mark.parametrize("ranks", [2, 8, 12])
+def test_a_launch_expects_what_its_program_prints(ranks: int) -> None:
+    made = {launch.name: launch for launch in launches("nccl", ranks, nodes=2)}
+    assert list(made) == ["all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast"]
+    words = " ".join(made["all_reduce"].args)
+    assert words.startswith("-b 1024 -e 134217728 -f 2 -g 1 -n 20") and made["all_reduce"].env == {"NCCL_TESTS_DEVICE": "0"}
+    sizes = made["all_gather"].expected[0].sizes
+    assert all(size % (16 * ranks) == 0 for size in sizes if size), "whole blocks of 16 bytes for each rank"
+    assert made["all_gather"].expected[0].validated
+
+
+def test_an_output_is_held_against_its_launch() -> None:
+    (launch, *_) = launches("nccl", 2, nodes=2)
+    asked = launch.expected[0]._replace(sizes=tuple(1 << log for log in range(20, 28)))
+    assert len(reader.complete(reader.parse(ALL_REDUCE), [asked])) == 16
+    unchecked = [replace(record, validated=False) for record in reader.parse(ALL_REDUCE)]
+    for records, item in ((unchecked, asked), (reader.parse(ALL_REDUCE), asked._replace(variants=asked.variants[:1]))):
+        with pytest.raises(OutputError):
+            reader.complete(records, [item])
+
+
+def test_memory_of_the_host_is_not_measured() -> None:
+    with pytest.raises(catalogue.NotMeasured, match="NCCL moves memory of GPUs only"):
+        launches("nccl", 2, memory=catalogue.OF_HOST)
+    assert memory_of("nccl").on_gpu
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "nodes", "most"),
+    [
+        ("all_reduce", 2, 2, 1.0),
+        ("all_reduce", 16, 2, 1.875),
+        ("all_gather", 16, 2, 1.875),
+        ("alltoall", 16, 2, 15 / 8),
+        ("broadcast", 16, 2, 1.0),
+        ("sendrecv", 16, 2, 1.0),
+    ],
+)
+def test_most_that_a_bus_bandwidth_can_be(name: str, ranks: int, nodes: int, most: float) -> None:
+    """Of two nodes of eight GPUs half of an all-reduce need not cross: 15/16 over 1/2."""
+    assert nccl_tests.most_over_link(COLLECTIVES[name], ranks, nodes) == pytest.approx(most)
+
+
+@pytest.mark.parametrize("path", sorted(LOGS.glob("*.log")), ids=lambda path: path.stem)
+def test_what_nccl_says_of_its_network(path: Path) -> None:
+    notes = path.with_suffix(".notes").read_text().splitlines()
+    assert list(network_notes(path.read_text())) == notes
+
+
+def _fabric(transport: str, device: str) -> Fabric:
+    memory = memory_of("nccl")
+    return Fabric(f"{transport}_device", transport, "cluster", (Rail(device),), memory=memory, gpus=(Gpu(),))
+
+
+@pytest.mark.parametrize(
+    ("log", "fabric", "sentence"),
+    [
+        ("nccl-2.16.2-mlx4-ib-tagged", replace(_fabric("ucx", "mlx4_0"), rails=(Rail("mlx4_0"), Rail("mlx4_0", port=2))), ""),
+        ("nccl-2.20.5-polaris-cxi-ofi1.9", _fabric("cxi", "cxi0"), ""),
+        ("nccl-2.27.3-efa-g6e-gdr-disabled", _fabric("efa", "rdmap0s6"), ""),
+        ("nccl-2.20.5-polaris-socket-fallback", _fabric("cxi", "cxi0"), "but NCCL reports network 'Socket'"),
+        ("rccl-2.20.5-lumi-plugin-missing-socket", _fabric("cxi", "cxi0"), "but NCCL reports network 'Socket'"),
+        ("nccl-2.18.5-h100-nvls-6nodes-ib", _fabric("ucx", "mlx5_0"), "but NCCL reports NIC 'mlx5_3:1', 'mlx5_4:1'"),
+        ("nccl-2.12.6azure3-version-suffix", _fabric("ucx", "mlx5_0"), "NCCL printed no line naming its network"),
+    ],
+)
+def test_the_network_is_proven_by_nccl_s_own_lines(log: str, fabric: Fabric, sentence: str) -> None:
+    setting = transports.resolve_transport(stack_of(), fabric, nccl_tests.LIBRARY)
+    wrong = transports.check_proofs(setting, (LOGS / f"{log}.log").read_text())
+    assert wrong == [] if not sentence else sentence in wrong[0]
+
+
+def test_channels_inside_a_node() -> None:
+    inside = Fabric("nvlink", "gpu_ipc", "node", memory=memory_of("nccl"), gpus=(Gpu(), Gpu()), peer_rate_gbit_per_s=2400)
+    setting = transports.resolve_transport(stack_of(), inside, nccl_tests.LIBRARY)
+    assert setting.env["NCCL_SHM_DISABLE"] == "1"
+    line = "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via {} comm 0x1 nRanks 02"
+    assert transports.check_proofs(setting, line.format("P2P/CUMEM")) == []
+    (wrong,) = transports.check_proofs(setting, line.format("SHM/direct/direct"))
+    assert "NCCL reports way of channels 'SHM/direct/direct'" in wrong
+
+
+@pytest.mark.parametrize("transport", ["shm", "psm2", "opx"])
+def test_networks_that_nccl_does_not_know(transport: str) -> None:
+    fabric = replace(_fabric(transport, "hfi1_0"), rails=() if transport == "shm" else (Rail("hfi1_0"),))
+    with pytest.raises(catalogue.NotMeasured, match="NCCL has no network of its own over"):
+        transports.resolve_transport(stack_of(), replace(fabric, scope="node"), nccl_tests.LIBRARY)
