@@ -18,7 +18,7 @@ def check_suite_options(words: Sequence[str]) -> None:
         variable, _, value = text.partition("=")
         if variable.rpartition(".")[2] != "suite_options":
             continue
-        pairs = [each.partition(":") for each in value.split(",")]
+        pairs = [entry.partition(":") for entry in value.split(",")]
         names = [name for name, _, _ in pairs]
         if variable in seen or len(set(names)) < len(names) or not all(name and word for name, _, word in pairs):
             raise BadInput("setting-twice", f"-S {text}: write all options once, as -S {variable}=NAME:VALUE,NAME:VALUE.")

@@ -65,7 +65,7 @@ def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], 
     room = importlib.import_module(package)
     names = [row.name for row in pkgutil.iter_modules(room.__path__) if row.name not in room.SHARED]
     own = [importlib.import_module(f"{package}.{name}") for name in names]
-    found: dict[str, Any] = {}
+    loaded: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for module in (*own, *_further(package, extensions)):
         source, given = str(module.__file__), getattr(module, attribute, None)
@@ -77,7 +77,7 @@ def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], 
                 )
             # Of the project's own a type checker says so, and it takes 0.1 s.
             mistyped = "" if module in own else _find_mistyped(record)
-            if record.name in found:
+            if record.name in loaded:
                 raise BadInput(
                     "extension-name-taken",
                     f"{sources[record.name]} and {source} both describe {record.name!r}; rename or remove one.",
@@ -90,8 +90,8 @@ def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], 
                 wrong = ""
             if wrong or mistyped:
                 raise BadInput("extension-record", f"{source}: {wrong or f'{attribute}: {mistyped}; correct it'}.")
-            found[record.name], sources[record.name] = record, source
-    return found
+            loaded[record.name], sources[record.name] = record, source
+    return loaded
 
 
 def extension_folders() -> list[Path]:
@@ -199,12 +199,12 @@ def _find_mistyped(record: Any) -> str:
     try:
         typed = msgspec.convert(dataclasses.asdict(record), type(record))
     except msgspec.ValidationError as error:
-        said, _, where = str(error).removesuffix("`").partition(" - at `$.")
-        words = re.fullmatch(r"Expected `(.*)`, got `(.*)`", said)
+        message, _, where = str(error).removesuffix("`").partition(" - at `$.")
+        words = re.fullmatch(r"Expected `(.*)`, got `(.*)`", message)
         wanted = words[1].replace("array", "a tuple (one of a single element ends with a comma)") if words else ""
-        return f"{where!r} is of type {words[2]}, not {wanted}" if words else f"{where!r}: {said}"
+        return f"{where!r} is of type {words[2]}, not {wanted}" if words else f"{where!r}: {message}"
     # What msgspec takes for a tuple although it is none.
-    changed = [each.name for each in dataclasses.fields(record) if getattr(typed, each.name) != getattr(record, each.name)]
+    changed = [field.name for field in dataclasses.fields(record) if getattr(typed, field.name) != getattr(record, field.name)]
     return f"{changed[0]!r} has a list or a set where a tuple belongs" if changed else ""
 
 
@@ -214,5 +214,5 @@ def _nearest(error: BaseException, module: ModuleType) -> str:
     kind = getattr(module, asked[1], None) if asked else None
     if asked is None or not dataclasses.is_dataclass(kind):
         return ""
-    meant = difflib.get_close_matches(asked[2], [each.name for each in dataclasses.fields(kind)], 1)
+    meant = difflib.get_close_matches(asked[2], [field.name for field in dataclasses.fields(kind)], 1)
     return f"; the nearest field is {meant[0]!r}" if meant else ""

@@ -76,8 +76,8 @@ def _find_odd_key(node: Any, above: tuple[str, ...] = ()) -> Fault | None:
     for key, value in rows:
         if isinstance(node, Mapping) and not isinstance(key, str):
             return Fault(".".join(above) or "top level", f"key {key!r} is not text; put it in quotation marks", "")
-        if found := _find_odd_key(value, (*above, str(key))):
-            return found
+        if fault := _find_odd_key(value, (*above, str(key))):
+            return fault
     return None
 
 

@@ -57,19 +57,19 @@ def watch(load: Around, run: Around, show: Around, keep: Around) -> None:
 @contextmanager
 def warnings_of_loading() -> Iterator[list[str]]:
     """What the loader, and what registers tests, warn of meanwhile: each is a test, or a file, that ReFrame goes on without."""
-    own, said = loader.getlogger, list[str]()
+    own, messages = loader.getlogger, list[str]()
 
     class Logger:
         def __getattr__(self, name: str) -> Any:
             return getattr(own(), name)
 
         def warning(self, message: str) -> None:
-            said.append(message)
+            messages.append(message)
             own().warning(message)
 
     loader.getlogger = decorators.getlogger = Logger
     try:
-        yield said
+        yield messages
     finally:
         loader.getlogger = decorators.getlogger = own
 

@@ -130,8 +130,8 @@ def check_presence(ranks: Sequence[RankEvidence], nodes: int, ppn: int) -> list[
     return sentences
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"
 
 
 # ---- library ----
@@ -146,7 +146,7 @@ def same_library(path: str, expected: str) -> bool:
     real = os.path.realpath(expected)
     if path == real:
         return True
-    stem, wanted = (os.path.basename(each).split(".so")[0] for each in (path, real))  # noqa: PTH119 (plain text)
+    stem, wanted = (os.path.basename(library).split(".so")[0] for library in (path, real))  # noqa: PTH119 (plain text)
     return os.path.dirname(path) == os.path.dirname(real) and stem in (wanted, "libmpi_abi")  # noqa: PTH120
 
 
@@ -176,8 +176,8 @@ def _has_version(banner: str, wanted: str) -> bool:
     Intel MPI 2021.18.1 may call itself 2021.18, MVAPICH2 2.3.7-1 calls itself 2.3.7. A banner without any version proves none.
     """
     claimed = re.split(r"[.-]", wanted)
-    named = [re.split(r"[.-]", each) for each in re.findall(r"\d+(?:\.\w+)+(?:-\w+)?", banner)]
-    return any(all(a == b for a, b in zip(claimed, each, strict=False)) for each in named)
+    named = [re.split(r"[.-]", version) for version in re.findall(r"\d+(?:\.\w+)+(?:-\w+)?", banner)]
+    return any(all(a == b for a, b in zip(claimed, version, strict=False)) for version in named)
 
 
 def _is_mpi(path: str, libraries: Sequence[str]) -> bool:
@@ -374,16 +374,16 @@ def notes(ranks: Sequence[RankEvidence]) -> list[str]:
     def who(same: Sequence[RankEvidence]) -> str:
         return "all ranks" if len(same) == len(ranks) else name_ranks(same)
 
-    found = [f"rank and size of {who(same)} are the launcher's, not MPI's: {why}" for why, same in unknown.items() if why]
-    found += [
+    sentences = [f"rank and size of {who(same)} are the launcher's, not MPI's: {why}" for why, same in unknown.items() if why]
+    sentences += [
         f"{who(same)} preloaded {', '.join(names)} beside the evidence library (LD_PRELOAD of the job or its nodes)"
         for names, same in preloaded.items()
         if names
     ]
     if busy := [rank for rank in ranks if contention_per_s(rank) >= CONTENTION_PER_S]:
         worst = max(busy, key=contention_per_s)
-        found.append(
+        sentences.append(
             f"{_count(len(busy), 'rank', 'ranks')} {LOST_CORE}, {worst.name} {contention_per_s(worst):.0f} times a second "
             f"(noted from {CONTENTION_PER_S:.0f} on)"
         )
-    return found
+    return sentences

@@ -43,7 +43,7 @@ class Checker:
         self.size: int = comm.size
         self.exchanges = self.bytes = self.wrong = 0
 
-    def compare(self, what: str, got: Any, wanted: Any) -> None:
+    def compare(self, noun: str, got: Any, wanted: Any) -> None:
         got, wanted = bytes(memoryview(got).cast("B")), bytes(memoryview(wanted).cast("B"))
         self.exchanges += 1
         self.bytes += len(wanted)
@@ -53,7 +53,7 @@ class Checker:
         if self.wrong <= MOST_REPORTED:
             bad = [at for at in range(len(wanted)) if got[at] != wanted[at]]
             say(
-                f"data check: wrong: rank {self.rank}, {what}: {len(bad)} of {len(wanted)} bytes differ, the first is byte "
+                f"data check: wrong: rank {self.rank}, {noun}: {len(bad)} of {len(wanted)} bytes differ, the first is byte "
                 f"{bad[0]}: 0x{got[bad[0]]:02x} instead of 0x{wanted[bad[0]]:02x}"
             )
 

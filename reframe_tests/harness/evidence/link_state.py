@@ -213,9 +213,10 @@ def _disturbed(state: LinkState, rail: bool) -> Iterator[str]:
     :param rail: it is a rail itself, not something it is made of.
     """
     where = f"{state.link} on {state.host}"
-    for counter, what in BREAKS.items():
+    for counter, event in BREAKS.items():
         if (new := state.new.get(counter, 0)) > 0:
-            yield f"the link of {where} was interrupted during the run: {what} ({counter} +{new}); see cable, port and its log."
+            loss = f"{event} ({counter} +{new})"
+            yield f"the link of {where} was interrupted during the run: {loss}; see cable, port and its log."
     changed = [f"{SETTINGS[key]} {state.settings[key]} to {value}" for key, value in state.changed.items()]
     if changed:
         yield f"the link of {where} changed during the run: {', '.join(changed)}."
@@ -239,11 +240,11 @@ def _judge_rail(finding: LinkFinding, rank: RankEvidence, state: LinkState, rail
             f"{where} has an MTU of {settings['mtu_bytes']}, the site says {mtu} for {name}; set it, or correct {SITE_FILES}."
         )
     if gbit_per_s is not None and described is not None:
-        said = f"{gbit_per_s:g} Gbit/s, the site says {described:g} for {name}"
+        rates = f"{gbit_per_s:g} Gbit/s, the site says {described:g} for {name}"
         if gbit_per_s < SLOW_SHARE * described:
-            finding.sentences.append(f"{where} came up at {said}; see cable and port.")
+            finding.sentences.append(f"{where} came up at {rates}; see cable and port.")
         elif gbit_per_s > FAST_SHARE * described:
-            finding.notes.append(f"{where} reports {said}")
+            finding.notes.append(f"{where} reports {rates}")
     if settings and "state" not in settings and (state.link in rank.interfaces or state.link in rank.ports):
         finding.sentences.append(
             f"the state of {where} could not be read, so it is not known to be up; see its operstate "

@@ -207,12 +207,12 @@ def _same_wire(rank: RankEvidence, counted: Mapping[str, Bytes]) -> dict[str, fr
 
 
 def _reachable(name: str, links: Mapping[str, set[str]]) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     new = set(links.get(name, ()))
     while new:
-        found |= new
-        new = {below for above in new for below in links.get(above, ())} - found
-    return found
+        reached |= new
+        new = {below for above in new for below in links.get(above, ())} - reached
+    return reached
 
 
 def _each_wire_once(total: Mapping[str, int], nodes: Sequence[NodeTraffic]) -> dict[str, int]:
@@ -608,7 +608,7 @@ def most_sent(ranks: Sequence[RankEvidence]) -> dict[Way, int] | None:
                 if row.closed:
                     lost[side].add(way)
     ways = ends[0].keys() | ends[1].keys()
-    if any(all(way in lost[end] or way not in ends[end] for end in (0, 1)) for way in ways):
+    if any(all(way in lost[side] or way not in ends[side] for side in (0, 1)) for way in ways):
         return None
     return {way: max(ends[0][way], ends[1][way]) for way in ways}
 

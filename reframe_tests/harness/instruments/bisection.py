@@ -48,7 +48,7 @@ class Halves:
         half = len(nodes) // 2
         #: First rank of both nodes of each pair.
         self.pairs = [(nodes[at], nodes[at + half]) for at in range(half)]
-        apart = sum(paths[one] != paths[other] for one, other in self.pairs)
+        apart = sum(paths[left] != paths[right] for left, right in self.pairs)
         if several:
             self.split = f"by switches as {source} has them, {apart} of {half} pairs of nodes on different ones"
         elif known:
@@ -56,10 +56,10 @@ class Halves:
         else:
             self.split = "plain halves, because the switches are not known"
         self.partner = {}
-        for one, other in self.pairs:
+        for left, right in self.pairs:
             for place in range(ppn):
-                self.partner[one + place] = (other + place, True)
-                self.partner[other + place] = (one + place, False)
+                self.partner[left + place] = (right + place, True)
+                self.partner[right + place] = (left + place, False)
 
     def describe(self, node: int) -> list[Any]:
         return [node, name_of(self.hosts[node]), self.paths[node][-1] if self.paths[node] else None]
@@ -71,7 +71,7 @@ def measure(comm: Any, halves: Halves, both: bool, size: int, repetitions: int) 
     sends = [comm.Send_init([sent, MPI.BYTE], partner, 1) for _ in range(WINDOW)] if both or first else []
     receives = [comm.Recv_init([got, MPI.BYTE], partner, 1) for _ in range(WINDOW)] if both or not first else []
     # In turn: with all receives in front, MPICH over TCP sometimes sent 4 MiB messages one way after the other.
-    window = [one for pair in zip(receives, sends, strict=True) for one in pair] if both else [*receives, *sends]
+    window = [request for pair in zip(receives, sends, strict=True) for request in pair] if both else [*receives, *sends]
 
     def once() -> None:
         MPI.Prequest.Startall(window)
@@ -110,7 +110,7 @@ def main(words: list[str], comm: Any) -> None:
         paths, source = [described_switches(host, os.environ.get("MPIBENCH_SWITCHES", "")) for host in hosts], "the site"
         paths = comm.bcast(paths, 0)
     halves = Halves(hosts, paths, asked.ppn, source)
-    pairs = [[halves.describe(one), halves.describe(other)] for one, other in halves.pairs]
+    pairs = [[halves.describe(left), halves.describe(right)] for left, right in halves.pairs]
     lines = common.Lines(comm, "bisection", ppn=asked.ppn, window=WINDOW, split=halves.split, pairs=pairs)
     gc.disable()
     for row in asked.rows:

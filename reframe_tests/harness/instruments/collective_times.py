@@ -93,12 +93,12 @@ class Counters:
         return handle
 
     def read(self) -> list[int]:
-        found: list[int] = []
+        counts: list[int] = []
         for handle in self.handles:
             values = (ctypes.c_uint64 * self.comm.size)()
             self._do("MPI_T_pvar_read", self.session, handle, values)
-            found += list(values)
-        return found
+            counts += list(values)
+        return counts
 
 
 def count(comm: Any, counters: Counters, operation: common.Operation) -> tuple[int, int, int]:
@@ -133,8 +133,8 @@ def main(words: list[str], comm: Any) -> None:
     time.sleep(common.PAUSE_S)
     make = getattr(common.Collectives(comm), asked.collective.lower())
     counters = Counters(comm) if asked.count else None
-    what = "collective_calls" if asked.call else "message_counts" if counters else "collective_times"
-    lines = common.Lines(comm, what, benchmark=asked.collective, algorithm=asked.algorithm)
+    kind = "collective_calls" if asked.call else "message_counts" if counters else "collective_times"
+    lines = common.Lines(comm, kind, benchmark=asked.collective, algorithm=asked.algorithm)
     gc.disable()
     clock, ends = time.perf_counter, time.perf_counter() + asked.budget_s
     for done, size in enumerate(asked.sizes):

@@ -133,12 +133,12 @@ class Operation:
     run: Callable[[], Any]
     received: Callable[[], Iterator[tuple[Any, Any]]]
 
-    def check(self, what: str) -> None:
+    def check(self, description: str) -> None:
         """Call it once, into buffers that are empty, and give up if a byte is wrong."""
         self.run()
         for got, wanted in self.received():
             if bytes(memoryview(got).cast("B")) != bytes(memoryview(wanted).cast("B")):
-                give_up(f"{what}: a rank of {MPI.COMM_WORLD.size}, {MPI.COMM_WORLD.rank}, received wrong data")
+                give_up(f"{description}: a rank of {MPI.COMM_WORLD.size}, {MPI.COMM_WORLD.rank}, received wrong data")
 
 
 class Collectives:
@@ -279,6 +279,6 @@ class Collectives:
 
 def slowest(comm: Any, own: array[float]) -> list[float]:
     """Time of the slowest rank in each repetition; on other ranks than the root, nothing."""
-    found = array("d", bytes(8 * len(own)))
-    comm.Reduce([own, MPI.DOUBLE], [found, MPI.DOUBLE] if comm.rank == ROOT else None, MPI.MAX, ROOT)
-    return list(found) if comm.rank == ROOT else []
+    slowest_values = array("d", bytes(8 * len(own)))
+    comm.Reduce([own, MPI.DOUBLE], [slowest_values, MPI.DOUBLE] if comm.rank == ROOT else None, MPI.MAX, ROOT)
+    return list(slowest_values) if comm.rank == ROOT else []

@@ -43,8 +43,8 @@ MOST_AT_ONCE = 16
 
 class Calls(common.Collectives):
     def gather_by_allgather(self, size: int) -> Operation:
-        found = self.allgather(size)
-        return Operation(found.run, lambda: self.on_root(found.received()))
+        mockup = self.allgather(size)
+        return Operation(mockup.run, lambda: self.on_root(mockup.received()))
 
     def gather_by_reduce(self, size: int) -> Operation:
         own, padded, got = self.own(size), self.room(size), self.room(size if self.is_root else 0)
@@ -105,8 +105,8 @@ class Calls(common.Collectives):
         return Operation(run, lambda: iter([(memoryview(padded)[:size], wanted)]))
 
     def reduce_by_allreduce(self, size: int) -> Operation:
-        found = self.allreduce(size)
-        return Operation(found.run, lambda: self.on_root(found.received()))
+        mockup = self.allreduce(size)
+        return Operation(mockup.run, lambda: self.on_root(mockup.received()))
 
     def _added_in_blocks(self, size: int, join: Callable[[Any, Any], None]) -> tuple[Callable[[], None], Any]:
         """Reduce_scatter_block of a padded vector, and what joins its blocks (part, whole)."""
@@ -150,8 +150,8 @@ class Calls(common.Collectives):
 
     def _uneven(self, size: int) -> tuple[list[int], list[int]]:
         """Numbers in each rank's share of a vector, and where each begins."""
-        each, more = divmod(size // 4, self.size)
-        counts = [each + (rank < more) for rank in range(self.size)]
+        least, more = divmod(size // 4, self.size)
+        counts = [least + (rank < more) for rank in range(self.size)]
         return counts, [sum(counts[:rank]) for rank in range(self.size)]
 
     def _own_share(self, size: int) -> slice:
@@ -197,10 +197,10 @@ class Calls(common.Collectives):
 
     # What replaces a call by itself.
     def in_parts(self, call: Callable[[int], Operation], size: int) -> Operation:
-        parts = [call(size // FACTOR) for _ in range(FACTOR)]
+        operations = [call(size // FACTOR) for _ in range(FACTOR)]
         return Operation(
-            lambda: [part.run() for part in parts],
-            lambda: (pair for part in parts for pair in part.received()),
+            lambda: [part.run() for part in operations],
+            lambda: (pair for part in operations for pair in part.received()),
         )
 
 
@@ -240,7 +240,7 @@ def time_row(
     call, mockup = (common.slowest(comm, kept) for kept in times)
     if comm.rank != ROOT:
         return None
-    ratios = [one / other for one, other in zip(call, mockup, strict=True)]
+    ratios = [time_of_call / time_of_mockup for time_of_call, time_of_mockup in zip(call, mockup, strict=True)]
     return len(call), statistics.median(call), statistics.median(mockup), statistics.median(ratios)
 
 
@@ -262,11 +262,11 @@ def main(words: list[str], comm: Any) -> None:
     for done, (name, size) in enumerate(rows):
         started = clock()
         pair = find(calls, name, size)
-        for what, operation in zip(("the call", "the mock-up"), pair, strict=True):
-            operation.check(f"{name} of {size} bytes, {what}")
+        for noun, operation in zip(("the call", "the mock-up"), pair, strict=True):
+            operation.check(f"{name} of {size} bytes, {noun}")
         most = max(FEWEST, min(asked.repetitions, (asked.volume_mib << 20) // size) // FEWEST * FEWEST)
         before, beyond = clock(), 0.0
-        share = (ends - before - sum(needed[each] for _, each in rows[done + 1 :])) / (len(rows) - done)
+        share = (ends - before - sum(needed[later] for _, later in rows[done + 1 :])) / (len(rows) - done)
         if measured := time_row(comm, pair, most, share):
             repetitions, call, mockup, ratio = measured
             beyond = (clock() - before) * (1 - FEWEST / repetitions)

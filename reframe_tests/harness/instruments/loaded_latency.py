@@ -101,16 +101,16 @@ def main(words: list[str], comm: Any) -> None:
         elif state == "loaded":
             windows, seconds = stream(comm, partner, first, over)
         common.wait(over)
-        found = comm.gather((times.tolist(), windows, seconds), 0)
+        gathered = comm.gather((times.tolist(), windows, seconds), 0)
         if comm.rank == 0:
-            values = [value for each, _, _ in found for value in each]
+            values = [value for latencies, _, _ in gathered for value in latencies]
             lines.row(
                 **{"benchmark": "Victim", "state": state, "bytes": PING, "repetitions": len(values)},
                 **common.summary_us(values),
             )
         if comm.rank == 0 and state == "loaded":
-            total = sum(each for _, each, _ in found[:half])
-            rate = sum(2 * WINDOW * STREAM * each / took for _, each, took in found[:half] if each)
+            total = sum(number for _, number, _ in gathered[:half])
+            rate = sum(2 * WINDOW * STREAM * number / took for _, number, took in gathered[:half] if number)
             lines.row(benchmark="Load", state=state, bytes=STREAM, repetitions=total, mb_per_s=round(rate / 1e6, 3))
     common.wait(comm.Ibarrier())
     lines.end()

@@ -199,7 +199,7 @@ class Rank:
     def stream(self, partner: int, *, sends: bool) -> tuple[int, list[float]]:
         """Bandwidths in MB/s, of the rank that sends."""
         comm, size, values, mark = self.comm, self.bandwidth, list[float](), bytearray(1)
-        sent, got = ([memoryview(one)[: size.bytes], MPI.BYTE] for one in (self.sent, self.got))
+        sent, got = ([memoryview(buffer)[: size.bytes], MPI.BYTE] for buffer in (self.sent, self.got))
         self.got[:] = bytes(len(self.got))
         for _ in range(self.repeats):
             begin = time.perf_counter()
@@ -228,14 +228,14 @@ class Table:
             if step.quantity == BANDWIDTH:
                 rows.append((step.phase, source, target, BANDWIDTH, values.get(source, [])))
                 continue
-            for phase, one, other in ((1, source, target), (2, target, source)):
-                found = values.get(one, [])
-                rows.append((phase, one, other, LATENCY, found[: self.repeats]))
-                rows.append((phase, one, other, MEAN, found[self.repeats :]))
+            for phase, sender, receiver in ((1, source, target), (2, target, source)):
+                measured = values.get(sender, [])
+                rows.append((phase, sender, receiver, LATENCY, measured[: self.repeats]))
+                rows.append((phase, sender, receiver, MEAN, measured[self.repeats :]))
         size = self.sizes[step.quantity]
-        for phase, source, target, quantity, found in rows:
+        for phase, source, target, quantity, measured in rows:
             for repeat in range(1, self.repeats + 1):
-                value = round(found[repeat - 1], 3) if len(found) >= repeat else None
+                value = round(measured[repeat - 1], 3) if len(measured) >= repeat else None
                 self.lines.row(
                     **{"order": step.order, "round": step.round, "phase": phase, "source": source, "target": target},
                     **{"quantity": quantity, "bytes": size, "repeat": repeat, "value": value},
@@ -289,7 +289,7 @@ class Conductor:
             status = max(status, int(reports[rank][0]) if reports[rank][0] == WRONG else 0)
         if status == WRONG:
             give_up(f"wrong data were received in round {step.round}")
-        return {rank: found for rank, found in values.items() if not self.is_alone(rank, pairs)}
+        return {rank: row for rank, row in values.items() if not self.is_alone(rank, pairs)}
 
     def await_reports(self, requests: dict[int, Any], reports: dict[int, array[float]]) -> bool:
         """Whether all report. Who waits for a silent partner does so after its own patience; the partner is late then."""

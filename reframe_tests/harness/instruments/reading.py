@@ -43,8 +43,8 @@ def read(text: str, source: str, instrument: str, notes: Collection[str] = ()) -
     :raises BadInput: if it is damaged, mixed up, cut off or empty.
     """
 
-    def wrong(number: int, what: str) -> BadInput:
-        return BadInput("output-damaged", f"{source}, line {number}: {what}; run it again.")
+    def wrong(number: int, sentence: str) -> BadInput:
+        return BadInput("output-damaged", f"{source}, line {number}: {sentence}; run it again.")
 
     head: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []

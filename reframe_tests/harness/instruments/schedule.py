@@ -26,7 +26,7 @@ def circle_rounds(nodes: int) -> list[Round]:
     rounds = []
     for number in range(len(ring) - 1):
         pairs = zip(ring[: len(ring) // 2], reversed(ring[len(ring) // 2 :]), strict=True)
-        turned = [(one, other) if (number + at) % 2 == 0 else (other, one) for at, (one, other) in enumerate(pairs)]
+        turned = [(first, second) if (number + at) % 2 == 0 else (second, first) for at, (first, second) in enumerate(pairs)]
         rounds.append([pair for pair in turned if -1 not in pair])
         ring = [ring[0], ring[-1], *ring[1:-1]]
     return rounds
@@ -42,7 +42,7 @@ def matchings(leaves: Sequence[Hashable], rounds: int, seed: int) -> list[Round]
     count = len(leaves)
     known: set[frozenset[int]] = set()
     off = [0] * count
-    found: list[Round] = []
+    chosen: list[Round] = []
     for number in range(rounds if count > 1 else 0):
         idle = min(range(count), key=lambda node: (off[node], draw.random())) if count % 2 else -1
         there = [node for node in range(count) if node != idle]
@@ -52,8 +52,8 @@ def matchings(leaves: Sequence[Hashable], rounds: int, seed: int) -> list[Round]
         known.update(map(frozenset, best))
         if idle >= 0:
             off[idle] += 1
-        found.append(best)
-    return found
+        chosen.append(best)
+    return chosen
 
 
 def _match(nodes: Sequence[int], leaves: Sequence[Hashable], draw: random.Random, *, within: bool, apart: bool) -> Round:
@@ -101,8 +101,8 @@ LEAST_PARTS, LEAST_ORDERS, MOST_ORDERS = 28, 2, 14
 def usual_orders(nodes: int, sampled: int) -> int:
     """Passes over all rounds where nobody asks for a number."""
     # Of two nodes there is one pair, and more of it tells nothing of either.
-    each = min(sampled, nodes - 1) if sampled else nodes - 1
-    return LEAST_ORDERS if nodes < 3 else min(MOST_ORDERS, max(LEAST_ORDERS, -(-LEAST_PARTS // each)))
+    partners = min(sampled, nodes - 1) if sampled else nodes - 1
+    return LEAST_ORDERS if nodes < 3 else min(MOST_ORDERS, max(LEAST_ORDERS, -(-LEAST_PARTS // partners)))
 
 
 def turn(nodes: int, rounds: int, day: int) -> int:

@@ -39,13 +39,13 @@ def known() -> dict[str, Launcher]:
             if taken.setdefault(name, row.name) != row.name:
                 both = f"launchers {taken[name]} and {row.name} both are what a partition calls {name!r}"
                 raise BadInput("launcher-settings", f"{both}; take it out of 'site' of one.")
-    found = {row.name: row for row in sorted(rows, key=lambda row: not row.site)}
+    by_name = {row.name: row for row in sorted(rows, key=lambda row: not row.site)}
     for mpi in mpis.known().values():
         for name in (*mpi.launchers, *(name for row in mpi.unbinding for name in row.launchers)):
-            if name not in found:
-                known = ", ".join(found)
+            if name not in by_name:
+                known = ", ".join(by_name)
                 raise BadInput("launcher-unknown", f"MPI {mpi.name}: {name!r} is no launcher; correct it, there are {known}.")
-    return found
+    return by_name
 
 
 def families() -> dict[str, Launcher]:

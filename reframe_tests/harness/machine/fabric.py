@@ -101,7 +101,7 @@ class Fabric:
     @property
     def planned_rate_gbit_per_s(self) -> float | None:
         """Line rate in Gbit/s that the work is planned for: where nothing is forced, the lowest of those that may be taken."""
-        rates = [each.line_rate_gbit_per_s for each in self.choices]
+        rates = [fabric.line_rate_gbit_per_s for fabric in self.choices]
         return min((rate for rate in rates if rate is not None), default=self.line_rate_gbit_per_s)
 
     def share_used(self, rank_numa: Sequence[int | None]) -> float:

@@ -124,11 +124,11 @@ def place(policy: str, ppn: int, topology: Topology, nic_numa: int | Sequence[in
     return RankPlacement(policy, ppn, tuple((core[0].cpu,) for core in chosen), topology)
 
 
-def equivalent(one: RankPlacement, other: RankPlacement) -> bool:
+def equivalent(first: RankPlacement, second: RankPlacement) -> bool:
     """True if running both would measure the same: the same CPUs rank by rank, or the same policy without CPUs."""
-    if one.ranks is None or other.ranks is None:
-        return (one.policy, one.ppn, one.ranks) == (other.policy, other.ppn, other.ranks)
-    return one.ranks == other.ranks
+    if first.ranks is None or second.ranks is None:
+        return (first.policy, first.ppn, first.ranks) == (second.policy, second.ppn, second.ranks)
+    return first.ranks == second.ranks
 
 
 def first_equal(

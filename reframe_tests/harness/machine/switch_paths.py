@@ -38,10 +38,10 @@ def read_rows(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 def switches_of(host: str, address: str, pattern: str) -> tuple[str, ...]:
     """Switches above a node, the top one first; none where Slurm does not say, or says it of another node."""
-    parts, kinds = address.split("."), pattern.split(".")
-    if len(parts) != len(kinds) or kinds[-1] != "node" or name_of(parts[-1]) != name_of(host):
+    names, kinds = address.split("."), pattern.split(".")
+    if len(names) != len(kinds) or kinds[-1] != "node" or name_of(names[-1]) != name_of(host):
         return ()
-    return tuple(_UNUSUAL.sub("_", part) for part in parts[:-1])
+    return tuple(_UNUSUAL.sub("_", part) for part in names[:-1])
 
 
 def described_switches(host: str, description: str) -> tuple[str, ...]:

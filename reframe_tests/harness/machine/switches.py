@@ -75,12 +75,12 @@ class SwitchTree:
 
     def path(self, node: str) -> tuple[str, ...]:
         """Switches above a node, the top one first; none where the node is not described."""
-        found: list[str] = []
+        switches: list[str] = []
         above = self.leaf_of.get(node)
         while above is not None:
-            found.insert(0, above)
+            switches.insert(0, above)
             above = self.switches[above].parent
-        return tuple(found)
+        return tuple(switches)
 
     def edges(self, source: str, target: str) -> tuple[tuple[str, str], ...]:
         """Links from one node to another, each as (from, to): up to the switch both hang below, and down again.
@@ -124,21 +124,21 @@ def expand(text: str) -> list[str]:
         raise BadInput("hostlist-format", f"'{text[:80]}' is no list of hosts as Slurm writes them, such as c[1-4,7].")
     names: list[str] = []
     for piece in pieces:
-        parts = [_numbers(part, text) if at % 2 else [part] for at, part in enumerate(re.split(r"\[(.*?)\]", piece))]
-        if len(names) + prod(map(len, parts)) > MOST_NAMES:
+        runs = [_numbers(part, text) if at % 2 else [part] for at, part in enumerate(re.split(r"\[(.*?)\]", piece))]
+        if len(names) + prod(map(len, runs)) > MOST_NAMES:
             raise BadInput("hostlist-format", f"'{text[:80]}' names more than {MOST_NAMES} hosts; correct its ranges.")
-        names += map("".join, product(*parts))
+        names += map("".join, product(*runs))
     return names
 
 
 def _numbers(inside: str, text: str) -> list[str]:
     numbers: list[str] = []
     for piece in inside.split(","):
-        found = _RANGE.fullmatch(piece)
-        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
-        if not found or not first <= last <= first + MOST_NAMES:
+        match = _RANGE.fullmatch(piece)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not match or not first <= last <= first + MOST_NAMES:
             raise BadInput("hostlist-format", f"'{text[:80]}' has no range in '[{inside[:40]}]'; write it as in c[1-4,7].")
-        numbers += [f"{number:0{len(found[1])}d}" for number in range(first, last + 1)]
+        numbers += [f"{number:0{len(match[1])}d}" for number in range(first, last + 1)]
     return numbers
 
 
@@ -236,17 +236,17 @@ def _read_ibnetdiscover(text: str, source: str) -> SwitchTree:
     ports: dict[str, list[str]] = {}
     block = ""
     for line in text.splitlines():
-        if found := re.match(r'(?:Switch|Ca)\s+\d+\s+"([SH]-[0-9a-fA-F]+)"\s+#\s*"([^"]*)"', line):
-            block = found[1]
-            titles[block] = found[2]
+        if match := re.match(r'(?:Switch|Ca)\s+\d+\s+"([SH]-[0-9a-fA-F]+)"\s+#\s*"([^"]*)"', line):
+            block = match[1]
+            titles[block] = match[2]
             ports[block] = []
-        elif found := re.match(r'\[\d+\](?:\([0-9a-fA-F]+\))?\s+"([SHR]-[0-9a-fA-F]+)"\[\d+\]', line):
+        elif match := re.match(r'\[\d+\](?:\([0-9a-fA-F]+\))?\s+"([SHR]-[0-9a-fA-F]+)"\[\d+\]', line):
             if not block:
                 raise BadInput(
                     "switches-damaged",
                     f"{source} has a port before the first switch or adapter; it is cut off, record it again.",
                 )
-            ports[block].append(found[1])
+            ports[block].append(match[1])
         elif not line.strip():
             block = ""
     unknown = {other for others in ports.values() for other in others if other[0] in "SH"} - set(titles)
@@ -280,7 +280,7 @@ def _read_opa(text: str, source: str) -> SwitchTree:
     ``100g 0x00117501017bfd2d   1 FI c1 hfi1_0`` and ``<->  0x00117501026a5683  13 SW leaf1``: rate, GUID, port, type (FI: host
     fabric interface, SW: switch) and node description, whose first word is the host (FastFabric CLI reference).
     """
-    ends = [found for found in map(_OPA_END.fullmatch, text.splitlines()) if found]
+    ends = [match for match in map(_OPA_END.fullmatch, text.splitlines()) if match]
     hosts: dict[str, list[str]] = {}
     links: list[tuple[str, str]] = []
     guids: dict[str, str] = {}
@@ -322,10 +322,10 @@ def _tree_of_links(
     :raises BadInput: no host is plugged into a switch.
     """
     neighbours: dict[str, set[str]] = {}
-    for one, other in links:
-        if one != other:
-            neighbours.setdefault(one, set()).add(other)
-            neighbours.setdefault(other, set()).add(one)
+    for left, right in links:
+        if left != right:
+            neighbours.setdefault(left, set()).add(right)
+            neighbours.setdefault(right, set()).add(left)
     several: list[str] = []
     leaf_nodes: dict[str, list[str]] = {}
     for host, plugged in hosts.items():
@@ -357,7 +357,7 @@ def _tree_of_links(
 
 def _side_by_side(above: Iterable[str], joined: Mapping[str, set[str]]) -> list[tuple[list[str], list[str]]]:
     """Switches of one height that share a switch below, with all those below them."""
-    left, found = set(above), []
+    left, groups = set(above), []
     while left:
         members, below, new = set[str](), set[str](), {min(left)}
         while new:
@@ -365,8 +365,8 @@ def _side_by_side(above: Iterable[str], joined: Mapping[str, set[str]]) -> list[
             below |= {name for name, others in joined.items() if others & new}
             new = {other for name in below for other in joined[name] & left} - members
         left -= members
-        found.append((sorted(members), sorted(below)))
-    return found
+        groups.append((sorted(members), sorted(below)))
+    return groups
 
 
 #: What a text of each kind has (none has what another has), its reader, and what it is called.

@@ -82,15 +82,15 @@ class Topology:
         sockets = _disjoint("sockets", topology.get("sockets") or [hex(sum(1 << cpu for cpu in cpus))])
         numa_masks = topology.get("numa_nodes") or ()
         numa = _disjoint("numa_nodes", numa_masks)
-        for key, found in (("sockets", sockets), ("numa_nodes", numa)):
+        for key, positions in (("sockets", sockets), ("numa_nodes", numa)):
             if numa_masks or key == "sockets":
-                _check_same_cpus(key, cpus, found)
+                _check_same_cpus(key, cpus, positions)
         for key, present in (("num_cpus", len(cpus)), ("num_sockets", len(set(sockets.values())))):
-            said = row.get(key)
-            if said and (said < present or (key == "num_sockets" and said != present)):
+            described = row.get(key)
+            if described and (described < present or (key == "num_sockets" and described != present)):
                 raise BadInput(
                     "topology-damaged",
-                    f"the processor description says {key}={said} and its masks show {present}: correct one of them.",
+                    f"the processor description says {key}={described} and its masks show {present}: correct one of them.",
                 )
         caches = _last_level_caches(topology.get("caches") or ())
         return cls._build(
@@ -105,7 +105,7 @@ class Topology:
             raise BadInput(
                 "topology-damaged", "the processor description has no CPU in topology.cores: give the masks of the cores."
             )
-        for what, part in (("sockets", "socket"), ("NUMA nodes", "numa")):
+        for noun, part in (("sockets", "socket"), ("NUMA nodes", "numa")):
             seen: dict[int, set[int | None]] = {}
             for unit in ordered:
                 seen.setdefault(unit.core, set()).add(getattr(unit, part))
@@ -114,7 +114,7 @@ class Topology:
                     cpus = ",".join(str(unit.cpu) for unit in ordered if unit.core == core)
                     raise BadInput(
                         "topology-damaged",
-                        f"the processor description puts the core of CPUs {cpus} on two {what}: correct the description.",
+                        f"the processor description puts the core of CPUs {cpus} on two {noun}: correct the description.",
                     )
         return cls(ordered, tuple(numa_ids), len(ordered), ordered)
 
@@ -208,18 +208,18 @@ class Topology:
         :raises BadInput: if the topology is of another machine.
         """
         affinity = os.sched_getaffinity(0)
-        found = set(affinity)
+        widened = set(affinity)
 
         def widen() -> None:
             # The kernel cuts a request for everything down to the control group's CPUs; it holds for this thread only.
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(0, self.cpus)
-                found.update(os.sched_getaffinity(0))
+                widened.update(os.sched_getaffinity(0))
 
         thread = threading.Thread(target=widen)
         thread.start()
         thread.join()
-        return self.usable(affinity, found)
+        return self.usable(affinity, widened)
 
 
 def describe(
@@ -263,9 +263,9 @@ def describe(
         index = core * sockets + socket if numbering == "alternating" else socket * cores_per_socket + core
         return tuple(index * smt + thread if numbering == "smt_adjacent" else thread * total + index for thread in range(smt))
 
-    def masks(parts: int) -> list[str]:
-        size = cores_per_socket // parts
-        spans = [(socket, part * size) for socket in range(sockets) for part in range(parts)]
+    def masks(number: int) -> list[str]:
+        size = cores_per_socket // number
+        spans = [(socket, part * size) for socket in range(sockets) for part in range(number)]
         return [_mask(cpu for core in range(first, first + size) for cpu in cpus(socket, core)) for socket, first in spans]
 
     per_cache = cores_per_socket // caches_per_socket * smt
@@ -303,19 +303,19 @@ def _bits(key: str, mask: Any) -> list[int]:
 
 def _disjoint(key: str, masks: Sequence[Any]) -> dict[int, int]:
     """CPU to the position of its mask in the list."""
-    found: dict[int, int] = {}
+    positions: dict[int, int] = {}
     for index, mask in enumerate(masks):
         for cpu in _bits(key, mask):
-            if cpu in found:
+            if cpu in positions:
                 raise BadInput(
                     "topology-damaged", f"topology.{key} of the processor description: CPU {cpu} is in two masks; correct one."
                 )
-            found[cpu] = index
-    return found
+            positions[cpu] = index
+    return positions
 
 
-def _check_same_cpus(key: str, cpus: set[int], found: Mapping[int, int]) -> None:
-    odd = sorted(cpus ^ set(found))
+def _check_same_cpus(key: str, cpus: set[int], positions: Mapping[int, int]) -> None:
+    odd = sorted(cpus ^ set(positions))
     if odd:
         where = f"topology.cores but not in topology.{key}" if odd[0] in cpus else f"topology.{key} but not in topology.cores"
         raise BadInput("topology-damaged", f"the processor description has CPU {odd[0]} in {where}: correct one of them.")

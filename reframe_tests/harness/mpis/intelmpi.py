@@ -182,12 +182,12 @@ def _write_conditions(tuning: Tuning, wanted: Wanted) -> TunedFiles:
     ``ALGORITHM:CONDITION,CONDITION;ALGORITHM:...``, where a condition is ``l``, ``l-m``, ``l@p``, ``l-m@p-q``: message sizes
     and ranks of the communicator, inclusive. Sizes and communicators that no condition fits keep the library's own choice.
     """
-    parts: dict[str, list[str]] = {}
+    conditions: dict[str, list[str]] = {}
     for rule in wanted.rules:
         control = tuning.find(rule.collective)
         first, last = (rule.first, rule.last) if control.by_size else (0, _MOST)
-        parts.setdefault(control.variable, []).append(f"{rule.word}:{first}-{last}@{wanted.ranks}-{wanted.ranks}")
-    env = {variable: ";".join(each) for variable, each in parts.items()}
+        conditions.setdefault(control.variable, []).append(f"{rule.word}:{first}-{last}@{wanted.ranks}-{wanted.ranks}")
+    env = {variable: ";".join(words) for variable, words in conditions.items()}
     lines = "".join(f"-genv {variable} '{value}'\n" for variable, value in env.items())
     return TunedFiles(env, further={f"mpiexec_{wanted.name}.conf": lines} if env else {})
 

@@ -121,5 +121,5 @@ class Mpi:
     @property
     def own_transports(self) -> dict[str, Transport]:
         """Transports it names itself, by name."""
-        rows = (one if isinstance(one, Transport) else TRANSPORTS.get(one, Transport(one)) for one in self.transports)
+        rows = (row if isinstance(row, Transport) else TRANSPORTS.get(row, Transport(row)) for row in self.transports)
         return {row.name: row for row in rows}

@@ -61,24 +61,24 @@ def libraries() -> tuple[str, ...]:
 
 def transports() -> dict[str, Transport]:
     """Transports a fabric may name, by name."""
-    found = dict(TRANSPORTS)
+    rows = dict(TRANSPORTS)
     described = dict.fromkeys(TRANSPORTS, "")
     for mpi in known().values():
         for name, row in mpi.own_transports.items():
-            if found.setdefault(name, row) != row:
+            if rows.setdefault(name, row) != row:
                 raise BadInput(
                     "transport-two-ways",
                     f"{described[name]} and {mpi.name} describe transport {name!r} differently; make them alike.",
                 )
             described.setdefault(name, mpi.name)
-    return found
+    return rows
 
 
 def transport(name: str) -> Transport:
-    found = transports()
-    if name not in found:
-        raise BadInput("transport-unknown", f"transport {name!r} is not one of {', '.join(found)}.")
-    return found[name]
+    rows = transports()
+    if name not in rows:
+        raise BadInput("transport-unknown", f"transport {name!r} is not one of {', '.join(rows)}.")
+    return rows[name]
 
 
 def settings() -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def bookkeeping() -> tuple[str, ...]:
 
 def abi_of(soname: str) -> str:
     """Binary interface behind a name programs ask for an MPI library by; empty for a library that is none."""
-    return next((mpi.abi for mpi in known().values() if any(re.fullmatch(each, soname) for each in mpi.sonames)), "")
+    return next((mpi.abi for mpi in known().values() if any(re.fullmatch(pattern, soname) for pattern in mpi.sonames)), "")
 
 
 def _each_once(words: Iterable[str]) -> tuple[str, ...]:

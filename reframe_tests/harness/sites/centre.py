@@ -102,10 +102,10 @@ def read(root: Path) -> Centre | None:
     given = files(root)
     if not given:
         return None
-    found = _read(given, tuple(_stamp(path) for path in given))
-    if isinstance(found, str):
-        raise BadInput("configuration-unusable", found)
-    return found
+    content = _read(given, tuple(_stamp(path) for path in given))
+    if isinstance(content, str):
+        raise BadInput("configuration-unusable", content)
+    return content
 
 
 def matching(centre: Centre) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ def matching(centre: Centre) -> tuple[str, ...]:
     if methods := os.environ.get("RFM_AUTODETECT_METHODS", ""):
         config.set_autodetect_methods(methods.split(","))
     systems: list[Any] = config["systems"]
-    found: list[str] = []
+    names: list[str] = []
     last = {"name": _NONE, "hostnames": [".*"], "partitions": [{"name": "p", "scheduler": "local", "launcher": "local"}]}
     systems[:] = [*centre.systems, last]
     while True:
@@ -127,8 +127,8 @@ def matching(centre: Centre) -> tuple[str, ...]:
             config.select_subconfig(None, ignore_resolve_errors=True)
         name = config.subconfig_system
         if name == _NONE:
-            return tuple(found)
-        found.append(name)
+            return tuple(names)
+        names.append(name)
         systems[:] = [row for row in systems if row["name"] != name]
 
 
@@ -187,8 +187,8 @@ def _is_ours(path: Path, root: Path) -> bool:
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     with contextlib.suppress(OSError):
-        found = path.stat()
-        return found.st_mtime_ns, found.st_size
+        status = path.stat()
+        return status.st_mtime_ns, status.st_size
     return None
 
 
@@ -288,6 +288,6 @@ def _refuse(record: logging.LogRecord) -> bool:
 def read_topology(path: Path) -> Mapping[str, Any]:
     """The topology that ReFrame detected earlier; empty where there is none, or none that can be read: it detects it again."""
     with contextlib.suppress(OSError, ValueError):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else {}
+        topology = json.loads(path.read_text(encoding="utf-8"))
+        return topology if isinstance(topology, dict) else {}
     return {}

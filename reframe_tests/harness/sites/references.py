@@ -71,13 +71,13 @@ def payload_limit(fabric: Fabric) -> float:
     return (fabric.mtu_bytes - packet.headers_bytes) / (fabric.mtu_bytes + packet.framing_bytes)
 
 
-def above_line_rate(what: str, bandwidth_mb_per_s: float, fabric: Fabric, directions: int) -> str:
+def above_line_rate(subject: str, bandwidth_mb_per_s: float, fabric: Fabric, directions: int) -> str:
     """Sentence on a bandwidth that the fabric's links cannot carry; empty where they can, or have no line rate.
 
     Counters show which networks carried the bytes; this shows what that made of the number. 99.7 % of a 40 Gbit/s link was
     once published; TCP over it cannot show more than 94 %, or 99 % with jumbo frames: two networks were in use.
 
-    :param what: benchmark and size, for the sentence.
+    :param subject: benchmark and size, for the sentence.
     """
     fraction = line_rate_fraction(bandwidth_mb_per_s, fabric, directions)
     limit = payload_limit(fabric)
@@ -85,7 +85,7 @@ def above_line_rate(what: str, bandwidth_mb_per_s: float, fabric: Fabric, direct
         return ""
     ways = " each way" if directions == 2 else ""
     return (
-        f"{what} shows {bandwidth_mb_per_s:.1f} MB/s, {fraction / limit:.2f} times what {fabric.name} "
+        f"{subject} shows {bandwidth_mb_per_s:.1f} MB/s, {fraction / limit:.2f} times what {fabric.name} "
         f"({fabric.line_rate_gbit_per_s:g} Gbit/s{ways}) can carry as payload: it is not the bandwidth of {fabric.name}."
     )
 
@@ -182,16 +182,16 @@ def _metrics(group: str) -> Mapping[str, tuple[Quantity, frozenset[int | None]]]
 
 def quantity_of(test: str, metric: str) -> Quantity | None:
     """Quantity of a metric; ``None`` if the test never gives one of that name and size."""
-    found = _METRIC.fullmatch(metric)
-    if not found or test not in tests():
+    match = _METRIC.fullmatch(metric)
+    if not match or test not in tests():
         return None
-    size = int(found["size"]) if found["size"] else None
-    planned, start = _metrics(tests()[test]), found["name"].partition(".")[0] + "."
-    exact, sizes = planned.get(found["name"], (None, frozenset()))
+    size = int(match["size"]) if match["size"] else None
+    planned, start = _metrics(tests()[test]), match["name"].partition(".")[0] + "."
+    exact, sizes = planned.get(match["name"], (None, frozenset()))
     if exact and size in sizes:
         return exact
     for pattern, (quantity, sizes) in planned.items():  # only those of the benchmark: there are thousands under all options
-        if pattern.startswith(start) and fnmatch.fnmatchcase(found["name"], pattern) and size in sizes:
+        if pattern.startswith(start) and fnmatch.fnmatchcase(match["name"], pattern) and size in sizes:
             return quantity
     return None
 
@@ -235,12 +235,12 @@ def find_faults(path: str, content: Any, system: Mapping[str, Any] | None = None
 
 def stacks_of(content: Any) -> dict[str, int]:
     """Stacks a checked references.yaml names, with the number of their references."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for test, entries in (content or {}).items():
         for keys, _ in _leaves(entries, (test,)) if test != "provenance" else ():
             if keys[1] != "$index":
-                found[keys[2]] = found.get(keys[2], 0) + 1
-    return found
+                counts[keys[2]] = counts.get(keys[2], 0) + 1
+    return counts
 
 
 def _leaves(node: Any, keys: tuple[Any, ...]) -> list[tuple[tuple[Any, ...], Any]]:
@@ -288,9 +288,9 @@ def fault_of_keys(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> st
         return f"there is no pinning policy '{pinning}'{_meant(pinning, PINNING_POLICIES)}"
     group = tests()[test]
     growing = nodes == ALL_NODES and type(nodes) is int and benchmark.grow(catalogue.rows(group))
-    for what, number in (("nodes", 1 if growing else nodes), ("processes per node", ppn)):
+    for noun, number in (("nodes", 1 if growing else nodes), ("processes per node", ppn)):
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            return f"'{number}' is not a number of {what}; symbolic names are resolved before references are looked up"
+            return f"'{number}' is not a number of {noun}; symbolic names are resolved before references are looked up"
     if quantity_of(test, str(metric)) is None:
         return f"{test} never gives a metric '{metric}'{_meant_metric(test, str(metric))}"
     if system is None:

@@ -158,7 +158,7 @@ def _chosen(words: Sequence[str], tests: Sequence[Any]) -> list[list[Any]]:
     known = command_line.arguments(words, _OPTIONS)
     others = [*map(filters.have_tag, known["tag"]), *map(filters.validates, known["filter_expr"][-1:])]
     fits = [[filters.have_any_name([text]), *others] if text else others for text in known["name"] or [""]]
-    return [[test for test in tests if all(fit(SimpleNamespace(check=test)) for fit in each)] for each in fits]
+    return [[test for test in tests if all(fit(SimpleNamespace(check=test)) for fit in conditions)] for conditions in fits]
 
 
 def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
@@ -174,10 +174,10 @@ def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
         mine = {id(test) for test in chosen}
         reasons = Counter(f"{place}: {reason}" for test, place, reason in LEFT_OUT if id(test) in mine)
         names = sorted({type(test).__name__ for test in chosen})
-        what = f"no case of {' and '.join(names)}" if len(names) <= FEW else f"no case of any of {len(names)} tests"
+        subject = f"no case of {' and '.join(names)}" if len(names) <= FEW else f"no case of any of {len(names)} tests"
         ordered = sorted(reasons, key=lambda reason: (WITHOUT not in reason, -reasons[reason]))
         why = "; ".join(ordered[:FEW]) or "no partition of the system has the fabric"
-        sentences.append(f"{what} can be measured here: {why} ('mpibench doctor' lists the suites that no stack has)")
+        sentences.append(f"{subject} can be measured here: {why} ('mpibench doctor' lists the suites that no stack has)")
     return sentences
 
 
@@ -248,7 +248,7 @@ def _require(
 def _parameters(tests: Iterable[Any]) -> list[str]:
     """Parameters of the tests, each with its values on the selected system."""
     classes = {type(test) for test in tests}
-    names = dict.fromkeys(name for each in classes for name in each.param_space.params)
+    names = dict.fromkeys(name for kind in classes for name in kind.param_space.params)
     return [f"{name} ({', '.join(_values(name, tests))})" for name in names]
 
 
@@ -259,7 +259,7 @@ def _values(name: str, tests: Iterable[Any]) -> list[str]:
 
 def _check_values(text: str, name: str, values: Sequence[str], tests: Sequence[Any]) -> None:
     classes = {type(test) for test in tests}
-    if not any(name in each.param_space.params or name in each.var_space for each in classes):
+    if not any(name in kind.param_space.params or name in kind.var_space for kind in classes):
         raise BadInput(
             "parameter-unknown",
             f"-P {text}: {name} is not a parameter; parameters are {', '.join(sorted(_parameters(tests)))}.",
@@ -316,7 +316,7 @@ def _overlooked_in(file: Path) -> Iterator[str]:
     bases = {ast.unparse(base) for node in classes for base in node.bases}
     # ReFrame's ``simple_test``, by whatever way it was imported.
     marks = {node.name: [ast.unparse(mark) for mark in node.decorator_list] for node in classes}
-    tests = {name: [mark for mark in found if mark.rpartition(".")[2] == "simple_test"] for name, found in marks.items()}
+    tests = {name: [mark for mark in names if mark.rpartition(".")[2] == "simple_test"] for name, names in marks.items()}
     for node in classes:
         rows = (ast.unparse(row) for row in node.body if isinstance(row, (ast.Assign, ast.AnnAssign)))
         if any(re.match(r"group(?:: .*)? = ", row) for row in rows) and not tests[node.name] and node.name not in bases:
@@ -324,7 +324,7 @@ def _overlooked_in(file: Path) -> Iterator[str]:
     # ReFrame 4.10, frontend/loader.py, RegressionCheckValidator.
     imported = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     imported += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    used = [mark for found in tests.values() for mark in found]
+    used = [mark for names in tests.values() for mark in names]
     if used and not any("." in mark for mark in used) and not any(name.startswith("reframe") for name in imported):
         yield f"{file} imports nothing of reframe, so it is not taken for a file of tests: import reframe in it"
 

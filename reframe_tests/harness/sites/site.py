@@ -63,7 +63,7 @@ def policies_of(extras: Mapping[str, Any]) -> tuple[str, ...]:
 
 def fitting_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> list[str]:
     """Registered stacks a partition can enter, by name; its ``extras.stacks`` are shell patterns."""
-    return [name for name in registered if any(fnmatch.fnmatchcase(name, each) for each in extras.get("stacks", ["*"]))]
+    return [name for name in registered if any(fnmatch.fnmatchcase(name, pattern) for pattern in extras.get("stacks", ["*"]))]
 
 
 #: Roots whose systems and stacks ReFrame was given in this process; the last one counts.
@@ -73,13 +73,13 @@ LOADED: list[Path] = []
 def unmatched_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> str:
     """Sentence on the patterns of a partition's ``extras.stacks`` that fit no registered stack; empty where all fit one."""
     names = list(registered)
-    unmatched = [repr(each) for each in extras.get("stacks", ["*"]) if not fnmatch.filter(names, each)]
+    unmatched = [repr(pattern) for pattern in extras.get("stacks", ["*"]) if not fnmatch.filter(names, pattern)]
     if not unmatched:
         return ""
     known = f"registered are {', '.join(names)}" if names else "none is registered ('ci/setup' builds the wheels stacks)"
-    fit, what = ("fits", "it") if len(unmatched) == 1 else ("fit", "them")
+    fit, pronoun = ("fits", "it") if len(unmatched) == 1 else ("fit", "them")
     return (
-        f"{', '.join(unmatched)} in extras.stacks {fit} no stack, so nothing is measured for {what}; {known}; "
+        f"{', '.join(unmatched)} in extras.stacks {fit} no stack, so nothing is measured for {pronoun}; {known}; "
         "correct the pattern or build the stack."
     )
 
@@ -99,8 +99,8 @@ def left_unmeasured(system_name: str, root: Path = ROOT) -> list[str]:
         for row in partitions
         if row["extras"].get("fabrics") and (sentence := unmatched_stacks(row["extras"], registered))
     ]
-    lacking = [each for each in systems.shortcomings(system_name, root) if not each.note]
-    return sentences + [f"{each.place}: {each.sentence}" for each in lacking]
+    lacking = [shortcoming for shortcoming in systems.shortcomings(system_name, root) if not shortcoming.note]
+    return sentences + [f"{shortcoming.place}: {shortcoming.sentence}" for shortcoming in lacking]
 
 
 def references_file(system_name: str, root: Path = ROOT) -> Path:
@@ -308,7 +308,7 @@ def configuration(root: Path = ROOT, log: str = os.devnull) -> tuple[dict[str, A
     names = [environment["name"] for environment in environments]
     centre, described = centres.read(root), systems.read_all(root)
     results = root / "results"
-    own = [row["name"] for row in described if not centre or row["name"] not in {each["name"] for each in centre.systems}]
+    own = [row["name"] for row in described if not centre or row["name"] not in {system["name"] for system in centre.systems}]
     site_configuration = {
         "systems": [_completed(system, names, root) for system in described],
         "environments": environments,

@@ -174,7 +174,7 @@ def _check_partitions(source: str, system: Mapping[str, Any]) -> None:
                 )
         _check_gpus(source, partition)
         for fabric in fabrics_of(partition["extras"]).values():
-            if fabric.expect and fabric.expect not in (names := [each.name for each in fabric.choices]):
+            if fabric.expect and fabric.expect not in (names := [choice.name for choice in fabric.choices]):
                 raise SiteError(
                     "fabric-expectation",
                     f"{source}: fabric {fabric.name} of partition {partition['name']} expects {fabric.expect!r}, which is not "
@@ -233,16 +233,16 @@ def _of_centre(root: Path) -> dict[str, dict[str, Any]]:
     centre = centres.read(root)
     if centre is None:
         return {}
-    found: dict[str, dict[str, Any]] = {}
+    systems: dict[str, dict[str, Any]] = {}
     for system in centre.systems:
         partitions = [{**row, "extras": dict(row.get("extras", {}))} for row in system["partitions"]]
         for row in partitions:
             if row["extras"].get(FABRICS, {}) != {}:  # whatever else it is
                 words = {word: row["extras"][word] for word in _words() if word in row["extras"]}
                 _check_schema(f"{centre.source}: extras of partition '{row['name']}'", SYSTEM_SCHEMA, words, EXTRAS)
-        found[system["name"]] = {**system, "partitions": partitions}
-        _check_partitions(centre.source, found[system["name"]])
-    return found
+        systems[system["name"]] = {**system, "partitions": partitions}
+        _check_partitions(centre.source, systems[system["name"]])
+    return systems
 
 
 @lru_cache(maxsize=1)
@@ -266,7 +266,7 @@ def select(name: str | None, root: Path = ROOT) -> dict[str, Any]:
 
     :raises SiteError: there is none, or this machine is one of the centre's and of another one's.
     """
-    found = find(name, root) if name else None
+    system = find(name, root) if name else None
     if name is None:
         host, centre, described = socket.gethostname(), centres.read(root), read_all(root)
         theirs = centres.matching(centre) if centre else ()
@@ -278,8 +278,8 @@ def select(name: str | None, root: Path = ROOT) -> dict[str, Any]:
                 f"this machine is system '{theirs[0]}' of {centre.source} and system '{own[0]['name']}' of "
                 f"{root}/site_configs: choose one with --system (or RFM_SYSTEM), or correct the 'hostnames' of one.",
             )
-        found = next((row for row in described if row["name"] in theirs[:1]), None) or next(iter(own), None)
-    if found is None:
+        system = next((row for row in described if row["name"] in theirs[:1]), None) or next(iter(own), None)
+    if system is None:
         known = ", ".join([*_of_centre(root), *(path.parent.name for path in system_files(root))])
         places = " or ".join(map(str, folders(root)))
         raise SiteError(
@@ -287,7 +287,7 @@ def select(name: str | None, root: Path = ROOT) -> dict[str, Any]:
             f"there is no system '{name or socket.gethostname()}' in {places}; known are {known}; one of your own ReFrame "
             f"configuration is known where {centres.VARIABLE} names that before {root}/site_configs/settings.py.",
         )
-    return found
+    return system
 
 
 def _fits(system: Mapping[str, Any], host: str) -> bool:
@@ -317,7 +317,7 @@ def shortcomings(name: str, root: Path = ROOT) -> list[Shortcoming]:
             f"'mpibench doctor --system {name} --draft' prints a draft."
         )
         return [Shortcoming(name, sentence)]
-    return [each for row in measured for each in _of_partition(f"{name}:{row['name']}", row, system, centre)]
+    return [shortcoming for row in measured for shortcoming in _of_partition(f"{name}:{row['name']}", row, system, centre)]
 
 
 def _of_partition(place: str, row: Mapping[str, Any], system: Mapping[str, Any], centre: Centre) -> Iterator[Shortcoming]:
@@ -329,7 +329,7 @@ def _of_partition(place: str, row: Mapping[str, Any], system: Mapping[str, Any],
             "in launchers/ of a folder that MPIBENCH_EXTENSIONS names.",
         )
     if scheduler not in ("local", "ssh") and batch_systems.find(scheduler) is None:
-        known = ", ".join(word for each in batch_systems.BATCH_SYSTEMS for word in each.schedulers)
+        known = ", ".join(word for batch_system in batch_systems.BATCH_SYSTEMS for word in batch_system.schedulers)
         yield Shortcoming(
             place,
             f"scheduler {scheduler} of {centre.source} is not known here (known are {known}): a job that it starts again is "

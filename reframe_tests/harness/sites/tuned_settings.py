@@ -158,26 +158,26 @@ def read(folder: Path) -> TunedSettings:
     path = folder / NAME
     try:
         content = json.loads(path.read_text())
-        found = msgspec.convert(content, TunedSettings)
-        said = content.pop(SUM, "")
+        settings = msgspec.convert(content, TunedSettings)
+        recorded = content.pop(SUM, "")
     except OSError as error:
         raise BadInput("tuned-unreadable", f"{path} cannot be read ({error.strerror}): make it with {REMEDY}.") from None
     except ValueError as error:
         raise BadInput(
             "tuned-unreadable", f"{path} is not a record of tuned settings ({error}): make it again with {REMEDY}."
         ) from None
-    if said != checksum(json.dumps(content, sort_keys=True)):
+    if recorded != checksum(json.dumps(content, sort_keys=True)):
         raise BadInput("tuned-changed", f"{path} was changed after it was written: make it again with {REMEDY}.")
-    for name, wanted in {**found.files, **found.further, **found.compiled}.items():
+    for name, wanted in {**settings.files, **settings.further, **settings.compiled}.items():
         try:
             changed = checksum((folder / name).read_bytes()) != wanted
         except OSError:
             raise BadInput("tuned-gone", f"{folder / name} is gone: make it again with {REMEDY}.") from None
         if changed:
             raise BadInput("tuned-changed", f"{folder / name} was changed after it was written: make it again with {REMEDY}.")
-    if mpis.find(found.mpi).tuning is None:
-        raise BadInput("tuned-for-another-case", f"{path} is for {found.mpi}, of which no control is known here.")
-    return found
+    if mpis.find(settings.mpi).tuning is None:
+        raise BadInput("tuned-for-another-case", f"{path} is for {settings.mpi}, of which no control is known here.")
+    return settings
 
 
 def find(place: Place, stack: Stack) -> TunedSettings:
@@ -188,9 +188,9 @@ def find(place: Place, stack: Stack) -> TunedSettings:
     """
     if not (place.folder / NAME).exists():
         raise NotMeasured(f"there are no tuned settings of {place.text}; make them with {REMEDY}")
-    found = read_of(place)
-    check_release(found, stack)
-    return found
+    settings = read_of(place)
+    check_release(settings, stack)
+    return settings
 
 
 def read_of(place: Place) -> TunedSettings:
@@ -198,23 +198,23 @@ def read_of(place: Place) -> TunedSettings:
 
     :raises BadInput: they are of another condition, as in a folder that was copied, or as :func:`read`.
     """
-    found = read(place.folder)
-    if found.place != place:
+    settings = read(place.folder)
+    if settings.place != place:
         raise BadInput(
             "tuned-for-another-case",
-            f"{place.folder} holds the settings of {found.place.text}: make those of {place.text} with {REMEDY}.",
+            f"{place.folder} holds the settings of {settings.place.text}: make those of {place.text} with {REMEDY}.",
         )
-    return found
+    return settings
 
 
-def check_release(found: TunedSettings, stack: Stack) -> None:
+def check_release(settings: TunedSettings, stack: Stack) -> None:
     """Make sure that settings are of a stack's release.
 
     :raises BadInput: they are of another.
     """
-    if (found.mpi, found.mpi_version) != (stack.mpi, stack.mpi_version):
+    if (settings.mpi, settings.mpi_version) != (stack.mpi, stack.mpi_version):
         raise BadInput(
             "tuned-for-another-case",
-            f"the tuned settings of {found.place.text} are for {found.mpi} {found.mpi_version}, and the stack is {stack.mpi} "
-            f"{stack.mpi_version}: prove them again with '{REMEDY} --check', or make new ones.",
+            f"the tuned settings of {settings.place.text} are for {settings.mpi} {settings.mpi_version}, and the stack is "
+            f"{stack.mpi} {stack.mpi_version}: prove them again with '{REMEDY} --check', or make new ones.",
         )

@@ -54,7 +54,7 @@ def parse(document: Any, source: Path | str) -> Stack:
     mpi = document["mpi"]
     further = {
         **{"mpi": mpi["name"], "mpi_version": mpi["version"], "device": mpi["device"], "source": str(source)},
-        "modules": [asdict(modules.Module.of(each)) for each in document.get("modules", ())],
+        "modules": [asdict(modules.Module.of(module)) for module in document.get("modules", ())],
         "loaded": document["build"].get("modules") or {},
     }
     return msgspec.convert({**document, **further}, Stack)
@@ -86,9 +86,9 @@ def find_damage(stack: Stack) -> str:
                 f"stack '{stack.name}' is left out: {path} (key '{key}' of {stack.source}) is gone or cannot be used; "
                 f"build the stack again ({_builder(stack)}) or remove its metadata file."
             )
-    for each in (row for row in stack.loaded.loaded if row.file and not Path(row.file).is_file()):
+    for module in (row for row in stack.loaded.loaded if row.file and not Path(row.file).is_file()):
         return (
-            f"stack '{stack.name}' is left out: module {each.name} is gone, its file {each.file} is not there any more; "
+            f"stack '{stack.name}' is left out: module {module.name} is gone, its file {module.file} is not there any more; "
             f"bring it back, or register the stack again ({_builder(stack)})."
         )
     return ""
@@ -113,11 +113,11 @@ def files(root: Path = ROOT, environ: Mapping[str, str] = os.environ) -> list[Pa
     """
     environments = root / "environments"
     named = [folder / "stack.json" for level in ("*", "*/*") for folder in sorted(environments.glob(level))]
-    found = [path for path in named if path.parent.name != path.name and optional_file.is_there(path)]
+    paths = [path for path in named if path.parent.name != path.name and optional_file.is_there(path)]
     for entry in filter(None, environ.get(EXTRA_STACKS, "").split(":")):
         path = optional_file.named(entry).absolute()
-        found.append(path / "stack.json" if path.is_dir() else path)
-    return list({os.path.realpath(path): path for path in found}.values())  # a ring of links is no error here
+        paths.append(path / "stack.json" if path.is_dir() else path)
+    return list({os.path.realpath(path): path for path in paths}.values())  # a ring of links is no error here
 
 
 def discover(root: Path = ROOT, environ: Mapping[str, str] = os.environ) -> tuple[list[Stack], list[str]]:
@@ -166,7 +166,7 @@ def environment_of(stack: Stack) -> dict[str, Any]:
             *([name, shlex.quote(value)] for name, value in stack.env_vars.items()),
             *([name, _prepended(name, folders)] for name, folders in stack.prepend_path.items()),
         ],
-        **({"modules": [each.written() for each in stack.modules]} if stack.modules else {}),
+        **({"modules": [module.written() for module in stack.modules]} if stack.modules else {}),
         **({"prepare_cmds": modules.define_module(stack.loaded)} if stack.modules else {}),
     }
 

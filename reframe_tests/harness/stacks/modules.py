@@ -95,8 +95,8 @@ class LoadedModules:
         """An environment after the modules were loaded."""
         changed = {**environ, **self.sets}
         for name in dict.fromkeys([*self.prepends, *self.appends]):
-            parts = [*self.prepends.get(name, ()), changed.get(name, ""), *self.appends.get(name, ())]
-            changed[name] = ":".join(filter(None, parts))
+            values = [*self.prepends.get(name, ()), changed.get(name, ""), *self.appends.get(name, ())]
+            changed[name] = ":".join(filter(None, values))
         return changed
 
 
@@ -121,7 +121,7 @@ def is_bookkeeping(name: str) -> bool:
 
 def list_names(modules: Iterable[Module | ModuleFile]) -> str:
     """``module openmpi/5.0.10``, ``modules gcc/12.2 and openmpi/5.0.10``."""
-    names = [each.name for each in modules]
+    names = [module.name for module in modules]
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     return f"module{'s' if len(names) > 1 else ''} {listed}"
 
@@ -137,17 +137,17 @@ def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] 
 
     :param own: variables that the stack sets over its modules; they are not compared.
     """
-    sentences = [_describe_loss(each, now) for each in record.loaded if each.name not in now.loaded]
-    for each in record.loaded:
-        file = now.loaded.get(each.name, "")
-        digest = now.sha256.get(each.file, each.sha256)
-        if file and file != each.file:
+    sentences = [_describe_loss(module, now) for module in record.loaded if module.name not in now.loaded]
+    for module in record.loaded:
+        file = now.loaded.get(module.name, "")
+        digest = now.sha256.get(module.file, module.sha256)
+        if file and file != module.file:
             sentences.append(
-                f"module {each.name} is loaded from {file}, and was from {each.file} when the stack was registered."
+                f"module {module.name} is loaded from {file}, and was from {module.file} when the stack was registered."
             )
-        elif each.name in now.loaded and digest != each.sha256:
-            how = f"SHA-256 {digest[:_DIGITS]} and not {each.sha256[:_DIGITS]}" if digest else "it cannot be read"
-            sentences.append(f"module {each.name} has changed since the stack was registered: {each.file} ({how}).")
+        elif module.name in now.loaded and digest != module.sha256:
+            how = f"SHA-256 {digest[:_DIGITS]} and not {module.sha256[:_DIGITS]}" if digest else "it cannot be read"
+            sentences.append(f"module {module.name} has changed since the stack was registered: {module.file} ({how}).")
     if sentences:
         return sentences  # they explain what else differs
     for name, value in record.sets.items():
@@ -157,9 +157,9 @@ def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] 
     for name in dict.fromkeys([*record.prepends, *record.appends]):
         folders = [*record.prepends.get(name, ()), *record.appends.get(name, ())]
         if name in now.values and not _in_order(folders, now.values[name].split(":")):
-            lost = next((each for each in folders if each not in now.values[name].split(":")), folders[0])
-            what = f"{lost} is not where it was in {name}"
-            sentences.append(f"{list_names(record.loaded)}: {what} when the stack was registered ({_show(now.values[name])}).")
+            lost = next((folder for folder in folders if folder not in now.values[name].split(":")), folders[0])
+            loss = f"{lost} is not where it was in {name}"
+            sentences.append(f"{list_names(record.loaded)}: {loss} when the stack was registered ({_show(now.values[name])}).")
     return sentences
 
 

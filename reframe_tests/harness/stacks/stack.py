@@ -97,8 +97,8 @@ class Stack:
     @property
     def version_tuple(self) -> tuple[int, ...]:
         """Leading integers of the MPI version, for table look-ups: ``4.1.7rc1`` (of HPC-X) is ``(4, 1, 7)``."""
-        found = re.match(r"\d+(?:\.\d+)*", self.mpi_version, re.ASCII)
-        return tuple(map(int, found[0].split("."))) if found else ()
+        match = re.match(r"\d+(?:\.\d+)*", self.mpi_version, re.ASCII)
+        return tuple(map(int, match[0].split("."))) if match else ()
 
 
 # ---- what a job loaded, by its own log ----
@@ -119,7 +119,7 @@ def parse_log(text: str, record: LoadedModules) -> ModuleState:
 
     A log without ``loaded=`` is that of a job which only looked at the files: of a paired stack.
     """
-    loaded = {each.name: each.file for each in record.loaded}
+    loaded = {module.name: module.file for module in record.loaded}
     names: list[str] = []
     sums: dict[str, str] = {}
     values: dict[str, str] = {}

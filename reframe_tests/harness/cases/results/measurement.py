@@ -83,13 +83,13 @@ class Outcome:
         self.findings += [finding for finding in part.findings if finding not in self.findings]
         self.network = self.network or part.network
 
-    def join(self, first: Evidence, parts: Iterable[Evidence], notes: Iterable[str], **changes: Any) -> None:
+    def join(self, first: Evidence, evidence: Iterable[Evidence], notes: Iterable[str], **changes: Any) -> None:
         """Make the evidence of all from that of one part, the times of all parts and the notes that are left."""
         self.evidence = replace(
             first,
             status=self.status,
             sentences=tuple(self.sentences),
-            seconds=tuple(seconds for part in parts for seconds in part.seconds),
+            seconds=tuple(seconds for part in evidence for seconds in part.seconds),
             notes=tuple(dict.fromkeys(notes)),
             **changes,
         )

@@ -43,11 +43,11 @@ REMEDY = "install gcc or clang, or 'pip install ziglang'"
 
 def compilers() -> list[tuple[str, ...]]:
     """C compilers of this machine as argument vectors, in the order they are tried; empty if there is none."""
-    found: list[tuple[str, ...]] = [(name,) for name in COMPILERS if shutil.which(name)]
+    vectors: list[tuple[str, ...]] = [(name,) for name in COMPILERS if shutil.which(name)]
     if importlib.util.find_spec("ziglang"):
         target = f"{platform.machine()}-linux-gnu.{OLDEST_GLIBC}"
-        found.append((sys.executable, "-m", "ziglang", "cc", "-target", target))
-    return found
+        vectors.append((sys.executable, "-m", "ziglang", "cc", "-target", target))
+    return vectors
 
 
 def flags() -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def build(destination: Path, compiler: Sequence[str] | None = None) -> Path:
 
 
 def compile_once(
-    what: str,
+    noun: str,
     source: Path,
     built: Path,
     options: Sequence[str],
@@ -106,7 +106,7 @@ def compile_once(
 ) -> Path:
     """A program or library, compiled by the first compiler that can unless it is there.
 
-    :param what: in sentences.
+    :param noun: in sentences.
     :param built: absolute path; its name changes with source and options.
     :param candidates: argument vectors of compilers; by default :func:`compilers`.
     :raises BadInput: there is no compiler, none compiles it, or the folder cannot be written.
@@ -115,22 +115,22 @@ def compile_once(
         return built
     candidates = compilers() if candidates is None else candidates
     if not candidates:
-        raise BadInput("no-compiler", f"No C compiler to build {what} with ({', '.join(COMPILERS)}, ziglang); {REMEDY}.")
+        raise BadInput("no-compiler", f"No C compiler to build {noun} with ({', '.join(COMPILERS)}, ziglang); {REMEDY}.")
     try:
         built.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=built.parent, prefix=".build-") as scratch:
             made = Path(scratch) / built.name
             files = ["-o", str(made), str(source), *libraries]
-            said = [_compile([*one, *options, *files], made) for one in candidates if not made.exists()]
+            errors = [_compile([*vector, *options, *files], made) for vector in candidates if not made.exists()]
             if not made.exists():
                 raise BadInput(
                     "does-not-compile",
-                    f"{what[0].upper()}{what[1:]} ({source}) does not compile ({'; '.join(said)}); {REMEDY}.",
+                    f"{noun[0].upper()}{noun[1:]} ({source}) does not compile ({'; '.join(errors)}); {REMEDY}.",
                 )
             made.replace(built)  # at once: jobs may be looking for it
     except OSError as error:
         raise BadInput(
-            "cannot-write", f"{what[0].upper()}{what[1:]} cannot be built in {built.parent} ({error}); make it writable."
+            "cannot-write", f"{noun[0].upper()}{noun[1:]} cannot be built in {built.parent} ({error}); make it writable."
         ) from error
     return built
 

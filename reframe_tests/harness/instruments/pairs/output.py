@@ -48,11 +48,11 @@ def read(text: str, source: str) -> MapOutput:
     head, nodes = printed.head, tuple(node for node, _ in printed.head["nodes"])
     values = []
     for row in printed.rows:
-        one, other = nodes[row["source"]], nodes[row["target"]]
+        source_node, target_node = nodes[row["source"]], nodes[row["target"]]
         if row["value"] is not None and not 0 < row["value"] < math.inf:
-            said = f"{row['quantity']} of {one} and {other} is {row['value']:g}"
-            raise BadInput("output-zero", f"{source}: {said}; nothing was measured, run it again.")
-        place = (row["order"], row["round"], row["phase"], one, other)
+            fault = f"{row['quantity']} of {source_node} and {target_node} is {row['value']:g}"
+            raise BadInput("output-zero", f"{source}: {fault}; nothing was measured, run it again.")
+        place = (row["order"], row["round"], row["phase"], source_node, target_node)
         values.append(PairValue(*place, row["quantity"], row["bytes"], row["repeat"], row["value"], None))
     ranks = len(nodes)
     pairs = ranks * (ranks - 1) // 2 if head["design"] == "all" else head["rounds"] * (ranks // 2)

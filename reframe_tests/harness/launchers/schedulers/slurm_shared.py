@@ -153,8 +153,12 @@ class SlurmShared(SlurmJobScheduler):
         present = [job for job in jobs if job is not None]
         cases = [self._cases[id(job)] for job in present if id(job) in self._cases]
         super().poll(*(job for job in present if id(job) not in self._cases))
-        active = [each for each in self._allocations if each.waiting and (each.over_at is None or not each.spool.has_ended())]
-        super().poll(*(each.job for each in active))
+        active = [
+            allocation
+            for allocation in self._allocations
+            if allocation.waiting and (allocation.over_at is None or not allocation.spool.has_ended())
+        ]
+        super().poll(*(allocation.job for allocation in active))
         now = time.monotonic()
         for allocation in active:
             if slurm_state_completed(allocation.job.state):
@@ -168,7 +172,7 @@ class SlurmShared(SlurmJobScheduler):
         for case in cases:
             if not case.over:
                 self._update(case)
-        for allocation in [each for each in self._allocations if each.over_at is not None]:
+        for allocation in [allocation for allocation in self._allocations if allocation.over_at is not None]:
             self._resolve(allocation)
         self._give_way(now)
         self._cancel_if_pending_too_long([case.job for case in cases if not case.over])
@@ -188,7 +192,7 @@ class SlurmShared(SlurmJobScheduler):
                 self._finish(case, "CANCELLED")
             else:
                 allocation.spool.ask_to_end(case.number)
-            if all(each.job.is_cancelling for each in allocation.waiting):
+            if all(case.job.is_cancelling for case in allocation.waiting):
                 allocation.spool.close()
             if not allocation.waiting and allocation.over_at is None:
                 super().cancel_many([allocation.job])
@@ -257,12 +261,14 @@ class SlurmShared(SlurmJobScheduler):
 
         ReFrame submits what it may before it looks again, so no further case comes before one that waits has ended.
         """
-        going = [each for one in self._together for each in one._allocations if each.over_at is None]
+        going = [
+            allocation for scheduler in self._together for allocation in scheduler._allocations if allocation.over_at is None
+        ]
         waits = any(
-            each.waiting
-            and now - each.begun_at >= PENDING_S
-            and (each.job.state is None or slurm_state_pending(each.job.state))
-            for each in going
+            allocation.waiting
+            and now - allocation.begun_at >= PENDING_S
+            and (allocation.job.state is None or slurm_state_pending(allocation.job.state))
+            for allocation in going
         )
         for allocation in going:
             if allocation.waiting:
@@ -312,7 +318,7 @@ class SlurmShared(SlurmJobScheduler):
         begun = any(case.over or spool.was_started(case.number) for case in allocation.cases)
         in_order, timed_out = spool.has_ended() and state == "COMPLETED", "TIMEOUT" in state
         # The one that was cut off first: it needs an allocation that begins with it.
-        for case in sorted(left, key=lambda each: not spool.was_started(each.number)):
+        for case in sorted(left, key=lambda row: not spool.was_started(row.number)):
             if spool.withdraw(case.number):
                 started, again = False, begun and (in_order or timed_out)
             else:  # in order, a case that was started has left its end
@@ -378,8 +384,8 @@ def _unless_in_use(cancel: upstream.Cancel) -> upstream.Cancel:
         def states(nodes: str) -> list[frozenset[str]]:
             return [frozenset(node.states) for node in self._get_nodes_by_name(nodes)]
 
-        said = _read_reasons(self._squeue, pending) if reasons is None else reasons
-        cancel(self, jobs, {job: [word for word in words if not is_in_use(word, states)] for job, words in said.items()})
+        reasons_of = _read_reasons(self._squeue, pending) if reasons is None else reasons
+        cancel(self, jobs, {job: [word for word in words if not is_in_use(word, states)] for job, words in reasons_of.items()})
 
     return cancel_unless_in_use
 

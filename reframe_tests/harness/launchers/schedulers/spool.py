@@ -123,8 +123,8 @@ class Spool:
         status, late, seconds = map(int, match.groups())
         return CaseEnd(status, bool(late), seconds)
 
-    def _path(self, number: int, what: str) -> Path:
-        return self.folder / f"{number:06}.{what}"
+    def _path(self, number: int, suffix: str) -> Path:
+        return self.folder / f"{number:06}.{suffix}"
 
     def _write(self, name: str, text: str) -> None:
         """Whole or not at all."""

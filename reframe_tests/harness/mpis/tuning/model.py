@@ -97,7 +97,7 @@ class Control:
     def known(self) -> tuple[Algorithm, ...]:
         """All algorithms that are known without asking the library."""
         more = self.levels.algorithms if self.levels else ()
-        return (*self.algorithms, *(Algorithm(f"{self.levels.prefix}{each.word}") for each in more if self.levels))
+        return (*self.algorithms, *(Algorithm(f"{self.levels.prefix}{algorithm.word}") for algorithm in more if self.levels))
 
     @property
     def as_a_whole(self) -> bool:
@@ -225,7 +225,7 @@ def check_words(control: Control, words: Sequence[str], known: Sequence[Algorith
 
     :param source: where ``known`` is from.
     """
-    there = [each.word for each in known]
+    there = [algorithm.word for algorithm in known]
     for word in words:
         if word != DEFAULT and word not in there:
             raise BadInput(
@@ -246,11 +246,11 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
                 "rules-contradict",
                 f"a rule of {rule.collective} goes from {rule.first} to {rule.last} bytes, which is no range.",
             )
-        if not control.by_size and sum(each.collective == rule.collective for each in ordered) > 1:
+        if not control.by_size and sum(other.collective == rule.collective for other in ordered) > 1:
             raise BadInput(
                 "rules-contradict", f"{rule.collective} allows one algorithm for all sizes, and the rules have several."
             )
-    for one, two in pairwise(ordered):
-        if one.collective == two.collective and two.first <= one.last:
-            raise BadInput("rules-contradict", f"two rules of {one.collective} are for {two.first} bytes.")
+    for first, second in pairwise(ordered):
+        if first.collective == second.collective and second.first <= first.last:
+            raise BadInput("rules-contradict", f"two rules of {first.collective} are for {second.first} bytes.")
     return tuning.write(tuning, replace(wanted, rules=tuple(ordered)))

@@ -68,7 +68,7 @@ def _write_classic(tuning: Tuning, wanted: Wanted) -> str:
     by_collective: dict[str, list[AlgorithmRule]] = {}
     for rule in wanted.rules:
         by_collective.setdefault(rule.collective, []).append(rule)
-    controls = sorted((tuning.find(name) for name in by_collective), key=lambda each: each.number)
+    controls = sorted((tuning.find(name) for name in by_collective), key=lambda row: row.number)
     lines = [f"{len(controls)} # collectives"]
     for control in controls:
         steps: list[tuple[int, str]] = [(0, OWN_CHOICE)]

@@ -55,13 +55,13 @@ def _own_tree(library: str) -> str:
         raise BadInput(
             "libmpi-unreadable", f"{library} cannot be read ({error.strerror}), so MPICH's own choices are not known."
         ) from None
-    for found in _TREE.finditer(content):
-        if b"algorithm=MPIR_" in found[0]:
+    for match in _TREE.finditer(content):
+        if b"algorithm=MPIR_" in match[0]:
             try:
-                json.loads(found[0])
+                json.loads(match[0])
             except ValueError:
                 continue
-            return found[0].decode()
+            return match[0].decode()
     raise BadInput(
         "selection-tree-missing",
         f"{library} holds no selection tree of MPICH, so a file would replace choices that are not known.",
@@ -93,7 +93,7 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
             f"comm_size<={wanted.ranks}": _by_size(collective, rules, inner, wanted.ranks, control.whole, control.by_size),
             "comm_size=any": inner,
         }
-        outer = {name: each for name, each in own.items() if name != "comm_type=intra"} if "comm_type=intra" in own else {}
+        outer = {name: value for name, value in own.items() if name != "comm_type=intra"} if "comm_type=intra" in own else {}
         tree[key] = {"comm_type=intra": mine, **(outer or ({"comm_type=inter": own} if inner is own else {}))}
         env |= control.env
     return TunedFiles(env, {NAME: json.dumps(tree, indent=1) + "\n"})
@@ -101,12 +101,12 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
 
 def _choose(collective: str, word: str, own: Tree) -> Tree:
     """An algorithm behind the tests that it needs, the library's own choice where they fail."""
-    found: Tree = {leaf(collective, word): {}}
+    tree: Tree = {leaf(collective, word): {}}
     if word in _SCATTERING:
-        found = {_ENOUGH[0]: own, _ENOUGH[1]: found}
+        tree = {_ENOUGH[0]: own, _ENOUGH[1]: tree}
     if guard := _GUARDS.get(collective):
-        found = {guard[0]: own, guard[1]: found}
-    return found
+        tree = {guard[0]: own, guard[1]: tree}
+    return tree
 
 
 def _unit(collective: str, ranks: int, whole: bool) -> tuple[str, int]:
@@ -118,11 +118,11 @@ def _by_size(collective: str, rules: list[AlgorithmRule], own: Tree, ranks: int,
     if not by_size:
         return _choose(collective, rules[0].word, own)
     kind, times = _unit(collective, ranks, whole)
-    found: Tree = {}
+    tree: Tree = {}
     next_free = 0
     for rule in rules:
         if rule.first > next_free:
-            found[f"{kind}_msg_size<={(rule.first) * times - 1}"] = own
-        found[f"{kind}_msg_size<={(rule.last + 1) * times - 1}"] = _choose(collective, rule.word, own)
+            tree[f"{kind}_msg_size<={(rule.first) * times - 1}"] = own
+        tree[f"{kind}_msg_size<={(rule.last + 1) * times - 1}"] = _choose(collective, rule.word, own)
         next_free = rule.last + 1
-    return {**found, f"{kind}_msg_size=any": own}
+    return {**tree, f"{kind}_msg_size=any": own}

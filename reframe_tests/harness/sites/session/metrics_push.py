@@ -160,17 +160,17 @@ def handlers(environ: Mapping[str, str] = os.environ) -> list[dict[str, Any]]:
     return [{"type": target.handler, "url": target.url, "level": "info"} for target in asked]
 
 
-def _has_host(parts: SplitResult) -> bool:
+def _has_host(address: SplitResult) -> bool:
     try:
-        return bool(_HOST.fullmatch(parts.hostname or "")) and (parts.port is None or parts.port > 0)
+        return bool(_HOST.fullmatch(address.hostname or "")) and (address.port is None or address.port > 0)
     except ValueError:
         return False
 
 
 def _address(url: str) -> tuple[SplitResult, str, dict[str, str]]:
-    parts = urlsplit(url)
-    path = _PUSH_PATH.fullmatch(parts.path)
-    if not path or not _has_host(parts):
+    address = urlsplit(url)
+    path = _PUSH_PATH.fullmatch(address.path)
+    if not path or not _has_host(address):
         raise BadInput(
             "metrics-address",
             f"{VARIABLE} is {PROMETHEUS}{without_secrets(url)!r}: the address of a Pushgateway ends in /metrics/job/NAME, "
@@ -180,14 +180,14 @@ def _address(url: str) -> tuple[SplitResult, str, dict[str, str]]:
     own = sorted({*CASE.values(), *SAMPLE, *REFERENCE, "run"} & set(words[::2]))
     if own:
         raise BadInput("metrics-address", f"{VARIABLE}: the label {own[0]!r} is the case's own; leave it out of the address.")
-    return parts._replace(path=path["front"]), unquote(path["job"]), dict(zip(words[::2], words[1::2], strict=True))
+    return address._replace(path=path["front"]), unquote(path["job"]), dict(zip(words[::2], words[1::2], strict=True))
 
 
 def _check_influx(url: str) -> None:
-    parts = urlsplit(url)
-    asked = parse_qs(parts.query)
-    wanted = {"org", "bucket"} if parts.path.endswith("/api/v2/write") else {"db"}
-    if not _has_host(parts) or not parts.path.endswith("/write") or not wanted <= set(asked):
+    address = urlsplit(url)
+    asked = parse_qs(address.query)
+    wanted = {"org", "bucket"} if address.path.endswith("/api/v2/write") else {"db"}
+    if not _has_host(address) or not address.path.endswith("/write") or not wanted <= set(asked):
         raise BadInput(
             "metrics-address",
             f"{VARIABLE} is {INFLUX}{without_secrets(url)!r}: InfluxDB is written to at "
@@ -225,15 +225,15 @@ def _register(kind: str) -> None:
 
 
 def unreachable(target: MetricsTarget) -> str:
-    parts = urlsplit(target.url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    address = urlsplit(target.url)
+    port = address.port or (443 if address.scheme == "https" else 80)
     try:
         if target.is_file:
             append(target.url, ())
         else:
-            socket.create_connection((parts.hostname or "", port), timeout=1).close()
+            socket.create_connection((address.hostname or "", port), timeout=1).close()
     except OSError as error:
-        where = f"write {target.url}" if target.is_file else f"connect to server {parts.hostname}:{port}"
+        where = f"write {target.url}" if target.is_file else f"connect to server {address.hostname}:{port}"
         return f"could not {where}: {error}"
     return ""
 
@@ -273,16 +273,16 @@ def runs_of(record: Any) -> list[MeasuredRun]:
     runs, paired = [(case, own)], of("rival_run")
     if paired:
         runs.append(({**case, "stack": (paired.get("condition") or {}).get("stack")}, paired))
-    found = []
+    listed = []
     for labels, run in runs:
         proof = run.get("proof") or {}
         status = proof.get("verdict") or ""
         samples = [row for row in run.get("samples") or () if status == "proven" and values_of(row)]
         result, sentences = str(run.get("result") or ""), proof.get("sentences") or ()
-        found.append(
+        listed.append(
             MeasuredRun(labels, status, samples, run.get("gates") or (), run.get("condition") or {}, result, sentences)
         )
-    return [run for run in found if run.status != DRY_RUN]
+    return [run for run in listed if run.status != DRY_RUN]
 
 
 def values_of(sample: Mapping[str, Any]) -> list[float]:
@@ -356,7 +356,7 @@ def case_lines(record: Any) -> Iterator[str]:
             "result": run.result or ("pass" if run.proven else "fail"),
             "evidence": run.status or "missing",
             "reason": cut(failed),
-            "sentences": [cut(one) for one in run.sentences] if not run.proven else [],
+            "sentences": [cut(sentence) for sentence in run.sentences] if not run.proven else [],
             "job_id": str(getattr(record, "check_jobid", None) or ""),
             "nodelist": nodes_of(record),
             "missed": [gate["metric"] for gate in run.gates if gate["outcome"] == FAIL],
@@ -467,14 +467,14 @@ def failure(send: Callable[[], None]) -> str:
 
 def reason_of(error: Exception) -> str:
     """What a server said of a request it refused."""
-    said = ""
+    answer = ""
     if isinstance(error, HTTPError):
         to = printable(error.headers.get("Location") or "")
         text = printable(error.read(4096).decode(errors="replace"))
-        said = f"it redirects to {without_secrets(to)}: give that address" if to else without_secrets(text)
+        answer = f"it redirects to {without_secrets(to)}: give that address" if to else without_secrets(text)
     words = first_line(without_secrets(printable(str(error)))) or type(error).__name__
-    said = first_line(said)
-    return f"{words} ({said})" if said else words
+    answer = first_line(answer)
+    return f"{words} ({answer})" if answer else words
 
 
 def push(record: Any, url: str) -> None:
@@ -507,14 +507,14 @@ def forget(url: str, key: Mapping[str, Any]) -> None:
     _ask_gateway(delete_from_gateway, url, key)
 
 
-def _ask_gateway(ask: Callable[..., None], url: str, key: Mapping[str, Any], *what: CollectorRegistry) -> None:
-    parts, job, labels = _address(url)
+def _ask_gateway(ask: Callable[..., None], url: str, key: Mapping[str, Any], *registries: CollectorRegistry) -> None:
+    address, job, labels = _address(url)
 
     def request(*, url: str, method: str, headers: Iterable[tuple[str, str]], data: bytes, **_: Any) -> Callable[[], None]:
         return lambda: _ask(method, url, data, dict(headers))
 
     named = {name: str(value) for name, value in {**labels, **key}.items() if value not in (None, "")}
-    ask(urlunsplit(parts), job, *what, grouping_key=named, handler=request)
+    ask(urlunsplit(address), job, *registries, grouping_key=named, handler=request)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -529,12 +529,12 @@ def _ask(method: str, url: str, body: bytes, headers: Mapping[str, str]) -> None
 
     :raises OSError: the server refuses, redirects or does not answer.
     """
-    parts = urlsplit(url)
+    address = urlsplit(url)
     known = {}
-    if parts.username is not None:
-        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    if address.username is not None:
+        user = f"{unquote(address.username)}:{unquote(address.password or '')}"
         known = {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"}
-    server = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    server = urlunsplit(address._replace(netloc=address.netloc.rpartition("@")[2]))
     request = urllib.request.Request(server, body, {**known, **headers}, method=method)
     with urllib.request.build_opener(_NoRedirects).open(request, timeout=_TIMEOUT_S) as answer:
         answer.read(4096)

@@ -54,8 +54,8 @@ def read_commit(root: Path) -> str:
         if (shared / name).exists():
             return (shared / name).read_text().strip()
         packed = shared / "packed-refs"
-        found = re.search(rf"(?m)^([0-9a-f]{{40,64}}) {re.escape(name)}$", packed.read_text() if packed.exists() else "")
-        return found[1] if found else ""
+        match = re.search(rf"(?m)^([0-9a-f]{{40,64}}) {re.escape(name)}$", packed.read_text() if packed.exists() else "")
+        return match[1] if match else ""
     except OSError:
         return ""
 
