@@ -70,9 +70,9 @@ def scripts(shared: Shared, known: list[str]) -> dict[tuple[str, ...], str]:
     options = ("--system=minicluster", "-n", pattern, "-p", "|".join(known))
     environ = {metadata.EXTRA_STACKS: debian_stacks.named(shared.folder / "debian")} if len(known) > len(WHEELS) else {}
     done = cluster_reframe.run(shared.cluster, folder, *options, files=["startup.py"], action="--dry-run", environ=environ)
-    assert done.status == 0, done.said[-4000:]
+    assert done.status == 0, done.output[-4000:]
     lines = re.findall(
-        r"\[ +DRY +\] +(?:\S+ +)??Placement .*%ppn=(\w+) %pinning=(\w+) /(\w+) @minicluster:(\S+)\+(\S+)", done.said
+        r"\[ +DRY +\] +(?:\S+ +)??Placement .*%ppn=(\w+) %pinning=(\w+) /(\w+) @minicluster:(\S+)\+(\S+)", done.output
     )
     found = {}
     for ppn, pinning, test, partition, stack in lines:

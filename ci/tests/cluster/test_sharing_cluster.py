@@ -50,7 +50,7 @@ def test_programs_pinned_apart_run_at_the_same_time(
 ) -> None:
     require_stack(stack)
     done = run(cluster, visible, sandbox, partition, "bunch", stack)
-    assert done.status == 0, done.said[-4000:]
+    assert done.status == 0, done.output[-4000:]
     (case,) = done.measured
     assert case.proof and case.proof.status == "proven"
     assert [row["program"] for row in case.proof.ranks] == [1, 2]
@@ -63,7 +63,7 @@ def test_steps_that_do_not_know_of_each_other_get_the_same_first_core(
     """Each step is given the node, and binds its first rank to the first core of it (SLURM_CPU_BIND=cores)."""
     require_stack("mpich-wheels")
     done = run(cluster, visible, sandbox, "shm", "default", "mpich-wheels")
-    assert done.status == 0, done.said[-4000:]
+    assert done.status == 0, done.output[-4000:]
     (case,) = done.measured
     assert case.proof and case.proof.status == "proven"
     assert any("of 2 ranks at most 1 can have a core of their own" in note for note in case.proof.notes), case.proof.notes

@@ -35,7 +35,7 @@ def test_a_point_for_each_node_count(four: LiveCluster, folder: Path, require_st
     there = {metadata.EXTRA_STACKS: str(folder / "programs")}
     done = cluster_reframe.run(four, folder / "run", *words, files=["startup.py"], environ=there)
     found = {case.nodes: case for case in done.measured}
-    assert (done.status, sorted(found)) == (0, [2, 4]), done.said[-4000:]
+    assert (done.status, sorted(found)) == (0, [2, 4]), done.output[-4000:]
     for nodes, case in found.items():
         assert (case.result, case.evidence) == ("pass", "proven"), case.reason
         assert case.proof is not None and [rank["host"] for rank in case.proof.ranks] == [f"c{n + 1}" for n in range(nodes)]

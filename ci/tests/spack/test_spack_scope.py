@@ -27,14 +27,14 @@ class Newcomer:
 
     root: Path
     environ: dict[str, str]
-    said: list[str]
+    echoed: list[str]
 
     def build(self, name: str) -> list[str]:
         options = build.BuildOptions(concretize_only=True)
-        return build.build([name], options, root=self.root, environ=self.environ, echo=self.said.append)
+        return build.build([name], options, root=self.root, environ=self.environ, echo=self.echoed.append)
 
     def find(self) -> Path:
-        return scope.write_found(root=self.root, environ=self.environ, echo=self.said.append)
+        return scope.write_found(root=self.root, environ=self.environ, echo=self.echoed.append)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_the_first_advice_of_a_new_user_works(newcomer: Newcomer) -> None:
     assert "mpi" not in scope.read(path), "no virtual package is closed"
     if shutil.which("mpirun.openmpi") and shutil.which("mpirun.mpich"):
         assert not {"openmpi", "mpich"} & set(found), "Debian's two share a prefix"
-        assert any("folder of links" in line for line in newcomer.said if line.startswith("left out openmpi@"))
+        assert any("folder of links" in line for line in newcomer.echoed if line.startswith("left out openmpi@"))
 
     project = build.Project(
         newcomer.root, locate_spack({**newcomer.environ, scope.SCOPE: str(path.parent)}), path.parent, print

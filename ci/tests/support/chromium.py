@@ -98,7 +98,9 @@ class Page:
             details = parameters["exceptionDetails"]
             self.problems.append(details.get("exception", {}).get("description") or details["text"])
         elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
-            self.problems.append(" ".join(str(one.get("value", one.get("description"))) for one in parameters["args"]))
+            self.problems.append(
+                " ".join(str(argument.get("value", argument.get("description"))) for argument in parameters["args"])
+            )
         elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
             self.problems.append(parameters["entry"]["text"])
         elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith(("data:", "blob:")):
@@ -128,9 +130,9 @@ class Page:
 
     def wait(self, condition: str, limit_s: float = 60.0) -> None:
         """Wait until a JavaScript condition holds, on whatever page is there by then."""
-        end = time.monotonic() + limit_s
+        deadline = time.monotonic() + limit_s
         while not self._holds(condition):
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 raise PageError(f"never became true: {condition}; problems: {self.problems}")
             time.sleep(0.05)
 

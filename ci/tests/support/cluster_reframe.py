@@ -20,12 +20,12 @@ class Done:
     """One ReFrame run.
 
     :param status: exit status of ``reframe``.
-    :param said: what it printed.
+    :param output: what it printed.
     :param folder: its prefix, with ``stage`` and ``output``.
     """
 
     status: int
-    said: str
+    output: str
     folder: Path
 
     @property

@@ -42,5 +42,5 @@ def read_text(folder: Path, name: str, text: str, ranks: int | None = None) -> P
 
 def row(profile: Profile, call: str) -> Calls:
     """The one row of a call."""
-    (found,) = [one for one in profile.calls if one.call == call]
-    return found
+    (entry,) = [row for row in profile.calls if row.call == call]
+    return entry

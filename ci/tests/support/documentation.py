@@ -29,8 +29,8 @@ def name_of(path: Path) -> str:
 
 def system_example() -> str:
     """The ``system.py`` a newcomer pastes."""
-    parts = page("tutorials/your-cluster").split("```python\n")[1:]
-    [block] = [part.split("```")[0] for part in parts if '"name": "mysystem"' in part]
+    examples = page("tutorials/your-cluster").split("```python\n")[1:]
+    [block] = [part.split("```")[0] for part in examples if '"name": "mysystem"' in part]
     return block
 
 
@@ -38,4 +38,4 @@ def block_after(name: str, line: str) -> list[str]:
     """The lines of an indented block of a page behind one of its lines, up to the blank one that ends it, without the
     indentation."""
     [rest] = page(name).split(line)[1:]
-    return [one.removeprefix("    ") for one in rest.partition("\n\n")[0].splitlines()]
+    return [line.removeprefix("    ") for line in rest.partition("\n\n")[0].splitlines()]

@@ -90,8 +90,8 @@ class Box:
         """Test cases of the last stored session, by partition and stack (``eth1g mpich-wheels``)."""
         with sqlite3.connect(f"{self.database.as_uri()}?mode=ro", uri=True) as db:
             [(text,)] = db.execute("select json_blob from sessions order by session_start_unix desc limit 1").fetchall()
-        found = [case for run in json.loads(text)["runs"] for case in run["testcases"]]
-        return {f"{case['partition']} {case['environ']}": case for case in found}
+        rows = [case for run in json.loads(text)["runs"] for case in run["testcases"]]
+        return {f"{case['partition']} {case['environ']}": case for case in rows}
 
     def sessions(self) -> int:
         """Number of stored sessions."""

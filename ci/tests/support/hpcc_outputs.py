@@ -15,4 +15,4 @@ def on_grid(rows: int, columns: int) -> str:
     counts["MPIFFT_Procs"] = 1 << (ranks.bit_length() - 1)
     text = TEXT.replace("Number of nodes: 2\n", f"Number of nodes: {counts['MPIFFT_Procs']}\n")
     text = re.sub(r"(?m)^((?:W\w+ +640|(?:WALL|CPU ) +320 +320  80)  +80 +)1 +2 ", rf"\g<1>{rows} {columns} ", text)
-    return re.sub(rf"(?m)^({'|'.join(counts)})=\d+$", lambda found: f"{found[1]}={counts[found[1]]}", text)
+    return re.sub(rf"(?m)^({'|'.join(counts)})=\d+$", lambda match: f"{match[1]}={counts[match[1]]}", text)

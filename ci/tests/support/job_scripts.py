@@ -52,9 +52,9 @@ def normalised(script: str) -> str:
 def fabric_of(script: Path, listing: str) -> str:
     """Fabric of a script, by the hash of its test in the listing."""
     digest = script.parent.name.rsplit("_", 1)[1]
-    found = re.search(rf"%fabric=(\S+) .*/{digest}", listing)
-    assert found, (digest, listing[-2000:])
-    return found[1]
+    match = re.search(rf"%fabric=(\S+) .*/{digest}", listing)
+    assert match, (digest, listing[-2000:])
+    return match[1]
 
 
 def listed(printed: str) -> str:

@@ -100,8 +100,8 @@ def lane_of(path: Path) -> str | None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Each lane is a marker."""
-    for name, what in LANES.items():
-        config.addinivalue_line("markers", f"{name}: starts {what}")
+    for name, description in LANES.items():
+        config.addinivalue_line("markers", f"{name}: starts {description}")
     config.addinivalue_line("markers", f"{WHOLE}: takes long, and is run with --all only")
 
 

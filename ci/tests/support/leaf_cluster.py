@@ -31,9 +31,9 @@ def latencies(case: Case) -> dict[tuple[str, str], float]:
 
 def _extreme(case: Case, quantity: str, choose: object) -> dict[tuple[str, str], float]:
     assert case.pair_map is not None
-    found: dict[tuple[str, str], list[float]] = {}
-    for one in case.pair_map.values:
-        if one.quantity == quantity and one.value is not None:
-            found.setdefault((one.source, one.target), []).append(one.value)
+    values_of: dict[tuple[str, str], list[float]] = {}
+    for value in case.pair_map.values:
+        if value.quantity == quantity and value.value is not None:
+            values_of.setdefault((value.source, value.target), []).append(value.value)
     assert callable(choose)
-    return {pair: choose(values) for pair, values in found.items()}
+    return {pair: choose(values) for pair, values in values_of.items()}

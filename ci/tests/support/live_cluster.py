@@ -83,8 +83,8 @@ class LiveCluster:
 
     def ask(self, *words: str) -> str:
         """Output of a tool on the head that must succeed, without the start of a command: for what is asked again and again."""
-        found = self.state()
-        done = namespaces.run(found, found.node_process(plan.HEAD), words)
+        snapshot = self.state()
+        done = namespaces.run(snapshot, snapshot.node_process(plan.HEAD), words)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -105,9 +105,9 @@ class LiveCluster:
             patch.setenv(state.RUNTIME_VARIABLE, str(self.runtime))
             owner = self.runtime.stat().st_uid
             patch.setattr(os, "getuid", lambda: owner)
-            found = state.load()
-        assert found is not None
-        return found
+            snapshot = state.load()
+        assert snapshot is not None
+        return snapshot
 
     def shown(self) -> dict[str, Any]:
         """What a node's site description is made of (``slurm.node_json``)."""

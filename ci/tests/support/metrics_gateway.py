@@ -23,7 +23,7 @@ class Gateway:
         self.authorizations: list[str] = []
         self.status = 200
         self.location = ""  # of a redirect
-        self.said = b""
+        self.answer = b""
 
     def take(self, method: str, path: str, kind: str, body: str) -> None:
         self.posts.append((path, kind, body))
@@ -61,7 +61,7 @@ def serving() -> Iterator[tuple[str, Gateway]]:
             if kept.location:
                 self.send_header("Location", kept.location)
             self.end_headers()
-            self.wfile.write(kept.said)
+            self.wfile.write(kept.answer)
 
         def do_PUT(self) -> None:
             self.do_POST()

@@ -28,10 +28,10 @@ RULES = metadata.ROOT / "ci" / "monitoring"
 
 def program(name: str) -> str:
     """Path of a program, or the test is skipped."""
-    found = next((str(path) for path in sorted(UNPACKED.glob(f"*/usr/bin/{name}"))), None) or shutil.which(name)
-    if found is None:
+    executable = next((str(path) for path in sorted(UNPACKED.glob(f"*/usr/bin/{name}"))), None) or shutil.which(name)
+    if executable is None:
         pytest.skip(f"[pushgateway] no {name} here (MPIBENCH_INSTALL=yes ci/setup test)")
-    return found
+    return executable
 
 
 def free_ports(count: int) -> list[int]:
@@ -80,9 +80,9 @@ def _is_ready(process: subprocess.Popen[bytes], url: str, answers: Callable[[str
 
 def wait(holds: Callable[[], bool], why: str, seconds: float = 240) -> None:
     """Until something holds; a loaded machine takes its time."""
-    end = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < end, why
+        assert time.monotonic() < deadline, why
         time.sleep(0.2)
 
 
@@ -153,4 +153,8 @@ def influx_rows(url: str, asked: str) -> list[dict[str, Any]]:
     answer = json.loads(fetch(f"{url}/query?{words}"))
     assert "error" not in answer["results"][0], answer
     series = answer["results"][0].get("series", [])
-    return [{**one.get("tags", {}), **dict(zip(one["columns"], row, strict=True))} for one in series for row in one["values"]]
+    return [
+        {**table.get("tags", {}), **dict(zip(table["columns"], row, strict=True))}
+        for table in series
+        for row in table["values"]
+    ]

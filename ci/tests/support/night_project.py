@@ -95,8 +95,8 @@ class NightProject:
     def run(self, *options: str, script: str = "ci/nightly", folder: str = "", **environ: str | None) -> tuple[int, str]:
         """Exit status and output of a night."""
         night = self.begin(*options, script=script, folder=folder, **environ)
-        said, _ = night.communicate(timeout=300)
-        return night.returncode, said
+        output, _ = night.communicate(timeout=300)
+        return night.returncode, output
 
     @property
     def session(self) -> str:

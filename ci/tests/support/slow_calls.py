@@ -25,13 +25,13 @@ class SlowCommunicator:
         self._comm, self._slow, self._seconds = comm, slow, seconds
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._comm, name)
+        attribute = getattr(self._comm, name)
         if name not in self._slow:
-            return found
+            return attribute
 
         def call(*arguments: Any) -> Any:
             time.sleep(self._seconds)
-            return found(*arguments)
+            return attribute(*arguments)
 
         return call
 

@@ -80,8 +80,8 @@ def path_of(suite: str, version: str) -> Path:
 
 def here(suite: str) -> list[Release]:
     """Releases of a suite whose tarballs are here."""
-    found = [Release(suite, version, path_of(suite, version)) for version in RELEASES[suite]]
-    return [release for release in found if release.tarball.is_file()]
+    releases = [Release(suite, version, path_of(suite, version)) for version in RELEASES[suite]]
+    return [release for release in releases if release.tarball.is_file()]
 
 
 def register(release: Release, mpi: Stack, into: Path) -> Stack:

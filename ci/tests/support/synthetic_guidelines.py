@@ -27,10 +27,10 @@ def samples(ratios: dict[tuple[str, int], list[float]]) -> tuple[Sample, ...]:
 def session_of(
     *cases: tuple[Sample, ...], stack: str = "mpich-wheels", status: str = "proven", result: str = "pass", ppn: int = 4
 ) -> Session:
-    found = []
+    measured_cases = []
     for number, measured in enumerate(cases):
         entry = {"system": "testbed", "partition": "node", "environ": stack, "result": result, "name": f"Guidelines {number}"}
         condition = {"stack": stack, "fabric": "shm", "nodes": 1, "ppn": ppn, "pinning": "bunch", "group": "guidelines"}
         proof = read_evidence({"verdict": status, "ranks": [], "devices": []}, "here")
-        found.append(Case(f"s:0:{number}", 0, entry, condition, measured, proof, ()))
-    return Session({"uuid": "0123abcd-0000", "time_start_unix": 1.0, "time_elapsed": 60.0}, tuple(found))
+        measured_cases.append(Case(f"s:0:{number}", 0, entry, condition, measured, proof, ()))
+    return Session({"uuid": "0123abcd-0000", "time_start_unix": 1.0, "time_elapsed": 60.0}, tuple(measured_cases))

@@ -68,9 +68,9 @@ ETHERNET: Mapping[str, str] = {
 }
 
 
-def make_node(folder: Path, *parts: Mapping[str, str]) -> Path:
+def make_node(folder: Path, *trees: Mapping[str, str]) -> Path:
     """Write the files; later parts replace those of earlier ones. Returns the folder."""
-    for name, text in {key: value for part in parts for key, value in part.items()}.items():
+    for name, text in {key: value for part in trees for key, value in part.items()}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")

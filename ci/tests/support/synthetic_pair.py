@@ -40,5 +40,5 @@ def end(
         **{"before": start, "after": after},
         **changes,
     }
-    said = f"# {which} of {filled_words[0]}, format 1\n{json.dumps(row, sort_keys=True)}\n"
-    return f"{said}# end: CRC-32 {zlib.crc32(said.encode()):08x}\n"
+    content = f"# {which} of {filled_words[0]}, format 1\n{json.dumps(row, sort_keys=True)}\n"
+    return f"{content}# end: CRC-32 {zlib.crc32(content.encode()):08x}\n"

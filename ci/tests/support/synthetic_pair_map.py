@@ -60,8 +60,8 @@ def pair_map(
         for pairs in schedule.in_order(rounds, order, seed):
             number += 1
             for phase in (1, 2):
-                for one, other in pairs:
-                    source, target = (nodes[one], nodes[other])[:: 1 if phase == 1 else -1]
+                for first, second in pairs:
+                    source, target = (nodes[first], nodes[second])[:: 1 if phase == 1 else -1]
                     gone = order > 1 and bool({source, target} & set(silent or {}))
                     for quantity, size, healthy in ((LATENCY, 8, US), (MEAN, 8, US), (BANDWIDTH, 1 << 20, MB_PER_S)):
                         factor = slow(quantity, source, target, number) * np.exp(rng.exponential(noise))
@@ -93,8 +93,8 @@ def pair_map(
 
 def _load(pairs: Sequence[tuple[int, int]], leaf: int) -> int:
     """Of two leaves, the messages that go the way that more go."""
-    up = sum(one // leaf < other // leaf for one, other in pairs)
-    return max(up, sum(one // leaf > other // leaf for one, other in pairs))
+    up = sum(first // leaf < second // leaf for first, second in pairs)
+    return max(up, sum(first // leaf > second // leaf for first, second in pairs))
 
 
 def sends_slowly(node: str, times: float) -> Slow:
@@ -107,7 +107,7 @@ def late(node: str, times: float, quantities: Sequence[str] = (LATENCY, MEAN)) -
 
 def across(leaves: Sequence[Sequence[str]], times: float) -> Slow:
     """All pairs from the first group to the second."""
-    first, second = (set(one) for one in leaves)
+    first, second = (set(leaf) for leaf in leaves)
     return lambda quantity, source, target, round_: (
         times if quantity == BANDWIDTH and source in first and target in second else 1.0
     )
@@ -120,7 +120,7 @@ def session_of(
     links: Sequence[Mapping[str, Any]] = (),
     transport: str = "",
 ) -> Session:
-    found = []
+    cases = []
     for number, measured in enumerate(maps):
         entry = {
             **{"system": "minicluster", "partition": "eth100m", "environ": "mpich-wheels", "result": result},
@@ -130,8 +130,8 @@ def session_of(
         condition |= {"transport": transport} if transport else {}
         proof = read_evidence({"verdict": status, "ranks": [], "devices": [], "links": list(links)}, "here")
         sample = _sample()
-        found.append(Case(f"s:0:{number}", 0, entry, condition, (sample,), proof, (), measured))
-    return Session({"uuid": "0123abcd-0000", "time_start_unix": 1.0, "time_elapsed": 60.0}, tuple(found))
+        cases.append(Case(f"s:0:{number}", 0, entry, condition, (sample,), proof, (), measured))
+    return Session({"uuid": "0123abcd-0000", "time_start_unix": 1.0, "time_elapsed": 60.0}, tuple(cases))
 
 
 #: Start of the first session of :func:`export_map`.

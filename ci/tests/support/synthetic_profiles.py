@@ -25,7 +25,7 @@ def true_us(message_bytes: float) -> float:
 
 def profile_of(*calls: Calls, ranks: int = 2, wall_s: float | None = None, **more: Any) -> Profile:
     """A profile of some calls."""
-    known = [one.seconds for one in calls if one.seconds is not None]
+    known = [call.seconds for call in calls if call.seconds is not None]
     return Profile("test", ranks, calls, wall_s, sum(known) if len(known) == len(calls) else None, **more)
 
 
@@ -38,7 +38,7 @@ def mixed() -> Profile:
 
 def true_seconds(profile: Profile, factor: float = 1.0) -> float:
     """What it takes a rank."""
-    return factor * 1e-6 * sum(one.count * true_us(one.message_bytes or 0) for one in profile.calls) / profile.ranks
+    return factor * 1e-6 * sum(call.count * true_us(call.message_bytes or 0) for call in profile.calls) / profile.ranks
 
 
 def dataset(folder: Path, number: int = 1, **options: Any) -> Path:

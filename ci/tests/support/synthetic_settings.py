@@ -79,4 +79,4 @@ def registered(*stacks: Stack) -> Callable[[], tuple[list[Stack], list[str]]]:
 
 def variables_of(row: Recommendation) -> dict[str, str]:
     """What a recommendation sets."""
-    return {one.name: one.value for one in settings.variables(row)}
+    return {setting.name: setting.value for setting in settings.variables(row)}

@@ -36,7 +36,7 @@ class Site:
         self.plan: dict[str, Any] = {"packages": packages(**COMPILERS), "locks": {}, "prefixes": {}}
         for name in ("openmpi", "mpich", "common"):
             self.add(name, root)
-        self.said: list[str] = []
+        self.echoed: list[str] = []
         self.environ = {"PATH": "/usr/bin:/bin", "SPACK_ROOT": str(top / "spack"), "FAKE_SPACK": str(self.plan_file)}
         (top / "spack" / "bin").mkdir(parents=True)
         (top / "spack" / "bin" / "spack").symlink_to(PROGRAM)
@@ -51,7 +51,7 @@ class Site:
     def build(self, *names: str, system: str | None = None, **options: Any) -> list[str]:
         self.plan_file.write_text(json.dumps(self.plan))
         return build.build(
-            names, build.BuildOptions(**options), system=system, root=self.top, environ=self.environ, echo=self.said.append
+            names, build.BuildOptions(**options), system=system, root=self.top, environ=self.environ, echo=self.echoed.append
         )
 
     def refusal(self, *names: str, **options: Any) -> str:

@@ -101,8 +101,8 @@ class TinySite:
     def reframe(self, *options: str, **environ: str) -> tuple[int, str]:
         """Exit status and output of one ReFrame."""
         process = self.begin(*options, **environ)
-        said, _ = process.communicate(timeout=300)
-        return process.returncode, said
+        output, _ = process.communicate(timeout=300)
+        return process.returncode, output
 
     def evidence(self) -> dict[str, str]:
         """What the test of each session left in its output folder, by the name of that folder."""

@@ -82,7 +82,7 @@ def fabric_of(transport: str, scope: str) -> Fabric:
 def boundaries(mpi: str) -> tuple[str, ...]:
     """First and first excluded versions of its rows and gaps."""
     record = registry.find(mpi)
-    ends = {end for row in (*record.rows, *record.gaps) for end in (row.versions.since, row.versions.until) if end}
+    ends = {version for row in (*record.rows, *record.gaps) for version in (row.versions.since, row.versions.until) if version}
     return tuple(".".join(map(str, version)) for version in sorted(ends))
 
 

@@ -77,5 +77,5 @@ class TuningProject:
     def run(self, *words: str, environ: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Exit status and output of a command on this machine."""
         started = self.begin(*words, environ=environ)
-        said, _ = started.communicate(timeout=900)
-        return started.returncode, said
+        output, _ = started.communicate(timeout=900)
+        return started.returncode, output

@@ -34,7 +34,7 @@ def test_each_level_is_measured_and_proven(cluster: LiveCluster, visible: Path, 
     """How fast a busy machine is, is not asked."""
     done = run(cluster, visible / "well", fabric)
     cases = {case.name.split()[0]: case for case in done.measured}
-    assert set(cases) == TESTS, done.said[-3000:]
+    assert set(cases) == TESTS, done.output[-3000:]
     for case in cases.values():
         assert case.evidence == "proven" and case.fail_phase in ("", "performance", "None"), case.reason
         assert case.proof is not None and [rank["host"] for rank in case.proof.ranks] == ["c1", "c2"]
@@ -70,7 +70,7 @@ def test_a_slow_link_misses_its_line_rate_on_the_wire(cluster: LiveCluster, visi
         cluster.good("fault", "clear")
     cases = {case.name.split()[0]: case for case in done.measured}
     assert {case.evidence for case in cases.values()} == {"proven"}
-    assert cases["WireTcp"].result == "fail" and cases["TransportUcx"].gates, done.said[-3000:]
+    assert cases["WireTcp"].result == "fail" and cases["TransportUcx"].gates, done.output[-3000:]
     missed = [gate for gate in cases["WireTcp"].gates if gate.layer == "physics" and gate.outcome == "fail"]
     assert missed and all(gate.value is not None and 0 < gate.value < LIMIT / 4 * 1.1 for gate in missed)
     [found] = cascade.find(done.session)

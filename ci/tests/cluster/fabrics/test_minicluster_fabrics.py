@@ -53,7 +53,7 @@ def test_what_fails_is_a_rate_and_nothing_else(slice_of_all: dict[str, cluster_r
         assert (case.result, case.fail_phase) == (("fail", "performance") if missed else ("pass", "")), case.reason
         assert {gate.layer for gate in missed} <= {"physics"}, case.reason
     for done in slice_of_all.values():
-        assert done.status == int(any(case.result == "fail" for case in done.measured)), done.said[-4000:]
+        assert done.status == int(any(case.result == "fail" for case in done.measured)), done.output[-4000:]
 
 
 def test_every_stack_was_measured_on_every_fabric_by_both_launchers(cases: list[Case]) -> None:

@@ -55,7 +55,7 @@ def careless(shared_cluster: SharedCluster, stacks: dict[str, Stack]) -> Callabl
             folder = shared_cluster.folder / f"careless-{name}"
             with shared_cluster.lent() as cluster:
                 ran = cluster_reframe.run(cluster, folder, "-S", "repeats=1", "-S", "level=nightly", *options)
-            assert ran.status == 1, ran.said[-4000:]
+            assert ran.status == 1, ran.output[-4000:]
             (done[name],) = ran.measured
         return done[name]
 

@@ -41,6 +41,6 @@ def test_where_others_hold_a_node_it_fails_and_says_so(cluster: LiveCluster, vis
         done = cluster_reframe.run(cluster, visible / "held", *OPTIONS, files=["collectives.py"])
     finally:
         cluster("exec", "--", "scancel", held.stdout.strip())
-    assert (done.status, [case.result for case in done.session.cases]) == (1, ["fail"]), done.said
+    assert (done.status, [case.result for case in done.session.cases]) == (1, ["fail"]), done.output
     (case,) = done.session.cases
     assert "nodes=all: 1 of 2 nodes is in state idle" in case.reason, case.reason

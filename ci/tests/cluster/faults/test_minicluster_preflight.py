@@ -45,7 +45,7 @@ def test_an_address_that_two_nodes_have_is_named(cluster: LiveCluster, visible: 
         case.reason
     )
     well = cluster_reframe.run(cluster, visible / "cleared", *ONLY, files=["preflight.py"])
-    assert well.status == 0, well.said
+    assert well.status == 0, well.output
 
 
 def test_a_job_that_others_keep_from_starting_is_given_up(cluster: LiveCluster, visible: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_job_that_others_keep_from_starting_is_given_up(cluster: LiveCluster, 
     finally:
         cluster("exec", "--", "scancel", held.stdout.strip())
     (case,) = done.measured
-    assert (done.status, case.result) == (1, "fail"), done.said
+    assert (done.status, case.result) == (1, "fail"), done.output
     assert case.reason.startswith("sanity error: the job never started (state CANCELLED"), case.reason
 
 

@@ -257,7 +257,7 @@ def dripping() -> Iterator[str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_server_says_reaches_a_terminal_as_text(kind: str, gateway: tuple[str, Gateway]) -> None:
     url, kept = gateway
-    kept.status, kept.said = 400, b"\x1b]0;title\x07\x1b[2Jno such \xc2\x9b31mtable\r\nsecond line"
+    kept.status, kept.answer = 400, b"\x1b]0;title\x07\x1b[2Jno such \xc2\x9b31mtable\r\nsecond line"
     [sentence] = warned(kind.format(url))
     assert sentence.endswith("HTTP Error 400: Bad Request (no such table)") and sentence.isprintable()
 

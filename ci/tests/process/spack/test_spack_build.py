@@ -34,8 +34,8 @@ def test_a_stack_is_solved_installed_tested_and_registered_once(place: Site) -> 
     assert place.build("openmpi") == []
     assert place.asked() == ["config get", "concretize", "python", "install", "python", "test run"]
     assert place.registered() == ["openmpi"]
-    assert "openmpi: installing intel-mpi-benchmarks-2021.11" in place.said
-    assert not any("Executing" in line for line in place.said), "Spack's own output is in its log"
+    assert "openmpi: installing intel-mpi-benchmarks-2021.11" in place.echoed
+    assert not any("Executing" in line for line in place.echoed), "Spack's own output is in its log"
     assert "Executing phase" in (place.top / "results" / "spack" / "openmpi.log").read_text()
     [test_run] = [row["words"] for row in place.journal() if row["command"] == "test run"]
     assert [word.split("/")[0] for word in test_run[3:]] == ["intel-mpi-benchmarks", "osu-micro-benchmarks"]
@@ -46,7 +46,7 @@ def test_a_stack_is_solved_installed_tested_and_registered_once(place: Site) -> 
     place.forget()
     assert place.build("openmpi") == []
     assert place.asked() == ["config get", "python"], "nothing is concretized or installed a second time"
-    assert any("openmpi-spack: up to date" in line for line in place.said)
+    assert any("openmpi-spack: up to date" in line for line in place.echoed)
 
 
 def test_an_mpi_built_by_a_recipe_of_this_project_is_tested_too(place: Site, root: Path) -> None:
@@ -394,7 +394,7 @@ def test_both_kinds_of_modulefiles_are_written_of_the_stack_and_of_nothing_else(
         written = yaml.safe_load(text)["modules"]["default"]
         assert written["roots"] == {"tcl": f"{folder}/tcl", "lmod": f"{folder}/lmod"} and written["arch_folder"] is False
         assert written["lmod:"]["core_compilers"] == ["gcc@12.2.0"] and written["lmod:"]["hierarchy"] == []
-    assert any("'module load mpibench-suite/openmpi-4.1.4'" in line and f"{folder}/lmod/Core" in line for line in place.said)
+    assert any("'module load mpibench-suite/openmpi-4.1.4'" in line and f"{folder}/lmod/Core" in line for line in place.echoed)
 
 
 def test_modulefiles_that_cannot_be_written_are_said_and_the_stack_stays(place: Site) -> None:
@@ -415,7 +415,7 @@ def test_stacks_for_devices_are_built_when_they_are_named(place: Site, root: Pat
     assert place.registered() == ["mpich", "openmpi", "openmpi-cuda"]
     work = place.top / "results" / "spack" / "environments"
     assert (work / "common-cuda").resolve() == place.top / "environments" / "common-cuda"
-    assert any(line.startswith("openmpi-cuda-spack: ready") for line in place.said)
+    assert any(line.startswith("openmpi-cuda-spack: ready") for line in place.echoed)
 
 
 def test_a_toolkit_the_site_does_not_name_is_one_sentence(place: Site, root: Path) -> None:

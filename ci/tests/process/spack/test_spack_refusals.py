@@ -153,7 +153,7 @@ def test_a_package_deleted_from_the_store_is_installed_again(place: Site) -> Non
     [sentence] = place.build("openmpi")
     [words] = [row["words"] for row in place.journal() if row["command"] == "uninstall"]
     assert words[1:3] == ["--force", "--yes-to-all"] and [word[:1] for word in words[3:]] == ["/"]
-    assert "openmpi: gone from Spack's store and installed again: intel-mpi-benchmarks@2021.11" in place.said
+    assert "openmpi: gone from Spack's store and installed again: intel-mpi-benchmarks@2021.11" in place.echoed
     assert place.asked().index("uninstall") < place.asked().index("install")
     # The stand-in does not bring it back.
     assert "has intel-mpi-benchmarks@2021.11 as installed and /nowhere/imb is gone" in one_sentence(sentence)
@@ -201,7 +201,7 @@ def test_an_interruption_is_said(place: Site, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(build, "concretize", interrupt)
     with pytest.raises(SystemExit) as ended:
         place.build("openmpi")
-    assert ended.value.code == 130 and place.said[-1].startswith("interrupted: ")
+    assert ended.value.code == 130 and place.echoed[-1].startswith("interrupted: ")
 
 
 def test_what_is_registered_is_not_said_to_be_installed(place: Site, capsys: pytest.CaptureFixture[str]) -> None:
