@@ -20,8 +20,16 @@ def memory_of(group: str) -> Memory:
     return Memory(DEVICE, "cuda") if catalogue.library_of(group) else OF_HOST
 
 
-def stack_of(version: str = "2021.11", binaries=BINARIES + OSU + GPCNET + APPLICATIONS + NCCL, osu: str = "7.5") -> Stack:
-    """A stack as metadata would describe it."""
+def stack_of(
+    version: str = "2021.11",
+    binaries=BINARIES + OSU + GPCNET + APPLICATIONS + NCCL,
+    osu: str = "7.5",
+    gpu: str = "",
+) -> Stack:
+    """A stack as metadata would describe it.
+
+    :param gpu: platform that OSU was built for.
+    """
     return made_stack(
         *("intelmpi", "2021.18.1"),
         **{"name": "intelmpi-wheels", "origin": "wheels", "launcher_family": "hydra-intel"},
@@ -30,7 +38,7 @@ def stack_of(version: str = "2021.11", binaries=BINARIES + OSU + GPCNET + APPLIC
         suites={
             "imb": {"version": version},
             "mpi4py": {"version": "4.1.2"},
-            "osu": {"version": osu},
+            "osu": {"version": osu, **({"gpu": gpu} if gpu else {})},
             "nccl_tests": {"version": "2.18.2", "gpu": "cuda"},
         },
     )

@@ -17,6 +17,8 @@ HOST = "host"
 #: mixed pairs, sender first.
 DEVICE, MANAGED, HOST_TO_DEVICE, DEVICE_TO_HOST = "device", "managed", "host_to_device", "device_to_host"
 MEMORIES = (HOST, DEVICE, MANAGED, HOST_TO_DEVICE, DEVICE_TO_HOST)
+#: Variant of an output that says only that some memory of GPUs was asked for; what was started says which.
+UNSAID = "memory=unsaid"
 
 
 @dataclass(frozen=True)

@@ -295,6 +295,8 @@ def launches(
     made = [_launch(plan, stack, ranks, level, nodes, limits, chosen, memory) for plan in GROUPS[group].plans]
     planned = tuple(launch for launch in made if launch)
     if not planned:
+        if memory.on_gpu and any(_launch(plan, stack, ranks, level, nodes, limits) for plan in GROUPS[group].plans):
+            raise NotMeasured(f"no benchmark of group {group} on stack {stack.name} measures {memory.text} and says so")
         raise _idle(group, ranks, nodes)
     if unknown := [name for name in chosen if not any(name in launch.options for launch in planned)]:
         raise NotMeasured(f"no benchmark of group {group} knows {unknown[0]}={chosen[unknown[0]]}")
@@ -324,7 +326,7 @@ def check_memory(group: str, memory: Memory) -> None:
     rows = _planned(group)
     if not memory.on_gpu and (library := library_of(group)):
         raise NotMeasured(f"{library.title} moves memory of GPUs only")
-    if memory.on_gpu and all(SUITES[row.suite].on_gpu(row, memory) is None for row in rows):
+    if memory.on_gpu and all(SUITES[row.suite].on_gpu(row, memory, ()) is None for row in rows):
         raise NotMeasured(f"no benchmark of group {group} measures {memory.text}")
 
 
@@ -432,7 +434,7 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
 def _memories(row: Benchmark) -> list[str]:
     """What memories add to the variants of a row, those first that it is measured in on any platform."""
     able = (Memory(word, kind) for word in MEMORIES for kind in KINDS)
-    on_gpu = [memory.variant for memory in able if memory.on_gpu and SUITES[row.suite].on_gpu(row, memory) is not None]
+    on_gpu = [memory.variant for memory in able if memory.on_gpu and SUITES[row.suite].on_gpu(row, memory, ()) is not None]
     return ["", *dict.fromkeys(on_gpu)]
 
 
@@ -455,7 +457,7 @@ def _launch(
     chosen = tuple(row for row in planned if row.active(ranks, nodes) and row.known_to(version))
     if memory.on_gpu:
         able = _knows(stack, suite, memory)
-        chosen = tuple(row for row in chosen if able and suite.on_gpu(row, memory) is not None)
+        chosen = tuple(row for row in chosen if able and suite.on_gpu(row, memory, version) is not None)
     if not chosen:
         return None
     if not suite.find_program(stack, plan.binary, ranks):
@@ -483,7 +485,7 @@ def _launch(
         (*options_of(under.rows, version), *under.words),
         under.options,
     )
-    behind = suite.on_gpu(under.rows[0], memory) or () if memory.on_gpu else ()
+    behind = suite.on_gpu(under.rows[0], memory, version) or () if memory.on_gpu else ()
     repetitions = size_range.repetitions if suite.same_repetitions else None
     return Launch(
         plan.name,

@@ -239,7 +239,8 @@ class Suite:
     :param piece: a line that can only be part of an output of it, for suites with an extent.
     :param result: name of the file it writes its output to, in the same folder; empty: to standard output.
     :param variants: variants of a row that follow from a run; ``None``: those of the row.
-    :param on_gpu: arguments behind all others with which a row measures memory of GPUs; ``None``: it cannot. Its records
+    :param on_gpu: of a row, a memory and a version of the suite (empty: any), arguments behind all others with which the row
+        measures that memory of GPUs; ``None``: it cannot, or its output would not show it. Its records
         then have :attr:`machine.gpu.Memory.variant`, and ``gpu`` of the suite in ``stack.json`` is the platform.
     :param library: what its programs communicate with in place of MPI.
     :param printed_sizes: sizes that a row prints for a size range on so many ranks, where they depend on these.
@@ -278,7 +279,9 @@ class Suite:
     library: Library | None = None
     printed_sizes: Callable[[Benchmark, SizeRange, int], tuple[int, ...]] | None = None
     validates: bool = False
-    on_gpu: Callable[[Benchmark, Memory], tuple[str, ...] | None] = field(default=lambda row, memory: None)
+    on_gpu: Callable[[Benchmark, Memory, tuple[int, ...]], tuple[str, ...] | None] = field(
+        default=lambda row, memory, version: None
+    )
 
     @property
     def feature(self) -> str:

@@ -155,7 +155,7 @@ def arguments(run: Run) -> list[str]:
     return [*sizes, "-g", "1", "-n", str(repetitions), "-w", str(max(2, repetitions // 4)), "-c", "1", "-d", "float"]
 
 
-def on_gpu(row: Benchmark, memory: Memory) -> tuple[str, ...] | None:
+def on_gpu(row: Benchmark, memory: Memory, version: tuple[int, ...]) -> tuple[str, ...] | None:
     """NCCL knows memory of GPUs and no other; its programs allocate that of the device."""
     return () if memory.word == DEVICE else None
 

@@ -1,4 +1,4 @@
-"""The OSU Micro-Benchmarks (OMB) 5.6 to 7.5: every program in C for MPI and memory of the host, and how each is run.
+"""The OSU Micro-Benchmarks (OMB) 5.6 to 7.5: every program in C for MPI, on memory of host and GPUs, and how each is run.
 
 Each benchmark is a binary of its own, whose name is the row's name. Titles are the ``BENCHMARK`` macros of mpi/*/osu_*.c (c/mpi
 from 7.0 on), versions of the first release those of CHANGES. Without ``-i`` a binary makes fewer repetitions above 8 KiB
@@ -17,6 +17,11 @@ compares with what was asked for (``reader.complete``). Rows are printed with th
 ``print_only_header`` in util/osu_util_mpi.c; the ``printf`` of mpi/pt2pt/osu_*.c), so every cell must end where its title
 ends.
 
+A title names the platform where memory of GPUs was asked for. Which buffers were in it, programs of pairs say in a line of
+their own until 7.3, one-sided ones always. From 7.4 on osu_latency prints the same for ``D D``, ``H D`` and ``-d cuda``
+(:data:`gpu.UNSAID`), osu_multi_lat and osu_mbw_mr the same as for memory of the host (:func:`on_gpu`). Of collectives both
+buffers of every rank are where ``-d`` has them (``allocate_memory_coll``), and blocking ones do not say ``-d managed``.
+
 Latency is half of the round trip in us, bandwidth is bytes / 1e6 / seconds. A percentile is over the repetitions of a size
 (``-z``, since 7.3).
 """
@@ -29,6 +34,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
+from ..machine.gpu import DEVICE, DEVICE_TO_HOST, HOST, HOST_TO_DEVICE, MANAGED, MEMORIES, UNSAID, Memory
 from ..vocabulary import QUANTITIES, NotMeasured
 from . import traffic
 from .benchmark import (
@@ -541,10 +547,48 @@ OPTIONS = (
 )
 
 
+#: Print the title of host memory always (``BENCHMARK`` without ``%s``): the first two say their memory in a line of its own
+#: until 7.3, the last knows host memory only and takes ``D D`` without a word.
+_PLAIN_TITLE = ("osu_multi_lat", "osu_mbw_mr", "osu_get_acc_latency")
+#: Print no line of their memory (CHANGES of 7.4, "multiple/incorrect headers"; ``print_preamble``).
+_SILENT_SINCE = (7, 4)
+#: Neighbourhood collectives know memory of GPUs since then (CHANGES).
+_RINGS_ON_GPU_SINCE = (7, 5)
+#: Where the buffers of rank 0 and of rank 1 are, as words of a command line. ``MD``: pages that the GPU wrote last.
+_PLACES = {DEVICE: ("D", "D"), MANAGED: ("MD", "MD"), HOST_TO_DEVICE: ("H", "D"), DEVICE_TO_HOST: ("D", "H")}
+
+
+def on_gpu(row: Benchmark, memory: Memory, version: tuple[int, ...]) -> tuple[str, ...] | None:
+    """Words behind all others with which a row measures memory of GPUs and says so (``process_options`` in util/osu_util.c).
+
+    Without ``-d``, which pairs ignore, the platform in a title shows that ``D D`` was understood.
+    """
+    if row.sizes == SIZELESS or row.group in (STARTUP, THREADED) or row.name == "osu_get_acc_latency":
+        return None
+    if memory.word == MANAGED and memory.kind != "cuda":
+        return None
+    if GROUPS[row.group].collective:
+        if row.group == "neighbourhood_osu" and () < version < _RINGS_ON_GPU_SINCE:
+            return None
+        if memory.word == MANAGED and "t_ovrl_us" in row.quantities:
+            return "-d", "managed"
+        return ("-d", memory.kind) if memory.word == DEVICE else None
+    if row.name in _PLAIN_TITLE and version >= _SILENT_SINCE:
+        return None
+    places = _PLACES[memory.word]
+    return places[::-1] if _receives(row) else places
+
+
+def _receives(row: Benchmark) -> bool:
+    """Whether rank 1 sends to rank 0."""
+    return row.name.startswith("osu_get_")
+
+
 OLDEST, NEXT_MAJOR = (5, 6), (8,)
 _TITLES = {row.title: tuple(candidate for candidate in ROWS if candidate.title == row.title) for row in ROWS}
 _TITLE = re.compile(r"# (?P<title>OSU .+) v(?P<version>[0-9]+(?:\.[0-9]+){1,2})")
-_ACCELERATED = re.compile(r"(?<=OSU MPI)-(?:CUDA MANAGED|MANAGED|CUDA|OPENACC|ROCM|SYCL)\b")
+#: Platform in a title: behind ``OSU MPI``, of one-sided programs behind the operation.
+_ACCELERATED = re.compile(r"(?<=OSU MPI)(_[A-Za-z_]+)?-(MANAGED|CUDA|OPENACC|ROCM|SYCL)\b")
 _COUNT = "[1-9][0-9]*"
 #: Lines above a title: threads and processes in some versions (osu_latency_mt.c, osu_latency_mp.c), neighbourhoods always
 #: (``omb_neighborhood_create``).
@@ -557,6 +601,7 @@ _ABOVE = (
     r"Time took to create topology graph:(?P<setup>[0-9]+\.[0-9]{2}) us\.",
 )
 _EARLY = re.compile("|".join(_ABOVE))
+_PLACE = r"[A-Z]+ \([A-Z]+\)"
 #: Lines that say how a benchmark ran, each at most once, above the rows: ``print_header_one_sided``, osu_mbw_mr.c,
 #: osu_partitioned_latency.c; data types since 7.1; memory in builds for accelerators.
 _FACT = re.compile(
@@ -569,13 +614,25 @@ _FACT = re.compile(
             f"# Partitions: (?P<partitions>{_COUNT})",
             r"# Overall = (?P<parts>Coll\. Init \+ Compute \+ MPI_Test \+ MPI_Wait)",
             r"# Datatype: (?P<type>MPI_[A-Z_]+)\.",
-            r"# (?:Send Buffer|Rank 0 Memory) on (?P<memory>HOST) \(H\) and .* on HOST \(H\)",
+            rf"# Send Buffer on (?P<sender>{_PLACE}) and Receive Buffer on (?P<receiver>{_PLACE})",
+            rf"# Rank 0 Memory on (?P<rank0>{_PLACE}) and Rank 1 Memory on (?P<rank1>{_PLACE})",
         )
     )
 )
-_DEVICE = re.compile(r"# (?:Send Buffer|Rank 0 Memory) on .*(?:DEVICE|MANAGED).*")
+#: Where buffers were, those of a pair of ranks and of one-sided programs.
+_BUFFERS = ("sender", "receiver"), ("rank0", "rank1")
 #: Facts that need not be there.
-_OPTIONAL = {"type", "memory"}
+_OPTIONAL = {"type", *_BUFFERS[0], *_BUFFERS[1]}
+#: Two places to the memory they are; ``MH``: pages that the host wrote last, which no launch asks for.
+_IN_MEMORY = {
+    ("HOST (H)", "HOST (H)"): HOST,
+    ("DEVICE (D)", "DEVICE (D)"): DEVICE,
+    ("HOST (H)", "DEVICE (D)"): HOST_TO_DEVICE,
+    ("DEVICE (D)", "HOST (H)"): DEVICE_TO_HOST,
+    ("MANAGED (M)", "MANAGED (M)"): MANAGED,
+    ("MANAGED (MD)", "MANAGED (MD)"): MANAGED,
+    ("MANAGED (MH)", "MANAGED (MH)"): f"{MANAGED},pages=host",
+}
 _FACTS = {
     "osu_mbw_mr": {"pairs", "size"},
     "osu_latency_mt": {"sender_threads", "receiver_threads"},
@@ -635,6 +692,7 @@ _HELLO = re.compile(r"This is a test with ([1-9][0-9]*) processes")
 PIECE = re.compile(
     rf"{ROW_LIKE}|[0-9]+ {{2,}}-?(?:[0-9]|nan|inf).*| +[0-9]+\.[0-9]{{2}}| +Overall\(us\) .*|nprocs: .*|This is a test with .*"
     r"|# (?:Size\b|Datatype: |Overall\b|Avg Latency|Window creation: |Synchronization: |\[ pairs: |Partitions: ).*"
+    r"|# (?:Send Buffer|Rank 0 Memory) on .*"
     r"|Atomic Data Validation results .*|PASSED: All .*|FAILED: .*|DATA VALIDATION ERROR.*"
     r"|# Number of (?:Sender|Receiver|forked) .*|Dimensions size = .*|Time took to create topology graph.*"
 )
@@ -676,7 +734,8 @@ class _Table:
         #: Benchmarks of this title; the first whose lines and columns these are.
         self.rows: tuple[Benchmark, ...] = ()
         self.version: tuple[int, ...] = ()
-        self.accelerated = False
+        #: The platform in the title; empty for memory of the host.
+        self.platform = self.memory = ""
         self.facts: dict[str, str] = {}
         #: Column titles and where each ends; empty before the head.
         self.columns: list[tuple[str, int]] = []
@@ -690,7 +749,7 @@ class _Table:
             self._title(line)
         elif not self.records and (fact := _FACT.fullmatch(line)):
             values = {key: value for key, value in fact.groupdict().items() if value}
-            if values.keys() & self.facts.keys() or (self.columns and values.keys() - _OPTIONAL):
+            if values.keys() & self.facts.keys() or (self.columns and values.keys() - {"type"}):
                 raise _second()
             self.facts |= values
         elif not self.rows:
@@ -720,7 +779,8 @@ class _Table:
         match = _TITLE.fullmatch(line)
         if not match:
             raise OutputError("output-release", f"'{_shown(line)}' is no title of OSU 5.6 to 7.5; use one of those")
-        title, accelerated = _ACCELERATED.subn("", match["title"])
+        platform = _ACCELERATED.search(match["title"])
+        title = _ACCELERATED.sub(r"\1", match["title"])
         version = tuple(int(word) for word in match["version"].split("."))
         if not OLDEST <= version < NEXT_MAJOR:
             raise OutputError("output-release", f"OSU {match['version']} is not known; read are 5.6 to 7.5; use one of those")
@@ -732,7 +792,7 @@ class _Table:
         if self.rows and (self.columns or self.facts or self.rows != _TITLES[title] or self.rows[0].name != "osu_mbw_mr"):
             raise _second()
         self.rows, self.version = _TITLES[title], version
-        self.accelerated |= bool(accelerated)
+        self.platform = platform[2] if platform else ""
 
     def _start(self, line: str) -> None:
         """The one line of osu_init (osu_init.c, whole milliseconds) or osu_hello (osu_hello.c)."""
@@ -753,8 +813,6 @@ class _Table:
             raise _second()
         if self.rows[0].name == "osu_mbw_mr" and not self.facts and _STRAY_HEAD.fullmatch(line):
             return
-        if (self.accelerated and "memory" not in self.facts) or _DEVICE.fullmatch(line):
-            raise OutputError("output-device-memory", "it measures memory of accelerators, which is not read; use host memory")
         if "Transmit Size" in line:
             raise OutputError("output-column", "column 'Transmit Size' is not read; run without -D")
         headings = list(_COLUMN.finditer(line))
@@ -777,7 +835,31 @@ class _Table:
         self.rows = tuple(row for row in able if _prints(row, titles))
         if not self.rows:
             raise OutputError("output-column", f"the columns are not those of {name}; outputs are damaged or mixed up")
+        self.memory = self._memory()
         self.columns = list(zip(titles, ends, strict=True))
+
+    def _memory(self) -> str:
+        """What the memory of its buffers adds to the variant; empty for memory of the host."""
+        row, sided = self.rows[0], self.rows[0].options[:1] == ("-w",)
+        plain, pair = row.name in _PLAIN_TITLE, not GROUPS[row.group].collective and row.group != STARTUP
+        places = tuple(self.facts.get(name, "") for name in _BUFFERS[sided])
+        told = pair and (bool(self.platform) or (plain and not sided))
+        if (self.facts.keys() & {*_BUFFERS[not sided]}) or (any(places) and not told) or (plain and self.platform):
+            raise OutputError(
+                "output-damaged", "title and line on buffers contradict each other; the output is damaged or mixed up"
+            )
+        if any(places):
+            if places not in _IN_MEMORY:
+                known = ", ".join(MEMORIES)
+                said = f"buffers on {' and '.join(places)} are none of the memories that are told apart ({known})"
+                raise OutputError("output-device-memory", f"{said}; ask for D or MD on both sides, or H and D")
+            word = _IN_MEMORY[places[::-1] if _receives(row) else places]
+            return f"memory={word}" if word != HOST else ""
+        if not self.platform or row.sizes == SIZELESS:
+            return ""
+        if pair and (sided or self.version < _SILENT_SINCE):
+            raise OutputError("output-damaged", "the line on its buffers is missing; the output is damaged or mixed up")
+        return UNSAID if pair else f"memory={MANAGED if self.platform == 'MANAGED' else DEVICE}"
 
     def _row(self, line: str) -> None:
         row, columns, cells = self.rows[0], self.columns, list(re.finditer(r"\S+", line))
@@ -815,7 +897,8 @@ class _Table:
         facts, checked = self.facts, printed.get(VALIDATION, "skipped") != "skipped"
         ranks = 2 * int(facts["pairs"]) if "pairs" in facts else int(facts["ring"]) if "ring" in facts else None
         ranks = 2 if row.ranks == "only_pair" else ranks
-        self.records.append(Record(NAME, row.name, ranks, 1, size, repetitions, values, _variant(row, facts), checked))
+        variant = ",".join(filter(None, (_variant(row, facts), self.memory)))
+        self.records.append(Record(NAME, row.name, ranks, 1, size, repetitions, values, variant, checked))
 
 
 def _facts_of(row: Benchmark) -> set[str]:
@@ -890,8 +973,12 @@ def said(text: str) -> Said:
     """What an output that was read says of how it was measured."""
     notes: dict[str, None] = {}
     for match in filter(None, (_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))):
-        if _ACCELERATED.search(match["title"]):
-            notes["the benchmark was built for accelerators; its buffers were in host memory"] = None
+        if platform := _ACCELERATED.search(match["title"]):
+            row = _TITLES[_ACCELERATED.sub(r"\1", match["title"])][0]
+            if re.search(r" on HOST \(H\) and R.* on HOST \(H\)", text):
+                notes[f"built for {platform[2]}; its buffers were in host memory"] = None
+            elif not re.search("(?:Send Buffer|Rank 0 Memory) on ", text) and not GROUPS[row.group].collective:
+                notes[f"memory of GPUs was asked for ({platform[2]}); of which buffers, the output does not say"] = None
         if "Min Comm.(us)" in text and tuple(map(int, match["version"].split("."))) < RIGHT_RANGE_SINCE:
             notes[
                 f"left out: minimum and maximum of OSU {match['version']}, which are neither on three ranks or more (right "
@@ -909,10 +996,10 @@ def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
             begin = at
         elif lines[at].strip():
             break
-    own = _ACCELERATED.sub("", lines[title].rstrip())
+    own = _ACCELERATED.sub(r"\1", lines[title].rstrip())
     for at in range(title + 1, len(lines)):
         line = lines[at].rstrip()
-        if line.startswith("# OSU ") and (there or _ACCELERATED.sub("", line) != own):
+        if line.startswith("# OSU ") and (there or _ACCELERATED.sub(r"\1", line) != own):
             break  # osu_mbw_mr prints its title twice
         if PIECE.fullmatch(line) and not _EARLY.fullmatch(line):
             end, there = at + 1, there or not line.startswith("#")
@@ -965,4 +1052,5 @@ SUITE = Suite(
     spack=BenchmarkPackage("osu-micro-benchmarks", "libexec", "osu_*"),
     offer=OFFER,
     options=OPTIONS,
+    on_gpu=on_gpu,
 )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 
+from ..machine.gpu import UNSAID
 from ..vocabulary import POSITIVE_TIMES, QUANTITIES, ROOT, BadInput
 from . import catalogue, preamble
 from .benchmark import OutputError, Record
@@ -293,7 +294,7 @@ def complete(records: Sequence[Record], expected: Sequence[catalogue.Expected], 
 
     :raises OutputError: as :func:`check_complete`.
     """
-    records = _by_ranks(_as_started(records, expected), expected)
+    records = _by_ranks(_in_memory(_as_started(records, expected), expected), expected)
     check_complete(records, expected, source=source)
     items = [{item.benchmark: item for item in expected}[record.benchmark] for record in records]
     return [
@@ -321,6 +322,15 @@ def _as_started(records: Sequence[Record], expected: Sequence[catalogue.Expected
     if name == wanted or titles.get(name) is None or titles[name] != titles.get(wanted):
         return records
     return [replace(record, benchmark=wanted) for record in records]
+
+
+def _in_memory(records: Sequence[Record], expected: Sequence[catalogue.Expected]) -> Sequence[Record]:
+    """The records with the memory of GPUs that was asked for, where an output says only that it was some."""
+    asked = {word for item in expected for name in item.variants for word in name.split(",") if word.startswith("memory=")}
+    if len(asked) != 1:
+        return records
+    (memory,) = asked
+    return [replace(record, variant=re.sub(rf"\b{UNSAID}$", memory, record.variant)) for record in records]
 
 
 def _by_ranks(records: Sequence[Record], expected: Sequence[catalogue.Expected]) -> Sequence[Record]:

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from catalogue_launches import OSU, launches, stack_of
+from reframe_tests.harness.machine.gpu import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, MANAGED, Memory
 from reframe_tests.harness.suites import catalogue, osu, traffic
+from reframe_tests.harness.vocabulary import NotMeasured
 
 
 def test_arguments_of_osu():
@@ -117,3 +119,62 @@ def test_osu_bands_that_do_not_fit_into_memory_are_left_out():
 
 def test_blocks_of_a_reduction_leave_elements_over():
     assert [traffic.equal_blocks(size, 3) for size in (4, 8, 12, 16, 28)] == [0, 0, 24, 24, 48]
+
+
+#: Group to the words of each memory of GPUs it is measured in; those of gets stand the other way round.
+PLACES = {DEVICE: "D D", MANAGED: "MD MD", HOST_TO_DEVICE: "H D", DEVICE_TO_HOST: "D H"}
+ON_GPU = {
+    **dict.fromkeys(("p2p_osu", "one_sided_osu", "p2p_persistent_osu", "partitioned_osu", "atomics_osu"), PLACES),
+    "congestion_osu": PLACES,
+    **{group: {DEVICE: "-d cuda"} for group in ("collectives_osu", "persistent_osu")},
+    "nonblocking_osu": {DEVICE: "-d cuda", MANAGED: "-d managed"},
+    "neighbourhood_osu": {DEVICE: "-d cuda", MANAGED: "-d managed"},
+    **{group: {} for group in ("transfer_osu", "threads_osu", "startup_osu")},
+}
+
+
+def words_of(group: str, word: str, kind: str = "cuda", version: str = "7.5", **more) -> dict[str, str]:
+    """Words of a launch behind those of memory of the host, by benchmark; empty where the group has none of that memory."""
+    stack, ranks = stack_of(osu=version, gpu=kind), 4 if group in ("transfer_osu", "neighbourhood_osu") else 2
+    known = {launch.name: launch for launch in launches(group, ranks, stack=stack, **more)}
+    try:
+        made = launches(group, ranks, stack=stack, memory=Memory(word, kind), **more)
+    except NotMeasured as error:
+        assert "CUDA memory" in str(error) or "ROCm memory" in str(error)
+        return {}
+    for launch in made:
+        host = known[launch.name]
+        assert launch.args[: len(host.args)] == host.args
+        variants = [",".join(filter(None, (name, f"memory={word}"))) for name in host.expected[0].variants]
+        assert list(launch.expected[0].variants) == variants
+    return {launch.binary: " ".join(launch.args[len(known[launch.name].args) :]) for launch in made}
+
+
+@pytest.mark.parametrize("group", osu.GROUPS)
+def test_words_of_each_memory(group: str) -> None:
+    for word in PLACES:
+        found = words_of(group, word)
+        wanted = ON_GPU[group].get(word, "")
+        assert bool(found) == bool(wanted), word
+        for binary, words in found.items():
+            assert words == (wanted[::-1] if binary.startswith("osu_get_") and len(wanted) == 3 else wanted), (binary, word)
+    left_out = {row.name for row in catalogue.rows(group)} - set(words_of(group, DEVICE))
+    if ON_GPU[group]:  # barriers send nothing, and one program takes the words and stays on the host
+        assert {name for name in left_out if "barrier" not in name} <= {"osu_get_acc_latency"}
+
+
+def test_what_each_release_and_platform_can() -> None:
+    assert set(words_of("transfer_osu", DEVICE, version="7.2")) == {"osu_multi_lat", "osu_mbw_mr"}
+    assert words_of("neighbourhood_osu", DEVICE, version="7.4") == {}
+    assert words_of("p2p_osu", DEVICE, "rocm")["osu_bw"] == "D D"
+    assert words_of("collectives_osu", DEVICE, "rocm")["osu_bcast"] == "-d rocm"
+    assert words_of("p2p_osu", MANAGED, "rocm") == words_of("nonblocking_osu", MANAGED, "rocm") == {}
+    assert words_of("nonblocking_osu", MANAGED, chosen={"full": "on"})["osu_ibcast"] == "-d managed"
+    with pytest.raises(NotMeasured, match=r"no benchmark of group transfer_osu on stack .* measures CUDA memory \(device\)"):
+        launches("transfer_osu", 4, stack=stack_of(gpu="cuda"), memory=Memory(DEVICE, "cuda"))
+
+
+def test_data_on_a_gpu_are_compared_too() -> None:
+    launch = launches("p2p_osu", stack=stack_of(gpu="cuda"), memory=Memory(DEVICE, "cuda"), chosen={"validation": "on"})[0]
+    assert launch.args[-3:] == ("-c", "D", "D")
+    assert launch.expected[0].validated

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from reframe_tests.harness.machine.gpu import UNSAID
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.benchmark import OutputError, Record
 from reframe_tests.harness.suites.catalogue import Expected
@@ -140,7 +141,8 @@ def test_every_benchmark_has_a_recorded_output():
     read = {(name.split("-")[1], record.benchmark) for name in GOOD for record in as_started(name)}
     newest = {benchmark for version, benchmark in read if version == "7.5"}
     assert newest | {f"osu_{name}" for name in TITLES} == {row.name for row in ROWS}
-    assert {version for version, _ in read} == {"5.6", "5.7", "5.7.1", "5.9", "6.0", "6.2", "7.0", "7.1", "7.2", "7.4", "7.5"}
+    older = "5.6 5.6.3 5.7 5.7.1 5.8 5.9 6.0 6.2 7.0 7.1 7.2 7.4".split()  # noqa: SIM905
+    assert {version for version, _ in read} == {*older, "7.5"}
 
 
 @pytest.mark.parametrize("name", TITLES)
@@ -413,14 +415,153 @@ def test_warnings_in_the_output():
     assert parse(before + golden(LATENCY)) == parse(golden(LATENCY))
 
 
-def test_memory_of_accelerators_is_not_read():
-    title = change(LATENCY, "OSU MPI Latency", "OSU MPI-CUDA Latency")
-    host = "# Send Buffer on HOST (H) and Receive Buffer on HOST (H)\n"
-    refuse(title, "memory of accelerators")
-    assert parse(title.replace("# Size", host + "# Size")) == parse(golden(LATENCY))
-    for device in ("DEVICE (D)", "MANAGED (M)"):
-        for line in (host.replace("HOST (H)", device), host.replace("HOST (H)", device, 1)):
-            refuse(title.replace("# Size", line + "# Size"), "line 4", "memory of accelerators")
+# Memory of GPUs.
+
+#: Recorded outputs by what they say of the memory (empty: of the host), with the rows counted in the file.
+IN_MEMORY = {
+    "memory=device": {
+        **{"5.6.3-mvapich2-n2-latency-device": 24, "5.6.3-mvapich2-n2-bibw-device": 23, "5.7-craympich-n2-latency-p100": 24},
+        **{"5.9-other-n2-bw-mi250x-near": 6, "5.9-other-n2-bw-mi250x-far": 6, "7.2-openmpi-n2-bw-a100": 26},
+        **{f"7.0-other-n2-bw-mi250x-{pair}": 1 for pair in ("0-1", "0-2", "0-1-sdma")},
+        **{"7.5-openmpi-n8-alltoall-gh200": 21},
+        **{f"5.9-mpich_stand_in-n2-{name}-device": 3 for name in ("latency", "multi_lat", "allreduce")},
+        **{"7.2-mpich_stand_in-n2-latency-device": 3, "7.0-openmpi-n4-allreduce-a100": 1},
+        **{f"7.5-mpich_stand_in-n2-{name}-device": 3 for name in ("allreduce-validated", "allreduce_persistent")},
+        "7.5-mpich_stand_in-n4-neighbor_alltoallw-device": 3,
+    },
+    "window=64,memory=device": {f"{release}-mpich_stand_in-n2-mbw_mr-device": 3 for release in ("5.9", "7.2")},
+    "create,flush,memory=device": {
+        "7.5-mpich_stand_in-n2-put_latency-device": 3,
+        "7.5-mpich_stand_in-n2-cas_latency-validated-device": 1,
+    },
+    "create,fence,memory=device": {"7.2-mpich_stand_in-n2-put_bibw-device": 3},
+    "memory=managed": {
+        "5.9-mpich_stand_in-n2-bibw-managed": 3,
+        "5.9-mpich_stand_in-n2-ibcast-managed": 3,
+        "7.5-mpich_stand_in-n2-iallreduce-full-managed": 3,
+        "7.5-mpich_stand_in-n4-ineighbor_allgather-managed": 3,
+    },
+    "create,flush,memory=managed": {"5.9-mpich_stand_in-n2-put_bw-managed": 3},
+    "memory=host_to_device": {"5.9-mpich_stand_in-n2-bw-host_to_device": 3},
+    "memory=device_to_host": {"7.2-mpich_stand_in-n2-multi_lat-device_to_host": 3},
+    "create,flush,memory=host_to_device": {"5.9-mpich_stand_in-n2-get_bw-host_to_device": 3},
+    "create,flush,memory=device_to_host": {
+        "5.9-mpich_stand_in-n2-put_latency-device_to_host": 3,
+        "7.5-mpich_stand_in-n2-get_latency-device_to_host": 3,
+    },
+    UNSAID: {
+        **{f"7.5-openmpi-n2-bw-gh200-{place}": 23 for place in ("inter", "inter-nocxi", "intra")},
+        **{f"7.5-mpich-n2-bw-gh200-{place}": 23 for place in ("inter", "intra")},
+        "7.5-mpich_stand_in-n2-latency-device": 3,
+        "7.5-mpich_stand_in-n2-bw-validated-host_to_device": 3,
+        "7.5-mpich_stand_in-n2-latency_persistent-managed": 3,
+    },
+    "": {
+        "7.5-mpich-n2-bw-gh200-host": 23,
+        "5.8-openmpi-n2-bw-v100-host": 23,
+        "5.9-mpich_stand_in-n2-bw-host": 3,
+    },
+}
+OF_MEMORY = {name: (variant, rows) for variant, names in IN_MEMORY.items() for name, rows in names.items()}
+
+
+@pytest.mark.parametrize("name", OF_MEMORY)
+def test_the_memory_is_part_of_what_was_measured(name: str) -> None:
+    records = parse(golden(f"osu/osu-{name}.txt"))
+    assert ({record.variant for record in records}, len(records)) == ({OF_MEMORY[name][0]}, OF_MEMORY[name][1])
+
+
+def test_every_recorded_output_of_a_gpu_is_counted() -> None:
+    gpu = {
+        name for name in GOOD if re.search(r"stand_in|^# OSU MPI\w*-[A-Z]+ ", golden(f"osu/{name}"), re.M) or "stand_in" in name
+    }
+    assert gpu | {"osu-7.5-mpich-n2-bw-gh200-host.txt"} == {f"osu-{name}.txt" for name in OF_MEMORY}
+
+
+DEVICE_5_9 = "osu/osu-5.9-mpich_stand_in-n2-latency-device.txt"
+
+
+@pytest.mark.parametrize(
+    ("printed", "variant"),
+    [
+        ("HOST (H) and Receive Buffer on DEVICE (D)", "memory=host_to_device"),
+        ("DEVICE (D) and Receive Buffer on HOST (H)", "memory=device_to_host"),
+        ("HOST (H) and Receive Buffer on HOST (H)", ""),
+        ("MANAGED (M) and Receive Buffer on MANAGED (M)", "memory=managed"),
+        ("MANAGED (MD) and Receive Buffer on MANAGED (MD)", "memory=managed"),
+        ("MANAGED (MH) and Receive Buffer on MANAGED (MH)", "memory=managed,pages=host"),
+    ],
+)
+def test_two_places_are_a_memory(printed: str, variant: str) -> None:
+    text = change(DEVICE_5_9, r"DEVICE \(D\) and Receive Buffer on DEVICE \(D\)", printed)
+    for platform in ("CUDA", "ROCM", "OPENACC", "SYCL"):
+        assert {record.variant for record in parse(text.replace("-CUDA", f"-{platform}"))} == {variant}
+
+
+@pytest.mark.parametrize(
+    "pair", ["MANAGED (MD)|HOST (H)", "MANAGED (MD)|MANAGED (MH)", "DEVICE (D)|MANAGED (M)", "LOST (L)|HOST (H)"]
+)
+def test_places_that_are_no_memory_are_refused(pair: str) -> None:
+    one, two = pair.split("|")
+    text = change(DEVICE_5_9, r"DEVICE \(D\) and Receive Buffer on DEVICE \(D\)", f"{one} and Receive Buffer on {two}")
+    refuse(text, f"buffers on {one} and {two} are none of the memories that are told apart")
+
+
+def test_a_title_and_a_line_on_buffers_that_contradict_each_other() -> None:
+    line = "# Send Buffer on DEVICE (D) and Receive Buffer on DEVICE (D)\n"
+    refuse(change(DEVICE_5_9, "-CUDA", ""), "title and line on buffers contradict")
+    refuse(golden(DEVICE_5_9).replace(line, ""), "line on its buffers is missing")
+    refuse(golden(DEVICE_5_9).replace(line, line * 2), "a second table starts")
+    allreduce = "osu/osu-5.9-mpich_stand_in-n2-allreduce-device.txt"
+    refuse(change(allreduce, "^# Size", line + "# Size"), "title and line on buffers contradict")
+    put = "osu/osu-5.9-mpich_stand_in-n2-put_bw-managed.txt"
+    refuse(change(put, "^# Rank 0.*\n", ""), "line on its buffers is missing")
+    refuse(change(put, "^# Rank 0.*\n", line), "title and line on buffers contradict")
+    refuse(
+        change(DEVICE_5_9, "^# Send.*$", "# Rank 0 Memory on DEVICE (D) and Rank 1 Memory on DEVICE (D)"),
+        "contradict each other",
+    )
+    for plain in ("mbw_mr", "multi_lat"):
+        name = f"osu/osu-5.9-mpich_stand_in-n2-{plain}-device.txt"
+        refuse(change(name, "OSU MPI ", "OSU MPI-CUDA "), "title and line on buffers contradict")
+
+
+def test_a_barrier_has_no_buffers() -> None:
+    text = golden("osu/osu-7.5-mpich-n2-barrier.txt")
+    assert parse(text.replace("OSU MPI Barrier", "OSU MPI-CUDA Barrier")) == parse(text)
+
+
+def test_memory_of_the_host_never_passes_for_that_of_gpus_nor_the_other_way_round() -> None:
+    host, device = golden(LATENCY), golden("osu/osu-7.5-mpich_stand_in-n2-latency-device.txt")
+    told = golden(DEVICE_5_9)
+
+    def complete(text: str, variant: str) -> set[str]:
+        records = parse(text)
+        sizes = tuple(record.message_bytes for record in records)
+        return {record.variant for record in reader.complete(records, [Expected("osu_latency", 2, sizes, (variant,))])}
+
+    for memory in ("memory=device", "memory=host_to_device", "memory=managed"):
+        assert complete(device, memory) == {memory}  # 7.5 does not say which
+        with refused_as("output-damaged", match=f"has the variants 'none', asked for were '{memory}'"):
+            complete(host, memory)
+    for text in (told, device):
+        with refused_as("output-damaged", match="asked for were 'none'"):
+            complete(text, "")
+    with refused_as("output-damaged", match="has the variants 'memory=device', asked for were 'memory=host_to_device'"):
+        complete(told, "memory=host_to_device")
+
+
+def test_what_an_output_says_of_its_memory_is_a_note() -> None:
+    notes = {
+        "5.9-mpich_stand_in-n2-bw-host": ("built for CUDA; its buffers were in host memory",),
+        "7.5-mpich_stand_in-n2-latency-device": (
+            "memory of GPUs was asked for (CUDA); of which buffers, the output does not say",
+        ),
+        "5.9-mpich_stand_in-n2-latency-device": (),
+        "7.5-openmpi-n8-alltoall-gh200": (),
+    }
+    for name, expected in notes.items():
+        assert reader.read(golden(f"osu/osu-{name}.txt")).notes == expected
 
 
 def test_newer_releases_of_the_same_form_are_read():

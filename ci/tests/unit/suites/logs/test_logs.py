@@ -23,6 +23,10 @@ READ = {
     "osu58-srun-label": {"osu_get_acc_latency": 10},
     "osu57-bw-ucx-info-before": {"osu_bibw": 4},
     "osu562-three-outputs": {"osu_init": 1, "osu_bibw": 4},
+    "osu58-v100-latency-then-bw": {"osu_latency": 24, "osu_bw": 20},
+    "osu58-v100-no-local-rank": {"osu_allreduce": 19},
+    "osu75-a100-ucx-devices": {"osu_latency": 1},
+    "osu75-mi2xx-pair-banner": {"osu_bw": 28},
     "osu71-both-streams": {"osu_get_acc_latency": 3},
     "osu75-latency-report-bindings": {"osu_latency": 1},
     "osu75-batch-log-two-steps": {"osu_latency": 1, "osu_init": 1},
@@ -41,10 +45,14 @@ REFUSED = {
     "osu-init-singletons-silent": "world of its own",
     "imb4.0-two-singletons-interleaved": "refused to run a benchmark on this number of processes",
     "imb-nbc-2018-check-error": "wrong data",
+    "osu59-a100-warning-between-rows": "line 9: a warning stands in the output",
+    "osu59-put-segfault": "crashed or was ended by a signal",
     "osu532-iallgather": "OSU 5.3.2 is not known; read are 5.6 to 7.5",
     "imb-ucx-warn-inside-table": "line 36: .* does not belong there",
     "imb-openfabrics-warning-inside": "line 31: ",
 }
+#: Three outputs of one benchmark.
+PLACES = "osu75-a100-three-places"
 OSU, IMB = golden("osu/osu-7.2-mpich-n2-latency.txt"), golden("imb-mpi1-2021.11-n2-mpich.txt")
 #: What may stand around a whole table.
 NOISE = (
@@ -129,7 +137,15 @@ def log(name: str) -> str:
 
 
 def test_every_log_is_tried() -> None:
-    assert sorted(path.stem for path in LOGS.glob("*.txt")) == sorted([*READ, *REFUSED])
+    assert sorted(path.stem for path in LOGS.glob("*.txt")) == sorted([*READ, *REFUSED, PLACES])
+
+
+def test_places_that_only_the_command_says() -> None:
+    """``D D``, ``H D`` and ``D H``, of which OSU 7.5 prints the same."""
+    readings = reader.read_log(log(PLACES), source=PLACES)
+    variants = [(record.variant, record.values) for reading in readings for record in reading.records]
+    bandwidths = (279577.81, 23744.00, 23229.60)
+    assert variants == [("memory=unsaid", {"bandwidth_mb_per_s": value}) for value in bandwidths]
 
 
 @pytest.mark.parametrize("name", READ)
