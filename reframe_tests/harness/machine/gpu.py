@@ -54,11 +54,13 @@ class Gpu:
 
     :param bus_id: PCI address as the kernel writes it (``0000:03:00.0``); empty where the site does not say.
     :param numa_node: NUMA node it hangs on; ``None`` where the site does not say.
+    :param cpus: CPUs nearest to it where these are fewer than those of its NUMA node (``48-55``: a core complex); empty: those.
     :param nic: device of the rail next to it (``mlx5_0``, ``hsn0``); empty where the site does not say.
     """
 
     bus_id: str = ""
     numa_node: int | None = None
+    cpus: str = ""
     nic: str = ""
 
 

@@ -19,7 +19,7 @@ The policies are ours, so that every stack gets the same list; the words are the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..vocabulary import PINNING_POLICIES, SITE_FILES, SYMBOLIC_PPN, BadInput, NotMeasured
@@ -216,7 +216,16 @@ def _order_by_nic(
     missing = sorted(set(rails) - set(topology.numa_nodes))
     if missing:
         raise NotMeasured(f"nic_local needs a core on NUMA node {missing[0]}, where the adapter is, and none is usable there")
-    return _nearest([rails[rank % len(rails)] for rank in range(ppn)], cores, distances)
+    taken: set[int] = set()
+    queues = {
+        rail: iter(sorted(range(len(cores)), key=lambda index: distances[rail][_numa(cores[index])])) for rail in distances
+    }
+    chosen = []
+    for rank in range(ppn):
+        index = next(index for index in queues[rails[rank % len(rails)]] if index not in taken)
+        taken.add(index)
+        chosen.append(cores[index])
+    return chosen
 
 
 def _order_by_gpu(policy: str, ppn: int, cores: Sequence[_Core], topology: Topology) -> list[_Core]:
@@ -235,28 +244,15 @@ def _order_by_gpu(policy: str, ppn: int, cores: Sequence[_Core], topology: Topol
             raise BadInput(
                 "gpu-numa-node", f"a GPU is on NUMA node {home} and the partition has {there}: correct 'gpus' in {SITE_FILES}."
             )
-    distances = {home: _distances(home, topology) for home in known}
-    return _nearest(known, cores, distances, farthest=policy == "gpu_remote")
-
-
-def _nearest(
-    homes: Sequence[int],
-    cores: Sequence[_Core],
-    distances: Mapping[int, Mapping[int, tuple[int, int, int]]],
-    *,
-    farthest: bool = False,
-) -> list[_Core]:
-    """For each rank in turn the free core nearest to, or farthest from, a NUMA node."""
-    queues = {
-        home: iter(sorted(range(len(cores)), key=lambda index: away[_numa(cores[index])], reverse=farthest))
-        for home, away in distances.items()
-    }
-    taken: set[int] = set()
-    chosen = []
-    for home in homes:
-        index = next(index for index in queues[home] if index not in taken)
-        taken.add(index)
-        chosen.append(cores[index])
+    chosen: list[_Core] = []
+    for gpu, home in enumerate(known):
+        away, near = _distances(home, topology), topology.gpu_cpus[gpu : gpu + 1]
+        order = sorted(
+            (core for core in cores if core not in chosen),
+            key=lambda core: (not any(core[0].cpu in cpus for cpus in near), away[_numa(core)]),
+            reverse=policy == "gpu_remote",
+        )
+        chosen.append(order[0])
     return chosen
 
 

@@ -50,6 +50,7 @@ class Topology:
     :param online: CPUs the machine has online, before :meth:`usable` took some away.
     :param counted: CPUs that hwloc counts: also those that only affinity forbids.
     :param gpu_numa: NUMA node of each GPU, in the site's order; ``None`` where it does not say.
+    :param gpu_cpus: CPUs nearest to each GPU, as far as the site says more than its NUMA node.
     """
 
     units: tuple[ProcessingUnit, ...]
@@ -57,6 +58,7 @@ class Topology:
     online: int = 0
     counted: tuple[ProcessingUnit, ...] = ()
     gpu_numa: tuple[int | None, ...] = ()
+    gpu_cpus: tuple[frozenset[int], ...] = ()
 
     @classmethod
     def from_processor(cls, info: Any) -> Topology:

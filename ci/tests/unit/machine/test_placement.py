@@ -228,6 +228,13 @@ def test_each_rank_by_its_gpu() -> None:
     assert cpus(place("gpu_local", 4, gpus)) == (48, 16, 112, 80), "the GPU's NUMA node, in the order of GPUs"
     assert cpus(place("gpu_local", 4, replace(NPS4, gpu_numa=(0, 0, 0, 0)))) == (0, 1, 2, 3)
     assert cpus(place("gpu_remote", 2, gpus)) == (112, 113), "the other socket's last NUMA node"
+    # LUMI user guide, "Distribution and binding": CPU_BIND="map_cpu:49,57,17,25,1,9,33,41".
+    complexes = (48, 56, 16, 24, 0, 8, 32, 40)
+    lumi = Topology.from_processor(describe(1, 64, numa_per_socket=4, caches_per_socket=8, smt=2, numbering="smt_last"))
+    lumi = lumi.usable(cpu for cpu in range(64) if cpu % 8)
+    near = tuple(frozenset(range(first, first + 8)) for first in complexes)
+    lumi = replace(lumi, gpu_numa=tuple(first // 16 for first in complexes), gpu_cpus=near)
+    assert cpus(place("gpu_local", 8, lumi)) == (49, 57, 17, 25, 1, 9, 33, 41)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,9 @@ class Partition:
         :raises BadInput: no core is left.
         """
         topology = Topology.from_processor(self.processor)
-        topology = replace(topology, gpu_numa=tuple(gpu.numa_node for gpu in systems.gpus_of(self.extras)))
+        gpus = systems.gpus_of(self.extras)
+        near = tuple(parse_cpus(gpu.cpus) for gpu in gpus)
+        topology = replace(topology, gpu_numa=tuple(gpu.numa_node for gpu in gpus), gpu_cpus=near)
         if reserved := parse_cpus(self.extras.get("reserved_cpus", "")):
             cores = {topology.core_of(cpu) for cpu in reserved}
             left = {unit.cpu for unit in topology.units if unit.core not in cores}
