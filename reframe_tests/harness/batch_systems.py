@@ -26,7 +26,7 @@ class BatchSystem:
     :param comment: option that keeps a text with the job; empty where there is none.
     :param exports: variable by which a job that was submitted with ``--export`` keeps its launchers from handing ranks all
         that the job's script sets; empty where there is none.
-    :param beside: variables without which several launchers of one job would start their ranks one after the other.
+    :param overlapping: variables without which several launchers of one job would start their ranks one after the other.
     :param nodes: what ReFrame's ``-J`` takes to ask for nodes by name, with ``{nodes}`` for these, comma-separated; empty where
         it has no such option: of PBS, ReFrame writes the one request for nodes itself, and qsub passes over a second one; to
         Flux it passes no options, and asks for one node at most.
@@ -40,7 +40,7 @@ class BatchSystem:
     no_requeue: tuple[str, ...] = ()
     comment: str = ""
     exports: str = ""
-    beside: Mapping[str, str] = field(default_factory=dict)
+    overlapping: Mapping[str, str] = field(default_factory=dict)
     nodes: str = ""
 
 

@@ -410,7 +410,7 @@ def _preflight(view: View) -> Content:
         failed = not (case.result == "pass" and case.evidence == PROVEN)
         answered = f"{nodes} node{'' if nodes == 1 else 's'} answered{'' if failed else ', and none is odd'}."
         rows = [
-            ("note" if odd.note else "✕ odd", odd.what(instances), odd.found(), odd.wanted, odd.why, odd.fix)
+            ("note" if odd.note else "✕ odd", odd.subject(instances), odd.shown(), odd.wanted, odd.why, odd.fix)
             for odd, instances in node_judgement.group(odd_nodes)
         ]
         blocks.append(_text(answered, "verdict bad" if failed else "", case.partition))

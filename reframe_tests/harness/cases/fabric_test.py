@@ -232,11 +232,11 @@ class FabricTest(MeasuredTest):
     def read(self) -> Reading:
         self.job_started = script.read_start(script.beginning_of(Path(self.stagedir) / script.START_LOG))
         outcome = self._evaluate(self._condition, self._launches)
-        self.condition = {**self.condition, **outcome.found}
+        self.condition = {**self.condition, **outcome.added}
         sentences = outcome.sentences
         if self._paired:
             other = self._evaluate(self._paired.condition, self._paired.launches)
-            theirs, samples = {**self.rival_run["condition"], **other.found}, [sample.as_dict() for sample in other.samples]
+            theirs, samples = {**self.rival_run["condition"], **other.added}, [sample.as_dict() for sample in other.samples]
             self.rival_run = {"condition": theirs, "samples": samples, "proof": other.proof}
             sentences += other.sentences
         return Reading(outcome.samples, outcome.evidence, sentences)

@@ -569,7 +569,7 @@ _TABLE = re.compile(
 _STARTS = re.compile(r"^[ \t]*# Benchmarking ", re.MULTILINE)
 _RANKS = re.compile(
     r"^[ \t]*# (?:#processes = (?P<ranks>[0-9]{1,9})(?: \(threads: (?P<threads>[0-9]+)\)|; rank order \(rowwise\):)?"
-    r"|\( (?P<groups>[1-9][0-9]{0,8}) groups of (?P<each>[0-9]{1,9}) processes each running simultaneous \))[ \t\r]*$",
+    r"|\( (?P<groups>[1-9][0-9]{0,8}) groups of (?P<per_group>[0-9]{1,9}) processes each running simultaneous \))[ \t\r]*$",
     re.MULTILINE,
 )
 _MODE = re.compile(r"^[ \t]*# +MODE: ((?:NON-)?AGGREGATE)[ \t\r]*$", re.MULTILINE)
@@ -724,7 +724,7 @@ def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], Out
             Record(
                 NAME,
                 name,
-                int(heading["ranks"] or heading["each"]),
+                int(heading["ranks"] or heading["per_group"]),
                 int(heading["groups"] or 1),
                 int(cell["#bytes"]) if "#bytes" in cell else None,
                 int(cell["#repetitions"]),

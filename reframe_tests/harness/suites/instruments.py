@@ -33,7 +33,7 @@ from .benchmark import (
     at_levels,
     growing_node_counts,
 )
-from .model import Group, Run, Said, Script, Suite, gated_sizes, sizes_of_doublings
+from .model import Facts, Group, Run, Script, Suite, gated_sizes, sizes_of_doublings
 
 #: Times in a row, as ``common.summary_us`` has them.
 _TIMES = ("mean_us", "p50_us", "p90_us", "p99_us")
@@ -231,7 +231,7 @@ def _bisection_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
     return _record("bisection", row, head, dict(zip(_BISECTION, values, strict=True)))
 
 
-def bisection_said(text: str) -> Said:
+def bisection_facts(text: str) -> Facts:
     """How the nodes were split, which pair was slowest with the largest messages, and where the pairs' first ranks were.
 
     :param text: an output that the suite's parser reads.
@@ -239,11 +239,11 @@ def bisection_said(text: str) -> Said:
     try:
         printed = reading.read(text, "the output", "bisection")
     except BadInput:
-        return Said()
+        return Facts()
     split, last = printed.head["split"], printed.rows[-1]
     slow = "{benchmark} {bytes} B: ranks {slowest_pair[0]} and {slowest_pair[1]}".format(**last)
     ends = [end for pair in printed.head["pairs"] for end in pair]
-    return Said(
+    return Facts(
         (f"the nodes were split {'into ' * split.startswith('plain')}{split}", f"the slowest pair of {slow}"),
         {rank: host for rank, host, _ in ends},
     )
@@ -279,7 +279,7 @@ BISECTION = _suite(
     arguments=_bisection_arguments,
     sizes=sizes_of_doublings,
     same_repetitions=True,
-    said=bisection_said,
+    facts=bisection_facts,
 )
 
 
@@ -542,13 +542,13 @@ def _pair_record(pair_map: map_output.MapOutput, quantity: str) -> Record:
     return Record("pair_map", name, len(pair_map.nodes), 1, size, max(1, sent // len(pair_map.nodes)), summary)
 
 
-def _pair_said(text: str) -> Said:
+def _pair_facts(text: str) -> Facts:
     """Design and rounds, and where the ranks were."""
     pair_map = map_output.read(text, "the output")
     switches = f"switches from {pair_map.tree.origin}" if pair_map.tree else "the switches are not known"
     took = f" in {pair_map.seconds:.0f} s" if pair_map.seconds is not None else ""
     note = f"{len(pair_map.values)} values of pairs ({pair_map.design}) in {pair_map.rounds} rounds{took}; {switches}"
-    return Said((note,), dict(enumerate(pair_map.nodes)))
+    return Facts((note,), dict(enumerate(pair_map.nodes)))
 
 
 def _pair_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
@@ -583,7 +583,7 @@ PAIR_MAP = _suite(
     collective=False,
     sizes=_pair_sizes,
     arguments=_pair_arguments,
-    said=_pair_said,
+    facts=_pair_facts,
     compares_data=True,
 )
 

@@ -178,7 +178,7 @@ class KeyFigure:
     empty: bool = False
 
 
-class Said(NamedTuple):
+class Facts(NamedTuple):
     """What an output says of how it was measured, beside its numbers.
 
     :param notes: sentences for the evidence, without a full stop.
@@ -230,7 +230,7 @@ class Suite:
     :param offer: what a release of it offers.
     :param options: what of it may be set.
     :param shown_arguments: arguments that an output says its program was started with; ``None`` where it does not say.
-    :param said: what an output that was read says of how it was measured.
+    :param facts: what an output that was read says of how it was measured.
     :param files: files a run is to find in the folder it is started in, name to content.
     :param extent: of the lines of a file and the place of a title, where its output begins and where it ends (the place after
         its last line), so that others' lines around it can be set aside; ``None``: it is the whole file.
@@ -267,7 +267,7 @@ class Suite:
     options: tuple[SuiteOption, ...] = ()
     pairs: tuple[PairGroup, ...] = ()
     shown_arguments: Callable[[str], tuple[str, ...] | None] = field(default=lambda text: None)
-    said: Callable[[str], Said] = field(default=lambda text: Said())
+    facts: Callable[[str], Facts] = field(default=lambda text: Facts())
     files: Callable[[Run], Mapping[str, str]] = field(default=lambda run: {})
     extent: Callable[[Sequence[str], int], tuple[int, int]] | None = None
     last_line: str = ""

@@ -26,7 +26,7 @@ from ..machine.gpu import DEVICE, Memory
 from ..mpis.transport import Gap, Library, Proof, Range, TransportRow
 from . import traffic
 from .benchmark import NOTHING_SURE, Benchmark, OutputError, Plan, Record, SizeRange, at_levels
-from .model import BenchmarkPackage, Group, Programs, Run, Said, Suite
+from .model import BenchmarkPackage, Facts, Group, Programs, Run, Suite
 from .traffic import Bound
 
 NAME, GROUP, PAIR_GROUP = "nccl_tests", "nccl", "nccl_pairs"
@@ -400,8 +400,8 @@ def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) 
     asked = _asked_sizes(seen.setup, seen.largest)
     # In whole numbers of the type, or blocks of 16 bytes for each rank.
     if len(cells) != len(asked) or any(not 0 <= size - row.size < 16 * count for size, row in zip(asked, cells, strict=True)):
-        said = f"its sizes are not the {len(asked)} that it says it was run with"
-        raise fault("output-damaged", f"{said}; rows are lost, repeated or mixed up, run it again")
+        message = f"its sizes are not the {len(asked)} that it says it was run with"
+        raise fault("output-damaged", f"{message}; rows are lost, repeated or mixed up, run it again")
     shown = [value for row in cells for value in (row.halves[0][2], row.halves[1][2])]
     # The last line is the mean of all bus bandwidths, which are printed to two decimals, large ones to fewer.
     rounding = sum(0.5 * 10 ** -_decimals(value) for value in shown) / len(shown)
@@ -538,12 +538,12 @@ def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
     return title, end + 1
 
 
-def said(text: str) -> Said:
+def facts_of_output(text: str) -> Facts:
     """Release, and the nodes of the ranks."""
     match = _VERSION.search(text)
     version = next(filter(None, match.groups()), "") if match else ""
     hosts = {int(rank): host.split(".")[0] for rank, host in _RANK.findall(text)}
-    return Said((f"{'rccl' if 'rccl-tests' in text else 'nccl'}-tests {version}",) if version else (), hosts)
+    return Facts((f"{'rccl' if 'rccl-tests' in text else 'nccl'}-tests {version}",) if version else (), hosts)
 
 
 SUITE = Suite(
@@ -563,7 +563,7 @@ SUITE = Suite(
     printed_sizes=printed_sizes,
     same_repetitions=True,
     validates=True,
-    said=said,
+    facts=facts_of_output,
     library=LIBRARY,
     # It says its version with its numbers only; -h prints its options.
     programs=Programs(

@@ -196,7 +196,7 @@ _BLOCK = re.compile(
             ("Compiled procs", f"(?P<compiled>{_WHOLE})"),
             ("Active procs", f"(?P<active>{_WHOLE})"),
             ("Mop/s total", f"(?P<mops>{_NUMBER})"),
-            ("Mop/s/process", f"(?P<each>{_NUMBER})"),
+            ("Mop/s/process", f"(?P<per_process>{_NUMBER})"),
             ("Operation type", r"[^\n]*\S"),
             ("Verification", r"(?P<verification>\S+)"),
             ("Version", r"(?P<version>\S+)"),
@@ -255,7 +255,7 @@ def parse(text: str, source: str) -> list[Record]:
     if int(block["iterations"]) != iterations:
         fault = f"{name} of class {problem} made {block['iterations']} iterations, and the class has {iterations}"
         raise wrong(f"{fault}; it was changed, or the output is damaged")
-    if total < 1 or abs(rate / total - float(block["each"])) > _HALF * 2 + rate * 1e-6:
+    if total < 1 or abs(rate / total - float(block["per_process"])) > _HALF * 2 + rate * 1e-6:
         raise wrong(f"Mop/s of {name} is not {total} times that of a process; the output is damaged")
     values = {"time_s": float(seconds), "mop_per_s": rate}
     return [Record(NAME, name, total, 1, None, iterations or None, values, variant(problem))]

@@ -55,7 +55,7 @@ from .benchmark import (
     at_levels,
     in_bands,
 )
-from .model import BenchmarkPackage, Group, Offer, Programs, Run, Said, Suite, programs_of, sizes_of_doublings
+from .model import BenchmarkPackage, Facts, Group, Offer, Programs, Run, Suite, programs_of, sizes_of_doublings
 from .options import ALIKE, PRINTED, SuiteOption
 
 #: Name of the suite.
@@ -969,7 +969,7 @@ def _contradiction(values: Mapping[str, float]) -> str:
     return ""
 
 
-def said(text: str) -> Said:
+def facts_of_output(text: str) -> Facts:
     """What an output that was read says of how it was measured."""
     notes: dict[str, None] = {}
     for match in filter(None, (_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))):
@@ -984,7 +984,7 @@ def said(text: str) -> Said:
                 f"left out: minimum and maximum of OSU {match['version']}, which are neither on three ranks or more (right "
                 f"from {'.'.join(map(str, RIGHT_RANGE_SINCE))} on)"
             ] = None
-    return Said(tuple(notes))
+    return Facts(tuple(notes))
 
 
 def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
@@ -1030,7 +1030,7 @@ SUITE = Suite(
     parse=parse,
     extent=extent,
     piece=PIECE,
-    said=said,
+    facts=facts_of_output,
     rows=ROWS,
     groups=GROUPS,
     arguments=arguments,

@@ -97,7 +97,7 @@ def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
             )
         if trouble := _cause(lines, source):  # below a block that is whole the launcher may say that a rank was killed
             raise trouble
-        return [Reading(records, counts, suite.said(text).notes)]
+        return [Reading(records, counts, suite.facts(text).notes)]
     try:
         return _outputs(lines, [(text.count("\n", 0, start), name) for start, name in titles], source)
     except OutputError as error:
@@ -121,7 +121,7 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
         own = "\n" * begin + "\n".join(lines[begin:end]) + "\n" * (end < len(lines))
         records = _parse(suite, own, source)
         ends = bool(suite.last_line) and any(re.fullmatch(suite.last_line, line.strip()) for line in lines[begin:end])
-        readings.append(Reading(records, {}, suite.said(own).notes, place + 1, ends))
+        readings.append(Reading(records, {}, suite.facts(own).notes, place + 1, ends))
         rest[begin:end] = [""] * (end - begin)
     around = list(enumerate(preamble.without_report("\n".join(rest))[0].split("\n"), 1))
     if trouble := _cause([line for _, line in around], source):

@@ -191,9 +191,9 @@ def test_its_summary_is_records() -> None:
     assert bandwidth.values == {"bandwidth_p50_mb_per_s": 100.0, "bandwidth_slowest_mb_per_s": 50.0}
     # 12 directions in 2 passes, each 3 messages of a rank and 100 round trips.
     assert (bandwidth.repetitions, latency.repetitions) == (12 * 2 * 3 // 4, 12 * 2 * 2 * 100 // 4)
-    said = SUITE.said(made(4))
-    assert said.hosts == {0: "n0", 1: "n1", 2: "n2", 3: "n3"}
-    assert said.notes == ("72 values of pairs (all) in 6 rounds in 1 s; switches from slurm",)
+    facts = SUITE.facts(made(4))
+    assert facts.hosts == {0: "n0", 1: "n1", 2: "n2", 3: "n3"}
+    assert facts.notes == ("72 values of pairs (all) in 6 rounds in 1 s; switches from slurm",)
 
 
 def test_two_nodes() -> None:

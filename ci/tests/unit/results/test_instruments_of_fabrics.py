@@ -20,7 +20,7 @@ from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.benchmark import growing_node_counts
-from reframe_tests.harness.suites.instruments import bisection_said
+from reframe_tests.harness.suites.instruments import bisection_facts
 from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
 from studies.output_damage import golden
@@ -121,22 +121,22 @@ def test_recorded_outputs(name: str, nodes: int, across: float) -> None:
         assert record.values["bandwidth_mb_per_s"] == pytest.approx(
             record.values["bandwidth_slowest_mb_per_s"] * nodes / 2, 1e-4
         )
-    hosts = bisection_said(text).hosts
+    hosts = bisection_facts(text).hosts
     assert sorted(hosts) == list(range(nodes)) and set(hosts.values()) == {f"c{node + 1}" for node in range(nodes)}
 
 
 def test_the_evidence_says_how_it_was_split() -> None:
-    plain = bisection_said(golden(PLAIN)).notes[0]
+    plain = bisection_facts(golden(PLAIN)).notes[0]
     assert plain == "the nodes were split into plain halves, because the switches are not known"
-    first, slowest = bisection_said(golden(CROSSING)).notes
+    first, slowest = bisection_facts(golden(CROSSING)).notes
     assert first == "the nodes were split by switches as the site has them, 2 of 2 pairs of nodes on different ones"
     assert re.fullmatch(r"the slowest pair of Bisection_both_ways 1048576 B: ranks [0-3] and [0-3]", slowest)
-    assert bisection_said("") == ((), {})
+    assert bisection_facts("") == ((), {})
 
 
 def test_pairs_are_held_against_the_ranks_own_records() -> None:
     ranks = [make_rank(0, "c1.site.org"), make_rank(1, "c2")]
-    assert rank_records.check_hosts(ranks, bisection_said(golden(PLAIN)).hosts) == []
+    assert rank_records.check_hosts(ranks, bisection_facts(golden(PLAIN)).hosts) == []
     assert rank_records.check_hosts(ranks, {0: "c1", 1: "c3", 7: "c9"}) == [
         "rank 1 was on c2 and not on c3, as its output says."
     ]

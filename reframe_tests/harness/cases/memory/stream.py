@@ -32,7 +32,7 @@ UNEVEN, UNEVEN_PAGES = 0.05, 3 * 512
 UNKNOWN = "unknown"
 #: Most characters of an output that is read: 1024 cores with all their nodes stay far below.
 MOST = 1 << 20
-_OUTPUT = re.compile(r"(?P<said># STREAM, format 2\n(?P<json>[^\n]+)\n)# end: CRC-32 (?P<sum>[0-9a-f]{8})\n")
+_OUTPUT = re.compile(r"(?P<body># STREAM, format 2\n(?P<json>[^\n]+)\n)# end: CRC-32 (?P<sum>[0-9a-f]{8})\n")
 
 
 Positive = Annotated[int, msgspec.Meta(gt=0)]
@@ -95,7 +95,7 @@ def read(text: str, memory: str, page_cache: str, repetitions: int) -> StreamRes
         raise BadInput(
             "stream-cut", f"STREAM's output is cut off or mixed with other output: {one_line(text[-80:])!r}; run it again."
         )
-    if f"{zlib.crc32(match['said'].encode(errors='replace')):08x}" != match["sum"]:
+    if f"{zlib.crc32(match['body'].encode(errors='replace')):08x}" != match["sum"]:
         raise BadInput("stream-checksum", "STREAM's output was changed on its way (its CRC-32 does not fit); run it again.")
     try:
         result = msgspec.json.decode(match["json"], type=StreamResult)

@@ -65,15 +65,15 @@ class OddNodes(msgspec.Struct, frozen=True):
 
         :param instances: all that the same is to be said of; default: its own.
         """
-        return f"{self.what(instances)} is {self.found()}; {self.wanted}: {self.why} (to put it right: {self.fix})"
+        return f"{self.subject(instances)} is {self.shown()}; {self.wanted}: {self.why} (to put it right: {self.fix})"
 
-    def what(self, instances: Sequence[str] = ()) -> str:
+    def subject(self, instances: Sequence[str] = ()) -> str:
         of = listed(instances or (self.instance,))
         if self.fact == PRESENCE:
             return of
         return f"{self.fact} of {of}" if of else self.fact
 
-    def found(self) -> str:
+    def shown(self) -> str:
         text = "; ".join(f"{_shown(seen.value)} on {listed(seen.nodes)}" for seen in self.values[:FEW])
         if rest := self.values[FEW:]:
             text += f"; {len(rest)} other values on {sum(len(seen.nodes) for seen in rest)} nodes"

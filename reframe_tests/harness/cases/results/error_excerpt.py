@@ -7,13 +7,13 @@ import re
 from ...printable import printable
 
 #: UCX's log lines (UCX 1.20, ``ucs_log_default_handler``): ``[time] [host:pid:thread] file.c:line  UCX  LEVEL message``.
-_UCX = re.compile(r"^\[\d+\.\d+\]\s+\[(?P<host>[^:\]]+):\d+\s*:\d+\]\s+\S+:\d+\s+UCX\s+(?P<level>[A-Z]+)\s+(?P<said>.*)")
+_UCX = re.compile(r"^\[\d+\.\d+\]\s+\[(?P<host>[^:\]]+):\d+\s*:\d+\]\s+\S+:\d+\s+UCX\s+(?P<level>[A-Z]+)\s+(?P<text>.*)")
 #: Levels below a warning report what was tried on the way; a failure there is not one of the launch.
 _CHATTER = ("DIAG", "INFO", "DEBUG", "TRACE", "REQ", "DATA", "ASYNC", "FUNC", "POLL")
 #: MPICH and what descends from it: a heading, then one line per function, the one that failed last
 #: (src/mpi/errhan/errutil.c, ``MPIR_Err_print_stack_string_ext``); most have nothing to say.
 _STACK_HEAD = re.compile(r"^(?P<call>.*\berror in \w+): .*error stack:$")
-_STACK_FRAME = re.compile(r"^(?:\w+|\(unknown\))\(\d*\)\.*:\s*(?P<said>.*)$")
+_STACK_FRAME = re.compile(r"^(?:\w+|\(unknown\))\(\d*\)\.*:\s*(?P<text>.*)$")
 #: What the line to quote looks like, the most informative first: a device by its name, a cause, then any complaint. Nodes
 #: complain in any order, and the other end of a link that is down only lists what it tried.
 _INFORMATIVE = (
@@ -66,8 +66,8 @@ def _without_stacks(lines: list[str]) -> list[str]:
     for line in lines:
         frame = _STACK_FRAME.match(line) if call else None
         if frame:
-            if frame["said"]:
-                short[-1] = f"{call}: {frame['said']}"
+            if frame["text"]:
+                short[-1] = f"{call}: {frame['text']}"
             continue
         head = _STACK_HEAD.match(line)
         call = head["call"] if head else ""
@@ -80,4 +80,4 @@ def _cleaned(line: str) -> str:
     match = _UCX.match(line)
     if not match:
         return line
-    return "" if match["level"] in _CHATTER else f"{match['host']}: UCX {match['level']} {match['said']}"
+    return "" if match["level"] in _CHATTER else f"{match['host']}: UCX {match['level']} {match['text']}"

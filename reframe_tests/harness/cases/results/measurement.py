@@ -24,7 +24,7 @@ from ...sites import references
 from ...stacks.stack import judge_modules
 from ...suites import catalogue, preamble, reader
 from ...suites.benchmark import SINGLE, OutputError, Record
-from ...suites.model import Said
+from ...suites.model import Facts
 from ...vocabulary import LINK_BANDWIDTHS, QUANTITIES
 from ..job import batch, script, transports
 from ..job.condition import Condition
@@ -104,7 +104,7 @@ class Outcome:
         return self.evidence.as_dict() if self.evidence else {}
 
     @property
-    def found(self) -> dict[str, str]:
+    def added(self) -> dict[str, str]:
         """What the run added to its condition: the network, where none was forced."""
         return {"network": self.network} if self.network else {}
 
@@ -187,7 +187,7 @@ def evaluate(
         # A launch that ended badly is reported by its end, not also by the hole it left in its output.
         ended = _judge_end(status, limit_s, directory, files, stopped)
         outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
-        facts = catalogue.SUITES[launch.suite].said(printed) if records else Said()
+        facts = catalogue.SUITES[launch.suite].facts(printed) if records else Facts()
         whole = not ended and not broken
         heard = _hear(outcome, condition, launch, where, records, debug, directory / files.evidence, whole, facts)
         if not launch.checks_data:
@@ -293,7 +293,7 @@ def _hear(
     debug: str,
     directory: Path,
     whole: bool,
-    facts: Said,
+    facts: Facts,
 ) -> LaunchEvidence:
     """Hear the ranks of one repeat of one launch; adds sentences to the outcome.
 

@@ -175,7 +175,7 @@ def share(whole: Condition, programs: int) -> SharedNode:
     conditions = []
     for placed in deal(whole.pinning, programs, whole.ppn, whole.topology):
         bound = bind_ranks(placed, whole.launcher, whole.stack, whole.nodes, whole.partition, whole.bootstrap)
-        bound = bound.adding(env=batch.beside if batch else {})
+        bound = bound.adding(env=batch.overlapping if batch else {})
         conditions.append(replace(whole, ppn=placed.ppn, placement=placed, binding=bound))
     fields = {name: getattr(whole, name) for name in Condition.__dataclass_fields__}
     # Where the ranks go is each program's own.
