@@ -30,7 +30,7 @@ _WIDTH, _SCALE = 900, 2
 _LIMIT_S = 300
 
 
-def save(figures: Sequence[go.Figure], folder: Path) -> list[Path]:
+def save(figures: Sequence[go.Figure], folder: Path, width: int = _WIDTH) -> list[Path]:
     """Write each figure as ``<number>-<title>.svg`` and ``.png``.
 
     :raises BadInput: there is no Chromium, it draws nothing, or the folder cannot be written.
@@ -40,7 +40,7 @@ def save(figures: Sequence[go.Figure], folder: Path) -> list[Path]:
         raise BadInput(
             "no-chromium", f"pictures are drawn by a Chromium and there is none ({', '.join(BROWSERS)}): install one."
         )
-    page = TEMPLATES.get_template("pictures.html").render(figures=figures, width=_WIDTH, scale=_SCALE)
+    page = TEMPLATES.get_template("pictures.html").render(figures=figures, width=width, scale=_SCALE)
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "figures.html"
         source.write_text(page, encoding="utf-8")
