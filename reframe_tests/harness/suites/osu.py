@@ -851,8 +851,8 @@ class _Table:
         if any(places):
             if places not in _IN_MEMORY:
                 known = ", ".join(MEMORIES)
-                said = f"buffers on {' and '.join(places)} are none of the memories that are told apart ({known})"
-                raise OutputError("output-device-memory", f"{said}; ask for D or MD on both sides, or H and D")
+                fault = f"buffers on {' and '.join(places)} are none of the memories that are told apart ({known})"
+                raise OutputError("output-device-memory", f"{fault}; ask for D or MD on both sides, or H and D")
             word = _IN_MEMORY[places[::-1] if _receives(row) else places]
             return f"memory={word}" if word != HOST else ""
         if not self.platform or row.sizes == SIZELESS:

@@ -66,7 +66,7 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_pa
         "metrics": ["token.latency.0000000008"],
         "selection": ["+relay"],
         "program": "relay",
-        "globs": "network_*test or hpcc or IMB-* or *.[A-FSW].* or osu_* or relay-*",
+        "globs": "network_*test or hpcc or IMB-* or *_perf or *.[A-FSW].* or osu_* or relay-*",
     }
 
 
