@@ -151,7 +151,7 @@ class Gap:
     reason: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Library:
     """A communication library beside MPI that a suite's programs measure, started as an MPI program (NCCL).
 

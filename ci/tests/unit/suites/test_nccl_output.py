@@ -124,10 +124,10 @@ def test_most_that_a_bus_bandwidth_can_be(name: str, ranks: int, nodes: int, mos
     assert nccl_tests.most_over_link(COLLECTIVES[name], ranks, nodes) == pytest.approx(most)
 
 
-@pytest.mark.parametrize("path", sorted(LOGS.glob("*.log")), ids=lambda path: path.stem)
-def test_what_nccl_says_of_its_network(path: Path) -> None:
-    notes = path.with_suffix(".notes").read_text().splitlines()
-    assert list(network_notes(path.read_text())) == notes
+@pytest.mark.parametrize("name", [path.stem for path in sorted(LOGS.glob("*.notes"))])
+def test_what_nccl_says_of_its_network(name: str) -> None:
+    notes = (LOGS / f"{name}.notes").read_text().splitlines()
+    assert list(network_notes((LOGS / f"{name}.txt").read_text())) == notes
 
 
 def _fabric(transport: str, device: str) -> Fabric:
@@ -149,7 +149,7 @@ def _fabric(transport: str, device: str) -> Fabric:
 )
 def test_the_network_is_proven_by_nccl_s_own_lines(log: str, fabric: Fabric, sentence: str) -> None:
     setting = transports.resolve_transport(stack_of(), fabric, nccl_tests.LIBRARY)
-    wrong = transports.check_proofs(setting, (LOGS / f"{log}.log").read_text())
+    wrong = transports.check_proofs(setting, (LOGS / f"{log}.txt").read_text())
     assert wrong == [] if not sentence else sentence in wrong[0]
 
 

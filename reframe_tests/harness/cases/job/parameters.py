@@ -16,7 +16,6 @@ from reframe.core.logging import getlogger
 from ...machine import placement
 from ...machine.fabric import Fabric
 from ...machine.gpu import Memory
-from ...mpis.transport import Library
 from ...sites import selected_tests, site, systems
 from ...stacks import metadata
 from ...stacks.stack import Stack
@@ -169,10 +168,15 @@ def _read_stack(file: str) -> Stack:
 
 
 @cache
-def why_unusable(stack: str, partition: Any, fabric: str, library: Library | None = None) -> str:
-    """Why a stack cannot use a fabric of a partition; empty where it can, or its case must say what is wrong."""
+def why_unusable(stack: str, partition: Any, fabric: str, group: str) -> str:
+    """Why a stack cannot use a fabric of a partition; empty where it can, or its case must say what is wrong.
+
+    :param group: one whose programs communicate with something else than MPI; empty for all others.
+    """
     try:
-        transports.resolve_transport(_read_stack(stack), _fabrics_on(partition)[fabric], library)
+        transports.resolve_transport(
+            _read_stack(stack), _fabrics_on(partition)[fabric], catalogue.library_of(group) if group else None
+        )
     except NotMeasured as reason:
         return str(reason).removesuffix(".")
     except BadInput:
@@ -248,9 +252,10 @@ def places_of(
             if not able:
                 raise NotMeasured(f"{selected_tests.WITHOUT} {' or '.join(' and '.join(sorted(words)) for words in wanted)}")
             files = {environ.name: environ.extras.get("stack", "") for environ in able}
-            memory, library = _fabrics_on(partition)[fabric].memory, catalogue.library_of(group)
+            memory = _fabrics_on(partition)[fabric].memory
+            own = group if catalogue.library_of(group) else ""
             reasons = {
-                name: why_unbuilt(file, group, memory) or why_unusable(file, partition, fabric, library)
+                name: why_unbuilt(file, group, memory) or why_unusable(file, partition, fabric, own)
                 for name, file in files.items()
             }
             if all(reasons.values()):
