@@ -86,6 +86,13 @@ def add(
             "default ~/.cache/mpibench/sources, else fetched), or the path or address of a release tarball; repeatable."
         ),
     ] = None,
+    gpu: Annotated[
+        str,
+        typer.Option(
+            help="cuda or rocm: the MPI sends memory of such GPUs, where it does not say so itself (UCX built for CUDA below "
+            "Open MPI); '--build osu=...' is then built for it, with the toolkit on PATH, CUDA_HOME or ROCM_PATH."
+        ),
+    ] = "",
     library: Annotated[Path | None, typer.Option(help="Its libmpi, if it is not below the launcher's prefix.")] = None,
     into: Annotated[
         Path | None,
@@ -126,6 +133,7 @@ def add(
         entered=entered,
         modules_system=module_system.find_system(system) if entered else "",
         into=into.absolute() if into else None,
+        gpu=gpu,
         say=typer.echo,
     )
 

@@ -420,11 +420,13 @@ class Proven:
 
     :param suites: suite name to its programs' version.
     :param left_out: program to the reason why it is not run.
+    :param gpus: suite name to the platform of GPUs whose memory its programs measure.
     """
 
     binaries: Mapping[str, str] = field(default_factory=dict)
     suites: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    gpus: Mapping[str, str] = field(default_factory=dict)
 
 
 def suite_of(program: str) -> str:
@@ -532,7 +534,45 @@ def prove(
         raise BadInput(
             "no-program-runs", f"none of the {len(programs)} binaries runs on {stack.library}; {programs[name]}: {reason}."
         )
-    return Proven(binaries, suites, left_out)
+    gpus = {suite: _find_suite_gpu(suite, binaries, stack, environ, record) for suite in suites}
+    return Proven(binaries, suites, left_out, {suite: kind for suite, kind in gpus.items() if kind})
+
+
+def _find_suite_gpu(suite: str, binaries: Mapping[str, str], stack: Stack, environ: Mapping[str, str], record: Record) -> str:
+    """Platform of GPUs that a suite's programs were built for, as one of them says; empty: none."""
+    programs = SUITES[suite]
+    own = [name for name in (*(programs.sample or ()), *binaries) if name in binaries and suite_of(name) == suite]
+    if not programs.gpu:
+        return ""
+    said = "\n".join(list_needs(Path(binaries[own[0]]), metadata.enter(stack, environ))[0])
+    for kind, pattern in programs.gpu.items():
+        if programs.gpu_words:
+            words = [word.format(kind=kind) for word in programs.gpu_words]
+            _, said = run_inside(
+                stack, [*starting(stack, programs.ranks), *oversubscribe(stack), binaries[own[0]], *words], environ
+            )
+            record(said)
+        if re.search(pattern, said, re.M):
+            return kind
+    return ""
+
+
+def find_gpu(mpi: Installation, environ: Mapping[str, str], programs: Iterable[str] = ()) -> str:
+    """Platform of GPUs whose memory an MPI was built to send, as it says itself; empty where it names none, or several.
+
+    :param programs: paths of programs that are linked with it.
+    """
+    banner = mpis.find(mpi.identity.mpi).banner
+    if not banner or not banner.gpu:
+        return ""
+    said = [mpi.answer, *(name for path in programs for name in list_needs(Path(path), environ)[0])]
+    if banner.gpu_words:
+        program = mpi.mpirun.parent / banner.gpu_words[0]
+        if not os.access(program, os.X_OK):
+            return ""
+        said.append(logged.ask([program, *banner.gpu_words[1:]], environ, ANSWER_S).stdout)
+    named = [kind for kind, pattern in banner.gpu.items() if re.search(pattern, "\n".join(said), re.M)]
+    return named[0] if len(named) == 1 else ""
 
 
 def _try(name: str, path: Path, stack: Stack, environ: Mapping[str, str], record: Record) -> tuple[str, str]:

@@ -23,7 +23,7 @@ import urllib.request
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -87,6 +87,8 @@ CHECKSUMS: Mapping[str, Mapping[str, str]] = {
         "2021.11": "728b522b3bb05580c26e374bfae2a262bf8007b3b2c7d4c9480e4363953270c7",
     },
 }
+#: Platform of GPUs to the compiler of its toolkit and the variables that name its folder.
+_TOOLKITS = {"cuda": ("nvcc", "CUDA_HOME", "CUDA_PATH"), "rocm": ("hipcc", "ROCM_PATH", "ROCM_HOME")}
 #: Seconds for a server, and for a compiler that only says who it is.
 LIMIT_S = 60.0
 #: What unpacking raises for a damaged archive, and for values in it that cannot be.
@@ -253,13 +255,19 @@ def find_compilers(mpirun: Path, prefix: Path, environ: Mapping[str, str]) -> Co
     return Compilers(*found, first_lines[0], environ)
 
 
-def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: Echo = print, lock: int = -1) -> Built:
+def build(
+    tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: Echo = print, lock: int = -1, gpu: str = ""
+) -> Built:
     """Build a suite and put its programs into a folder.
 
     :param into: folder the suite's own is made in.
     :param work: a folder for the sources while they are built, removed at the end; the log stays beside it.
     :param lock: descriptor of a lock that is held as long as anything builds, also after this process was killed.
+    :param gpu: platform of GPUs that OSU is built for.
     """
+    toolkit = find_toolkit(gpu, compilers.environ) if gpu and tarball.suite == "osu" else None
+    if toolkit:  # OMB 5 takes nvcc from PATH
+        compilers = replace(compilers, environ={**compilers.environ, "PATH": f"{toolkit}/bin:{compilers.environ['PATH']}"})
     log = work.with_name(f"{work.name}.log")
     prefix = into / tarball.suite
     for path in (prefix, work, compilers.cc, compilers.cxx):
@@ -278,8 +286,9 @@ def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: E
             top = unpack(tarball, work)
             say(f"building {top.name} with {compilers.cc} ({compilers.says}); its log is {log}")
             with _ended_by_signals():
-                builder = _build_osu if tarball.suite == "osu" else _build_imb
-                configured = builder(_Make(compilers, log, say, top.name, lock), top, prefix)
+                make = _Make(compilers, log, say, top.name, lock)
+                for_gpu = _gpu_options(gpu, toolkit) if toolkit else []
+                configured = _build_osu(make, top, prefix, for_gpu) if tarball.suite == "osu" else _build_imb(make, top, prefix)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
@@ -378,9 +387,30 @@ class _Make:
             )
 
 
-def _build_osu(make: _Make, top: Path, prefix: Path) -> str:
+def find_toolkit(gpu: str, environ: Mapping[str, str]) -> Path:
+    """Folder of the toolkit of a platform of GPUs: the one a variable names, or that of its compiler on PATH."""
+    compiler, *names = _TOOLKITS[gpu]
+    program = shutil.which(compiler, path=environ["PATH"])
+    folder = next(filter(None, map(environ.get, names)), "") or (str(Path(program).parent.parent) if program else "")
+    if not folder or not Path(folder, "include").is_dir():
+        said = f"{folder} has none" if folder else f"neither {' nor '.join(names)} is set and {compiler} is not on PATH"
+        raise BadInput(
+            "toolkit-missing",
+            f"OSU is built for --gpu {gpu} with its toolkit: {said}; name its module, or --env {names[0]}=...",
+        )
+    return Path(folder)
+
+
+def _gpu_options(gpu: str, toolkit: Path) -> list[str]:
+    """What configures OMB for a platform of GPUs; without its compiler it has no kernels, and so no managed memory."""
+    enabled = f"--enable-{gpu}" if gpu != "cuda" or (toolkit / "bin" / "nvcc").is_file() else "--enable-cuda=basic"
+    stubs = toolkit / "lib64" / "stubs"  # of the driver's library, which a node without GPUs has not
+    return [enabled, f"--with-{gpu}={toolkit}", *([f"LDFLAGS=-L{stubs}"] if stubs.is_dir() else [])]
+
+
+def _build_osu(make: _Make, top: Path, prefix: Path, for_gpu: Sequence[str] = ()) -> str:
     """Build OMB; returns the line that configured it. Programs go below ``libexec``, spread over folders."""
-    line = ["./configure", f"--prefix={prefix}", f"CC={make.compilers.cc}", f"CXX={make.compilers.cxx}"]
+    line = ["./configure", f"--prefix={prefix}", f"CC={make.compilers.cc}", f"CXX={make.compilers.cxx}", *for_gpu]
     # The configure of 7.5 sets mpi4_partition_send and tests mpi4_partition_pt2pt: it never builds osu_partitioned_latency.
     configure = (top / "configure").read_text(errors="replace")
     if "mpi4_partition_pt2pt" in configure and "MPI_Psend_init" in _header(make.compilers):

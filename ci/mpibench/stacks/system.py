@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
+from reframe_tests.harness.machine.gpu import KINDS
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
@@ -49,6 +50,7 @@ def add(
     entered: Sequence[Module] = (),
     modules_system: str = "",
     into: Path | None = None,
+    gpu: str = "",
     root: Path = metadata.ROOT,
     say: Echo = print,
 ) -> Stack:
@@ -57,10 +59,13 @@ def add(
     :param binaries: folders with IMB, OSU or other benchmark binaries for its ABI, beside what its own folder has.
     :param builds: suites to build for it, ``SUITE=SOURCE`` (:func:`suite_builds.find`); they take the place of programs found.
     :param entered: environment modules that jobs load; programs in the folders they put on PATH are tried, too.
+    :param gpu: platform of GPUs whose memory the MPI sends, where it does not say so itself; OSU is then built for it.
     :param into: folder for the metadata, instead of ``environments/system/<name>``; it must not exist or be empty.
     """
     if name:
         writer.check_word(name)
+    if gpu not in ("", *KINDS):
+        raise BadInput("gpu-unknown", f"--gpu {gpu} is none of the platforms known here: {', '.join(KINDS)}.")
     clean = probe.clean_environment()
     paths = {key: list(folders) for key, folders in (prepend_path or {}).items()}
     brought = modules.load(entered, modules_system) if entered else modules.Brought()
@@ -118,7 +123,7 @@ def add(
                 compilers = suite_builds.find_compilers(mpi.mpirun, mpi.prefix, inside)
                 for suite, tarball in tarballs.items():
                     work = root / BUILDS / f"{title}-{suite}"
-                    built[suite] = suite_builds.build(tarball, compilers, folder, work, say, lock)
+                    built[suite] = suite_builds.build(tarball, compilers, folder, work, say, lock, gpu)
             programs = {name: file for name, file in programs.items() if probe.suite_of(name) not in built}
             programs |= probe.search(suite.prefix for suite in built.values())
             link(document, programs, path, clean)
@@ -129,6 +134,12 @@ def add(
                 say(f"{program} is left out: {reason}.")
             try_mpi4py(document, path, clean, say)
             _complete(document, found, root, {suite: each.facts for suite, each in built.items()})
+            on_gpu = [path for program, path in found.binaries.items() if probe.suite_of(program) in found.gpus]
+            said = probe.find_gpu(mpi, outside, on_gpu[:1])
+            if gpu and said and gpu != said:
+                raise BadInput("gpu-contradicts", f"{mpi.library} was built for {said}, and --gpu is {gpu}; leave it out.")
+            if gpu or said:
+                document["gpu"] = gpu or said
             # Its programs have just been started one by one.
             stack = writer.register(
                 document, path, root=root, contradict=lambda each, _: probe.find_launch_fault(each, environ=clean)
@@ -141,6 +152,9 @@ def add(
             mark.close()
     runs = [name for name in (*stack.binaries, *stack.commands) if name != "mpirun"]
     say(f"{title}: registered in {path}; it runs {', '.join(runs) or 'nothing yet'}")
+    if stack.gpu or found.gpus:
+        measures = ", ".join(f"{suite} for {kind}" for suite, kind in found.gpus.items()) or "no suite"
+        say(f"{title}: memory of GPUs: its MPI sends {stack.gpu or 'none of them'}; built are {measures}.")
     return stack
 
 
@@ -282,7 +296,8 @@ def _complete(document: dict[str, Any], found: probe.Proven, root: Path, built: 
             compilers = re.findall(rb"(?:GCC: |clang version |Intel\(R\) oneAPI )[^\0\n]{1,80}", first.read_bytes())
             compiler = compilers[-1].decode(errors="replace") if compilers else "a compiler that left no name"
             built_with = f"{compiler}; found in {first.parent}"
-        document["suites"][suite] = {"version": version, "built_with": built_with, **built.get(suite, {})}
+        kind = {"gpu": found.gpus[suite]} if suite in found.gpus else {}
+        document["suites"][suite] = {"version": version, "built_with": built_with, **built.get(suite, {}), **kind}
     files = [document["library"], document["commands"]["mpirun"][0], *found.binaries.values()]
     loaded = [document["build"]["modules"]["loaded"]] if "modules" in document["build"] else []
     digests = [writer.digest_of(Path(file)) for file in files]

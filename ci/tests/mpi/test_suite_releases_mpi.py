@@ -14,14 +14,17 @@ from pathlib import Path
 
 import pytest
 
+import stand_in_cuda
 import suite_releases
 from mpibench.stacks import probe
 from mpibench.store.sessions import read_session
+from reframe_tests.harness.machine.gpu import DEVICE, HOST_TO_DEVICE, MANAGED, Memory
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.benchmark import Limits
 from reframe_tests.harness.vocabulary import QUANTITIES, NotMeasured
+from refusals import refused_as
 from suite_releases import Release
 
 FULL = os.environ.get("MPIBENCH_RELEASES") == "full"
@@ -96,6 +99,49 @@ def test_every_leaf_passes_on_every_release(suite: str, built, sandbox: Path, ru
     unsaid = [case for case in cases if case.result == "skip" and not re.search(LACKS, case.reason)]
     assert not unsaid, suite_releases.table(unsaid)
     assert {case.stack for case in cases if case.result == "pass"} == {stack.name for stack in stacks.values()}
+
+
+#: Releases built for CUDA: one whose pairs say their memory, and one whose do not.
+ON_GPU = ("5.9", "7.5")
+#: Memory to the groups that two ranks run on it, with the stand-in in place of GPUs.
+MEMORIES = {
+    DEVICE: ("p2p_osu", "transfer_osu", "one_sided_osu", "collectives_osu"),
+    HOST_TO_DEVICE: ("p2p_osu", "one_sided_osu"),
+    MANAGED: ("p2p_osu", "nonblocking_osu"),
+}
+
+
+@pytest.mark.parametrize("version", ON_GPU)
+def test_a_build_for_cuda_measures_what_was_asked_for(version: str, require_stack, run_on, tmp_path: Path) -> None:
+    """Built and started for real; memory of the host stands behind CUDA, so that only words and outputs are tried."""
+    release = Release("osu", version, suite_releases.path_of("osu", version))
+    if not release.tarball.is_file():
+        pytest.skip(f"[sources] {release.tarball} is not there (MPIBENCH_SOURCES)")
+    stack = suite_releases.register(release, require_stack("mpich-wheels"), tmp_path, stand_in_cuda.make(tmp_path / "cuda"))
+    assert (stack.gpu, stack.suites["osu"]["gpu"]) == ("cuda", "cuda")
+    ran: dict[str, set[str]] = {}
+    for word, groups in MEMORIES.items():
+        for group in groups:
+            try:
+                planned = catalogue.launches(group, stack, 2, "smoke", limits=LIMITS, memory=Memory(word, "cuda"))
+            except NotMeasured as error:
+                assert "measures CUDA memory (device) and says so" in str(error) and (group, version) == ("transfer_osu", "7.5")
+                continue
+            for launch in planned:
+                apart = ["sh", "-c", 'exec "$@" 2>>"$0"', str(tmp_path / "errors"), *launch.words(stack)]
+                status, output = run_on(stack, *apart, ranks=2, limit_s=120)
+                assert status == 0, f"{launch.words(stack)}: {output}{(tmp_path / 'errors').read_text()}"
+                records = reader.complete(reader.parse(output, source=launch.name), launch.expected, source=launch.name)
+                assert all(record.variant.split(",")[-1] == f"memory={word}" for record in records)
+                (item,) = launch.expected
+                host = item._replace(variants=tuple(name.rpartition("memory=")[0].strip(",") for name in item.variants))
+                with refused_as("output-damaged", match="has the variants"):
+                    reader.complete(reader.parse(output), [host])
+                ran.setdefault(word, set()).add(launch.binary)
+    pairs = [*catalogue.rows("p2p_osu"), *catalogue.rows("one_sided_osu")]
+    assert ran[DEVICE] > ran[HOST_TO_DEVICE] == {row.name for row in pairs}
+    assert "osu_ibcast" in ran[MANAGED] and "osu_allreduce" in ran[DEVICE]
+    assert ("osu_mbw_mr" in ran[DEVICE]) == (version == "5.9")
 
 
 LIMITS = Limits(most_repetitions=suite_releases.REPETITIONS)

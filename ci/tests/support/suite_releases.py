@@ -12,6 +12,7 @@ import tarfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mpibench.stacks import probe, suite_builds, system
 from mpibench.store.sessions import Case, read_session
@@ -84,20 +85,25 @@ def here(suite: str) -> list[Release]:
     return [release for release in releases if release.tarball.is_file()]
 
 
-def register(release: Release, mpi: Stack, into: Path) -> Stack:
+def register(release: Release, mpi: Stack, into: Path, toolkit: Path | None = None) -> Stack:
     """A stack with the programs of a release: built with the MPI's own wrappers, or kept from an earlier run.
+
+    :param toolkit: a toolkit of CUDA to build it for.
 
     What is kept depends on the tarball, the MPI and the compiler; empty the folder where the way to build has changed.
     """
     compilers = suite_builds.find_compilers(Path(mpi.mpirun[0]), Path(mpi.prefix), dict(os.environ))
-    inputs = [suite_builds.digest_of(release.tarball), mpi.lock_hash, compilers.says]
+    inputs = [suite_builds.digest_of(release.tarball), mpi.lock_hash, compilers.says, *(["cuda"] if toolkit else [])]
+    more: dict[str, Any] = {}
+    if toolkit:
+        more = {"gpu": "cuda", "env": {"CUDA_HOME": str(toolkit)}, "prepend_path": {"LD_LIBRARY_PATH": [f"{toolkit}/lib64"]}}
     key = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
     kept = suite_builds.sources_folder().parent / "builds" / f"{release.suite}-{release.version}-{key}"
     folder = into / release.name
     if kept.is_dir():
-        return system.add(mpi.mpirun[0], name=release.name, binaries=[kept], into=folder, say=_nothing)
+        return system.add(mpi.mpirun[0], name=release.name, binaries=[kept], into=folder, say=_nothing, **more)
     word = f"{release.suite}={release.tarball}"
-    stack = system.add(mpi.mpirun[0], name=release.name, builds=[word], into=folder, say=_nothing)
+    stack = system.add(mpi.mpirun[0], name=release.name, builds=[word], into=folder, say=_nothing, **more)
     kept.parent.mkdir(parents=True, exist_ok=True)
     partial = kept.with_name(f".{kept.name}.{os.getpid()}")
     shutil.copytree(folder / release.suite, partial)

@@ -120,6 +120,8 @@ MPI = Mpi(
         r"^MPI VERSION\s*: CRAY MPICH version ([0-9][\w.-]*)",
         r"CRAY MPICH version {version}(?![\w.-])",
         device_by_path={r"/mpich/[^/]+/ofi/": OFI, r"/mpich/[^/]+/ucx/": UCX},
+        # The library for its memory that a program was linked with ("GPU Transport Layer" in intro_mpi).
+        gpu={"cuda": r"^libmpi_gtl_cuda\.", "rocm": r"^libmpi_gtl_hsa\."},
     ),
     # One library for each compiler (libmpi_gnu_91, libmpi_cray); libmpi is that of the module cray-mpich-abi.
     libraries=(

@@ -19,12 +19,17 @@ class Banner:
     :param pattern: what goes into ``library_version_pattern``; ``{version}`` stands for the escaped version.
     :param device: regular expression of the communication device, where builds differ in it.
     :param device_by_path: where the banner does not say it: regular expression of the library's path to the device.
+    :param gpu: platform of GPUs whose memory it was built to send to a regular expression (multi-line) of what says so: the
+        banner, what ``gpu_words`` print, or the name of a library that programs are linked with.
+    :param gpu_words: program beside the launcher that says it, and its options.
     """
 
     version: str
     pattern: str
     device: str = ""
     device_by_path: Mapping[str, str] = field(default_factory=dict)
+    gpu: Mapping[str, str] = field(default_factory=dict)
+    gpu_words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,8 @@ class SpackPackage:
 ABIS = ("mpich", "openmpi", "pempi")
 #: ``MPI_COMM_WORLD`` of the ABI that MPICH, Intel MPI and MVAPICH have in common (``mpi.h``).
 MPICH_WORLD = "0x44000000"
+#: What MPICH and MPIs made of it were configured with, in their banner.
+MPICH_GPU = {"cuda": r"--(?:with|enable)-cuda(?!=no\b)", "rocm": r"--(?:with|enable)-(?:hip|rocm)(?!=no\b)"}
 
 
 @dataclass(frozen=True)

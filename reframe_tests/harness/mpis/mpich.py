@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..machine.transport import TRANSPORTS
 from . import ch4
-from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
+from .model import MPICH_GPU, MPICH_WORLD, Banner, Mpi, SpackPackage
 from .transport import Gap, Range
 from .tuning import selection_file
 from .tuning.model import Algorithm, Control, Listing, Tuning
@@ -67,7 +67,12 @@ MPI = Mpi(
     title="MPICH",
     abi="mpich",
     launchers=("hydra",),
-    banner=Banner(r"^MPICH Version:\s+([0-9][\w.-]*)", r"MPICH Version:\s+{version}\s", r"^MPICH Device:\s+(\S.*)$"),
+    banner=Banner(
+        r"^MPICH Version:\s+([0-9][\w.-]*)",
+        r"MPICH Version:\s+{version}\s",
+        r"^MPICH Device:\s+(\S.*)$",
+        gpu=MPICH_GPU,
+    ),
     # Debian's MPICH calls its library libmpich.so.12.
     libraries=("libmpi", "libmpich"),
     sonames=(ch4.SONAME, r"libmpich\.so\.12"),

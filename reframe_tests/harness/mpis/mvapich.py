@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..machine.transport import TRANSPORTS
 from . import ch4
-from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
+from .model import MPICH_GPU, MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .transport import Gap, Range
 
 MPI = Mpi(
@@ -14,7 +14,10 @@ MPI = Mpi(
     launchers=("mpirun_rsh", "hydra"),
     # MVAPICH 3.0, src/binding: "<name> Version:" like MPICH.
     banner=Banner(
-        r"^MVAPICH Version\s*:\s+([0-9][\w.-]*)", r"MVAPICH Version\s*:\s+{version}\s", r"^MVAPICH Device\s*:\s+(\S.*)$"
+        r"^MVAPICH Version\s*:\s+([0-9][\w.-]*)",
+        r"MVAPICH Version\s*:\s+{version}\s",
+        r"^MVAPICH Device\s*:\s+(\S.*)$",
+        gpu=MPICH_GPU,
     ),
     sonames=(ch4.SONAME,),
     world=MPICH_WORLD,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..machine.transport import TRANSPORTS
-from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
+from .model import MPICH_GPU, MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import PSM2, PSM2_MANUAL
 from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow, scoped
 from .tuning.model import Algorithm, Control, TunedFiles, Tuning, Wanted
@@ -129,7 +129,10 @@ MPI = Mpi(
     launchers=("mpirun_rsh", "hydra"),
     # MVAPICH2 2.3.7, src/mpi/misc/get_library_version.c: "<name> Version:" like MPICH.
     banner=Banner(
-        r"^MVAPICH2 Version\s*:\s+([0-9][\w.-]*)", r"MVAPICH2 Version\s*:\s+{version}\s", r"^MVAPICH2 Device\s*:\s+(\S.*)$"
+        r"^MVAPICH2 Version\s*:\s+([0-9][\w.-]*)",
+        r"MVAPICH2 Version\s*:\s+{version}\s",
+        r"^MVAPICH2 Device\s*:\s+(\S.*)$",
+        gpu=MPICH_GPU,
     ),
     # MPICH ABI Compatibility Initiative.
     sonames=(r"libmpi\.so\.12",),

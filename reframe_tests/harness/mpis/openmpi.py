@@ -229,7 +229,13 @@ MPI = Mpi(
     title="Open MPI",
     abi="openmpi",
     launchers=("orterun", "prrte"),
-    banner=Banner(r"^Open MPI v([0-9][\w.-]*),", r"Open MPI v{version}, "),
+    banner=Banner(
+        r"^Open MPI v([0-9][\w.-]*),",
+        r"Open MPI v{version}, ",
+        # Its FAQ, "Running CUDA-aware Open MPI"; ROCm it names from 5.0 on, by a component.
+        gpu={"cuda": r":(?:mpi|opal)_built_with_cuda_support:value:true$", "rocm": "^mca:accelerator:rocm:"},
+        gpu_words=("ompi_info", "--parsable", "--all"),
+    ),
     # Open MPI 1.7 to 5, whose sequence of numbers is one of incompatible interfaces.
     sonames=(r"libmpi\.so\.(?:1|20|40)",),
     world="ompi_mpi_comm_world",

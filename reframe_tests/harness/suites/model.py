@@ -95,6 +95,9 @@ class Programs:
     :param files: files it is started beside to say so, name to content; ``result``: the file it says so in.
     :param in_file: it knows no such option and measures as long as it takes, so that its version is read in its file.
     :param beside_launcher: a distribution that brings it for an MPI puts it where the launcher is.
+    :param gpu: platform of GPUs its programs were built for to a regular expression (multi-line) of what says so: what one
+        prints with ``gpu_words``, or the name of a library that it is linked with.
+    :param gpu_words: options with which a program says so and ends; ``{kind}`` stands for the platform.
     """
 
     glob: str
@@ -110,6 +113,8 @@ class Programs:
     result: str = ""
     in_file: bool = False
     beside_launcher: bool = False
+    gpu: Mapping[str, str] = field(default_factory=dict)
+    gpu_words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -573,6 +573,7 @@ SUITE = Suite(
         r"nccl-tests version ([0-9][0-9.]*)",
         refusal=r"USAGE: \S+",
         unsaid="unknown",
+        gpu={"cuda": r"^libnccl\.", "rocm": r"^librccl\."},
     ),
     spack=BenchmarkPackage("nccl-tests", "bin", "*_perf"),
 )

@@ -1048,6 +1048,8 @@ SUITE = Suite(
         # Fan-in and fan-out look for other nodes before they look at their options (osu_bw_fan_util.c); osu_mbw_mr of 5.x
         # ends MPI twice when it has said its version, which is lost then where the MPI aborts (osu_mbw_mr.c).
         refusal=r"Please run this benchmark on more than 1 node|after (?:finalizing MPICH|MPI_FINALIZE was invoked)",
+        gpu={"cuda": "^# OSU MPI-CUDA ", "rocm": "^# OSU MPI-ROCM "},
+        gpu_words=("-d", "{kind}", "--version"),
     ),
     spack=BenchmarkPackage("osu-micro-benchmarks", "libexec", "osu_*"),
     offer=OFFER,

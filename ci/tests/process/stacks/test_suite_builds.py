@@ -71,9 +71,11 @@ def tarball(tmp_path: Path, mpi: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def add(tmp_path: Path, mpi: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Stack]:
+def add(tmp_path: Path, mpi: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stack]:
     monkeypatch.delenv(metadata.EXTRA_STACKS, raising=False)
-    return lambda path: system.add(str(mpi), builds=[f"osu={path}"], root=tmp_path / "project", say=lambda text: None)
+    return lambda path, **more: system.add(
+        str(mpi), builds=[f"osu={path}"], root=tmp_path / "project", say=lambda text: None, **more
+    )
 
 
 def left(tmp_path: Path) -> list[Path]:
@@ -96,6 +98,38 @@ def test_what_is_built_is_registered_with_its_facts(tmp_path: Path, tarball, add
     rest = {path.name for path in (tmp_path / "project/results/builds").iterdir()}
     assert rest == {"openmpi-system-osu.log", ".openmpi-system.lock"}
     assert system.remove("openmpi-system", tmp_path / "project") == folder and not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "files", "words"),
+    [
+        ("cuda", ("include",), "--enable-cuda=basic --with-cuda={toolkit}"),
+        ("cuda", ("include", "bin/nvcc"), "--enable-cuda --with-cuda={toolkit}"),
+        ("cuda", ("include", "lib64/stubs"), "--enable-cuda=basic --with-cuda={toolkit} LDFLAGS=-L{toolkit}/lib64/stubs"),
+        ("rocm", ("include",), "--enable-rocm --with-rocm={toolkit}"),
+    ],
+)
+def test_osu_is_configured_for_the_toolkit_of_the_gpus(
+    gpu: str, files: tuple[str, ...], words: str, tmp_path: Path, tarball, add
+) -> None:
+    toolkit = tmp_path / "toolkit"
+    for name in files:
+        (toolkit / name).parent.mkdir(parents=True, exist_ok=True)
+        (toolkit / name).write_text("") if name.endswith("nvcc") else (toolkit / name).mkdir()
+    stack = add(tarball(), gpu=gpu, env={"CUDA_HOME" if gpu == "cuda" else "ROCM_PATH": str(toolkit)})
+    assert stack.suites["osu"]["configure"].endswith(f" {words.format(toolkit=toolkit)}")
+    assert stack.gpu == gpu and "gpu" not in stack.suites["osu"]  # the program that was built knows of none
+
+
+def test_a_toolkit_that_is_not_there_is_said(tmp_path: Path, tarball, add) -> None:
+    path = tarball()
+    with pytest.raises(BadInput, match="OSU is built for --gpu rocm with its toolkit: neither ROCM_PATH nor ROCM_HOME is set"):
+        add(path, gpu="rocm")
+    with pytest.raises(BadInput, match=r"has none; name its module, or --env CUDA_HOME=\.\.\."):
+        add(path, gpu="cuda", env={"CUDA_HOME": str(tmp_path / "toolkit")})
+    with pytest.raises(BadInput, match="--gpu sycl is none of the platforms known here: cuda, rocm"):
+        add(path, gpu="sycl")
+    assert left(tmp_path) == []
 
 
 @pytest.mark.parametrize(

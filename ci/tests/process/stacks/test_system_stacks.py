@@ -153,6 +153,79 @@ def test_osu_programs_are_asked_as_two_ranks(add: Add, tmp_path: Path) -> None:
     assert any("osu_bw_fan_in is left out" in said and "Error: more ranks" in said for said in add.said)  # type: ignore[attr-defined]
 
 
+def with_ompi_info(mpirun: Path, says: str) -> Path:
+    """An Open MPI that says more of itself."""
+    program = mpirun.with_name("ompi_info")
+    program.write_text(f"#!/bin/sh\n[ \"$*\" = '--parsable --all' ] && cat <<'END'\n{says}\nEND\n")
+    program.chmod(0o755)
+    return mpirun
+
+
+#: What ``ompi_info --parsable --all`` says of a build without, for CUDA (4.1 and 5.0) and for ROCm (5.0), and so the platform.
+OMPI_INFO = {
+    "options:mpi_ext:affinity, cuda, pcollreq\nmca:opal:base:param:opal_built_with_cuda_support:value:false": "",
+    "mca:mpi:base:param:mpi_built_with_cuda_support:value:true": "cuda",
+    'mca:accelerator:cuda:version:"mca:2.1.0"\nmca:opal:base:param:opal_built_with_cuda_support:value:true': "cuda",
+    'mca:accelerator:null:version:"mca:2.1.0"\nmca:accelerator:rocm:version:"mca:2.1.0"': "rocm",
+    'mca:accelerator:rocm:version:"x"\nmca:opal:base:param:opal_built_with_cuda_support:value:true': "",
+}
+
+
+@pytest.mark.parametrize("says", OMPI_INFO)
+def test_open_mpi_says_whose_memory_it_sends(says: str, add: Add, tmp_path: Path) -> None:
+    stack = add(with_ompi_info(synthetic.make_open_mpi(tmp_path / "opt"), says))
+    assert stack.gpu == OMPI_INFO[says]
+    assert ("gpu" in json.loads(Path(stack.source).read_text())) == bool(stack.gpu)
+
+
+@pytest.mark.parametrize(
+    ("configured", "gpu"),
+    [
+        ("--with-device=ch4:ofi --with-cuda=/usr/local/cuda", "cuda"),
+        ("--with-device=ch4:ofi --with-hip=/opt/rocm --without-cuda", "rocm"),
+        ("--with-device=ch4:ucx --with-cuda=no --enable-cuda=no", ""),
+        ("--with-device=ch4:ucx", ""),
+    ],
+)
+def test_mpich_says_what_it_was_configured_for(configured: str, gpu: str, add: Add, tmp_path: Path) -> None:
+    mpirun = synthetic.make_mpich(tmp_path / "opt")
+    answer = f"{synthetic.MPICH}MPICH configure:\\t{configured}\\n"
+    synthetic.make_library(tmp_path / "opt/lib/libmpich.so.12", answer, "libmpich.so.12")
+    assert add(mpirun).gpu == gpu
+
+
+def test_a_platform_is_named_where_the_mpi_does_not_say_it(add: Add, tmp_path: Path) -> None:
+    """UCX below Open MPI may know CUDA although Open MPI itself was built without."""
+    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
+    assert add(mpirun, gpu="cuda").gpu == "cuda"
+    system.remove("openmpi-system", tmp_path / "project")
+    with_ompi_info(mpirun, "mca:accelerator:rocm:version:1")
+    with pytest.raises(BadInput, match=r"libmpi.so.40 was built for rocm, and --gpu is cuda; leave it out"):
+        add(mpirun, gpu="cuda")
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize(("title", "gpu"), [("MPI-CUDA", "cuda"), ("MPI-ROCM", "rocm"), ("MPI", "")])
+def test_osu_says_what_it_was_built_for(title: str, gpu: str, add: Add, tmp_path: Path) -> None:
+    synthetic.make_program(tmp_path / "bench/osu_latency", "libmpi.so.40", synthetic.OSU.replace("MPI", title))
+    stack = add(synthetic.make_open_mpi(tmp_path / "opt"), binaries=[tmp_path / "bench"])
+    assert stack.suites["osu"].get("gpu", "") == gpu
+    line = f"openmpi-system: memory of GPUs: its MPI sends none of them; built are osu for {gpu}."
+    assert bool(gpu) == (line in add.said)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("library", "gpu"), [("libmpi_gtl_cuda.so.0", "cuda"), ("libmpi_gtl_hsa.so.0", "rocm"), ("libz.so.0", "")]
+)
+def test_cray_mpich_sends_memory_for_programs_with_its_library(library: str, gpu: str, tmp_path: Path) -> None:
+    made = synthetic.make_library(tmp_path / library, "", library)
+    program = synthetic.compile_c("int main(void) { return 0; }", tmp_path / "osu_bw", "-Wl,--no-as-needed", str(made))
+    identity = probe.identify("MPI VERSION    : CRAY MPICH version 8.1.28\n", "/opt/libmpi.so")
+    mpi = probe.Installation(tmp_path / "mpirun", "pals", tmp_path, made, identity, "", found_by_loader=True)
+    assert probe.find_gpu(mpi, {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(tmp_path)}, [str(program)]) == gpu
+    assert probe.find_gpu(mpi, {"PATH": os.environ["PATH"]}) == ""
+
+
 def test_a_link_through_the_alternatives_is_followed(tmp_path: Path) -> None:
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
     (tmp_path / "alternatives").mkdir()
@@ -235,7 +308,7 @@ def test_binaries_of_another_abi_or_none_at_all_are_refused(add: Add, tmp_path: 
     synthetic.make_program(tmp_path / "bench/bin/IMB-MPI1", "libmpi.so.12")
     said = refused(add, mpirun, binaries=[tmp_path / "bench/bin"])
     assert "needs libmpi.so.12, the mpich ABI, and" in said and "has the openmpi ABI" in said
-    globs = "network_*test or hpcc or IMB-* or *.[A-FSW].* or osu_*"
+    globs = "network_*test or hpcc or IMB-* or *_perf or *.[A-FSW].* or osu_*"
     assert f"holds no {globs} program" in refused(add, mpirun, binaries=[tmp_path / "opt"])
     assert "is not a folder" in refused(add, mpirun, binaries=[tmp_path / "nosuch"])
     synthetic.make_program(tmp_path / "late/bin/IMB-MPI1", "libmpi.so.40", call="MPI_Session_init")

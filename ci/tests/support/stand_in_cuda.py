@@ -1,0 +1,109 @@
+"""A toolkit of CUDA for tests, as far as OMB asks for it: memory of the host stands behind it, so its numbers mean nothing.
+
+``make`` leaves what OMB's configure looks for below ``--with-cuda``: headers, libraries, and an ``nvcc`` that puts plain C++
+in the place of kernels.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from synthetic_installation import compile_c
+
+#: Functions that always succeed and do nothing, with what they take.
+NOTHING = """
+cudaSetDevice(int device)
+cudaDeviceReset(void)
+cudaDeviceSynchronize(void)
+cudaMemPrefetchAsync(const void *memory, size_t size, int device, cudaStream_t stream)
+cudaStreamCreate(cudaStream_t *stream)
+cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+cudaStreamDestroy(cudaStream_t stream)
+cudaStreamQuery(cudaStream_t stream)
+cudaStreamSynchronize(cudaStream_t stream)
+cudaEventSynchronize(cudaEvent_t event)
+""".strip().splitlines()
+HEADER = """
+#pragma once
+#include <stddef.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+typedef enum { CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE } CUresult;
+typedef enum { cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation, cudaErrorNotReady = 600 } cudaError_t;
+typedef int CUdevice;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *cudaStream_t;
+typedef struct CUevent_st *cudaEvent_t;
+enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum { cudaMemAttachGlobal = 1, cudaStreamNonBlocking = 1, cudaCpuDeviceId = -1 };
+CUresult cuInit(unsigned), cuDeviceGet(CUdevice *, int), cuDevicePrimaryCtxRetain(CUcontext *, CUdevice);
+CUresult cuPointerGetAttribute(void *, int, unsigned long long);
+const char *cudaGetErrorString(cudaError_t);
+cudaError_t cudaGetDeviceCount(int *), cudaFree(void *), cudaMemset(void *, int, size_t);
+cudaError_t cudaMalloc(void **, size_t), cudaMallocManaged(void **, size_t, unsigned);
+cudaError_t cudaMemcpy(void *, const void *, size_t, enum cudaMemcpyKind);
+cudaError_t cudaEventCreate(cudaEvent_t *), cudaEventDestroy(cudaEvent_t), cudaEventRecord(cudaEvent_t, cudaStream_t);
+cudaError_t cudaEventElapsedTime(float *, cudaEvent_t, cudaEvent_t);
+@NOTHING@
+#ifdef __cplusplus
+}
+#endif
+""".replace("@NOTHING@", "\n".join(f"cudaError_t {function};" for function in NOTHING))
+SOURCE = """
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+struct CUevent_st { struct timespec at; };
+CUresult cuInit(unsigned flags) { return CUDA_SUCCESS; }
+CUresult cuDeviceGet(CUdevice *device, int ordinal) { *device = ordinal; return CUDA_SUCCESS; }
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) { *context = NULL; return CUDA_SUCCESS; }
+CUresult cuPointerGetAttribute(void *to, int which, unsigned long long at) { return CUDA_ERROR_INVALID_VALUE; }
+const char *cudaGetErrorString(cudaError_t error) { return "an error of the stand-in"; }
+cudaError_t cudaGetDeviceCount(int *count) { *count = 1; return cudaSuccess; }
+cudaError_t cudaMalloc(void **to, size_t size) { return posix_memalign(to, 4096, size) ? 2 : cudaSuccess; }
+cudaError_t cudaMallocManaged(void **to, size_t size, unsigned flags) { return cudaMalloc(to, size); }
+cudaError_t cudaFree(void *memory) { free(memory); return cudaSuccess; }
+cudaError_t cudaMemset(void *to, int value, size_t size) { memset(to, value, size); return cudaSuccess; }
+cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyKind kind) {
+    memcpy(to, from, size);
+    return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t *event) { return (*event = calloc(1, sizeof **event)) ? cudaSuccess : 2; }
+cudaError_t cudaEventDestroy(cudaEvent_t event) { free(event); return cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    clock_gettime(CLOCK_MONOTONIC, &event->at);
+    return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
+    *ms = (to->at.tv_sec - from->at.tv_sec) * 1e3f + (to->at.tv_nsec - from->at.tv_nsec) * 1e-6f;
+    return cudaSuccess;
+}
+@NOTHING@
+""".replace("@NOTHING@", "\n".join(f"cudaError_t {function} {{ return cudaSuccess; }}" for function in NOTHING))
+NVCC = """#!/bin/sh
+while [ $# -gt 0 ]; do [ "$1" = --output-file ] && made=$2; shift; done
+cat >"$made" <<'END'
+#include <cuda_runtime.h>
+static void add(char *to, size_t size, int by) { for (size_t at = 0; at < size; at++) to[at] += by; }
+extern "C" void call_kernel(float a, float *x, float *y, int n, cudaStream_t *) { while (n--) y[n] += a * x[n]; }
+extern "C" void call_touch_managed_kernel(char *to, size_t size, cudaStream_t *) { add(to, size, 1); }
+extern "C" void call_touch_managed_kernel_add(char *to, size_t size, cudaStream_t *) { add(to, size, 1); }
+extern "C" void call_touch_managed_kernel_sub(char *to, size_t size, cudaStream_t *) { add(to, size, -1); }
+extern "C" void call_empty_kernel(char *, size_t, cudaStream_t *) {}
+END
+"""
+
+
+def make(folder: Path) -> Path:
+    """A toolkit in a folder; the folder."""
+    for name in ("bin", "include", "lib64"):
+        (folder / name).mkdir(parents=True)
+    (folder / "include/cuda.h").write_text(HEADER)
+    (folder / "include/cuda_runtime.h").write_text('#include "cuda.h"\n')
+    (folder / "bin/nvcc").write_text(NVCC)
+    (folder / "bin/nvcc").chmod(0o755)
+    for soname in ("libcuda.so.1", "libcudart.so.12"):
+        compile_c(HEADER + SOURCE, folder / "lib64" / soname, "-shared", "-fPIC", "-w", f"-Wl,-soname,{soname}")
+        (folder / "lib64" / soname.rpartition(".")[0]).symlink_to(soname)
+    return folder
