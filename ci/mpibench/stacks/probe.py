@@ -544,14 +544,14 @@ def _find_suite_gpu(suite: str, binaries: Mapping[str, str], stack: Stack, envir
     own = [name for name in (*(programs.sample or ()), *binaries) if name in binaries and suite_of(name) == suite]
     if not programs.gpu:
         return ""
-    said = "\n".join(list_needs(Path(binaries[own[0]]), metadata.enter(stack, environ))[0])
     for kind, pattern in programs.gpu.items():
         if programs.gpu_words:
-            words = [word.format(kind=kind) for word in programs.gpu_words]
-            _, said = run_inside(
-                stack, [*starting(stack, programs.ranks), *oversubscribe(stack), binaries[own[0]], *words], environ
-            )
+            asked = [word.format(kind=kind) for word in programs.gpu_words]
+            words = [*starting(stack, programs.ranks), *oversubscribe(stack), binaries[own[0]], *asked]
+            said = run_inside(stack, words, environ)[1]
             record(said)
+        else:
+            said = "\n".join(list_needs(Path(binaries[own[0]]), metadata.enter(stack, environ))[0])
         if re.search(pattern, said, re.M):
             return kind
     return ""

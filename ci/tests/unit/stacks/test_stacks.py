@@ -282,7 +282,7 @@ def prove(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Prove programs whose starts say what is written above."""
     stack = metadata.read(write_stack(tmp_path))
 
-    def start(where: object, words: Sequence[str], environ: object, folder: object) -> tuple[int, str]:
+    def start(where: object, words: Sequence[str], environ: object, folder: object = None) -> tuple[int, str]:
         return SAYS[next(Path(word).name for word in words if Path(word).name in SAYS)]
 
     monkeypatch.setattr(probe, "list_needs", lambda path, environ: ({"libmpi.so.12": stack.library}, []))
