@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from folders import DATA
 from reframe_tests.harness.cases.job.transports import Setting, check_proofs, resolve_transport, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.machine.gpu import DEVICE, OF_HOST, Memory
 from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks.stack import Stack
@@ -32,8 +35,11 @@ DEVICES = {
 }
 #: Transports that an MPI is made to use, each with a rail.
 FORCED = tuple(name for name, row in TRANSPORTS.items() if row.forced and not row.gpus_only)
+#: Those for memory of GPUs.
+OF_GPUS = (*FORCED, *(name for name, row in TRANSPORTS.items() if row.gpus_only))
 RAILS = {
     "shm": (),
+    "gpu_ipc": (),
     "tcp": (Rail("eth1"),),
     "verbs": (Rail("mlx5_0", port=2),),
     "ucx": (Rail("mlx5_0", port=2),),
@@ -75,8 +81,15 @@ def attempt(stack: Stack, fabric: Fabric) -> Setting | NotMeasured:
         return reason
 
 
-def fabric_of(transport: str, scope: str) -> Fabric:
-    return Fabric(f"the_{transport}", transport, scope, RAILS[transport])
+def fabric_of(transport: str, scope: str, kind: str = "") -> Fabric:
+    """A fabric of a transport, of device memory of a platform of GPUs where one is named."""
+    memory = Memory(DEVICE, kind) if kind else OF_HOST
+    return Fabric(f"the_{transport}", transport, scope, RAILS[transport], memory=memory)
+
+
+def knowing(stack: Stack, kind: str) -> Stack:
+    """The stack, built for a platform of GPUs."""
+    return replace(stack, gpu=kind)
 
 
 def boundaries(mpi: str) -> tuple[str, ...]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from ..machine.gpu import KINDS
 from ..machine.transport import TRANSPORTS
 from . import shared_evidence as shared
-from .transport import Proof, Range, TransportRow, Version, scoped, scoped_proofs
+from .transport import DeviceMemory, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
 
 OFI, UCX = "ch4:ofi", "ch4:ucx"
 #: Name under which programs ask for it (MPICH ABI Compatibility Initiative).
@@ -41,7 +43,48 @@ SUMMARY_LINES = re.compile(
     r"|MPICH \d\S* - .*"
     r"|(?:error checking|QMPI|debugger support|thread level|thread CS|threadcomm) *: .*"
     r"|Rank: \d+, Local_rank: \d+(?:, NIC: \S+| \[[ \d,]+\])"
+    r"|(?:CUDA|HIP)_VISIBLE_DEVICES: [\w,-]*"
 )
+
+#: It prints one line for its platform of GPUs where it has found at least one: "==== GPU Init (CUDA) ====", 4.1 to 5.0
+#: (src/mpl/src/gpu/mpl_gpu_cuda.c, mpl_gpu_hip.c), and whether device memory is handed to libfabric (ofi_init.c).
+_GPU_SINCE: Version = (4, 1)
+_GPU_NAMES = {"cuda": "CUDA", "rocm": "HIP"}
+_GPU_MANUAL = "MPICH README.envvar and `mpivars -a` (MPIR_CVAR_ENABLE_GPU, MPIR_CVAR_CH4_OFI_ENABLE_HMEM, "
+_GPU_MANUAL += "MPIR_CVAR_CH4_IPC_GPU_P2P_THRESHOLD, MPIR_CVAR_DEBUG_SUMMARY)"
+#: Providers that take device memory (capability sets of ofi_capability_sets.h; fi_psm2(7) has no FI_HMEM).
+_HMEM = ("verbs", "efa", "opx", "cxi")
+
+
+def _gpu_memory(*, known: bool, hmem: bool = False, ipc: bool = False, **more: Any) -> dict[str, DeviceMemory]:
+    """Memory of GPUs in ch4.
+
+    :param known: the MPI is known to print MPICH's lines.
+    :param hmem: libfabric is given device memory; else ch4 copies it to the host's first.
+    :param ipc: in place of a network, GPUs of the node open each other's memory, for messages of every size.
+    """
+    env = {"MPIR_CVAR_ENABLE_GPU": "1"}
+    env |= {"MPIR_CVAR_CH4_OFI_ENABLE_HMEM": "1"} if hmem else {}
+    env |= {"MPIR_CVAR_CH4_IPC_GPU_P2P_THRESHOLD": "0"} if ipc else {}
+    direct = (Proof("MPIDI_OFI_ENABLE_HMEM", r"^MPIDI_OFI_ENABLE_HMEM: (\d+)", ("1",), required=known),) if hmem else ()
+    return {
+        kind: DeviceMemory(
+            _GPU_MANUAL,
+            env=env,
+            debug_env={SUMMARY: "2"},
+            proofs=(Proof("GPU Init", r"^==== GPU Init \((\w+)\) ====", (_GPU_NAMES[kind],), required=known), *direct),
+            since=_GPU_SINCE if known else (),
+        ).adding(**more)
+        for kind in KINDS
+    }
+
+
+#: Of rows over the GPUs' links. Shared memory below is what messages of the host take.
+_IPC_NOTE = (
+    "nothing shows which messages went between the GPUs directly: those of memory that one GPU cannot open of the other go "
+    "through the host's"
+)
+_COPIED_NOTE = "nothing shows it, but this netmod is given memory of the host: ch4 copies every byte there first"
 
 
 def _per_rank(known: bool, subject: str, pattern: str, expect: str) -> Proof:
@@ -69,15 +112,19 @@ def ofi_rows(versions: Range, debug: Mapping[str, str], *, rank_lines: bool) -> 
             by_scope=scoped(node=_NOLOCAL if network else {}),
             proofs=(Proof("libfabric provider", r"^libfabric provider: (\S+)", (reported or provider,)),),
             proofs_by_scope=scoped_proofs(node=(local_rank,) if network else ()),
+            memory=_gpu_memory(known=rank_lines, hmem=True) if provider in _HMEM else {},
         ).adding(**more)
 
-    yield row("shm", "fi_shm(7)")
+    shm = row("shm", "fi_shm(7)")
+    yield shm
+    yield replace(shm, transport="gpu_ipc", memory=_gpu_memory(known=rank_lines, ipc=True, note=_IPC_NOTE))
     yield row(
         "tcp",
         "fi_tcp(7) (FI_TCP_IFACE)",
         env={"FI_TCP_IFACE": "{device}"},
         reported=r"tcp(?:;ofi_rxm)?",
         proofs=(_per_rank(rank_lines, "NIC", r"Local_rank: \d+, NIC: (\S+)", "{device}"),),
+        memory=_gpu_memory(known=rank_lines, note=_COPIED_NOTE),
     )
     yield row("verbs", shared.VERBS_MANUAL, reported=r"verbs(?:;ofi_rxm)?", **shared.VERBS)
     yield row("psm2", "fi_psm2(7); " + shared.PSM2_MANUAL, **shared.PSM2)
@@ -87,11 +134,11 @@ def ofi_rows(versions: Range, debug: Mapping[str, str], *, rank_lines: bool) -> 
         yield row("cxi", shared.CXI_MANUAL, **shared.CXI)
 
 
-def ucx_rows(versions: Range) -> Iterator[TransportRow]:
+def ucx_rows(versions: Range, *, rank_lines: bool) -> Iterator[TransportRow]:
     """Rows of the ucx netmod for one MPI in one range of versions."""
     manual = f"{_MANUAL}); UCX documentation, 'Environment Parameters' (UCX_TLS, UCX_NET_DEVICES, UCX_LOG_LEVEL)"
     env = {"MPIR_CVAR_CH4_NETMOD": "ucx"}
-    yield TransportRow(
+    shm = TransportRow(
         "shm",
         versions,
         manual,
@@ -101,6 +148,8 @@ def ucx_rows(versions: Range) -> Iterator[TransportRow]:
         proofs=(shared.UCX_MEMORY,),
         context=shared.UCX_CONTEXT,
     )
+    yield shm
+    yield replace(shm, transport="gpu_ipc", memory=_gpu_memory(known=rank_lines, ipc=True, note=_IPC_NOTE))
 
     def over(transport: str, link: str, devices: str, lane: str, **more: Any) -> TransportRow:
         """Over links; ``link`` stands for them in ``UCX_TLS``."""
@@ -115,6 +164,7 @@ def ucx_rows(versions: Range) -> Iterator[TransportRow]:
             by_rails=shared.UCX_RAILS,
             proofs_by_scope=shared.ucx_proofs(lane),
             context=shared.UCX_CONTEXT,
+            memory=shared.with_library(_gpu_memory(known=rank_lines), shared.ucx_memory(link, lane)),
             **more,
         )
 
@@ -129,3 +179,8 @@ def ucx_rows(versions: Range) -> Iterator[TransportRow]:
         "MPIR_CVAR_NOLOCAL=1.",
     )
     yield over("ucx", "ib", "{device_ports}", shared.UCX_IB_LANE)
+
+
+def gpu_gaps() -> Iterator[Gap]:
+    """Transports on which ch4 is not used with memory of GPUs."""
+    yield Gap("psm2", Range((0,)), "libfabric's psm2 provider does not take memory of GPUs: use transport opx.", tuple(KINDS))

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from ..machine.gpu import KINDS
 from . import shared_evidence as shared
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
-from .transport import MANY_RAILS, ONE_RAIL, Proof, Range, TransportRow, gaps, scoped
+from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, DeviceMemory, Proof, Range, TransportRow, gaps, scoped
 
 OFI, UCX = "ch4:ofi", "ch4:ucx"
 _VERSIONS = Range((8,))
@@ -37,6 +39,45 @@ _STDOUT_LINES = re.compile(
     r"|forces HPE Cray MPI to only use a single NIC on each node\. This"
     r"|setting is intended only for debugging and may significantly|impact MPI performance\.)"
     r"|MPICH Slingshot Network Summary: \d+ network timeouts"
+)
+
+#: Its library for a platform of GPUs, which programs are linked with (module craype-accel-...); without it MPI_Init ends
+#: ("MPIDI_CRAY_init: GPU_SUPPORT_ENABLED is requested, but GTL library is not linked").
+_GTL = {"cuda": "libmpi_gtl_cuda", "rocm": "libmpi_gtl_hsa"}
+
+
+def _shown(variable: str, value: str) -> Proof:
+    """A setting in effect: "PE 0:   MPICH_GPU_IPC_ENABLED                          = 1"."""
+    return Proof(variable, rf"^PE 0: +{variable} += (\d+)", (value,))
+
+
+def _gpu_memory(**more: Any) -> dict[str, DeviceMemory]:
+    return {
+        kind: DeviceMemory(
+            _MANUAL + "'GPU-enabled environment variables' (MPICH_GPU_SUPPORT_ENABLED, MPICH_GPU_IPC_ENABLED, "
+            "MPICH_GPU_IPC_THRESHOLD, MPICH_OFI_NIC_POLICY)",
+            env={"MPICH_GPU_SUPPORT_ENABLED": "1"},
+            debug_env={"MPICH_ENV_DISPLAY": "1"},
+            proofs=(
+                Proof("GPU transport library (GTL)", r"/(libmpi_gtl_\w+)\.so", (_GTL[kind],), source=LIBRARIES),
+                _shown("MPICH_GPU_SUPPORT_ENABLED", "1"),
+            ),
+        ).adding(**more)
+        for kind in KINDS
+    }
+
+
+#: Between GPUs of a node: the smallest message that takes that way is 1024 B unless set.
+_GPU_IPC = _gpu_memory(
+    env={"MPICH_GPU_IPC_ENABLED": "1", "MPICH_GPU_IPC_THRESHOLD": "1"},
+    proofs=(_shown("MPICH_GPU_IPC_ENABLED", "1"), _shown("MPICH_GPU_IPC_THRESHOLD", "1")),
+    note="the settings are shown, not which messages went between the GPUs directly",
+)
+#: Each rank takes the card next to its GPU, where there are several.
+_GPU_NETWORK = _gpu_memory(
+    by_scope=scoped(node={"MPICH_GPU_IPC_ENABLED": "0"}),
+    by_rails={MANY_RAILS: {"MPICH_OFI_NIC_POLICY": "GPU"}},
+    note="whether the card reads memory of the GPU or a copy in the host's is not shown",
 )
 
 #: "PE 0: MPICH CH4 OFI netmod using cxi provider (domain_name=cxi0)".
@@ -61,6 +102,7 @@ def _ofi_row(transport: str, provider: str, manual: str, env: Mapping[str, str],
         # Each rank takes the card next to it, and never two: there is no setting that stripes.
         by_rails={ONE_RAIL: {}, MANY_RAILS: {"MPICH_OFI_NIC_POLICY": "NUMA"}},
         proofs=(Proof("libfabric provider", _NETMOD + r"(\S+) provider", (re.escape(provider),)), card),
+        memory=_GPU_NETWORK,
         note="MPICH_NO_LOCAL=1 keeps a node to one card, so that several rails inside one node are not shown by it.",
     )
 
@@ -79,25 +121,30 @@ def _ucx_row(transport: str, proofs: tuple[Proof, ...], env: Mapping[str, str], 
     )
 
 
-_ROWS: tuple[TransportRow, ...] = (
-    TransportRow(
-        "shm",
-        _VERSIONS,
-        _MANUAL + "'SMP environment variables' (MPICH_SINGLE_HOST_ENABLED, MPICH_SMP_SINGLE_COPY_MODE); MPICH_ENV_DISPLAY",
-        device=OFI,
-        env={"MPICH_SINGLE_HOST_ENABLED": "1"},
-        debug_env={"MPICH_ENV_DISPLAY": "1", **_DEBUG},
-        proofs=(
-            # "PE 0:   MPICH_SINGLE_HOST_ENABLED                      = 1": without it the netmod is opened on one node, too.
-            Proof("MPICH_SINGLE_HOST_ENABLED", r"^PE 0: +MPICH_SINGLE_HOST_ENABLED += (\d+)", ("1",)),
-            Proof("libfabric provider", _NETMOD + r"(\S+) provider", absent=True),
-        ),
+_SHM = TransportRow(
+    "shm",
+    _VERSIONS,
+    _MANUAL + "'SMP environment variables' (MPICH_SINGLE_HOST_ENABLED, MPICH_SMP_SINGLE_COPY_MODE); MPICH_ENV_DISPLAY",
+    device=OFI,
+    env={"MPICH_SINGLE_HOST_ENABLED": "1"},
+    debug_env={"MPICH_ENV_DISPLAY": "1", **_DEBUG},
+    proofs=(
+        # "PE 0:   MPICH_SINGLE_HOST_ENABLED                      = 1": without it the netmod is opened on one node, too.
+        _shown("MPICH_SINGLE_HOST_ENABLED", "1"),
+        Proof("libfabric provider", _NETMOD + r"(\S+) provider", absent=True),
     ),
+)
+_SHM_OF_UCX = _ucx_row("shm", (shared.UCX_MEMORY,), {"UCX_TLS": "self,sm"})
+
+_ROWS: tuple[TransportRow, ...] = (
+    _SHM,
+    replace(_SHM, transport="gpu_ipc", memory=_GPU_IPC),
     _ofi_row("cxi", "cxi", shared.CXI_MANUAL, shared.CXI["env"], named=True),
     # Slingshot 10, whose cards are Mellanox'.
     _ofi_row("verbs", "verbs;ofi_rxm", shared.VERBS_MANUAL, shared.VERBS["env"], named=False),
     _ofi_row("tcp", "tcp;ofi_rxm", "fi_tcp(7) (FI_TCP_IFACE)", {"FI_TCP_IFACE": "{device}"}, named=False),
-    _ucx_row("shm", (shared.UCX_MEMORY,), {"UCX_TLS": "self,sm"}),
+    _SHM_OF_UCX,
+    replace(_SHM_OF_UCX, transport="gpu_ipc", memory=_GPU_IPC),
     _ucx_row(
         "ucx",
         (),
@@ -105,6 +152,7 @@ _ROWS: tuple[TransportRow, ...] = (
         by_scope=scoped(node={"UCX_TLS": "self,ib", "MPICH_NO_LOCAL": "1"}, cluster={"UCX_TLS": "self,sm,ib"}),
         by_rails=shared.UCX_RAILS,
         proofs_by_scope=shared.ucx_proofs(shared.UCX_IB_LANE),
+        memory=shared.with_library(_gpu_memory(), shared.ucx_memory("ib", shared.UCX_IB_LANE)),
     ),
 )
 

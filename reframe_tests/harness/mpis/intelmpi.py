@@ -10,9 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..machine.gpu import KINDS
+from ..machine.transport import TRANSPORTS
 from . import shared_evidence as shared
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
-from .transport import LIBRARIES, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
+from .transport import LIBRARIES, DeviceMemory, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
 from .tuning.model import Algorithm, Compilation, Control, Listing, TunedFiles, Tuning, Wanted
 
 _REFERENCE = "Intel MPI Library Developer Reference for Linux, "
@@ -26,6 +28,33 @@ _DEBUG = {"I_MPI_DEBUG": "5"}
 #: no process manager, so that each rank is alone.
 _STDOUT_LINES = re.compile(r"(?:\[\d+\] \w[\w ]*|MPI startup)\(\): (?!PMI server not found).*| {8,}[0-9,-]+\}?")
 _CONTEXT = r"MPI startup\(\): (I_MPI_FABRICS=\S+)"
+
+
+#: First release whose manual names GPUs of NVIDIA beside Intel's (I_MPI_OFFLOAD_MODE).
+_CUDA_SINCE: Version = (2021, 13)
+
+
+def _gpu_notes(debug: str) -> tuple[str, ...]:
+    """What 2021.18.1 says of GPUs: "GPU RDMA: ...", "GPU pipeline algorithm: ..."."""
+    return tuple(dict.fromkeys(re.findall(r"\(\): .*?\b(GPU (?:RDMA|pipeline algorithm): .*)", debug)))
+
+
+def _cuda(**more: Any) -> dict[str, DeviceMemory]:
+    """Memory of NVIDIA's GPUs. Where libcuda is not there, 2021.18.1 ends in MPI_Init ("Could not open libcuda.so")."""
+    row = DeviceMemory(
+        _REFERENCE + "'GPU Support' and 'GPU Buffers Support' (I_MPI_OFFLOAD, _MODE, _RDMA, _IPC)",
+        env={"I_MPI_OFFLOAD": "1", "I_MPI_OFFLOAD_MODE": "cuda"},
+        proofs=(Proof("support of GPUs", r"(disabling offloaded buffers support|GPU IPC will be disabled)", absent=True),),
+        since=_CUDA_SINCE,
+        note="which messages the adapter or the other GPU took from the GPU itself is not shown",
+        notes=_gpu_notes,
+    )
+    return {"cuda": row.adding(**more)}
+
+
+_INTELS_GPUS = "Intel MPI before 2021.13 is documented for Intel's GPUs only: use 2021.13 or newer."
+#: Of a network whose provider may be given memory of GPUs.
+_GDR = _cuda(env={"I_MPI_OFFLOAD_RDMA": "1"}, by_scope=scoped(node={"I_MPI_OFFLOAD_IPC": "0"}))
 
 
 def _fabrics(value: str) -> Proof:
@@ -100,6 +129,16 @@ _ROWS: tuple[TransportRow, ...] = (
         ),
         context=_CONTEXT,
     ),
+    TransportRow(
+        "gpu_ipc",
+        Range(_CUDA_SINCE),
+        _FABRICS,
+        env={"I_MPI_FABRICS": "shm"},
+        debug_env=_DEBUG,
+        proofs=(_fabrics("shm"),),
+        memory=_cuda(env={"I_MPI_OFFLOAD_IPC": "1"}),
+        context=_CONTEXT,
+    ),
     _old_row(
         "tcp",
         "tcp",
@@ -130,8 +169,15 @@ _ROWS: tuple[TransportRow, ...] = (
         env={"FI_TCP_IFACE": "{device}"},
         reported=r"tcp(?:;ofi_rxm)?",
         proofs=(_nic((2021, 18), "{device}"),),
+        memory=_cuda(
+            env={"I_MPI_OFFLOAD_RDMA": "0"},
+            by_scope=scoped(node={"I_MPI_OFFLOAD_IPC": "0"}),
+            note="the network reaches memory of the host only: Intel MPI copies every byte there first",
+        ),
     ),
-    _ofi_row("verbs", "verbs", "libfabric, " + shared.VERBS_MANUAL, reported=r"verbs(?:;ofi_rxm)?", **shared.VERBS),
+    _ofi_row(
+        "verbs", "verbs", "libfabric, " + shared.VERBS_MANUAL, reported=r"verbs(?:;ofi_rxm)?", memory=_GDR, **shared.VERBS
+    ),
     _ofi_row(
         "ucx",
         "mlx",
@@ -139,12 +185,15 @@ _ROWS: tuple[TransportRow, ...] = (
         versions=Range((2019, 5)),
         # The provider may be built on a UCX that logs nothing; a lane that is logged must be the right one.
         proofs=(shared.ucx_lanes(shared.UCX_IB_LANE, memory=True, required=False),),
+        memory=shared.with_library(_GDR, shared.ucx_memory("ib", shared.UCX_IB_LANE, required=False)),
         **shared.UCX_IB,
     ),
     _ofi_row("psm2", "psm2", "libfabric, fi_psm2(7); " + shared.PSM2_MANUAL, **shared.PSM2),
     _ofi_row("opx", "opx", "libfabric, " + shared.OPX_MANUAL, versions=Range((2021,)), note=_SYSTEMS, **shared.OPX),
-    _ofi_row("efa", "efa", "libfabric, " + shared.EFA_MANUAL, versions=Range((2019, 5)), **shared.EFA),
-    _ofi_row("cxi", "cxi", "libfabric, " + shared.CXI_MANUAL, versions=Range((2021,)), note=_SYSTEMS, **shared.CXI),
+    _ofi_row("efa", "efa", "libfabric, " + shared.EFA_MANUAL, versions=Range((2019, 5)), memory=_GDR, **shared.EFA),
+    _ofi_row(
+        "cxi", "cxi", "libfabric, " + shared.CXI_MANUAL, versions=Range((2021,)), note=_SYSTEMS, memory=_GDR, **shared.CXI
+    ),
 )
 
 _GAPS: tuple[Gap, ...] = (
@@ -162,6 +211,21 @@ _GAPS: tuple[Gap, ...] = (
     Gap("opx", Range((0,), (2021,)), "Intel MPI before 2021 is not used with the opx provider: use transport psm2."),
     Gap("efa", Range((0,), (2019, 5)), "Intel MPI before 2019 Update 5 has no efa provider: use transport tcp."),
     Gap("cxi", Range((0,), (2021,)), "Intel MPI before 2021 is not used with the cxi provider: use transport tcp."),
+    Gap("gpu_ipc", Range((0,), _CUDA_SINCE), _INTELS_GPUS),
+    *(
+        Gap(
+            name,
+            Range((0,)),
+            "Intel MPI is documented for GPUs of Intel and NVIDIA only: use another MPI for ROCm memory.",
+            tuple(kind for kind in KINDS if kind != "cuda"),
+        )
+        for name in TRANSPORTS
+    ),
+    *(Gap(name, Range((0,), (2019,)), _INTELS_GPUS, ("cuda",)) for name in ("tcp", "verbs", "psm2")),
+    *(
+        Gap(name, Range((2019,)), f"Intel MPI is not used for memory of GPUs over {name} here: use transport verbs.", ("cuda",))
+        for name in ("psm2", "opx")
+    ),
 )
 
 #: Collective to the last preset of 2021.18 (impi_info); what the manual lists of each are fewer, and their names changed.

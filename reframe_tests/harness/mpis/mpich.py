@@ -86,7 +86,7 @@ MPI = Mpi(
     rows=(
         *ch4.ofi_rows(Range((3, 4), (4,)), {ch4.CAPABILITY: "1"}, rank_lines=True),
         *ch4.ofi_rows(Range((4,)), {ch4.SUMMARY: "2"}, rank_lines=True),
-        *ch4.ucx_rows(Range((3, 4))),
+        *ch4.ucx_rows(Range((3, 4)), rank_lines=True),
     ),
     gaps=(
         *(
@@ -99,5 +99,6 @@ MPI = Mpi(
         ),
         Gap("opx", Range((3, 4), (4,)), "MPICH before 4.0 is not used with the opx provider: use 4.0 or newer."),
         Gap("cxi", Range((3, 4), (4,)), "MPICH before 4.0 is not used with the cxi provider: use 4.0 or newer."),
+        *ch4.gpu_gaps(),
     ),
 )

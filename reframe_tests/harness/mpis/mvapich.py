@@ -1,4 +1,8 @@
-"""MVAPICH 3 and 4: MPICH's ch4 device under another name. It is not known to print a line per rank."""
+"""MVAPICH 3 and 4: MPICH's ch4 device under another name. It is not known to print a line per rank.
+
+MVAPICH-Plus is the build for memory of GPUs (ROCm and CUDA). It knows MPICH's variables by their own names and as ``MVP_...``
+(MVAPICH documentation, 'CVAR Environment Variables').
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ MPI = Mpi(
     rows=(
         *ch4.ofi_rows(Range((3,), (4,)), {ch4.CAPABILITY: "1"}, rank_lines=False),
         *ch4.ofi_rows(Range((4,)), {ch4.SUMMARY: "2"}, rank_lines=False),
-        *ch4.ucx_rows(Range((3,))),
+        *ch4.ucx_rows(Range((3,)), rank_lines=False),
     ),
     gaps=(
         Gap("opx", Range((3,), (4,)), "MVAPICH 3 is not used with the opx provider here: use 4.0 or newer."),
@@ -40,6 +44,7 @@ MPI = Mpi(
             Gap(transport, Range((0,), (3,)), "MVAPICH before 3.0 is MVAPICH2: name it mvapich2 in the metadata.")
             for transport in TRANSPORTS
         ),
+        *ch4.gpu_gaps(),
     ),
     untested="Spack concretizes it here, and it was never built",
 )

@@ -1,11 +1,15 @@
-"""MVAPICH2 1.9 to 2.3, verbs from 1.2 on: ch3:mrail (verbs), ch3:psm (PSM2), ch3:nemesis (TCP). Its evidence is on stderr."""
+"""MVAPICH2 1.9 to 2.3, verbs from 1.2 on: ch3:mrail (verbs), ch3:psm (PSM2), ch3:nemesis (TCP). Its evidence is on stderr.
+
+MVAPICH2-GDR is the build for memory of GPUs, with GPUDirect RDMA.
+"""
 
 from __future__ import annotations
 
+from ..machine.gpu import KINDS
 from ..machine.transport import TRANSPORTS
 from .model import MPICH_GPU, MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import PSM2, PSM2_MANUAL
-from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow, scoped
+from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, DeviceMemory, Gap, Proof, Range, TransportRow, scoped
 from .tuning.model import Algorithm, Control, TunedFiles, Tuning, Wanted
 
 _GUIDE = "MVAPICH2 2.3.7 User Guide, "
@@ -14,6 +18,8 @@ _MRAIL, _PSM, _NEMESIS = "ch3:mrail", "ch3:psm", "ch3:nemesis"
 
 #: A build of ch3:nemesis prints nothing about its network, but TCP is the only one it can reach without these.
 _NO_RDMA = Proof("RDMA library", r"/lib(ibverbs|rdmacm|psm2|psm_infinipath)\.so", source=LIBRARIES, absent=True)
+_GDR = "MVAPICH2-GDR 2.3 User Guide, 'GPUDIRECT RDMA'; MVAPICH2 2.3.7 User Guide, 'MV2_USE_CUDA', 'MV2_CUDA_IPC'"
+_GDR_NOTE = "MVAPICH2-GDR does not say whether the adapter took messages from memory of the GPU itself"
 _COUNTERS = "Only the interfaces' byte counters distinguish TCP from shared memory."
 
 _ROWS: tuple[TransportRow, ...] = (
@@ -46,6 +52,21 @@ _ROWS: tuple[TransportRow, ...] = (
         },
         # "Process: 0 HCAs: mlx5_0 mlx5_1", rank 0 for all (src/mpid/ch3/channels/mrail/src/gen2/rdma_iba_init.c).
         proofs=(Proof("HCA", r"\b([a-z]\w*\d)\b", ("{device}",), line=r"^Process: \d+ HCAs:"),),
+        memory={
+            "cuda": DeviceMemory(
+                _GDR,
+                env={"MV2_USE_CUDA": "1", "MV2_USE_GPUDIRECT": "1"},
+                by_scope=scoped(node={"MV2_CUDA_IPC": "0"}),
+                since=(2, 0),
+                note=_GDR_NOTE,
+            ),
+            "rocm": DeviceMemory(
+                "MVAPICH2-GDR 2.3.7 User Guide, 'Running on AMD GPUs' (MV2_USE_ROCM)",
+                env={"MV2_USE_ROCM": "1"},
+                since=(2, 3, 5),
+                note=_GDR_NOTE,
+            ),
+        },
         note="With MV2_USE_SHARED_MEM=0 the library does no CPU binding of its own (11.22).",
     ),
     TransportRow(
@@ -86,7 +107,17 @@ _GAPS: tuple[Gap, ...] = (
     *(
         Gap(transport, Range((0,), (1, 9)), "MVAPICH2 before 1.9 has no row here: use 1.9 or newer.")
         for transport in TRANSPORTS
-        if transport not in ("verbs", "psm2", *_NEWER)
+        if transport not in ("verbs", "psm2", "gpu_ipc", *_NEWER)
+    ),
+    Gap(
+        "gpu_ipc",
+        Range((0,)),
+        "MVAPICH2 does not say which way messages between GPUs took: use an as_shipped fabric.",
+    ),
+    Gap("verbs", Range((1, 2), (1, 9)), "MVAPICH2-GDR begins with 2.0: use 2.0 or newer.", tuple(KINDS)),
+    *(
+        Gap(transport, Range((0,)), "MVAPICH2-GDR is built for verbs alone: use transport verbs.", tuple(KINDS))
+        for transport in ("tcp", "psm2")
     ),
     Gap("verbs", Range((0,), (1, 2)), "MVAPICH2 before 1.2 has no row here: use 1.2 or newer."),
     Gap("tcp", Range((1, 9), (2, 0)), "MVAPICH2 1.9 names its network settings otherwise: use 2.0 or newer for TCP."),

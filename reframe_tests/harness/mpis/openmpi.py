@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..machine.gpu import KINDS
 from . import shared_evidence as shared
 from .model import Banner, Mpi, SpackPackage, Unbinding
-from .transport import MANY_RAILS, STRIPED, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
+from .transport import MANY_RAILS, STRIPED, DeviceMemory, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
 from .tuning import rules_file
 from .tuning.model import Algorithm, Control, Levels, Listing, Tuning
 
@@ -44,9 +45,56 @@ def _btl(expect: str, *allow: str) -> Proof:
 _INTERFACE = Proof("tcp BTL interface", r"btl: ?tcp: (?:0x\w+: if|Using interface:) ([\w.:@-]+)", ("{device}",), since=(4,))
 
 
+_GPU_DOCS = "Open MPI documentation, 'CUDA' and 'ROCm' (opal_cuda_support, accelerator)"
+
+
+def _accelerator(kind: str, since: Version = (), **more: Any) -> DeviceMemory:
+    """What GPUs need whatever the transport.
+
+    With a component named, 5.0 does not start on a build without it ("A requested component was not found", 5.0.11 here); else
+    it says "[n1:7] selected cuda". Older releases end where opal_cuda_support is asked of a build without.
+    """
+    support = {"OMPI_MCA_opal_cuda_support": "1"} if kind == "cuda" else {}
+    return DeviceMemory(
+        _GPU_DOCS,
+        env={"OMPI_MCA_accelerator": kind, **support},
+        debug_env={"OMPI_MCA_accelerator_base_verbose": "10"},
+        proofs=(Proof("accelerator", r"\] selected (\w+)\s*$", (kind,), since=(5,)),),
+        since=since,
+    ).adding(**more)
+
+
+#: Of the platforms, and from which version on UCX is given their memory.
+_UCX_GPUS = {"cuda": _accelerator("cuda"), "rocm": _accelerator("rocm", (5,))}
+#: The ofi MTL asks libfabric for a provider that takes device memory; where there is none, it takes one that does not and says
+#: so at this level only (5.0.11 on tcp here). That it has found one it says from 5.0.9 on (mtl_ofi_component.c).
+_STAGED, _GIVEN = "Continuing with device to host copies", "Support for device buffers enabled"
+_OFI_GPUS = {
+    kind: _accelerator(
+        kind,
+        (5,),
+        manual=_GPU_DOCS + "; `ompi_info --all` (mtl_ofi_disable_hmem)",
+        env={"OMPI_MCA_mtl_ofi_disable_hmem": "0"},
+        debug_env={"OMPI_MCA_opal_common_ofi_verbose": "50"},
+        proofs=(Proof("handling of device buffers", f"({_GIVEN}|{_STAGED})", (_GIVEN,), since=(5, 0, 9)),),
+        note="whether the provider copies through memory of the host is not shown",
+    )
+    for kind in KINDS
+}
+
+
 def _btl_rows(versions: Range, memory: str, level: str) -> Iterator[TransportRow]:
     """Rows under ob1, for the versions whose shared-memory BTL is called ``memory``."""
     debug = {"OMPI_MCA_btl_base_verbose": level}
+    # Between ranks of one node smcuda is the BTL for GPUs.
+    gpus = _accelerator(
+        "cuda",
+        manual=_GPU_DOCS + "; 'Running applications that pass CUDA buffers' (btl smcuda, tcp)",
+        by_scope=scoped(node={}, cluster={"OMPI_MCA_btl": "self,smcuda,tcp"}),
+        proofs_by_scope=scoped_proofs(node=(_btl("tcp"),), cluster=(_btl("tcp", "smcuda"),)),
+        replaces=("BTL",),
+        note="the network reaches memory of the host only: Open MPI copies every byte there first",
+    )
     yield TransportRow(
         "shm",
         versions,
@@ -65,6 +113,7 @@ def _btl_rows(versions: Range, memory: str, level: str) -> Iterator[TransportRow
         by_rails=_OB1_RAILS,
         proofs=(_INTERFACE,),
         proofs_by_scope=scoped_proofs(node=(_btl("tcp"),), cluster=(_btl("tcp", memory),)),
+        memory={"cuda": gpus} if versions.since >= (1, 8) else {},
         note=_NOTE,
     )
 
@@ -98,7 +147,18 @@ def _ofi_row(transport: str, since: Version, manual: str, **more: Any) -> Transp
         debug_env={"OMPI_MCA_mtl_base_verbose": "1", "OMPI_MCA_opal_common_ofi_verbose": "1"},
         by_scope=scoped(node={}),
         proofs=(Proof("libfabric provider", r"mtl:ofi:prov(?:ider)?: (\S+)", (transport,)),),
+        memory=_OFI_GPUS,
     ).adding(**more)
+
+
+#: `any`: else the PML refuses transports and devices that are not on its own list (opal/mca/common/ucx).
+_UCX = {
+    "OMPI_MCA_pml": "ucx",
+    "OMPI_MCA_osc": "ucx",
+    "OMPI_MCA_btl": "^openib,uct",
+    "OMPI_MCA_pml_ucx_tls": "any",
+    "OMPI_MCA_pml_ucx_devices": "any",
+}
 
 
 _ROWS: tuple[TransportRow, ...] = (
@@ -111,19 +171,21 @@ _ROWS: tuple[TransportRow, ...] = (
         "ucx",
         Range((3,)),
         _DOCS + "'InfiniBand / RoCE support' (pml ucx); UCX documentation, 'Environment Parameters' (UCX_NET_DEVICES)",
-        # `any`: else the PML refuses transports and devices that are not on its own list (opal/mca/common/ucx).
-        env={
-            "OMPI_MCA_pml": "ucx",
-            "OMPI_MCA_osc": "ucx",
-            "OMPI_MCA_btl": "^openib,uct",
-            "OMPI_MCA_pml_ucx_tls": "any",
-            "OMPI_MCA_pml_ucx_devices": "any",
-            "UCX_NET_DEVICES": "{device_ports}",
-            **_COMMON,
-        },
+        env={**_UCX, "UCX_NET_DEVICES": "{device_ports}", **_COMMON},
         proofs_by_scope=shared.ucx_proofs(shared.UCX_IB_LANE),
+        memory=shared.with_library(_UCX_GPUS, shared.ucx_memory("ib", shared.UCX_IB_LANE)),
         context=shared.UCX_CONTEXT,
     ).adding(**shared.UCX_IB),
+    TransportRow(
+        "gpu_ipc",
+        Range((3,)),
+        "Open MPI documentation, 'CUDA' and 'ROCm' (pml ucx); UCX documentation, 'Environment Parameters' (UCX_TLS)",
+        env={**_UCX, **_COMMON},
+        debug_env=shared.UCX_DEBUG_ENV,
+        proofs=(shared.UCX_MEMORY,),
+        memory=shared.with_library(_UCX_GPUS, shared.ucx_ipc_memory()),
+        context=shared.UCX_CONTEXT,
+    ),
     TransportRow(
         "psm2",
         Range((1, 10)),
@@ -131,6 +193,14 @@ _ROWS: tuple[TransportRow, ...] = (
         env={"OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "psm2", **_COMMON},
         debug_env={"OMPI_MCA_mtl_base_verbose": "10"},
         proofs=(Proof("MTL", r"mca:base:select:\( *mtl\) Selected component \[(\w+)\]", ("psm2",)),),
+        memory={
+            "cuda": _accelerator(
+                "cuda",
+                manual=_GPU_DOCS + "; 'PSM2 / Omni-Path' (PSM2_CUDA, PSM2_GPUDIRECT)",
+                env={"PSM2_CUDA": "1", "PSM2_GPUDIRECT": "1"},
+                note="PSM2 does not say whether it copied through memory of the host",
+            )
+        },
         **shared.PSM2,
     ),
     _ofi_row("efa", (4,), shared.EFA_MANUAL, **shared.EFA),
@@ -149,6 +219,13 @@ _GAPS: tuple[Gap, ...] = (
     Gap("efa", Range((0,), (4,)), "Open MPI before 4.0 is not used with the efa provider: use 4.0 or newer."),
     Gap("opx", Range((0,), (4, 1)), "Open MPI before 4.1 is not used with the opx provider: use transport psm2."),
     Gap("cxi", Range((0,), (5,)), "Open MPI before 5.0 is not used with the cxi provider: use 5.0 or newer."),
+    Gap("gpu_ipc", Range((0,), (3,)), "Open MPI before 3.0 has no supported ucx PML: use 3.0 or newer."),
+    Gap("tcp", Range((0,), (1, 8)), "Open MPI before 1.8 is not used with memory of GPUs here: use 1.8 or newer.", ("cuda",)),
+    Gap("tcp", Range((0,)), "Open MPI's tcp BTL is documented for CUDA memory only: use transport ucx or gpu_ipc.", ("rocm",)),
+    Gap("psm2", Range((0,)), "PSM2 takes CUDA memory only: use transport opx.", ("rocm",)),
+    Gap(
+        "verbs", Range((0,)), "Open MPI's openib BTL is not used with memory of GPUs here: use transport ucx.", ("cuda", "rocm")
+    ),
 )
 
 #: Collective to its id in rule files (ompi/mca/coll/base/coll_base_functions.h) and the algorithms of 5.0, from number 1 on.

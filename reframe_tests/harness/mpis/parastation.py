@@ -12,15 +12,24 @@ from __future__ import annotations
 from typing import Any
 
 from ..machine.transport import TRANSPORTS
+from . import shared_evidence as shared
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
 from .shared_evidence import PSM2, PSM2_MANUAL, UCX_CONTEXT, UCX_DEBUG_ENV, UCX_IB_LANE, UCX_RAILS, ucx_lanes
-from .transport import Gap, Proof, Range, TransportRow, scoped, scoped_proofs
+from .transport import DeviceMemory, Gap, Proof, Range, TransportRow, scoped, scoped_proofs
 
 _VERSIONS = Range((5,))
 _MANUAL = "ParaStation MPI README, 'Runtime Parameters' (PSP_DEBUG_CONTYPE); pscom, 'Runtime Configuration Options', "
 _DEBUG = {"PSP_DEBUG_CONTYPE": "1"}
 #: Plugins of the networks that have a row, and TCP: others are built where their hardware is.
 _NETWORKS = ("OPENIB", "UCP", "PSM", "TCP")
+
+
+#: Of pscom built with CUDA: with enforced staging it would copy to memory of the host before any plugin.
+_CUDA = {
+    "cuda": DeviceMemory(
+        _MANUAL + "'CUDA options' (PSP_CUDA, PSP_CUDA_ENFORCE_STAGING)", env={"PSP_CUDA": "1", "PSP_CUDA_ENFORCE_STAGING": "0"}
+    )
+}
 
 
 def _only(plugin: str) -> dict[str, str]:
@@ -60,6 +69,12 @@ _ROWS: tuple[TransportRow, ...] = (
         "OPENIB",
         "'OpenIB plugin options' (PSP_OPENIB_HCA, PSP_OPENIB_PORT)",
         env={"PSP_OPENIB_HCA": "{device}", "PSP_OPENIB_PORT": "{port}"},
+        memory={
+            kind: memory.adding(
+                env={"PSP_CUDA_AWARE_OPENIB": "1"}, note="pscom does not say whether it copied through memory of the host"
+            )
+            for kind, memory in _CUDA.items()
+        },
     ),
     _row(
         "ucx",
@@ -70,6 +85,17 @@ _ROWS: tuple[TransportRow, ...] = (
         by_scope=scoped(node={"UCX_TLS": "self,ib"}, cluster={"UCX_TLS": "self,ib"}),
         by_rails=UCX_RAILS,
         proofs=(ucx_lanes(UCX_IB_LANE, memory=False),),
+        memory=shared.with_library(_CUDA, shared.ucx_memory("ib", UCX_IB_LANE, shortcut=False)),
+        context=UCX_CONTEXT,
+    ),
+    TransportRow(
+        "gpu_ipc",
+        _VERSIONS,
+        _MANUAL + "'UCP plugin options'; UCX documentation, 'Environment Parameters' (UCX_TLS)",
+        env={**_only("UCP"), "PSP_SHM": "0"},
+        debug_env={**_DEBUG, **UCX_DEBUG_ENV},
+        proofs=(_connections("ucp"), shared.UCX_MEMORY),
+        memory=shared.with_library(_CUDA, shared.ucx_ipc_memory()),
         context=UCX_CONTEXT,
     ),
     _row("psm2", "PSM", "'PSM plugin options'; " + PSM2_MANUAL, **PSM2),
@@ -91,6 +117,11 @@ _GAPS: tuple[Gap, ...] = (
         if transport in _HAS_ROWS
     ),
     *(Gap(transport, Range((0,)), reason) for transport, reason in _WITHOUT.items()),
+    *(
+        Gap(transport, Range((0,)), "pscom takes memory of CUDA only: use another MPI for ROCm memory.", ("rocm",))
+        for transport in TRANSPORTS
+    ),
+    Gap("psm2", Range((0,)), "pscom's PSM plugin takes memory of the host only: use transport ucx or verbs.", ("cuda",)),
 )
 
 MPI = Mpi(

@@ -8,8 +8,9 @@ Nobody here could run it: what stands below is from IBM's manuals and paper.
 
 from __future__ import annotations
 
+from ..machine.gpu import KINDS
 from .model import Mpi
-from .transport import MANY_RAILS, ONE_RAIL, Proof, Range, TransportRow, gaps
+from .transport import MANY_RAILS, ONE_RAIL, Gap, Proof, Range, TransportRow, gaps
 
 _VERSIONS = Range((4, 2))
 _MANUAL = (
@@ -64,11 +65,14 @@ MPI = Mpi(
     launchers=("poe",),
     settings=("MP_",),
     rows=_ROWS,
-    gaps=gaps(
-        _ROWS,
-        (4, 2),
-        "IBM PE MPI before 4.2 has no row here: use 4.2 or newer.",
-        "IBM PE MPI for AIX cannot use {transport}: use transport verbs or tcp.",
+    gaps=(
+        *gaps(
+            _ROWS,
+            (4, 2),
+            "IBM PE MPI before 4.2 has no row here: use 4.2 or newer.",
+            "IBM PE MPI for AIX cannot use {transport}: use transport verbs or tcp.",
+        ),
+        *(Gap(row.transport, Range((0,)), "IBM PE MPI for AIX knows no GPUs: use host memory.", tuple(KINDS)) for row in _ROWS),
     ),
     untested="it comes with IBM's AIX only",
 )

@@ -105,6 +105,9 @@ def _fault_of_row(row: TransportRow) -> str:
     if not proofs:
         return "has no 'proofs' and no 'proofs_by_scope': no run could show it"
     variables = [row.env, row.debug_env, *row.by_scope.values(), *row.by_rails.values()]
+    for memory in row.memory.values():
+        variables += [memory.env, memory.debug_env, *memory.by_scope.values(), *memory.by_rails.values()]
+        proofs += [*memory.proofs, *(proof for part in memory.proofs_by_scope.values() for proof in part)]
     templates = [*(value for part in variables for value in part.values())]
     templates += [template for proof in proofs for template in (*proof.expect, *proof.allow)]
     for template in templates:

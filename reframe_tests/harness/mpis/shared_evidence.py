@@ -5,10 +5,12 @@ Names in capitals without a further word (``PSM2``) are what a row adds to its o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from .transport import MANY_RAILS, ONE_RAIL, STRIPED, Proof, scoped, scoped_proofs
+from ..machine.gpu import KINDS
+from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, DeviceMemory, Proof, scoped, scoped_proofs
 
 #: UCX names the lanes of each endpoint once, when it connects. Up to 1.14 ``ep_cfg[1]: tag(tcp/lo) ...``, from 1.15
 #: ``intra-node cfg#1 tag(tcp/lo) ...`` (src/ucp/core/ucp_worker.c, ucp_ep.c). ``stderr`` is a name it knows
@@ -23,10 +25,13 @@ _SELF_LANE = r"self/memory\d*"
 _MEMORY_LANE = r"(?:self|sysv|posix|xpmem|cma|knem)/memory\d*"
 
 
-def ucx_lanes(expect: str, *, memory: bool, required: bool = True) -> Proof:
-    """Lanes UCX may use between ranks: those named ``transport/device`` in ``expect`` and, if ``memory``, shared memory."""
-    allow = _MEMORY_LANE if memory else _SELF_LANE
-    return Proof("UCX lane", _LANE, (expect,), (allow,), line=_LANE_LINES, required=required)
+def ucx_lanes(expect: str, *, memory: bool, required: bool = True, also: str = "") -> Proof:
+    """Lanes UCX may use between ranks: those named ``transport/device`` in ``expect`` and, if ``memory``, shared memory.
+
+    :param also: further ones that may stand beside.
+    """
+    allow = (_MEMORY_LANE if memory else _SELF_LANE, *filter(None, [also]))
+    return Proof("UCX lane", _LANE, (expect,), allow, line=_LANE_LINES, required=required)
 
 
 def ucx_proofs(expect: str) -> dict[str, tuple[Proof, ...]]:
@@ -53,6 +58,117 @@ UCX_IB: Mapping[str, Any] = {
     "by_scope": scoped(node={"UCX_TLS": "self,ib"}, cluster={"UCX_TLS": "self,sm,ib"}),
     "by_rails": UCX_RAILS,
 }
+
+#: UCX's transports of memory of GPUs (`ucx_info -d`): to and from memory of the host, and between GPUs of a node.
+_GPU_COPY = {"cuda": "cuda_copy,gdr_copy", "rocm": "rocm_copy"}
+_GPU_IPC = {"cuda": "cuda_ipc", "rocm": "rocm_ipc"}
+#: Their lanes: "cuda_copy/cuda" (UCX documentation, FAQ), "rocm_copy/rocm_cpy" (name of its memory domain).
+_GPU_COPY_LANE = {"cuda": r"(?:cuda|gdr)_copy/cuda\w*", "rocm": r"rocm_copy/rocm_\w+"}
+_GPU_IPC_LANE = {"cuda": r"cuda_ipc/cuda\w*", "rocm": r"rocm_ipc/rocm_ipc"}
+#: From this size on UCX lets GPUs of a node read each other's memory (rocm_ipc: `ucx_info -d`, put_zcopy "128..inf"); smaller
+#: messages would go through memory of the host unless all are told to wait for the receiver (rendezvous).
+_GPU_IPC_FROM = {"cuda": "1", "rocm": "128"}
+_GPU_MANUAL = "UCX documentation, FAQ, 'Working with GPU'; `ucx_info -f` "
+
+#: A line of UCX's tables of protocols (UCX_PROTO_INFO), one a kind of message, lines of several ranks among each other:
+#: "[1645027038.680993] [host2:43:0]   | mpi ep_cfg[3] | tagged message by ucp_tag_send*() from cuda/GPU0   |", and below
+#: "[1645027038.681001] [host2:43:0]   |  8247..811555 | eager zero-copy copy-out   | rc_mlx5/mlx5_0:1 |".
+_TABLE_LINE = re.compile(r"\[([\w.-]+:\d+ *:\w+)\] +\| *([^|]*?) *\| *([^|]*?) *\|(?: *([^|]*?) *\|)?\s*")
+_TABLE_OF_GPUS = re.compile(r"\b(?:cuda|rocm)(?:-managed)?/(?:GPU\d+|dev\[\d+\])")
+_HOST_COPY = re.compile(r"copy-in|copy-out|_copy\b|frag host")
+
+
+def ucx_ways(debug: str) -> tuple[str, ...]:
+    """How UCX sends messages from and into memory of GPUs, and whether through memory of the host."""
+    about: dict[str, str] = {}
+    ways: dict[str, dict[str, None]] = {}
+    for process, first, what, lanes in (match.groups() for line in debug.splitlines() if (match := _TABLE_LINE.search(line))):
+        if not re.fullmatch(r"\d[\w.]*", first):
+            about[process] = re.sub(r"/(?:GPU\d+|dev\[\d+\])", "", what) if _TABLE_OF_GPUS.search(what) else ""
+        elif first != "0" and about.get(process):
+            through = ", through memory of the host" if _HOST_COPY.search(what) else ""
+            ways.setdefault(about[process], {})[f"{first} {what.removeprefix('(?) ')} ({lanes}{through})"] = None
+    if not ways:
+        return ("nothing shows whether memory of GPUs went through the host's: UCX 1.16 and newer say it",)
+    return tuple(f"UCX, {title}: {'; '.join(rows)}" for title, rows in ways.items())
+
+
+def _ucx_module(kind: str, *, required: bool) -> Proof:
+    """UCX loads it where it was built for these GPUs and their driver is there."""
+    return Proof(
+        f"UCX module of {KINDS[kind].title}", rf"/(libuct_{kind})\.so", (f"libuct_{kind}",), source=LIBRARIES, required=required
+    )
+
+
+def ucx_memory(link: str, lane: str, *, shortcut: bool = True, required: bool = True) -> dict[str, DeviceMemory]:
+    """Memory of GPUs in UCX over links.
+
+    :param link: stands for them in ``UCX_TLS``: of ``ib`` the adapters must reach memory of GPUs by themselves, or UCX refuses
+        them (GPUDirect RDMA).
+    :param shortcut: between nodes, ranks of one node take shared memory and the GPUs' links.
+    """
+    direct = {"UCX_IB_GPU_DIRECT_RDMA": "y"} if link == "ib" else {}
+    memory = {}
+    for kind, copy in _GPU_COPY.items():
+        inside = f"self,{link},{copy}"
+        between = f"self,sm,{link},{copy},{_GPU_IPC[kind]}" if shortcut else inside
+        beside = _GPU_COPY_LANE[kind]
+        also = f"{beside}|{_GPU_IPC_LANE[kind]}" if shortcut else beside
+        memory[kind] = DeviceMemory(
+            f"{_GPU_MANUAL}(UCX_TLS, UCX_IB_GPU_DIRECT_RDMA, UCX_PROTO_INFO)",
+            env=direct,
+            debug_env={"UCX_PROTO_INFO": "y"},
+            by_scope=scoped(node={"UCX_TLS": inside}, cluster={"UCX_TLS": between}),
+            proofs=(_ucx_module(kind, required=required),),
+            proofs_by_scope=scoped_proofs(
+                node=(ucx_lanes(lane, memory=False, required=required, also=beside),),
+                cluster=(ucx_lanes(lane, memory=shortcut, required=required, also=also),),
+            ),
+            replaces=("UCX lane",),
+            note="" if direct else "the network reaches memory of the host only: UCX copies every byte there first",
+            notes=ucx_ways,
+        )
+    return memory
+
+
+def ucx_ipc_memory() -> dict[str, DeviceMemory]:
+    """Memory of GPUs of one node in UCX, over the GPUs' links."""
+    return {
+        kind: DeviceMemory(
+            f"{_GPU_MANUAL}(UCX_TLS, UCX_RNDV_THRESH, UCX_RNDV_PIPELINE_SHM_ENABLE, UCX_PROTO_INFO)",
+            env={
+                "UCX_TLS": f"self,sm,{_GPU_COPY[kind].split(',')[0]},{ipc}",
+                "UCX_RNDV_THRESH": _GPU_IPC_FROM[kind],
+                "UCX_RNDV_PIPELINE_SHM_ENABLE": "n",
+            },
+            debug_env={"UCX_PROTO_INFO": "y"},
+            proofs=(
+                _ucx_module(kind, required=True),
+                ucx_lanes(_GPU_IPC_LANE[kind], memory=True, also=_GPU_COPY_LANE[kind]),
+            ),
+            replaces=("UCX lane",),
+            notes=ucx_ways,
+        )
+        for kind, ipc in _GPU_IPC.items()
+    }
+
+
+def with_library(own: Mapping[str, DeviceMemory], library: Mapping[str, DeviceMemory]) -> dict[str, DeviceMemory]:
+    """What an MPI needs and what the library below it needs, for the platforms that both know."""
+    return {
+        kind: library[kind].adding(
+            manual=f"{memory.manual}; {library[kind].manual}",
+            env=memory.env,
+            debug_env=memory.debug_env,
+            by_scope=memory.by_scope,
+            proofs=memory.proofs,
+            since=memory.since,
+            note=memory.note or library[kind].note,
+        )
+        for kind, memory in own.items()
+        if kind in library
+    }
+
 
 #: PSM2 takes the adapter next to the rank's core by default; PSM2_MULTIRAIL=1 splits messages over all.
 PSM2_RAILS = {

@@ -76,22 +76,42 @@ class Range:
         return (other.until is None or self.since < other.until) and (self.until is None or other.since < self.until)
 
 
+def no_notes(debug: str) -> tuple[str, ...]:
+    return ()
+
+
 @dataclass(frozen=True)
 class DeviceMemory:
     """What a row needs besides where messages are in memory of GPUs; its variables win over the row's.
 
     :param manual: manual and section the variables are described in.
     :param env: variables that let device memory through, and turn on what host memory does without.
+    :param debug_env: variables that only make the MPI say what it does with it.
     :param by_scope: further variables per scope.
+    :param by_rails: further variables for one rail or several, as :attr:`TransportRow.by_rails` has them.
     :param proofs: what the run must show besides.
+    :param proofs_by_scope: what it must show besides, per scope.
     :param replaces: subjects of the row's proofs that do not hold then.
+    :param since: first version of the MPI that has the variables.
+    :param note: what the run cannot show, one sentence for its evidence.
+    :param notes: what the debug lines say for the evidence.
     """
 
     manual: str
     env: Mapping[str, str] = field(default_factory=dict)
+    debug_env: Mapping[str, str] = field(default_factory=dict)
     by_scope: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    by_rails: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     proofs: tuple[Proof, ...] = ()
+    proofs_by_scope: Mapping[str, tuple[Proof, ...]] = field(default_factory=dict)
     replaces: tuple[str, ...] = ()
+    since: Version = ()
+    note: str = ""
+    notes: Callable[[str], tuple[str, ...]] = no_notes
+
+    def adding(self, **more: Any) -> DeviceMemory:
+        """As :meth:`TransportRow.adding`."""
+        return replace(self, **{name: _added(getattr(self, name), value) for name, value in more.items()})
 
 
 @dataclass(frozen=True)
@@ -144,11 +164,15 @@ def _added(own: Any, more: Any) -> Any:
 
 @dataclass(frozen=True)
 class Gap:
-    """A pair that has no row, and why; ``reason`` is one sentence that ends with what to do instead."""
+    """A pair that has no row, and why; ``reason`` is one sentence that ends with what to do instead.
+
+    :param kinds: platforms of GPUs whose memory the pair's row does not send; empty: there is no row.
+    """
 
     transport: str
     versions: Range
     reason: str
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ class Setting:
     :param row: the row it came from.
     :param mpi: name of the MPI in sentences; ``stack``: with its version.
     :param asked: what was asked for, in sentences.
+    :param memory: what memory of GPUs needed besides.
     """
 
     env: Mapping[str, str]
@@ -47,6 +48,11 @@ class Setting:
     stack: str
     asked: str
     debug_env: Mapping[str, str] = field(default_factory=dict)
+    memory: DeviceMemory = _NO_DEVICE
+
+    def notes(self, debug: str) -> tuple[str, ...]:
+        """For the evidence: what the debug lines say of memory of GPUs, and what nothing shows."""
+        return (*self.memory.notes(debug), *filter(None, [self.memory.note]))
 
     @property
     def choice(self) -> str:
@@ -86,11 +92,12 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
         raise NotMeasured(_reason(stack, mpi, named, fabric, rows))
     row = next((row for row in fitting if not set(fabric.devices) & set(row.last_resort_for)), fitting[0])
     device = row.memory.get(memory.kind, _NO_DEVICE)
-    if memory.on_gpu and device is _NO_DEVICE and not library:
-        raise NotMeasured(f"nothing is known about {memory.text} with {named} over {fabric.transport}: use host memory.")
+    if memory.on_gpu and not library and (device is _NO_DEVICE or version < device.since):
+        raise NotMeasured(_reason_of_memory(stack, mpi, named, fabric, device.since))
     rails = STRIPED if fabric.striped else ONE_RAIL if len(fabric.rails) <= 1 else MANY_RAILS
     templates = {**row.env, **row.by_scope.get(fabric.scope, {}), **row.by_rails.get(rails, {})}
-    templates |= {**device.env, **device.by_scope.get(fabric.scope, {}), **row.debug_env}
+    debug_env = {**row.debug_env, **device.debug_env}
+    templates |= {**device.env, **device.by_scope.get(fabric.scope, {}), **device.by_rails.get(rails, {}), **debug_env}
     single = [name for name, value in templates.items() if re.search(r"\{(?:device|device_port|port|unit)\}", value)]
     if single and len(fabric.rails) > 1:
         raise NotMeasured(
@@ -107,7 +114,8 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
     set_here = {name: value for name, value in templates.items() if all(map(values.get, _PLACEHOLDER.findall(value)))}
     env = {name: _fill(value, values) for name, value in set_here.items()}
     own = (*row.proofs, *row.proofs_by_scope.get(fabric.scope, ()))
-    proofs = (*(proof for proof in own if proof.subject not in device.replaces), *device.proofs)
+    proofs = [proof for proof in own if proof.subject not in device.replaces]
+    proofs += [*device.proofs, *device.proofs_by_scope.get(fabric.scope, ())]
     return Setting(
         env=env,
         proofs=tuple(_fill_proof(proof, fabric, version) for proof in proofs),
@@ -115,7 +123,8 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
         mpi=mpi.title,
         stack=named,
         asked=_asked(fabric),
-        debug_env={name: env[name] for name in row.debug_env},
+        debug_env={name: env[name] for name in debug_env},
+        memory=device,
     )
 
 
@@ -193,9 +202,26 @@ def _reason(stack: Stack, mpi: Mpi | Library, named: str, fabric: Fabric, rows: 
         return f"{named}, {built}, cannot use {fabric.transport}: it needs a build with {needed}."
     version = (0,) if isinstance(mpi, Library) else stack.version_tuple
     for gap in mpi.gaps:
-        if gap.transport == fabric.transport and version in gap.versions:
+        if gap.transport == fabric.transport and version in gap.versions and not gap.kinds:
             return gap.reason
     return f"nothing is known about {named} over {fabric.transport}: add a row to the file of {stack.mpi}."
+
+
+def _reason_of_memory(stack: Stack, mpi: Mpi | Library, named: str, fabric: Fabric, since: tuple[int, ...]) -> str:
+    """Why a row does not send a fabric's memory of GPUs.
+
+    :param since: first version that does; empty: none.
+    """
+    transport, memory = registry.transport(fabric.transport), fabric.memory
+    if since:
+        first = ".".join(map(str, since))
+        return f"{named} does not send {memory.text} over {transport.name}: use {mpi.title} {first} or newer."
+    if transport.in_memory:
+        return f"{memory.text} does not lie in shared memory of the host: use transport gpu_ipc."
+    for gap in mpi.gaps:
+        if gap.transport == transport.name and stack.version_tuple in gap.versions and memory.kind in gap.kinds:
+            return gap.reason
+    return f"nothing is known about {memory.text} with {named} over {transport.name}: add it to the file of {stack.mpi}."
 
 
 def _values(fabric: Fabric) -> dict[str, str]:
@@ -250,6 +276,8 @@ def _judge(setting: Setting, proof: Proof, sources: Mapping[str, list[str]]) -> 
     if not values:
         asked = " ".join(f"{name}={value}" for name, value in setting.debug_env.items())
         absence = f"{setting.mpi} printed no line naming its {proof.subject} (asked for by {asked}); evidence missing."
+        if proof.source == LIBRARIES:
+            absence = f"{setting.mpi} has mapped no library that is its {proof.subject}; evidence missing."
         return absence if proof.required and not proof.absent else None
     if not proof.absent:
         wrong = [value for value in values if not any(re.fullmatch(regex, value) for regex in (*proof.expect, *proof.allow))]

@@ -341,7 +341,7 @@ def _hear(
     outcome.add(launch.name, repeat, CONTRADICTED, wrong)
     library = catalogue.SUITES[launch.suite].library
     heard.notes = [
-        *(library.notes(debug) if library else ()),
+        *(library.notes(debug) if library else condition.setting.notes(debug)),
         *(*carried.notes, *checks.notes(ranks), *heard.taken.notes, *facts.notes, *heard.links.notes),
         *(*striping.notes, *heard.use.notes, *uncounted),
     ]
