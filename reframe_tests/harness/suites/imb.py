@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
+from ..machine.gpu import DEVICE, MANAGED
 from ..vocabulary import BadInput, NotMeasured
 from . import traffic
 from .benchmark import (
@@ -383,7 +385,7 @@ def arguments(run: Run) -> list[str]:
 
 # What IMB 2021.11 offers: the rows are all benchmarks that its binaries list.
 
-_GPU = "measures memory of accelerators (built with GPU_ENABLE=1)"
+_GPU = "measures memory of GPUs (built with GPU_ENABLE=1) and does not say whose; outputs of IMB-MPI1-GPU are read"
 _HALO = "a demonstration (ndim_halo_benchmark) that the Makefile builds neither by default nor by a target of its own"
 
 OFFER = Offer(
@@ -550,6 +552,9 @@ _PROGRAMS: Mapping[str, str] = {
     **{"MPI-1 part": "IMB-MPI1", "MPI-NBC part": "IMB-NBC", "MPI-RMA part": "IMB-RMA", "IMB-P2P part": "IMB-P2P"},
     **{"MT part": "IMB-MT", "MPI-2 part": "IMB-EXT", "MPI-4 part": "IMB-MPI4", "MPI-IO part": "IMB-IO"},
 }
+#: Part of IMB-MPI1-GPU, whose arguments name the memory (``-mem_alloc_type`` in MPI1_suite.cpp).
+_GPU_PART = "MPI-1 part (GPU)"
+_MEMORIES = {"device": f"memory={DEVICE}", "shared": f"memory={MANAGED}", "cpu": ""}
 #: IMB-IO ends its title with an ``n`` and the rule below in the same line (``partn`` in src_c/IMB_g_info.c).
 _TITLE = re.compile(r"^[ \t]*# +Intel ?\(R\) MPI Benchmarks ([^,\n]+), (.+?)(?:(?<=part)n#-+)?[ \t\r]*$", re.MULTILINE)
 #: Printed by all but IMB-MT, which prints title, tables and nothing else.
@@ -646,7 +651,7 @@ def parse(text: str, source: str) -> list[Record]:
     first, *more = titles
     if more:
         raise wrong(more[0].start(), "a second run starts before the first one ends; the outputs are interleaved or cut")
-    program = _PROGRAMS.get(first[2])
+    program = _PROGRAMS.get("MPI-1 part" if first[2] == _GPU_PART else first[2])
     if not program:
         known = ", ".join(_PROGRAMS.values())
         raise wrong(first.start(), f"this is the '{first[2]}' of IMB, which is not read; known are {known}")
@@ -677,7 +682,21 @@ def parse(text: str, source: str) -> list[Record]:
             sizes.setdefault(record.benchmark, []).append(record.message_bytes)
         if len({tuple(column) for column in sizes.values() if column != [None]}) > 1:
             raise wrong(end, "the tables have different sizes; the output was cut off, run it again")
-    return records
+    if first[2] != _GPU_PART:
+        return records
+    words = shown_arguments(text)
+    # Since 2021.3 (ReadMe_IMB.txt); the second word of 2021.2's version is "Technical".
+    usual = "cpu" if first[1].startswith("2021.2 ") else "device"
+    named = dict(pairwise(words or ())).get("-mem_alloc_type", usual)
+    # Without it the next line stands there, "Minimum message length in bytes".
+    memory = named if words and words[0] != "message" else "which its calling sequence does not show"
+    if memory not in _MEMORIES:
+        said = f"buffers of {memory} are none of the memories that are told apart ({', '.join(_MEMORIES)})"
+        raise OutputError("output-device-memory", f"{source}: {said}; ask for one of these.")
+    variants = ["" if row.message_bytes is None else _MEMORIES[memory] for row in records]  # a barrier has no buffers
+    return [
+        replace(row, variant=",".join(filter(None, (row.variant, added)))) for row, added in zip(records, variants, strict=True)
+    ]
 
 
 def _records(table: re.Match[str], program: str, wrong: Callable[[int, str], OutputError]) -> list[Record]:

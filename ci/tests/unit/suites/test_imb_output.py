@@ -69,6 +69,28 @@ def test_recorded_outputs_are_read_whole(name):
         assert record.repetitions and record.repetitions > 0
 
 
+GPU = "imb-mpi1-2021.10-mpich_stand_in-n2-device.txt"
+
+
+def test_the_memory_of_imb_mpi1_gpu_is_the_one_its_arguments_name() -> None:
+    """Rows counted: 3 of PingPong and of Allreduce or Exchange, and a barrier, which has no buffers."""
+
+    def variants(text: str) -> list[tuple[str, str]]:
+        return [(record.benchmark, record.variant) for record in reader.parse(text)]
+
+    device, managed = golden(GPU), golden("imb-mpi1-2021.10-mpich_stand_in-n2-managed.txt")
+    pairs = [("PingPong", "memory=device")] * 3
+    assert variants(device) == [*pairs, *[("Allreduce", "memory=device")] * 3, ("Barrier", "")]
+    assert variants(managed) == [("PingPong", "memory=managed")] * 3 + [("Exchange", "memory=managed")] * 3
+    assert variants(device.replace("2021.10,", "2021.2 Technical Preview,"))[0] == ("PingPong", "")
+    assert variants(managed.replace("-mem_alloc_type shared", "-mem_alloc_type cpu"))[0] == ("PingPong", "")
+    for other in ("host", "bogus"):
+        with refused_as("output-device-memory", match=f"buffers of {other} are none of the memories that are told apart"):
+            reader.parse(managed.replace("-mem_alloc_type shared", f"-mem_alloc_type {other}"))
+    with refused_as("output-device-memory", match="which its calling sequence does not show"):
+        reader.parse(re.sub(r"# \./IMB-MPI1-GPU.*\n", "", device))
+
+
 @pytest.mark.parametrize(("name", "words"), REFUSED.items())
 def test_outputs_that_say_they_failed_are_refused(name, words):
     with refused_as("output-damaged", match=words):
