@@ -24,9 +24,9 @@ _OLD = "Intel MPI Library for Linux Reference Manual 4.0 to 2018, 'Communication
 _DEBUG = {"I_MPI_DEBUG": "5"}
 
 #: Lines it prints on stdout, among the benchmark's: "[0] MPI startup(): ..." and the like, each with function and, but for a
-#: few of "MPI startup()", with rank; a list of CPUs goes on over further lines, below its first. Not among them: that there is
-#: no process manager, so that each rank is alone.
-_STDOUT_LINES = re.compile(r"(?:\[\d+\] \w[\w ]*|MPI startup)\(\): (?!PMI server not found).*| {8,}[0-9,-]+\}?")
+#: few of "MPI startup()", with rank, or with those of two in one line; a list of CPUs goes on over further lines, below its
+#: first. Not among them: that there is no process manager, so that each rank is alone.
+_STDOUT_LINES = re.compile(r"(?:(?:\[\d+\] )+\w[\w ]*|MPI startup)\(\): (?!PMI server not found).*| {8,}[0-9,-]+\}?")
 _CONTEXT = r"MPI startup\(\): (I_MPI_FABRICS=\S+)"
 
 
@@ -34,9 +34,9 @@ _CONTEXT = r"MPI startup\(\): (I_MPI_FABRICS=\S+)"
 _CUDA_SINCE: Version = (2021, 13)
 
 
-def _gpu_notes(debug: str) -> tuple[str, ...]:
-    """What 2021.18.1 says of GPUs: "GPU RDMA: ...", "GPU pipeline algorithm: ..."."""
-    return tuple(dict.fromkeys(re.findall(r"\(\): .*?\b(GPU (?:RDMA|pipeline algorithm): .*)", debug)))
+#: What it says where it goes on without; the last as "FI_HMEM not detected in provider, falling back to Intel MPI GPU handling"
+#: (2021.18.1 with a stand-in for the driver here).
+_WITHOUT = r"(disabling offloaded buffers support|GPU IPC will be disabled|FI_HMEM not detected in provider)"
 
 
 def _cuda(**more: Any) -> dict[str, DeviceMemory]:
@@ -44,10 +44,12 @@ def _cuda(**more: Any) -> dict[str, DeviceMemory]:
     row = DeviceMemory(
         _REFERENCE + "'GPU Support' and 'GPU Buffers Support' (I_MPI_OFFLOAD, _MODE, _RDMA, _IPC)",
         env={"I_MPI_OFFLOAD": "1", "I_MPI_OFFLOAD_MODE": "cuda"},
-        proofs=(Proof("support of GPUs", r"(disabling offloaded buffers support|GPU IPC will be disabled)", absent=True),),
+        proofs=(
+            Proof("I_MPI_OFFLOAD_MODE", r"MPI startup\(\): I_MPI_OFFLOAD_MODE=(\w+)", ("cuda",)),
+            Proof("support of GPUs", _WITHOUT, absent=True),
+        ),
         since=_CUDA_SINCE,
         note="which messages the adapter or the other GPU took from the GPU itself is not shown",
-        notes=_gpu_notes,
     )
     return {"cuda": row.adding(**more)}
 

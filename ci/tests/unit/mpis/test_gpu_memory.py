@@ -12,7 +12,7 @@ from reframe_tests.harness.cases.job.transports import Setting, check_proofs, st
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import KINDS, Memory
 from reframe_tests.harness.mpis import registry, shared_evidence
-from reframe_tests.harness.vocabulary import NotMeasured
+from reframe_tests.harness.vocabulary import ROOT, NotMeasured
 from transport_cases import (
     EDR,
     ETH,
@@ -86,12 +86,29 @@ def test_replaced_proofs_are_there_and_every_pattern_has_one_group() -> None:
         assert row.transport != "gpu_ipc" or row.memory
 
 
+def test_the_page_names_each_transport_and_its_first_version() -> None:
+    text = (ROOT / "docs/reference/mpis-and-launchers.md").read_text()
+    page: dict[tuple[str, str], tuple[str, str]] = {}
+    cells = r"^\| ([^|]+?)(?: \([^|]*\))? \| (`[^|]+`) \| ([\d.]*) *\| ([\d.]*) *\| [^|]+ \|$"
+    for title, transports, cuda, rocm in re.findall(cells, text, re.MULTILINE):
+        page |= {(title, name): (cuda, rocm) for name in re.findall(r"`(\w+)`", transports)}
+    table: dict[tuple[str, str], tuple[str, str]] = {}
+    for title, row in ((mpi.title, row) for mpi in registry.known().values() for row in mpi.rows if row.memory):
+        since = (max(row.memory[kind].since, row.versions.since) if kind in row.memory else () for kind in ("cuda", "rocm"))
+        cuda, rocm = (".".join(map(str, version)) for version in since)
+        table.setdefault((title, row.transport), (cuda, rocm))
+    assert page == table
+
+
 def test_host_memory_and_builds_without_gpus_are_as_before() -> None:
     assert not any("CUDA" in name or "GPU" in name for name in setting_of(knowing(OPENMPI, "cuda"), EDR).env)
     assert "built for no" in str(attempt(OPENMPI, IPC["cuda"])) or "no GPUs it was built for" in str(
         attempt(OPENMPI, IPC["cuda"])
     )
     assert "built for CUDA" in str(attempt(knowing(OPENMPI, "cuda"), IPC["rocm"]))
+    shipped = of_gpus(replace(EDR, transport="as_shipped"), "cuda")
+    assert "no GPUs it was built for" in str(attempt(OPENMPI, shipped)), "a segmentation fault otherwise"
+    assert setting_of(knowing(OPENMPI, "cuda"), shipped).env == {}
     assert str(attempt(knowing(OPENMPI, "cuda"), of_gpus(fabric_of("shm", "node"), "cuda"))) == (
         "CUDA memory (device) does not lie in shared memory of the host: use transport gpu_ipc."
     )
@@ -207,7 +224,8 @@ def test_mpich_says_its_platform_and_whether_libfabric_gets_device_memory() -> N
     assert (setting.env["MPIR_CVAR_ENABLE_GPU"], setting.env["MPIR_CVAR_CH4_OFI_ENABLE_HMEM"]) == ("1", "1")
     right = "libfabric provider: cxi\n" + LINES["mpich"]
     assert check_proofs(setting, right) == []
-    assert "MPIDI_OFI_ENABLE_HMEM '0'" in check_proofs(setting, right.replace("HMEM: 1", "HMEM: 0"))[0]
+    without = LINES["mpich_without_hmem"].replace("provider: tcp", "provider: cxi")
+    assert "MPIDI_OFI_ENABLE_HMEM '0'" in check_proofs(setting, without + LINES["mpich"].replace("HMEM: 1", ""))[0]
     assert "GPU Init 'HIP'" in check_proofs(setting, right.replace("CUDA", "HIP"))[0]
     assert "naming its GPU Init" in check_proofs(setting, "libfabric provider: cxi\nMPIDI_OFI_ENABLE_HMEM: 1\n")[0]
     assert strip_debug(MPICH_OFI, right) == ("", right)
@@ -250,13 +268,17 @@ def test_intel_mpi_that_turns_its_support_off_is_caught() -> None:
         "cuda",
         "1",
     )
-    fabrics = "[0] MPI startup(): I_MPI_FABRICS=shm\n"
-    assert check_proofs(setting, fabrics) == []
-    (said,) = check_proofs(setting, fabrics + LINES["intel"])
+    recorded = LINES["intel"].replace("FABRICS=ofi", "FABRICS=shm")
+    assert check_proofs(setting, recorded) == []
+    (said,) = check_proofs(setting, recorded + LINES["intel_without_ipc"])
     assert "reports support of GPUs 'GPU IPC will be disabled'" in said
     verbs = setting_of(knowing(INTEL, "cuda"), fabric_of("verbs", "node", "cuda"))
     assert (verbs.env["I_MPI_OFFLOAD_RDMA"], verbs.env["I_MPI_OFFLOAD_IPC"]) == ("1", "0")
-    assert verbs.notes("[0] init(): MPI startup(): GPU RDMA: on\n")[0] == "GPU RDMA: on"
+    recorded = LINES["intel"].replace("provider: tcp", "provider: verbs;ofi_rxm")
+    assert check_proofs(verbs, recorded) == []
+    (said,) = check_proofs(verbs, recorded + LINES["intel_without_hmem"])
+    assert "reports support of GPUs 'FI_HMEM not detected in provider'" in said
+    assert strip_debug(INTEL, recorded + LINES["intel_without_hmem"])[0] == ""
 
 
 def test_mvapich2_and_parastation() -> None:

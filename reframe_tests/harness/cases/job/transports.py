@@ -77,14 +77,14 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
     _check(fabric)
     mpi: Mpi | Library = library or registry.find(stack.mpi)
     named = mpi.title if library else f"{mpi.title} {stack.mpi_version}"
-    if not registry.transport(fabric.transport).forced:
-        # Variables that make an MPI speak are none of a user's plain start either.
-        row = TransportRow(fabric.transport, Range(()), manual="none: nothing is set")
-        return Setting({}, (), row, mpi.title, named, _asked(fabric))
     memory = fabric.memory
     if memory.on_gpu and stack.gpu != memory.kind and not library:
         built = f"it was built for {gpu.KINDS[stack.gpu].title}" if stack.gpu else "its metadata name no GPUs it was built for"
         raise NotMeasured(f"stack {stack.name} cannot send {memory.text}: {built} ('gpu' of stack.json).")
+    if not registry.transport(fabric.transport).forced:
+        # Variables that make an MPI speak are none of a user's plain start either.
+        row = TransportRow(fabric.transport, Range(()), manual="none: nothing is set")
+        return Setting({}, (), row, mpi.title, named, _asked(fabric))
     version = (0,) if library else stack.version_tuple
     rows = [row for row in mpi.rows if row.transport == fabric.transport and version in row.versions]
     fitting = _fit_device(rows, stack.device)
