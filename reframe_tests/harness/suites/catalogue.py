@@ -485,7 +485,11 @@ def _launch(
         (*options_of(under.rows, version), *under.words),
         under.options,
     )
-    behind = suite.on_gpu(under.rows[0], memory, version) or () if memory.on_gpu else ()
+    behind = suite.on_gpu(under.rows[0], memory, version) if memory.on_gpu else ()
+    if behind is None:
+        said = ", ".join(f"{name}={value}" for name, value in under.options.items())
+        release = ".".join(map(str, version))
+        raise NotMeasured(f"{under.rows[0].name} of {suite.title} {release} does not do {said} in {memory.text} rightly")
     repetitions = size_range.repetitions if suite.same_repetitions else None
     return Launch(
         plan.name,

@@ -106,6 +106,7 @@ FULL = ("-f",)
 #: Reductions of what every release can be asked for, or reduces without being asked (:data:`REDUCED`): ``-T`` since 7.1.
 OF_FLOATS: dict[str, Any] = {"newer_options": ("-T", "mpi_float"), "options_since": (7, 1), "reduction": True}
 WINDOW = ("-W", str(traffic.WINDOW))
+VALIDATE = ("-c",)
 #: The program's own memory, as IMB-RMA exposes it. OMB's default is memory the MPI allocates, which Open MPI keeps in shared
 #: memory inside a node whatever transport is asked for. An access counts once it is complete at the target.
 ONE_SIDED: dict[str, Any] = {"options": ("-w", "create", "-s", "flush"), "variants": ("create,flush",)}
@@ -438,6 +439,12 @@ _NO_PERCENTILES = ("osu_multi_lat", "osu_latency_mp", "osu_latency_mt", "osu_par
 _NO_VALIDATION = "osu_allreduce_persistent"
 
 
+def _validated(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
+    if row.sizes == SIZELESS or row.name == _NO_VALIDATION:
+        return None
+    return replace(row, options=(*VALIDATE, *row.options))
+
+
 def _window(row: Benchmark, value: str, ranks: int) -> Benchmark:
     _, _, flag, sync, *rest = row.options
     return replace(row, options=("-w", value, flag, sync, *rest), variants=(f"{value},{sync}",))
@@ -514,8 +521,7 @@ OPTIONS = (
         (*_PAIRS, *_COLLECTIVE_GROUPS),
         _OFF_ON,
         since=(7, 0),
-        words=lambda value: ("-c",),
-        change=lambda row, value, ranks: None if row.sizes == SIZELESS or row.name == _NO_VALIDATION else row,
+        change=_validated,
         validates=True,
     ),
     # Messages that are on their way before the receiver answers (-W).
@@ -552,8 +558,8 @@ OPTIONS = (
 _PLAIN_TITLE = ("osu_multi_lat", "osu_mbw_mr", "osu_get_acc_latency")
 #: Print no line of their memory (CHANGES of 7.4, "multiple/incorrect headers"; ``print_preamble``).
 _SILENT_SINCE = (7, 4)
-#: Neighbourhood collectives know memory of GPUs since then (CHANGES).
-_RINGS_ON_GPU_SINCE = (7, 5)
+#: Since when neighbourhood collectives know memory of GPUs, and ``-c`` compares that of ROCm and managed memory rightly.
+_RINGS_ON_GPU_SINCE, _ROCM_COMPARED_SINCE, _MANAGED_COMPARED_SINCE = (7, 5), (7, 1), (7, 4)
 #: Where the buffers of rank 0 and of rank 1 are, as words of a command line. ``MD``: pages that the GPU wrote last.
 _PLACES = {DEVICE: ("D", "D"), MANAGED: ("MD", "MD"), HOST_TO_DEVICE: ("H", "D"), DEVICE_TO_HOST: ("D", "H")}
 
@@ -566,6 +572,9 @@ def on_gpu(row: Benchmark, memory: Memory, version: tuple[int, ...]) -> tuple[st
     if row.sizes == SIZELESS or row.group in (STARTUP, THREADED) or row.name == "osu_get_acc_latency":
         return None
     if memory.word == MANAGED and memory.kind != "cuda":
+        return None
+    right_since = _MANAGED_COMPARED_SINCE if memory.word == MANAGED else _ROCM_COMPARED_SINCE if memory.kind == "rocm" else ()
+    if VALIDATE[0] in row.options and () < version < right_since:
         return None
     if GROUPS[row.group].collective:
         if row.group == "neighbourhood_osu" and () < version < _RINGS_ON_GPU_SINCE:

@@ -178,3 +178,11 @@ def test_data_on_a_gpu_are_compared_too() -> None:
     launch = launches("p2p_osu", stack=stack_of(gpu="cuda"), memory=Memory(DEVICE, "cuda"), chosen={"validation": "on"})[0]
     assert launch.args[-3:] == ("-c", "D", "D")
     assert launch.expected[0].validated
+    chosen = {"validation": "on"}
+    assert words_of("p2p_osu", MANAGED, version="7.4", chosen=chosen)["osu_bw"] == "MD MD"
+    for word, kind, version in ((MANAGED, "cuda", "7.2"), (DEVICE, "rocm", "7.0")):
+        memory = Memory(word, kind)
+        with pytest.raises(
+            NotMeasured, match=rf"osu_latency of OSU {version} does not do validation=on in .* memory .* rightly"
+        ):
+            launches("p2p_osu", stack=stack_of(osu=version, gpu=kind), memory=memory, chosen=chosen)
