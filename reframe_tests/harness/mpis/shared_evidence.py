@@ -65,15 +65,18 @@ _GPU_IPC = {"cuda": "cuda_ipc", "rocm": "rocm_ipc"}
 #: Their lanes: "cuda_copy/cuda" (UCX documentation, FAQ), "rocm_copy/rocm_cpy" (name of its memory domain).
 _GPU_COPY_LANE = {"cuda": r"(?:cuda|gdr)_copy/cuda\w*", "rocm": r"rocm_copy/rocm_\w+"}
 _GPU_IPC_LANE = {"cuda": r"cuda_ipc/cuda\w*", "rocm": r"rocm_ipc/rocm_ipc"}
-#: From this size on UCX lets GPUs of a node read each other's memory (rocm_ipc: `ucx_info -d`, put_zcopy "128..inf"); smaller
-#: messages would go through memory of the host unless all are told to wait for the receiver (rendezvous).
-_GPU_IPC_FROM = {"cuda": "1", "rocm": "128"}
+#: What makes messages take the GPUs' links and not memory of the host. UCX 1.22 with a stand-in for the driver here: as it is,
+#: messages of up to 4 KiB, and short data of a rendezvous, are copied; with these all is written into the other GPU. (With
+#: get_zcopy all is copied where UCX has reading off.) rocm_ipc takes 128 B and more (`ucx_info -d`, put_zcopy).
+_GPU_IPC_ENV = {"cuda": {"UCX_RNDV_THRESH": "1", "UCX_RNDV_SCHEME": "put_zcopy"}, "rocm": {"UCX_RNDV_THRESH": "128"}}
 _GPU_MANUAL = "UCX documentation, FAQ, 'Working with GPU'; `ucx_info -f` "
 
 #: A line of UCX's tables of protocols (UCX_PROTO_INFO), one a kind of message, lines of several ranks among each other:
 #: "[1645027038.680993] [host2:43:0]   | mpi ep_cfg[3] | tagged message by ucp_tag_send*() from cuda/GPU0   |", and below
-#: "[1645027038.681001] [host2:43:0]   |  8247..811555 | eager zero-copy copy-out   | rc_mlx5/mlx5_0:1 |".
-_TABLE_LINE = re.compile(r"\[([\w.-]+:\d+ *:\w+)\] +\| *([^|]*?) *\| *([^|]*?) *\|(?: *([^|]*?) *\|)?\s*")
+#: "[1645027038.681001] [host2:43:0]   |  8247..811555 | eager zero-copy copy-out   | rc_mlx5/mlx5_0:1 |". In 1.22 the kind of
+#: message has a line of its own, and the columns have titles.
+_TABLE_LINE = re.compile(r"\[([\w.-]+:\d+ *:\w+)\] +\|(.*)\|\s*")
+_TABLE_ROW = re.compile(r"\d[\w.]*")
 _TABLE_OF_GPUS = re.compile(r"\b(?:cuda|rocm)(?:-managed)?/(?:GPU\d+|dev\[\d+\])")
 _HOST_COPY = re.compile(r"copy-in|copy-out|_copy\b|frag host")
 
@@ -82,12 +85,16 @@ def ucx_ways(debug: str) -> tuple[str, ...]:
     """How UCX sends messages from and into memory of GPUs, and whether through memory of the host."""
     about: dict[str, str] = {}
     ways: dict[str, dict[str, None]] = {}
-    for process, first, what, lanes in (match.groups() for line in debug.splitlines() if (match := _TABLE_LINE.search(line))):
-        if not re.fullmatch(r"\d[\w.]*", first):
-            about[process] = re.sub(r"/(?:GPU\d+|dev\[\d+\])", "", what) if _TABLE_OF_GPUS.search(what) else ""
-        elif first != "0" and about.get(process):
-            through = ", through memory of the host" if _HOST_COPY.search(what) else ""
-            ways.setdefault(about[process], {})[f"{first} {what.removeprefix('(?) ')} ({lanes}{through})"] = None
+    for process, line in (match.groups() for line in debug.splitlines() if (match := _TABLE_LINE.search(line))):
+        cells = [cell.strip() for cell in line.split("|")]
+        if not _TABLE_ROW.fullmatch(cells[0]):
+            if len(cells) < 3:
+                title = re.sub(r"/(?:GPU\d+|dev\[\d+\])", "", cells[-1])
+                about[process] = title if _TABLE_OF_GPUS.search(cells[-1]) else ""
+        elif cells[0] != "0" and about.get(process):
+            through = ", through memory of the host" if _HOST_COPY.search(cells[1]) else ""
+            row = f"{cells[0]} {cells[1].removeprefix('(?) ')} ({cells[-1]}{through})"
+            ways.setdefault(about[process], {})[row] = None
     if not ways:
         return ("nothing shows whether memory of GPUs went through the host's: UCX 1.16 and newer say it",)
     return tuple(f"UCX, {title}: {'; '.join(rows)}" for title, rows in ways.items())
@@ -135,11 +142,11 @@ def ucx_ipc_memory() -> dict[str, DeviceMemory]:
     """Memory of GPUs of one node in UCX, over the GPUs' links."""
     return {
         kind: DeviceMemory(
-            f"{_GPU_MANUAL}(UCX_TLS, UCX_RNDV_THRESH, UCX_RNDV_PIPELINE_SHM_ENABLE, UCX_PROTO_INFO)",
+            f"{_GPU_MANUAL}(UCX_TLS, UCX_RNDV_THRESH, UCX_RNDV_SCHEME, UCX_RNDV_PIPELINE_SHM_ENABLE, UCX_PROTO_INFO)",
             env={
                 "UCX_TLS": f"self,sm,{_GPU_COPY[kind].split(',')[0]},{ipc}",
-                "UCX_RNDV_THRESH": _GPU_IPC_FROM[kind],
                 "UCX_RNDV_PIPELINE_SHM_ENABLE": "n",
+                **_GPU_IPC_ENV[kind],
             },
             debug_env={"UCX_PROTO_INFO": "y"},
             proofs=(

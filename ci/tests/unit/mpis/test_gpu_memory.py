@@ -165,7 +165,11 @@ def test_gpus_of_a_node_are_shown_by_their_own_lane() -> None:
     assert check_proofs(setting, lanes + chosen, UCX_LIBRARY["rocm"]) == []
     (said,) = check_proofs(setting, lanes.replace(" rocm_ipc/rocm_ipc", "") + chosen, UCX_LIBRARY["rocm"])
     assert "reports UCX lane 'sysv/memory', 'cma/memory', 'posix/memory'" in said
-    assert setting_of(knowing(OPENMPI, "cuda"), IPC["cuda"]).env["UCX_TLS"] == "self,sm,cuda_copy,cuda_ipc"
+    setting = setting_of(knowing(OPENMPI, "cuda"), IPC["cuda"])
+    assert setting.env["UCX_TLS"] == "self,sm,cuda_copy,cuda_ipc" and setting.env["UCX_RNDV_SCHEME"] == "put_zcopy"
+    recorded = LINES["ucx_cuda_ipc"]
+    assert check_proofs(setting, recorded + LINES["openmpi_selected"].replace("null", "cuda"), UCX_LIBRARY["cuda"]) == []
+    assert setting.notes(recorded) and not any("memory of the host" in note for note in setting.notes(recorded))
 
 
 def test_what_ucx_says_of_its_protocols_is_named() -> None:
