@@ -70,7 +70,7 @@ def locate(
         selection = store.select(name, ordinary, where=where)
         found = [answers.of_ordinary_sessions(selection, rate, margins)]
     else:
-        identity, name, found = _maps(session, store, answers.Asked(rate, margins, kind or (), oversubscribed))
+        identity, name, found = _maps(session, system, store, answers.Asked(rate, margins, kind or (), oversubscribed))
     if junit:
         write(junit, findings.junit(found, name), err=True)
     if out:
@@ -86,15 +86,18 @@ def locate(
     raise typer.Exit(1 if 1 in statuses else max(statuses))
 
 
-def _maps(session: str, store: Store, asked: Asked) -> tuple[str, str, list[Answer]]:
-    """Session id, system and the answer of each map of a session that nobody withdrew."""
+def _maps(session: str, system: str | None, store: Store, asked: Asked) -> tuple[str, str, list[Answer]]:
+    """Session id, system and the answer of each map of a session that nobody withdrew; the latest is the newest with a map."""
     from mpibench.locate.answers import answer_of
     from mpibench.pages.session import find_preflight
     from mpibench.store.sessions import Session as StoredSession
 
+    name = store.system_of(system) if system else None
+    if session == "latest" and store.systems and (mapped := store.pair_map_cases(name)["session"].to_list()):
+        session = mapped[-1]
     read = store.session(session)
     store.refuse_withdrawn(read.uuid)
-    cases = [case for case in read.cases if case.pair_map is not None]
+    cases = [case for case in read.cases if case.pair_map is not None and name in (None, case.system)]
     if not cases:
         raise BadInput(
             "session-without-map",

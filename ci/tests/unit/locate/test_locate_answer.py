@@ -18,6 +18,7 @@ from mpibench.locate import answers
 from mpibench.locate.findings import Answer
 from mpibench.locate.maps import Places
 from mpibench.store import dataset
+from mpibench.store.sessions import Session
 from mpibench.store.store import Store
 from reframe_tests.harness.cases.pair_map import map_judgement
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap
@@ -53,6 +54,21 @@ def test_a_node_that_sends_slowly(ask) -> None:
     (line,) = [line for line in said.splitlines() if "scontrol" in line]
     assert shlex.split(line)[:4] == ["scontrol", "update", "nodename=c5", "state=drain"]
     assert shlex.split(line)[4].startswith("reason=mpibench 0123abcd: c5 sends at 22 % of line rate to all 7")
+
+
+def test_the_latest_is_the_newest_with_a_map_of_that_system(tmp_path: Path, monkeypatch, capsys) -> None:
+    """What its advice measures next, without a map, would else be what it looks at."""
+    mapped, bare = session_of(pair_map(8, sends_slowly("c5", 4.0))), session_of(None)
+    other = [replace(case, entry={**case.entry, "system": "other"}) for case in mapped.cases]
+    stored: dict[str, Session] = {}
+    for uuid, began, cases in (("0123abcd", 1.0, mapped.cases), ("ffff0000", 9.0, bare.cases), ("eeee0000", 9.0, tuple(other))):
+        stored[f"{uuid}-0000"] = Session({**mapped.info, "uuid": f"{uuid}-0000", "time_start_unix": began}, cases)
+        dataset.export_session(stored[f"{uuid}-0000"], tmp_path)
+    monkeypatch.setattr(Store, "session", lambda store, named: stored[named])
+    words = ["locate", "--dataset-only", "--dataset", str(tmp_path), "--system"]
+    for system, uuid in (("minicluster", "0123abcd"), ("other", "eeee0000")):
+        cli.main([*words, system])
+        assert capsys.readouterr().out.startswith(f"{system}, session {uuid}")
 
 
 def rank(node: str, cpus: str, boot_id: str | None = "b") -> dict[str, object]:
