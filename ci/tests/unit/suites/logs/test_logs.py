@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mpibench.commands.listings.parse import parse_files
+from reframe_tests.harness.machine.gpu import UNSAID
 from reframe_tests.harness.suites import preamble, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from refusals import refused_as
@@ -45,14 +46,22 @@ REFUSED = {
     "osu-init-singletons-silent": "world of its own",
     "imb4.0-two-singletons-interleaved": "refused to run a benchmark on this number of processes",
     "imb-nbc-2018-check-error": "wrong data",
+    "osu58-v100-cancelled": "crashed or was ended by a signal",
+    "osu70-a100-edited-by-hand": "line 6: this line does not belong here",
+    "osu75-host-build-d-cuda": "says that it failed",
     "osu59-a100-warning-between-rows": "line 9: a warning stands in the output",
     "osu59-put-segfault": "crashed or was ended by a signal",
     "osu532-iallgather": "OSU 5.3.2 is not known; read are 5.6 to 7.5",
     "imb-ucx-warn-inside-table": "line 36: .* does not belong there",
     "imb-openfabrics-warning-inside": "line 31: ",
 }
-#: Three outputs of one benchmark.
-PLACES = "osu75-a100-three-places"
+#: Log to its one benchmark, what it says of its memory, rows of each output, and its last value. OSU 7.5 prints the same of
+#: ``D D``, ``H D`` and ``D H``.
+SEVERAL: dict[str, tuple[str, str, int, tuple[float, ...]]] = {
+    "osu58-v100-allreduce-twice": ("osu_allreduce", "memory=device", 19, (1295.30, 1317.93)),
+    "osu75-a100-three-places": ("osu_bw", UNSAID, 1, (279577.81, 23744.00, 23229.60)),
+    "osu75-a100-three-places-latency": ("osu_latency", UNSAID, 1, (2.48, 1.30, 1.32)),
+}
 OSU, IMB = golden("osu/osu-7.2-mpich-n2-latency.txt"), golden("imb-mpi1-2021.11-n2-mpich.txt")
 #: What may stand around a whole table.
 NOISE = (
@@ -137,15 +146,15 @@ def log(name: str) -> str:
 
 
 def test_every_log_is_tried() -> None:
-    assert sorted(path.stem for path in LOGS.glob("*.txt")) == sorted([*READ, *REFUSED, PLACES])
+    assert sorted(path.stem for path in LOGS.glob("*.txt")) == sorted([*READ, *REFUSED, *SEVERAL])
 
 
-def test_places_that_only_the_command_says() -> None:
-    """``D D``, ``H D`` and ``D H``, of which OSU 7.5 prints the same."""
-    readings = reader.read_log(log(PLACES), source=PLACES)
-    variants = [(record.variant, record.values) for reading in readings for record in reading.records]
-    bandwidths = (279577.81, 23744.00, 23229.60)
-    assert variants == [("memory=unsaid", {"bandwidth_mb_per_s": value}) for value in bandwidths]
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_outputs_of_one_benchmark_are_read_each(name: str) -> None:
+    benchmark, variant, rows, last = SEVERAL[name]
+    readings = reader.read_log(log(name), source=name)
+    assert [(len(reading.records), *reading.records[-1].values.values()) for reading in readings] == [(rows, x) for x in last]
+    assert {(record.benchmark, record.variant) for reading in readings for record in reading.records} == {(benchmark, variant)}
 
 
 @pytest.mark.parametrize("name", READ)
