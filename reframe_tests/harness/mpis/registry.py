@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 from .. import records
+from ..machine.gpu import KINDS
 from ..machine.transport import TRANSPORTS, Transport
 from ..vocabulary import BadInput
 from .model import ABIS, Mpi
@@ -105,7 +106,12 @@ def _fault_of_row(row: TransportRow) -> str:
     if not proofs:
         return "has no 'proofs' and no 'proofs_by_scope': no run could show it"
     variables = [row.env, row.debug_env, *row.by_scope.values(), *row.by_rails.values()]
-    for memory in row.memory.values():
+    own = {proof.subject for proof in proofs}
+    for kind, memory in row.memory.items():
+        if kind not in KINDS:
+            return f"has 'memory' of {kind!r}, which is no platform of GPUs; there are {', '.join(KINDS)}"
+        if strange := [subject for subject in memory.replaces if subject not in own]:
+            return f"replaces the proof {strange[0]!r} for memory of GPUs, and has none of that subject; correct it"
         variables += [memory.env, memory.debug_env, *memory.by_scope.values(), *memory.by_rails.values()]
         proofs += [*memory.proofs, *(proof for part in memory.proofs_by_scope.values() for proof in part)]
     templates = [*(value for part in variables for value in part.values())]

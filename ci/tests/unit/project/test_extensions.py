@@ -20,6 +20,7 @@ from reframe_tests.harness.cases.job import transports
 from reframe_tests.harness.evidence import link_state, recorder, traffic
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.machine.gpu import Memory
 from reframe_tests.harness.machine.placement import place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.machine.transport import TRANSPORTS
@@ -32,7 +33,7 @@ from reframe_tests.harness.suites import catalogue, preamble
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from refusals import refused_as
 from synthetic_evidence import INTERFACE, exchange
-from synthetic_stack import write_stack
+from synthetic_stack import made_stack, write_stack
 from torus_mpi import SYSTEM, TORUS_MPI, torus_stack, write_extension
 
 RING = Fabric("ring", "torus", "cluster", (Rail("link0"),))
@@ -223,6 +224,27 @@ def test_a_session_names_its_files_and_what_was_in_them(folder: Path) -> None:
 # ---- what is wrong with a folder is one sentence ----
 
 
+#: The same with memory of GPUs.
+GPU_TORUS = TORUS_MPI.replace("Proof, Range", "DeviceMemory, Proof, Range").replace(
+    "            proofs=",
+    '            memory={"cuda": DeviceMemory("its manual", {"TORUS_GPU": "{device}!"}, replaces=("link",))},\n'
+    "            proofs=",
+)
+
+
+def test_an_mpi_of_a_folder_sends_memory_of_gpus(folder: Path) -> None:
+    (folder / "mpis" / "torusmpi.py").write_text(GPU_TORUS)
+    fabric = Fabric("ring", "torus", "cluster", (Rail("t0"),), memory=Memory("device", "cuda"))
+    setting = transports.resolve_transport(made_stack("torusmpi", "2.1", gpu="cuda"), fabric)
+    assert setting.env["TORUS_GPU"] == "t0!" and setting.proofs == ()
+    with pytest.raises(
+        NotMeasured, match=r"^nothing is known about ROCm memory \(device\) with .*: add it to the file of torusmpi"
+    ):
+        transports.resolve_transport(
+            made_stack("torusmpi", "2.1", gpu="rocm"), replace(fabric, memory=Memory("device", "rocm"))
+        )
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -260,6 +282,15 @@ def test_a_session_names_its_files_and_what_was_in_them(folder: Path) -> None:
             TORUS_MPI.replace('(\\S+)"', '(\\S+"'),
             r"torusmpi\.py: the row of transport 'torus' has the pattern .* which is no regular expression \(missing \)",
         ),
+        (
+            GPU_TORUS.replace("cuda", "cudda"),
+            r"the row of transport 'torus' has 'memory' of 'cudda', which is no platform of GPUs; there are cuda, rocm",
+        ),
+        (
+            GPU_TORUS.replace('("link",)', '("lane",)'),
+            r"the row of transport 'torus' replaces the proof 'lane' for memory of GPUs, and has none of that subject",
+        ),
+        (GPU_TORUS.replace("{device}!", "{gpu}"), r"the row of transport 'torus' has the placeholder \{gpu\} in "),
         ("MPIS = ()\n", r"torusmpi\.py defines no MPI = Mpi\(\.\.\.\); add it, or move the file elsewhere\.$"),
         (
             TORUS_MPI.replace('"torusmpi"', '"mpich"'),

@@ -29,6 +29,7 @@ MPI = Mpi(
             debug_env=SAY,
             # Within a node all bytes must take the network, so shared memory is switched off there.
             by_scope=scoped(node={"MYMPI_SHM": "0"}, cluster={}),
+            # Of memory of GPUs: memory={"cuda": DeviceMemory("its manual, 'CUDA'", env={"MYMPI_CUDA": "1"}, proofs=...)},
             proofs=(Proof("interface", r"mympi: network tcp on (\S+)", ("{device}",)),),
         ),
         TransportRow(
