@@ -47,8 +47,8 @@ SUMMARY_LINES = re.compile(
 )
 
 #: It prints one line for its platform of GPUs where it has found at least one: "==== GPU Init (CUDA) ====", 4.1 to 5.0
-#: (src/mpl/src/gpu/mpl_gpu_cuda.c, mpl_gpu_hip.c), and whether device memory is handed to libfabric (ofi_init.c): asked for of a
-#: provider that does not take it, "MPIDI_OFI_ENABLE_HMEM: 0" (5.0.2 on tcp here).
+#: (src/mpl/src/gpu/mpl_gpu_cuda.c, mpl_gpu_hip.c), and whether device memory is handed to libfabric (ofi_init.c): where
+#: a provider does not take it, "MPIDI_OFI_ENABLE_HMEM: 0" whatever was asked for (5.0.2 on tcp here).
 _GPU_SINCE: Version = (4, 1)
 _GPU_NAMES = {"cuda": "CUDA", "rocm": "HIP"}
 _GPU_MANUAL = "MPICH README.envvar and `mpivars -a` (MPIR_CVAR_ENABLE_GPU, MPIR_CVAR_CH4_OFI_ENABLE_HMEM, "
