@@ -10,12 +10,14 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reframe_tests.harness.cases.cascade import below_mpi, end
 from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.machine.gpu import Memory
 from reframe_tests.harness.suites import catalogue, pair
 from reframe_tests.harness.suites.benchmark import OutputError
 
@@ -167,6 +169,8 @@ def test_ends_of_a_port_without_an_interface_meet_where_the_hosts_name_leads(mon
         end.address_of(end.HOST_NAME)
     plain = Fabric("hdr200", "ucx", "cluster", (Rail("mlx5_0", 200),))
     assert not below_mpi.find_obstacle(plain, catalogue.PAIRS["wire_rdma"], "slurm")
+    device = replace(plain, memory=Memory("device", "cuda"))
+    assert "memory of the host" in below_mpi.find_obstacle(device, catalogue.PAIRS["wire_rdma"], "slurm")
 
 
 def test_an_interface_without_address_is_named(tmp_path: Path) -> None:

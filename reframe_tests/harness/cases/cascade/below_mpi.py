@@ -53,6 +53,8 @@ def find_obstacle(fabric: Fabric, group: PairGroup, scheduler: str) -> str:
 
     :param scheduler: ReFrame's name of it.
     """
+    if fabric.memory.on_gpu:
+        return f"it measures memory of the host, and {fabric.name} is of {fabric.memory.text}"
     if fabric.within_node:
         return f"{fabric.name} is inside a node, and server and client run on two"
     if fabric.transport not in group.transports:
