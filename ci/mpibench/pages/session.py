@@ -76,6 +76,10 @@ def _rank_text(rank: Mapping[str, Any]) -> Any:
     return number if program is None else f"{number} of program {flat(program)}"
 
 
+def _gpu_text(rank: Mapping[str, Any]) -> str:
+    return f" with GPU\N{NO-BREAK SPACE}{flat(rank['gpu'])}" if "gpu" in rank else ""
+
+
 def bytes_text(count: float) -> str:
     for factor, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if count >= factor:
@@ -89,7 +93,7 @@ def placement_text(proof: Evidence, limit: int = 8) -> Iterator[str]:
         rows = list(group)
         parts = []
         for node, near in groupby(rows[:limit], key=lambda rank: rank.get("numa_node")):
-            shown = ", ".join(f"{_rank_text(rank)} on {flat(rank.get('cpus_allowed'))}" for rank in near)
+            shown = ", ".join(f"{_rank_text(rank)} on {flat(rank.get('cpus_allowed'))}{_gpu_text(rank)}" for rank in near)
             parts.append(shown if node is None else f"{shown} (NUMA\N{NO-BREAK SPACE}{flat(node)})")
         more = f" and {len(rows) - limit} more" if len(rows) > limit else ""
         yield f"{host}: {'; '.join(parts)}{more}"
@@ -714,7 +718,9 @@ def panel(case: Case, said: Sequence[str]) -> tuple[Block, list[Part]]:
             ("links", "; ".join(link_text(proof.links))),
             ("benchmark time", ", ".join(f"{format_number(value)} s" for value in proof.seconds)),
         ]
-        of_rank = ("host", "cpus_allowed", "cpu", "numa_node")
+        with_gpu = any("gpu" in rank for rank in proof.ranks)
+        of_rank = ("host", "cpus_allowed", "cpu", "numa_node", *(("gpu", "gpu_name") if with_gpu else ()))
+        titles = ("rank", "host", "may use CPUs", "ran on CPU", "NUMA node", *(("GPU", "model") if with_gpu else ()))
         ranks = [(_rank_text(rank), *(flat(rank.get(key)) for key in of_rank)) for rank in proof.ranks[:MAX_RANKS]]
         devices = [
             (
@@ -727,7 +733,7 @@ def panel(case: Case, said: Sequence[str]) -> tuple[Block, list[Part]]:
         blocks = [
             Block("text", f"{sign} condition {proof.status}", "Proof", f"evidence {proof.status}"),
             *(Block("facts", facts), *map(_text, proof.notes), Block("pre", proof.library_version)),
-            *([Table(("rank", "host", "may use CPUs", "ran on CPU", "NUMA node"), ranks, (0, 3, 4))] if ranks else []),
+            *([Table(titles, ranks, (0, 3, 4))] if ranks else []),
             *([f"{more} more ranks are in the job's files."] if more > 0 else []),
             *([Table(("launch", "repeat", "node", "device", "sent", "received"), devices, (1, 4, 5))] if devices else []),
         ]

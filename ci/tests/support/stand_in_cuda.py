@@ -107,3 +107,51 @@ def make(folder: Path) -> Path:
         compile_c(HEADER + SOURCE, folder / "lib64" / soname, "-shared", "-fPIC", "-w", f"-Wl,-soname,{soname}")
         (folder / "lib64" / soname.rpartition(".")[0]).symlink_to(soname)
     return folder
+
+
+#: A driver, as far as the recorder asks it. ``STAND_IN_DEVICES`` has the GPUs of the node (``address/model/letter of UUID``,
+#: commas between), of which ``CUDA_VISIBLE_DEVICES`` leaves some; ``STAND_IN_CURRENT`` and ``STAND_IN_ACTIVE`` say on which of
+#: these the process works and has a context.
+DRIVER = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static int ready;
+static const char *text(const char *name) { const char *value = getenv(name); return value ? value : ""; }
+static int field(int device, int place, char *to, int size)
+{
+    char all[1024], *state, *inner, *entry;
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    for (int at = device; visible && at--; visible = *visible ? visible + 1 : NULL) visible += strcspn(visible, ",");
+    if (getenv("CUDA_VISIBLE_DEVICES") && (!visible || *visible < '0' || *visible > '9')) return 101;
+    if (visible) device = atoi(visible);
+    snprintf(all, sizeof all, "%s", text("STAND_IN_DEVICES"));
+    entry = strtok_r(all, ",", &state);
+    while (entry && device--) entry = strtok_r(NULL, ",", &state);
+    entry = entry ? strtok_r(entry, "/", &inner) : NULL;
+    while (entry && place--) entry = strtok_r(NULL, "/", &inner);
+    if (!ready || !entry) return 3;
+    snprintf(to, (size_t)size, "%s", entry);
+    return 0;
+}
+int cuInit(unsigned flags) { (void)flags; ready = 1; return 0; }
+int cuDeviceGet(int *device, int number) { *device = number; return ready ? 0 : 3; }
+int cuDeviceGetCount(int *count) { char any[64]; for (*count = 0; !field(*count, 0, any, 64); ++*count); return ready ? 0 : 3; }
+int cuCtxGetCurrent(void **context) { *context = *text("STAND_IN_CURRENT") ? &ready : NULL; return ready ? 0 : 3; }
+int cuCtxGetDevice(int *device) { *device = atoi(text("STAND_IN_CURRENT")); return ready ? 0 : 201; }
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+    *flags = 0;
+    *active = strchr(text("STAND_IN_ACTIVE"), '0' + device) != NULL;
+    return ready ? 0 : 3;
+}
+int cuDeviceGetPCIBusId(char *to, int size, int device) { return field(device, 0, to, size); }
+int cuDeviceGetName(char *to, int size, int device) { return field(device, 1, to, size); }
+int cuDeviceGetUuid_v2(char *to, int device)
+{
+    char letter[2];
+    int code = field(device, 2, letter, 2);
+    memset(to, letter[0], 16);
+    return code;
+}
+"""

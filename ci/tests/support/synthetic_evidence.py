@@ -19,6 +19,8 @@ SNAPSHOT: dict[str, Any] = {
     "tcp": {"pairs": [], "uncounted": 0, "complete": True},
     "interfaces": {"lo": {"rx_bytes": 0, "tx_bytes": 0}, "eth1": {"rx_bytes": 0, "tx_bytes": 0}},
     "ports": {},
+    "gpus": [],
+    "gpu_library": None,
     "realtime_ns": 1_795_000_000_000_000_000,
     "monotonic_ns": 1_000_000_000,
     "usage": {"involuntary_switches": 1},
@@ -26,7 +28,7 @@ SNAPSHOT: dict[str, Any] = {
 INTERFACE: dict[str, Any] = {"dev_port": 0, "slot": None, "lower": [], "addresses": []}
 #: One rank's file as the recorder writes it.
 DOCUMENT: dict[str, Any] = {
-    "format": 2,
+    "format": 3,
     "finalized": True,
     "load": {"parent_cpus": "0-3", "cpuset": "0-3", "online": "0-3"},
     "host": "c1",
@@ -42,6 +44,8 @@ DOCUMENT: dict[str, Any] = {
         "release": "6.1",
         "interfaces": {"lo": {**INTERFACE, "addresses": ["127.0.0.1"]}, "eth1": {**INTERFACE, "addresses": ["10.0.0.1"]}},
         "ports": {},
+        "gpus": None,
+        "adapters": None,
     },
     "init": SNAPSHOT,
     "finalize": {**SNAPSHOT, "monotonic_ns": 3_000_000_000},
@@ -65,6 +69,7 @@ def make_rank(number: int = 0, host: str = "c1", **changes: Any) -> RankEvidence
         for key in parents:
             at = at[key]
         at[last] = value
+    document["node"] = {"gpus": None, "adapters": None, **document["node"]}
     return rank_records.parse_rank(json.dumps(document), "c1.100.json")
 
 

@@ -19,9 +19,12 @@ import msgspec
 from ..vocabulary import BadInput
 
 #: Layout that this reader understands (``FORMAT`` in recorder.c).
-FORMAT = 2
+FORMAT = 3
 #: Bytes of the largest record that is read; one of a node with 1,000 interfaces and 64 threads has some 300 kB.
 MOST_BYTES = 16 << 20
+
+#: What a record has of its node beside the kernel's settings.
+_NOT_KERNEL = ("interfaces", "ports", "boot_id", "gpus", "adapters")
 
 Cpus = frozenset[int]
 #: Two addresses, from and to.
@@ -85,6 +88,47 @@ class Connection(NamedTuple):
 
 
 @dataclass(frozen=True)
+class NodeGpu:
+    """A GPU of the node as the kernel has it.
+
+    :param path: where it hangs, from the PCI host bridge on, a bridge a part (``pci0000:00/0000:00:01.0/0000:03:00.0``).
+    :param numa_node: ``None`` where the kernel knows none.
+    """
+
+    path: str = ""
+    vendor: str = ""
+    device: str = ""
+    numa_node: int | None = None
+    current_link_speed: str = ""
+    current_link_width: int | None = None
+    max_link_speed: str = ""
+    max_link_width: int | None = None
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """Where a network adapter hangs, as :class:`NodeGpu` has it."""
+
+    path: str
+    numa_node: int | None = None
+
+
+@dataclass(frozen=True)
+class UsedGpu:
+    """A GPU that the process uses, as its driver names it.
+
+    :param bus_id: PCI address as the kernel writes it.
+    :param current: the thread that ends MPI works on it; without, the process has a context on it.
+    :param uuid: of the GPU or of the slice of it (MIG), in hexadecimal digits.
+    """
+
+    bus_id: str
+    current: bool
+    name: str = ""
+    uuid: str = ""
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """The rank at one moment.
 
@@ -102,6 +146,8 @@ class Snapshot:
         enough to read them, so ``None`` for the others.
     :param errors: the kernel's counters of errors and drops per interface (``/proc/net/dev``).
     :param tcp_node: TCP counters of all connections of the node, whoever's (``/proc/net/snmp``).
+    :param gpus: the GPUs that the process uses, the one it works on first.
+    :param gpu_library: library it was asked of, which the process had loaded; ``None``: there is none, so no GPU is used.
     """
 
     realtime_ns: int
@@ -114,6 +160,8 @@ class Snapshot:
     tcp_known: bool
     involuntary_switches: int
     errors: Mapping[str, Mapping[str, int]]
+    gpus: tuple[UsedGpu, ...]
+    gpu_library: str | None
     cpu: int | None = None
     numa_node: int | None = None
     links: Mapping[str, Mapping[str, int | str]] | None = None
@@ -164,6 +212,9 @@ class RankEvidence:
     :param source: name of the file.
     :param boot_id: of the kernel's start (``random(4)``): nodes that say the same are on one machine; ``None`` where it is not
         said.
+    :param node_gpus: the node's GPUs by PCI address; ``None`` where no driver of GPUs is loaded, and for all but one rank of a
+        node.
+    :param adapters: its network adapters by name (``mlx5_0``, ``hsn0``); likewise.
     """
 
     host: str
@@ -186,6 +237,8 @@ class RankEvidence:
     online: Cpus
     init: Snapshot
     finalize: Snapshot | None
+    node_gpus: Mapping[str, NodeGpu] | None
+    adapters: Mapping[str, Adapter] | None
     source: str = field(default="", compare=False)
     world_unknown: str = ""
     boot_id: str | None = None
@@ -194,6 +247,15 @@ class RankEvidence:
     def name(self) -> str:
         """How sentences call it: ``rank 3 on c2``."""
         return f"rank {'?' if self.rank is None else self.rank} on {self.host}"
+
+    @property
+    def last(self) -> Snapshot:
+        return self.finalize or self.init
+
+    @property
+    def gpu(self) -> UsedGpu | None:
+        """The GPU it worked on to its end; ``None`` where it used none."""
+        return next(iter(self.last.gpus), None)
 
     @property
     def seconds(self) -> float | None:
@@ -228,6 +290,18 @@ def parse_cpus(text: str) -> Cpus:
         first, dash, last = part.partition("-")
         cpus.update(range(int(first), int(last if dash else first) + 1))
     return frozenset(cpus)
+
+
+def spell_bus_id(text: str) -> str:
+    """PCI address as the kernel writes it (``0000:3b:00.0``); drivers write large letters, longer domains, or no function.
+
+    :raises ValueError: when it is no such address.
+    """
+    match = re.fullmatch(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?", text.strip().lower())
+    if not match:
+        raise ValueError(f"'{text}' is no PCI address")
+    domain, bus, device, function = (int(part or "0", 16) for part in match.groups())
+    return f"{domain:04x}:{bus:02x}:{device:02x}.{function}"
 
 
 def read(directory: Path) -> list[RankEvidence]:
@@ -308,8 +382,9 @@ def _rank(document: dict[str, Any], source: str) -> RankEvidence:
         "library": library["path"],
         "library_version": library["version"],
         "mapped": library["mapped"],
-        "kernel": {key: value for key, value in node.items() if key not in ("interfaces", "ports", "boot_id")},
-        **{key: node[key] for key in ("interfaces", "ports")},
+        "kernel": {key: value for key, value in node.items() if key not in _NOT_KERNEL},
+        **{key: node[key] for key in ("interfaces", "ports", "adapters")},
+        "node_gpus": None if node["gpus"] is None else {bus_id.lower(): gpu for bus_id, gpu in node["gpus"].items()},
         "boot_id": node.get("boot_id"),
         **{key: None if load[key] is None else parse_cpus(load[key]) for key in ("parent_cpus", "cpuset")},
         "online": parse_cpus(load["online"]),
@@ -332,6 +407,7 @@ def _snapshot(row: dict[str, Any]) -> dict[str, Any]:
             if thread["name"] is not None and thread["cpus"] is not None
         ],
         "tcp": [{**pair, "wire": pair if "out_bytes" in pair else None} for pair in tcp["pairs"]],
+        "gpus": [{**gpu, "bus_id": spell_bus_id(gpu["bus_id"])} for gpu in row["gpus"]],
         "tcp_known": msgspec.convert(tcp["complete"], bool) and msgspec.convert(tcp["uncounted"], int) == 0,
         "involuntary_switches": row["usage"]["involuntary_switches"],
         "errors": {

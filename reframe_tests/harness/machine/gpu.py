@@ -8,7 +8,7 @@ through the host), so each memory of a fabric is measured, stored and judged as 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 #: Memory of the host; every suite and MPI measures it.
@@ -30,20 +30,30 @@ class GpuKind:
     :param architecture: first letters of what ReFrame calls it (``arch`` of a partition's ``devices``).
     :param visible: variable that says which GPUs a process may see, by number: CUDA C++ Programming Guide, "CUDA Environment
         Variables"; ROCm documentation, "GPU isolation techniques".
+    :param driver: how the rank records call its kernel driver (``recorder.c``).
+    :param narrowing: further variables that hide GPUs from a process, in which a batch system may have said the same (Slurm's
+        gres.conf(5), ``Flags``; HIP reads CUDA's name too).
+    :param env: variables that make numbers of GPUs those of the kernel's order of PCI addresses.
     """
 
     name: str
     title: str
     architecture: str
     visible: str
+    driver: str
+    narrowing: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 #: Platforms by name.
 KINDS: Mapping[str, GpuKind] = {
     row.name: row
     for row in (
-        GpuKind("cuda", "CUDA", "sm_", "CUDA_VISIBLE_DEVICES"),
-        GpuKind("rocm", "ROCm", "gfx", "ROCR_VISIBLE_DEVICES"),
+        GpuKind("cuda", "CUDA", "sm_", "CUDA_VISIBLE_DEVICES", "NVIDIA driver", env={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}),
+        GpuKind(
+            *("rocm", "ROCm", "gfx", "ROCR_VISIBLE_DEVICES", "amdgpu driver"),
+            narrowing=("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
+        ),
     )
 }
 

@@ -192,5 +192,5 @@ def test_the_files_are_json_whatever_a_driver_says(seen_on: Callable[..., RankEv
     seen_on("mlx5")
     (path,) = tmp_path.glob("*.json")
     document = json.loads(path.read_text())
-    assert document["format"] == 2
+    assert document["format"] == rank_records.FORMAT
     assert set(document["init"]["tcp_node"]) == {"InErrs", "OutSegs", "RetransSegs"}

@@ -14,6 +14,7 @@ import pytest
 
 from reframe_tests.harness.cases.job import interleaved
 from reframe_tests.harness.cases.job import script as jobscript
+from reframe_tests.harness.cases.results.error_excerpt import excerpt
 from reframe_tests.harness.stacks import metadata
 from synthetic_conditions import ODD, resolved, simple_condition
 from synthetic_evidence import STACK
@@ -404,3 +405,55 @@ def test_the_stacks_own_variables_are_literal_in_the_environment(tmp_path: Path)
     [[name, text]] = environment["env_vars"]
     done = subprocess.run(["bash", "-c", f"export {name}={text}; printenv V"], capture_output=True, text=True, check=True)
     assert done.stdout == "a b;c\n"
+
+
+#: What a rank finds under a launcher that numbers it on its node, and the GPU it then sees: entry of the list that the batch
+#: system gave, else the site's number.
+GPU_LISTS = {
+    "nothing given": ({}, "GPU 3"),
+    "all of the node": ({"VISIBLE": "0,1,2,3"}, "GPU 3"),
+    "renumbered": ({"VISIBLE": "4,5,6,7"}, "GPU 7"),
+    "UUIDs": ({"VISIBLE": "GPU-a,GPU-b,GPU-c,GPU-d"}, "GPU GPU-d"),
+    "bus addresses": ({"VISIBLE": "0:3:0,0:41:0,0:81:0,0:c1:0"}, "GPU 0:c1:0"),
+    "bound to it": ({"VISIBLE": "2"}, "GPU 2"),
+    "in the variable of another": ({"ALSO": "4,5,6,7"}, "GPU 7"),
+    "in both": ({"VISIBLE": "4,5,6,7", "ALSO": "0"}, "GPU 7"),
+    "too few": ({"VISIBLE": "0,1"}, "local rank 3 gets no GPU: VISIBLE=0,1 of its job has no entry 3."),
+    "none": (
+        {"VISIBLE": ""},
+        "local rank 3 gets no GPU: VISIBLE='' of its job has none; ask the batch system for the node's GPUs.",
+    ),
+    "none by name": ({"VISIBLE": "NoDevFiles"}, "VISIBLE='NoDevFiles' of its job has none; "),
+    "a rank too many": ({"LOCAL": "4"}, "local rank 4 gets no GPU: the site describes 0 1 2 3 and no more."),
+    "no number": ({"LOCAL": "x"}, "the launcher says its rank on the node in none of FIRST:LOCAL."),
+}
+
+
+@pytest.mark.parametrize("case", GPU_LISTS)
+def test_each_rank_sees_the_gpu_of_its_number_or_ends(case: str, tmp_path: Path) -> None:
+    given, wanted = GPU_LISTS[case]
+    show = ["sh", "-c", 'echo "GPU $VISIBLE${ALSO:+ and $ALSO}"']
+    known = {"MPIBENCH_LOCAL_RANK_VARIABLES": "FIRST:LOCAL"}
+    command = jobscript.Command("one", ["env"], show, known=known, gpu=("VISIBLE", "0 1 2 3", "ALSO"))
+    run_body(tmp_path, [command], {**PLAIN, "LOCAL": "3", **given}, repeats=1)
+    output, error = ((tmp_path / f"one.1.{end}").read_text() for end in ("out", "err"))
+    status = jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text())["one", 1]
+    if wanted.startswith("GPU "):
+        assert (output, error, status) == (f"{wanted}\n", "", 0)
+    else:
+        assert output == "" and status == 1 and error.count("\n") == 1 and excerpt(error) == error.strip()
+        assert error.startswith("mpibench: ") and wanted in error
+
+
+def test_the_sites_order_of_gpus_is_kept(tmp_path: Path) -> None:
+    """A site may name its GPUs in another order than that of their addresses; numbers and lists are in the latter."""
+    known = {"MPIBENCH_LOCAL_RANK_VARIABLES": "LOCAL"}
+    command = jobscript.Command("one", ["env"], ["sh", "-c", "echo $V"], known=known, gpu=("V", "3 2 1 0"))
+    for given, seen in (({}, "2"), ({"V": "a,b,c,d"}, "c")):
+        run_body(tmp_path, [command], {**PLAIN, "LOCAL": "1", **given}, repeats=1)
+        assert (tmp_path / "one.1.out").read_text() == f"{seen}\n"
+
+
+def test_scripts_of_host_memory_know_nothing_of_gpus(tmp_path: Path) -> None:
+    run_body(tmp_path, [sh("one", "true")], repeats=1)
+    assert "gpu" not in (tmp_path / jobscript.RECORD_SCRIPT).read_text().lower()

@@ -25,7 +25,6 @@ def node(
     start = {**GOOD, **(link or {})}
     start = {key: value for key, value in start.items() if value is not None}
     settings: dict[str, Any] = {
-        "format": 2,
         "init__links": {"eth1": start},
         "finalize__links": {"eth1": {**start, **(end or {})}},
         "node": {"driver of eth1": "igb 5.6", "interfaces": {"eth1": CARD}, "ports": {}},

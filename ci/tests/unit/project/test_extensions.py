@@ -113,7 +113,7 @@ def test_its_transport_is_counted_as_it_is_described(folder: Path) -> None:
     ]
     assert references.payload_limit(replace(RING, mtu_bytes=1100)) == 1000 / 1120
     state = {"link0": {"mtu_bytes": 1500, "state": "up"}}
-    states = exchange({"link0": 0}, format=2, node__interfaces=link, init__links=state, finalize__links=state)
+    states = exchange({"link0": 0}, node__interfaces=link, init__links=state, finalize__links=state)
     [sentence] = link_state.check_links(states, replace(RING, mtu_bytes=1100)).sentences
     assert sentence.startswith("link0 on c1 has an MTU of 1500, the site says 1100 for ring")
 

@@ -18,6 +18,7 @@ from ...launchers import registry as launchers
 from ...launchers.model import Binding, Bootstrap, Exports, Launcher
 from ...machine import placement
 from ...machine.fabric import Fabric
+from ...machine.gpu import KINDS
 from ...machine.topology import Topology
 from ...mpis import registry as mpis
 from ...mpis.transport import Library
@@ -153,7 +154,8 @@ class Condition:
 
     @property
     def job_env(self) -> dict[str, str]:
-        everything = {**self.recommended, **self.setting.env, **self.binding.env, **self.bootstrap.env, **self.chosen}
+        order = KINDS[self.fabric.memory.kind].env if self.fabric.memory.on_gpu else {}
+        everything = {**self.recommended, **self.setting.env, **self.binding.env, **self.bootstrap.env, **order, **self.chosen}
         return {name: value for name, value in everything.items() if name not in self.debug_env}
 
     @property
@@ -181,6 +183,17 @@ class Condition:
     @property
     def known(self) -> dict[str, str]:
         return recorder.variables(self.stack, self.launcher)
+
+    @property
+    def gpu_choice(self) -> tuple[str, ...]:
+        """Arguments of ``select_gpu``, by which rank ``r`` of a node sees GPU ``r`` alone; none where the user says which."""
+        kind = KINDS.get(self.fabric.memory.kind)
+        if kind is None or {kind.visible, *kind.narrowing} & self.chosen.keys():
+            return ()
+        addresses = [gpu.bus_id.lower() for gpu in self.fabric.gpus]
+        order = sorted(range(len(addresses)), key=addresses.__getitem__) if all(addresses) else range(len(addresses))
+        places = {gpu: place for place, gpu in enumerate(order)}
+        return (kind.visible, " ".join(str(places[gpu]) for gpu in range(self.ppn)), *kind.narrowing)
 
     @property
     def debug_env(self) -> dict[str, str]:

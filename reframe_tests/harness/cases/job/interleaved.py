@@ -45,6 +45,7 @@ def list_commands(
             where.known,
             row.files,
             row.result,
+            gpu=where.gpu_choice,
         )
         for row in launches
     ]

@@ -22,6 +22,8 @@ from ...launchers.schedulers.spool import START_LOG as START_LOG
 
 #: The shell functions that run the launches.
 DRIVER = Path(__file__).with_name("measure.sh")
+#: The shell function that leaves a rank one GPU.
+GPU_CHOICE = Path(__file__).with_name("select_gpu.sh")
 #: Log with one line per finished launch: name, repeat, exit status, seconds from the start of the launcher to its end.
 LAUNCH_LOG = "launches.txt"
 _FINISHED = re.compile(r"(\S+) ([0-9]+) ([0-9]+) ([0-9]+)(\.[0-9]{2})?")
@@ -84,6 +86,7 @@ class Command:
         which is kept beside its standard output.
     :param group: launches that may fail without harm to others: once one of the group has ended badly or timed out, no more of
         it are started, and the job goes on with what is not of it. Empty: what times out ends the job.
+    :param gpu: arguments of ``select_gpu``, by which each rank sees one GPU; empty: the job leaves that alone.
     """
 
     name: str
@@ -96,6 +99,7 @@ class Command:
     files: Mapping[str, str] = field(default_factory=dict)
     result: str = ""
     group: str = ""
+    gpu: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,15 +148,15 @@ def write_body(
     """
     once, again = ([command for command in commands if command.once is first] for first in (True, False))
     # Launches whose evidence library is told the same share a script.
-    scripts: dict[tuple[tuple[str, str], ...], str] = {}
+    scripts: dict[tuple[tuple[tuple[str, str], ...], tuple[str, ...]], str] = {}
     for command in commands:
         name = RECORD_SCRIPT.replace(".", f"{len(scripts) + 1}.") if scripts else RECORD_SCRIPT
-        scripts.setdefault(tuple(command.known.items()), name)
+        scripts.setdefault((tuple(command.known.items()), command.gpu), name)
 
     def start(command: Command) -> list[str]:
         # Never an empty word: launchers that join a command's words lose it.
         asked = "".join(f":{name}" for name in command.asked) + ":"
-        record = scripts[tuple(command.known.items())]
+        record = scripts[tuple(command.known.items()), command.gpu]
         result = shlex.quote(command.result)
         lines = []
         if command.result:  # what another launch wrote would be taken for this one's
@@ -183,11 +187,12 @@ def write_body(
     # A script with arguments folder, variables asked for, command. It runs on the rank's own node, so that what a user, a
     # module or a launcher preloads there is kept, behind ours. Not ``sh -c``: some launchers join words and part them again.
     preload = f"LD_PRELOAD={shlex.quote(recorder)}${{LD_PRELOAD:+:$LD_PRELOAD}}"
-    for known, name in scripts.items():
+    for (known, gpu), name in scripts.items():
         lines += [
             f"    cat >{name} <<'END_OF_RECORD'",
             f"export MPIBENCH_EVIDENCE=$1 {ASKED_VARIABLE}=$2 {preload}",
             *(f"export {variable}={shlex.quote(value)}" for variable, value in known),
+            *([f". {shlex.quote(str(GPU_CHOICE))} && select_gpu {shlex.join(gpu)} || exit"] if gpu else []),
             "shift 2",
             'exec "$@"',
             "END_OF_RECORD",

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ...evidence import checks, data_check, link_state, rank_records, traffic
+from ...evidence import checks, data_check, gpu_use, link_state, rank_records, traffic
 from ...evidence.rank_records import EvidenceError, RankEvidence
 from ...printable import printable, printable_data
 from ...samples import CONTRADICTED, MISSING, PROVEN, DeviceTraffic, Evidence, Sample
@@ -316,6 +316,9 @@ def _hear(
     wrong += checks.check_clocks(ranks)
     wrong += rank_records.check_hosts(ranks, facts.hosts)
     wrong += checks.check_settings(ranks, condition.asked_env, condition.launcher_env)
+    # What compares the data keeps them in memory of the host.
+    gpus = gpu_use.GpuFinding() if launch.checks_data else gpu_use.check_gpus(ranks, condition.fabric, condition.pinning)
+    wrong += gpus.sentences
     fabric, least = condition.fabric, least_bytes(condition, launch, records)
     complete = whole and not absent
     if complete and not condition.forced:
@@ -342,7 +345,7 @@ def _hear(
     library = catalogue.SUITES[launch.suite].library
     heard.notes = [
         *(library.notes(debug) if library else condition.setting.notes(debug)),
-        *(*carried.notes, *checks.notes(ranks), *heard.taken.notes, *facts.notes, *heard.links.notes),
+        *(*carried.notes, *checks.notes(ranks), *gpus.notes, *heard.taken.notes, *facts.notes, *heard.links.notes),
         *(*striping.notes, *heard.use.notes, *uncounted),
     ]
     return heard
@@ -464,6 +467,7 @@ def rank_row(rank: RankEvidence) -> dict[str, Any]:
         "cpu": rank.init.cpu,
         "numa_node": rank.init.numa_node,
         "boot_id": rank.boot_id,
+        **({"gpu": rank.gpu.bus_id, "gpu_name": rank.gpu.name} if rank.gpu else {}),
     }
 
 

@@ -56,10 +56,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FORMAT 2       /* version of the file's layout; rank_records.py says which it reads */
+#define FORMAT 3       /* version of the file's layout; rank_records.py says which it reads */
 #define MAX_NAME 256   /* bytes of a variable's name, its end included */
 #define MAX_VALUE 4096 /* bytes kept of an environment variable */
 #define MAX_THREADS 64 /* threads listed */
+#define MAX_GPUS 64    /* GPUs asked for their state */
 #define MAX_PAIRS 512  /* address pairs of TCP sockets listed; beyond it "complete" is false */
 
 extern char **environ;
@@ -527,6 +528,9 @@ static const char *const SETTINGS[] = {
     RUN_SETTINGS, /* those of each MPI library and launcher, from the compiler's command line (__init__.py) */
     "FI_", "UCX_", "PSM_", "PSM2_", "PSM3_", "HFI_", "HCOLL_", "SHARP_", "IBV_", "RDMAV_", "MLX4_", "MLX5_",
     "MPI4PY_", "OMP_", "KMP_", "GOMP_", "LD_PRELOAD", "LD_LIBRARY_PATH",
+    /* which GPUs a process sees, and in what order */
+    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
 };
 
 /* What matches above but says nothing, likewise. */
@@ -704,6 +708,80 @@ static void put_interface_driver(struct text *out, const char *name)
     put_string(out, line);
 }
 
+/* One rank of a node is enough to read what all of them share; a rank that does not know its number on the node reads it too. */
+static bool reads_node(void)
+{
+    char name[MAX_NAME];
+    const char *number = first_set("MPIBENCH_LOCAL_RANK_VARIABLES", name);
+    return !number || !strcmp(number, "0");
+}
+
+/* Member for a PCI device: where it hangs (its path below /sys/devices, every bridge on the way a part of it) and some of its
+ * files. None where the link is not to such a device. */
+static void put_pci_device(struct text *out, const char *name, const char *link, const char *const *files)
+{
+    static const char root[] = "/sys/devices/";
+    char *real = realpath(link, NULL);
+    if (real && !strncmp(real, root, sizeof root - 1) && strstr(real, "/pci")) {
+        put_member(out, name);
+        put(out, "{");
+        put_member(out, "path");
+        put_string(out, real + sizeof root - 1);
+        put_files(out, link, files);
+        put(out, "}");
+    }
+    free(real);
+}
+
+static bool is_gpu(const char *folder) /* display controller or accelerator (class 03 and 12) of NVIDIA or AMD */
+{
+    char *class = read_line("%s/class", folder), *vendor = read_line("%s/vendor", folder);
+    bool good = class && vendor && (!strncmp(class, "0x0300", 6) || !strncmp(class, "0x0302", 6) || !strncmp(class, "0x0380", 6) ||
+                                    !strncmp(class, "0x1200", 6)) && (!strcmp(vendor, "0x10de") || !strcmp(vendor, "0x1002"));
+    free(class);
+    free(vendor);
+    return good;
+}
+
+/* The node's GPUs by PCI address and, to say which of them is next to which, its adapters. Only where a driver of
+ * GPUs is loaded: other nodes are not searched. */
+static void put_node_gpus(struct text *out)
+{
+    static const char *const files[] = {
+        "vendor", "device", "numa_node", "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", NULL,
+    };
+    static const char *const classes[] = {"infiniband", "cxi", "net"}, *const home[] = {"numa_node", NULL};
+    char folder[2 * NAME_MAX + 32];
+    bool nvidia = !access("/sys/module/nvidia", F_OK), amd = !access("/sys/module/amdgpu", F_OK);
+    put_member(out, "gpus");
+    if ((!nvidia && !amd) || !reads_node()) {
+        put(out, "null,\"adapters\":null");
+        return;
+    }
+    put(out, "{");
+    DIR *devices = open_folder("/sys/bus/pci/devices");
+    for (const char *device; (device = next_entry(devices));) {
+        snprintf(folder, sizeof folder, "/sys/bus/pci/devices/%s", device);
+        if (is_gpu(folder))
+            put_pci_device(out, device, folder, files);
+    }
+    put(out, "}");
+    put_member(out, "adapters");
+    put(out, "{");
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        DIR *names = open_folder("/sys/class/%s", classes[i]);
+        for (const char *name; (name = next_entry(names));) {
+            snprintf(folder, sizeof folder, "/sys/class/%s/%s/device", classes[i], name);
+            put_pci_device(out, name, folder, home);
+        }
+    }
+    put(out, "}");
+    if (nvidia)
+        put_line(out, "NVIDIA driver", read_line("/proc/driver/nvidia/version"));
+    if (amd)
+        put_line(out, "amdgpu driver", read_line("/sys/module/amdgpu/version")); /* none: the kernel's own */
+}
+
 static void put_node(struct text *out)
 {
     struct utsname system;
@@ -729,7 +807,9 @@ static void put_node(struct text *out)
     put_member(out, "ports");
     put(out, "{");
     put_rdma_ports(out, put_port_facts);
-    put(out, "}}");
+    put(out, "}");
+    put_node_gpus(out);
+    put(out, "}");
 }
 
 /* CPUs the process's cgroup leaves it, from the nearest level that says so (cgroup v2, then the v1 controller). */
@@ -811,14 +891,6 @@ static void put_slingshot_link(struct text *out, const char *folder)
     put_files(out, folder, SLINGSHOT_FILES);
 }
 
-/* One rank of a node is enough to read its links; a rank that does not know its number on the node reads them too. */
-static bool reads_links(void)
-{
-    char name[MAX_NAME];
-    const char *number = first_set("MPIBENCH_LOCAL_RANK_VARIABLES", name);
-    return !number || !strcmp(number, "0");
-}
-
 /* The kernel's "Tcp:" counters: of all connections in the node's network namespace, whoever's (proc(5), /proc/net/snmp). */
 static void put_tcp_counters(struct text *out)
 {
@@ -840,7 +912,7 @@ static void put_tcp_counters(struct text *out)
 
 static void put_links(struct text *out)
 {
-    if (!reads_links())
+    if (!reads_node())
         return;
     put_member(out, "links");
     put(out, "{");
@@ -891,6 +963,140 @@ static void put_place(struct text *out)
         put(out, "}");
     }
     put(out, "]");
+}
+
+/* ---- the GPU it uses ---- */
+
+static int find_loaded(struct dl_phdr_info *info, size_t size, void *library) /* of a name that begins so; its path */
+{
+    const char **wanted = library, *name = strrchr(info->dlpi_name, '/');
+    (void)size;
+    if (!name || strncmp(name + 1, wanted[0], strlen(wanted[0])))
+        return 0;
+    wanted[1] = info->dlpi_name;
+    return 1;
+}
+
+/* A library of GPUs if the process has loaded it itself, to be closed; nothing is loaded here. Its path goes to `path`. */
+static void *open_loaded(const char *prefix, const char **path)
+{
+    const char *wanted[2] = {prefix, NULL};
+    dl_iterate_phdr(find_loaded, wanted);
+    *path = wanted[1];
+    return wanted[1] ? dlopen(wanted[1], RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
+
+#define SYMBOL(pointer, library, name)                     \
+    do {                                                   \
+        void *loaded_symbol = dlsym(library, name);        \
+        memcpy(&(pointer), &loaded_symbol, sizeof loaded_symbol); \
+    } while (0)
+
+typedef int text_of_device(char *, int, int);
+typedef int bytes_of_device(char *, int);
+
+/* A GPU as its driver names it: PCI address, model, and the UUID, which tells slices of one GPU (MIG) apart. */
+static void put_gpu(struct text *out, int device, bool current, text_of_device *bus, text_of_device *model, bytes_of_device *uuid)
+{
+    char address[64] = "", name[256] = "", identity[16] = {0};
+    if (bus(address, sizeof address - 1, device))
+        return;
+    put_comma(out);
+    put(out, "{");
+    put_member(out, "bus_id");
+    put_string(out, address);
+    put_member(out, "current");
+    put(out, current ? "true" : "false");
+    if (model && !model(name, sizeof name - 1, device)) {
+        put_member(out, "name");
+        put_string(out, name);
+    }
+    if (uuid && !uuid(identity, device)) {
+        put_member(out, "uuid");
+        put(out, "\"");
+        for (size_t i = 0; i < sizeof identity; i++)
+            put(out, "%02x", (unsigned char)identity[i]);
+        put(out, "\"");
+    }
+    put(out, "}");
+}
+
+/* CUDA's driver: the GPU of this thread's context, and every GPU with a primary context, which is the one that the runtime works
+ * in. None of these functions begins anything: before cuInit they fail. Prototypes: CUDA Driver API, "Device Management",
+ * "Primary Context Management", "Context Management". */
+static void put_cuda_gpus(struct text *out, void *driver)
+{
+    int (*get_context)(void **), (*get_device)(int *), (*get_count)(int *), (*get)(int *, int), (*get_state)(int, unsigned *, int *);
+    text_of_device *bus, *model;
+    bytes_of_device *uuid;
+    void *context = NULL;
+    int current = -1, count = 0;
+    SYMBOL(get_context, driver, "cuCtxGetCurrent");
+    SYMBOL(get_device, driver, "cuCtxGetDevice");
+    SYMBOL(get_count, driver, "cuDeviceGetCount");
+    SYMBOL(get, driver, "cuDeviceGet");
+    SYMBOL(get_state, driver, "cuDevicePrimaryCtxGetState");
+    SYMBOL(bus, driver, "cuDeviceGetPCIBusId");
+    SYMBOL(model, driver, "cuDeviceGetName");
+    SYMBOL(uuid, driver, "cuDeviceGetUuid_v2"); /* of the slice; the first version has the whole GPU's */
+    if (!uuid)
+        SYMBOL(uuid, driver, "cuDeviceGetUuid");
+    if (!bus)
+        return;
+    if (get_context && get_device && !get_context(&context) && context && get_device(&current))
+        current = -1;
+    if (current >= 0)
+        put_gpu(out, current, true, bus, model, uuid);
+    if (!get_count || !get || !get_state || get_count(&count))
+        return;
+    for (int number = 0; number < count && number < MAX_GPUS; number++) {
+        int device = -1, active = 0;
+        unsigned flags = 0;
+        if (!get(&device, number) && device != current && !get_state(device, &flags, &active) && active)
+            put_gpu(out, device, false, bus, model, uuid);
+    }
+}
+
+/* HIP has a GPU for every thread, used or not, and asking may begin its runtime: it is asked only where the process has opened
+ * the kernel's driver for computing. */
+static void put_hip_gpus(struct text *out, void *runtime)
+{
+    int (*get_device)(int *), device = -1;
+    text_of_device *bus, *model;
+    bytes_of_device *uuid;
+    bool opened = false;
+    DIR *files = open_folder("/proc/self/fd");
+    for (const char *file; (file = next_entry(files));) {
+        char path[NAME_MAX + 32], target[16] = "";
+        snprintf(path, sizeof path, "/proc/self/fd/%s", file);
+        opened |= readlink(path, target, sizeof target - 1) > 0 && !strcmp(target, "/dev/kfd");
+    }
+    SYMBOL(get_device, runtime, "hipGetDevice");
+    SYMBOL(bus, runtime, "hipDeviceGetPCIBusId");
+    SYMBOL(model, runtime, "hipDeviceGetName");
+    SYMBOL(uuid, runtime, "hipDeviceGetUuid");
+    if (opened && get_device && bus && !get_device(&device) && device >= 0)
+        put_gpu(out, device, true, bus, model, uuid);
+}
+
+static void put_gpus(struct text *out)
+{
+    static void (*const put_of[])(struct text *, void *) = {put_cuda_gpus, put_hip_gpus};
+    static const char *const prefixes[] = {"libcuda.so", "libamdhip64.so"};
+    const char *path, *first = NULL;
+    put_member(out, "gpus");
+    put(out, "[");
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        void *library = open_loaded(prefixes[i], &path);
+        if (library) {
+            first = first ? first : path;
+            put_of[i](out, library);
+            dlclose(library);
+        }
+    }
+    put(out, "]");
+    put_member(out, "gpu_library");
+    put_string(out, first);
 }
 
 /* ---- counters of the node's networks ---- */
@@ -1071,6 +1277,7 @@ static void put_snapshot(struct text *out, bool at_start, bool with_links)
             put_usage(out);
         } else {
             put_place(out);
+            put_gpus(out);
             put_sockets(out);
             put_interface_counters(out);
             if (with_links)

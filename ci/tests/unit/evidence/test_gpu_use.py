@@ -1,0 +1,172 @@
+"""Every sentence on the GPUs of ranks, on rank records made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reframe_tests.harness.cases.results.measurement import rank_row
+from reframe_tests.harness.evidence import rank_records
+from reframe_tests.harness.evidence.gpu_use import GpuFinding, check_gpus
+from reframe_tests.harness.evidence.rank_records import RankEvidence
+from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.machine.gpu import Gpu, Memory
+from synthetic_evidence import make_rank
+
+A100 = "NVIDIA A100-SXM4-40GB"
+SITE = (Gpu("0000:03:00.0", 0, nic="mlx5_0"), Gpu("0000:41:00.0", 1, nic="mlx5_1"))
+FABRIC = Fabric("ib_device", "ucx", "cluster", (Rail("mlx5_0"), Rail("mlx5_1")), memory=Memory("device", "cuda"), gpus=SITE)
+PATHS = {
+    "0000:03:00.0": "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0",
+    "0000:41:00.0": "pci0000:40/0000:40:01.0/0000:41:00.0",
+    "mlx5_0": "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:04.0/0000:05:00.0",
+    "mlx5_1": "pci0000:48/0000:48:01.0/0000:49:00.0",
+    "mlx5_7": "pci0000:40/0000:40:01.0/0000:41:00.1",
+}
+NUMA = {"0000:03:00.0": 0, "mlx5_0": 0}
+DRIVER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024"
+
+
+def row_of(name: str) -> dict[str, Any]:
+    return {"path": PATHS[name], "numa_node": NUMA.get(name, 1)}
+
+
+NODE = {
+    "release": "6.1",
+    "interfaces": {},
+    "ports": {},
+    "gpus": {name: row_of(name) for name in PATHS if ":" in name},
+    "adapters": {name: row_of(name) for name in PATHS if ":" not in name},
+    "NVIDIA driver": DRIVER,
+}
+
+
+def made(number: int, *bus_ids: str, name: str = A100, uuid: str = "", node: dict[str, Any] | None = None, **more: Any) -> Any:
+    gpus = [{"bus_id": bus, "current": at == 0, "name": name, "uuid": uuid} for at, bus in enumerate(bus_ids)]
+    node = {**NODE, **(node or {})} if number == 0 else {**NODE, "gpus": None, "adapters": None}
+    return make_rank(
+        number, node=node, finalize__gpus=gpus, finalize__gpu_library="/lib/libcuda.so.550", init__numa_node=number, **more
+    )
+
+
+#: A node where all is as it should be; the driver writes large letters and short functions.
+GOOD = [made(0, "0000:03:00.0"), made(1, "00000000:41:00.0")]
+
+
+def check(*ranks: RankEvidence, fabric: Fabric = FABRIC, pinning: str = "gpu_local") -> GpuFinding:
+    return check_gpus(ranks or GOOD, fabric, pinning)
+
+
+def test_each_rank_on_its_own_gpu_is_proven_and_named() -> None:
+    assert check().sentences == []
+    assert check().notes == [
+        f"GPUs of the ranks on c1: 0 on 0000:03:00.0 ({A100}), 1 on 0000:41:00.0 ({A100})",
+        "NVIDIA driver 550.54.15",
+    ]
+    assert rank_row(GOOD[1])["gpu"] == "0000:41:00.0" and rank_row(GOOD[1])["gpu_name"] == A100
+    assert "gpu" not in rank_row(make_rank(0)), "sessions of host memory stay as they were"
+
+
+def test_no_gpu_at_all() -> None:
+    assert check(make_rank(0), made(1)).sentences == [
+        "asked for CUDA memory (device), but rank 0 on c1 used no GPU: it had loaded no library of GPUs.",
+        "asked for CUDA memory (device), but rank 1 on c1 used no GPU: /lib/libcuda.so.550 had none for it.",
+    ]
+
+
+def test_two_ranks_on_one_gpu() -> None:
+    both = check(made(0, "0000:03:00.0"), made(1, "0000:03:00.0")).sentences
+    assert both == [
+        "rank 1 on c1 used GPU 0000:03:00.0, and GPU 1 of the site is 0000:41:00.0.",
+        "ranks 0 and 1 on c1 used one GPU, 0000:03:00.0; each rank is to have one of its own.",
+    ]
+    apart = [made(0, "0000:03:00.0"), replace(made(0, "0000:03:00.0"), host="c2", rank=1)]
+    assert check(*apart).sentences == [], "the same address on another node is another GPU"
+
+
+def test_another_gpu_than_the_sites() -> None:
+    swapped = check(made(0, "0000:41:00.0"), made(1, "0000:03:00.0"), pinning="none").sentences
+    assert swapped == [
+        "rank 0 on c1 used GPU 0000:41:00.0, and GPU 0 of the site is 0000:03:00.0.",
+        "rank 1 on c1 used GPU 0000:03:00.0, and GPU 1 of the site is 0000:41:00.0.",
+    ]
+    numbered = replace(FABRIC, gpus=(Gpu(), Gpu()))
+    assert (
+        check(made(0, "0000:41:00.0"), made(1, "0000:03:00.0"), fabric=numbered).sentences[0].startswith("asked for gpu_local")
+    )
+    wrong = (made(0, "0000:41:00.0"), made(1, "0000:41:00.0"))
+    many = [replace(rank, host=f"c{host}", rank=2 * host + at) for host in range(9) for at, rank in enumerate(wrong)]
+    (first, *shared) = check(*many).sentences
+    assert first == "ranks 0,2,4,6,8,10,12,14,16 on 9 nodes used GPU 0000:41:00.0, and GPU 0 of the site is 0000:03:00.0."
+    assert len(shared) == 9, "one for each node that shares"
+
+
+def test_slices_of_one_gpu() -> None:
+    name = f"{A100} MIG 1g.5gb"
+    ranks = [made(number, "0000:03:00.0", name=name, uuid=f"{number:032x}") for number in (0, 1)]
+    sentences = check(*ranks).sentences
+    assert f"ranks 0 and 1 on c1 used a slice of a GPU ({name}); measure whole GPUs (MIG)." in sentences
+    assert sentences[-1] == "ranks 0 and 1 on c1 used one GPU, 0000:03:00.0, in 2 slices; each rank is to have one of its own."
+
+
+def test_the_kernels_numa_node_of_a_gpu_is_the_sites() -> None:
+    wrong = replace(FABRIC, gpus=(replace(SITE[0], numa_node=1), SITE[1]))
+    (sentence,) = check(fabric=wrong).sentences
+    assert sentence.startswith("GPU 0000:03:00.0 of c1 is on NUMA node 0, the site says 1: correct numa_node of 'gpus' in ")
+    unknown = {"gpus": {"0000:03:00.0": {"path": PATHS["0000:03:00.0"]}}}
+    assert check(made(0, "0000:03:00.0", node=unknown), GOOD[1], fabric=wrong).sentences == [], "the kernel may not know"
+
+
+def test_under_gpu_local_a_rank_is_where_its_gpu_is() -> None:
+    away = replace(GOOD[0], init=replace(GOOD[0].init, numa_node=1))
+    assert check(away, GOOD[1]).sentences == [
+        "asked for gpu_local, but rank 0 on c1 was on cores 0 of NUMA node 1 and its GPU is on 0."
+    ]
+    assert check(away, GOOD[1], pinning="gpu_remote").sentences == []
+
+
+@pytest.mark.parametrize(
+    ("nic", "words"),
+    [
+        (
+            "mlx5_1",
+            "mlx5_0 is nearer to GPU 0000:03:00.0 of c1 than mlx5_1 (mlx5_0 shares a PCI switch with it, mlx5_1 not even ",
+        ),
+        ("mlx5_0", ""),
+        ("", ""),
+        ("bond0", ""),
+    ],
+    ids=["another", "nearest", "not said", "bond"],
+)
+def test_the_sites_nic_of_a_gpu_is_its_nearest(nic: str, words: str) -> None:
+    sentences = check(fabric=replace(FABRIC, gpus=(replace(SITE[0], nic=nic), SITE[1]))).sentences
+    assert [sentence.startswith(words) for sentence in sentences] == ([True] if words else [])
+
+
+def test_an_adapter_that_is_no_rail_of_the_fabric_is_not_asked_of() -> None:
+    rails = (*FABRIC.rails, Rail("mlx5_7"))
+    assert check().sentences == [], "mlx5_7 shares a root port with GPU 1 and is no rail"
+    (sentence,) = check(fabric=replace(FABRIC, rails=rails)).sentences
+    assert "mlx5_7 shares a root port with it, mlx5_1 a NUMA node" in sentence
+
+
+def test_a_gpu_in_a_case_of_host_memory_is_a_note() -> None:
+    host = Fabric("ib", "ucx", "cluster", FABRIC.rails)
+    assert check(fabric=host) == GpuFinding([], ["ranks 0 and 1 on c1 used a GPU too, and memory of the host was measured"])
+    assert check(make_rank(0), make_rank(1), fabric=host) == GpuFinding()
+
+
+def test_a_context_on_a_further_gpu_is_noted() -> None:
+    assert "rank 0 on c1 had a context on further GPUs too" in check(made(0, "0000:03:00.0", "0000:41:00.0"), GOOD[1]).notes
+
+
+@pytest.mark.parametrize("text", ["0000:3B:00.0", "00000000:3b:00.0", "3b:00", "0000:3b:00"])
+def test_drivers_spell_one_address_in_several_ways(text: str) -> None:
+    assert rank_records.spell_bus_id(text) == "0000:3b:00.0"
+
+
+def test_what_is_no_address_is_damage() -> None:
+    with pytest.raises(rank_records.EvidenceError, match=r"'GPU 0' is no PCI address"):
+        made(0, "GPU 0")
