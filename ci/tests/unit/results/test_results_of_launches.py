@@ -62,6 +62,53 @@ def test_of_an_error_stack_the_innermost_function_is_quoted() -> None:
     assert excerpt(STACK.splitlines()[0]) == STACK.splitlines()[0], "a stack that was cut off"
 
 
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        (
+            "[n1:26686:0:26686] Caught signal 11 (Segmentation fault: invalid permissions for mapped object at address 0x7f)\n"
+            "==== backtrace (tid:  26686) ====\nsrun: error: n1: task 0: Segmentation fault",
+            "the CPU touched memory that is not its own, as an MPI or UCX does that was built without CUDA or ROCm",
+        ),
+        (
+            "[n1:26686] *** Process received signal ***\n[n1:26686] Signal: Segmentation fault (11)\n"
+            "[n1:26686] Signal code: Invalid permissions (2)\n[n1:26686] Failing at address: 0x7f4785200200",
+            "the CPU touched memory that is not its own",
+        ),
+        (
+            "MPICH ERROR [Rank 0] [job id 7.0] [Sat Nov 28 07:00:00 2026] [n1] - Abort(-1) (rank 0 in comm 0): "
+            "MPIDI_CRAY_init: GPU_SUPPORT_ENABLED is requested, but GTL library is not linked\n (Other MPI error)",
+            "the program is not linked with libmpi_gtl_cuda",
+        ),
+        (
+            "The user requested CUDA support with the --mca mpi_cuda_support 1 flag\nbut the library was not compiled with any "
+            "support.",
+            "this Open MPI was built without CUDA",
+        ),
+        (
+            "[osu_util_mpi.c:3119] CUDA call 'cudaSetDevice(dev_id)' failed with 35: CUDA driver version is insufficient for "
+            "CUDA runtime version ",
+            "the node's NVIDIA driver is older than the program's CUDA",
+        ),
+        (
+            "CUDA call 'cudaGetDeviceCount(&dev_count)' failed with 100: no CUDA-capable device is detected",
+            "the rank sees no GPU",
+        ),
+        ("hipErrorNoDevice: no ROCm-capable device is detected", "the rank sees no GPU"),
+    ],
+)
+def test_a_launch_that_failed_for_its_gpus_says_why(text: str, remedy: str) -> None:
+    """Lines as the sources of error_excerpt.py have them."""
+    assert f"({remedy}" in excerpt(text)
+
+
+def test_what_our_own_script_says_comes_first() -> None:
+    said = "mpibench: n1: local rank 3 gets no GPU: CUDA_VISIBLE_DEVICES=0,1 of its job has no entry 3."
+    assert (
+        excerpt(f"srun: error: Task launch for StepId=5.1 failed on node n1\n{said}\nsrun: error: n1: task 3: Exited") == said
+    )
+
+
 def test_a_launch_that_slurm_did_not_understand_says_what_to_do() -> None:
     """Slurm 22.05 and MPICH 5.0.2 with UCX 1.20: the ranks wait until they are ended."""
     said = excerpt("slurmstepd-c1: error: mpi/pmi2: invalid client request\nsrun: error: c1: task 0: Terminated\n" + NO_SLURMD)

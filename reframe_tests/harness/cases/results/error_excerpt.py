@@ -17,6 +17,7 @@ _STACK_FRAME = re.compile(r"^(?:\w+|\(unknown\))\(\d*\)\.*:\s*(?P<text>.*)$")
 #: What the line to quote looks like, the most informative first: a device by its name, a cause, then any complaint. Nodes
 #: complain in any order, and the other end of a link that is down only lists what it tried.
 _INFORMATIVE = (
+    re.compile(r"\bmpibench: "),  # our own scripts, of the rank they are run for
     re.compile(r"no space left|\bdevice '?\w\S* is not available|no such device: \S", re.IGNORECASE),
     re.compile(
         r"no space left|disk quota|node failure|not available|unreachable|no route to host|link is down|refused|timed out|"
@@ -37,6 +38,33 @@ _REMEDIES = (
         re.compile(r"mpi/pmi2: invalid client request"),
         "MPICH 5.0 with UCX can send Slurm's PMI-2 more than it reads at a time and then waits for ever: use MPICH 4.3, or "
         "start it with its own mpirun",
+    ),
+    (
+        # UCX 1.18, src/ucs/debug/debug.c, of SEGV_ACCERR (openucx/ucx, issues 4756, 7845 and 9533); Open MPI 5.0,
+        # opal/util/stacktrace.c (open-mpi/ompi, issue 11399).
+        re.compile(r"invalid permissions for mapped object|Signal code: Invalid permissions"),
+        "the CPU touched memory that is not its own, as an MPI or UCX does that was built without CUDA or ROCm and is given "
+        "memory of a GPU: use one that was built with it",
+    ),
+    (
+        # Open MPI 4.1, opal/mca/common/cuda/help-mpi-common-cuda.txt.
+        re.compile(r"library was not compiled with any support"),
+        "this Open MPI was built without CUDA: use one that was built with it",
+    ),
+    (
+        # HPE Cray MPICH, intro_mpi(3), MPICH_GPU_SUPPORT_ENABLED.
+        re.compile(r"GPU_SUPPORT_ENABLED is requested, but GTL library is not linked"),
+        "the program is not linked with libmpi_gtl_cuda or libmpi_gtl_hsa: load the module craype-accel-... and build it again",
+    ),
+    (
+        # cudaErrorInsufficientDriver (35); CUDA Runtime API, "Data types used by CUDA Runtime".
+        re.compile(r"CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver"),
+        "the node's NVIDIA driver is older than the program's CUDA: see nvidia-smi, and build with an older CUDA",
+    ),
+    (
+        # cudaErrorNoDevice (100), likewise; hipErrorNoDevice (100), HIP, "Error Handling".
+        re.compile(r"no (?:CUDA|ROCm)-capable device is detected|\b(?:cuda|hip)ErrorNoDevice\b", re.IGNORECASE),
+        "the rank sees no GPU: see CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES, and what the job asked the batch system for",
     ),
 )
 
