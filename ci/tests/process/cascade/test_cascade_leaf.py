@@ -26,6 +26,21 @@ def test_fabrics_that_a_program_does_not_know_are_left_out_and_say_why(run_here:
     assert "no case of WireRdma can be measured here" in only and "without an RDMA adapter" in only
 
 
+def test_memory_of_gpus_is_not_measured_as_memory_of_the_host(run_here: Run, sandbox: Path) -> None:
+    described = sandbox / "site_configs" / "openhpc-mini" / "system.py"
+    gpus = '"gpus": {"kind": "cuda", "of_node": [{"bus_id": "0000:41:00.0"}]}, "fabrics": {'
+    text = (
+        described.read_text().replace('"fabrics": {', gpus).replace('"transport"', '"memory": ["host", "device"], "transport"')
+    )
+    described.write_text(text)
+    said = run_here("-l", "-v", "--system=openhpc-mini", only="cascade.py").stdout
+    assert not re.search(r"^- \w+ .*%fabric=\w+_device", said, re.MULTILINE)
+    for test in ("WireRdma", "WireRdmaMap", "TransportUcx", "TransportLibfabric"):
+        assert re.search(
+            rf"left out: {test} %fabric=\w+_device .*sends host memory, and \w+ is of CUDA memory \(device\)", said
+        )
+
+
 def test_on_one_machine_nothing_can_be_started(run_here: Run) -> None:
     said = run_here("-l", "-v", "--system=generic", only="cascade.py").stdout
     assert "Found 0 check(s)" in said

@@ -186,3 +186,9 @@ def test_data_on_a_gpu_are_compared_too() -> None:
             NotMeasured, match=rf"osu_latency of OSU {version} does not do validation=on in .* memory .* rightly"
         ):
             launches("p2p_osu", stack=stack_of(osu=version, gpu=kind), memory=memory, chosen=chosen)
+
+
+@pytest.mark.parametrize("group", ["pair_map", "bisection", "loaded_latency", "growth", "guidelines", "algorithms", "sharing"])
+def test_our_own_programs_send_memory_of_the_host(group: str) -> None:
+    with pytest.raises(NotMeasured, match=rf"no benchmark of group {group} measures CUDA memory \(device\)"):
+        catalogue.check_memory(group, Memory("device", "cuda"))
