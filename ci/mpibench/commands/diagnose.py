@@ -70,7 +70,7 @@ def locate(
         selection = store.select(name, ordinary, where=where)
         found = [answers.of_ordinary_sessions(selection, rate, margins)]
     else:
-        identity, name, found = _maps(session, system, store, answers.Asked(rate, margins, kind or (), oversubscribed))
+        identity, name, found = _maps(session, store, system, answers.Asked(rate, margins, kind or (), oversubscribed))
     if junit:
         write(junit, findings.junit(found, name), err=True)
     if out:
@@ -86,27 +86,25 @@ def locate(
     raise typer.Exit(1 if 1 in statuses else max(statuses))
 
 
-def _maps(session: str, system: str | None, store: Store, asked: Asked) -> tuple[str, str, list[Answer]]:
-    """Session id, system and the answer of each map of a session that nobody withdrew; the latest is the newest with a map."""
+def _maps(session: str, store: Store, system: str | None, asked: Asked) -> tuple[str, str, list[Answer]]:
+    """Session id, system and the answer of each map of a session that nobody withdrew; ``latest`` is the newest with a map."""
     from mpibench.locate.answers import answer_of
     from mpibench.pages.session import find_preflight
     from mpibench.store.sessions import Session as StoredSession
 
-    name = store.system_of(system) if system else None
-    if session == "latest" and store.systems and (mapped := store.pair_map_cases(name)["session"].to_list()):
-        session = mapped[-1]
-    read = store.session(session)
-    store.refuse_withdrawn(read.uuid)
-    cases = [case for case in read.cases if case.pair_map is not None and name in (None, case.system)]
+    with_map = store.pair_map_cases(system)["session"].to_list() if session == "latest" else ()
+    name, uuid = store.find_session(session, system, among=with_map)
+    read = store.session(uuid)
+    cases = [case for case in read.cases if case.pair_map is not None and case.system == name]
     if not cases:
         raise BadInput(
             "session-without-map",
-            f"session {read.uuid} holds no map of pairs; measure one with: reframe -c reframe_tests -r -n PairMap, or give "
-            "ordinary sessions with --ordinary.",
+            f"session {read.uuid} of {name} holds no map of pairs; measure one with: reframe -c reframe_tests -r -n PairMap "
+            f"--system={name}, or give ordinary sessions with --ordinary.",
         )
     before = find_preflight(read, store)
     looked_at = before.cases if isinstance(before, StoredSession) else ()
-    return read.uuid, cases[0].system, [answer_of(read, case, asked, looked_at) for case in cases]
+    return read.uuid, name, [answer_of(read, case, asked, looked_at) for case in cases]
 
 
 def _trends(store: Store, system: str, days: int) -> list[Trend]:

@@ -243,11 +243,11 @@ def gate(
         lines, data, passed = whole.lines(), whole.as_data(), whole.complete
     else:
         answer = gates.decide(store, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
-        if {kind for kind, _ in answer.by_kind} & set(gates.OF_CURVES):
-            from mpibench.locate import nights
+        from mpibench.locate import nights
 
-            started = datetime.fromisoformat(answer.started)
-            answer.notes[:0] = nights.suspects(store, answer.system, [answer.session], started)
+        misses = any(kind in gates.OF_CURVES for kind, _ in answer.by_kind)
+        began = datetime.fromisoformat(answer.started)
+        answer.notes[:0] = nights.suspects(store, answer.system, [answer.session], began, accused_only=not misses)
         lines, data, passed = answer.lines, answer.as_data(), answer.passed
     if as_json:
         say_json(data)

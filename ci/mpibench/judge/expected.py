@@ -15,7 +15,7 @@ Expected of a session is, by partition, stack, fabric, group and benchmark,
 A session started with selection options (:mod:`.selection_options`) is partial, and complete only if the caller asks for a
 partial answer; then what it was not asked for is counted and said. What it was asked for is not what became a case of it: a
 case that is left out when the tests are loaded is a hole. Only where the options select by what is not stored (a tag, an
-expression) do its own cases say what it was asked for.
+expression), or nothing that is known, do its own cases say what it was asked for.
 
 Of a session that was measured by a plan (:mod:`mpibench.judge.plan`) every planned case is expected, and what was not planned
 is excused (:class:`SessionPlan`) if the plan knew it, left it out, and it was right when it was last tried (or never tried). So
@@ -380,6 +380,8 @@ def judge(store: Store, system: str, session: str, *, partial: bool = False, roo
     options = file.narrowing(next(iter(tonight["cmdline"].drop_nulls()), None), run)
     wholly = not (partial and options)
     asked = wanted if wholly else _asked(wanted, proofs, options, became)
+    own = [] if asked or wholly else list(became)  # nothing like it was ever proven here: its own cases say what was asked for
+    asked = asked or own
     # Expected places of the history are names, the others may be patterns.
     holes = [place for place in asked if place not in now and (place in past or not any(place.covers(other) for other in now))]
     remedy = f"never proven here: if it cannot be, retire it in {systems.shown(path_of(system, root), root)}"
@@ -413,6 +415,7 @@ def judge(store: Store, system: str, session: str, *, partial: bool = False, roo
         described,
         file.source if file.expected.get(run or "") and file.history else "",
         f"{retired} retired" if retired else "",
+        "expected are its own jobs, as nothing else that is known was asked for" if own else "",
     ]
     expected, there = len(asked), len(asked) - len(holes)
     if plan:
@@ -429,7 +432,7 @@ def judge(store: Store, system: str, session: str, *, partial: bool = False, roo
         expected=expected,
         there=there,
         missing=tuple(missing),
-        not_asked=len(wanted) - len(asked),
+        not_asked=len(wanted) - (0 if own else len(asked)),
         options=options,
         rests_on=", ".join(filter(None, rests_on)),
         notes=tuple(notes),

@@ -79,14 +79,16 @@ def newest_before(store: Store, system: str, until: datetime) -> list[Answer]:
     return [one for one in found if wanted.get(_condition(one)) == one.session]
 
 
-def suspects(store: Store, system: str, sessions: Sequence[str], began: datetime) -> list[str]:
+def suspects(store: Store, system: str, sessions: Sequence[str], began: datetime, *, accused_only: bool = False) -> list[str]:
     """Sentences beside the curves of sessions that miss; none where no map is younger than :data:`DAYS` days.
 
     :param began: of the first of the sessions.
+    :param accused_only: no curve misses: only what their own maps accuse.
     """
-    own = stored(store, system, sessions)
+    own = [one for one in stored(store, system, sessions) if not accused_only or _things(one)]
     there = {_condition(one) for one in own}
-    others = [one for one in newest_before(store, system, began) if _condition(one) not in there]
+    before = [] if accused_only else newest_before(store, system, began)
+    others = [one for one in before if _condition(one) not in there]
     said_of = [(one, "of this session") for one in own]
     said_of += [(one, f"of {one.started:%Y-%m-%d}, session {one.session[:8]}") for one in others]
     rows = []

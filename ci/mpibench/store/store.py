@@ -247,11 +247,12 @@ class Store:
             raise BadInput("system-unknown", f"the dataset holds no system {system!r}; it holds {', '.join(self.systems)}.")
         return system or self.systems[0]
 
-    def find_session(self, selector: str, system: str | None = None) -> tuple[str, str]:
+    def find_session(self, selector: str, system: str | None = None, *, among: Collection[str] = ()) -> tuple[str, str]:
         """The one session a selector means, and its system.
 
         The system is derived from the session; it must be named only where the session has cases on several.
 
+        :param among: ids of the sessions that can be meant; none: all of them.
         :returns: system and session id.
         """
         if not self.systems and self.refused:
@@ -271,7 +272,8 @@ class Store:
                 f"all {len(self.withdrawn)} sessions that could be meant were withdrawn; the newest: {newest}: measure, or "
                 "take one back with `mpibench sessions withdraw --undo ID`.",
             )
-        chosen = selectors.select(selector, sessions, unreadable=lost)
+        meant = sessions.filter(pl.col("session").is_in(among)) if among else sessions
+        chosen = selectors.select(selector, meant, unreadable=lost)
         if len(chosen) > 1:
             raise BadInput(
                 "several-sessions", f"{selector!r} means {len(chosen)} sessions and one is judged at a time: give its id."

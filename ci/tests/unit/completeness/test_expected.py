@@ -126,6 +126,22 @@ def test_a_partial_session_is_not_complete_unless_that_is_asked_for(tmp_path: Pa
     assert [line.partition(":")[0] for line in judge(tmp_path, partial).missing] == ["missing"]
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_of_a_partial_session_of_what_is_not_known_its_own_cases_are_expected(tmp_path: Path, known: bool) -> None:
+    """A test that was never measured here, asked for by its name."""
+    if known:
+        night(tmp_path, 0)
+    new = {"group": "pair_map", "name": "PairMap"}
+    command = "reframe -c reframe_tests -r -n PairMap"
+    answer = judge(tmp_path, night(tmp_path, 1, where=new, command_line=command), partial=True)
+    assert answer.complete and (answer.expected, answer.there) == (2, 2) and "its own jobs" in answer.summary
+    assert answer.not_asked == (4 if known else 0)
+    failed = night(
+        tmp_path, 2, where={**new, "reason": "no proof"}, command_line=command, evidence="contradicted", result="fail"
+    )
+    assert not judge(tmp_path, failed, partial=True).complete
+
+
 def test_a_modes_own_options_make_no_session_of_its_label_partial(tmp_path: Path) -> None:
     """ReFrame forgets ``-p`` beside ``--mode``, so that the mode's options are given one by one."""
     line = "reframe -c reframe_tests -r -t smoke -S level=smoke -p a-spack"
