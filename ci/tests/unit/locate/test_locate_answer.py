@@ -352,28 +352,6 @@ def test_a_session_without_a_map_is_bad_input(ask) -> None:
     assert status == 2 and "holds no map of pairs; measure one with: reframe -c reframe_tests -r -n PairMap" in said
 
 
-def test_latest_is_the_newest_session_of_the_system_that_holds_a_map(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Also after the links without MPI were measured, as locate itself advises, and with another system in the dataset."""
-    mapped, links = session_of(pair_map(8)), session_of(None)
-    (case,) = mapped.cases
-    other = replace(session_of(), cases=(replace(case, entry={**case.entry, "system": "other"}),))
-    sessions = {}
-    for day, (uuid, session) in enumerate({"aaaa0000-1": mapped, "bbbb0000-1": links, "cccc0000-1": other}.items(), 1):
-        cases = tuple(replace(one, uuid=f"{uuid}:0:0") for one in session.cases)
-        info = {**session.info, "uuid": uuid, "time_start_unix": 86400.0 * day}
-        sessions[uuid] = replace(session, info=info, cases=cases)
-        dataset.export_session(sessions[uuid], tmp_path)
-    monkeypatch.setattr(Store, "session", lambda store, uuid: sessions[uuid])
-    asked = ["locate", "--dataset-only", "--dataset", str(tmp_path), "--system", "minicluster"]
-    assert cli.main(asked) == 0
-    assert "minicluster, session aaaa0000" in capsys.readouterr().out
-    assert cli.main([*asked, "--session", "cccc"]) == 2
-    assert cli.main([*asked, "--session", "bbbb"]) == 2
-    assert "session bbbb0000-1 of minicluster holds no map of pairs" in capsys.readouterr().err
-
-
 def test_bad_rates_and_margins(ask) -> None:
     session = session_of(pair_map(4))
     assert ask(session, "--rate", "0")[0] == 2
