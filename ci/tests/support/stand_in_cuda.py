@@ -111,7 +111,7 @@ def make(folder: Path) -> Path:
 
 #: A driver, as far as the recorder asks it. ``STAND_IN_DEVICES`` has the GPUs of the node (``address/model/letter of UUID``,
 #: commas between), of which ``CUDA_VISIBLE_DEVICES`` leaves some; ``STAND_IN_CURRENT`` and ``STAND_IN_ACTIVE`` say on which of
-#: these the process works and has a context.
+#: these the process works and has a context. With ``-DPRELOADED`` it begins by itself.
 DRIVER = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,6 +135,9 @@ static int field(int device, int place, char *to, int size)
     return 0;
 }
 int cuInit(unsigned flags) { (void)flags; ready = 1; return 0; }
+#ifdef PRELOADED
+__attribute__((constructor)) static void begin(void) { cuInit(0); }
+#endif
 int cuDeviceGet(int *device, int number) { *device = number; return ready ? 0 : 3; }
 int cuDeviceGetCount(int *count) { char any[64]; for (*count = 0; !field(*count, 0, any, 64); ++*count); return ready ? 0 : 3; }
 int cuCtxGetCurrent(void **context) { *context = *text("STAND_IN_CURRENT") ? &ready : NULL; return ready ? 0 : 3; }

@@ -116,9 +116,7 @@ def test_scripts_are_those_of_the_documentation(partition: str, stacks: str, run
     text = "\n".join(path.read_text() for path in scripts.values())
     missing = {f"{point} ({source})" for point, source in points.items() if not re.search(point, text, re.MULTILINE)}
     assert missing == set()
-    assert re.search(r"osu_allreduce .*-d (cuda|rocm)", text) and re.search(
-        r"all_reduce_perf -b \d+ -e \d+ -f 2 -g 1 ", text
-    )
+    assert re.search(r"osu_allreduce .*-d (cuda|rocm)", text) and re.search(r"all_reduce_perf -b \d+ -e \d+ -f 2 -g 1 ", text)
 
 
 def test_the_matrix_of_a_gpu_partition_is_listed(stacks: str, run_reframe: Any, tmp_path: Path) -> None:
