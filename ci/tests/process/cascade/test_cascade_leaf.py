@@ -37,7 +37,7 @@ def test_memory_of_gpus_is_not_measured_as_memory_of_the_host(run_here: Run, san
     assert not re.search(r"^- \w+ .*%fabric=\w+_device", said, re.MULTILINE)
     for test in ("WireRdma", "WireRdmaMap", "TransportUcx", "TransportLibfabric"):
         assert re.search(
-            rf"left out: {test} %fabric=\w+_device .*sends host memory, and \w+ is of CUDA memory \(device\)", said
+            rf"left out: {test} %fabric=\w+_device .*memory of the host, and \w+ is of CUDA memory \(device\)", said
         )
 
 

@@ -57,8 +57,6 @@ def find_obstacle(fabric: Fabric, group: PairGroup, scheduler: str) -> str:
         return f"it measures memory of the host, and {fabric.name} is of {fabric.memory.text}"
     if fabric.within_node:
         return f"{fabric.name} is inside a node, and server and client run on two"
-    if fabric.memory.on_gpu:
-        return f"{group.name} sends host memory, and {fabric.name} is of {fabric.memory.text}"
     if fabric.transport not in group.transports:
         known = ", ".join(group.transports)
         lacks = ", without an RDMA adapter" if mpis.transport(fabric.transport).interfaces else ""
