@@ -51,6 +51,7 @@ POINTS: dict[str, tuple[str, str, int, dict[str, str]]] = {
         {
             r"#SBATCH --partition=standard-g$": "LUMI user guide, GPU jobs",
             r"#SBATCH --gpus-per-node=8$": "LUMI user guide, GPU jobs",
+            r"select_gpu ROCR_VISIBLE_DEVICES ": "LUMI user guide, select_gpu",
             r"--cpu-bind=map_cpu:49,57,17,25,1,9,33,41 ": "LUMI user guide, CPU_BIND",
         },
     ),
