@@ -1,7 +1,7 @@
-"""A toolkit of CUDA for tests, as far as OMB asks for it: memory of the host stands behind it, so its numbers mean nothing.
+"""A toolkit of CUDA or ROCm for tests, as far as OMB asks for it: memory of the host stands behind it, so numbers mean nothing.
 
-``make`` leaves what OMB's configure looks for below ``--with-cuda``: headers, libraries, and an ``nvcc`` that puts plain C++
-in the place of kernels.
+``make`` leaves what OMB's configure looks for below ``--with-cuda`` and ``--with-rocm``: headers, libraries, and an ``nvcc``
+that puts plain C++ in the place of kernels. ROCm has all of it under the names of CUDA but for the first letters.
 """
 
 from __future__ import annotations
@@ -95,17 +95,27 @@ END
 """
 
 
-def make(folder: Path) -> Path:
+#: Platform to the prefix of its names, its headers and the names of its libraries.
+KINDS = {
+    "cuda": ("cuda", ("cuda.h", "cuda_runtime.h"), ("libcuda.so.1", "libcudart.so.12")),
+    "rocm": ("hip", ("hip/hip_runtime.h", "hip/hip_runtime_api.h"), ("libamdhip64.so.6",)),
+}
+
+
+def make(folder: Path, kind: str) -> Path:
     """A toolkit in a folder; the folder."""
-    for name in ("bin", "include", "lib64"):
-        (folder / name).mkdir(parents=True)
-    (folder / "include/cuda.h").write_text(HEADER)
-    (folder / "include/cuda_runtime.h").write_text('#include "cuda.h"\n')
-    (folder / "bin/nvcc").write_text(NVCC)
-    (folder / "bin/nvcc").chmod(0o755)
-    for soname in ("libcuda.so.1", "libcudart.so.12"):
-        compile_c(HEADER + SOURCE, folder / "lib64" / soname, "-shared", "-fPIC", "-w", f"-Wl,-soname,{soname}")
-        (folder / "lib64" / soname.rpartition(".")[0]).symlink_to(soname)
+    prefix, headers, libraries = KINDS[kind]
+    for name in headers:
+        (folder / "include" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "include" / name).write_text(HEADER.replace("cuda", prefix))
+    if kind == "cuda":
+        (folder / "bin").mkdir()
+        (folder / "bin/nvcc").write_text(NVCC)
+        (folder / "bin/nvcc").chmod(0o755)
+    for soname in libraries:
+        made = folder / "lib64" / soname
+        compile_c((HEADER + SOURCE).replace("cuda", prefix), made, "-shared", "-fPIC", "-w", f"-Wl,-soname,{soname}")
+        made.with_suffix("").symlink_to(soname)
     return folder
 
 

@@ -85,18 +85,19 @@ def here(suite: str) -> list[Release]:
     return [release for release in releases if release.tarball.is_file()]
 
 
-def register(release: Release, mpi: Stack, into: Path, toolkit: Path | None = None) -> Stack:
+def register(release: Release, mpi: Stack, into: Path, gpu: str = "", toolkit: str = "") -> Stack:
     """A stack with the programs of a release: built with the MPI's own wrappers, or kept from an earlier run.
 
-    :param toolkit: a toolkit of CUDA to build it for.
+    :param gpu: platform of GPUs to build it for, and the folder of its toolkit.
 
     What is kept depends on the tarball, the MPI and the compiler; empty the folder where the way to build has changed.
     """
     compilers = suite_builds.find_compilers(Path(mpi.mpirun[0]), Path(mpi.prefix), dict(os.environ))
-    inputs = [suite_builds.digest_of(release.tarball), mpi.lock_hash, compilers.says, *(["cuda"] if toolkit else [])]
+    inputs = [suite_builds.digest_of(release.tarball), mpi.lock_hash, compilers.says, *filter(None, [gpu])]
     more: dict[str, Any] = {}
-    if toolkit:
-        more = {"gpu": "cuda", "env": {"CUDA_HOME": str(toolkit)}, "prepend_path": {"LD_LIBRARY_PATH": [f"{toolkit}/lib64"]}}
+    if gpu:
+        home = {"cuda": "CUDA_HOME", "rocm": "ROCM_PATH"}[gpu]
+        more = {"gpu": gpu, "env": {home: toolkit}, "prepend_path": {"LD_LIBRARY_PATH": [f"{toolkit}/lib64"]}}
     key = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
     kept = suite_builds.sources_folder().parent / "builds" / f"{release.suite}-{release.version}-{key}"
     folder = into / release.name
