@@ -89,24 +89,24 @@ class FabricTest(MeasuredTest):
 
     @run_after("init")
     def select_cases(self) -> None:
-        """Ask for partitions with this fabric and stacks with this group's benchmarks; tag it with when it is run.
-
-        ``maintenance``: everything; ``production``: what a night has time for; ``smoke``: one or two placements.
-        """
+        """Ask for partitions with this fabric and stacks with this group's benchmarks."""
         super().select_cases()
         self.keep_files = ["*.out", "*.err", "*.debug*", "evidence", script.LAUNCH_LOG, script.START_LOG, LOGS]
         stacks = self._where.stacks
         self.valid_prog_environs = catalogue.stack_selection(self.group) if stacks is None else list(stacks)
-        self.tags |= {self.fabric}
-        policies = parameters.policies_of_system()
+
+    @classmethod
+    def tags_of(cls, point: Mapping[str, Any]) -> set[str]:
+        """Beside others ``production``: what a night has time for; ``smoke``: one or two placements."""
+        tags = super().tags_of(point) | {point["fabric"]}
+        policies, once = parameters.policies_of_system(), str(cls.nightly_pinning)
         # One explicit placement where there is one, so that the smoke slice also shows that pinning works.
-        usual = next((name for name in (self.nightly_pinning, "bunch") if name in policies), policies[0])
-        if not self.nightly:
-            return
-        if not self.nightly_pinning or self.pinning == usual:
-            self.tags.add("production")
-        if self.ppn in ("1", "2") and self.pinning == usual and not self.nightly_pinning:
-            self.tags.add("smoke")
+        usual = next((name for name in (once, "bunch") if name in policies), policies[0])
+        if cls.nightly and (not once or point["pinning"] == usual):
+            tags.add("production")
+        if cls.nightly and not once and point["ppn"] in ("1", "2") and point["pinning"] == usual:
+            tags.add("smoke")
+        return tags
 
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> parameters.Places:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import reframe as rfm
@@ -82,6 +83,11 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
     def places(cls, point: Mapping[str, Any]) -> Places:
         raise NotImplementedError(f"{cls.__name__} does not say where it can be measured")
 
+    @classmethod
+    def tags_of(cls, point: Mapping[str, Any]) -> set[str]:
+        """Tags of the variant with these parameters, made or not; ``maintenance``: everything."""
+        return {str(cls.group), "maintenance"}
+
     def conditions(self) -> None:
         """Translate the parameters for this partition and environment, and ask for the nodes.
 
@@ -101,9 +107,9 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
         selected_tests.LOADED.append(self)
         if self.group in catalogue.GROUPS:
             self.descr = catalogue.GROUPS[self.group].description
-        self.tags = {self.group, "maintenance"}
         self.valid_prog_environs = [ENVIRONMENT]
-        self._where = self.places({name: getattr(self, name) for name in type(self).param_space.params})
+        point = {name: getattr(self, name) for name in type(self).param_space.params}
+        self.tags, self._where = self.tags_of(point), self.places(point)
         self.valid_systems = list(self._where.partitions)
         for place, why in self._where.left_out:
             selected_tests.leave_out(self, place, why)
@@ -124,7 +130,8 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
         where = cls.places(point)
         if not where.partitions:
             name = cls.__name__ + "".join(f" %{key}={param.format(point[key])}" for key, param in cls.raw_params.items())
-            selected_tests.pass_over(cls, variant_num, name, where.left_out)
+            facts = SimpleNamespace(display_name=name, tags=cls.tags_of(point), **point)
+            selected_tests.pass_over(cls, variant_num, facts, where.left_out)
             raise SkipTestError(f"{name} can be measured nowhere on this system")
         return index, fixtures
 

@@ -13,12 +13,14 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shlex
 import signal
 import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,8 +53,8 @@ NOT_MADE: list[tuple[Any, int]] = []
 #: Place and reason of each variant that was not made.
 PASSED_OVER: list[tuple[str, str]] = []
 _WANTED: set[tuple[Any, int]] = set()
-#: Test (by the name it has in a list) and line on what was left out of it, of those that were not said yet.
-_UNSAID: list[tuple[str, str]] = []
+#: Test (or what selectors ask of one that was not made) and line on what was left out of it, of those not said yet.
+_UNSAID: list[tuple[Any, str]] = []
 #: Why nothing can be measured, where that was said.
 _SAID: list[str] = []
 #: Number of cases that ReFrame set out to run, of which its own ``num_cases`` counts those that it ran.
@@ -78,6 +80,8 @@ _OPTIONS = {
     "-n": "name",
     "-t": "tag",
     "-E": "filter_expr",
+    "-x": "exclude",
+    "-T": "exclude_tag",
     "-P": "parameterize",
     "-S": "setvar",
     "--param-values-delim": "param_values_delim",
@@ -88,27 +92,78 @@ def leave_out(test: Any, place: str, reason: str) -> None:
     """Say, to who asks for it (``-v``) and in the log, that a test is not measured somewhere."""
     LEFT_OUT.append((test, place, reason))
     if (type(test), test.variant_num) not in _WANTED:  # otherwise it was said before
-        _UNSAID.append((test.display_name, f"left out: {test.display_name} @{place}: {reason}"))
+        _UNSAID.append((test, f"left out: {test.display_name} @{place}: {reason}"))
 
 
-def pass_over(test: Any, variant: int, name: str, reasons: Iterable[tuple[str, str]]) -> None:
-    """The same of a variant that is not made, because it can be measured nowhere."""
+def pass_over(test: Any, variant: int, facts: Any, reasons: Iterable[tuple[str, str]]) -> None:
+    """The same of a variant that is not made, because it can be measured nowhere.
+
+    :param facts: its ``display_name``, ``tags`` and parameters.
+    """
     NOT_MADE.append((test, variant))
     for place, reason in reasons:
         PASSED_OVER.append((place, reason))
-        _UNSAID.append((name, f"left out: {name} @{place}: {reason}"))
+        _UNSAID.append((facts, f"left out: {facts.display_name} @{place}: {reason}"))
 
 
 def say_left_out() -> None:
-    """Say what was left out since of the tests that ``-n`` asks for, as one message: thousands took a third of ``-l``."""
-    names = command_line.arguments(sys.argv[1:], _OPTIONS)["name"]
-    if any("@" in name or name.startswith("/") for name in names):
-        names = []  # a number or a hash, which only a test that was made has
-    fits = filters.have_any_name(names)
-    lines = [line for name, line in _UNSAID if not names or fits(SimpleNamespace(check=SimpleNamespace(display_name=name)))]
+    """Say what was left out since of the tests that are asked for, as one message: thousands took a third of ``-l``."""
+    conditions = [fits for option, fits in _selectors(sys.argv[1:]) if not _of_made_tests(option)]
+    lines = [line for test, line in _UNSAID if all(fits(test) for fits in conditions)]
     _UNSAID.clear()
     if lines:
         getlogger().verbose("\n".join(lines))
+
+
+def _of_made_tests(option: str) -> bool:
+    """Whether an option selects by a number or a hash, which only a test that was made has."""
+    return option.startswith(("-n", "-x")) and any("@" in word or word.startswith("/") for word in option.split()[1:])
+
+
+def _selectors(words: Sequence[str]) -> list[tuple[str, Callable[[Any], bool]]]:
+    """Options of selection, those of the mode last, each as it was written and with what it asks of a test.
+
+    As ReFrame 4.10 takes them (``frontend/cli.py``): any of the names, all of the others, the last expression.
+    """
+    mode = command_line.arguments(words, {"--mode": "mode"})["mode"][-1:]
+    named = {row["name"]: row["options"] for row in rt.runtime().site_config.get("modes") or ()} if mode else {}
+    texts = [word for name in mode for text in named.get(name, ()) for word in shlex.split(text)]
+    found: list[tuple[str, Callable[[Any], bool]]] = []
+    for given, origin in ((words, ""), (texts, f" of --mode={''.join(mode)}")):
+        known = command_line.arguments(given, _OPTIONS)
+        names, hidden = known["name"], known["exclude"]
+        filtered = [(" ".join(f"-n {name}" for name in names), filters.have_any_name(names))] if names else []
+        filtered += [(f"-x {name}", filters.have_not_name(name)) for name in hidden]
+        filtered += [(f"-T {tag}", filters.have_not_tag(tag)) for tag in known["exclude_tag"]]
+        filtered += [(f"-t {tag}", filters.have_tag(tag)) for tag in known["tag"]]
+        found += [(option + origin, partial(_asks, fits)) for option, fits in filtered]
+        found += [(f"-E {text}{origin}", partial(_validates, text)) for text in known["filter_expr"][-1:]]
+    return found
+
+
+def _asks(fits: Callable[[Any], Any], test: Any) -> bool:
+    return bool(fits(SimpleNamespace(check=test)))
+
+
+def _validates(text: str, test: Any) -> bool:
+    """As ReFrame's filter, without its warnings; of one that was not made only its parameters can be asked."""
+    try:
+        return bool(eval(text, None, vars(test)))
+    except Exception:
+        return isinstance(test, SimpleNamespace)
+
+
+def emptied_by(words: Sequence[str], tests: Sequence[Any]) -> str:
+    """Which option leaves nothing of the tests that can be measured here, and what these have; empty where none does."""
+    left = [test for test in tests if test.valid_systems]
+    for option, fits in _selectors(words):
+        kept = [test for test in left if fits(test)]
+        if left and not kept:
+            tags = ", ".join(sorted({tag for test in left for tag in test.tags}))
+            what = f", whose tags are {tags}" if option.startswith("-t") else ""
+            return f"{option} leaves none of the {len(left)} tests that the options before it select{what}"
+        left = kept
+    return ""
 
 
 def is_wanted(test: Any, variant: int) -> bool:
@@ -394,7 +449,8 @@ def show(list_checks: Callable[..., None]) -> Callable[..., None]:
 
     def show_whole(testcases: Sequence[Any], *words: Any, **named: Any) -> None:
         say_left_out()
-        why = say_passed_over(PASSED_OVER)  # those that -P asked for were made after all tests had been loaded
+        # Those that -P asked for were made after all tests had been loaded.
+        why = "" if testcases else emptied_by(sys.argv[1:], LOADED) or say_passed_over(PASSED_OVER)
         list_checks(testcases, *words, **named)
         if not testcases and not _SAID:
             getlogger().warning(
@@ -410,8 +466,8 @@ def run(runall: Callable[..., None]) -> Callable[..., None]:
 
     def run_whole(runner: Any, testcases: Sequence[Any], *words: Any, **named: Any) -> None:
         say_left_out()
-        why = say_passed_over(PASSED_OVER)
         if not testcases:
+            why = emptied_by(sys.argv[1:], LOADED) or say_passed_over(PASSED_OVER)
             raise CommandLineError(
                 "nothing is measured, because no test case fits all options together and has a stack that can run it here: "
                 f"{f'{why}; ' if why else ''}'reframe -l' with the same options lists what does, with -v also what is left out "

@@ -30,6 +30,7 @@ ONE = "point_to_point.py"
             ("-r", "-n", "ImbPointToPoint", "-P", "ppn=4000"),
             "can run it here: ppn=4000 is 4000 processes and the partition has ",
         ),
+        (("-r", "-n", "ImbMessageSources", "--mode=smoke"), "run it here: -t smoke of --mode=smoke leaves none of the "),
         (("--dry-run", "-p", "builtin"), "nothing is measured, because no test case fits all"),
     ],
 )
@@ -45,7 +46,10 @@ def test_what_selects_nothing_is_one_red_sentence(run_reframe: Run, options: tup
 @pytest.mark.parametrize(
     ("options", "warnings"),
     [
-        (("-n", "ImbMessageSources", "--mode=nightly"), ["no test fits all options together; a mode (--mode) is options, too"]),
+        (
+            ("-n", "ImbMessageSources", "--mode=nightly"),
+            ["all options together: -t production of --mode=nightly leaves none of the "],
+        ),
         (
             ("-n", "ImbPointToPoint", "-P", "ppn=4000"),
             ["fits all options together: ppn=4000 is 4000 processes and the partition"],

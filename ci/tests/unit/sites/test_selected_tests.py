@@ -133,6 +133,12 @@ def test_where_something_selected_can_be_measured_nothing_is_said(words: str, mo
         ("-l -n ^Imb", ["ImbPair"]),
         ("-l -n None", []),
         ("-l -n /1a", ["ImbPair", "Placement"]),
+        ("-l -t imb", ["ImbPair"]),
+        ("-l -T imb -n P", ["Placement"]),
+        ("-l -x Imb", ["Placement"]),
+        ("-l -E ppn==2", ["ImbPair", "Placement"]),
+        ("-l -E ppn==1", []),
+        ("-l -E num_tasks==1", ["ImbPair", "Placement"]),
     ],
 )
 def test_what_was_left_out_is_said_of_the_tests_that_are_asked_for(
@@ -142,13 +148,29 @@ def test_what_was_left_out_is_said_of_the_tests_that_are_asked_for(
     monkeypatch.setattr(selected_tests, "getlogger", lambda: SimpleNamespace(verbose=said.append))
     monkeypatch.setattr(selected_tests.sys, "argv", ["reframe", *words.split()])
     for test in ("ImbPair", "Placement"):
-        selected_tests.pass_over(test, 0, f"{test} %ppn=2", [("here:nodes", "too few cores")])
+        facts = SimpleNamespace(display_name=f"{test} %ppn=2", tags={test[:3].lower()}, ppn=2)
+        selected_tests.pass_over(test, 0, facts, [("here:nodes", "too few cores")])
     selected_tests.NOT_MADE.clear()
     selected_tests.PASSED_OVER.clear()
     selected_tests.say_left_out()
     assert "\n".join(said) == "\n".join(f"left out: {test} %ppn=2 @here:nodes: too few cores" for test in named)
     selected_tests.say_left_out()
     assert len(said) == bool(named), "each is said once"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("-l -n Imb", ""),
+        ("-l -n Imb -t shm -E fabric=='shm'", ""),
+        ("-l -n Imb -t smoke", "-t smoke leaves none of the 2 tests that the options before it select, whose tags are eth1g, "),
+        ("-l -n Placement -n Imb -x .", "-x . leaves none of the 3 tests"),
+        ("-l -t shm -E fabric=='eth1g'", "-E fabric=='eth1g' leaves none of the 2 tests"),
+    ],
+)
+def test_the_option_that_leaves_nothing_is_named(words: str, sentence: str) -> None:
+    said = selected_tests.emptied_by(words.split(), TESTS)
+    assert said.startswith(sentence) and bool(said) == bool(sentence)
 
 
 def test_why_no_variant_was_made_is_said_by_frequency() -> None:
