@@ -53,6 +53,7 @@ POINTS: dict[str, tuple[str, str, int, dict[str, str]]] = {
             r"#SBATCH --gpus-per-node=8$": "LUMI user guide, GPU jobs",
             r"select_gpu ROCR_VISIBLE_DEVICES ": "LUMI user guide, select_gpu",
             r"--cpu-bind=map_cpu:49,57,17,25,1,9,33,41 ": "LUMI user guide, CPU_BIND",
+            r"select_gpu ROCR_VISIBLE_DEVICES '0 1 2 3 4 5 6 7' ": "LUMI user guide, ROCR_VISIBLE_DEVICES=$SLURM_LOCALID",
         },
     ),
     "p4d-efa": (

@@ -27,7 +27,7 @@ from reframe_tests.harness.cases.job import batch, condition, interleaved, param
 from reframe_tests.harness.cases.job.batch import JobEnd
 from reframe_tests.harness.cases.measured_test import MeasuredTest, Value
 from reframe_tests.harness.evidence import checks
-from reframe_tests.harness.machine import topology
+from reframe_tests.harness.machine import gpu, topology
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import ALL_NODES, NotMeasured
@@ -78,6 +78,32 @@ def test_64_ranks_on_2_cores_are_called_that() -> None:
     assert (where.ranks, where.oversubscribed, where.may_share) == (64, "64 ranks on 2 cores", True)
     assert where.as_dict()["oversubscribed"] == "64 ranks on 2 cores"
     assert "--overcommit" in where.launcher_words(["srun"], [])
+
+
+def with_gpus(kind: str, *bus_ids: str, ppn: str = "4", **chosen: str) -> condition.Condition:
+    where, gpus = resolved(ppn=ppn), tuple(gpu.Gpu(bus_id) for bus_id in bus_ids)
+    fabric = replace(where.fabric, memory=gpu.Memory("device", kind), gpus=gpus)
+    return replace(where, fabric=fabric, chosen=chosen)
+
+
+def test_each_rank_is_left_the_gpu_that_the_site_gives_it() -> None:
+    where = with_gpus("cuda", "0000:c1:00.0", "0000:81:00.0", "0000:41:00.0", "0000:03:00.0")
+    assert where.gpu_choice == ("CUDA_VISIBLE_DEVICES", "3 2 1 0"), "numbers go by the addresses, ranks by the site"
+    assert where.job_env["CUDA_DEVICE_ORDER"] == where.asked_env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert with_gpus("cuda", "", "", "", "").gpu_choice[1] == "0 1 2 3"
+    assert with_gpus("rocm", "", "", "", "", ppn="2").gpu_choice[:2] == ("ROCR_VISIBLE_DEVICES", "0 1")
+
+
+def test_gpus_that_the_user_chooses_are_left_as_they_are_and_asked_of_each_rank() -> None:
+    where = with_gpus("cuda", "", "", CUDA_VISIBLE_DEVICES="1,0", CUDA_DEVICE_ORDER="FASTEST_FIRST")
+    assert where.gpu_choice == ()
+    asked = {"CUDA_VISIBLE_DEVICES": "1,0", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}
+    assert asked.items() <= where.asked_env.items()
+    assert with_gpus("rocm", "", "", HIP_VISIBLE_DEVICES="1").gpu_choice == ()
+
+
+def test_memory_of_the_host_has_nothing_of_it() -> None:
+    assert resolved().gpu_choice == () and "CUDA_DEVICE_ORDER" not in resolved().job_env
 
 
 @pytest.mark.parametrize("extras", [{}, {"oversubscribe": True}, {"most_timed_ranks": 64}])
