@@ -113,7 +113,12 @@ def test_each_shown_script_and_study_exists() -> None:
 
 def test_sentences_that_are_explained_are_said_somewhere() -> None:
     """In a row of red.md ``...`` stands for names and numbers; the words between stand in one string of the programs."""
-    files = [path for folder in ("reframe_tests", "ci/mpibench") for path in (ROOT / folder).rglob("*.py")]
+    files = [
+        path
+        for folder in ("reframe_tests", "ci/mpibench")
+        for path in (ROOT / folder).rglob("*.*")
+        if path.suffix in (".py", ".sh")
+    ]
     said = "\n".join(re.sub(r'"\s*\n\s*f?"', "", path.read_text()) for path in files)
     rows = re.findall(r"^\| `([^`]+)`", (ROOT / "docs/how-to/red.md").read_text(), re.MULTILINE)
     assert len(rows) > 20
