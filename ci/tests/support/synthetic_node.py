@@ -55,6 +55,25 @@ CXI: Mapping[str, str] = {
     "sys/class/cxi/cxi0/device/port/speed": "BS_200G",
     "sys/class/cxi/cxi0/device/uc/qspi_blob_version": "1.5.41",
 }
+#: What is loaded for GPUs of NVIDIA; the version as the open modules of 590.48.01 have it in ``/proc``.
+NVIDIA: Mapping[str, str] = {
+    "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  590.48.01  Release Build  (a@b)\n"
+    "GCC version:  gcc version 13.2.0",
+    "sys/module/nvidia_peermem/refcnt": "0",
+}
+
+
+def gpu(address: str, driver: str = "nvidia", *, speed: str = "32.0", width: int = 16, numa: int = 0) -> dict[str, str]:
+    """A GPU's PCI device (sysfs-bus-pci), idle: an H100, or an MI100 of AMD."""
+    at = f"sys/bus/pci/devices/{address}"
+    vendor, device, kind = ("0x10de", "0x2330", "0x030200") if driver == "nvidia" else ("0x1002", "0x738c", "0x038000")
+    return {
+        **{f"{at}/vendor": vendor, f"{at}/device": device, f"{at}/class": kind, f"{at}/numa_node": str(numa)},
+        **{f"{at}/current_link_speed": "2.5 GT/s PCIe", f"{at}/max_link_speed": f"{speed} GT/s PCIe"},
+        **{f"{at}/current_link_width": str(width), f"{at}/max_link_width": "16", f"{at}/link_to_driver": driver},
+    }
+
+
 #: An Ethernet interface with a card below it, and one without.
 ETHERNET: Mapping[str, str] = {
     "sys/class/net/eth0/operstate": "up",
@@ -73,5 +92,8 @@ def make_node(folder: Path, *trees: Mapping[str, str]) -> Path:
     for name, text in {key: value for part in trees for key, value in part.items()}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.name == "link_to_driver":
+            path.with_name("driver").symlink_to(f"../../drivers/{text}")
+            continue
         path.write_text(text + "\n")
     return folder

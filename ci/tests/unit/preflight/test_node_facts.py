@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from reframe_tests.harness.cases.preflight import node_facts
-from synthetic_node import CXI, ETHERNET, HFI1, MLX5, QUIET, make_node
+from synthetic_node import CXI, ETHERNET, HFI1, MLX5, NVIDIA, QUIET, gpu, make_node
 
 
 @pytest.fixture(autouse=True)
@@ -176,10 +176,56 @@ def test_interfaces_on_usb_lead_to_the_nodes_own_controller(tmp_path: Path) -> N
 
 def test_all_facts_have_their_name_in_the_list(tmp_path: Path) -> None:
     """Rules are held against the list; a fact that is missing there could have no rule."""
-    node = make_node(tmp_path, QUIET, MLX5, HFI1, CXI, ETHERNET)
-    shown = set(facts(node)) | set(facts(Path("/"))) | {"driver", "driver_version", "clock_synchronised", "clock_error_ms"}
-    assert shown | {"busy_cores", "addresses"} == node_facts.FACTS
+    node = make_node(tmp_path, QUIET, MLX5, HFI1, CXI, ETHERNET, NVIDIA, gpu("0000:41:00.0"))
+    shown = set(facts(node)) | set(facts(Path("/"))) | {"clock_synchronised", "clock_error_ms"}
+    tool = {"gpu_model", "mig_mode", "ecc_mode", "persistence_mode", "gpu_answers"}
+    assert shown | {"busy_cores", "addresses"} | tool == node_facts.FACTS
     assert {fact for fact, values in facts(node).items() if "" in values} <= node_facts.WHOLE_NODE
+
+
+def test_gpus_by_their_pci_address(tmp_path: Path) -> None:
+    """A virtual function, a card's sound and the board's own display are none."""
+    others = gpu("0000:41:00.4") | gpu("0000:41:00.1") | gpu("0000:05:00.0")
+    others |= {"sys/bus/pci/devices/0000:41:00.4/physfn/x": "", "sys/bus/pci/devices/0000:41:00.1/class": "0x040300"}
+    others |= {"sys/bus/pci/devices/0000:05:00.0/vendor": "0x1a03"}
+    found = node_facts.gpus(node_facts.Node(make_node(tmp_path, QUIET, NVIDIA, others, gpu("0000:41:00.0", numa=1))))
+    at = "0000:41:00.0"
+    assert found == {
+        "gpu": {at: "10de:2330"},
+        "driver": {at: "nvidia"},
+        "driver_version": {at: "590.48.01"},
+        "numa_node": {at: 1},
+        "gpu_pcie_speed": {at: "32.0 GT/s PCIe"},
+        "gpu_pcie_speed_now": {at: "2.5 GT/s PCIe"},
+        "pcie_width": {at: "16"},
+        "pcie_width_of_card": {at: "16"},
+        "peer_memory_module": {"": "nvidia_peermem"},
+        "gdrdrv": {"": "none"},
+    }
+    assert node_facts.gpus(node_facts.Node(make_node(tmp_path / "none", QUIET, MLX5))) == {}
+    older = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.274.02  Mon Sep  8 2025"
+    make_node(tmp_path, {"proc/driver/nvidia/version": older, "sys/module/gdrdrv/version": "2.5"})
+    again = node_facts.gpus(node_facts.Node(tmp_path))
+    assert again["driver_version"] == {at: "535.274.02"} and again["gdrdrv"] == {"": "loaded"}
+
+
+def test_a_card_of_amd_has_the_link_of_its_own_switch(tmp_path: Path) -> None:
+    """Below it every GPU has 16 lanes, whatever the slot gives; the processor's port above is of vendor 1022."""
+    path = tmp_path / "sys/devices/pci0000:40/0000:40:01.1"
+    link = {"current_link_speed": "16.0 GT/s PCIe", "max_link_speed": "16.0 GT/s PCIe", "max_link_width": "16"}
+    make_node(path, link | {"vendor": "0x1022", "current_link_width": "4"})
+    make_node(path / "0000:41:00.0", link | {"vendor": "0x1002", "current_link_width": "8"})
+    make_node(path / "0000:41:00.0/0000:42:00.0", link | {"vendor": "0x1002", "current_link_width": "16"})
+    inside = path / "0000:41:00.0/0000:42:00.0/0000:43:00.0"
+    own = {Path(name).name: text for name, text in gpu("0000:43:00.0", "amdgpu").items()}
+    make_node(inside, own)
+    devices = tmp_path / "sys/bus/pci/devices"
+    devices.mkdir(parents=True)
+    (devices / "0000:43:00.0").symlink_to(inside)
+    make_node(tmp_path, {"sys/module/amdgpu/version": "6.3.6"})
+    found = node_facts.gpus(node_facts.Node(tmp_path))
+    assert found["pcie_width"] == {"0000:43:00.0": "8"} and found["driver_version"] == {"0000:43:00.0": "6.3.6"}
+    assert "peer_memory_module" not in found, "the driver has it built in"
 
 
 def test_addresses_are_by_interface() -> None:
@@ -196,7 +242,9 @@ def test_an_old_python_can_run_it() -> None:
     source = node_facts.PROGRAM.read_text()
     tree = ast.parse(source, feature_version=(3, 6))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert imported <= {"ctypes", "fcntl", "json", "os", "re", "resource", "socket", "struct", "sys", "time"}
+    assert imported <= {
+        *("ctypes", "fcntl", "json", "os", "re", "resource", "shutil", "socket", "struct", "subprocess", "sys", "time")
+    }
     assert not any(isinstance(node, ast.Subscript) for returned in _annotations(tree) for node in ast.walk(returned))
 
 

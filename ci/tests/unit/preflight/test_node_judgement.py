@@ -9,6 +9,7 @@ import pytest
 from reframe_tests.harness.cases.preflight import node_judgement
 from reframe_tests.harness.cases.preflight.rules import Rule
 from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.machine.gpu import Gpu
 
 SAME = Rule("kernel", "kernels differ", "install the same image", same=True)
 IB = Fabric("ndr", "verbs", "cluster", (Rail("mlx5_0", 400),))
@@ -263,3 +264,53 @@ def test_an_address_belongs_to_one_node() -> None:
     over_ib = Fabric("ndr", "verbs", "cluster", (Rail("mlx5_0"),), tcp_interfaces=("ib0",))
     found = node_judgement.judge(facts("10.0.0.1", "10.0.0.1", name="ib0"), (), "batch", (over_ib,))
     assert [odd.fact for odd in found if odd.instance == "ib0"] == ["addresses"]
+
+
+GPUS = ("0000:41:00.0", "0000:81:00.0")
+
+
+def with_gpus(*addresses: str, numa: tuple[int, ...] = (0, 1), device: str = "10de:2330") -> dict[str, dict[str, Any]]:
+    return {"gpu": dict.fromkeys(addresses, device), "numa_node": dict(zip(addresses, numa, strict=False))}
+
+
+def gpu_texts(facts: Any, gpus: tuple[Gpu, ...], *rules: Rule) -> list[str]:
+    return [odd.text() for odd in node_judgement.judge(facts, rules, "batch", (), gpus, "cuda" if gpus else "")]
+
+
+def test_gpus_are_as_the_site_describes_them() -> None:
+    described = tuple(Gpu(address, numa) for numa, address in enumerate(GPUS))
+    assert gpu_texts({"n1": with_gpus(*GPUS), "n2": with_gpus(*GPUS)}, described, Rule("gpu", "w", "f", same=True)) == []
+    lost, swapped = with_gpus(GPUS[0]), with_gpus(*GPUS, numa=(1, 0))
+    said = gpu_texts({"n1": lost, "n2": with_gpus(*GPUS), "n3": swapped}, described)
+    assert [text.partition(":")[0] for text in said[:1]] == ["gpus is 1 on n1; the site says 2"]
+    assert [text.partition(" (to put")[0] for text in said[1:]] == [
+        "numa_node of 0000:41:00.0 is 1 on n3; the site says 0: gpu_local and gpu_remote would be the wrong way round",
+        "0000:81:00.0 is missing on n1; the site says that a GPU is there: ranks would have another GPU than the one next to "
+        "their cores and adapter",
+        "numa_node of 0000:81:00.0 is 0 on n3; the site says 1: gpu_local and gpu_remote would be the wrong way round",
+    ]
+
+
+def test_gpus_without_addresses_are_in_the_order_of_these() -> None:
+    described = (Gpu(numa_node=0), Gpu(numa_node=1))
+    assert gpu_texts({"n1": with_gpus(*GPUS)}, described) == []
+    (text,) = gpu_texts({"n1": with_gpus(*GPUS, numa=(0, 0))}, described)
+    assert text.startswith("numa_node of 0000:81:00.0 is 0 on n1; the site says 1")
+    for none in ({}, with_gpus(*GPUS, device="1002:738c")):
+        (text,) = gpu_texts({"n1": none}, described)
+        assert text.startswith("gpus is 0 on n1; the site says 2: ranks would lack a GPU, or share it"), "those of AMD are none"
+
+
+def test_nothing_is_said_of_gpus_where_there_are_none() -> None:
+    rules = (Rule("gpu", "w", "f", same=True), Rule("mig_mode", "w", "f", same=True), Rule("gdrdrv", "w", "f", same=True))
+    assert gpu_texts({"n1": {}, "n2": {}}, (), *rules) == []
+    assert node_judgement.find_unseen({"n1": {}}, rules, "batch") == []
+    unseen = "no node shows {}mig_mode, gdrdrv: nothing is known of that".format
+    assert node_judgement.find_unseen({"n1": {}}, rules, "batch", gpus=True) == [unseen("gpu, ")]
+    assert node_judgement.find_unseen({"n1": with_gpus(*GPUS)}, rules, "batch") == [unseen("")]
+
+
+def test_a_gpu_that_the_site_does_not_describe_is_held_against_the_other_nodes() -> None:
+    facts = {"n1": with_gpus(*GPUS), "n2": with_gpus(*GPUS), "n3": with_gpus(GPUS[1], numa=(1,))}
+    (text,) = gpu_texts(facts, (), Rule("gpu", "w", "f", same=True), Rule("numa_node", "w", "f", same=True))
+    assert text.startswith("0000:41:00.0 is missing on n3; 2 of 3 nodes have it")

@@ -1,9 +1,10 @@
-"""What one node is set to, as JSON: ``node_facts.py FOLDER INTERFACE...`` leaves ``FOLDER/NODE.json``.
+"""What one node is set to, as JSON: ``node_facts.py FOLDER [--gpus] INTERFACE...`` leaves ``FOLDER/NODE.json``.
 
 Runs on a compute node under its own ``python3`` (3.6 or newer, no package).
 
 Everything is read from ``/proc`` and ``/sys``, where the tools that print it (ibstat, opainfo, cxi_stat, ethtool, lspci,
 cpupower, numactl) read it too: no tool has to be installed, no output of some version of it understood, and no right is needed.
+Only of GPUs there is more to know: with ``--gpus`` the vendor's tool is asked, where it is installed.
 A fact that a node does not show is left out; who judges says that it is missing.
 
 A fact has a name, and an instance where a node has several of its kind: ``{"mtu_bytes": {"eth0": 1500, "ib0": 4092}}``; the
@@ -16,8 +17,10 @@ import json
 import os
 import re
 import resource
+import shutil
 import socket
 import struct
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -35,9 +38,26 @@ _OF_CARD = """
     huge_pages_reserved state physical_state addresses numa_node mtu_bytes rate_gbit_per_s duplex lanes link_layer driver
     driver_version firmware board pcie_speed pcie_speed_of_card pcie_width pcie_width_of_card
 """
-#: Names of the facts of a node as a whole, and of all; the others have an instance for each interface, port or page size.
-WHOLE_NODE = frozenset(_OF_NODE.split())
-FACTS = WHOLE_NODE | frozenset(_OF_CARD.split())
+_OF_GPU = "gpu gpu_model gpu_pcie_speed gpu_pcie_speed_now mig_mode ecc_mode persistence_mode"
+_OF_GPU_NODE = "gpu_answers peer_memory_module gdrdrv"
+#: Names of the facts of a node as a whole, of those that only nodes with GPUs show, and of all; the others have an instance for
+#: each interface, port, GPU or page size.
+WHOLE_NODE = frozenset((_OF_NODE + _OF_GPU_NODE).split())
+GPU_FACTS = frozenset((_OF_GPU + " " + _OF_GPU_NODE).split())
+FACTS = WHOLE_NODE | GPU_FACTS | frozenset(_OF_CARD.split())
+#: Vendors of GPUs by platform (the PCI ID Repository), and PCI classes: display controllers, processing accelerators.
+VENDORS, GPU_CLASSES = {"cuda": "10de", "rocm": "1002"}, ("0x03", "0x12")
+#: Tools of the vendors, and seconds that one may take: with a broken GPU it may hang for ever.
+COLUMNS = ("pci.bus_id", "name", "mig.mode.current", "ecc.mode.current", "persistence_mode")
+NVIDIA_SMI = ("nvidia-smi", "--query-gpu=" + ",".join(COLUMNS), "--format=csv")
+ROCM_SMI = ("rocm-smi", "--showbus", "--showproductname", "--json")
+TOOL_S = 30
+#: Among the interfaces on the command line: ask them.
+ASK = "--gpus"
+#: Words of nvidia-smi for a mode; anything else says that something is wrong ("[GPU requires reset]", "[Unknown Error]").
+MODES = ("Enabled", "Disabled", "[N/A]", "[Not Supported]")
+#: What the tools are worth to a rule.
+COMPLETE = "complete"
 #: Seconds over which the processors are watched, and how often: what a job's own start costs passes, a computation goes on.
 WATCHED_S, WATCHES = 0.5, 3
 #: Uids below are those of services (login.defs(5), UID_MIN), and so are systemd's dynamic ones and nobody's (its UIDS-GIDS).
@@ -156,9 +176,9 @@ def slots(node: Node, device: str) -> "dict[str, object]":
     return dict(rows)
 
 
-def numa_node(node: Node, folder: "str") -> "int | None":
-    """The NUMA node of the card of a device; -1 is the kernel's word for none (sysfs-bus-pci, numa_node)."""
-    number = node.number(folder + "/device/numa_node")
+def numa_node(node: Node, card: "str") -> "int | None":
+    """The NUMA node of a card; -1 is the kernel's word for none (sysfs-bus-pci, numa_node)."""
+    number = node.number(card + "/numa_node")
     return number if number is not None and number >= 0 else None
 
 
@@ -205,7 +225,7 @@ def interfaces(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict
             "mtu_bytes": node.number(folder + "/mtu"),
             "rate_gbit_per_s": speed / 1000 if real and speed is not None and speed > 0 else None,
             "duplex": node.text(folder + "/duplex") if card else None,
-            "numa_node": numa_node(node, folder),
+            "numa_node": numa_node(node, folder + "/device"),
             **(_driver(name) if node.root == Path("/") and card else {}),
             **slots(node, folder + "/device"),
         }
@@ -230,7 +250,7 @@ def ports(node: Node) -> "dict[str, dict[str, object]]":
                 "driver_version": node.text("sys/module/" + driver + "/version"),
                 "firmware": node.text(folder + "/fw_ver"),
                 "board": node.text(folder + "/board_id"),
-                "numa_node": numa_node(node, folder),
+                "numa_node": numa_node(node, folder + "/device"),
                 **slots(node, folder + "/device"),
             }
     for device in node.entries("sys/class/cxi"):
@@ -241,10 +261,112 @@ def ports(node: Node) -> "dict[str, dict[str, object]]":
             "rate_gbit_per_s": float(speed) if speed else None,
             "driver": node.target(folder + "/driver"),
             "firmware": node.text(folder + "/uc/qspi_blob_version"),
-            "numa_node": numa_node(node, "sys/class/cxi/" + device),
+            "numa_node": numa_node(node, folder),
             **slots(node, folder),
         }
     return _by_fact(rows)
+
+
+def gpus(node: Node, *, ask: bool = False) -> "dict[str, dict[str, object]]":
+    """GPUs by PCI address, and what lets adapters reach their memory.
+
+    An idle GPU lowers the speed of its link, so that what it can is another fact than what it has now.
+
+    :param ask: the vendors' tools too, which list those GPUs only that the job was given.
+    """
+    rows, folder = {}, "sys/bus/pci/devices/"
+    for name in node.entries(folder):
+        at = folder + name
+        vendor, kind = node.text(at + "/vendor")[2:], node.text(at + "/class")
+        # Virtual functions are no GPUs of their own.
+        if vendor not in VENDORS.values() or not kind.startswith(GPU_CLASSES) or node.entries(at + "/physfn"):
+            continue
+        driver, card = node.target(at + "/driver"), Path(os.path.realpath(str(node.root / at)))
+        # Cards of AMD have a switch of their own: the slot's link is that of its upper port.
+        while vendor == VENDORS["rocm"] and node.text(str(card.parent / "vendor"))[2:] == vendor:
+            card = card.parent
+        link = slots(node, str(card))
+        rows[name] = {
+            "gpu": vendor + ":" + node.text(at + "/device")[2:],
+            "driver": driver,
+            "driver_version": node.search(r"Kernel Module(?: for \S+)?\s+(\d[\d.]*)", "proc/driver/nvidia/version")
+            if driver == "nvidia"
+            else node.text("sys/module/" + driver + "/version"),
+            "numa_node": numa_node(node, at),
+            "gpu_pcie_speed": link.get("pcie_speed_of_card"),
+            "gpu_pcie_speed_now": link.get("pcie_speed"),
+            **{fact: link.get(fact) for fact in ("pcie_width", "pcie_width_of_card")},
+        }
+    whole, faults = {}, []
+    for vendor, words, read in ((VENDORS["cuda"], NVIDIA_SMI, read_nvidia), (VENDORS["rocm"], ROCM_SMI, read_rocm)):
+        there = [name for name, row in rows.items() if str(row["gpu"]).startswith(vendor)]
+        if there and vendor == VENDORS["cuda"]:
+            loaded = [name for name in ("nvidia_peermem", "nv_peer_mem", "gdrdrv") if node.entries("sys/module/" + name)]
+            whole["peer_memory_module"] = ", ".join(name for name in loaded if name != "gdrdrv") or "none"
+            whole["gdrdrv"] = "loaded" if "gdrdrv" in loaded else "none"
+        if there and ask and shutil.which(words[0]):
+            try:
+                said = read(_run(words))
+                lost = [name for name in there if name not in said]
+                if lost:
+                    raise ValueError("does not list " + ", ".join(lost) + " of " + str(len(there)) + " GPUs")
+                for name in there:
+                    rows[name].update(said[name])
+            except ValueError as error:
+                faults.append(words[0] + " " + str(error))
+            whole["gpu_answers"] = "; ".join(faults) or COMPLETE
+    return dict(_by_fact(rows), **{fact: {"": value} for fact, value in whole.items()})
+
+
+def read_nvidia(text: str) -> "dict[str, dict[str, object]]":
+    """Facts by PCI address of :data:`NVIDIA_SMI`; raises :class:`ValueError` for anything but a whole table."""
+    head, *lines = [[cell.strip() for cell in line.split(",")] for line in text.strip().splitlines()] or [[]]
+    rows = {}  # type: dict[str, dict[str, object]]
+    for cells in lines:
+        if tuple(head) != COLUMNS or len(cells) != len(COLUMNS) or not cells[1] or not set(cells[2:]) <= set(MODES):
+            raise ValueError("prints '" + ", ".join(cells)[:100] + "'")
+        address, model, mig, ecc, persistence = cells
+        rows[_address(address)] = {"gpu_model": model, "mig_mode": mig, "ecc_mode": ecc, "persistence_mode": persistence}
+    if len(rows) != len(lines) or not rows:
+        raise ValueError("prints '" + text.strip()[:100] + "'")
+    return rows
+
+
+def read_rocm(text: str) -> "dict[str, dict[str, object]]":
+    """The same of :data:`ROCM_SMI`, behind whose JSON warnings may stand: the title of a model differs between releases."""
+    try:
+        cards = json.loads(text[text.find("{") : text.rfind("}") + 1]).items()
+        return {
+            _address(row["PCI Bus"]): {"gpu_model": row["Card Series" if "Card Series" in row else "Card series"]}
+            for name, row in cards
+            if name.startswith("card")
+        }
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ValueError("prints '" + text.strip()[:100] + "'") from None
+
+
+def _address(text: str) -> "str":
+    """A PCI address as the kernel writes it."""
+    if not re.match(r"(?i)[0-9a-f]{4,8}(:[0-9a-f]{2}){2}\.[0-7]$", text):
+        raise ValueError("prints '" + text[:100] + "' as a PCI address")
+    domain, _, rest = text.lower().partition(":")
+    return f"{int(domain, 16):04x}:{rest}"
+
+
+def _run(words: "tuple[str, ...]") -> "str":
+    try:
+        child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except OSError as error:
+        raise ValueError("cannot be started: " + str(error)) from None
+    try:
+        said, wrong = (text.decode("utf-8", "replace") for text in child.communicate(timeout=TOOL_S))
+    except subprocess.TimeoutExpired:
+        child.kill()  # and no wait, which a driver that hangs would make endless
+        raise ValueError("did not answer in " + str(TOOL_S) + " s") from None
+    if child.returncode:
+        lines = (said + wrong).strip().splitlines() or ["no word"]
+        raise ValueError("ended with status " + str(child.returncode) + ": " + lines[0][:200])
+    return said
 
 
 def limits() -> "dict[str, object]":
@@ -340,7 +462,7 @@ def _by_fact(rows: "dict[str, dict[str, object]]") -> "dict[str, dict[str, objec
 
 def collect(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict[str, object]]":
     by_fact = {fact: {"": value} for whole in (system(node), limits(), clock(), use(node)) for fact, value in whole.items()}
-    for more in (huge_pages(node), interfaces(node, described), ports(node)):
+    for more in (huge_pages(node), interfaces(node, described), ports(node), gpus(node, ask=ASK in described)):
         for fact, instances in more.items():
             by_fact.setdefault(fact, {}).update(instances)
     return by_fact

@@ -16,9 +16,11 @@ import msgspec
 
 from ...evidence.link_state import SLOW_SHARE
 from ...machine.fabric import Fabric, Rail
+from ...machine.gpu import Gpu
 from ...mpis import registry as mpis
 from ...vocabulary import SITE_FILES
 from .node_answers import FEW, NodeFacts, listed
+from .node_facts import GPU_FACTS, VENDORS
 from .rules import Rule
 
 #: Value of a fact that a node does not show.
@@ -100,29 +102,42 @@ def read(rows: Any) -> list[OddNodes]:
     return msgspec.convert(rows, list[OddNodes])
 
 
-def find_unseen(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str) -> list[str]:
-    """Sentence on rules that hold nothing, since no node shows what they are about; none without nodes."""
+def find_unseen(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str, *, gpus: bool = False) -> list[str]:
+    """Sentence on rules that hold nothing, since no node shows what they are about; none without nodes.
+
+    :param gpus: the site describes GPUs; where neither it nor a node has any nothing is said of them.
+    """
+    gpus = gpus or any("gpu" in facts for facts in nodes.values())
     unseen = [
         rule.fact if rule.instances == "*" else f"{rule.fact} of {rule.instances}"
         for rule in rules
-        if rule.is_for(partition) and not rule.required
+        if rule.is_for(partition) and not rule.required and (gpus or rule.fact not in GPU_FACTS)
         if not any(rule.concerns(partition, instance) for facts in nodes.values() for instance in facts.get(rule.fact, {}))
     ]
     return [f"no node shows {', '.join(unseen)}: nothing is known of that"] if nodes and unseen else []
 
 
-def judge(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str, fabrics: Iterable[Fabric]) -> list[OddNodes]:
+def judge(
+    nodes: Mapping[str, NodeFacts],
+    rules: Iterable[Rule],
+    partition: str,
+    fabrics: Iterable[Fabric],
+    gpus: Sequence[Gpu] = (),
+    kind: str = "",
+) -> list[OddNodes]:
     """What is odd, what fails first, then in the order of the rules.
 
     :param nodes: :func:`node_answers.read`.
     :param fabrics: of the partition; each rail must be there, up, and as described.
+    :param gpus: of every node, as the site describes them; ``kind``: their platform.
     """
     rules, fabrics = tuple(rules), tuple(fabrics)
     odd = [
         *_addresses(nodes, fabrics),
         *(row for fabric in fabrics for rail in fabric.rails for row in _rail(nodes, fabric, rail)),
+        *_gpus(nodes, gpus, kind),
     ]
-    described = {name for fabric in fabrics for rail in fabric.rails for name in _names(rail)}
+    described = {gpu.bus_id for gpu in gpus} | {name for fabric in fabrics for rail in fabric.rails for name in _names(rail)}
     # Port, interface or page size to the nodes that show anything of it.
     having: dict[str, dict[str, None]] = {}
     for node, facts in nodes.items():
@@ -257,6 +272,36 @@ def _rail(nodes: Mapping[str, NodeFacts], fabric: Fabric, rail: Rail) -> Iterato
             # Software interfaces and those of virtual machines have no rate; an RDMA port always has one.
             note, fact = interface and kind == UNREADABLE, "rate_gbit_per_s" if kind == UNREADABLE else kind
             yield OddNodes(fact, rail.device, _seen(values), *words[kind], note=note)
+
+
+def _gpus(nodes: Mapping[str, NodeFacts], gpus: Sequence[Gpu], kind: str) -> Iterator[OddNodes]:
+    """GPUs that are not as the site describes them: their number, and where each is."""
+    if not gpus:
+        return
+    there = {
+        node: sorted(name for name, value in facts.get("gpu", {}).items() if str(value).startswith(VENDORS[kind]))
+        for node, facts in nodes.items()
+    }
+    fix = f"see lspci and the kernel's log, or correct gpus in {SITE_FILES}"
+    counts = {node: len(names) for node, names in there.items() if len(names) != len(gpus)}
+    if counts:
+        yield OddNodes("gpus", "", _seen(counts), f"the site says {len(gpus)}", "ranks would lack a GPU, or share it", fix)
+    for place, gpu in enumerate(gpus):
+        if gpu.bus_id and (lacking := [node for node, names in there.items() if gpu.bus_id not in names]):
+            why = "ranks would have another GPU than the one next to their cores and adapter"
+            yield OddNodes(
+                PRESENCE, gpu.bus_id, (Seen("missing", tuple(lacking)),), "the site says that a GPU is there", why, fix
+            )
+        wrong: dict[str, dict[str, Any]] = {}
+        for node, names in there.items():
+            # Without addresses they are in the order of these.
+            name = gpu.bus_id or (names[place] if len(names) == len(gpus) else "")
+            numa = nodes[node].get("numa_node", {}).get(name, ABSENT)
+            if gpu.numa_node is not None and numa not in (ABSENT, gpu.numa_node):
+                wrong.setdefault(name, {})[node] = numa
+        for name, values in wrong.items():
+            why = "gpu_local and gpu_remote would be the wrong way round"
+            yield OddNodes("numa_node", name, _seen(values), f"the site says {gpu.numa_node}", why, fix)
 
 
 def _addresses(nodes: Mapping[str, NodeFacts], fabrics: Sequence[Fabric]) -> Iterator[OddNodes]:

@@ -18,7 +18,7 @@ from reframe.core.exceptions import ReframeError
 
 from ...mpis import registry as mpis
 from ...samples import CONTRADICTED, MISSING, PROVEN, Evidence
-from ...sites import site
+from ...sites import site, systems
 from ...vocabulary import BadInput
 from ..job import batch, parameters
 from ..job.parameters import Places
@@ -79,6 +79,10 @@ class NodeTest(ProvenTest):
         self._absent: list[str] = []
         self._gone: list[node_answers.OutOfService] = []
         self._fabrics = tuple(site.fabrics_of(partition.extras).values())
+        self._gpus = systems.gpus_of(partition.extras)
+        self._kind = partition.extras.get("gpus", {}).get("kind", "")
+        if self._gpus:  # the vendor's tool lists those of the job
+            self.num_gpus_per_node = len(self._gpus)
         partitions = [row.name for row in self.current_system.partitions]
         rdma = any(fabric.rails and not mpis.transport(fabric.transport).interfaces for fabric in self._fabrics)
         self._rules = rules.load(self.current_system.name, [site.ROOT, *site.LOADED][-1], partitions, rdma=rdma)
@@ -100,7 +104,8 @@ class NodeTest(ProvenTest):
             self.job.launcher.options += ["--mpi=none", "--kill-on-bad-exit=0"]
             self.prerun_cmds += [node_answers.WRITE_NODES]
         described = dict.fromkeys(device for fabric in self._fabrics for device in fabric.devices)
-        self.executable_opts = [str(node_facts.PROGRAM), node_answers.FOLDER, *described]
+        asked = [node_facts.ASK] if self._gpus else []
+        self.executable_opts = [str(node_facts.PROGRAM), node_answers.FOLDER, *asked, *described]
         self.condition = {"group": GROUP, "stack": ENVIRONMENT, "nodes": self.num_tasks, "ppn": 1}
         if under_slurm and not self.node_count and not self.is_dry_run():
             self._look_for_others()
@@ -139,12 +144,12 @@ class NodeTest(ProvenTest):
             end = replace(self.job_end(), nodes=())  # which may be thousands
             wrong += [f"{end.name}: {sentence.rstrip('.')}" for sentence in batch.judge(end)] + self.error_sentences()
         nodes = node_answers.of_job(nodes, there)
-        odd = node_judgement.judge(nodes, self._rules, self.current_partition.name, self._fabrics)
+        odd = node_judgement.judge(nodes, self._rules, self.current_partition.name, self._fabrics, self._gpus, self._kind)
         failed = [*node_answers.missed(self._gone), *self._absent]
         failed += node_judgement.texts(row for row in odd if not row.note)
         notes = [*node_answers.describe_others(self.not_idle), *node_answers.others(self._gone)]
         notes += node_judgement.texts(row for row in odd if row.note)
-        notes += node_judgement.find_unseen(nodes, self._rules, self.current_partition.name)
+        notes += node_judgement.find_unseen(nodes, self._rules, self.current_partition.name, gpus=bool(self._gpus))
         self.odd_nodes = msgspec.to_builtins(odd)
         self.condition = {**self.condition, "nodes": len(nodes)}
         kernel = []

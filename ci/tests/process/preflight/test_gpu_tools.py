@@ -1,0 +1,92 @@
+"""What the tools of GPUs' vendors say of a node's GPUs: read whole, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from reframe_tests.harness.cases.preflight import node_facts
+from synthetic_node import NVIDIA, gpu, make_node
+
+Run = Callable[..., CompletedProcess[str]]
+SMI = Path(__file__).parents[2] / "data" / "golden" / "smi"
+
+
+def ask(node: Path, monkeypatch: pytest.MonkeyPatch, script: str, tool: str = "nvidia-smi") -> dict[str, dict[str, object]]:
+    """GPUs of a node whose vendor's tool is a script."""
+    program = node / "bin" / tool
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    return node_facts.gpus(node_facts.Node(node), ask=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "addresses", "facts"),
+    [
+        ("nvidia-590.48.01-h100.csv", ["0000:00:09.0"], ["NVIDIA H100 80GB HBM3", "Disabled", "Enabled", "Enabled"]),
+        ("nvidia-590.48.01-h200-mig.csv", ["0000:83:00.0"], ["NVIDIA H200", "Enabled", "Enabled", "Enabled"]),
+        ("nvidia-595.80-l40s.csv", ["0000:01:00.0"], ["NVIDIA L40S", "[N/A]", "Enabled", "Disabled"]),
+        (
+            "rocm-5.7.1-mi100.json",
+            [f"0000:{bus}:00.0" for bus in ("1e", "22", "3f", "43", "46", "49")],
+            [AMD := "Arcturus GL-XL [Instinct MI100]"],
+        ),
+        ("rocm-6.0.2-mi100.json", [f"0000:{bus}3:00.0" for bus in "8ace"], [AMD]),
+    ],
+)
+def test_tools_of_the_vendors_are_read_whole_or_refused(
+    name: str, addresses: list[str], facts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    amd, text = name.startswith("rocm"), (SMI / name).read_text()
+    tool, read = ("rocm-smi", node_facts.read_rocm) if amd else ("nvidia-smi", node_facts.read_nvidia)
+    node = make_node(tmp_path, *(gpu(address, "amdgpu" if amd else "nvidia") for address in addresses))
+    found = ask(node, monkeypatch, f"cat {SMI / name}", tool)
+    assert found["gpu_answers"] == {"": "complete"}
+    for address in addresses:
+        shown = [found[fact][address] for fact in ("gpu_model", "mig_mode", "ecc_mode", "persistence_mode") if fact in found]
+        assert shown == facts
+    assert read(text.replace("Card series", "Card Series") + "\n") == read(text), "as later releases of ROCm have it"
+    for end in range(len(text) - 1):
+        with pytest.raises(ValueError, match="prints '"):
+            read(text[:end])
+
+
+@pytest.mark.parametrize(
+    ("script", "fault"),
+    [
+        ("echo No devices were found; exit 6", "ended with status 6: No devices were found"),
+        (
+            "echo Failed to initialize NVML: Driver/library version mismatch >&2; exit 18",
+            "ended with status 18: Failed to init",
+        ),
+        (f"cat {SMI}/nvidia-595.80-l40s.csv", "does not list 0000:00:09.0 of 1 GPUs"),
+        (f"sed s/Disabled/[Unknown.Error]/ {SMI}/nvidia-590.48.01-h100.csv", "prints '00000000:00:09.0, NVIDIA H100"),
+        (f"sed '2p' {SMI}/nvidia-590.48.01-h100.csv", "prints 'pci.bus_id, name"),
+        ("", "prints ''"),
+        ("exec sleep 60", "did not answer in 0.2 s"),
+    ],
+)
+def test_what_a_tool_does_not_say_is_no_good_node(
+    script: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_facts, "TOOL_S", 0.2 if "sleep" in script else 30)
+    found = ask(make_node(tmp_path, NVIDIA, gpu("0000:00:09.0")), monkeypatch, script)
+    assert str(found["gpu_answers"][""]).startswith(f"nvidia-smi {fault}")
+    assert "mig_mode" not in found and "gpu_model" not in found
+
+
+def test_a_partition_with_gpus_asks_for_them_and_for_the_tool(run_here: Run, sandbox: Path) -> None:
+    described = sandbox / "site_configs" / "openhpc-mini" / "system.py"
+    gpus = '"gpus": {"kind": "cuda", "of_node": [{"bus_id": "0000:41:00.0"}]}, "fabrics": {'
+    resources = '"resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}], "scheduler"'
+    described.write_text(described.read_text().replace('"fabrics": {', gpus).replace('"scheduler"', resources))
+    result = run_here("--dry-run", "--system=openhpc-mini:edr100", "-n", "NodePreflight", only="preflight.py")
+    assert result.returncode == 0, result.stdout[-3000:]
+    [script] = sandbox.rglob("rfm_job.sh")
+    text = script.read_text()
+    assert "#SBATCH --gres=gpu:1" in text and "node_facts.py facts --gpus mlx5_0" in text
