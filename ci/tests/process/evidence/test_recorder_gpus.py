@@ -36,6 +36,13 @@ int main(void)
     return PMPI_Finalize();
 }
 """
+#: HIP's runtime, as far as the recorder asks it.
+HIP = r"""
+#include <string.h>
+int hipGetDevice(int *device) { *device = 0; return 0; }
+int hipDeviceGetPCIBusId(char *to, int size, int device) { strncpy(to, "0000:C1:00.0", (size_t)size); return device; }
+int hipDeviceGetName(char *to, int size, int device) { strncpy(to, "AMD Instinct MI250X", (size_t)size); return device; }
+"""
 A100, FIRST, SECOND = "NVIDIA A100-SXM4-40GB", "0000:03:00.0", "0000:41:00.0"
 
 
@@ -47,7 +54,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compile_c(folder / "libcuda.so.1", DRIVER, "-shared", "-fPIC")
     (folder / "damaged").mkdir()
     compile_c(folder / "damaged" / "libcuda.so.1", "int cuInit(unsigned flags) { return 0 * (int)flags; }", "-shared", "-fPIC")
-    compile_c(folder / "libamdhip64.so.6", "int hipGetDevice(int *device) { *device = 0; return 0; }", "-shared", "-fPIC")
+    compile_c(folder / "libamdhip64.so.6", HIP, "-shared", "-fPIC")
     return folder
 
 
@@ -116,16 +123,27 @@ def test_a_program_without_a_driver_is_asked_nothing(run: Callable[..., RankEvid
     assert (rank := run()).last.gpus == () and rank.last.gpu_library is None
 
 
+def recorded(made: Path, folder: Path, *lines: str, **environment: str) -> RankEvidence:
+    """Rank 0 of a program that is started after some lines of shell, in a mount namespace of its own."""
+    known = recorder.variables(STACK, registry.known()["srun"])
+    words = " ".join(f"{name}={value}" for name, value in {**known, "SLURM_LOCALID": "0", **environment}.items())
+    program = f"env LD_PRELOAD={recorder.build(made)} MPIBENCH_EVIDENCE={folder} {words} {made / 'program'}"
+    inside_namespace(folder, *lines, program)
+    (rank,) = rank_records.read(folder)
+    return rank
+
+
+def test_hip_is_asked_where_the_process_has_opened_its_driver(made: Path, tmp_path: Path) -> None:
+    opened = ("mount -t tmpfs none /dev", "touch /dev/kfd", "exec 9</dev/kfd")
+    rank = recorded(made, tmp_path, *opened, DRIVER=str(made / "libamdhip64.so.6"))
+    assert rank.last.gpus == (UsedGpu("0000:c1:00.0", True, "AMD Instinct MI250X"),)
+
+
 @pytest.fixture
 def node(made: Path, tmp_path: Path) -> RankEvidence:
     """Rank 0 on a node whose /sys is the tree of GPUs."""
     plant("gpus", tmp_path / "sys")
-    known = recorder.variables(STACK, registry.known()["srun"])
-    words = " ".join(f"{name}={value}" for name, value in {**known, "SLURM_LOCALID": "0"}.items())
-    program = f"env LD_PRELOAD={recorder.build(made)} MPIBENCH_EVIDENCE={tmp_path} {words} {made / 'program'}"
-    inside_namespace(tmp_path, f"mount --rbind {tmp_path}/sys /sys", program)
-    (rank,) = rank_records.read(tmp_path)
-    return rank
+    return recorded(made, tmp_path, f"mount --rbind {tmp_path}/sys /sys")
 
 
 def test_the_nodes_gpus_and_what_is_near_them(node: RankEvidence) -> None:

@@ -94,6 +94,10 @@ def test_of_an_error_stack_the_innermost_function_is_quoted() -> None:
             "CUDA call 'cudaGetDeviceCount(&dev_count)' failed with 100: no CUDA-capable device is detected",
             "the rank sees no GPU",
         ),
+        (
+            "n1: Test CUDA failure common.cu:1071 'no CUDA-capable device is detected'\n .. n1 pid 12: Test failure",
+            "the rank sees no GPU",
+        ),
         ("hipErrorNoDevice: no ROCm-capable device is detected", "the rank sees no GPU"),
     ],
 )

@@ -75,16 +75,28 @@ def excerpt(text: str) -> str:
     Empty if there is none.
     Time stamps and process numbers go, so that the same trouble in two repeats reads the same; so do colours.
     """
-    lines = _without_stacks([line for raw in printable(text).splitlines() if (line := _cleaned(raw.strip()))])
-    for pattern, remedy in _REMEDIES:
-        for line in lines:
-            if pattern.search(line):
-                return f"{line[:_LONGEST]} ({remedy})"
+    if cause := explain(text):
+        return cause
+    lines = _lines(text)
     for pattern in _INFORMATIVE:
         for line in lines:
             if pattern.search(line):
                 return line[:_LONGEST]
     return lines[-1][:_LONGEST] if lines else ""
+
+
+def explain(text: str) -> str:
+    """The line whose cause lies elsewhere, and what to do; empty if there is none. Programs print such lines anywhere."""
+    lines = _lines(text)
+    for pattern, remedy in _REMEDIES:
+        for line in lines:
+            if pattern.search(line):
+                return f"{line[:_LONGEST]} ({remedy})"
+    return ""
+
+
+def _lines(text: str) -> list[str]:
+    return _without_stacks([line for raw in printable(text).splitlines() if (line := _cleaned(raw.strip()))])
 
 
 def _without_stacks(lines: list[str]) -> list[str]:

@@ -29,7 +29,7 @@ from ...vocabulary import LINK_BANDWIDTHS, QUANTITIES
 from ..job import batch, script, transports
 from ..job.condition import Condition
 from ..job.script import ENDLESS_BYTES, beginning_of, end_of
-from .error_excerpt import excerpt
+from .error_excerpt import excerpt, explain
 
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
@@ -230,7 +230,8 @@ def _judge_end(status: int | None, limit_s: int, directory: Path, files: script.
     if status not in WHY_STOPPED:
         # IMB prints what is wrong with its arguments to its output.
         printed = [line for line in beginning_of(directory / files.output).splitlines() if line.startswith("ERROR")]
-        error = error or excerpt("\n".join(printed))
+        # nccl-tests print there why they end.
+        error = explain(end_of(directory / files.output)) or error or excerpt("\n".join(printed))
         return f"ended with exit status {status}{f'; it said: {error}' if error else ' and said nothing'}."
     description = f"printed more than {script.MOST_OUTPUT_BYTES >> 20} MiB and was ended for it"
     if status == script.TIMED_OUT:

@@ -17,6 +17,7 @@ from reframe.core.builtins import parameter
 
 from ...evidence import data_check
 from ...machine import placement
+from ...machine.fabric import Fabric
 from ...mpis import registry as mpis
 from ...sites import site
 from ...stacks.stack import Stack
@@ -33,6 +34,14 @@ from .shared_node import SHARED, SharedNode, launches_of, share
 RATIO = QUANTITIES[side_by_side.RATIO]
 
 
+def _cannot_share(fabric: Fabric) -> str:
+    """Why programs cannot share a node over a fabric; empty where they can."""
+    if not mpis.transport(fabric.transport).in_memory:
+        return f"programs share a node over its memory, and {fabric.name} is none"
+    # Each launcher counts its ranks from 0, so all programs would be left the same GPUs.
+    return f"programs share a node over memory of the host, not {fabric.memory.text}" if fabric.memory.on_gpu else ""
+
+
 def fabrics_in_memory() -> list[str]:
     """Names of the fabrics of the selected partitions that are a node's own memory.
 
@@ -40,7 +49,7 @@ def fabrics_in_memory() -> list[str]:
     """
     rows = [site.fabrics_of(partition.extras) for partition in rt.runtime().system.partitions]
     # Inside a node, one on which nothing is forced may have no rail either.
-    names = dict.fromkeys(name for row in rows for name, fabric in row.items() if mpis.transport(fabric.transport).in_memory)
+    names = dict.fromkeys(name for row in rows for name, fabric in row.items() if not _cannot_share(fabric))
     return list(names) or parameters.fabrics_of_system()
 
 
@@ -79,8 +88,8 @@ class SharingTest(MaintenanceTest):
     def _find_fault(cls, partition: Any, point: Mapping[str, Any]) -> str:
         """Why a partition's nodes cannot be shared so; empty where they can, or their topology is not known yet."""
         fabric = site.fabrics_of(partition.extras).get(point.get("fabric", ""))  # a value of -P is asked about without one
-        if fabric is not None and not mpis.transport(fabric.transport).in_memory:
-            return f"programs share a node over its memory, and {fabric.name} is none"
+        if fabric is not None and (reason := _cannot_share(fabric)):
+            return reason
         if not parameters.knows_topology(partition):
             return ""
         topology = Partition.of(partition).topology
