@@ -1,4 +1,4 @@
-"""Options of ReFrame's command line, and the suite options among them that ReFrame would read otherwise than they are meant."""
+"""Options of ReFrame's command line, and the settings among them that ReFrame would read otherwise than they are meant."""
 
 from __future__ import annotations
 
@@ -8,20 +8,28 @@ from collections.abc import Mapping, Sequence
 from .vocabulary import BadInput
 
 
-def check_suite_options(words: Sequence[str]) -> None:
-    """Refuse suite options that ReFrame would take in part: of two values for one name it takes the last without a word.
+def check_settings(words: Sequence[str]) -> None:
+    """Refuse suite options and variables that ReFrame would take in part, or end at with a line of its program.
+
+    Of two values for one name it takes the last without a word, and no value may hold a comma or colon (4.10,
+    ``utility/typecheck.py``).
 
     :param words: ReFrame's command line without the program.
     """
     seen: set[str] = set()
     for text in arguments(words, {"-S": "setvar"})["setvar"]:
         variable, _, value = text.partition("=")
-        if variable.rpartition(".")[2] != "suite_options":
+        name = variable.rpartition(".")[2]
+        if name not in ("suite_options", "env_vars"):
             continue
-        pairs = [entry.partition(":") for entry in value.split(",")]
-        names = [name for name, _, _ in pairs]
-        if variable in seen or len(set(names)) < len(names) or not all(name and word for name, _, word in pairs):
-            raise BadInput("setting-twice", f"-S {text}: write all options once, as -S {variable}=NAME:VALUE,NAME:VALUE.")
+        pairs = [] if value.startswith("{") else [entry.split(":") for entry in value.split(",")]
+        whole = all(len(pair) == 2 and pair[0] and (pair[1] or name == "env_vars") for pair in pairs)
+        if variable in seen or len({pair[0] for pair in pairs}) < len(pairs) or not whole:
+            raise BadInput(
+                "setting-format",
+                f"-S {text}: write all of them once, as -S {variable}=NAME:VALUE,NAME:VALUE; a value with a comma or colon is "
+                f'written as JSON, -S \'{variable}={{"NAME":"VALUE"}}\'.',
+            )
         seen.add(variable)
 
 

@@ -100,7 +100,7 @@ def check(options: Sequence[str]) -> None:
             f"the label '{record.LABEL}' is not for anybody to give: with it a session would be excused by a plan that it was "
             "not measured by; set BUDGET= for a planned night.",
         )
-    command_line.check_suite_options(options)
+    command_line.check_settings(options)
 
 
 def of_mode(mode: str) -> list[str]:

@@ -421,6 +421,10 @@ def load(load_all: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
                     raise
                 where = _where(ending)
                 raise CommandLineError(f"{where} ended ReFrame while the tests were loaded: take the exit out of it") from None
+            except (TypeError, ValueError) as error:  # those of files of tests are warnings
+                given = [f"-S {text}" for text in command_line.arguments(sys.argv[1:], _OPTIONS)["setvar"]]
+                message = f"{' '.join(given)}: a value has not the type of its variable ({error}): correct it"
+                raise (CommandLineError(message) if given else error) from None
         say_left_out()
         reasons = [text.splitlines()[0].partition(" (rerun with")[0].rstrip(".: ") for text in left_out]
         if reasons := list(dict.fromkeys([*reasons, *overlooked(loader.load_path, loader.recurse)])):

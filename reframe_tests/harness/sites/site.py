@@ -349,7 +349,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         upstream.search_not(selected_tests.SHARED)
         selected_tests.watch()
         session_folder.check_labels(sys.argv[1:])
-        command_line.check_suite_options(sys.argv[1:])
+        command_line.check_settings(sys.argv[1:])
         centres.take(sys.argv[1:], root)
         site_configuration, problems = configuration(root, str(log))
         centre, named = centres.read(root), command_line.arguments(sys.argv[1:], {"--system": "system"})["system"]

@@ -19,6 +19,7 @@ import msgspec
 
 from .. import optional_file
 from .. import schema as schemas
+from ..records import EXTENSIONS
 from ..vocabulary import ROOT as ROOT
 from ..vocabulary import BadInput
 from . import modules
@@ -28,6 +29,9 @@ SCHEMA = ROOT / "environments" / "stack.schema.json"
 #: Colon-separated ``stack.json`` files, or folders that hold one, registered beside those under ``environments/``.
 EXTRA_STACKS = "MPIBENCH_STACKS"
 REMEDY = "correct it, or build the stack again ('ci/setup' does so for the wheels stacks)"
+
+#: Keys of what a site may describe itself, beside the checkout.
+_DESCRIBED = ("mpi.name", "abi", "launcher_family")
 
 
 class StackError(BadInput):
@@ -45,7 +49,12 @@ def check_against(schema: Path, document: Any, source: Path | str, remedy: str) 
 
 def parse(document: Any, source: Path | str) -> Stack:
     """The stack a decoded ``stack.json`` describes; ``source`` is the file, for messages and for the stack."""
-    check_against(SCHEMA, document, source, REMEDY)
+    if fault := schemas.find_fault(SCHEMA, document):
+        name = document.get("name") if isinstance(document, dict) else None
+        head = f"stack '{name}' is left out; " if isinstance(name, str) else ""
+        own = f"what a site describes itself is known in shells where {EXTENSIONS} names its folder: export it; or "
+        remedy = f"{head}{own if fault.key in _DESCRIBED else ''}{REMEDY}"
+        raise StackError("stack-schema", f"{source}: key '{fault.key}': {fault.message}; {remedy}.")
     try:
         re.compile(document["library_version_pattern"])
     except re.error as error:

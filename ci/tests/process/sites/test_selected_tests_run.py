@@ -24,6 +24,7 @@ ONE = "point_to_point.py"
     ("options", "sentence"),
     [
         (("-l", "-n", "PointToPoit"), "-n PointToPoit fits no test: there are ImbMessageSources, ImbPointToPoint, "),
+        (("-l", "-S", "repeats=many"), "-S repeats=many: a value has not the type of its variable (invalid"),
         (("-r", "-S", "repeats=0"), "-S repeats=0 would measure nothing; give 1 or more."),
         (("-r", "-n", "ImbPointToPoint", "-x", "ImbPointToPoint"), "nothing is measured, because no test case fits all"),
         (

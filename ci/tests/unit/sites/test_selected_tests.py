@@ -194,13 +194,24 @@ def test_why_no_variant_was_made_is_said_by_frequency() -> None:
         "-S suite_options=multi:0,multi:1",
         "-S suite_options=multi:0 -S suite_options=off_cache:-1",
         "--setvar=ImbPointToPoint.suite_options=multi:",
+        "-S suite_options=lengths:/a:b",
+        r"-S env_vars=A:x\,y,B:z",
+        "-S env_vars=A:1 -S env_vars=B:2",
+        "-S env_vars=A",
     ],
 )
 def test_options_of_a_suite_are_written_once_with_a_value_each(words: str) -> None:
-    with refused_as("setting-twice", match=r"write all options once, as -S .*suite_options=NAME:VALUE,NAME:VALUE"):
-        command_line.check_suite_options(words.split())
+    with refused_as("setting-format", match=r"write all of them once, as -S .*=NAME:VALUE,NAME:VALUE; .* as JSON, -S"):
+        command_line.check_settings(words.split())
 
 
-@pytest.mark.parametrize("words", ["-S suite_options=window:allocate,sync:flush", "-S suite_options=lengths:/a:b -S repeats=3"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "-S suite_options=window:allocate,sync:flush -S repeats=3",
+        "-S env_vars=A:x,B: -S suite_options=multi:0",
+        '-S env_vars={"A":"x,y"}',
+    ],
+)
 def test_options_of_a_suite_that_are_well_formed_are_taken(words: str) -> None:
-    command_line.check_suite_options(words.split())
+    command_line.check_settings(words.split())

@@ -18,7 +18,7 @@ from mpibench.commands.listings import stacks as listing
 from mpibench.stacks import probe, writer
 from reframe_tests.harness import schema as schemas
 from reframe_tests.harness.mpis import registry
-from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks import metadata, selection
 from reframe_tests.harness.stacks.metadata import StackError
 from reframe_tests.harness.stacks.stack import Stack
 from refusals import refused_as
@@ -71,6 +71,16 @@ def test_bad_metadata_is_refused_in_one_sentence(keys: str, value: Any, said: st
     assert said in sentence
     assert "build the stack again" in sentence
     assert sentence.endswith(".") and "\n" not in sentence
+
+
+@pytest.mark.parametrize("keys", ["mpi/name", "abi", "launcher_family"])
+def test_a_stack_of_what_only_the_site_describes_is_missed_by_name(tmp_path: Path, keys: str) -> None:
+    """The shell lacks MPIBENCH_EXTENSIONS, so that its MPI or launcher is not known here."""
+    (tmp_path / "stack.json").write_text(json.dumps(change(keys, "foompi")))
+    stacks, [problem] = metadata.discover(tmp_path, {metadata.EXTRA_STACKS: str(tmp_path)})
+    assert not stacks and "stack 'mpich-system' is left out" in problem and "MPIBENCH_EXTENSIONS" in problem
+    with refused_as("stack-fits-nothing", match="-p mpich-system fits no stack that can be used: .*MPIBENCH_EXTENSIONS"):
+        selection.check(["-p", "mpich-system"], [], [problem])
 
 
 def test_unreadable_metadata_is_refused_in_one_sentence(tmp_path: Path) -> None:
