@@ -110,7 +110,8 @@ class Evidence:
     :param status: one of :data:`STATUSES`; stored as ``verdict``.
     :param sentences: what is missing or contradicts the condition.
     :param ranks: rank, host, cpus_allowed (kernel's list format), cpu, numa_node of every rank, and where it
-        is known boot_id: nodes with the same are on one machine; gpu (PCI address) and gpu_name where it used one.
+        is known boot_id: nodes with the same are on one machine; where it used a GPU what
+        ``gpu_use.rows_of`` has of it.
     :param seconds: the benchmarks' own time per launch, in seconds.
     :param notes: what a reader should know and what is not a contradiction.
     :param kernel: operating system of each node: its facts by name, in older records its release as text.

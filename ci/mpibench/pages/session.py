@@ -71,6 +71,16 @@ MAX_RANKS = 512
 _APART = ("env", "job_env", "env_vars", "environment", "debug_env", "launcher")
 
 
+#: What is shown of a rank's GPU, and the title of its column.
+_OF_GPU = {
+    "gpu": "GPU",
+    "gpu_name": "model",
+    "gpu_numa_node": "its NUMA node",
+    "gpu_link": "its PCIe link",
+    "nearest_adapters": "nearest adapters",
+}
+
+
 def _rank_text(rank: Mapping[str, Any]) -> Any:
     number, program = flat(rank.get("rank")), rank.get("program")
     return number if program is None else f"{number} of program {flat(program)}"
@@ -719,8 +729,8 @@ def panel(case: Case, said: Sequence[str]) -> tuple[Block, list[Part]]:
             ("benchmark time", ", ".join(f"{format_number(value)} s" for value in proof.seconds)),
         ]
         with_gpu = any("gpu" in rank for rank in proof.ranks)
-        of_rank = ("host", "cpus_allowed", "cpu", "numa_node", *(("gpu", "gpu_name") if with_gpu else ()))
-        titles = ("rank", "host", "may use CPUs", "ran on CPU", "NUMA node", *(("GPU", "model") if with_gpu else ()))
+        of_rank = ("host", "cpus_allowed", "cpu", "numa_node", *(_OF_GPU if with_gpu else ()))
+        titles = ("rank", "host", "may use CPUs", "ran on CPU", "NUMA node", *(_OF_GPU.values() if with_gpu else ()))
         ranks = [(_rank_text(rank), *(flat(rank.get(key)) for key in of_rank)) for rank in proof.ranks[:MAX_RANKS]]
         devices = [
             (

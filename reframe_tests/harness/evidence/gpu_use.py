@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..machine.fabric import Fabric
 from ..machine.gpu import KINDS
@@ -105,6 +105,34 @@ def check_gpus(ranks: Sequence[RankEvidence], fabric: Fabric, pinning: str = "")
     ]
     finding.notes += _notes(ranks, using)
     return finding
+
+
+def rows_of(ranks: Sequence[RankEvidence]) -> list[dict[str, Any]]:
+    """What is stored of the GPU of each rank, in the order of the ranks: nothing where it used none.
+
+    Address, model, and as far as the node's kernel says: its NUMA node, its PCIe link now and at most, and its nearest adapters.
+    An idle GPU may lower its link.
+    """
+    nodes = {rank.host: rank for rank in ranks if rank.node_gpus is not None and rank.adapters is not None}
+    return [_row_of(rank.gpu, nodes.get(rank.host)) if rank.gpu else {} for rank in ranks]
+
+
+def _row_of(used: UsedGpu, node: RankEvidence | None) -> dict[str, Any]:
+    row: dict[str, Any] = {"gpu": used.bus_id, "gpu_name": used.name}
+    gpu = (node.node_gpus or {}).get(used.bus_id) if node else None
+    if gpu is None or node is None:
+        return row
+    near = {
+        name: nearness(gpu.path, adapter.path, gpu.numa_node, adapter.numa_node)
+        for name, adapter in (node.adapters or {}).items()
+    }
+    links = ((gpu.current_link_speed, gpu.current_link_width), (gpu.max_link_speed, gpu.max_link_width))
+    return {
+        **row,
+        "gpu_numa_node": gpu.numa_node,
+        "gpu_link": " of ".join(f"{speed} x{width}" for speed, width in links if speed and width),
+        "nearest_adapters": sorted(name for name, distance in near.items() if distance == min(near.values())),
+    }
 
 
 def _as_slices(ranks: Iterable[RankEvidence]) -> str:

@@ -98,10 +98,10 @@ def test_evidence_counts_notes_and_keeps_settings_out_of_the_way() -> None:
 def test_the_gpu_of_each_rank_is_shown_where_one_was_used() -> None:
     plan = synthetic.case()
     assert "GPU" not in _render_bare(session_of(plan)).split('<section id="evidence">')[1].split("</section>")[0]
-    plan["proof"]["ranks"][0] |= {"gpu": "0000:03:00.0", "gpu_name": "NVIDIA A100-SXM4-40GB"}
+    plan["proof"]["ranks"][0] |= {"gpu": "0000:03:00.0", "gpu_name": "NVIDIA A100-SXM4-40GB", "nearest_adapters": ["mlx5_3"]}
     read = Reader(_render_bare(session_of(plan)))
     assert "0 on 0 with GPU\N{NO-BREAK SPACE}0000:03:00.0, 1 on 1 (NUMA" in read.text["evidence"]
-    assert "NVIDIA A100-SXM4-40GB" in read.text["case-0"]
+    assert "NVIDIA A100-SXM4-40GB" in read.text["case-0"] and "mlx5_3" in read.text["case-0"]
 
 
 def test_links_lead_to_the_files_of_the_job(read: Reader, folder: Path, session: sessions.Session) -> None:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.cases.results.measurement import rank_row
 from reframe_tests.harness.evidence import rank_records
-from reframe_tests.harness.evidence.gpu_use import GpuFinding, check_gpus
+from reframe_tests.harness.evidence.gpu_use import GpuFinding, check_gpus, rows_of
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import Gpu, Memory
@@ -33,11 +32,17 @@ def row_of(name: str) -> dict[str, Any]:
     return {"path": PATHS[name], "numa_node": NUMA.get(name, 1)}
 
 
+LINK = {
+    "current_link_speed": "16.0 GT/s PCIe",
+    "current_link_width": 16,
+    "max_link_speed": "32.0 GT/s PCIe",
+    "max_link_width": 16,
+}
 NODE = {
     "release": "6.1",
     "interfaces": {},
     "ports": {},
-    "gpus": {name: row_of(name) for name in PATHS if ":" in name},
+    "gpus": {name: row_of(name) | LINK for name in PATHS if ":" in name},
     "adapters": {name: row_of(name) for name in PATHS if ":" not in name},
     "NVIDIA driver": DRIVER,
 }
@@ -65,8 +70,16 @@ def test_each_rank_on_its_own_gpu_is_proven_and_named() -> None:
         f"GPUs of the ranks on c1: 0 on 0000:03:00.0 ({A100}), 1 on 0000:41:00.0 ({A100})",
         "NVIDIA driver 550.54.15",
     ]
-    assert rank_row(GOOD[1])["gpu"] == "0000:41:00.0" and rank_row(GOOD[1])["gpu_name"] == A100
-    assert "gpu" not in rank_row(make_rank(0)), "sessions of host memory stay as they were"
+    first, second = rows_of(GOOD)
+    assert first == {
+        "gpu": "0000:03:00.0",
+        "gpu_name": A100,
+        "gpu_numa_node": 0,
+        "gpu_link": "16.0 GT/s PCIe x16 of 32.0 GT/s PCIe x16",
+        "nearest_adapters": ["mlx5_0"],
+    }
+    assert (second["gpu"], second["gpu_numa_node"], second["nearest_adapters"]) == ("0000:41:00.0", 1, ["mlx5_7"])
+    assert rows_of([make_rank(0)]) == [{}], "sessions of host memory stay as they were"
 
 
 def test_no_gpu_at_all() -> None:

@@ -436,7 +436,7 @@ def _evidence(outcome: Outcome, setting_summary: str) -> Evidence:
         status=outcome.status,
         sentences=tuple(outcome.sentences),
         notes=tuple(map(printable, (*notes.values(), *link_state.error_notes(errors)))),
-        ranks=tuple(printable_data(rank_row(rank)) for rank in ranks),
+        ranks=tuple(printable_data({**rank_row(rank), **gpu}) for rank, gpu in zip(ranks, gpu_use.rows_of(ranks), strict=True)),
         library_version=printable(next(iter((first.library_version or "").splitlines()), "")) if first else "",
         library=printable(first.library or "") if first else "",
         transport=setting_summary,
@@ -468,7 +468,6 @@ def rank_row(rank: RankEvidence) -> dict[str, Any]:
         "cpu": rank.init.cpu,
         "numa_node": rank.init.numa_node,
         "boot_id": rank.boot_id,
-        **({"gpu": rank.gpu.bus_id, "gpu_name": rank.gpu.name} if rank.gpu else {}),
     }
 
 
