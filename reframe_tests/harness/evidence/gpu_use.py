@@ -110,7 +110,7 @@ def check_gpus(ranks: Sequence[RankEvidence], fabric: Fabric, pinning: str = "")
 def rows_of(ranks: Sequence[RankEvidence]) -> list[dict[str, Any]]:
     """What is stored of the GPU of each rank, in the order of the ranks: nothing where it used none.
 
-    Address, model, and as far as the node's kernel says: its NUMA node, its PCIe link now and at most, and its nearest adapters.
+    Address, model, and as far as the kernel says: its NUMA node, its PCIe link now and at most, and its nearest adapters.
     An idle GPU may lower its link.
     """
     nodes = {rank.host: rank for rank in ranks if rank.node_gpus is not None and rank.adapters is not None}
