@@ -9,5 +9,5 @@ from pathlib import Path
 
 def locate() -> str:
     """The ``reframe`` beside our own Python; the one on PATH where it is installed elsewhere, as a package of Spack's is."""
-    beside = Path(sys.executable).with_name("reframe")
-    return str(beside) if beside.exists() else shutil.which("reframe") or str(beside)
+    neighbour = Path(sys.executable).with_name("reframe")
+    return str(neighbour) if neighbour.exists() else shutil.which("reframe") or str(neighbour)

@@ -318,8 +318,8 @@ class Fault:
     def __init__(self, make: Callable[..., None], undo: Callable[..., None]) -> None:
         self.make, self.undo = make, undo
         arguments = list(inspect.signature(make).parameters.values())[1:]
-        self.where = [each.name for each in arguments if each.default is each.empty]
-        self.options = {each.name: each.default for each in arguments if each.default is not each.empty}
+        self.where = [argument.name for argument in arguments if argument.default is argument.empty]
+        self.options = {argument.name: argument.default for argument in arguments if argument.default is not argument.empty}
         options = [f"[--{name} {value}]".replace("_", "-") for name, value in self.options.items()]
         #: Its arguments as they are given to the command.
         self.usage = " ".join([make.__name__.replace("_", "-"), *map(str.upper, self.where), *options])

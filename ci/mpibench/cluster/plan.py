@@ -131,7 +131,7 @@ _Named = TypeVar("_Named", Fabric, Node, Leaf)
 
 
 def _named(name: str, known: Iterable[_Named], what: str) -> _Named:
-    rows = {each.name: each for each in known}
+    rows = {row.name: row for row in known}
     if name not in rows:
         listed = ", ".join(rows) or "none; bring it up with --leaf-size"
         raise BadInput("cluster-place-unknown", f"there is no {what} '{name}'; the cluster has {listed}.")

@@ -53,7 +53,9 @@ def expect_alone(context: typer.Context, option: str, *beside: str) -> None:
     :param option: as it is written; ``beside``: parameters that count with it.
     """
     sources = {
-        one.opts[0]: context.get_parameter_source(str(one.name)) for one in context.command.params if one.name not in beside
+        param.opts[0]: context.get_parameter_source(str(param.name))
+        for param in context.command.params
+        if param.name not in beside
     }
     given = [word for word, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     if given:

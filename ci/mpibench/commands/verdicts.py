@@ -386,7 +386,10 @@ def compare(
     for name, side in () if as_json else zip((first, second), result.sides, strict=True):
         say(verdict_text.identity_lines(name, side, now))
     if by == "session":  # the two sides under the names they were given
-        named = [side.values.with_columns(session=pl.lit(one)) for side, one in zip(result.sides, (first, second), strict=True)]
+        named = [
+            side.values.with_columns(session=pl.lit(identity))
+            for side, identity in zip(result.sides, (first, second), strict=True)
+        ]
         values = pl.concat(named)
     else:
         values = store.select(store.system_of(system), sessions, where=where).values

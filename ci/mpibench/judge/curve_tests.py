@@ -293,8 +293,8 @@ def margins_of(tests: Sequence[CurveTest]) -> Array:
 def final_verdicts(results: Results, margins: Array, wider: scipy.sparse.csr_array, policy: Policy) -> NDArray[np.str_]:
     """Verdict of each test, shape as that of the effects; a size that alone is inconclusive goes with its neighbours."""
     own = _own_verdicts(results, margins, policy)
-    beside = (own == REGRESSED).astype(float) @ wider > 0
-    return np.where(beside & (own == INCONCLUSIVE) & (results.effect > 0), REGRESSED, own)
+    neighbour_regressed = (own == REGRESSED).astype(float) @ wider > 0
+    return np.where(neighbour_regressed & (own == INCONCLUSIVE) & (results.effect > 0), REGRESSED, own)
 
 
 def combine_verdicts(tests: list[CurveTest], results: Results, policy: Policy) -> list[tuple[str, str]]:
@@ -303,8 +303,8 @@ def combine_verdicts(tests: list[CurveTest], results: Results, policy: Policy) -
     own, wider = _own_verdicts(results, margins, policy), wider_tests(tests)
     final = []
     for place, verdict in enumerate(final_verdicts(results, margins, wider, policy)):
-        beside = np.flatnonzero((own == REGRESSED) * wider[:, [place]].toarray()[:, 0]) if verdict != own[place] else ()
-        level = next((tests[wider_place].level for wider_place in beside), "")
+        neighbours = np.flatnonzero((own == REGRESSED) * wider[:, [place]].toarray()[:, 0]) if verdict != own[place] else ()
+        level = next((tests[wider_place].level for wider_place in neighbours), "")
         final.append((str(verdict), f"with its {level}" if level else ""))
     return final
 

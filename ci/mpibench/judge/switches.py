@@ -83,9 +83,9 @@ def find_move(sizes: Array, baseline: Array, candidate: Array, changed: NDArray[
     found = []
     edges = np.flatnonzero(np.diff(np.concatenate([[False], changed[known], [False]]).astype(int)))
     for first, end in edges.reshape(-1, 2).tolist():  # of each run of neighbours that changed
-        last, beside = end - 1, [*range(first - NEIGHBOURS, first), *range(end, end + NEIGHBOURS)]
+        last, neighbours = end - 1, [*range(first - NEIGHBOURS, first), *range(end, end + NEIGHBOURS)]
         # There must be enough beside it on both sides that did not change.
-        if min(beside) < 0 or max(beside) >= len(places) or changed[known][beside].any():
+        if min(neighbours) < 0 or max(neighbours) >= len(places) or changed[known][neighbours].any():
             continue
         if (shift[first:end] < margin[known][first:end]).any():
             continue
@@ -174,7 +174,7 @@ def explain(curves: Iterable[ChangedCurve]) -> list[MovedSwitch]:
             old, new = (low, high) if move.upwards else (high, low)
             key = (first["partition"], first["stack"], first["fabric"], old, new)
             found.setdefault(key, []).append(rows[move.first : move.last + 1].select(*METRIC, "slower"))
-    moves = [MovedSwitch(*key, pl.concat(parts)) for key, parts in found.items()]
+    moves = [MovedSwitch(*key, pl.concat(tables)) for key, tables in found.items()]
     return sorted(moves, key=lambda move: (-move.metrics.height, move.partition, move.stack, move.fabric, move.old, move.new))
 
 

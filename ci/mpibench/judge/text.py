@@ -318,8 +318,8 @@ def unknown_sentences(judgement: Judgement, policy: Policy) -> list[str]:
     for key, part in rows.group_by(SHARED, maintain_order=True):
         by_spread.setdefault(judgement.spreads.get(key), []).append(part)
     sentences = []
-    for spread, parts in by_spread.items():
-        metrics = pl.concat(parts)
+    for spread, tables in by_spread.items():
+        metrics = pl.concat(tables)
         jobs = metrics.select("baseline_jobs", "candidate_jobs").min().row(0)
         few = spread is None or spread.sessions < FEWEST_SESSIONS
         if spread is None:

@@ -226,7 +226,7 @@ def of_ordinary_sessions(selection: Selection, rate: float, margins_percent: Map
     :raises BadInput: no job says its nodes, or too few can be compared.
     """
     rows = selection.cases.filter(pl.col("nodelist").is_not_null()).select("case", "nodelist")
-    nodes = {case: tuple(_short(one) for one in hosts.split(",") if one) for case, hosts in rows.iter_rows()}
+    nodes = {case: tuple(_short(host) for host in hosts.split(",") if host) for case, hosts in rows.iter_rows()}
     nodes = {case: there for case, there in nodes.items() if len(set(there)) > 1}
     if not nodes:
         raise BadInput(
@@ -290,10 +290,10 @@ def _judge_jobs(
     suspects = search.joined([([Suspect(NODE, (name,), BOTH) for name in names], number, job)], moment)
     verdict = search.Search(suspects, excess, found.stratum, moment, margin=margin, rate=rate).run()
     findings = []
-    for one in verdict.accusations:
-        direction = judgement.direction_of(seen, excess, one)
-        mine = one.observations
-        times = np.exp(excess[mine if one.extent == search.ALL else mine[excess[mine] > one.threshold]])
+    for accusation in verdict.accusations:
+        direction = judgement.direction_of(seen, excess, accusation)
+        mine = accusation.observations
+        times = np.exp(excess[mine if accusation.extent == search.ALL else mine[excess[mine] > accusation.threshold]])
         low, high = np.quantile(times, [0.025, 0.975]).tolist()
         partners = len({node for at in mine.tolist() for node in nodes[at]}) - 1
         direction = replace(
@@ -304,7 +304,7 @@ def _judge_jobs(
             added_us=None,
             value=math.nan,
             partners=partners,
-            pairs=one.count,
+            pairs=accusation.count,
         )
         which = " or ".join([*direction.suspect.names, *(other.names[0] for other in direction.alike[:3])])
         together = ", which had all these jobs together" if direction.alike else ""

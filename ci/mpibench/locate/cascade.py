@@ -132,11 +132,11 @@ class CascadeAnswer:
             if not carried or not self._is_worse(one, carried[0]):
                 carried.insert(0, one)
         notes = []
-        for slow in (one for one in best if one not in carried):
-            above = next(one.level for one in carried if LEVELS.index(one.level) > LEVELS.index(slow.level))
+        for slow in (level for level in best if level not in carried):
+            above = next(level.level for level in carried if LEVELS.index(level.level) > LEVELS.index(slow.level))
             notes.append(f"{above} is better than {slow.name}")
         notes += [f"{level}: {why}" for level, why in self.absent.items()]
-        reached = ", ".join(f"{one.level} {self.value_text(one)}" for one in best)
+        reached = ", ".join(f"{level.level} {self.value_text(level)}" for level in best)
         what = f"{reached}; {self._loss_text(carried)}" if best else "no level has a proven number"
         rest = f" ({'; '.join(notes)})" if notes else ""
         return f"{self.fabric}, {self.question.title}: {what}{rest}."
@@ -186,14 +186,14 @@ def find(session: Session) -> list[Cascade]:
             case for case in session.cases if (case.partition, case.fabric) == (partition, fabric) and case.nodes in (2, None)
         ]
         below = [case.condition for case in cases if case.group in PAIRS and case.condition]
-        rate = next((one["line_rate_gbit_per_s"] for one in below if one.get("line_rate_gbit_per_s")), None)
-        limit = next((one["payload_limit"] for one in below if one.get("payload_limit")), None)
+        rate = next((row["line_rate_gbit_per_s"] for row in below if row.get("line_rate_gbit_per_s")), None)
+        limit = next((row["payload_limit"] for row in below if row.get("payload_limit")), None)
         answers = []
         for question in QUESTIONS:
             reached, absent = dict[str, tuple[Reached, ...]](), dict[str, str]()
             for level in LEVELS:
                 rows, best = question.rows(level), dict[str, Reached]()
-                measured = [one for row in rows for one in _measured(session, cases, question, row, level)]
+                measured = [reached for row in rows for reached in _measured(session, cases, question, row, level)]
                 # Stable: of equal ones the first.
                 for one in sorted(measured, key=lambda one: one.value, reverse=question.more_is_better):
                     best.setdefault(one.name, one)

@@ -107,7 +107,7 @@ class Finding:
     @property
     def way(self) -> str:
         """Its direction, or :data:`BOTH`."""
-        ways = {one.suspect.way for one in self.directions}
+        ways = {direction.suspect.way for direction in self.directions}
         return ways.pop() if len(ways) == 1 and not self.is_two_way else BOTH
 
     @property
@@ -118,12 +118,12 @@ class Finding:
     @property
     def extent(self) -> str:
         """``all`` if any direction is slow throughout."""
-        return ALL if any(one.extent == ALL for one in self.directions) else self.directions[0].extent
+        return ALL if any(direction.extent == ALL for direction in self.directions) else self.directions[0].extent
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """The nodes that are accused: itself if it is one and nothing else shows in the same observations."""
-        return self.names if self.kind == NODE and not any(one.alike for one in self.directions) else ()
+        return self.names if self.kind == NODE and not any(direction.alike for direction in self.directions) else ()
 
     def text(self, line_rate: float | None = None) -> str:
         """A sentence without a full stop: who, how slow, to whom, what is normal about it, and what that points to.
@@ -143,18 +143,18 @@ class Finding:
             cause = "one of several parallel cables, or others' traffic"
         # The way between two switches is a part of what either has upwards, and an uplink by how many share it is the same.
         own = {(UPLINK, (name,)) for name in self.names if self.kind == LINK} | {(self.kind, self.names)}
-        alike = [other for one in self.directions for other in one.alike if (other.kind, other.names) not in own]
+        alike = [other for direction in self.directions for other in direction.alike if (other.kind, other.names) not in own]
         names = list(dict.fromkeys(other.text for other in alike))
         rest = f"; from these pairs it cannot be distinguished from {', '.join(names[:3])}" if names else ""
         return f"{what}: {cause}{rest}"
 
     def _way_text(self, line_rate: float | None) -> str:
         """Of what joins nodes, and of pairs."""
-        one, late, both = self.worst, self.is_late, self.is_two_way or self.is_late
-        loss = self._loss(one, line_rate)
-        names = self.names if self.is_two_way else one.suspect.names
+        worst, late, both = self.worst, self.is_late, self.is_two_way or self.is_late
+        loss = self._loss(worst, line_rate)
+        names = self.names if self.is_two_way else worst.suspect.names
         if self.kind == PAIR:
-            return f"{names[0]} {'and' if both else 'to'} {names[1]}: {loss} in {one.slow} of {one.count} measurements"
+            return f"{names[0]} {'and' if both else 'to'} {names[1]}: {loss} in {worst.slow} of {worst.count} measurements"
         if self.kind == LINK:
             where = f"across {'-'.join(self.names)}" if both else f"from {names[0]} to {names[1]}"
         elif self.kind == UPLINK:
@@ -162,30 +162,32 @@ class Finding:
         else:
             where = {SENDS: "that {} sends", RECEIVES: "that {} receives", BOTH: "with {}"}[self.way].format(names[0])
             where += ", also below it,"
-        if one.suspect.load:
-            where += f" with {one.suspect.load} or more at once"
+        if worst.suspect.load:
+            where += f" with {worst.suspect.load} or more at once"
         if self.extent == ALL:
-            return f"all {one.pairs} pairs {where} {'have' if late else 'at'} {loss}"
-        rounds = f"in {one.moments} of {one.all_moments} rounds, {'have' if late else 'at'}"
-        return f"{one.slow} of {one.count} measurements {where}, {rounds} {loss}"
+            return f"all {worst.pairs} pairs {where} {'have' if late else 'at'} {loss}"
+        rounds = f"in {worst.moments} of {worst.all_moments} rounds, {'have' if late else 'at'}"
+        return f"{worst.slow} of {worst.count} measurements {where}, {rounds} {loss}"
 
     def _node_text(self, line_rate: float | None) -> str:
-        node, one = self.names[0], self.worst
-        if self.is_late and one.extent == ALL:
-            count = f"all {one.pairs} pairs" if one.slow == one.count else f"{one.slow} of {one.count} measurements"
-            return f"{node}: {self._loss(one, None)} in {count}"
+        node, worst = self.names[0], self.worst
+        if self.is_late and worst.extent == ALL:
+            count = f"all {worst.pairs} pairs" if worst.slow == worst.count else f"{worst.slow} of {worst.count} measurements"
+            return f"{node}: {self._loss(worst, None)} in {count}"
         rows = []
-        for one in self.directions:
-            verb, to = {SENDS: ("sends", "to"), RECEIVES: ("receives", "from"), BOTH: ("communicates", "with")}[one.suspect.way]
-            loss = self._loss(one, line_rate)
+        for worst in self.directions:
+            verb, to = {SENDS: ("sends", "to"), RECEIVES: ("receives", "from"), BOTH: ("communicates", "with")}[
+                worst.suspect.way
+            ]
+            loss = self._loss(worst, line_rate)
             if self.extent != ALL:
-                where = f"in {one.slow} of {one.count} measurements ({one.moments} rounds)"
+                where = f"in {worst.slow} of {worst.count} measurements ({worst.moments} rounds)"
                 rows.append(f"{where} {loss}" if self.is_late else f"{verb} {where} at {loss}")
                 continue
-            partners = f"{one.partners} partners" if one.partners > 1 else "its partner"
-            if one.slow < one.count:
-                partners += f" in {one.slow} of {one.count} measurements"
-            elif one.partners > 1:
+            partners = f"{worst.partners} partners" if worst.partners > 1 else "its partner"
+            if worst.slow < worst.count:
+                partners += f" in {worst.slow} of {worst.count} measurements"
+            elif worst.partners > 1:
                 partners = f"all {partners}"
             rows.append(f"{verb} at {loss} {to} {partners}")
         if self.extent != ALL:
@@ -363,12 +365,12 @@ class Answer:
                         "facts": [sentence for node in finding.nodes for sentence in self.facts.get(node, ())],
                         "directions": [
                             {
-                                **asdict(one),
-                                "suspect": one.suspect._asdict(),
-                                "alike": [other._asdict() for other in one.alike],
-                                "percent_of_others": 100 / one.times,
+                                **asdict(direction),
+                                "suspect": direction.suspect._asdict(),
+                                "alike": [other._asdict() for other in direction.alike],
+                                "percent_of_others": 100 / direction.times,
                             }
-                            for one in finding.directions
+                            for direction in finding.directions
                         ],
                     }
                     for finding in self.findings

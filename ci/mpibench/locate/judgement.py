@@ -90,9 +90,9 @@ def judge(
         notes += [*said, *(doubts if seen.quantity == MEAN else ())]
     findings = [finding for part in parts for finding in part.findings]
     # What the mean latency shows as well as the latency is said once; what accuses one thing stands together.
-    late = {one.thing for one in findings if one.quantity == LATENCY}
-    things = list(dict.fromkeys(one.thing for one in findings))
-    kept = [one for one in findings if one.quantity != MEAN or one.thing not in late]
+    late = {finding.thing for finding in findings if finding.quantity == LATENCY}
+    things = list(dict.fromkeys(finding.thing for finding in findings))
+    kept = [finding for finding in findings if finding.quantity != MEAN or finding.thing not in late]
     kept.sort(key=lambda one: things.index(one.thing))
     return Answer(tuple(parts), places, tuple(kept), tuple(inconclusive), tuple(notes))
 
@@ -136,7 +136,7 @@ def _judge_one(
         found, verdict = ask(drifting=True)
         excess = found.excess
     if verdict.unexplained:
-        pairs = list(dict.fromkeys("-".join(sorted(one.names)) for one in verdict.unexplained))
+        pairs = list(dict.fromkeys("-".join(sorted(suspect.names)) for suspect in verdict.unexplained))
         doubts.append(
             f"{len(pairs)} pairs ({listed(pairs, 5)}) are slow, and nobody is accused of that: more is wrong than this map "
             "can tell apart: repair what is known and measure again, or measure more rounds (-S orders=)"
@@ -165,7 +165,7 @@ def _judge_one(
             f"{values if slower >= 1 else ''}{len(set(seen.moment.tolist()))} rounds of {len(seen.nodes)} nodes are too few to "
             f"accuse a node at {rate:.2g} innocents a run: measure more rounds (-S orders=)"
         )
-    directions = [direction_of(seen, excess, one) for one in accusations]
+    directions = [direction_of(seen, excess, accusation) for accusation in accusations]
     floor = None if verdict.floor is None else math.exp(verdict.floor)
     part = Part(seen, found, places, tuple(_findings(seen.quantity, directions)), verdict.tests, rate, floor)
     return part, [f"{seen.title}: {doubt}" for doubt in doubts]
@@ -227,22 +227,22 @@ def _without_islands(
         fast[there // many, there % many] = fast[there % many, there // many] = is_fast
     islands: list[tuple[tuple[str, ...], str]] = []
     for way in (SENDS, RECEIVES, BOTH):
-        whole = {one.suspect for one in accusations if one.extent == ALL}
+        whole = {accusation.suspect for accusation in accusations if accusation.extent == ALL}
         nodes = [at for at, name in enumerate(seen.nodes) if Suspect(NODE, (name,), way) in whole]
         _, island = scipy.sparse.csgraph.connected_components(fast[np.ix_(nodes, nodes)], directed=False)
         for number in dict.fromkeys(island.tolist()):
             names = tuple(seen.nodes[at] for at, mine in zip(nodes, island, strict=True) if mine == number)
             islands += [(names, way)] if len(names) > 1 else []
     gone = {Suspect(NODE, (name,), way) for names, way in islands for name in names}
-    return [one for one in accusations if one.suspect not in gone], islands
+    return [accusation for accusation in accusations if accusation.suspect not in gone], islands
 
 
 def _findings(quantity: str, directions: Iterable[Direction]) -> list[Finding]:
     """Directions of one thing together, the worst first."""
     gathered: dict[tuple[str, tuple[str, ...], int], list[Direction]] = {}
-    for one in directions:
-        kind, names, _, level, _ = one.suspect
-        gathered.setdefault((kind, tuple(sorted(names)) if kind in FLIPPED else names, level), []).append(one)
+    for direction in directions:
+        kind, names, _, level, _ = direction.suspect
+        gathered.setdefault((kind, tuple(sorted(names)) if kind in FLIPPED else names, level), []).append(direction)
     ways = (SENDS, RECEIVES, BOTH)
     found = [
         Finding(quantity, *thing, tuple(sorted(mine, key=lambda one: (ways.index(one.suspect.way), one.suspect.names))))
@@ -313,8 +313,8 @@ def slower_kind(seen: Observations, margin: float, places: Places) -> dict[str, 
     distance = search.distances(seen, places)
     # How much slower each is than the fastest tenth of its distance, which are two of the faster kind.
     excess = seen.slowness.copy()
-    for one in np.unique(distance).tolist():
-        excess[distance == one] -= np.quantile(seen.slowness[distance == one], _BEST)
+    for value in np.unique(distance).tolist():
+        excess[distance == value] -= np.quantile(seen.slowness[distance == value], _BEST)
     _, starts, counts, values = grouped(np.concatenate([seen.source, seen.target]), np.concatenate([excess, excess]))
     fastest = values[starts + np.floor((counts - 1) * _FASTEST).astype(np.intp)]
     order = np.argsort(fastest)

@@ -39,14 +39,14 @@ def stored(store: Store, system: str, sessions: Collection[str] | None = None) -
     found = store.pair_maps(system, sessions)
     return [
         replace(
-            judge_map(one.pair_map),
-            session=one.case["session"],
-            started=one.case["started"],
-            stack=one.case["stack"],
-            fabric=one.case["fabric"] or "",
+            judge_map(stored_map.pair_map),
+            session=stored_map.case["session"],
+            started=stored_map.case["started"],
+            stack=stored_map.case["stack"],
+            fabric=stored_map.case["fabric"] or "",
         )
-        for one in found
-        if one.case["evidence"] == PROVEN
+        for stored_map in found
+        if stored_map.case["evidence"] == PROVEN
     ]
 
 
@@ -76,7 +76,7 @@ def newest_before(store: Store, system: str, until: datetime) -> list[Answer]:
         if until - timedelta(days=DAYS) <= row["started"] < until and row["evidence"] == PROVEN:
             wanted[row["stack"], row["fabric"]] = row["session"]
     found = stored(store, system, set(wanted.values())) if wanted else []
-    return [one for one in found if wanted.get(_condition(one)) == one.session]
+    return [stored_map for stored_map in found if wanted.get(_condition(stored_map)) == stored_map.session]
 
 
 def suspects(store: Store, system: str, sessions: Sequence[str], began: datetime, *, accused_only: bool = False) -> list[str]:
@@ -85,12 +85,12 @@ def suspects(store: Store, system: str, sessions: Sequence[str], began: datetime
     :param began: of the first of the sessions.
     :param accused_only: no curve misses: only what their own maps accuse.
     """
-    own = [one for one in stored(store, system, sessions) if not accused_only or _things(one)]
-    there = {_condition(one) for one in own}
+    own = [session for session in stored(store, system, sessions) if not accused_only or _things(session)]
+    there = {_condition(stored_map) for stored_map in own}
     before = [] if accused_only else newest_before(store, system, began)
-    others = [one for one in before if _condition(one) not in there]
-    said_of = [(one, "of this session") for one in own]
-    said_of += [(one, f"of {one.started:%Y-%m-%d}, session {one.session[:8]}") for one in others]
+    others = [stored_map for stored_map in before if _condition(stored_map) not in there]
+    said_of = [(stored_map, "of this session") for stored_map in own]
+    said_of += [(stored_map, f"of {stored_map.started:%Y-%m-%d}, session {stored_map.session[:8]}") for stored_map in others]
     rows = []
     for answer, when in said_of:
         where = f"the map {when} ({answer.stack} on {answer.fabric})"
@@ -109,7 +109,7 @@ def newly_accused(before: Sequence[Answer], after: Sequence[Answer]) -> tuple[li
     """
     new, notes = [], []
     for mine in after:
-        earlier = [_things(one) for one in before if _condition(one) == _condition(mine)]
+        earlier = [_things(stored_map) for stored_map in before if _condition(stored_map) == _condition(mine)]
         where = f"the map ({mine.stack} on {mine.fabric})"
         accused = _things(mine)
         if not accused:
@@ -117,7 +117,7 @@ def newly_accused(before: Sequence[Answer], after: Sequence[Answer]) -> tuple[li
         for thing, text in accused.items():
             if not earlier:
                 notes.append(f"{where} accuses, and the baseline has no map to hold that against: {text}")
-            elif any(thing in one for one in earlier):
+            elif any(thing in earlier_things for earlier_things in earlier):
                 notes.append(f"{where} accuses, as the baseline's does: {text}")
             else:
                 new.append(f"{where} accuses what the baseline's does not: {text}")
@@ -166,13 +166,13 @@ def trends(answers: Sequence[Answer]) -> list[Trend]:
             which, starts, counts, values = grouped(np.concatenate(ends), excess)
             middle = (values[starts + (counts - 1) // 2] + values[starts + counts // 2]) / 2
             table[row, [place[part.seen.nodes[at]] for at in which]] = 100 * np.exp(-middle)
-        accused = {node for one, _ in maps for node in one.accused}
+        accused = {node for stored_map, _ in maps for node in stored_map.accused}
         worst = np.nanmin(np.where(np.isfinite(table), table, np.inf), axis=0)
         order = sorted(range(len(nodes)), key=lambda at: (nodes[at] not in accused, worst[at]))[:MOST_NODES]
         there = np.isfinite(table).any(axis=1)
         band = np.full((2, len(maps)), np.nan)
         band[:, there] = np.nanquantile(table[there], BAND, axis=1)
-        starts_of = tuple((one.started, one.session) for one, _ in maps if one.started)
+        starts_of = tuple((stored_map.started, stored_map.session) for stored_map, _ in maps if stored_map.started)
         shown = tuple(nodes[at] for at in order)
         found.append(Trend(stack, fabric, quantity, way, starts_of, shown, table[:, order], band[0], band[1]))
     return found

@@ -184,7 +184,7 @@ def residuals(
     def classes(slowness: Floats) -> tuple[Integers, Integers, list[Integers], Floats]:
         load = _if_it_matters(every_load, slowness)
         stratum = numbered_together(alike, load)
-        members = [np.flatnonzero(stratum == one) for one in range(int(stratum.max()) + 1)]
+        members = [np.flatnonzero(stratum == stratum_number) for stratum_number in range(int(stratum.max()) + 1)]
         return load, stratum, members, np.array([level_of(slowness[mine]) for mine in members])
 
     left = seen.slowness
@@ -200,8 +200,8 @@ def residuals(
         first = mine[0]
         ends = kind[seen.source[first]], kind[seen.target[first]]
         levels.append(PairClass(int(distance[first]), ends, int(load[first]), level, len(mine), len(np.unique(block[mine]))))
-    names, of_kinds = numbered([one.kinds for one in levels])
-    best = np.array([healthy[of_kinds == one].min() for one in range(len(names))])[of_kinds]
+    names, of_kinds = numbered([level.kinds for level in levels])
+    best = np.array([healthy[of_kinds == number].min() for number in range(len(names))])[of_kinds]
     if full_rate:
         healthy = best
     excess, held = left - healthy[stratum], (healthy - best)[stratum] * seen.directed
@@ -439,7 +439,7 @@ class Search:
         held: Floats | None = None,
     ) -> None:
         self.suspects, self.excess, self.stratum, self.moment, self.ends = suspects, excess, stratum, moment, ends
-        self.kind = np.array([KINDS.index(one.kind) for one in suspects.named], dtype=np.intp)
+        self.kind = np.array([KINDS.index(suspect.kind) for suspect in suspects.named], dtype=np.intp)
         self.margin, self.thresholds = margin, [margin * step for step in LADDER]
         self.rest = np.ones(len(excess), dtype=bool) if usable is None else usable.copy()
         # Part of the rate of each suspect, at each threshold.
@@ -468,7 +468,7 @@ class Search:
                 for threshold in self.thresholds
             ]
             best = max(
-                (one for one in strongest if one),
+                (candidate for candidate in strongest if candidate),
                 key=lambda one: (one[2].extent == ALL, one[2].suspect.kind != PAIR, one[0]),
                 default=None,
             )
@@ -477,15 +477,19 @@ class Search:
             found.append(best[2])
             self.rest[self.suspects.observations_of(best[1])] = False
         # Pairs of which a node has another one, or is accused, explain nothing.
-        pairs = {one.suspect.names for one in found if one.suspect.kind == PAIR}
+        pairs = {accusation.suspect.names for accusation in found if accusation.suspect.kind == PAIR}
         partners: dict[str, set[str]] = {}
         for node, other in pairs | {names[::-1] for names in pairs}:
             partners.setdefault(node, set()).add(other)
-        several = {one.suspect.names[0] for one in found if one.suspect.kind == NODE}
+        several = {accusation.suspect.names[0] for accusation in found if accusation.suspect.kind == NODE}
         several |= {node for node in partners if len(partners[node]) > 1}
-        echoes = [one for one in found if one.suspect.kind == PAIR and not several.isdisjoint(one.suspect.names)]
-        kept = tuple(one for one in found if one not in echoes)
-        return Verdict(kept, self.tests, self.rest, tuple(one.suspect for one in echoes), self._floor())
+        echoes = [
+            accusation
+            for accusation in found
+            if accusation.suspect.kind == PAIR and not several.isdisjoint(accusation.suspect.names)
+        ]
+        kept = tuple(accusation for accusation in found if accusation not in echoes)
+        return Verdict(kept, self.tests, self.rest, tuple(echo.suspect for echo in echoes), self._floor())
 
     def _counts(self, which: Flags) -> Integers:
         """Of each suspect how many of some observations are its."""
@@ -565,10 +569,11 @@ class Search:
         drawn, everything, slow_ones = (np.bincount(self.stratum[which], minlength=many) for which in (mine, active, slow))
         hits, there = int(slow[mine].sum()), np.flatnonzero(drawn).tolist()
         if len(there) == 1:
-            (one,) = there
-            return float(scipy.stats.hypergeom.sf(hits - 1, everything[one], slow_ones[one], drawn[one]))
+            (member,) = there
+            return float(scipy.stats.hypergeom.sf(hits - 1, everything[member], slow_ones[member], drawn[member]))
         parts = [
-            scipy.stats.hypergeom.pmf(np.arange(drawn[one] + 1), everything[one], slow_ones[one], drawn[one]) for one in there
+            scipy.stats.hypergeom.pmf(np.arange(drawn[place] + 1), everything[place], slow_ones[place], drawn[place])
+            for place in there
         ]
         return float(min(1.0, reduce(np.convolve, parts)[hits:].sum()))
 
@@ -592,9 +597,9 @@ def _likelihood_ratio(hits: Integers, count: Integers, all_slow: int, total: int
     share = hits / np.maximum(count, 1)
     outside = (all_slow - hits + 0.5) / (total - count + 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        one = np.where(hits > 0, hits * np.log(share / outside), 0.0)
+        likelihood = np.where(hits > 0, hits * np.log(share / outside), 0.0)
         other = np.where(hits < count, (count - hits) * np.log((1 - share) / (1 - np.minimum(outside, 1 - 1e-12))), 0.0)
-    return np.where(share > outside, one + other, 0.0)
+    return np.where(share > outside, likelihood + other, 0.0)
 
 
 def _overdispersed(hits: int, count: int, other_hits: Integers, other_counts: Integers) -> float:

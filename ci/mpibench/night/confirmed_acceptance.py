@@ -206,34 +206,34 @@ def find_inconclusive(first: Acceptance) -> list[Inconclusive]:
             before, now = (tuple(side.get(_key(row, keys), {}).values()) for side in (nights, own))
             if len(before) < FEWEST_SESSIONS:  # of this size, though the curve has a history
                 continue
-            one = Inconclusive(row, keys, before, now, len(now), tests)
-            if one.slower_in_all and math.log1p(row["slower"]) >= one.margin:
-                found.append(one)
+            pair = Inconclusive(row, keys, before, now, len(now), tests)
+            if pair.slower_in_all and math.log1p(row["slower"]) >= pair.margin:
+                found.append(pair)
     return _with_needed(sorted(found, key=lambda one: -one.row["slower"]), first.policy)
 
 
 def _with_needed(found: Sequence[Inconclusive], policy: Policy) -> list[Inconclusive]:
     """The same with the sessions that each needs beside those that have been slower for as long."""
     rate = policy.false_discovery_rate
-    lasting = [math.comb(len(one.nights) + len(one.sessions), len(one.sessions)) * one.slower_in_all for one in found]
-    shares = [sum(own <= other for other in lasting) / one.tests for one, own in zip(found, lasting, strict=True)]
+    lasting = [math.comb(len(pair.nights) + len(pair.sessions), len(pair.sessions)) * pair.slower_in_all for pair in found]
+    shares = [sum(own <= other for other in lasting) / pair.tests for pair, own in zip(found, lasting, strict=True)]
     return [
-        replace(one, needed=sessions_wanted(len(one.nights), rate, share)) for one, share in zip(found, shares, strict=True)
+        replace(pair, needed=sessions_wanted(len(pair.nights), rate, share)) for pair, share in zip(found, shares, strict=True)
     ]
 
 
 def _curves(first: Acceptance, inconclusive: Iterable[Inconclusive]) -> pl.DataFrame:
     """The curves they lie on."""
-    rows = list(dict.fromkeys(_key(one.row, CURVE) for one in inconclusive))
+    rows = list(dict.fromkeys(_key(pair.row, CURVE) for pair in inconclusive))
     return pl.DataFrame(rows, schema={name: first.candidate.values.schema[name] for name in CURVE}, orient="row")
 
 
 def inconclusive_cases(first: Acceptance, inconclusive: Sequence[Inconclusive]) -> list[CalledCase]:
     """The candidate's cases that measured them, the worst first."""
     slower: dict[Key, float] = {}
-    for one in inconclusive:
-        key = _key(one.row, CURVE)
-        slower[key] = max(one.row["slower"], slower.get(key, 0.0))
+    for pair in inconclusive:
+        key = _key(pair.row, CURVE)
+        slower[key] = max(pair.row["slower"], slower.get(key, 0.0))
     metrics = first.candidate.values.join(_curves(first, inconclusive), on=CURVE, how="semi", nulls_equal=True)
     metrics = metrics.select(METRIC).unique()
     changes = pl.Series("slower", [slower[row[: len(CURVE)]] for row in metrics.iter_rows()], dtype=pl.Float64)
@@ -280,18 +280,18 @@ def inconclusive_after(first: Acceptance, store: Store, rounds: Sequence[Remeasu
         # A band is the mean of its sizes: of those that the nights have, and of all of them.
         known = fresh.values.select(history.columns).join(history, on=METRIC, how="semi", nulls_equal=True)
         new, longer = set(fresh.values["session"]), []
-        for one in found:
-            schema = {name: fresh.values.schema.get(name, pl.String()) for name in one.keys}
-            wanted = pl.DataFrame([one.key], schema=schema, orient="row")
-            levels = _levels(pl.concat([history, known]), one.keys, wanted, first.policy).get(one.key, {})
+        for pair in found:
+            schema = {name: fresh.values.schema.get(name, pl.String()) for name in pair.keys}
+            wanted = pl.DataFrame([pair.key], schema=schema, orient="row")
+            levels = _levels(pl.concat([history, known]), pair.keys, wanted, first.policy).get(pair.key, {})
             again = (value for session, value in levels.items() if session in new)
-            longer.append(replace(one, sessions=(*one.sessions, *again)))
+            longer.append(replace(pair, sessions=(*pair.sessions, *again)))
         found = _with_needed(longer, first.policy)
     # Why its case was not measured in the last round that was to.
     left = [again.left for again in reversed(rounds)]
-    cases = [inconclusive_cases(first, [one]) for one in found]
+    cases = [inconclusive_cases(first, [pair]) for pair in found]
     whys = [next((reasons[case] for reasons in left for case in own if case in reasons), "") for own in cases]
-    return [replace(one, why=why) for one, why in zip(found, whys, strict=True)]
+    return [replace(pair, why=why) for pair, why in zip(found, whys, strict=True)]
 
 
 def called_metrics(acceptance: Acceptance) -> pl.DataFrame:
@@ -333,9 +333,9 @@ def measure(
                 place.store.reread()
                 # A session that lacks what it was measured for brings nobody nearer to a decision.
                 wanting = [
-                    one
-                    for one in inconclusive_after(first, place.store, rounds)
-                    if one.wants_more and len(rounds) < one.wanted - one.first
+                    pair
+                    for pair in inconclusive_after(first, place.store, rounds)
+                    if pair.wants_more and len(rounds) < pair.wanted - pair.first
                 ]
                 cases = [case for case in inconclusive_cases(first, wanting) if case in rounds[-1].measured]
                 rest = minutes - (time.monotonic() - began) / 60
@@ -392,10 +392,10 @@ def confirm(first: Acceptance, store: Store, rounds: Sequence[Remeasured]) -> Ac
     judgements = (first.judgement, second, together)
     metrics, called = _verdicts("metrics", METRIC, *judgements, why, open_)
     bands, called_bands = _verdicts("bands", BAND, *judgements, why, open_)
-    within = {_key(one.row, BAND) for one in called}
-    lone = [one for one in called_bands if _key(one.row, BAND) not in within]
+    within = {_key(called_pair.row, BAND) for called_pair in called}
+    lone = [called_band for called_band in called_bands if _key(called_band.row, BAND) not in within]
     everything = [*called, *lone]
-    stopped = next((one.stopped for one in rounds if one.stopped), None)
+    stopped = next((again_round.stopped for again_round in rounds if again_round.stopped), None)
     record = {
         "rule": RULE,
         "budget_minutes": again.minutes,
@@ -408,21 +408,21 @@ def confirm(first: Acceptance, store: Store, rounds: Sequence[Remeasured]) -> Ac
             }
             for case in again.cases
         ],
-        "metrics": [one.as_dict(METRIC) for one in called],
-        "bands": [one.as_dict(BAND) for one in lone],
+        "metrics": [called_row.as_dict(METRIC) for called_row in called],
+        "bands": [band_row.as_dict(BAND) for band_row in lone],
         "inconclusive_rule": INCONCLUSIVE_RULE,
-        "inconclusive": [one.as_dict() for one in open_],
+        "inconclusive": [pair.as_dict() for pair in open_],
     }
     summary = []
     if everything:
-        outcomes = Counter(one.outcome for one in everything)
+        outcomes = Counter(pair.outcome for pair in everything)
         counts = (f"{outcomes[name]} {name}" for name in (SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN) if outcomes[name])
         summary.append(f"{len(everything)} called slower at first: {', '.join(counts)}")
     if open_:
-        counts = (f"{count} {name}" for name, count in Counter(one.outcome for one in open_).items())
+        counts = (f"{count} {name}" for name, count in Counter(pair.outcome for pair in open_).items())
         summary.append(f"{len(open_)} inconclusive at first: {', '.join(counts)}")
     nothing = () if summary else ("nothing was called slower or left inconclusive, so nothing was measured again",)
-    refusing, others = ([one.line() for one in open_ if one.regressed is wanted] for wanted in (True, False))
+    refusing, others = ([pair.line() for pair in open_ if pair.regressed is wanted] for wanted in (True, False))
     curves = pl.concat([called_metrics(first).select(CURVE), _curves(first, open_)])
     confirmation = Confirmation(
         "; ".join(summary),
@@ -433,7 +433,7 @@ def confirm(first: Acceptance, store: Store, rounds: Sequence[Remeasured]) -> Ac
     )
     judgement = replace(first.judgement, metrics=metrics, bands=bands)
     references = _references_again(first, store, again)
-    withdrawn = {_key(one.row, METRIC) for one in called if one.outcome == NOT_SEEN_AGAIN}
+    withdrawn = {_key(called_row.row, METRIC) for called_row in called if called_row.outcome == NOT_SEEN_AGAIN}
     # A switch of protocol explains what is called; of one that is not seen again nothing is known.
     moves = tuple(move for move in first.moves if withdrawn.isdisjoint(move.metrics.select(METRIC).iter_rows()))
     return replace(first, judgement=judgement, moves=moves, confirmation=confirmation, references=references)
@@ -445,11 +445,11 @@ def _references_again(first: Acceptance, store: Store, again: Remeasured) -> tup
         return ()
     table = store.cases(first.candidate.system)
     rows = table.filter(pl.col("case").is_in(list(again.measured.values()))).sort("started", "session", "case").collect()
-    found = confirmations.measured_again([one.check for one in first.references], rows)
+    found = confirmations.measured_again([reference.check for reference in first.references], rows)
     cases = of_checks(first.candidate.system, first.references)
     return tuple(
-        replace(one, why=one.why or again.left.get(case, "")) if one.outcome == NOT_MEASURED_AGAIN else one
-        for one, case in zip(found, cases, strict=True)
+        replace(pair, why=pair.why or again.left.get(case, "")) if pair.outcome == NOT_MEASURED_AGAIN else pair
+        for pair, case in zip(found, cases, strict=True)
     )
 
 
@@ -481,7 +481,7 @@ def _judge_together(
     first: Acceptance, store: Store, rounds: Sequence[Remeasured], open_: Sequence[Inconclusive]
 ) -> Judgement | None:
     """What the decision of ``accept`` says of all the candidate's sessions as one candidate; ``None`` without a fresh one."""
-    curves = _curves(first, [one for one in open_ if one.measured_again])
+    curves = _curves(first, [pair for pair in open_ if pair.measured_again])
     fresh = _values_again(first, store, rounds, curves)
     if fresh is None:
         return None
@@ -519,19 +519,19 @@ def _verdicts(
     again, joint = (
         {_key(row, keys): row for row in getattr(other, table).to_dicts()} if other else {} for other in (second, together)
     )
-    inconclusive = {one.key: one for one in open_ if one.keys == keys}
+    inconclusive = {pair.key: pair for pair in open_ if pair.keys == keys}
     rows, called = [], []
     for row in own.to_dicts():
         key, decides, text = _key(row, keys), row, None
         if row["verdict"] == REGRESSED:
             twice, left = again.get(key), why.get(key)
             if twice is None or twice["verdict"] == MISSING or left:
-                one = _Called(row, NOT_MEASURED_AGAIN, None, left or "the new job has no value of it")
+                called_again = _Called(row, NOT_MEASURED_AGAIN, None, left or "the new job has no value of it")
             else:
-                one = _Called(row, SEEN_TWICE if twice["verdict"] == REGRESSED else NOT_SEEN_AGAIN, twice)
-                decides = row if one.outcome == SEEN_TWICE else twice
-            called.append(one)
-            text = one.text()
+                called_again = _Called(row, SEEN_TWICE if twice["verdict"] == REGRESSED else NOT_SEEN_AGAIN, twice)
+                decides = row if called_again.outcome == SEEN_TWICE else twice
+            called.append(called_again)
+            text = called_again.text()
         elif key in inconclusive:
             undecided, other = inconclusive[key], joint.get(key)
             text = undecided.text()
@@ -553,17 +553,17 @@ def _change(rows: Sequence[Mapping[str, Any]]) -> str:
 def _lines(called: Sequence[_Called], outcome: str) -> list[str]:
     """One sentence per condition, benchmark and reason, the worst first."""
     groups: dict[Key, list[_Called]] = {}
-    for one in called:
-        if one.outcome == outcome:
-            groups.setdefault((*_key(one.row, (*CONDITION, "benchmark")), one.why), []).append(one)
+    for called_row in called:
+        if called_row.outcome == outcome:
+            groups.setdefault((*_key(called_row.row, (*CONDITION, "benchmark")), called_row.why), []).append(called_row)
     lines = []
-    for group in sorted(groups.values(), key=lambda group: -max(one.row["slower"] or 0.0 for one in group)):
+    for group in sorted(groups.values(), key=lambda group: -max(called_row.row["slower"] or 0.0 for called_row in group)):
         row = group[0].row
-        sizes = [one.row["message_bytes"] for one in group if "message_bytes" in one.row]
-        bands = ", ".join(dict.fromkeys(one.row["band"] for one in group))
+        sizes = [called_row.row["message_bytes"] for called_row in group if "message_bytes" in called_row.row]
+        bands = ", ".join(dict.fromkeys(called_row.row["band"] for called_row in group))
         at = verdict_text.sizes_text(sizes) if sizes else f"{bands} messages"
-        seconds = [one.again for one in group if one.again is not None]
+        seconds = [called_row.again for called_row in group if called_row.again is not None]
         again = f"again {_change(seconds)}" if seconds else group[0].why
         where = f"{outcome}: {describe_condition(row)}: {row['benchmark']} at {at}"
-        lines.append(f"{where}: first {_change([one.row for one in group])}, {again}")
+        lines.append(f"{where}: first {_change([called_row.row for called_row in group])}, {again}")
     return lines

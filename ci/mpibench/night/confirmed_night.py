@@ -207,15 +207,15 @@ def _answer(called: CalledCase, missed: Sequence[MissedReference], left: Mapping
     outcomes = {reference.outcome or NOT_MEASURED_AGAIN for reference in missed}
     outcome = next(name for name in confirmations.WORST_FIRST if name in outcomes)
     if not any(reference.second for reference in missed):
-        reasons = (left.get(called), *(one.why for one in missed), "no session measured it again as it was, with proof")
+        reasons = (left.get(called), *(miss.why for miss in missed), "no session measured it again as it was, with proof")
         return ReferenceAnswer(called, case, False, f"{called}: {outcome}: {next(filter(None, reasons))}")
     values = ", ".join(
-        f"{one.check['metric']} {confirmations.value_text(one.check['value'], one.check)} and again "
-        f"{confirmations.value_text(one.again, one.check)}"
-        for one in missed
-        if one.outcome == outcome
+        f"{miss.check['metric']} {confirmations.value_text(miss.check['value'], miss.check)} and again "
+        f"{confirmations.value_text(miss.again, miss.check)}"
+        for miss in missed
+        if miss.outcome == outcome
     )
-    failed = next((one.second for one in missed if one.second.get("result") not in ("pass", "xfail")), None)
+    failed = next((miss.second for miss in missed if miss.second.get("result") not in ("pass", "xfail")), None)
     if outcome == NOT_SEEN_AGAIN and failed:
         values += f"; but the case failed again: {first_line(failed['reason'] or '') or 'no reason'}"
         outcome = SEEN_TWICE

@@ -49,8 +49,8 @@ def heed_signals() -> None:
     """Raise :class:`Interrupted` in the main thread at the first signal; later ones are ignored, so that cleaning up ends."""
 
     def interrupt(number: int, _: object) -> None:
-        for one in SIGNALS:
-            signal.signal(one, signal.SIG_IGN)
+        for signal_number in SIGNALS:
+            signal.signal(signal_number, signal.SIG_IGN)
         raise Interrupted(number)
 
     for number in SIGNALS:

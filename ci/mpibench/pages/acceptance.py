@@ -65,12 +65,18 @@ def _sessions(sides: Mapping[str, Mapping[str, Any]]) -> Table:
     head = ("side", "asked for", "session", "started, UTC", "age, days", "labels", "cases", "narrowed by")
     rows = [
         (
-            *(name, side["selector"], one["session"], one["started"][:16].replace("T", " "), f"{one['age_days']:g}"),
-            ", ".join(f"{key}={value}" for key, value in one["labels"].items()),
-            *(one["cases"], " ".join(one["options"])),
+            *(
+                name,
+                side["selector"],
+                identity["session"],
+                identity["started"][:16].replace("T", " "),
+                f"{identity['age_days']:g}",
+            ),
+            ", ".join(f"{key}={value}" for key, value in identity["labels"].items()),
+            *(identity["cases"], " ".join(identity["options"])),
         )
         for name, side in sides.items()
-        for one in side["identities"]
+        for identity in side["identities"]
     ]
     return Table(head, rows, (4, 6))
 
@@ -113,7 +119,11 @@ def _again(confirmation: Mapping[str, Any]) -> list[str | Table]:
     rows = [
         (
             *(*_what(row), size_text(row["message_bytes"]) if "message_bytes" in row else row["band"]),
-            *(cell for one in (row["first"], row["again"]) for cell in (number(one["ratio"]), _interval(one), one["verdict"])),
+            *(
+                cell
+                for ratio in (row["first"], row["again"])
+                for cell in (number(ratio["ratio"]), _interval(ratio), ratio["verdict"])
+            ),
             *(row["outcome"], row["why"]),
         )
         for row in (*confirmation["metrics"], *confirmation["bands"])

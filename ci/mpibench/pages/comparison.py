@@ -90,7 +90,7 @@ def _sides(comparison: Comparison) -> tuple[str, str]:
 
 
 def _counts(rows: pl.DataFrame, comparison: Comparison) -> list[str]:
-    counted = [rows.filter(pl.col("winner") == one).height for one in (comparison.first, comparison.second, TIE, UNKNOWN)]
+    counted = [rows.filter(pl.col("winner") == winner).height for winner in (comparison.first, comparison.second, TIE, UNKNOWN)]
     return [f"{count} of {rows.height}" if place < 2 else str(count) for place, count in enumerate(counted)]
 
 
@@ -116,17 +116,17 @@ def where(comparison: Comparison) -> tuple[tuple[str, ...], list[list[str]]]:
 
 def every_pair(compared: Sequence[Comparison | str]) -> Iterator[TerminalTable | Text]:
     """Of each pair of stacks: what it differs in, who is how many times faster in each band; then what was not compared."""
-    pairs = [one for one in compared if not isinstance(one, str)]
-    bands = list(dict.fromkeys(band for one in pairs for band in one.bands["band"]))
+    pairs = [pair for pair in compared if not isinstance(pair, str)]
+    bands = list(dict.fromkeys(band for pair in pairs for band in pair.bands["band"]))
     rows = []
-    for one in pairs:
-        means = [mean_text(one.bands.filter(pl.col("band") == band), one.first, one.second) for band in bands]
-        things = one.things
+    for pair in pairs:
+        means = [mean_text(pair.bands.filter(pl.col("band") == band), pair.first, pair.second) for band in bands]
+        things = pair.things
         said = "not known of both" if things is None else "; ".join(things.values()) or "nothing"
-        rows.append([f"{one.first}, {one.second}", *_counts(one.bands, one)[:3], *means, said])
+        rows.append([f"{pair.first}, {pair.second}", *_counts(pair.bands, pair)[:3], *means, said])
     head = ("stacks", "first wins", "second wins", TIE, *(f"{band} messages" for band in bands), "their locks differ in")
     yield from _table("Pairs of stacks, those that differ in one thing first (geometric means)", head, rows)
-    yield from (_text(one) for one in compared if isinstance(one, str))
+    yield from (_text(sentence) for sentence in compared if isinstance(sentence, str))
 
 
 def _cell(row: Mapping[str, Any]) -> str:
@@ -151,7 +151,7 @@ def terminal(comparison: Comparison) -> Iterator[TerminalTable | Text]:
         lines = []
         for _, curve in part.group_by("suite", "benchmark", "variant", "ranks", "groups", "quantity", maintain_order=True):
             row = curve.row(0, named=True)
-            cells = {one["band"]: _cell(one) for one in curve.to_dicts()}
+            cells = {band_row["band"]: _cell(band_row) for band_row in curve.to_dicts()}
             name, quantity = verdict_text.benchmark_text(row), verdict_text.quantity_text(row["quantity"])
             lines.append([name, quantity, *(cells.get(band, "") for band in bands)])
         yield from _table(f"{heading}: who is how many times faster (95 % interval)", ("benchmark", "quantity", *bands), lines)

@@ -91,7 +91,7 @@ def kiviat(values: pl.DataFrame, subject: str, message_bytes: int) -> go.Figure 
 def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
     """Map of which one is best for which call and size: one map per remaining condition; colour says who, text by how much."""
     table = best_of_all(values, subject)
-    names = sorted({str(one) for one in table[subject]})
+    names = sorted({str(value) for value in table[subject]})
     keys = [name for name in ("partition", "stack", "fabric", "nodes", "ppn", "pinning") if name != subject]
     for key, part in table.group_by(keys, maintain_order=True):
         part = part.with_columns(call=_labels(part))
@@ -106,7 +106,7 @@ def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
         cells = [[best.get((call, size)) for size in sizes] for call in calls]
         ahead = [[100 * second.get((call, size), 0.0) if (call, size) in best else None for size in sizes] for call in calls]
         yield _heat_map(
-            f"best {subject}: {', '.join(str(one) for one in key)}",
+            f"best {subject}: {', '.join(str(value) for value in key)}",
             [size_text(size) for size in sizes],
             calls,
             [[names.index(str(cell[subject])) if cell else None for cell in row] for row in cells],
@@ -215,7 +215,7 @@ def node_trend(trend: Trend) -> go.Figure:
     for at, node in enumerate(trend.nodes):
         figure.add_scatter(
             x=days,
-            y=[None if np.isnan(one) else float(one) for one in trend.percent[:, at]],
+            y=[None if np.isnan(value) else float(value) for value in trend.percent[:, at]],
             mode="lines+markers",
             name=node,
             text=sessions,
@@ -241,7 +241,7 @@ def _node_map(part: Part) -> go.Figure:
     order = _ordered(part)
     place = np.empty(len(order), dtype=np.intp)
     place[order] = np.arange(len(order))
-    names = [seen.nodes[one] for one in order]
+    names = [seen.nodes[node] for node in order]
     values: dict[tuple[int, int], list[int]] = {}
     for number_, (source, target) in enumerate(zip(place[seen.source].tolist(), place[seen.target].tolist(), strict=True)):
         values.setdefault((source, target), []).append(number_)
@@ -369,8 +369,8 @@ def _tree(answer: Answer) -> go.Figure | None:
     for bad in (False, True):
         drawn = [(at[low], at[high]) for low, high in links if (low in accused) == bad]
         figure.add_scatter(
-            x=[one for (first, _), (second, _) in drawn for one in (first, second, None)],
-            y=[one for (_, first), (_, second) in drawn for one in (first, second, None)],
+            x=[x for (first, _), (second, _) in drawn for x in (first, second, None)],
+            y=[y for (_, first), (_, second) in drawn for y in (first, second, None)],
             mode="lines",
             line={"color": _BAD if bad else _GOOD, "width": 4 if bad else 1},
             name="accused" if bad else "nobody is accused",
@@ -438,14 +438,14 @@ def levels_of(cascade: Cascade) -> list[dict[str, Any]]:
 
 
 def _levels(answer: CascadeAnswer) -> dict[str, Any]:
-    numbers = [one for row in answer.reached.values() for one in row]
-    shares = all(one.share is not None for one in numbers)
+    numbers = [value for row in answer.reached.values() for value in row]
+    shares = all(number.share is not None for number in numbers)
     rows: list[tuple[str, float, str, str]] = []
     for place, level in enumerate(LEVELS):
-        for one in answer.reached.get(level, ()):
-            value = one.share if shares and one.share is not None else one.value
-            text = answer.value_text(one).partition(" (")[0]
-            rows.append((f"{level}: {one.name}", value, text, colour(place)))
+        for reached in answer.reached.get(level, ()):
+            value = reached.share if shares and reached.share is not None else reached.value
+            text = answer.value_text(reached).partition(" (")[0]
+            rows.append((f"{level}: {reached.name}", value, text, colour(place)))
         if level in answer.absent:
             rows.append((f"{level}: absent", 0.0, "", colour(place)))
     names, values, texts, colours = (list(column) for column in zip(*rows, strict=True))

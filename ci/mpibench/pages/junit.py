@@ -62,7 +62,7 @@ def confirm(path: Path, session: Session, answers: Sequence[ReferenceAnswer]) ->
     :raises BadInput: as :func:`complete`.
     """
     tree, pairs = _read(path, session)
-    said = {one.uuid: (one_line(one.sentence), one.excused) for one in answers}
+    said = {answer.uuid: (one_line(answer.sentence), answer.excused) for answer in answers}
     for element, case in pairs:
         if case.uuid not in said:
             continue

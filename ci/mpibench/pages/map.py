@@ -24,12 +24,12 @@ def page(maps: Sequence[Answer], title: str, trends: Sequence[Trend] = ()) -> st
         accused = [*answer.evident.values(), *(answer.say(finding) for finding in answer.findings)]
         rows = [
             (
-                *(one.suspect.text, QUANTITIES[finding.quantity].title, one.suspect.way, number(one.times)),
-                *(f"{number(one.low)} to {number(one.high)}", one.slow, one.count),
-                *(f"{one.moments} of {one.all_moments}", f"{one.probability:.1e}"),
+                *(direction.suspect.text, QUANTITIES[finding.quantity].title, direction.suspect.way, number(direction.times)),
+                *(f"{number(direction.low)} to {number(direction.high)}", direction.slow, direction.count),
+                *(f"{direction.moments} of {direction.all_moments}", f"{direction.probability:.1e}"),
             )
             for finding in answer.findings
-            for one in finding.directions
+            for direction in finding.directions
         ]
         blocks: list[Block | Table] = [
             *([Block("items", accused)] if accused else []),

@@ -78,15 +78,15 @@ class NodeChart:
 
     @property
     def title(self) -> str:
-        one = self.what
-        size = "" if one.message_bytes is None else size_text(one.message_bytes)
-        return ", ".join(filter(None, (one.benchmark, size, one.variant)))
+        subject = self.what
+        size = "" if subject.message_bytes is None else size_text(subject.message_bytes)
+        return ", ".join(filter(None, (subject.benchmark, size, subject.variant)))
 
     @property
     def condition(self) -> str:
-        one = self.what
-        words = (one.partition, one.fabric, f"ppn {one.ppn}", one.pinning, one.options)
-        return ", ".join([*filter(None, words), *(["oversubscribed: ranks share cores"] if one.shared else [])])
+        subject = self.what
+        words = (subject.partition, subject.fabric, f"ppn {subject.ppn}", subject.pinning, subject.options)
+        return ", ".join([*filter(None, words), *(["oversubscribed: ranks share cores"] if subject.shared else [])])
 
     @property
     def axis(self) -> str:

@@ -41,8 +41,8 @@ class Outcome:
 
 #: In the order a reader needs them. "recorded" is on purpose no kind of pass: nothing was judged.
 OUTCOMES = {
-    one.name: one
-    for one in (
+    outcome.name: outcome
+    for outcome in (
         Outcome("failed", "✕", "failed", "condition not proven, a reference missed, or no usable output"),
         Outcome("interrupted", "■", "interrupted", "did not run, or not to its end: the session was interrupted"),
         Outcome("passed", "✓", "passed", "condition proven and every reference it has was reached"),
@@ -209,7 +209,9 @@ def key_figures(session: Session) -> dict[tuple[str, str, int], dict[KeyFigure, 
     """
     eligible_cases = [case for case in session.cases if session.why_not(case) is None]
     table: dict[tuple[str, str, int], dict[KeyFigure, Best]] = {}
-    for suite, figure in ((one.name, figure) for one in catalogue.SUITES.values() for figure in one.key_figures):
+    for suite, figure in (
+        (suite_record.name, figure) for suite_record in catalogue.SUITES.values() for figure in suite_record.key_figures
+    ):
         found = [
             (case, sample)
             for case in eligible_cases
@@ -277,7 +279,7 @@ def summary_lines(session: Session) -> list[str]:
         f"session {session.uuid} ({label_of(session)}) on {', '.join(session.systems) or 'no system'}, "
         f"{session.started:%Y-%m-%d %H:%M} UTC, {session.seconds:.0f} s",
         verdict_line(session),
-        ", ".join(f"{number[name]} {one.word}" for name, one in OUTCOMES.items() if number[name]) or "no cases",
+        ", ".join(f"{number[name]} {outcome.word}" for name, outcome in OUTCOMES.items() if number[name]) or "no cases",
         f"references: {gates[PASS]} reached, {gates[FAIL]} missed, {gates[NO_REFERENCE]} without reference",
         f"{values} values, {curves} size curves from {jobs} jobs",
     ]
@@ -291,7 +293,7 @@ def summary_lines(session: Session) -> list[str]:
 def _curves(case: Case) -> set[tuple[str, str, str, int, int, str]]:
     """Complete curves of a case: one per benchmark, quantity and rank count, with a message size."""
     return {
-        (one.suite, one.benchmark, one.variant, one.ranks, one.groups, one.quantity)
-        for one in case.samples
-        if one.message_bytes is not None
+        (sample.suite, sample.benchmark, sample.variant, sample.ranks, sample.groups, sample.quantity)
+        for sample in case.samples
+        if sample.message_bytes is not None
     }

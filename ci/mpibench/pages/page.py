@@ -151,9 +151,9 @@ def writing(path: Path) -> Iterator[None]:
 def flat(value: Any) -> str:
     """A stored value of any shape as text."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={flat(one)}" for key, one in value.items())
+        return ", ".join(f"{key}={flat(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
-        return " ".join(f"[{flat(one)}]" if isinstance(one, (list, tuple)) else flat(one) for one in value)
+        return " ".join(f"[{flat(item)}]" if isinstance(item, (list, tuple)) else flat(item) for item in value)
     return "" if value is None else str(value)
 
 
@@ -165,7 +165,9 @@ def markdown(title: str, content: Sequence[Section], level: int = 1) -> str:
         lines += [f"{marks}# {markdown_text(heading)}", ""] if heading and blocks else []
         for block in blocks:
             if isinstance(block, Table):
-                rows = [[_code(one.text) if isinstance(one, Cell) else markdown_text(one) for one in row] for row in block.rows]
+                rows = [
+                    [_code(cell.text) if isinstance(cell, Cell) else markdown_text(cell) for cell in row] for row in block.rows
+                ]
                 lines += [f"| {' | '.join(row)} |" for row in (block.head, ["---"] * len(block.head), *rows)]
             else:
                 lines += [f"- {markdown_text(line)}" for line in block.content] if isinstance(block, Block) else [block]

@@ -315,11 +315,11 @@ def beside_lines(session: Session, chosen: Iterable[Curve]) -> list[str]:
     """One line for a terminal per measured curve that stands beside a published one."""
     lines = []
     for curve in chosen:
-        for one in beside(session, curve):
-            low, high = min(one.ratios.values()), max(one.ratios.values())
+        for measured in beside(session, curve):
+            low, high = min(measured.ratios.values()), max(measured.ratios.values())
             what = f"{curve.benchmark} {QUANTITIES[curve.quantity].short}"
             lines.append(
-                f"  {one.case.stack} on {one.case.partition}: {what} is {low:.2f} to {high:.2f} times that of {curve.source} "
-                f"({len(one.ratios)} sizes)"
+                f"  {measured.case.stack} on {measured.case.partition}: {what} is {low:.2f} to {high:.2f} times that of {curve.source} "
+                f"({len(measured.ratios)} sizes)"
             )
     return lines

@@ -112,10 +112,10 @@ def placement_text(proof: Evidence, limit: int = 8) -> Iterator[str]:
 def traffic_text(proof: Evidence) -> Iterator[str]:
     """Bytes per device, summed over nodes and repeats, as ``lo: 2.1 GB out, 2.1 GB in``."""
     totals: dict[str, list[int]] = {}
-    for one in proof.devices:
-        total = totals.setdefault(one.device, [0, 0])
-        total[0] += one.tx_bytes
-        total[1] += one.rx_bytes
+    for device_traffic in proof.devices:
+        total = totals.setdefault(device_traffic.device, [0, 0])
+        total[0] += device_traffic.tx_bytes
+        total[1] += device_traffic.rx_bytes
     for device, (out, into) in totals.items():
         yield f"{device}: {bytes_text(out)} out, {bytes_text(into)} in"
 
@@ -195,12 +195,15 @@ def _published(measure: Measure, published: Sequence[Curve]) -> list[dict[str, A
     """Published curves of a measure's benchmark, kept apart from measured ones: no case, no repeats, no proof."""
     return [
         {
-            **{"source": one.source, "title": one.title, "q": one.quantity},
-            **{"fabric": one.fabric, "nodes": one.nodes, "ppn": one.ppn},
-            **{"x": [*one.points], "y": [_rounded(one.number(size)) for size in one.points]},
+            **{"source": published_curve.source, "title": published_curve.title, "q": published_curve.quantity},
+            **{"fabric": published_curve.fabric, "nodes": published_curve.nodes, "ppn": published_curve.ppn},
+            **{
+                "x": [*published_curve.points],
+                "y": [_rounded(published_curve.number(size)) for size in published_curve.points],
+            },
         }
-        for one in published
-        if one.benchmark == measure.benchmark
+        for published_curve in published
+        if published_curve.benchmark == measure.benchmark
     ]
 
 
@@ -284,11 +287,11 @@ def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]], publi
         "quantities": {
             name: {
                 "title": QUANTITIES[name].title,
-                "unit": unit_text(one.unit),
-                "direction": one.direction,
-                "log": one.unit not in LINEAR_UNITS,
+                "unit": unit_text(quantity.unit),
+                "direction": quantity.direction,
+                "log": quantity.unit not in LINEAR_UNITS,
             }
-            for name, one in QUANTITIES.items()
+            for name, quantity in QUANTITIES.items()
         },
         "measures": measures,
         "dimensions": _dimensions(session, cases, measured),
@@ -400,7 +403,7 @@ def _summary(view: View) -> Content:
     return {
         "tiles": [(OUTCOMES[name], number[name]) for name in shown],
         "gates": {"reached": gates[PASS], "missed": gates[FAIL], "without": gates[NO_REFERENCE]},
-        "columns": [one for one in OUTCOMES.values() if any(row[one] for row in rows.values())],
+        "columns": [outcome for outcome in OUTCOMES.values() if any(row[outcome] for row in rows.values())],
         "rows": sorted(rows.items(), key=lambda row: row[0]),
     }
 
@@ -486,7 +489,7 @@ def _plan(view: View) -> Content:
         if not cases:
             return ""
         count, planned = sum(one.case in proven for one in cases), sum(one.planned for one in cases)
-        days = [plan.day if one.case in proven else one.proven for one in cases]
+        days = [plan.day if case.case in proven else case.proven for case in cases]
         known = [day for day in days if day is not None]
         short = f" ({planned} planned)" if count < planned else ""
         since = f"; since {min(known)}" if known and min(known) != plan.day else ""
@@ -539,13 +542,15 @@ def _over_nodes(view: View) -> Content:
 def _cascade(view: View) -> Content:
     """A sentence for each question and its drawing for each fabric; nothing where nothing was measured below MPI."""
     blocks: list[Part] = []
-    for one in cascade.find(view.session):
-        rate = f", {format_number(one.line_rate_gbit_per_s)} Gbit/s" if one.line_rate_gbit_per_s else ""
-        lines = [answer.sentence for answer in one.answers]
-        blocks.append(Block("items", lines, f"{one.fabric} on {one.partition}{rate}"))
-        drawn = figures.levels_of(one)
+    for level_answer in cascade.find(view.session):
+        rate = f", {format_number(level_answer.line_rate_gbit_per_s)} Gbit/s" if level_answer.line_rate_gbit_per_s else ""
+        lines = [answer.sentence for answer in level_answer.answers]
+        blocks.append(Block("items", lines, f"{level_answer.fabric} on {level_answer.partition}{rate}"))
+        drawn = figures.levels_of(level_answer)
         for figure in drawn:
-            blocks.append(Block("drawing", figure, label=f"Levels of {one.fabric}: {figure['layout']['title']['text']}"))
+            blocks.append(
+                Block("drawing", figure, label=f"Levels of {level_answer.fabric}: {figure['layout']['title']['text']}")
+            )
         blocks += [_text("Dashed: what packets leave of the line rate for payload.")] * bool(drawn)
     note = (
         "What the wire carries without any library, what the transport library makes of it, and what the MPI leaves: medians "
@@ -640,17 +645,22 @@ def _published_figures(view: View) -> Content:
             continue
         unit = unit_text(QUANTITIES[curve.quantity].unit)
         named, head = f" ({unit})" if unit else "", []
-        for one in found:
-            where = ", ".join(filter(None, (one.case.stack, one.case.partition, one.case.pinning, one.variant)))
+        for finding in found:
+            where = ", ".join(filter(None, (finding.case.stack, finding.case.partition, finding.case.pinning, finding.variant)))
             head += [f"{where}{named}", "ratio"]
         rows = []
         for size, printed in curve.points.items():
             cells: list[object] = [size_text(size), printed]
-            for one in found:
-                cells.append(view.button(one.case, format_number(one.measured[size])) if size in one.measured else "")
-                cells.append(f"{one.ratios[size]:.3f}" if size in one.ratios else "")
+            for finding in found:
+                cells.append(
+                    view.button(finding.case, format_number(finding.measured[size])) if size in finding.measured else ""
+                )
+                cells.append(f"{finding.ratios[size]:.3f}" if size in finding.ratios else "")
             rows.append(cells)
-        spans = (f"{one.case.stack} {min(one.ratios.values()):.2f} to {max(one.ratios.values()):.2f}" for one in found)
+        spans = (
+            f"{finding.case.stack} {min(finding.ratios.values()):.2f} to {max(finding.ratios.values()):.2f}"
+            for finding in found
+        )
         conditions = f"; {curve.conditions}" if curve.conditions else ""
         note = f"Published: {curve.title}; {curve.nodes} nodes, {curve.ppn} per node{conditions}."
         table = Table(("size", f"published{named}", *head), rows, range(1, 2 + len(head)))
@@ -696,7 +706,9 @@ def _stacks(view: View) -> Content:
 
 def _words(_: View) -> Content:
     return {
-        "directions": {way: [one.name for one in QUANTITIES.values() if one.direction == way] for way in ("lower", "higher")}
+        "directions": {
+            way: [quantity.name for quantity in QUANTITIES.values() if quantity.direction == way] for way in ("lower", "higher")
+        }
     }
 
 
@@ -734,10 +746,10 @@ def panel(case: Case, said: Sequence[str]) -> tuple[Block, list[Part]]:
         ranks = [(_rank_text(rank), *(flat(rank.get(key)) for key in of_rank)) for rank in proof.ranks[:MAX_RANKS]]
         devices = [
             (
-                *(one.launch or "all", "all" if one.repeat is None else one.repeat, one.node, one.device),
-                *(bytes_text(one.tx_bytes), bytes_text(one.rx_bytes)),
+                *(device.launch or "all", "all" if device.repeat is None else device.repeat, device.node, device.device),
+                *(bytes_text(device.tx_bytes), bytes_text(device.rx_bytes)),
             )
-            for one in proof.devices
+            for device in proof.devices
         ]
         sign, more = "✓" if proof.status == PROVEN else "✕", len(proof.ranks) - MAX_RANKS
         blocks = [
@@ -834,7 +846,7 @@ def write_markdown(session: Session, path: str | Path, faults: Sequence[str] = (
     """
     number = counts(session)
     verdict = f"**{markdown_text(verdict_line(session))}** Session `{session.uuid}`, {session.started:%Y-%m-%d %H:%M} UTC."
-    outcomes = [(one.mark, number[name], one.meaning) for name, one in OUTCOMES.items() if number[name]]
+    outcomes = [(outcome.mark, number[name], outcome.meaning) for name, outcome in OUTCOMES.items() if number[name]]
     failed = [(case.stack, title_of(case), " ".join(sentences(case)), case.job_id) for case in failures(session)]
     skipped = [(len(cases), reason) for reason, cases in skip_reasons(session)]
     content: list[Section] = [
@@ -881,8 +893,8 @@ def write(
     for path in pages:
         write_report(View(session, path.parent, stacks, chosen, again, looked, plan, withdrawn), path.name)
         write_markdown(session, path.with_suffix(".md"), faults)
-    beside = papers.beside_lines(session, chosen)
-    return [*summary_lines(session), *faults, *_violations(session), *beside, *(f"report: {path}" for path in pages)]
+    paper_lines = papers.beside_lines(session, chosen)
+    return [*summary_lines(session), *faults, *_violations(session), *paper_lines, *(f"report: {path}" for path in pages)]
 
 
 def _violations(session: Session) -> list[str]:

@@ -93,12 +93,12 @@ class Gain:
     @property
     def better(self) -> bool:
         """Faster by more than noise, and at no size of messages slower."""
-        return self.outcome == FASTER and all(one.outcome != SLOWER for one in self.bands.values())
+        return self.outcome == FASTER and all(band.outcome != SLOWER for band in self.bands.values())
 
     @property
     def text(self) -> str:
         interval = f" ({self.low:.2f} to {self.high:.2f})" if math.isfinite(self.low) else " (too few repeats for an interval)"
-        slower = [name for name, one in self.bands.items() if one.outcome == SLOWER]
+        slower = [name for name, band in self.bands.items() if band.outcome == SLOWER]
         mixed = f", but slower for {' and '.join(slower)} messages" if slower and self.outcome == FASTER else ""
         said = f"{self.times:.2f} times as fast as {self.against}{interval}"
         return f"{said}{mixed}" if self.outcome != SAME else f"{said}: not more than noise"
@@ -361,7 +361,7 @@ class _Choice:
             for row, condition in self.stored
             if not mpis.transport(str(condition.get("transport", ""))).forced  # the MPI was not made to use it
         }
-        between = any(one.get("scope") == SCOPE_CLUSTER for one in self.extras.get("fabrics", {}).values())
+        between = any(fabric.get("scope") == SCOPE_CLUSTER for fabric in self.extras.get("fabrics", {}).values())
         scope = SCOPE_CLUSTER if SCOPE_CLUSTER in scopes.values() else SCOPE_NODE
         if scope == SCOPE_NODE and between:
             self.reasons.append("fabric: only those inside a node are proven, and jobs use several nodes; none is set")
@@ -375,14 +375,18 @@ class _Choice:
             )
             return ""
         best, lost = "", []
-        for one in candidates:
-            against = {other: measure(self.values, "fabric", one, other, self.policy) for other in candidates if other != one}
+        for candidate in candidates:
+            against = {
+                other: measure(self.values, "fabric", candidate, other, self.policy)
+                for other in candidates
+                if other != candidate
+            }
             if all(found is not None and found.better for found in against.values()):
-                best = one
+                best = candidate
                 self.gains += [("fabric", found) for found in against.values() if found]
             else:
                 lost += [
-                    f"{one}: {found.text}" if found else f"{one} and {other} share no measurement"
+                    f"{candidate}: {found.text}" if found else f"{candidate} and {other} share no measurement"
                     for other, found in against.items()
                 ]
         if not best:
@@ -430,10 +434,10 @@ class _Choice:
             )
             return DEFAULT, newest
         others = sorted(set(chosen["pinning"]) - {DEFAULT})
-        found = {name: one for name in others if (one := measure(chosen, "pinning", name, DEFAULT, self.policy)) is not None}
-        better = {name: one for name, one in found.items() if one.better}
+        found = {name: gain for name in others if (gain := measure(chosen, "pinning", name, DEFAULT, self.policy)) is not None}
+        better = {name: gain for name, gain in found.items() if gain.better}
         if not better:
-            said = "; ".join(f"{name} is {one.text}" for name, one in found.items())
+            said = "; ".join(f"{name} is {gain.text}" for name, gain in found.items())
             self.reasons.append(
                 f"pinning: none is better than the stack's own{f' ({said})' if said else ''}; it is left as it is"
             )
@@ -461,7 +465,7 @@ class _Choice:
         except NotMeasured as error:
             self.reasons.append(f"pinning: {pinning} is as the job's script has it, and no variable: {error}")
             return variables, ()
-        known = {one.name for one in variables} | set(plain.env)
+        known = {variable.name for variable in variables} | set(plain.env)
         variables += [Variable(name, value, "pinning") for name, value in sorted(words.env.items()) if name not in known]
         options = words.options
         if options[: len(plain.options)] == plain.options:
@@ -480,7 +484,7 @@ class _Choice:
 def _binding(stack: Stack, policy: str, measured: Mapping[str, Any]) -> Binding:
     """A policy in the words of the stack's launcher."""
     ranks = measured.get("placement") if policy != DEFAULT else None
-    cpus = None if ranks is None else tuple(tuple(int(cpu) for cpu in one) for one in ranks)
+    cpus = None if ranks is None else tuple(tuple(int(cpu) for cpu in rank) for rank in ranks)
     ppn, nodes = int(measured["ppn"]), int(measured["nodes"])
     placed = RankPlacement(policy, ppn, cpus)
     return launchers.bind(placed, stack.launcher_family, nodes, ppn, mpi=stack.mpi, version=stack.version_tuple)
@@ -517,9 +521,9 @@ def _find_tuned(system: str, stack: Stack, fabrics: set[str], pinning: str, reas
         return None
     best = max(usable, key=lambda one: (one.settings.place.ranks, one.settings.place.name))
     reasons += [
-        f"tuning: that of {one.settings.place.name} is not used, as a library reads one file"
-        for one in usable
-        if one is not best
+        f"tuning: that of {usable_row.settings.place.name} is not used, as a library reads one file"
+        for usable_row in usable
+        if usable_row is not best
     ]
     return best
 
@@ -547,9 +551,9 @@ def facts(found: Recommended, row: Recommendation) -> list[str]:
     nodes = ", ".join(nodes_text(number) for number in sorted({job["nodes"] for job in row.jobs}))
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     said = [
-        f"proven by {len(row.jobs)} jobs on {nodes}, {when} (UTC), sessions {', '.join(one[:8] for one in found.sessions)}",
+        f"proven by {len(row.jobs)} jobs on {nodes}, {when} (UTC), sessions {', '.join(uuid[:8] for uuid in found.sessions)}",
         f"MPI: {found.stack.mpi} {found.stack.mpi_version}",
-        *(f"{what}: {one.text}, over {one.metrics} benchmarks and sizes" for what, one in row.gains),
+        *(f"{what}: {gain.text}, over {gain.metrics} benchmarks and sizes" for what, gain in row.gains),
         *row.reasons,
         *(row.tuned.facts if row.tuned else ()),
     ]
@@ -564,7 +568,7 @@ def lines(found: Recommended) -> list[str]:
     shown = []
     for row in found.rows:
         shown.append(title(found, row))
-        shown += [f"  {one.name}={one.value}" for one in variables(row)] or ["  nothing to set"]
+        shown += [f"  {variable.name}={variable.value}" for variable in variables(row)] or ["  nothing to set"]
         shown += [f"  {line}" for line in facts(found, row)]
     return [*shown, *(f"note: {note}" for note in found.notes)]
 
@@ -577,7 +581,7 @@ def write(found: Recommended, out: Path) -> list[Path]:
         folder = out / found.stack.name / row.partition
         tuning = (folder / TUNING).resolve()
         shown = variables(row, tuning)
-        set_ = {one.name: one.value for one in shown}
+        set_ = {variable.name: variable.value for variable in shown}
         content = _content(row, shown, said)
         texts = {
             # What the modules refer to first.
@@ -671,7 +675,7 @@ def fragment(stack: Stack, lines: Sequence[str], variables: Mapping[str, str]) -
 
 def _content(row: Recommendation, shown: Sequence[Variable], said: Sequence[str]) -> list[Section]:
     """What the page shows, as HTML and as Markdown."""
-    variables = [(Cell("code", one.name), Cell("code", one.value), one.purpose) for one in shown]
+    variables = [(Cell("code", variable.name), Cell("code", variable.value), variable.purpose) for variable in shown]
     fields = ("job_id", "nodelist", "fabric", "ppn", "pinning", "group")
     jobs = [(job["session"][:8], *(job[name] for name in fields)) for job in row.jobs]
     nothing = "Nothing is to be set: nothing was proven to be better than what the stack does by itself."
@@ -697,10 +701,12 @@ def as_data(found: Recommended) -> dict[str, Any]:
                 "fabric": row.fabric or None,
                 "pinning": row.pinning,
                 "ppn": row.ppn,
-                "variables": [{"name": one.name, "value": one.value, "for": one.purpose} for one in variables(row)],
+                "variables": [
+                    {"name": variable.name, "value": variable.value, "for": variable.purpose} for variable in variables(row)
+                ],
                 "tuned": row.tuned.as_data() if row.tuned else None,
                 "options": list(row.options),
-                "gains": [{"choice": what, **one.as_data()} for what, one in row.gains],
+                "gains": [{"choice": what, **gain.as_data()} for what, gain in row.gains],
                 "reasons": list(row.reasons),
                 "jobs": [{**job, "started": job["started"].isoformat(sep=" ")} for job in row.jobs],
             }

@@ -159,7 +159,7 @@ def identities(store: Store, system: str) -> dict[str, str]:
         for path in store.files(table, system):
             status = path.stat()
             found.setdefault(path.stem, []).append((table, status.st_mtime_ns, status.st_size))
-    return {session: digest(*parts) for session, parts in found.items()}
+    return {session: digest(*texts) for session, texts in found.items()}
 
 
 def session_rows(cases: pl.DataFrame) -> list[dict[str, Any]]:
@@ -481,7 +481,9 @@ def _bounded(table: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
     points = table.select("benchmark", "quantity", "message_bytes", "variant").unique()
 
     def metric_names(short: Callable[[str], str]) -> pl.Series:
-        return pl.Series([metric_name(one, short(what), size, variant or "") for one, what, size, variant in points.rows()])
+        return pl.Series(
+            [metric_name(benchmark, short(what), size, variant or "") for benchmark, what, size, variant in points.rows()]
+        )
 
     fraction = QUANTITIES["line_rate_fraction"].short
     named = points.with_columns(
@@ -724,9 +726,15 @@ class Family:
 
     @cached_property
     def file(self) -> str:
-        one = self.of
-        where = (one["benchmark"], one["quantity"], one["fabric"] or one["partition"], one["nodes"], one["ppn"])
-        return file_name(*where, *one.values())
+        subject = self.of
+        where = (
+            subject["benchmark"],
+            subject["quantity"],
+            subject["fabric"] or subject["partition"],
+            subject["nodes"],
+            subject["ppn"],
+        )
+        return file_name(*where, *subject.values())
 
     @property
     def title(self) -> str:
@@ -1120,8 +1128,12 @@ def references_title(checks: Sequence[Mapping[str, Any]]) -> str:
 def _flat_condition(text: str | None) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in read_condition(text).items():
-        inner = {f"{name}: {key}": one for key, one in value.items()} if isinstance(value, Mapping) else {name: value}
-        found |= {key: flat(one) for key, one in inner.items()}
+        inner = (
+            {f"{name}: {key}": inner_value for key, inner_value in value.items()}
+            if isinstance(value, Mapping)
+            else {name: value}
+        )
+        found |= {key: flat(inner_value) for key, inner_value in inner.items()}
     short = {name: text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]} ..." for name, text in found.items()}
     return {name: text for name, text in short.items() if text}
 
@@ -1555,11 +1567,11 @@ def build(store: Store, out: Path, *, judged: int = JUDGED_NIGHTS, now: datetime
     """
     store.require()
     systems = sorted({system for there in store.session_systems.values() for system in there})
-    beside = out.with_name(f".{out.name}-kept")
+    kept_folder = out.with_name(f".{out.name}-kept")
     here = [path for path in sorted(Path(__file__).parent.rglob("*")) if path.suffix in (".py", ".html", ".css", ".js")]
     program = hashlib.sha256(b"".join(path.read_bytes() for path in here)).hexdigest()[:16]
-    writer = SiteWriter(out, beside, program)
-    site = _Build(store, writer, beside, judged, now or datetime.now(timezone.utc))
+    writer = SiteWriter(out, kept_folder, program)
+    site = _Build(store, writer, kept_folder, judged, now or datetime.now(timezone.utc))
     found = [series for system in systems for series in site.series_of(system)]
     site.assets()
     for series in found:
@@ -1702,7 +1714,7 @@ class _Build:
         if not files:
             return
         stats = [path.stat() for path in files.values()]
-        content, folder = digest(*files, *((one.st_mtime_ns, one.st_size) for one in stats)), f"{series.folder}/nodes"
+        content, folder = digest(*files, *((stat.st_mtime_ns, stat.st_size) for stat in stats)), f"{series.folder}/nodes"
         if self.writer.leave(folder, content):
             return
         histories = read_shares(files, series)

@@ -74,8 +74,8 @@ def collect(place: Place, collectives: Sequence[str]) -> list[TunedStack]:
 def _read_stack(folder: Path, state: TuneState, collectives: Sequence[str]) -> TunedStack:
     times: dict[str, Times] = {}
     shared = ""
-    for each in state.rounds:
-        session = read_report(folder / each.report)
+    for race_round in state.rounds:
+        session = read_report(folder / race_round.report)
         for name, case in measuring.cases_of(session, collectives).items():
             if not measuring.why_unusable(case):
                 times.setdefault(name, Times(name)).add(session.uuid, case.samples)
@@ -146,16 +146,16 @@ def algorithm_kiviat(stacks: Sequence[TunedStack], message_bytes: int) -> go.Fig
     """Speed of each call at one size, default and tuned, relative to the best of all (the rim); ``None``: too few calls."""
     times: dict[str, dict[str, float]] = {}
     for stack in stacks:
-        for name, each in stack.times.items():
-            if DEFAULT not in each.words(message_bytes):
+        for name, stack_times in stack.times.items():
+            if DEFAULT not in stack_times.words(message_bytes):
                 continue
-            own = each.location(message_bytes, DEFAULT)
+            own = stack_times.location(message_bytes, DEFAULT)
             times.setdefault(f"{stack.name} {DEFAULT}", {})[name] = own
             times.setdefault(f"{stack.name} tuned", {})[name] = own * stack.gains.get((name, message_bytes), 1.0)
-    names = sorted({name for one in times.values() for name in one})
+    names = sorted({name for time in times.values() for name in time})
     if len(names) < figures.FEWEST_AXES:
         return None
-    best = {name: min(one[name] for one in times.values() if name in one) for name in names}
+    best = {name: min(time[name] for time in times.values() if name in time) for name in names}
     speeds = {label: {name: best[name] / time for name, time in own.items()} for label, own in times.items()}
     return figures.radar(f"{size_text(message_bytes)}: speed relative to the best", names, speeds, 520, each=2)
 

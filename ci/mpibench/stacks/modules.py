@@ -200,7 +200,7 @@ def _load(init: str, modules: Sequence[Module], environ: Mapping[str, str], kind
                 f"module {name} prints {text!r} on standard output, which the module system hands to the shell as commands; "
                 "let it print on standard error (puts stderr, LmodMessage).",
             )
-        if step.status or not (module.collection or any(module.names(each) for each in loaded)):
+        if step.status or not (module.collection or any(module.names(module_name) for module_name in loaded)):
             # Advice of Lmod's follows behind a blank line.
             reason = " ".join(re.split(r"\n\s*\n", printable(step.error).strip())[0].split()).rstrip(".")
             raise BadInput(
@@ -208,7 +208,7 @@ def _load(init: str, modules: Sequence[Module], environ: Mapping[str, str], kind
                 f"module {name} cannot be loaded by {kind} ({reason or 'without a word'}); 'module avail' lists what there is: "
                 "name those it needs first, and a folder that is not in MODULEPATH with --module-path.",
             )
-        lost = [each for each in held if each not in loaded]
+        lost = [module_name for module_name in held if module_name not in loaded]
         if lost and not module.collection:
             raise BadInput(
                 "module-conflict",
@@ -221,7 +221,7 @@ def _load(init: str, modules: Sequence[Module], environ: Mapping[str, str], kind
 
 def _loaded(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Modules that are loaded and their files, as both module systems list them."""
-    names, files = ([each for each in environ.get(name, "").split(":") if each] for name in ("LOADEDMODULES", "_LMFILES_"))
+    names, files = ([entry for entry in environ.get(name, "").split(":") if entry] for name in ("LOADEDMODULES", "_LMFILES_"))
     return list(zip(names, files if len(files) == len(names) else [""] * len(names), strict=True))
 
 
@@ -289,6 +289,6 @@ def compare(stack: Stack, kind: str, environ: Mapping[str, str] = os.environ) ->
     values = now.change({})
     gone = dict.fromkeys((*stack.loaded.sets, *stack.loaded.prepends, *stack.loaded.appends), "")
     personal = {name for name, value in stack.loaded.sets.items() if _is_personal(value, environ)}
-    sums = {each.file: _digest(each.file) for each in stack.loaded.loaded if each.file}
-    state = ModuleState({each.name: each.file for each in now.loaded}, sums, {**gone, **values})
+    sums = {module.file: _digest(module.file) for module in stack.loaded.loaded if module.file}
+    state = ModuleState({module.name: module.file for module in now.loaded}, sums, {**gone, **values})
     return find_changes(stack.loaded, state, own=(*stack.env_vars, *personal))

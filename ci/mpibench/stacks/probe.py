@@ -494,8 +494,8 @@ def plan_links(programs: Mapping[str, Path], library: Path, abi: str, environ: M
                 links[soname] = library
             elif not resolved and not _MPI_PART.match(soname):
                 folders = (path.parent, path.parent.parent / "lib", path.parent.parent / "lib64")
-                if beside := next((folder / soname for folder in folders if (folder / soname).is_file()), None):
-                    links[soname] = beside.resolve()
+                if neighbour := next((folder / soname for folder in folders if (folder / soname).is_file()), None):
+                    links[soname] = neighbour.resolve()
     return links
 
 

@@ -133,7 +133,7 @@ def add(
                     raise BadInput("program-does-not-run", f"{programs[program]} was built and does not run: {reason}.")
                 say(f"{program} is left out: {reason}.")
             try_mpi4py(document, path, clean, say)
-            _complete(document, found, root, {suite: each.facts for suite, each in built.items()})
+            _complete(document, found, root, {suite: build.facts for suite, build in built.items()})
             on_gpu = [path for program, path in found.binaries.items() if probe.suite_of(program) in found.gpus]
             said = probe.find_gpu(mpi, outside, on_gpu[:1])
             if gpu and said and gpu != said:
@@ -289,7 +289,7 @@ def _complete(document: dict[str, Any], found: probe.Proven, root: Path, built: 
     for suite, version in found.suites.items():
         first = Path(next(path for name, path in found.binaries.items() if probe.suite_of(name) == suite))
         # Several stacks may run one binary; the one whose prefix it lies in is the one it was built on.
-        owners = (each for each in stacks if str(first) in each.binaries.values() and first.is_relative_to(each.prefix))
+        owners = (stack for stack in stacks if str(first) in stack.binaries.values() and first.is_relative_to(stack.prefix))
         if owner := next(owners, None):
             built_with = f"{owner.mpi} {owner.mpi_version} ({owner.name}), run through the common {owner.abi} ABI"
         else:  # what the binary says of its own making: the compilers' ``.comment`` section

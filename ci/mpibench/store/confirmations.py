@@ -278,6 +278,6 @@ def reference_checks(cases: pl.DataFrame) -> list[dict[str, Any]]:
 
 def summary(missed: Iterable[MissedReference]) -> str:
     """How many of the missed references were seen twice, not seen again, not measured again; empty without a confirmation."""
-    outcomes = [one.outcome for one in missed]
+    outcomes = [miss.outcome for miss in missed]
     counts = ((outcomes.count(name), name) for name in (SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN))
     return ", ".join(f"{count} {name}" for count, name in counts if count)

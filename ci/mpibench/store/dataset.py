@@ -148,8 +148,8 @@ def _samples_table(session: Session, cases: Sequence[Case]) -> pl.DataFrame:
         for repeat, value in enumerate(sample.values, start=1)
     ]
     measured = pl.DataFrame(rows, schema=schema, orient="row")
-    beside = {name: dtype for name, dtype in CASE_COLUMNS.items() if name not in _SAMPLE_FIELDS}
-    described = pl.DataFrame([_case_values(session, case) for case in cases], schema=beside, orient="row")
+    sample_columns = {name: dtype for name, dtype in CASE_COLUMNS.items() if name not in _SAMPLE_FIELDS}
+    described = pl.DataFrame([_case_values(session, case) for case in cases], schema=sample_columns, orient="row")
     return measured.hstack(described[measured["case_number"]]).select(SAMPLES_SCHEMA.names())
 
 
@@ -289,7 +289,9 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
             refused.append(str(error))
             for uuid in [named] if named in starts else [uuid for uuid in starts if uuid.startswith(named)]:
                 records.Unreadable(uuid, starts[uuid], systems_of(db_path, uuid), str(error), database).keep(folder)
-    cases, rows, unproven = (sum(getattr(one, name) for one in done) for name in ("cases", "rows", "unproven_rows"))
+    cases, rows, unproven = (
+        sum(getattr(done_session, name) for done_session in done) for name in ("cases", "rows", "unproven_rows")
+    )
     total = Summary(folder, len(done), cases, rows, unproven, tuple(refused))
     if refused:
         raise RefusedSessions(total)

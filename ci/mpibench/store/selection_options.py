@@ -101,7 +101,7 @@ def asks_for(options: Sequence[str], partition: str | None, stack: str | None, n
         _fits(re.match, places, partition),
         _fits(re.match, given.pop("--prgenv", []), stack),
         _fits(re.search, given.pop("--name", []), shown),
-        *(None if (hit := _fits(re.search, [one], shown)) is None else not hit for one in given.pop("--exclude", [])),
+        *(None if (hit := _fits(re.search, [pattern], shown)) is None else not hit for pattern in given.pop("--exclude", [])),
     ]
     if False in answers:
         return False

@@ -75,7 +75,7 @@ def _period(text: str) -> tuple[datetime, datetime]:
     from reframe.frontend.reporting import utility
 
     try:
-        first, last = (datetime.fromtimestamp(one, timezone.utc) for one in utility.parse_time_period(text))
+        first, last = (datetime.fromtimestamp(stamp, timezone.utc) for stamp in utility.parse_time_period(text))
     except (ValueError, OverflowError, OSError):
         raise BadInput(
             "period-format",
@@ -125,7 +125,7 @@ class Alike:
         sessions = f"{len(self.earlier)} earlier session{'' if len(self.earlier) == 1 else 's'}"
         if self.run is not None:
             return f"{sessions} of its label"
-        ends = list(dict.fromkeys(one[:8] for one in (*self.earlier[:1], *self.earlier[-1:])))
+        ends = list(dict.fromkeys(identity[:8] for identity in (*self.earlier[:1], *self.earlier[-1:])))
         taken = f" ({' to '.join(ends)})" if ends else ""
         return f"{sessions} without a label{taken}, {self.kind}" + (f"; {self.other} of another kind" if self.other else "")
 
@@ -215,21 +215,23 @@ def _refuse_unreadable(part: str, rows: Sequence[Mapping[str, Any]], unreadable:
     """Refuse a part that means an unreadable session by its place or id, or whose newest session may be one."""
     if not unreadable:
         return
-    lost = {one.session: one for one in unreadable}
-    beside = [{"session": one.session, "started": one.started, "labels": "{}", "system": ""} for one in unreadable]
-    everything = sorted([*rows, *beside], key=lambda row: (row["started"], row["session"]))
+    lost = {session.session: session for session in unreadable}
+    stand_ins = [
+        {"session": session.session, "started": session.started, "labels": "{}", "system": ""} for session in unreadable
+    ]
+    everything = sorted([*rows, *stand_ins], key=lambda row: (row["started"], row["session"]))
     period, mark, _ = part.partition("?")
     # What labels an unreadable session has is not known: it may be meant.
     meant = _select_one(period, everything) if period else {row["session"] for row in everything}
     if back := _LATEST.fullmatch(part):
         # Counted back over those that cannot be read, too: behind one of them nobody knows which is meant.
         counted = list(dict.fromkeys(row["session"] for row in _own(everything)))[-1 - int(back[1] or 0) :]
-        refused = [one for one in reversed(counted) if one in lost]
+        refused = [identity for identity in reversed(counted) if identity in lost]
     elif not mark and ":" not in part:
         refused = sorted(meant & set(lost))
     else:
         newest = [row["session"] for row in everything if row["session"] in meant][-1:]
-        refused = [one for one in newest if one in lost]
+        refused = [identity for identity in newest if identity in lost]
     if refused:
         verb = "means" if refused[0] in meant else "counts"
         raise BadInput(
@@ -248,7 +250,7 @@ def _select_one(part: str, rows: Sequence[Mapping[str, Any]]) -> set[str]:
         back, known = int(match[1] or 0), list(dict.fromkeys(row["session"] for row in _own(rows)))
         return {known[-1 - back]} if back < len(known) else set()
     if _UUID_START.fullmatch(part) and ":" not in part:
-        found = [one for one in ids if one.startswith(part.lower())]
+        found = [identity for identity in ids if identity.startswith(part.lower())]
         if len(found) > 1:
             raise BadInput("session-ambiguous", f"{part!r} is the beginning of {len(found)} sessions: give more of the id.")
         return set(found)

@@ -99,7 +99,7 @@ def items(results: Path) -> Iterator[Item]:
 def remains(results: Path) -> Iterator[Item]:
     """Files that writers who were killed left half written, a day ago or longer: on whichever node, nobody writes them now."""
     folders = [results, *(path for top in _WRITTEN for path in (results / top, *(results / top).rglob("*")) if path.is_dir())]
-    for path in (one for folder in folders for one in whole_file.abandoned(folder)):
+    for path in (path_left for folder in folders for path_left in whole_file.abandoned(folder)):
         with suppress(FileNotFoundError):
             item = Item(path, *_measure(path))
             if item.written < time.time() - DAY_S and path.is_file() and not path.is_symlink():

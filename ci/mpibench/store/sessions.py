@@ -463,10 +463,10 @@ def read_session(path: str | Path, uuid: str | None = None) -> Session:
     path = Path(path)
     known = list_sessions(path)
     if uuid is None:
-        newest = (read_session(path, one) for one in reversed(known))
-        if session := next((one for one in newest if CONFIRMS not in one.labels), None):
+        newest = (read_session(path, identity) for identity in reversed(known))
+        if session := next((session for session in newest if CONFIRMS not in session.labels), None):
             return session
-    found = [] if uuid is None else [one for one in known if one.startswith(uuid)]
+    found = [] if uuid is None else [identity for identity in known if identity.startswith(uuid)]
     if not found:
         raise BadInput(
             "session-unknown",

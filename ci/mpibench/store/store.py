@@ -97,10 +97,10 @@ class Store:
         """
         if (table, system) in self._looked:
             return self._looked[table, system]
-        paths, beside = ([*self._paths(one, system)] for one in (table, PARTNERS[table]))
+        paths, partner_paths = ([*self._paths(name, system)] for name in (table, PARTNERS[table]))
         found = _unreadable(paths, table)
         own, partners = self.folder / table, self.folder / PARTNERS[table]
-        for gone in sorted({path.relative_to(partners) for path in beside} - {path.relative_to(own) for path in paths}):
+        for gone in sorted({path.relative_to(partners) for path in partner_paths} - {path.relative_to(own) for path in paths}):
             found[own / gone] = (
                 f"{own / gone} is gone, and {partners / gone} is there: export that session again, or remove it."
             )
@@ -301,7 +301,7 @@ class Store:
         """
         if session == "latest":
             newest = (self.session(uuid) for uuid in reversed(self.starts))
-            if found := next((one for one in newest if CONFIRMS not in one.labels), None):
+            if found := next((session for session in newest if CONFIRMS not in session.labels), None):
                 return found
             raise BadInput("dataset-empty", f"the dataset {self.folder} holds no session: write one with `mpibench export`.")
         for lost in self.refused:
@@ -384,7 +384,11 @@ class Store:
         cases = cases.filter(~SHARED_CORES) if shared else cases
         split = eligibility.split_cases(cases, for_learning=for_learning)
         unlearned = [f"{shared} cases not used: each was oversubscribed, and nothing is learned from that"] if shared else []
-        notes = [*split.sentences(), *unlearned, *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
+        notes = [
+            *split.sentences(),
+            *unlearned,
+            *(f"session {session.session[:8]} is not used: {session.why}" for session in lost),
+        ]
         tried = split.left_out["why"].is_in([eligibility.NO_PROOF, eligibility.FAILED]).any()
         if not split.eligible.height and not (unproven_too and tried):
             why = "; ".join(notes) or "every case was skipped"
@@ -497,11 +501,11 @@ class Store:
         for row in self.scan("pair_maps", system, wanted).sort("started", "case").collect().iter_rows(named=True):
             tree = None
             if row["origin"]:
-                switches = {one["name"]: Switch(one["parent"], tuple(one["nodes"])) for one in row["switches"]}
+                switches = {switch["name"]: Switch(switch["parent"], tuple(switch["nodes"])) for switch in row["switches"]}
                 tree = SwitchTree(row["origin"], switches, tuple(row["notes"]))
             own = by_case.get((row["session"], row["case"]))
             pairs = () if own is None else tuple(PairValue(*value) for value in own.select(PairValue._fields).iter_rows())
-            silent = {one["node"]: one["why"] for one in row["silent"]}
+            silent = {node_row["node"]: node_row["why"] for node_row in row["silent"]}
             about = (row["design"], row["seed"], row["rounds"], tuple(row["hosts"]), silent, pairs, tree)
             found = PairMap(*about, row["oversubscription"], row["shared_cores"] or "")
             maps.append(StoredPairMap({name: row[name] for name in (*CASE_COLUMNS, "system")}, found))

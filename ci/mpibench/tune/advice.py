@@ -336,9 +336,9 @@ class Application:
     def counts(self) -> Array:
         """Calls of each row; sends count once more for each blocking receive, in which a rank waits for one of them."""
         calls = self.profile.calls
-        receives, sends = (sum(one.count for one in calls if one.call in names) for names in (RECEIVES, SENDS))
+        receives, sends = (sum(call.count for call in calls if call.call in names) for names in (RECEIVES, SENDS))
         factor = 1 + receives / sends if sends else 1.0
-        return np.array([one.count * (factor if one.call in SENDS else 1.0) for one in calls])
+        return np.array([call.count * (factor if call.call in SENDS else 1.0) for call in calls])
 
     def covered(self, rows: Sequence[int]) -> float:
         """Share that some rows cover with what follows from them."""
@@ -805,9 +805,9 @@ def _limits(application: Application, answer: Advice, terms: Terms) -> Iterator[
                 "units or counts are not what they are taken for, or its ranks wait for something else; find out before you "
                 "use the ranking"
             )
-    calls = {one.call for one in profile.calls}
+    calls = {call.call for call in profile.calls}
     own = [profile.calls[at] for at in application.rows]
-    if any(one.comm_size is None and one.call not in PAIRED for one in own):
+    if any(term.comm_size is None and term.call not in PAIRED for term in own):
         yield f"communicator sizes are not known of all calls: there all {profile.ranks} ranks are assumed"
     if any("communicators of" in gap.why for gap in answer.not_covered):
         yield "communicators smaller than measured behave differently, and by their placement; they are left out"
@@ -822,7 +822,7 @@ def _limits(application: Application, answer: Advice, terms: Terms) -> Iterator[
         )
     if calls & START_AND_END:
         yield "MPI_Init and MPI_Finalize are left out"
-    if any(one.largest is not None and one.largest > 4 * max(one.smallest or 0.0, 1.0) for one in profile.calls):
+    if any(call.largest is not None and call.largest > 4 * max(call.smallest or 0.0, 1.0) for call in profile.calls):
         yield "sizes of some callsites differ by more than 4 times: their mean is not where each message is"
     yield "fast communication can cost processor time that the application needs: the last word is a run of it"
     rows = [row for row in answer.ranking if row.stack == terms.profiled_on]

@@ -100,14 +100,16 @@ class Usage:
     def of(cls, profile: Profile, source: str, ranks: int) -> Usage:
         """That of a profile; calls without a communicator count where the application has as many ranks."""
         mine = [
-            one for one in profile.calls if (one.comm_size or profile.ranks) == ranks and one.call in COLLECTIVES and one.count
+            call
+            for call in profile.calls
+            if (call.comm_size or profile.ranks) == ranks and call.call in COLLECTIVES and call.count
         ]
         if not mine:
             raise BadInput(
                 "profile-lacks-collectives",
                 f"{source} ({profile.form}) has no collective in a communicator of {ranks} ranks, which are tuned for.",
             )
-        timed = all(one.seconds is not None for one in mine)
+        timed = all(call.seconds is not None for call in mine)
         sums: dict[str, float] = {}
         calls: dict[str, dict[float, float]] = {}
         for one in mine:

@@ -152,7 +152,7 @@ class TuneState:
 
     @property
     def measured_s(self) -> float:
-        return sum(each.seconds for each in self.rounds)
+        return sum(race_round.seconds for race_round in self.rounds)
 
     def write(self, folder: Path) -> None:
         try:
@@ -226,7 +226,7 @@ def eliminate(tables: Mapping[str, tuple[Times, Survivors]]) -> dict[str, Surviv
             continue
         p = scipy.stats.t.sf((found.effect[at] + math.log1p(SLACK)) / found.error[at], found.df[at])
         if p < ERROR / (others[collective, size] * MOST_ROUNDS):
-            left[collective][size] = tuple(each for each in left[collective][size] if each != word)
+            left[collective][size] = tuple(other_word for other_word in left[collective][size] if other_word != word)
     return left
 
 
@@ -295,7 +295,7 @@ def compare(tables: Mapping[str, Times], against: str = DEFAULT) -> list[Compare
         times = tables[collective]
         outcome = BETTER if called[at] else WORSE if called[at + len(keys)] else INCONCLUSIVE
         reached = (found.effect[at], found.effect[at] - reach[at], found.effect[at] + reach[at])
-        ratio, low, high = (float(np.exp(each)) if enough[at] else math.nan for each in reached)
+        ratio, low, high = (float(np.exp(log_ratio)) if enough[at] else math.nan for log_ratio in reached)
         before, after = times.location(size, against), times.location(size, word)
         answers.append(Compared(collective, size, word, before, after, ratio, low, high, len(rows[at]), outcome))
     return answers
@@ -349,10 +349,10 @@ def keep_proven(
         be used: such settings are kept as they were measured, at all sizes, or not at all.
     """
     better = {(row.collective, row.message_bytes) for row in rows if row.outcome == BETTER}
-    kept = {name: {size: word for size, word in each.items() if (name, size) in better} for name, each in chosen.items()}
+    kept = {name: {size: word for size, word in words.items() if (name, size) in better} for name, words in chosen.items()}
     for name, in_all in (whole or {}).items():
         kept[name] = dict(chosen[name]) if kept[name] and in_all else {}
-    return {name: each for name, each in kept.items() if each}
+    return {name: words for name, words in kept.items() if words}
 
 
 # The rounds.
@@ -446,15 +446,15 @@ class Race:
 
     def rounds_of(self, collective: str) -> int:
         """How often a collective was measured."""
-        return sum(collective in each.asked for each in self.state.rounds)
+        return sum(collective in race_round.asked for race_round in self.state.rounds)
 
 
 def resume(request: TuneRequest, state: TuneState) -> Race:
     """The race as far as its rounds went."""
     race = Race(request.tuning, state, usage=request.usage)
-    for each in state.rounds:
-        session = read_report(request.folder / each.report)
-        race.take(session.uuid, measuring.cases_of(session, tuple(each.asked)), each.asked)
+    for race_round in state.rounds:
+        session = read_report(request.folder / race_round.report)
+        race.take(session.uuid, measuring.cases_of(session, tuple(race_round.asked)), race_round.asked)
     return race
 
 
@@ -541,9 +541,9 @@ def predict(race: Race, asked: Mapping[str, str], number: int) -> float:
     """
     overhead = OVERHEAD_S
     if rounds := race.state.rounds:
-        costs = [_cost(race, each.asked) for each in rounds]
-        spent = sum(each.seconds - SESSION_S for each in rounds)
-        own = sum(REPEATS * shares * each.launch_s for each, (_, shares) in zip(rounds, costs, strict=True))
+        costs = [_cost(race, race_round.asked) for race_round in rounds]
+        spent = sum(race_round.seconds - SESSION_S for race_round in rounds)
+        own = sum(REPEATS * shares * race_round.launch_s for race_round, (_, shares) in zip(rounds, costs, strict=True))
         overhead = max(LEAST_OVERHEAD_S, (spent - own) / max(1, REPEATS * sum(launches for launches, _ in costs)))
     launches, shares = _cost(race, asked)
     return SESSION_S + REPEATS * (launches * overhead + shares * LAUNCH_S[number])
@@ -556,11 +556,14 @@ def exhaustive_s(race: Race) -> float:
     """
     total = 0.0
     firsts: dict[str, str] = {}
-    for each in race.state.rounds:
-        firsts = {**each.asked, **firsts}
+    for race_round in race.state.rounds:
+        firsts = {**race_round.asked, **firsts}
         made, wanted = (
-            launches * OVERHEAD_S + shares * each.launch_s
-            for launches, shares in (_cost(race, each.asked), _cost(race, {name: firsts[name] for name in each.asked}))
+            launches * OVERHEAD_S + shares * race_round.launch_s
+            for launches, shares in (
+                _cost(race, race_round.asked),
+                _cost(race, {name: firsts[name] for name in race_round.asked}),
+            )
         )
-        total += SESSION_S + (each.seconds - SESSION_S) * wanted / made if made else each.seconds
+        total += SESSION_S + (race_round.seconds - SESSION_S) * wanted / made if made else race_round.seconds
     return total

@@ -77,7 +77,7 @@ class Workload:
 
     def share(self, conditions: Sequence[UsedCondition]) -> str:
         """Part of all node-hours that some conditions have."""
-        return f"{100 * sum(each.node_hours for each in conditions) / self.node_hours:.0f} % of the node-hours"
+        return f"{100 * sum(condition.node_hours for condition in conditions) / self.node_hours:.0f} % of the node-hours"
 
     @property
     def lines(self) -> Iterator[str]:
@@ -142,7 +142,7 @@ def read(path: Path) -> Workload:
     }
     for job, there in steps.items():
         # Steps that run at once share the nodes of their job.
-        most, together = whole.get(job, 0.0), sum(each[3] for each in there)
+        most, together = whole.get(job, 0.0), sum(share_row[3] for share_row in there)
         part = most / together if 0 < most < together else 1.0
         for row, nodes, ranks, hours in there:
             assumed += part * hours if row["JobName"] in DAEMONS else 0.0
@@ -197,8 +197,8 @@ def part_of_first(conditions: Sequence[UsedCondition], seconds: Sequence[float])
     :return: above 0, at most 1.
     """
     for count in range(len(conditions), 1, -1):
-        together = sum(each.node_hours for each in conditions[:count])
-        parts = [each.node_hours / together * whole for each, whole in zip(conditions[:count], seconds, strict=False)]
+        together = sum(condition.node_hours for condition in conditions[:count])
+        parts = [condition.node_hours / together * whole for condition, whole in zip(conditions[:count], seconds, strict=False)]
         if min(parts) >= LEAST_S:
             return conditions[0].node_hours / together
     return 1.0
@@ -241,9 +241,9 @@ def tune_most_used(
     done: list[UsedCondition] = []
     refused: list[UsedCondition] = []
     better, first, what = False, "", "tuned"
-    while fitting := [each for each in waiting if seconds_of(bound, left, each.nodes) >= LEAST_S]:
+    while fitting := [condition for condition in waiting if seconds_of(bound, left, condition.nodes) >= LEAST_S]:
         used = fitting[0]
-        part = left * part_of_first(fitting, [seconds_of(bound, left, each.nodes) for each in fitting])
+        part = left * part_of_first(fitting, [seconds_of(bound, left, condition.nodes) for condition in fitting])
         waiting.remove(used)
         request = ask(used.nodes, used.ppn, seconds_of(bound, part, used.nodes))
         what = "written" if request.dry_run else "tuned"
@@ -268,6 +268,6 @@ def tune_most_used(
     say(f"{what}: {len(done)} of {len(jobs.conditions)} conditions, with {jobs.share(done)}")
     for rows, why in ((refused, "could not be tuned"), (waiting, "have no budget left")):
         if rows:
-            names = [*(each.text for each in rows[:8]), *["..."] * (len(rows) > 8)]
+            names = [*(row.text for row in rows[:8]), *["..."] * (len(rows) > 8)]
             say(f"{len(rows)} {why}, with {jobs.share(rows)}: {', '.join(names)}")
     return NOT_ALL if refused else 0 if better else NOTHING_BETTER

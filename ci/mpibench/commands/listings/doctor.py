@@ -168,7 +168,7 @@ def check_modules(stacks: Sequence[Stack], system: str | None) -> Iterator[Findi
         return
     for stack in entered:
         changes = modules.compare(stack, kind)
-        names = ", ".join(each.name for each in stack.loaded.loaded)
+        names = ", ".join(module.name for module in stack.loaded.loaded)
         yield from (Finding(f"modules of {stack.name}", MISSING, change) for change in changes)
         if not changes:
             yield Finding(f"modules of {stack.name}", OK, f"{names}, as registered ({kind} {stack.loaded.version})")

@@ -112,7 +112,7 @@ def fabrics(found: Iterable[Port]) -> dict[str, dict[str, Any]]:
         groups.setdefault(name, []).append(port)
     rows: dict[str, dict[str, Any]] = {}
     for name, members in groups.items():
-        interfaces = list(dict.fromkeys(each for port in members for each in port.interfaces))
+        interfaces = list(dict.fromkeys(interface for port in members for interface in port.interfaces))
         rows[name] = {
             **{"transport": members[0].transport, "scope": "cluster"},
             **({"mtu_bytes": members[0].mtu_bytes} if members[0].mtu_bytes else {}),
@@ -162,7 +162,9 @@ def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | No
     for mode in site.MODES:
         if mode["name"] in centre.modes:
             rows.append((f"mode {mode['name']}", True, f"stands in place of that of {centre.source} while ours is read, too"))
-    return rows + [(each.place, each.note, each.sentence) for each in systems.shortcomings(name, root)]
+    return rows + [
+        (shortcoming.place, shortcoming.note, shortcoming.sentence) for shortcoming in systems.shortcomings(name, root)
+    ]
 
 
 def draft(system: Mapping[str, Any], root: Path) -> str:

@@ -23,7 +23,7 @@ def describe(stack: Stack) -> Iterator[tuple[str, str]]:
     yield "MPI", f"{stack.mpi} {stack.mpi_version}{device}, {stack.abi} ABI, launcher {stack.launcher_family}"
     yield "origin", f"{stack.origin}, lock hash {stack.lock_hash[:12]}"
     if stack.modules:
-        yield "modules", f"{', '.join(each.name for each in stack.modules)} ({stack.loaded.system} {stack.loaded.version})"
+        yield "modules", f"{', '.join(module.name for module in stack.modules)} ({stack.loaded.system} {stack.loaded.version})"
     yield "prefix", stack.prefix
     for name, suite in sorted(stack.suites.items()):
         yield name, f"{suite['version']}, {suite['built_with']}"
@@ -53,7 +53,7 @@ def as_data(root: Path = metadata.ROOT) -> dict[str, Any]:
         "stacks": [
             {
                 **{name: getattr(stack, name) for name in fields},
-                "modules": [each.name for each in stack.modules],
+                "modules": [module.name for module in stack.modules],
                 "suites": {name: dict(suite) for name, suite in stack.suites.items()},
                 "programs": dict(stack.binaries),
                 "commands": {name: list(words) for name, words in stack.commands.items()},
@@ -105,9 +105,9 @@ def check(root: Path = metadata.ROOT, console: Console | None = None, verify: Ca
             memory = f"{device} device memory" if device else "host memory alone"
             notes.append(f"{next(iter(group))} is the only stack for {memory} built with {compiler} and is not compared.")
     for left, right in combinations(facts, 2):
-        one, other = identities[left], identities[right]
-        if one["MPI"] == other["MPI"] and (one, kinds[left]) != (other, kinds[right]):
-            rows = stack_lock.table({left: {**one, **facts[left]}, right: {**other, **facts[right]}})
+        left_identity, other = identities[left], identities[right]
+        if left_identity["MPI"] == other["MPI"] and (left_identity, kinds[left]) != (other, kinds[right]):
+            rows = stack_lock.table({left: {**left_identity, **facts[left]}, right: {**other, **facts[right]}})
             listed = "; ".join(f"{aspect}: {' against '.join(values)}" for aspect, values in rows.items())
             notes.append(f"{left} and {right} have the same MPI and differ in {listed or 'nothing'}.")
     for note in notes:

@@ -92,7 +92,7 @@ def greedy(
     def gain(one: int) -> float:
         return sum(weights.get(pair, 0.0) for pair in pairs[one]) / max(cost(one), 1e-6)
 
-    heap = [(-gain(one), tie(one), one) for one in candidates]
+    heap = [(-gain(candidate), tie(candidate), candidate) for candidate in candidates]
     heapq.heapify(heap)
     chosen = []
     while heap and weights:
@@ -190,11 +190,11 @@ class Candidates:
             for one in taken:
                 for pair in self.pairs.of[one]:
                     weights.pop(pair, None)
-            rest = (one for one in range(len(self.cases)) if one not in taken)
+            rest = (number for number in range(len(self.cases)) if number not in taken)
             add(greedy(weights, rest, self.pairs.of, self.shares.__getitem__, self.room - spent, ties.__getitem__), why)
             return set(weights)
 
-        core = sum(self.shares[one] for one in self.core)
+        core = sum(self.shares[number] for number in self.core)
         for one in sorted(self.core, key=lambda one: (-state.age[one], ties[one])):
             add([one], self.core[one])
         if len(taken) < len(self.core):
@@ -208,12 +208,12 @@ class Candidates:
 
     def after(self, state: CoverState, chosen: Chosen) -> CoverState:
         """Where the next night begins, if all that was chosen is measured."""
-        covered = {pair for one in chosen.reasons for pair in self.pairs.of[one]}
+        covered = {pair for number in chosen.reasons for pair in self.pairs.of[number]}
         return CoverState(
             {pair: 0 if pair in covered else nights + 1 for pair, nights in state.waiting.items()},
             {pair: 0 if pair in covered else min(nights + 1, self.nights) for pair, nights in state.stale.items()},
-            [1 if one in chosen.reasons else min(age + 1, NEVER) for one, age in enumerate(state.age)],
-            frozenset(one for one in state.failed if one not in chosen.reasons),
+            [1 if number in chosen.reasons else min(age + 1, NEVER) for number, age in enumerate(state.age)],
+            frozenset(number for number in state.failed if number not in chosen.reasons),
         )
 
     def ahead(self, state: CoverState, first: Chosen, day: date) -> Iterator[Chosen]:
@@ -226,7 +226,7 @@ class Candidates:
 
     def nights_to_all(self, state: CoverState, first: Chosen, ahead: Sequence[Chosen]) -> float:
         """In about how many nights every case comes, from what the nights ahead have room for beside what comes again."""
-        seen = {one for one, age in enumerate(state.age) if age < NEVER}
+        seen = {number for number, age in enumerate(state.age) if age < NEVER}
         new = [len(seen)]
         for chosen in ahead:
             seen |= set(chosen.reasons)

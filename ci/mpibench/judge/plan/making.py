@@ -368,7 +368,7 @@ def make(request: Request, listing: Listing | None = None, smoke: Collection[Lis
     costs = Costs.read(listing.system, past, *level_and_repeats(request.words), request.root)
     cost = [costs.of(case) for case in cases]
     wall = costs.wall_per_job_second(request.max_jobs)
-    shares = [request.budget.share(one, wall) for one in cost]
+    shares = [request.budget.share(cost_row, wall) for cost_row in cost]
     file = expected.load_file(listing.system, request.root)
     core, broken = _core(request, listing, set(smoke), costs, shares, file)
     pairs = PairTable(cases, past.skipped(request.nights - 1))
@@ -418,9 +418,9 @@ def make(request: Request, listing: Listing | None = None, smoke: Collection[Lis
         nights=request.nights,
         predicted=Prediction(
             len(taken),
-            sum(one.launches for one in taken),
-            round(sum(one.seconds * one.nodes for one in taken) / 3600, 3),
-            round(sum(one.seconds for one in taken) * wall / 60, 2),
+            sum(case.launches for case in taken),
+            round(sum(case.seconds * case.nodes for case in taken) / 3600, 3),
+            round(sum(case.seconds for case in taken) * wall / 60, 2),
         ),
         pairs=len(pairs),
         pairs_tonight=len({pair for number in tonight.reasons for pair in pairs.of[number]}),
@@ -542,12 +542,12 @@ def difference(planned: PlanRecord, jobs: int, seconds: float | None, node_secon
         return f"{100 * (took / predicted - 1):+.0f} %" if predicted else "nothing was predicted"
 
     predicted, hours = planned.predicted, node_seconds / 3600
-    parts = [f"predicted {predicted.jobs} jobs, ran {jobs}"] if predicted.jobs != jobs else []
+    differences = [f"predicted {predicted.jobs} jobs, ran {jobs}"] if predicted.jobs != jobs else []
     if seconds is not None:
         minutes = seconds / 60
-        parts.append(f"predicted {predicted.minutes:.1f} min, took {minutes:.1f} ({off(minutes, predicted.minutes)})")
-    parts.append(f"{predicted.node_hours:.2f} node-hours, took {hours:.2f} ({off(hours, predicted.node_hours)})")
-    return "; ".join(parts)
+        differences.append(f"predicted {predicted.minutes:.1f} min, took {minutes:.1f} ({off(minutes, predicted.minutes)})")
+    differences.append(f"{predicted.node_hours:.2f} node-hours, took {hours:.2f} ({off(hours, predicted.node_hours)})")
+    return "; ".join(differences)
 
 
 def lines(plan: NightPlan) -> list[str]:

@@ -247,11 +247,11 @@ class PlanRecord:
 
     @cached_property
     def planned(self) -> frozenset[ListedCase]:
-        return frozenset(one.case for one in self.cases if one.planned)
+        return frozenset(case.case for case in self.cases if case.planned)
 
     @cached_property
     def known(self) -> frozenset[ListedCase]:
-        return frozenset(one.case for one in self.cases)
+        return frozenset(case.case for case in self.cases)
 
     @cached_property
     def text(self) -> str:
@@ -613,9 +613,9 @@ def _debts(tries: Sequence[_Try], was_proven: bool) -> list[_Try]:
     for _, together in itertools.groupby(sorted(tries, key=lambda one: one[:2]), key=lambda one: one[:2]):
         session = list(together)
         # Beside a run, what was skipped of the same case says nothing.
-        ran = [one for one in session if one.state != SKIPPED] or session
-        for one in ran:
-            if not one.state:
-                debts = {nodes: owed for nodes, owed in debts.items() if one.lacks(owed)}
-        debts.update({one.on: one for one in ran if one.state and (was_proven or one.state != SKIPPED)})
+        ran = [attempt for attempt in session if attempt.state != SKIPPED] or session
+        for attempt in ran:
+            if not attempt.state:
+                debts = {nodes: owed for nodes, owed in debts.items() if attempt.lacks(owed)}
+        debts.update({attempt.on: attempt for attempt in ran if attempt.state and (was_proven or attempt.state != SKIPPED)})
     return list(debts.values())

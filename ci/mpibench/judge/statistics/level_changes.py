@@ -145,7 +145,7 @@ def _dependence(values: NDArray[np.float32], steps: Steps, best: Rows, *, lastin
     :param lasting: all nights tell; else those of the step, as there may be others.
     """
     night = np.arange(values.shape[1])
-    begin, at, end = (one[best][:, None] for one in (steps.begin, steps.at, steps.end))
+    begin, at, end = (field[best][:, None] for field in (steps.begin, steps.at, steps.end))
     after = (night >= at) & (night < end)
     before = (night < at) if lasting else (night >= begin) & (night < at)
     rest = np.zeros(values.shape)
@@ -228,7 +228,7 @@ def search(
             own = rows[place]
             if taken[own].any():
                 continue
-            begin, at, end = (int(one[best[place]]) for one in (steps.begin, steps.at, steps.end))
+            begin, at, end = (int(field[best[place]]) for field in (steps.begin, steps.at, steps.end))
             later, earlier = (two_sides.describe(part).location for part in (rest[own, at:end], rest[own, begin:at]))
             slower = np.nan_to_num(later - earlier)
             shown = differences[len(groups) + own, best[place]] * np.sign(way[place])

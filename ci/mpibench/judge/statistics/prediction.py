@@ -290,11 +290,11 @@ def widening(baseline: Baseline, rate: float) -> float:
     p = 2 * scipy.special.stdtr(df, -sizes)
     # Wider errors make p-values larger, and adjusting them too: those that are not below what is wanted never will be.
     below, rows = p < wanted, np.isfinite(p).sum(axis=0)
-    columns = [(sizes[one, place], df[one, 0], int(rows[place])) for place, one in enumerate(below.T) if one.any()]
+    columns = [(sizes[column, place], df[column, 0], int(rows[place])) for place, column in enumerate(below.T) if column.any()]
 
     def holds(factor: float) -> bool:
         least = (smallest_adjusted(2 * scipy.special.stdtr(df, -size / factor), count) for size, df, count in columns)
-        return sum(one < wanted for one in least) < rank
+        return sum(value < wanted for value in least) < rank
 
     low = high = 1.0
     while not holds(high):

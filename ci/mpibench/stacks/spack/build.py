@@ -201,7 +201,7 @@ def find_installed(project: Project, name: str, lock: Lock | None = None) -> tup
     """
     hashes = [node.hash for node in lock.at_run_time()] if lock else []
     if lock:
-        hashes += sorted({each.hash for node in lock.at_run_time() for each in lock.builders(node) if each.external})
+        hashes += sorted({spec.hash for node in lock.at_run_time() for spec in lock.builders(node) if spec.external})
     what = "verifying what is installed" if lock else "asking what is installed"
     output = project.run(name, what, "python", str(QUERY), *hashes)
     rows, verified = output.split("INSTALLED\n")[-1].split("\nVERIFIED\n")

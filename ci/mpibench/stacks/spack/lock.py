@@ -287,8 +287,8 @@ def facts(lock: Lock) -> dict[str, str]:
     found["libraries under the benchmarks"] = _listed(node for node in common if node.name not in BENCHMARKS)
     # Another MPI has others; the same one has the same.
     found[f"libraries under {mpi}"] = _listed(node for node in nodes if node not in common and node is not mpi)
-    builders = {each.hash: each for node in nodes for each in lock.builders(node)}
-    for node in (*nodes, *(each for each in builders.values() if each not in nodes)):
+    builders = {builder.hash: builder for node in nodes for builder in lock.builders(node)}
+    for node in (*nodes, *(builder for builder in builders.values() if builder not in nodes)):
         found |= _built("mpi" if node is mpi else BENCHMARKS.get(node.name, node.name), lock, node)
     allowed = [row["aspect"] for row in rules()["allowed"]]
     return {aspect: value for aspect, value in found.items() if not any(fnmatchcase(aspect, row) for row in allowed)}

@@ -162,7 +162,9 @@ class Project:
     def files(self, name: str) -> list[Path]:
         """Every Spack file a concretization follows from, the one that counts most first."""
         scope = sorted(self.scope.glob("*.yaml")) if self.scope else []
-        shared = [path for each in list_shared(self.root, name) for path in sorted(self.folder(each).glob("*.yaml"))]
+        shared = [
+            path for shared_name in list_shared(self.root, name) for path in sorted(self.folder(shared_name).glob("*.yaml"))
+        ]
         return [*scope, self.source(name), *shared]
 
     def check_files(self, name: str) -> None:
@@ -268,8 +270,11 @@ def list_of_site(root: Path, name: str) -> list[str]:
     Those that its own ``spack.yaml`` and its folders of settings say nothing else of.
     """
     shared = [folder for folder in list_shared(root, name) if folder != COMMON]
-    said = [_spack_file(root, split(root, name)[0], ENVIRONMENT), *(_spack_file(root, each, PACKAGES) for each in shared)]
-    packages = [each.get("packages") for each in said]
+    said = [
+        _spack_file(root, split(root, name)[0], ENVIRONMENT),
+        *(_spack_file(root, shared_name, PACKAGES) for shared_name in shared),
+    ]
+    packages = [content.get("packages") for content in said]
     rows = [row for settings in packages if isinstance(settings, dict) for row in settings.items()]
     return sorted({package for package, settings in rows if settings == {"buildable": False}})
 

@@ -163,7 +163,9 @@ def curate(
     kept: dict[str, dict[str, Any]] = {}
     dropped: list[tuple[External, str]] = []
     for row in found:
-        others = [each for each in found if {each.package, row.package} <= providers and each.package != row.package]
+        others = [
+            external for external in found if {external.package, row.package} <= providers and external.package != row.package
+        ]
         if reason := _judge(row, checkout, others, row.package in providers):
             dropped.append((row, reason))
             continue
