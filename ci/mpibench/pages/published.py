@@ -319,7 +319,7 @@ def beside_lines(session: Session, chosen: Iterable[Curve]) -> list[str]:
             low, high = min(measured.ratios.values()), max(measured.ratios.values())
             what = f"{curve.benchmark} {QUANTITIES[curve.quantity].short}"
             lines.append(
-                f"  {measured.case.stack} on {measured.case.partition}: {what} is {low:.2f} to {high:.2f} times that of {curve.source} "
-                f"({len(measured.ratios)} sizes)"
+                f"  {measured.case.stack} on {measured.case.partition}: {what} is {low:.2f} to {high:.2f} times "
+                f"that of {curve.source} ({len(measured.ratios)} sizes)"
             )
     return lines
