@@ -408,8 +408,9 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
     planned: dict[str, tuple[Quantity, frozenset[int | None]]] = {}
     for pair in PAIRS[group].plans if group in PAIRS else ():
         lengths: frozenset[int | None] = frozenset(size for sizes in pair.sizes.values() for size in sizes)
-        for quantity in (QUANTITIES[name] for row in rows(group) if row.name == pair.benchmark for name in row.quantities):
-            planned[metric_name(pair.benchmark, quantity.short, None, pair.variant)] = (quantity, lengths)
+        for row in (row for row in rows(group) if row.name == pair.benchmark):
+            for quantity, place in product((QUANTITIES[name] for name in row.quantities), _memories(row)):
+                planned[metric_name(pair.benchmark, quantity.short, None, pair.variant or place)] = (quantity, lengths)
     if group == MEMORY:
         bandwidth = QUANTITIES[node_memory.QUANTITY]
         names = ((kernel, variant) for kernel in node_memory.KERNELS for variant in node_memory.VARIANTS)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from ..machine.gpu import DEVICE, OF_HOST, Memory
 from ..printable import one_line
 from .benchmark import Level, Limits, OutputError, Record
 
@@ -118,6 +119,7 @@ class Start:
     :param size: bytes of a message.
     :param repetitions: messages that are timed.
     :param seconds: duration, of a program that measures for a time.
+    :param memory: where messages are; on a GPU: that with the number ``gpu``, in the order of their PCI addresses.
     """
 
     transport: str
@@ -127,6 +129,8 @@ class Start:
     size: int
     repetitions: int
     seconds: int
+    memory: Memory = OF_HOST
+    gpu: int = 0
 
 
 class OtherNetwork(OutputError):
@@ -191,6 +195,7 @@ class PairGroup:
     :param transports: transports of the fabrics that it can be measured on.
     :param exchanged: what the two of a launch exchanged.
     :param mapped: what a map of all pairs is measured with; ``None``: there is none.
+    :param on_gpu: benchmarks that can send memory of a GPU, both ways the GPU's own.
     """
 
     name: str
@@ -202,6 +207,10 @@ class PairGroup:
     plans: tuple[PairPlan, ...]
     exchanged: Callable[[Pair], Exchanged]
     mapped: MapPlan | None = None
+    on_gpu: tuple[str, ...] = ()
+
+    def measures(self, plan: PairPlan, memory: Memory) -> bool:
+        return not memory.on_gpu or (memory.word == DEVICE and plan.benchmark in self.on_gpu)
 
 
 #: The layers that such groups are of.

@@ -15,6 +15,7 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import PurePosixPath
 
+from ..machine.gpu import DEVICE, Memory
 from . import pair, traffic
 from .benchmark import SINGLE, SMALL, STREAM, Benchmark, OutputError, Record
 from .model import BenchmarkPackage, Suite
@@ -24,6 +25,11 @@ from .pair import SIZES, WIRE, Exchanged, MapPlan, Pair, PairGroup, PairPlan, St
 NAME, GROUP = "perftest", "wire_rdma"
 #: Verb in the programs' names to the verb in their titles (``testsStr`` of perftest_parameters.c).
 VERBS = {"write": "RDMA_Write", "read": "RDMA_Read", "send": "Send"}
+
+
+#: Programs that are measured with memory of GPUs. The latency of a write cannot be (``perftest_parameters.c``: "doesn't support
+#: device memory latency test with write"): its receiver would have to look into the GPU's memory.
+ON_GPU = ("ib_write_bw", "ib_read_bw")
 
 
 def _rows(verb: str, name: str) -> tuple[Benchmark, Benchmark]:
@@ -57,6 +63,10 @@ def _words(program: str, start: Start) -> Words:
     """``-F``: a processor whose clock changes is no failure (perftest(1))."""
     counts = ("-s", str(start.size), "-n", str(start.repetitions))
     words = (program, "-d", start.device, "-i", str(start.port), "-p", "{port}", *counts, "-F")
+    if start.memory.on_gpu:
+        # Numbered by PCI address, as the site's are, and not by speed.
+        order = ("CUDA_DEVICE_ORDER=PCI_BUS_ID",) if start.memory.kind == "cuda" else ()
+        words = (*order, *words, f"--use_{start.memory.kind}={start.gpu}")
     return words, (*words, "{address}")
 
 
@@ -85,6 +95,7 @@ PAIRS = (
         exchanged,
         # As of the instrument between MPI's ranks; perftest's own 64 KiB fill a link as well.
         MapPlan(_plan("ib_write_bw"), 1 << 20),
+        ON_GPU,
     ),
 )
 
@@ -114,6 +125,11 @@ _MB_PER_UNIT = {"MB": Decimal("1.048576"), "MiB": Decimal("1.048576"), "Gb": Dec
 #: What its sources print where a transfer or a connection failed (``perftest_resources.c``, ``perftest_communication.c``).
 _FAILED = re.compile(r"(?i:completion with error|failed status|couldn't|unable to|failed to|error:)")
 _LINE = re.compile(r" *-{60,} *")
+#: Where its buffer is (``cuda_memory.c``, ``rocm_memory.c``; to 24.x ``perftest_resources.c``), what it says when it gives that
+#: back, behind the table, and buffers of the host that it takes all the same: of integrated GPUs, and of another type.
+_ON_GPU = re.compile(r"(?m)^(?:allocated GPU buffer |allocated [0-9]+ bytes of GPU buffer )")
+_GIVEN_BACK = re.compile(r"deallocating (?:RX )?GPU buffer \S+|destroying current CUDA Ctx")
+_OTHER_MEMORY = re.compile(r"CUDA device integrated: 0*[1-9A-F].*|.* for type (?!CUDA_MEM_DEVICE\b).*")
 
 
 def parse(text: str, source: str) -> list[Record]:
@@ -137,8 +153,16 @@ def _read_pair(text: str, program: str, source: str) -> list[Record]:
             f"{source}: {program}'s server does not say that it ran {program}; outputs are mixed up, run it again.",
         )
     size, count = map(ends.client.option, ("-s", "-n"))
+    asked = any(re.match(r"--use_(cuda|rocm)=", word) for word in ends.client.words)
+    if {asked} != {bool(_ON_GPU.search(end.output)) for end in (ends.server, ends.client)}:
+        raise OutputError(
+            "output-mixed",
+            f"{source}: {program} was asked for memory of {'GPUs' if asked else 'the host'}, and an end does not say that it "
+            "used that; see how it was built.",
+        )
+    variant = Memory(DEVICE).variant if asked else ""
     if [(record.benchmark, str(record.message_bytes), str(record.repetitions), record.variant) for record in records] != [
-        (program, size, count, "")
+        (program, size, count, variant)
     ]:
         raise OutputError(
             "output-mixed",
@@ -154,7 +178,7 @@ def _program(title: re.Match[str]) -> str:
 
 def _read(text: str, source: str) -> list[Record]:
     title: re.Match[str] | None = None
-    unit, closed = "", False
+    unit, closed, on_gpu = "", False, False
     records: list[Record] = []
     for number, line in enumerate(text.split("\n"), 1):
         kind = (title[3] or title[4]) if title else ""
@@ -166,6 +190,12 @@ def _read(text: str, source: str) -> list[Record]:
             if not kind or unit or match.re is not _HEADS[kind]:
                 raise _wrong(source, number, "the head of a table stands where none can be; the output is mixed up")
             unit = match[1]
+        elif _OTHER_MEMORY.fullmatch(line):
+            raise _wrong(source, number, f"'{line.strip()[:60]}' says that its buffer is not memory of a GPU alone")
+        elif not title and _ON_GPU.match(line):
+            on_gpu = True
+        elif closed and on_gpu and _GIVEN_BACK.fullmatch(line.rstrip()):
+            continue
         elif closed and line.strip() and not _LINE.fullmatch(line):
             raise _wrong(source, number, f"'{line.strip()[:60]}' stands behind the end of the table; see what failed")
         elif _FAILED.search(line):
@@ -188,7 +218,8 @@ def _read(text: str, source: str) -> list[Record]:
                 raise _wrong(source, number, "a value is 0: nothing was measured")
             # Where perftest's iterations are unknown (0 in a recording) there are none to report.
             counts = (int(match[1]), int(match[2]) or None)
-            records.append(Record(NAME, _program(title), 2, 1, *counts, values, "bidirectional" if title[2] else ""))
+            variant = ",".join(filter(None, ("bidirectional" if title[2] else "", Memory(DEVICE).variant if on_gpu else "")))
+            records.append(Record(NAME, _program(title), 2, 1, *counts, values, variant))
     if not records:
         raise OutputError(
             "output-empty", f"{source}: the table of perftest has no rows; the output is incomplete, run it again."
@@ -209,5 +240,6 @@ SUITE = Suite(
     parse=parse,
     rows=ROWS,
     pairs=PAIRS,
+    on_gpu=lambda row, memory, version: () if row.name in ON_GPU and memory.word == DEVICE else None,
     spack=BenchmarkPackage(NAME, "bin", "ib_*"),
 )

@@ -28,17 +28,26 @@ def test_fabrics_that_a_program_does_not_know_are_left_out_and_say_why(run_here:
 
 def test_memory_of_gpus_is_not_measured_as_memory_of_the_host(run_here: Run, sandbox: Path) -> None:
     described = sandbox / "site_configs" / "openhpc-mini" / "system.py"
-    gpus = '"gpus": {"kind": "cuda", "of_node": [{"bus_id": "0000:41:00.0"}]}, "fabrics": {'
+    places = '[{"bus_id": "0000:41:00.0"}, {"bus_id": "0000:81:00.0", "nic": "mlx5_0"}]'
+    gpus = f'"gpus": {{"kind": "cuda", "of_node": {places}}}, "fabrics": {{'
     text = (
         described.read_text().replace('"fabrics": {', gpus).replace('"transport"', '"memory": ["host", "device"], "transport"')
     )
-    described.write_text(text)
+    described.write_text(text.replace('"node_counts": [2]', '"node_counts": [2, 4]'))
     said = run_here("-l", "-v", "--system=openhpc-mini", only="cascade.py").stdout
-    assert not re.search(r"^- \w+ .*%fabric=\w+_device", said, re.MULTILINE)
-    for test in ("WireRdma", "WireRdmaMap", "TransportUcx", "TransportLibfabric"):
+    listed = set(re.findall(r"^- (\w+ .*%fabric=\w+_device)", said, re.MULTILINE))
+    assert listed == {"WireRdma %fabric=edr100_device", "WireRdmaMap %fabric=edr100_device"}
+    for test in ("TransportUcx", "TransportLibfabric"):
         assert re.search(
             rf"left out: {test} %fabric=\w+_device .*memory of the host, and \w+ is of CUDA memory \(device\)", said
         )
+    words = ("--dry-run", "--system=openhpc-mini", "-S", "level=smoke", "-n", "WireRdma.*%fabric=edr100_device")
+    result = run_here(*words, only="cascade.py")
+    assert result.returncode == 0, result.stdout[-3000:]
+    steps = [line for path in sandbox.rglob("rfm_job.sh") for line in path.read_text().splitlines() if "ib_" in line]
+    assert len(steps) == 2 * 2 + 1 and all(" -F --use_cuda=1 " in f"{line} " for line in steps)
+    assert all(line.count("CUDA_DEVICE_ORDER=PCI_BUS_ID ib_") == 2 for line in steps)
+    assert sum(" task ib_read_bw_memorydevice_8.$repeat" in line for line in steps) == 1
 
 
 def test_on_one_machine_nothing_can_be_started(run_here: Run) -> None:

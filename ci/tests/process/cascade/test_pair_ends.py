@@ -169,8 +169,10 @@ def test_ends_of_a_port_without_an_interface_meet_where_the_hosts_name_leads(mon
         end.address_of(end.HOST_NAME)
     plain = Fabric("hdr200", "ucx", "cluster", (Rail("mlx5_0", 200),))
     assert not below_mpi.find_obstacle(plain, catalogue.PAIRS["wire_rdma"], "slurm")
-    device = replace(plain, memory=Memory("device", "cuda"))
-    assert "memory of the host" in below_mpi.find_obstacle(device, catalogue.PAIRS["wire_rdma"], "slurm")
+    device, managed = (replace(plain, memory=Memory(word, "cuda")) for word in ("device", "managed"))
+    assert not below_mpi.find_obstacle(device, catalogue.PAIRS["wire_rdma"], "slurm")
+    assert "memory of one GPU" in below_mpi.find_obstacle(managed, catalogue.PAIRS["wire_rdma"], "slurm")
+    assert "memory of the host" in below_mpi.find_obstacle(device, catalogue.PAIRS["transport_ucx"], "slurm")
 
 
 def test_an_interface_without_address_is_named(tmp_path: Path) -> None:

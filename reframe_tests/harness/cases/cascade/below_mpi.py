@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from ...batch_systems import SLURM
@@ -45,6 +45,9 @@ LEAST_MTU_BYTES = 1024
 FOLDER, NAMED = "map", 5
 #: In an end's record: why it could not measure (``end.py``), and where it ran.
 _ABSENT = re.compile(r'"failed": "there is no program (\S+) on PATH"')
+#: A server's program that does not know its options (perftest_parameters.c; of a memory it was not built for newer ones say why
+#: on the other stream).
+_UNABLE = re.compile(r'"failed": "the server did not listen: (Invalid Command or flag|Parser function exited with Error)')
 _HOST = re.compile(r'"host": "([^"]+)"')
 
 
@@ -53,8 +56,10 @@ def find_obstacle(fabric: Fabric, group: PairGroup, scheduler: str) -> str:
 
     :param scheduler: ReFrame's name of it.
     """
-    if fabric.memory.on_gpu:
-        return f"it measures memory of the host, and {fabric.name} is of {fabric.memory.text}"
+    if not any(group.measures(plan, fabric.memory) for plan in group.plans):
+        return (
+            f"it measures memory of {'one GPU' if group.on_gpu else 'the host'}, and {fabric.name} is of {fabric.memory.text}"
+        )
     if fabric.within_node:
         return f"{fabric.name} is inside a node, and server and client run on two"
     if fabric.transport not in group.transports:
@@ -65,6 +70,20 @@ def find_obstacle(fabric: Fabric, group: PairGroup, scheduler: str) -> str:
         known = ", ".join(SLURM.schedulers)
         return f"nothing here starts one task on each of two nodes under scheduler {scheduler} ({known} do)"
     return ""
+
+
+def choose_gpu(fabric: Fabric) -> int:
+    """Number of the GPU next to the first rail, as the site says it; of those that are equally near the first."""
+    rail = fabric.rails[0]
+    near = [number for number, gpu in enumerate(fabric.gpus) if gpu.nic == rail.device]
+    same = [number for number, gpu in enumerate(fabric.gpus) if gpu.numa_node is not None and gpu.numa_node == rail.numa_node]
+    return (near or same or [0])[0]
+
+
+def find_unable(directory: Path) -> str:
+    """Words of a server's program that knows no memory of such GPUs; empty: none said so."""
+    texts = (path.read_text(errors="replace") for path in sorted(directory.rglob("*.server")))
+    return next((match[1].strip() for text in texts if (match := _UNABLE.search(text))), "")
 
 
 def find_lacking(directory: Path) -> dict[str, str]:
@@ -101,11 +120,15 @@ class PairLaunch:
         return PurePosixPath(self.row.binary).name
 
 
-def make_launch(plan: pair.PairPlan, group: str, fabric: Fabric, size: int, level: str, limits: Limits) -> PairLaunch:
+def make_launch(
+    plan: pair.PairPlan, group: str, fabric: Fabric, size: int, level: str, limits: Limits, gpu: int = 0
+) -> PairLaunch:
+    """A benchmark on a fabric; where that has memory of GPUs with the GPU of this number."""
     row = next(row for row in catalogue.rows(group) if row.name == plan.benchmark)
     rail, count = fabric.rails[0], plan.repetitions(size, catalogue.LEVELS[level], limits)
     interface = mpis.transport(fabric.transport).interfaces
-    start = pair.Start(fabric.transport, rail.device, rail.port, interface, size, count, SECONDS[level])
+    start = pair.Start(fabric.transport, rail.device, rail.port, interface, size, count, SECONDS[level], fabric.memory, gpu)
+    plan = replace(plan, variant=plan.variant or fabric.memory.variant)
     words = filter(None, (plan.benchmark, plan.variant.replace("=", ""), str(size)))
     return PairLaunch("_".join(words), plan, row, size, count, plan.words(start))
 

@@ -78,8 +78,9 @@ class PairTest(WithoutMpiTest):
         self.keep_files = ["*.server", "*.client", "*.out", "*.err"]
         limits = self._choose_rail()
         self._launches = tuple(
-            below_mpi.make_launch(plan, self.group, self._fabric, size, self.level, limits)
+            below_mpi.make_launch(plan, self.group, self._fabric, size, self.level, limits, self._gpu)
             for plan in self._group.plans
+            if self._group.measures(plan, self._fabric.memory)
             for size in plan.sizes[self.level]
         )
         self.num_tasks, self.num_tasks_per_node = 2, 1
@@ -89,7 +90,14 @@ class PairTest(WithoutMpiTest):
         extras = self.current_partition.extras
         described = site.fabrics_of(extras)[self.fabric]
         self._group = catalogue.PAIRS[self.group]
-        self._fabric = replace(described, rails=described.rails[:1])
+        self._fabric, self._gpu = replace(described, rails=described.rails[:1]), 0
+        self._memory: dict[str, Any] = {}
+        if described.memory.on_gpu:
+            self._gpu = below_mpi.choose_gpu(described)
+            self._fabric = replace(self._fabric, gpus=(described.gpus[self._gpu],))
+            self.num_gpus_per_node = len(described.gpus)
+            [gpu], memory = self._fabric.gpus, described.memory
+            self._memory = {"memory": memory.word, "gpu_kind": memory.kind, "gpus": [gpu.bus_id or self._gpu]}
         self.pinning = references.WITHOUT_MPI[self.group]["pinning"]
         return Limits(self._fabric.line_rate_gbit_per_s, extras.get("most_repetitions"))
 
@@ -129,6 +137,7 @@ class PairTest(WithoutMpiTest):
             "ppn_symbol": "1",
             "ranks": self.nodes * self.ranks_per_node,
             "pinning": self.pinning,
+            **self._memory,
             "launcher": shlex.join(self._starter()),
             "arguments": {launch.name: shlex.join(launch.words[1]) for launch in launches},
         }
@@ -193,6 +202,8 @@ class PairTest(WithoutMpiTest):
             others = "the other node" if self.nodes == 2 else "other nodes"
             there = f"no {program} on the PATH of {', '.join(sorted(absent))}, and on {others} there is: {remedy}."
             outcome.add(end.name, 0, MISSING, [there])
+        if self._fabric.memory.on_gpu and not measured and (words := below_mpi.find_unable(Path(self.stagedir))):
+            self.leave(f"the nodes' {self._group.debian} knows no {self._fabric.memory.text}: {words}")
         if wrong := batch.judge(end):
             outcome.add(end.name, 0, MISSING, [*wrong, *self.error_sentences()])
 
@@ -251,7 +262,7 @@ class WireMapTest(PairTest, RoundsPlugin):
         limits, mapped = self._choose_rail(), self._group.mapped
         if mapped is None:
             raise BadInput("group-without-map", f"{self.group} says nothing of maps of all pairs.")
-        self._launch = below_mpi.make_launch(mapped.plan, self.group, self._fabric, mapped.size, self.level, limits)
+        self._launch = below_mpi.make_launch(mapped.plan, self.group, self._fabric, mapped.size, self.level, limits, self._gpu)
         # Which node has which number is not known before the job runs, so that a sample cannot heed the switches.
         self._design, rounds = schedule.make([0] * self.nodes, self.rounds, self.seed)
         passes = range(1, self.orders + 1)
