@@ -20,8 +20,8 @@ from .benchmark import OutputError, Record
 from .model import Suite
 
 __all__ = [
+    "Output",
     "OutputError",
-    "Reading",
     "check_arguments",
     "check_complete",
     "complete",
@@ -32,7 +32,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Reading:
+class Output:
     """One output, read.
 
     :param records: in printed order.
@@ -49,7 +49,7 @@ class Reading:
     ends: bool = True
 
 
-def read(text: str, *, source: str = "<text>") -> Reading:
+def read(text: str, *, source: str = "<text>") -> Output:
     """Read the one output of a suite that a text holds. Harmless lines of others around it are set aside and counted; of suites
     without an extent only known ones, before the title.
 
@@ -66,7 +66,7 @@ def read(text: str, *, source: str = "<text>") -> Reading:
     return first
 
 
-def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
+def read_log(text: str, *, source: str = "<text>") -> list[Output]:
     """Read all outputs of a job's log, in their order; lines of others between them are set aside by the first.
 
     :raises OutputError: as :func:`read`, but for a second output.
@@ -97,14 +97,14 @@ def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
             )
         if trouble := _cause(lines, source):  # below a block that is whole the launcher may say that a rank was killed
             raise trouble
-        return [Reading(records, counts, suite.facts(text).notes)]
+        return [Output(records, counts, suite.facts(text).notes)]
     try:
         return _outputs(lines, [(text.count("\n", 0, start), name) for start, name in titles], source)
     except OutputError as error:
         raise _cause(lines, source) or error from None
 
 
-def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: str) -> list[Reading]:
+def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: str) -> list[Output]:
     """The outputs under titles, of suites with an extent.
 
     :param titles: places of title lines among the lines, and whose they are.
@@ -121,7 +121,7 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
         own = "\n" * begin + "\n".join(lines[begin:end]) + "\n" * (end < len(lines))
         records = _parse(suite, own, source)
         ends = bool(suite.last_line) and any(re.fullmatch(suite.last_line, line.strip()) for line in lines[begin:end])
-        readings.append(Reading(records, {}, suite.facts(own).notes, place + 1, ends))
+        readings.append(Output(records, {}, suite.facts(own).notes, place + 1, ends))
         rest[begin:end] = [""] * (end - begin)
     around = list(enumerate(preamble.without_report("\n".join(rest))[0].split("\n"), 1))
     if trouble := _cause([line for _, line in around], source):
