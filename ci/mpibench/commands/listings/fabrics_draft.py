@@ -85,12 +85,12 @@ def ports(node: node_facts.Node) -> Iterator[Port]:
         fitting = (row[2:] for row in DRIVERS if (driver == row[0] or device.startswith(row[0])) and (rate or 0) <= row[1])
         transport, kind = next(fitting, LINK_LAYERS.get(str(layer), ("ucx", "rdma")))
         over = tuple(node.entries(f"{folder}/device/net"))
-        yield Port(kind, transport, device, rate, node_facts.numa_node(node, folder), int(port), interfaces=over)
+        yield Port(kind, transport, device, rate, node_facts.numa_node(node, f"{folder}/device"), int(port), interfaces=over)
     for device in node.entries("sys/class/cxi"):
         if states.get(device, "active") in UP:
             folder, rate = f"sys/class/cxi/{device}", number(facts, "rate_gbit_per_s", device)
             over = tuple(node.entries(f"{folder}/device/net"))
-            yield Port("ss", "cxi", device, rate, node_facts.numa_node(node, folder), interfaces=over)
+            yield Port("ss", "cxi", device, rate, node_facts.numa_node(node, f"{folder}/device"), interfaces=over)
     facts = node_facts.interfaces(node, tuple(node.entries("sys/class/net")))
     for name, state in facts.get("state", {}).items():
         folder = f"sys/class/net/{name}"
@@ -99,7 +99,9 @@ def ports(node: node_facts.Node) -> Iterator[Port]:
         part = {"master", "bridge", "tun_flags"} & set(node.entries(folder)) or (devtype and devtype[1] not in ("bond", "vlan"))
         if state in UP and not part and node.number(f"{folder}/type") == ETHERNET:
             rate, mtu = number(facts, "rate_gbit_per_s", name), number(facts, "mtu_bytes", name)
-            yield Port("eth", "tcp", name, rate, node_facts.numa_node(node, folder), mtu_bytes=int(mtu) if mtu else None)
+            yield Port(
+                "eth", "tcp", name, rate, node_facts.numa_node(node, f"{folder}/device"), mtu_bytes=int(mtu) if mtu else None
+            )
 
 
 def fabrics(found: Iterable[Port]) -> dict[str, dict[str, Any]]:
