@@ -21,7 +21,7 @@ from .rank_records import Adapter, NodeGpu, RankEvidence, UsedGpu, spell_bus_id
 #: PXB, PHB, NODE, SYS of ``nvidia-smi topo -m``.
 SWITCH, ROOT_PORT, HOST_BRIDGE, NUMA_NODE, NOTHING = range(5)
 _IN_COMMON = ("a PCI switch", "a root port", "a PCI host bridge", "a NUMA node", "not even a NUMA node")
-#: How the driver calls a slice of a GPU (NVIDIA Multi-Instance GPU User Guide, "Device Names": ``A100 MIG 1g.5gb``).
+#: How programs of CUDA see a slice of a GPU called, in outputs of others: ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``.
 _SLICE = re.compile(r"\bMIG\b")
 _DRIVER = re.compile(r"\d+\.\d[\d.]*")
 #: Nodes whose ranks are named with their GPUs in a note.

@@ -40,14 +40,14 @@ _REMEDIES = (
         "start it with its own mpirun",
     ),
     (
-        # UCX 1.18, src/ucs/debug/debug.c, of SEGV_ACCERR (openucx/ucx, issues 4756, 7845 and 9533); Open MPI 5.0,
+        # UCX, src/ucs/debug/debug.c, of SEGV_ACCERR (openucx/ucx, issues 4756, 7845 and 9533); Open MPI,
         # opal/util/stacktrace.c (open-mpi/ompi, issue 11399).
         re.compile(r"invalid permissions for mapped object|Signal code: Invalid permissions"),
         "the CPU touched memory that is not its own, as an MPI or UCX does that was built without CUDA or ROCm and is given "
         "memory of a GPU: use one that was built with it",
     ),
     (
-        # Open MPI 4.1, opal/mca/common/cuda/help-mpi-common-cuda.txt.
+        # Open MPI, ompi/runtime/help-mpi-runtime.txt.
         re.compile(r"library was not compiled with any support"),
         "this Open MPI was built without CUDA: use one that was built with it",
     ),
