@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -261,90 +261,119 @@ def _carried(sent: Mapping[str, int]) -> str:
 # ---- did the fabric carry the bytes? ----
 
 
+@dataclass(frozen=True)
+class Counted:
+    """Bytes that all nodes together sent, of a run whose rails all have counters.
+
+    :param wanted: what the rails must have carried; ``limit``: what another network may have.
+    :param known: whether all sockets of the ranks are known.
+    :param own: what the ranks' sockets sent on the rails; ``everything``: altogether.
+    """
+
+    rails: Mapping[str, int]
+    wanted: float
+    limit: float
+    known: bool
+    own: int
+    everything: int
+
+    @property
+    def carried(self) -> int:
+        return sum(self.rails.values())
+
+
 def check_traffic(ranks: Sequence[RankEvidence], fabric: Fabric, expected_bytes: float) -> Finding:
     """Judge whether the fabric, and nothing else, carried the benchmark's bytes.
 
     :param expected_bytes: lower bound of the payload all nodes together must have sent on the fabric.
     """
-    nodes, settings, finding = node_traffic(ranks), chosen_by(ranks), Finding()
+    nodes, rails = node_traffic(ranks), counter_names(fabric)
     if not nodes:
-        finding.sentences.append(f"no rank left counters, so nothing proves that {fabric.name} was used.")
-        return finding
-    transport, rails, total = mpis.transport(fabric.transport), counter_names(fabric), total_sent(nodes)
-    finding.sentences += [problem for node in nodes for problem in node.problems]
+        return Finding([f"no rank left counters, so nothing proves that {fabric.name} was used."])
+    problems = [*(problem for node in nodes for problem in node.problems), *_without_counters(nodes, fabric, rails)]
+    total = total_sent(nodes)
+    if any(rail not in total for rail in rails):
+        return Finding(problems)
+    counted = Counted(
+        {rail: total[rail] for rail in rails},
+        wanted=(1 - SHORTFALL_FRACTION) * expected_bytes,
+        limit=max(OTHER_FLOOR_BYTES * len(nodes), OTHER_FRACTION * expected_bytes),
+        known=all(node.ranks_known for node in nodes),
+        own=sum(node.sent_by_ranks.get(name, 0) for node in nodes for name in _on_wire(node, rails)),
+        everything=sum(sum(node.sent_by_ranks.values()) for node in nodes),
+    )
+    others, notes = _others(nodes, fabric, counted)
+    carried, own, few = counted.carried, counted.own, counted.carried < counted.wanted
+    least, rate = format_bytes(expected_bytes), fabric.line_rate_gbit_per_s
+    sockets = counted.known and mpis.transport(fabric.transport).connections
+    # What is missing fits into the counters' last second, and the ranks' sockets have it all.
+    late = sockets and own >= counted.wanted and not others and rate is not None
+    late = late and counted.wanted - carried <= len(nodes) * (rate or 0.0) * 1e9 / 8 * COUNTER_LAG_S
+    count = {2: "two", 3: "three", 4: "four"}.get(1 + len(others), str(1 + len(others)))
+    both = ", ".join(filter(None, (_carried(counted.rails), _carried(others))))
+    # The first that holds is the answer.
+    answers = (
+        (
+            rails and others and carried > counted.limit,
+            f"but {_carried(others)} of {format_bytes(carried + sum(others.values()))}: {count} networks were used at once",
+        ),
+        (
+            rails and few and not late,
+            f"{format_bytes(expected_bytes - carried)} of at least {least} went elsewhere: {both}",
+        ),
+        (
+            rails and sockets and own < counted.wanted,
+            f"{_carried(counted.rails)}, but the ranks themselves sent only {format_bytes(own)} of at least {least} there: the "
+            "rest is other traffic of the node",
+        ),
+        (others, f"but {_carried(others)}" + (f" of at least {least}" if expected_bytes else "")),
+    )
+    asked = fabric.name if [fabric.name] == rails or not rails else f"{fabric.name} ({', '.join(rails)})"
+    if said := next((sentence for holds, sentence in answers if holds), ""):
+        problems.append(f"asked for {asked}, {said}{chosen_by(ranks)}.")
+    elif rails and few:
+        notes.append(f"the counters of {fabric.name} lag behind the ranks' sockets, which are used instead")
+    if not problems and expected_bytes > counted.limit and len(rails) > 1:
+        notes += [f"rail {rail} of {fabric.name} carried nothing" for rail in rails if not total[rail]]
+    return Finding(problems, notes)
+
+
+def _without_counters(nodes: Sequence[NodeTraffic], fabric: Fabric, rails: Sequence[str]) -> Iterator[str]:
     for node in nodes:
         for rail in rails:
             if rail not in node.present:
                 there = ", ".join(sorted(node.present)) or "none"
-                finding.sentences.append(
-                    f"fabric {fabric.name} names {rail}, which {node.host} does not have (it has {there}); "
-                    f"correct {SITE_FILES}."
-                )
+                names = f"fabric {fabric.name} names {rail}"
+                yield f"{names}, which {node.host} does not have (it has {there}); correct {SITE_FILES}."
             elif rail in node.counted and node.counted[rail].tx is None:
-                finding.sentences.append(
-                    f"{rail} on {node.host} has no counter of sent bytes, so {fabric.name} cannot be proven."
-                )
-    if any(rail not in total for rail in rails):
-        return finding
-    limit = max(OTHER_FLOOR_BYTES * len(nodes), OTHER_FRACTION * expected_bytes)
-    wanted = (1 - SHORTFALL_FRACTION) * expected_bytes
-    carried = sum(total[rail] for rail in rails)
+                yield f"{rail} on {node.host} has no counter of sent bytes, so {fabric.name} cannot be proven."
 
-    # What the ranks' own sockets sent altogether and on the rails, where they are all known.
-    known = all(node.ranks_known for node in nodes)
-    everything = sum(sum(node.sent_by_ranks.values()) for node in nodes)
-    own = sum(node.sent_by_ranks.get(name, 0) for node in nodes for name in _on_wire(node, rails))
 
-    # What neither a rail nor its wire carried, without what is certainly not the ranks': every socket of theirs is known, none
-    # of their addresses belongs to the interface, and what they sent altogether is found again on the rails. The last keeps two
-    # cards in one subnet from passing, where bytes leave through the card whose address they do not bear.
-    elsewhere = Counter[str]()
+def _others(nodes: Sequence[NodeTraffic], fabric: Fabric, counted: Counted) -> tuple[dict[str, int], list[str]]:
+    """What neither a rail nor its wire carried, and notes on what of it is no contradiction.
+
+    It is certainly not the ranks' where every socket of theirs is known, none of their addresses belongs to the interface, and
+    what they sent altogether is found again on the rails. The last keeps two cards in one subnet from passing, where bytes
+    leave through the card whose address they do not bear.
+    """
+    transport, elsewhere = mpis.transport(fabric.transport), Counter[str]()
     for node in nodes:
-        excused = {*rails, *fabric.tcp_interfaces} | (_on_wire(node, rails) if transport.interfaces else set())
+        excused = {*counted.rails, *fabric.tcp_interfaces}
+        excused |= _on_wire(node, counted.rails) if transport.interfaces else set()
         elsewhere.update({name: count.tx or 0 for name, count in node.counted.items() if name not in excused})
-    others: dict[str, int] = {}
+    found_again = counted.everything <= (counted.carried if transport.connections else 0) + counted.limit
+    others, notes = dict[str, int](), []
     for name, sent in _each_wire_once(elsewhere, nodes).items():
         addressed = sum(node.sent_by_ranks.get(name, 0) for node in nodes)
-        found_again = everything <= (carried if transport.connections else 0) + limit
-        if sent <= limit:
+        if sent <= counted.limit:
             continue
-        if known and "/" not in name and addressed <= limit and found_again:
-            finding.notes.append(f"{name} carried {format_bytes(sent)} that are not the ranks' (other traffic of the node)")
+        if counted.known and "/" not in name and addressed <= counted.limit and found_again:
+            notes.append(f"{name} carried {format_bytes(sent)} that are not the ranks' (other traffic of the node)")
         else:
             others[name] = sent
     if not fabric.within_node and (local := others.pop(LOOPBACK, 0)):
-        finding.notes.append(f"ranks of one node exchanged {format_bytes(local)} over {LOOPBACK}, not in shared memory")
-
-    asked = "asked for " + (fabric.name if [fabric.name] == rails or not rails else f"{fabric.name} ({', '.join(rails)})")
-    mine, least = _carried({rail: total[rail] for rail in rails}), format_bytes(expected_bytes)
-    rate, sockets = fabric.line_rate_gbit_per_s, known and transport.connections
-    # What is missing fits into the counters' last second, and the ranks' sockets have it all.
-    late = sockets and own >= wanted and not others and rate is not None
-    late = late and wanted - carried <= len(nodes) * (rate or 0.0) * 1e9 / 8 * COUNTER_LAG_S
-    if rails and others and carried > limit:
-        count = {2: "two", 3: "three", 4: "four"}.get(1 + len(others), str(1 + len(others)))
-        finding.sentences.append(
-            f"{asked}, but {_carried(others)} of {format_bytes(carried + sum(others.values()))}: {count} networks were "
-            f"used at once{settings}."
-        )
-    elif rails and carried < wanted and not late:
-        finding.sentences.append(
-            f"{asked}, {format_bytes(expected_bytes - carried)} of at least {least} went "
-            f"elsewhere: {', '.join(filter(None, (mine, _carried(others))))}{settings}."
-        )
-    elif rails and sockets and own < wanted:
-        finding.sentences.append(
-            f"{asked}, {mine}, but the ranks themselves sent only {format_bytes(own)} of at least "
-            f"{least} there: the rest is other traffic of the node{settings}."
-        )
-    elif others:
-        of_all = f" of at least {least}" if expected_bytes else ""
-        finding.sentences.append(f"{asked}, but {_carried(others)}{of_all}{settings}.")
-    elif rails and carried < wanted:
-        finding.notes.append(f"the counters of {fabric.name} lag behind the ranks' sockets, which are used instead")
-    if not finding.sentences and expected_bytes > limit and len(rails) > 1:
-        finding.notes += [f"rail {rail} of {fabric.name} carried nothing" for rail in rails if not total[rail]]
-    return finding
+        notes.append(f"ranks of one node exchanged {format_bytes(local)} over {LOOPBACK}, not in shared memory")
+    return others, notes
 
 
 # ---- did striping take place? ----
