@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -148,67 +148,99 @@ def tune(request: TuneRequest) -> int:
             "nothing-measured",
             f"nothing was measured within {request.budget_s:.0f} s: give a larger --budget, or fewer algorithms.",
         )
-    before = installed(place)
-    chosen = choose(compare({name: race.table(name) for name in race.times}))
-    proof, compiled = None, None
-    kept: dict[str, dict[int, str]] = {}
-    rules: list[AlgorithmRule] = []
-    if chosen:
-        weights = {name: race.weights(name) for name in chosen if tuning.find(name).as_a_whole}
-        made = settings.make(place, request.stack, tuning, _rules(chosen, race))
-        settings.install(*made, request.candidate)
-        say(f"proof: default against tuned, {REPEATS} repeats of {', '.join(chosen)}")
-        rest = max(request.left_s, request.budget_s * PROOF_SHARE)
-        proof = prove(request, chosen, "proof", rest, race.messages, weights)
-        kept = keep_proven(recommended(proof), chosen, judge_whole(tuning, proof))
-        if rules := _rules(kept, race):
-            compiled = _install(request, rules, proof)
+    before, decision = installed(place), _decide(request, race)
     if not race.open():  # unless a larger budget would measure more
         state.finished = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         state.write(request.folder)
-
-    whole = racing.exhaustive_s(race)
-    share = f", {100 * state.measured_s / whole:.0f} % of the {whole:.0f} s of an exhaustive sweep" if whole else ""
-    decisions = sum(len(sizes) for sizes in race.survivors.values())
-    measured = f"measured {state.measured_s:.0f} s in {len(state.rounds)} rounds for {decisions} decisions"
-    say(f"{place.text}: {measured}{share}")
-    for collective, refused in state.refused.items():
-        for word, why in refused.items():
-            say(f"  {collective} {word} is left out: {why}")
-    for collective, why in race.unusable.items():
-        say(f"  {collective}: not measured: {why}")
-    if usage := request.usage:
-        for name, times in race.times.items():
-            if not tuning.find(name).by_size:
-                covered = f"{100 * usage.covered(name, times.sizes):.0f} % of its calls of known size are of sizes measured"
-                say(f"{name}: weighted by {usage.source}, {covered}{'' if race.weights(name) else ': not weighted'}")
-    if left := [name for name in race.times if name not in chosen]:
+    _say_all(request, _of_race(request, race))
+    if left := [name for name in race.times if name not in decision.chosen]:
         say(f"the library's own choice stays, nothing was better by more than noise: {', '.join(left)}")
-    if proof:
-        _say_all(request, of_proof(proof))
-        better = {(row.collective, row.message_bytes) for row in recommended(proof)}
-        choices = [(name, size) for name, sizes in chosen.items() for size in sizes]
-        say(f"{sum(choice in better for choice in choices)} of {len(choices)} choices held in the proof")
-        for name in chosen:
-            if name not in kept and any(collective == name and size != ALL_SIZES for collective, size in better):
-                worse = [_size_of(row) for row in find_harmed(tuning, proof.rows) if row.collective == name]
-                where = ", ".join(worse) if tuning.find(name).spills else "all of them together, where they are not better"
-                say(f"  not used: {name}, whose settings change sizes that they do not name: {where}")
-    if not rules:
+    _say_all(request, _of_decision(tuning, decision))
+    if not decision.rules:
         say(f"nothing is better than the library's own choice ({DEFAULT}); nothing is installed")
         if before:
             say(f"left as they are: settings of {before.made} in {place.folder}; --check proves them again")
         return NOTHING_BETTER
-    for rule in rules:
-        sizes = f"{rule.first} to {rule.last} bytes" if rule.last else "all sizes"
-        say(f"  {rule.collective}, {sizes}, {place.ranks} ranks: {rule.word}")
-    say(f"installed: {place.folder}")
-    _say_all(request, of_compiled(compiled, tuning))
-    if gone := {rule.collective for rule in (before.rules if before else ())} - {rule.collective for rule in rules}:
-        say(f"replaced: settings of {', '.join(sorted(gone))} were there, and are not tuned or no better this time")
-    if tuning.note:
-        say(f"note: {tuning.note}")
+    _say_all(request, _of_installed(request, decision, before))
     return 0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is used of a race.
+
+    :param chosen: what was better in it: collective to the algorithm of each size; ``kept``: of these what the proof showed.
+    :param rules: what is installed of that; ``compiled``: what the library itself made of them.
+    """
+
+    chosen: Mapping[str, Mapping[int, str]]
+    proof: Proof | None = None
+    kept: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    rules: Sequence[AlgorithmRule] = ()
+    compiled: Compiled | None = None
+
+
+def _decide(request: TuneRequest, race: racing.Race) -> Decision:
+    """Choose, prove the choice, and install what is proven to be better."""
+    tuning, chosen = request.tuning, choose(compare({name: race.table(name) for name in race.times}))
+    if not chosen:
+        return Decision(chosen)
+    weights = {name: race.weights(name) for name in chosen if tuning.find(name).as_a_whole}
+    settings.install(*settings.make(request.place, request.stack, tuning, _rules(chosen, race)), request.candidate)
+    request.say(f"proof: default against tuned, {REPEATS} repeats of {', '.join(chosen)}")
+    rest = max(request.left_s, request.budget_s * PROOF_SHARE)
+    proof = prove(request, chosen, "proof", rest, race.messages, weights)
+    kept = keep_proven(recommended(proof), chosen, judge_whole(tuning, proof))
+    rules = _rules(kept, race)
+    return Decision(chosen, proof, kept, rules, _install(request, rules, proof) if rules else None)
+
+
+def _of_race(request: TuneRequest, race: racing.Race) -> Iterator[str]:
+    """What was measured, and what was not."""
+    state, whole = race.state, racing.exhaustive_s(race)
+    share = f", {100 * state.measured_s / whole:.0f} % of the {whole:.0f} s of an exhaustive sweep" if whole else ""
+    decisions = sum(len(sizes) for sizes in race.survivors.values())
+    measured = f"measured {state.measured_s:.0f} s in {len(state.rounds)} rounds for {decisions} decisions"
+    yield f"{request.place.text}: {measured}{share}"
+    for collective, refused in state.refused.items():
+        for word, why in refused.items():
+            yield f"  {collective} {word} is left out: {why}"
+    for collective, why in race.unusable.items():
+        yield f"  {collective}: not measured: {why}"
+    if usage := request.usage:
+        for name, times in race.times.items():
+            if not request.tuning.find(name).by_size:
+                covered = f"{100 * usage.covered(name, times.sizes):.0f} % of its calls of known size are of sizes measured"
+                yield f"{name}: weighted by {usage.source}, {covered}{'' if race.weights(name) else ': not weighted'}"
+
+
+def _of_decision(tuning: Tuning, decision: Decision) -> Iterator[str]:
+    """What the proof says of each choice; nothing where nothing was chosen."""
+    if decision.proof is None:
+        return
+    yield from of_proof(decision.proof)
+    better = {(row.collective, row.message_bytes) for row in recommended(decision.proof)}
+    choices = [(name, size) for name, sizes in decision.chosen.items() for size in sizes]
+    yield f"{sum(choice in better for choice in choices)} of {len(choices)} choices held in the proof"
+    for name in decision.chosen:
+        if name not in decision.kept and any(collective == name and size != ALL_SIZES for collective, size in better):
+            worse = [_size_of(row) for row in find_harmed(tuning, decision.proof.rows) if row.collective == name]
+            where = ", ".join(worse) if tuning.find(name).spills else "all of them together, where they are not better"
+            yield f"  not used: {name}, whose settings change sizes that they do not name: {where}"
+
+
+def _of_installed(request: TuneRequest, decision: Decision, before: TunedSettings | None) -> Iterator[str]:
+    """What is installed, and in place of what."""
+    for rule in decision.rules:
+        sizes = f"{rule.first} to {rule.last} bytes" if rule.last else "all sizes"
+        yield f"  {rule.collective}, {sizes}, {request.place.ranks} ranks: {rule.word}"
+    yield f"installed: {request.place.folder}"
+    yield from of_compiled(decision.compiled, request.tuning)
+    old, new = ({rule.collective for rule in rules} for rules in (before.rules if before else (), decision.rules))
+    if gone := old - new:
+        yield f"replaced: settings of {', '.join(sorted(gone))} were there, and are not tuned or no better this time"
+    if request.tuning.note:
+        yield f"note: {request.tuning.note}"
 
 
 def _say_all(request: TuneRequest, lines: Iterable[str]) -> None:
