@@ -7,8 +7,9 @@ the bandwidth of all pairs in one direction, then in the other. Latency is half 
 some ms at least: the median and, as a node that is stopped now and then shows in it only, the mean. Bandwidth is that of
 windows of messages into one buffer with an acknowledgement each, as Uniband of IMB has it, in which nobody waits longer than
 ``--patience``: a node that stops answering is named and left out, and the others go on, if the MPI lets them. Ranks that take
-no part in a step sleep, and look now and then for the next. Each step's rows end with a checksum of all lines so far, so that
-what was measured before an untimely end can be used.
+no part in a step sleep, and look now and then for the next. With ``--memory cuda`` or ``rocm`` what is timed lies in memory of
+each rank's GPU; the ranks' own words stay in the host's. Each step's rows end with a checksum of all lines so far, so that what
+was measured before an untimely end can be used.
 """
 
 from __future__ import annotations
@@ -23,12 +24,16 @@ from array import array
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mpi4py import MPI
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from reframe_tests.harness.instruments import common, schedule
-from reframe_tests.harness.instruments.common import give_up, known
-from reframe_tests.harness.machine import switch_paths as paths
+from reframe_tests.harness.instruments import device_memory
+
+DEVICE = device_memory.choose(sys.argv[1:])  # before MPI starts
+
+from mpi4py import MPI  # noqa: E402
+
+from reframe_tests.harness.instruments import common, schedule  # noqa: E402
+from reframe_tests.harness.instruments.common import give_up, known  # noqa: E402
+from reframe_tests.harness.machine import switch_paths as paths  # noqa: E402
 
 WINDOW = 64
 #: Seconds between two looks of an idle rank, at first and at most: the longer it has waited, the fewer it needs. All wait for
@@ -40,6 +45,8 @@ SHARED_LOOK_S = 0.0002
 SPINS, WARM_UP_BYTES = 200, 1 << 16
 #: Repetitions of a latency that are not counted.
 WARM_UP = 5
+#: Most repetitions of a latency on GPUs, whatever the warm-up took.
+MOST_PINGS = 100_000
 #: Silent ranks after which nothing more is worth measuring.
 MOST_SILENT = 32
 #: Seconds for which others may report after one has said that its partner is silent.
@@ -121,12 +128,18 @@ class Rank:
     def __init__(self, comm: Any, asked: argparse.Namespace) -> None:
         self.comm, self.latency, self.bandwidth, self.repeats = comm, asked.latency, asked.bandwidth, asked.repeats
         self.patience_s, self.shared = asked.patience, bool(asked.shared)
-        self.sent = bytearray(known(comm.rank, max(self.bandwidth.bytes, WARM_UP_BYTES)))
-        self.got = bytearray(len(self.sent))
+        most = max(self.bandwidth.bytes, self.latency.bytes, WARM_UP_BYTES)
+        content = known(comm.rank, most)
+        self.sent: Any = device_memory.Buffer(DEVICE, content) if DEVICE else bytearray(content)
+        self.got: Any = device_memory.Buffer(DEVICE, bytes(most)) if DEVICE else bytearray(most)
         #: Requests of a partner that fell silent: they may still complete, so that their buffers must stay.
         self.left: list[Any] = []
         #: Partners that large messages went to and came from.
         self.warm: set[int] = set()
+
+    @staticmethod
+    def message(buffer: Any, size: int) -> list[Any]:
+        return [buffer.part(size) if DEVICE else memoryview(buffer)[:size], MPI.BYTE]
 
     def take_part(self, step: Step) -> tuple[int, list[float]]:
         """Status and values of this rank in a step: those of a latency in its second phase are behind those of the first."""
@@ -154,7 +167,7 @@ class Rank:
         """Meet; the first time connections are made, before bandwidths also for messages that go by rendezvous."""
         size = WARM_UP_BYTES if large and partner not in self.warm else 1
         # The partner sends much once as well; but if it came no further than this the last time, not the same time.
-        part = [memoryview(self.sent)[:size], MPI.BYTE], [memoryview(self.got)[:WARM_UP_BYTES], MPI.BYTE]
+        part = self.message(self.sent, size), self.message(self.got, WARM_UP_BYTES)
         requests = [self.comm.Irecv(part[1], partner, GREET), self.comm.Isend(part[0], partner, GREET)]
         self.begin(requests, time.monotonic() + self.patience_s)
         if large:
@@ -166,9 +179,9 @@ class Rank:
         for starts in (first, not first):
             for _ in range(self.repeats):
                 if not starts:
-                    self.answer(partner)
+                    self.answer_on_gpu(partner) if DEVICE else self.answer(partner)
                     continue
-                times = self.call(partner)
+                times = self.call_on_gpu(partner) if DEVICE else self.call(partner)
                 middle.append(statistics.median(times) / 2 * 1e6)
                 means.append(statistics.fmean(times) / 2 * 1e6)
         return middle + means
@@ -196,11 +209,40 @@ class Rank:
             self.comm.Recv([got, MPI.BYTE], partner, PING)
             self.comm.Send([sent, MPI.BYTE], partner, PING)
 
+    def call_on_gpu(self, partner: int) -> array[float]:
+        """As :meth:`call`; to mark the last message would be a copy to the GPU each time: their number is said before."""
+        comm, clock, times = self.comm, time.perf_counter, array("d")
+        sent, got = self.message(self.sent, self.latency.bytes), self.message(self.got, self.latency.bytes)
+        count = WARM_UP
+        for part in ("warm-up", "timed"):
+            for _ in range(count):
+                begin = clock()
+                comm.Send(sent, partner, PING)
+                comm.Recv(got, partner, PING)
+                times.append(clock() - begin)
+            if part == "warm-up":
+                count = max(self.latency.number, min(MOST_PINGS, int(schedule.LATENCY_S / max(min(times), 1e-9))))
+                comm.Send([array("i", [count]), MPI.INT], partner, PING)
+        return times[WARM_UP:]
+
+    def answer_on_gpu(self, partner: int) -> None:
+        sent, got = self.message(self.sent, self.latency.bytes), self.message(self.got, self.latency.bytes)
+        count = array("i", [WARM_UP])
+        for part in ("warm-up", "timed"):
+            for _ in range(count[0]):
+                self.comm.Recv(got, partner, PING)
+                self.comm.Send(sent, partner, PING)
+            if part == "warm-up":
+                self.comm.Recv([count, MPI.INT], partner, PING)
+
     def stream(self, partner: int, *, sends: bool) -> tuple[int, list[float]]:
         """Bandwidths in MB/s, of the rank that sends."""
         comm, size, values, mark = self.comm, self.bandwidth, list[float](), bytearray(1)
-        sent, got = ([memoryview(buffer)[: size.bytes], MPI.BYTE] for buffer in (self.sent, self.got))
-        self.got[:] = bytes(len(self.got))
+        sent, got = (self.message(buffer, size.bytes) for buffer in (self.sent, self.got))
+        if DEVICE:
+            self.got.fill(bytes(size.bytes))
+        else:
+            self.got[:] = bytes(len(self.got))
         for _ in range(self.repeats):
             begin = time.perf_counter()
             for first in range(0, size.number, WINDOW):
@@ -213,7 +255,8 @@ class Rank:
                     self.begin([comm.Isend([mark, MPI.BYTE], partner, ACK)], deadline)
             if sends:
                 values.append(size.bytes * size.number / (time.perf_counter() - begin) / 1e6)
-        right = sends or memoryview(self.got)[: size.bytes] == known(partner, size.bytes)
+        received = b"" if sends else self.got.read(size.bytes) if DEVICE else memoryview(self.got)[: size.bytes]
+        right = sends or received == known(partner, size.bytes)
         return (FINE if right else WRONG), values
 
 
@@ -334,6 +377,10 @@ def read_arguments(words: list[str]) -> argparse.Namespace:
         latency={"type": Size.read, "default": Size(8, 100), "metavar": "BYTESxREPETITIONS"},
         bandwidth={"type": Size.read, "default": Size(1 << 20, 3), "metavar": "BYTESxMESSAGES"},
         switches={"default": "", "metavar": "FILE", "help": "lines 'NODE SWITCH.SWITCH', the top one first"},
+        memory={
+            "choices": list(device_memory.LIBRARIES),
+            "help": "messages are in memory of each rank's GPU; default: the host's",
+        },
         patience={"type": float, "default": 20, "help": "seconds to wait for a partner"},
     ).parse_args(words)
 
@@ -373,6 +420,7 @@ def main(words: list[str], comm: Any) -> None:
         "pair_map",
         **{"design": design, "seed": asked.seed, "rounds": len(rounds), "orders": asked.orders, "repeats": asked.repeats},
         **{"latency_count": asked.latency.number, "message_count": asked.bandwidth.number},
+        **({"memory": asked.memory} if asked.memory else {}),
         switches=source if all(above) else None,
         nodes=[[host, list(path)] for host, path in zip(hosts, above, strict=True)],
     )
@@ -391,4 +439,7 @@ def main(words: list[str], comm: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:], MPI.COMM_WORLD)
+    try:
+        main(sys.argv[1:], MPI.COMM_WORLD)
+    except device_memory.DeviceError as failure:
+        give_up(f"memory of the GPU: {failure}")

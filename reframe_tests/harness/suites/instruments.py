@@ -16,6 +16,7 @@ from typing import Any
 from ..instruments import FOLDER, reading
 from ..instruments.pairs import output as map_output
 from ..instruments.pairs.pair_values import BANDWIDTH, LATENCY
+from ..machine.gpu import DEVICE, Memory
 from ..vocabulary import BadInput, NotMeasured
 from . import side_by_side, traffic
 from .algorithms import COLLECTIVES, GROUP, QUANTITY, VARIANT
@@ -539,7 +540,8 @@ def _pair_record(pair_map: map_output.MapOutput, quantity: str) -> Record:
         sent, name = values * pair_map.message_count, PAIR_BANDWIDTH
         summary = {"bandwidth_p50_mb_per_s": _percentile(ordered, 50), "bandwidth_slowest_mb_per_s": ordered[0]}
     # Rounded down: it is the least that was sent.
-    return Record("pair_map", name, len(pair_map.nodes), 1, size, max(1, sent // len(pair_map.nodes)), summary)
+    variant = Memory(DEVICE).variant if pair_map.memory else ""
+    return Record("pair_map", name, len(pair_map.nodes), 1, size, max(1, sent // len(pair_map.nodes)), summary, variant)
 
 
 def _pair_facts(text: str) -> Facts:
@@ -585,6 +587,7 @@ PAIR_MAP = _suite(
     arguments=_pair_arguments,
     facts=_pair_facts,
     compares_data=True,
+    on_gpu=lambda row, memory, version: ("--memory", memory.kind) if memory.word == DEVICE else None,
 )
 
 #: All of them, for the registry.

