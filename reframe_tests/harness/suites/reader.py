@@ -6,6 +6,7 @@ All or nothing: either every number of complete outputs, or an :class:`benchmark
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -109,7 +110,7 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
 
     :param titles: places of title lines among the lines, and whose they are.
     """
-    rest, readings, end = list(lines), [], 0
+    rest, outputs, end = list(lines), [], 0
     for place, name in titles:
         if place < end:
             continue
@@ -121,45 +122,63 @@ def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: st
         own = "\n" * begin + "\n".join(lines[begin:end]) + "\n" * (end < len(lines))
         records = _parse(suite, own, source)
         ends = bool(suite.last_line) and any(re.fullmatch(suite.last_line, line.strip()) for line in lines[begin:end])
-        readings.append(Output(records, {}, suite.facts(own).notes, place + 1, ends))
+        outputs.append(Output(records, {}, suite.facts(own).notes, place + 1, ends))
         rest[begin:end] = [""] * (end - begin)
     around = list(enumerate(preamble.without_report("\n".join(rest))[0].split("\n"), 1))
     if trouble := _cause([line for _, line in around], source):
         raise trouble
-
-    def wrong(number: int, line: str, sentence: str) -> OutputError:
-        return OutputError("output-damaged", f"{source}, line {number}: '{_shown(line)}' {sentence}.")
-
-    # Below a table that nothing ends stands no complaint.
     open_ends = [
-        (reading, around[reading.line : after - 1])
-        for reading, after in zip(readings, [*(other.line for other in readings[1:]), len(lines) + 1], strict=True)
-        if not reading.ends
+        (output, around[output.line : after - 1])
+        for output, after in zip(outputs, [*(other.line for other in outputs[1:]), len(lines) + 1], strict=True)
+        if not output.ends
     ]
-    for reading, below in open_ends:
+    if fault := next(itertools.chain(_complaints(open_ends), _strays(around), _next_rows(open_ends)), None):
+        number, line, wrong = fault
+        raise OutputError("output-damaged", f"{source}, line {number}: '{_shown(line)}' {wrong}.")
+    if len(outputs) > 1 and all(record.ranks == 1 for output in outputs for record in output.records):
+        raise _singletons(source, outputs[1].line, lines[outputs[1].line - 1])
+    before, known = preamble.part("\n".join(rest), sum(len(line) + 1 for line in rest[: outputs[0].line - 1]))
+    counts = preamble.count(before.split("\n")) + known
+    return [replace(outputs[0], set_aside=dict(counts)), *outputs[1:]]
+
+
+#: Line of a text by its number, from 1.
+Numbered = tuple[int, str]
+#: An output without a last line, and what stands below it until the next one.
+OpenEnd = tuple[Output, Sequence[Numbered]]
+#: Number of a line, the line, and what is wrong with it.
+Fault = tuple[int, str, str]
+
+
+def _complaints(open_ends: Iterable[OpenEnd]) -> Iterator[Fault]:
+    """Below a table that nothing ends stands no complaint."""
+    for output, below in open_ends:
         if complaint := preamble.find_complaint(below):
-            fault = f"stands below a table of {reading.records[0].benchmark}, which prints no last line, so it may be cut off"
-            raise wrong(*complaint, f"{fault}; run it again, or take that line out of the file if the table is whole")
+            fault = f"stands below a table of {output.records[0].benchmark}, which prints no last line, so it may be cut off"
+            yield *complaint, f"{fault}; run it again, or take that line out of the file if the table is whole"
+
+
+def _strays(around: Iterable[Numbered]) -> Iterator[Fault]:
+    """Around the outputs stands no title that is not read, and no piece of a table."""
     pieces = [suite.piece for suite in catalogue.SUITES.values() if suite.piece]
     for number, line in around:
         if _TITLE_WITHIN.search(line):
             fault = "is a title behind other characters, so its table is not read"
-            raise wrong(number, line, f"{fault}; give each output as the benchmark printed it, in a file of its own")
+            yield number, line, f"{fault}; give each output as the benchmark printed it, in a file of its own"
         if any(piece.fullmatch(line) for piece in pieces):
             fault = "is a piece of a table whose beginning is not above it; outputs are damaged, cut or mixed up"
-            raise wrong(number, line, f"{fault}, run the benchmark again")
-    for reading, below in open_ends:
-        if (size := reading.records[-1].message_bytes) is not None:
+            yield number, line, f"{fault}, run the benchmark again"
+
+
+def _next_rows(open_ends: Iterable[OpenEnd]) -> Iterator[Fault]:
+    """Below a table that nothing ends stands not its next row, behind other characters."""
+    for output, below in open_ends:
+        if (size := output.records[-1].message_bytes) is not None:
             row = re.compile(_NEXT_ROW.format(size=2 * size or 1))
             for number, line in below:
                 if row.search(line):
                     fault = "is the next row of the table above it behind other characters; outputs are mixed up"
-                    raise wrong(number, line, f"{fault}, run the benchmark again")
-    if len(readings) > 1 and all(record.ranks == 1 for reading in readings for record in reading.records):
-        raise _singletons(source, readings[1].line, lines[readings[1].line - 1])
-    before, known = preamble.part("\n".join(rest), sum(len(line) + 1 for line in rest[: readings[0].line - 1]))
-    counts = preamble.count(before.split("\n")) + known
-    return [replace(readings[0], set_aside=dict(counts)), *readings[1:]]
+                    yield number, line, f"{fault}, run the benchmark again"
 
 
 #: Titles of suites with an extent that end a line which does not begin with them.
