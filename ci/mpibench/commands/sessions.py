@@ -145,6 +145,8 @@ def list_sessions(
     from mpibench.store.store import Store
 
     store = Store(dataset or RESULTS / "dataset")
+    if system and not store.lost(system):
+        store.system_of(system)  # refuses one that the dataset does not hold
     rows = store.session_rows(system, withdrawn_only=withdrawn)
     if as_json:
         say_json(rows)

@@ -111,6 +111,8 @@ def test_what_a_paper_prints(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 def test_which_sessions_were_withdrawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session, other = write_session(tmp_path, 0), write_session(tmp_path, 1)
     assert answer(capsys, "sessions", "list", "--withdrawn", "--dataset", str(tmp_path), "--json") == (0, [])
+    assert cli.main(["sessions", "list", "--system", "nosuch", "--dataset", str(tmp_path)]) == 2
+    assert "holds no system 'nosuch'" in capsys.readouterr().err
     Store(tmp_path).withdraw(session, "wrong cable")
     status, [one] = answer(capsys, "sessions", "list", "--withdrawn", "--dataset", str(tmp_path), "--json")
     assert status == 0 and (one["session"], one["withdrawn"]["why"]) == (session, "wrong cable")
