@@ -132,6 +132,14 @@ _GIVEN_BACK = re.compile(r"deallocating (?:RX )?GPU buffer \S+|destroying curren
 _OTHER_MEMORY = re.compile(r"CUDA device integrated: 0*[1-9A-F].*|.* for type (?!CUDA_MEM_DEVICE\b).*")
 
 
+def picked_bus(output: str) -> str:
+    """PCI bus of the GPU that an end says it took, in hexadecimal; empty: it does not say."""
+    picked = re.search(r"(?m)^Picking device No\. ([0-9]+)$", output)
+    form = rf"(?m)^CUDA device {picked[1]}: PCIe address is ([0-9A-F]+):" if picked else r"PCI Bus ID: 0x([0-9a-f]+),"
+    bus = re.search(form, output)
+    return bus[1].lower().zfill(2) if bus else ""
+
+
 def parse(text: str, source: str) -> list[Record]:
     """Records of one output: average bandwidth in MB/s and message rate per size, or mean, median and 99th percentile in us.
 

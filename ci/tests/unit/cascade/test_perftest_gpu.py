@@ -102,3 +102,22 @@ def test_a_perftest_without_memory_of_gpus_says_so(words: str, tmp_path: Path) -
     assert below_mpi.find_unable(tmp_path) == words.removesuffix(".")
     (tmp_path / "a.server").write_text('{"failed": "the server did not listen: Couldn\'t init GPU context: 1"}')
     assert below_mpi.find_unable(tmp_path) == "", "one that has none for its job failed"
+
+
+def test_another_gpu_than_the_sites_contradicts(tmp_path: Path) -> None:
+    """The recorded end took the GPU on bus 10."""
+    text = started(RTX, RTX, "--use_cuda=0")
+    launch = below_mpi.make_launch(GROUP.plans[0], GROUP.name, FABRIC, 65536, "smoke", Limits(200.0, None), 0)
+    at = text.index("# client of")
+    (tmp_path / "a.server").write_text(text[:at])
+    (tmp_path / "a.client").write_text(text[at:])
+
+    def said(bus_id: str) -> str:
+        fabric = replace(FABRIC, gpus=(Gpu(bus_id),))
+        measured = below_mpi.read_launch(tmp_path, "a", launch, GROUP, fabric)
+        return " ".join(sentence for _, sentence in measured.findings if "GPU" in sentence) if measured else "nothing"
+
+    assert said("0000:10:00.0") == said("") == ""
+    assert "c1 used the GPU on PCI bus 10, and 0000:41:00.0 was asked for" in said("0000:41:00.0")
+    amd = "Using ROCm Device with ID: 1, Name: AMD, PCI Bus ID: 0xc1, GCN Arch: gfx90a"
+    assert (perftest.picked_bus(RTX), perftest.picked_bus(amd), perftest.picked_bus(HOST)) == ("10", "c1", "")

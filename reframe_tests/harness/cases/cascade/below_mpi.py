@@ -31,7 +31,7 @@ from ...mpis import registry as mpis
 from ...printable import format_bytes
 from ...samples import CONTRADICTED, MISSING
 from ...sites import references
-from ...suites import catalogue, pair, reader
+from ...suites import catalogue, pair, perftest, reader
 from ...suites.benchmark import Limits, OutputError, Record
 from ...suites.pair import End, Exchanged, Pair, PairGroup
 from ...vocabulary import SITE_FILES
@@ -178,7 +178,7 @@ def read_launch(directory: Path, name: str, launch: PairLaunch, group: PairGroup
         status = CONTRADICTED if elsewhere else MISSING
         findings = [*links, *((status, sentence) for sentence in (str(error), *others))]
         return Measured(ends, None, findings, False if elsewhere else None)
-    wrong += _impossible(launch, record, fabric)
+    wrong += [*_impossible(launch, record, fabric), *_other_gpu(ends, fabric)]
     return Measured(ends, record, [*links, *((CONTRADICTED, sentence) for sentence in wrong)], not wrong)
 
 
@@ -192,6 +192,21 @@ def _impossible(launch: PairLaunch, record: Record, fabric: Fabric) -> list[str]
         for quantity, value in record.values.items()
         if row.directions and row.shows_line_rate(quantity, launch.size)
         if (sentence := references.above_line_rate(launch.name, value, fabric, row.directions))
+    ]
+
+
+def _other_gpu(ends: Pair, fabric: Fabric) -> list[str]:
+    """Sentences on ends that took another GPU than the site's, where it says which that is.
+
+    :param fabric: with the one GPU that was asked for.
+    """
+    address = fabric.gpus[0].bus_id if fabric.memory.on_gpu else ""
+    said = {end.host: perftest.picked_bus(end.output) for end in (ends.server, ends.client) if address}
+    return [
+        f"{host} used the GPU on PCI bus {bus or '(not said)'}, and {address} was asked for; see CUDA_VISIBLE_DEVICES there, "
+        f"or correct gpus in {SITE_FILES}."
+        for host, bus in said.items()
+        if bus != address.split(":")[1]
     ]
 
 
