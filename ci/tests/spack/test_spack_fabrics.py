@@ -37,6 +37,7 @@ STAND_INS = {
     "knem": "1.1.4 %gcc",
     "cuda": "12.9.1",
     "gdrcopy": "2.5.1 +cuda",
+    **dict.fromkeys(("hip", "hsa-rocr-dev", "llvm-amdgpu", "rccl", "rocm-smi-lib"), "6.4.3"),
     "hwloc": "2.12.2 ~libxml2",
     "libevent": "2.1.12 ~openssl",
     "pmix": "5.0.10",
@@ -44,22 +45,27 @@ STAND_INS = {
     "zlib": "1.3.1",
     "libpciaccess": "0.17",
     "libxml2": "2.13.5",
-    "yaksa": "0.4",
     "intel-oneapi-compilers": "2025.2.0",
     "intel-oneapi-mpi": "2021.18.1",
     "hpcx-mpi": "2.24",
     "cray-mpich": "9.0.1",
     "cray-pmi": "6.1.15",
+    "mvapich-plus": "5.0.0 +cuda",
     "parastationmpi": "5.13.1",
-    **dict.fromkeys(("bison", "flex", "m4", "autoconf", "automake", "libtool", "pkgconf", "gmake", "findutils", "perl"), "9"),
+    **dict.fromkeys(
+        ("bison", "flex", "m4", "autoconf", "automake", "libtool", "pkgconf", "gmake", "cmake", "findutils", "perl"), "9"
+    ),
     "python": "3.11.2",
 }
 #: Built by Spack in these solutions.
-BUILT = ("openmpi", "mpich", "mvapich", "libfabric", "ucx")
+BUILT = ("openmpi", "mpich", "mvapich", "libfabric", "ucx", "nccl", "nccl-tests", "yaksa")
 #: What stands in for the compilers of oneAPI.
 ONEAPI = {"c": "gcc", "cxx": "g++", "fortran": "gfortran"}
 #: Whose netmod of libfabric or UCX carries them.
 MPIS = ("openmpi", "mpich", "mvapich")
+#: What brings memory of GPUs, beside the MPI.
+CUDA = dict.fromkeys(("mpibench-suite", "osu-micro-benchmarks", "nccl-tests", "nccl"), "+cuda cuda_arch=80,90")
+ROCM = dict.fromkeys(("mpibench-suite", "osu-micro-benchmarks"), "+rocm amdgpu_target=gfx90a,gfx942")
 INFINIBAND = "+rc +ud +dc +mlx5_dv +cma"
 
 #: Environment -> what must be in its solution: package to words of its variants.
@@ -74,7 +80,14 @@ WANTED: dict[str, dict[str, str]] = {
     **{f"{mpi}-ethernet": {"libfabric": "fabrics=tcp,shm"} for mpi in MPIS},
     **{f"{mpi}-xpmem": {"ucx": "+xpmem +cma +rc"} for mpi in MPIS},
     **{f"{mpi}-knem": {"ucx": "+knem +cma +rc"} for mpi in MPIS},
-    "openmpi-cuda-gdrcopy": {"openmpi": "+cuda", "ucx": "+cuda +gdrcopy", "libfabric": "+cuda +gdrcopy"},
+    "openmpi-cuda-gdrcopy": {"openmpi": "+cuda", "ucx": "+cuda +gdrcopy", "libfabric": "+cuda +gdrcopy", **CUDA},
+    "mpich-cuda": {"mpich": "+cuda netmod=ofi", "libfabric": "+cuda", **CUDA},
+    "mpich-cuda-ucx": {"mpich": "+cuda netmod=ucx", "ucx": "+cuda", **CUDA},
+    "hpcx-mpi-cuda": {"hpcx-mpi": "", **CUDA},
+    "mvapich-plus-cuda": {"mvapich-plus": "+cuda", **CUDA},
+    "openmpi-rocm": {"openmpi": "+rocm fabrics=ucx", "ucx": "+rocm", **ROCM},
+    "mpich-rocm-ucx": {"mpich": "+rocm netmod=ucx", "ucx": "+rocm", **ROCM},
+    "cray-mpich-rocm": {"cray-mpich": "", **ROCM},
     "mpich-oneapi": {"intel-oneapi-compilers": "", "mpich": "netmod=ofi"},
     "intel-oneapi-mpi": {"osu-micro-benchmarks": "+mpi4", "intel-mpi-benchmarks": "+mpi4"},
     "hpcx-mpi": {"hpcx-mpi": "", "osu-micro-benchmarks": "~mpi4"},
@@ -106,7 +119,8 @@ def outcomes(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         for name, version in STAND_INS.items()
     }
     compilers = {language: shutil.which(program) for language, program in ONEAPI.items()}
-    packages["intel-oneapi-compilers"]["externals:"][0]["extra_attributes"] = {"compilers": compilers}
+    for package in ("intel-oneapi-compilers", "llvm-amdgpu"):
+        packages[package]["externals:"][0]["extra_attributes"] = {"compilers": compilers}
     packages |= {name: {"externals:": [], "buildable": True} for name in BUILT}
     (made / "common").mkdir()
     shutil.copy(root / "environments" / COMMON / "packages.yaml", made / "common")
@@ -180,9 +194,9 @@ def test_without_rdma_nothing_of_it_is_linked(outcomes: dict[str, Any]) -> None:
 
 
 def test_every_folder_of_settings_is_looked_at(root: Path) -> None:
-    """Those for a second compiler and for ROCm: test_spack_stacks.py, test_spack_solutions.py."""
+    """Those for a second compiler: test_spack_stacks.py."""
     used = {folder for name in WANTED for folder in list_shared(root, name)}
-    assert {COMMON + end for end in list_changes(root)} - used == {f"{COMMON}-clang", f"{COMMON}-rocm"}
+    assert {COMMON + end for end in list_changes(root)} - used == {f"{COMMON}-clang"}
 
 
 def words_of(variants: str) -> set[str]:

@@ -81,6 +81,9 @@ REFUSED = {
     "osu-micro-benchmarks@7.5+mpi4 ^openmpi": "osu-micro-benchmarks +mpi4 calls what this MPI has not",
     "intel-mpi-benchmarks@2021.11+mpi4 ^openmpi": "intel-mpi-benchmarks +mpi4 calls what this MPI has not",
     "mpibench-suite~imb~osu ^mpich": "measures nothing",
+    "mpibench-suite+cuda ^mpich": "needs the GPUs' architecture",
+    "mpibench-suite+cuda+rocm cuda_arch=80 amdgpu_target=gfx90a ^mpich": "takes one kind of GPUs",
+    "mpibench-suite+cuda cuda_arch=80 ^[virtuals=mpi] mvapich2": "takes no memory of GPUs",
 }
 
 

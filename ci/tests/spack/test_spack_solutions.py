@@ -18,7 +18,7 @@ pytestmark = pytest.mark.whole
 #: What a site with devices has, by environment.
 DEVICES: dict[str, dict[str, str]] = {
     "openmpi-cuda": {"cuda": "12.9.1"},
-    "openmpi-rocm": {"hip": "6.4.3", "hsa-rocr-dev": "6.4.3", "llvm-amdgpu": "6.4.3", "rocm-smi-lib": "6.4.3"},
+    "openmpi-rocm": dict.fromkeys(("hip", "hsa-rocr-dev", "llvm-amdgpu", "rccl", "rocm-smi-lib"), "6.4.3"),
 }
 
 
@@ -54,9 +54,11 @@ def test_a_stack_for_devices_has_a_solution_on_the_sites_toolkit(spack: Spack, r
     found = lock.read(top / "results" / "spack" / "environments" / name / lock.LOCK)
     device = name.split("-")[1]
     assert found.device == device and found.mpi.name == "openmpi" and not found.mpi.external
+    assert bool(found.find("nccl-tests")) == (device == "cuda")
     for package in ("openmpi", "ucx", "osu-micro-benchmarks"):
         node = found.find(package)
         assert node and f"+{device}" in node.options.split(), package
+        assert {compiler.partition("@")[0] for compiler in found.compilers(node).values()} == {"gcc"}
     built = {node.name for node in found.nodes.values() if not node.external}
     not_built = {"slurm", "krb5", "openssl", "openssh", "rdma-core", "cuda", "hip", "llvm-amdgpu", *DEVICES[name]}
     assert not built & not_built, "the site has them, or none is needed"

@@ -28,6 +28,10 @@ DIRECTIVES = (
 )
 
 
+#: What mixins for GPUs list.
+GPUS = {"cuda_arch_values": ("80", "90"), "amdgpu_targets": ("gfx90a",)}
+
+
 @dataclass
 class Recipe:
     """A recipe as its directives tell it."""
@@ -77,9 +81,9 @@ def _spack_package(recorded: dict[str, list[Any]]) -> types.ModuleType:
 
 
 def _builtin(name: str) -> types.ModuleType:
-    """A module of the builtin repository: each name in it is an empty class."""
+    """A module of the builtin repository: each name in it is a class that knows some GPUs and nothing else."""
     module = types.ModuleType(name)
-    module.__getattr__ = lambda wanted: type(wanted, (), {})  # type: ignore[method-assign]
+    module.__getattr__ = lambda wanted: type(wanted, (), dict(GPUS))  # type: ignore[method-assign]
     return module
 
 

@@ -31,7 +31,7 @@ MPI = Mpi(
         Unbinding("MVAPICH 3.0, mpivars (the MV2_ variables, renamed)", ("hydra", "mpirun_rsh"), {"MVP_ENABLE_AFFINITY": "0"}),
     ),
     settings=("MPIR_CVAR_", "MVP_"),
-    spack=(SpackPackage("mvapich"),),
+    spack=(SpackPackage("mvapich"), SpackPackage("mvapich-plus")),
     rows=(
         *ch4.ofi_rows(Range((3,), (4,)), {ch4.CAPABILITY: "1"}, rank_lines=False),
         *ch4.ofi_rows(Range((4,)), {ch4.SUMMARY: "2"}, rank_lines=False),

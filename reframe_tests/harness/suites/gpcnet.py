@@ -263,5 +263,5 @@ SUITE = Suite(
         refusal=r"(?m)^ERROR: this application must be run on at least [0-9]+ nodes",
         unsaid="unknown",
     ),
-    spack=BenchmarkPackage("gpcnet", "bin", "network_*test"),
+    spack=(BenchmarkPackage("gpcnet", "bin", "network_*test"),),
 )

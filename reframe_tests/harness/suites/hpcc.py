@@ -435,5 +435,5 @@ SUITE = Suite(
         result=RESULT,
         beside_launcher=True,
     ),
-    spack=BenchmarkPackage(NAME, "bin", PROGRAM),
+    spack=(BenchmarkPackage(NAME, "bin", PROGRAM),),
 )

@@ -804,7 +804,7 @@ SUITE = Suite(
         refusal=r"Calling sequence \(command line will be repeated in Output table!\)",
         version_in_file=r"\0(2018(?: Update [0-9]+)?)\0",
     ),
-    spack=BenchmarkPackage("intel-mpi-benchmarks", "bin", "IMB-*"),
+    spack=(BenchmarkPackage("intel-mpi-benchmarks", "bin", "IMB-*"),),
     key_figures=(
         KeyFigure("PingPong latency", "PingPong", "latency_us", False, empty=True),
         KeyFigure("PingPong bandwidth", "PingPong", "bandwidth_mb_per_s", True),

@@ -119,15 +119,17 @@ class Programs:
 
 @dataclass(frozen=True)
 class BenchmarkPackage:
-    """The Spack package that builds a suite.
+    """A Spack package that builds a suite.
 
     :param folder: where below the prefix its programs are.
     :param glob: shell pattern of their names.
+    :param gpu: platform of GPUs that it is always built for; empty: the one among its variants, if any.
     """
 
     name: str
     folder: str
     glob: str
+    gpu: str = ""
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,7 @@ class Suite:
     :param same_repetitions: it makes the same repetitions at every size and does not always print them.
     :param probe: how it starts and ends ranks without timing anything.
     :param programs: its programs as files, where stacks may bring their own.
-    :param spack: the package that builds it.
+    :param spack: packages that build it, each for another platform.
     :param key_figures: what the report shows of it first.
     :param script: its program, where it is one of the tests themselves and no stack's own.
     :param offer: what a release of it offers.
@@ -265,7 +267,7 @@ class Suite:
     same_repetitions: bool = False
     probe: Probe | None = None
     programs: Programs | None = None
-    spack: BenchmarkPackage | None = None
+    spack: tuple[BenchmarkPackage, ...] = ()
     key_figures: tuple[KeyFigure, ...] = ()
     offer: Offer | None = None
     script: Script | None = None

@@ -575,5 +575,5 @@ SUITE = Suite(
         unsaid="unknown",
         gpu={"cuda": r"^libnccl\.", "rocm": r"^librccl\."},
     ),
-    spack=BenchmarkPackage("nccl-tests", "bin", "*_perf"),
+    spack=(BenchmarkPackage("nccl-tests", "bin", "*_perf"), BenchmarkPackage("rccl-tests", "bin", "*_perf", "rocm")),
 )

@@ -281,5 +281,5 @@ SUITE = Suite(
         sample=(),
         in_file=True,
     ),
-    spack=BenchmarkPackage(NAME, "bin", "*.[A-FSW].*"),
+    spack=(BenchmarkPackage(NAME, "bin", "*.[A-FSW].*"),),
 )

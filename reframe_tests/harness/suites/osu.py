@@ -1060,7 +1060,7 @@ SUITE = Suite(
         gpu={"cuda": "^# OSU MPI-CUDA ", "rocm": "^# OSU MPI-ROCM "},
         gpu_words=("-d", "{kind}", "--version"),
     ),
-    spack=BenchmarkPackage("osu-micro-benchmarks", "libexec", "osu_*"),
+    spack=(BenchmarkPackage("osu-micro-benchmarks", "libexec", "osu_*"),),
     offer=OFFER,
     options=OPTIONS,
     on_gpu=on_gpu,

@@ -249,5 +249,5 @@ SUITE = Suite(
     rows=ROWS,
     pairs=PAIRS,
     on_gpu=lambda row, memory, version: () if row.name in ON_GPU and memory.word == DEVICE else None,
-    spack=BenchmarkPackage(NAME, "bin", "ib_*"),
+    spack=(BenchmarkPackage(NAME, "bin", "ib_*"),),
 )

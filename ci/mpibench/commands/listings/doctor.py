@@ -25,17 +25,19 @@ from mpibench.pages import published as papers
 from mpibench.stacks import modules, suite_builds
 from reframe_tests.harness import batch_systems, records
 from reframe_tests.harness.cases.cascade import below_mpi
+from reframe_tests.harness.cases.job.transports import resolve_transport
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.evidence.rank_records import parse_cpus
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric
+from reframe_tests.harness.machine.gpu import KINDS
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.printable import printable
 from reframe_tests.harness.sites import centre, references, site, systems
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 
 #: Subfolder of a folder of further records that has the test classes of its suites, as in site_configs/template/extensions.
 TESTS = "tests"
@@ -253,6 +255,9 @@ def _system(name: str | None, root: Path) -> Iterator[Finding]:
         label = f"{system['name']}:{partition['name']}"
         yield from check_submission(label, partition["scheduler"], here)
         yield from check_reserved(label, partition) if here else ()
+        registered = stack_metadata.discover(root)[0]
+        entered = site.fitting_stacks(partition["extras"], [stack.name for stack in registered])
+        yield from check_gpus(label, partition, [stack for stack in registered if stack.name in entered])
         unknown = MISSING if known else ""  # said of a centre's system already
         yield from (row for row in check_launcher(label, partition["launcher"]) if row.state != unknown)
         if not known and "processor" not in partition and partition["scheduler"] != "local":
@@ -280,6 +285,54 @@ def check_untested(label: str, what: str, why: str) -> Iterator[Finding]:
     if why:
         advice = "its settings are from its documents; look at the evidence of a first smoke session before you trust a number"
         yield Finding(label, NOTE, f"{what} was never run by this project ({why}): {advice}")
+
+
+def check_gpus(label: str, partition: Mapping[str, Any], stacks: Sequence[Stack]) -> Iterator[Finding]:
+    """What keeps memory of a partition's GPUs from being measured, and that the project itself never did.
+
+    :param stacks: those that the partition can enter.
+    """
+    row = partition["extras"].get("gpus")
+    if not row:
+        return
+    kind = KINDS[row["kind"]]
+    never = f"memory of {kind.title} GPUs was never measured by this project (no machine with a GPU was at hand)"
+    yield Finding(label, NOTE, f"{never}: look at the evidence of a first smoke session before you trust a number")
+    if partition["scheduler"] in batch_systems.SLURM.schedulers and not any(
+        each["name"] == "_rfm_gpu" for each in partition.get("resources", ())
+    ):
+        option = '{"name": "_rfm_gpu", "options": ["--gpus-per-node={num_gpus_per_node}"]}'
+        yield Finding(
+            label, NOTE, f"its jobs do not ask Slurm for GPUs; where nodes do not give all unasked, add to resources: {option}"
+        )
+    fabrics = [fabric for fabric in site.fabrics_of(partition["extras"]).values() if fabric.memory.on_gpu]
+    if not fabrics:
+        yield Finding(label, NOTE, "no fabric has 'memory' of its GPUs, so nothing is measured with it")
+        return
+    aware = [stack for stack in stacks if stack.gpu == kind.name]
+    if not aware:
+        what = f"no stack here sends {kind.title} memory by MPI ('gpu' of stack.json): nothing of MPI is measured on"
+        remedy = f"'mpibench stacks build openmpi-{kind.name}', or 'mpibench stacks add --gpu {kind.name}'"
+        yield Finding(label, NOTE, f"{what} {', '.join(fabric.name for fabric in fabrics)}; see {remedy}")
+    for suite in catalogue.SUITES.values():
+        able = stacks if suite.library else aware
+        built = any(stack.suites.get(suite.feature, {}).get("gpu") == kind.name for stack in able)
+        if suite.programs and suite.programs.gpu and able and not built:
+            what = f"no stack here has {suite.title} built for {kind.title} ('gpu' of suites in stack.json)"
+            yield Finding(label, NOTE, what)
+    for fabric in fabrics:
+        reasons = [_unable(stack, fabric) for stack in aware]
+        if reasons and all(reasons):
+            yield Finding(f"{label} {fabric.name}", NOTE, f"no MPI measures it: {' '.join(dict.fromkeys(reasons))}")
+
+
+def _unable(stack: Stack, fabric: Fabric) -> str:
+    """Why a stack cannot use a fabric; empty if it can."""
+    try:
+        resolve_transport(stack, fabric)
+    except (NotMeasured, BadInput) as error:
+        return str(error)
+    return ""
 
 
 def check_submission(label: str, scheduler: str, here: bool) -> Iterator[Finding]:

@@ -35,6 +35,8 @@ LINK_LAYERS: Mapping[str, tuple[str, str]] = {"InfiniBand": ("ucx", "ib"), "Ethe
 ETHERNET = 1
 UP = ("up", "active", "unknown")
 SHM = {"transport": "shm", "scope": "node"}
+#: Transports whose adapters can read and write memory of GPUs.
+REACHING_GPUS = ("ucx", "cxi", "efa")
 
 
 class Port(NamedTuple):
@@ -124,6 +126,20 @@ def fabrics(found: Iterable[Port]) -> dict[str, dict[str, Any]]:
     return {**rows, "shm": dict(SHM)}
 
 
+def gpus(node: node_facts.Node) -> dict[str, Any]:
+    """``extras.gpus`` of the GPUs that the kernel shows, in the order of their PCI addresses; empty without any."""
+    facts = node_facts.gpus(node)
+    vendors = {name: str(text).partition(":")[0] for name, text in facts.get("gpu", {}).items()}
+    kind = next((kind for kind, vendor in node_facts.VENDORS.items() if vendor in vendors.values()), "")
+    numa = facts.get("numa_node", {})
+    rows = [
+        {"bus_id": name, **({"numa_node": numa[name]} if numa.get(name) is not None else {})}
+        for name in sorted(vendors)
+        if vendors[name] == node_facts.VENDORS.get(kind)
+    ]
+    return {"kind": kind, "of_node": rows} if rows else {}
+
+
 def write(
     partitions: Sequence[Mapping[str, Any]],
     command: str,
@@ -134,7 +150,13 @@ def write(
 
     :param node: the machine; by default this one.
     """
-    found = list(ports(node or node_facts.Node()))
+    node = node or node_facts.Node()
+    found, cards = list(ports(node)), gpus(node)
+    described = fabrics(found)
+    if cards:
+        for fabric in described.values():
+            fabric |= {"memory": ["host", "device"]} if fabric["transport"] in REACHING_GPUS else {}
+        described["gpu_ipc"] = {"transport": "gpu_ipc", "scope": "node", "memory": ["device"]}
     seen = f"up on {socket.gethostname()}" if found else f"no network was seen on {socket.gethostname()}"
     lines = [
         f"# Begun by '{command}': {seen}. Take out networks that MPI must not use; say what must be reached,",
@@ -148,10 +170,14 @@ def write(
         batch = batch_systems.find(row["scheduler"])
         inside = batch and batch.job and batch.job in environ
         elsewhere = "" if inside else f" its nodes may have others: run the same in one of its jobs ({options})."
-        extras = json.dumps({"node_counts": [2], "fabrics": fabrics(found)}, indent=4)
+        extras = json.dumps({"node_counts": [2], **({"gpus": cards} if cards else {}), "fabrics": described}, indent=4)
         lines += [f"# {row['name']}:{elsewhere}", f'"extras": {extras},']
         if not (row.get("processor", {}).get("topology") or {}).get("cores"):
             lines.append("# No topology: put what 'reframe --detect-host-topology' prints in one of its jobs into 'processor'.")
+        if cards:
+            lines.append(
+                '# GPUs: add "nic" to each, the rail next to it (nvidia-smi topo -m, rocm-smi --showtoponuma), and rates.'
+            )
     return "\n".join(lines) + "\n"
 
 

@@ -28,8 +28,8 @@ LINKS = (
 COMPILERS = ("gcc", "llvm", "intel-oneapi-compilers", "nvhpc", "aocc")
 #: How long an empty program may take to compile.
 COMPILE_S = 120
-#: Where a benchmark package has its programs, and what they are called.
-PROGRAMS = {suite.spack.name: (suite.spack.folder, suite.spack.glob) for suite in catalogue.SUITES.values() if suite.spack}
+#: Packages with benchmark programs.
+PACKAGES = {package.name: package for suite in catalogue.SUITES.values() for package in suite.spack}
 
 
 def stack_name(environment: str) -> str:
@@ -59,7 +59,7 @@ def _provider(lock: Lock) -> tuple[Mpi, SpackPackage]:
 
 def find_programs(package: str, prefix: Path) -> dict[str, str]:
     """Benchmark programs of an installed package: name to absolute path."""
-    folder, pattern = PROGRAMS[package]
+    folder, pattern = PACKAGES[package].folder, PACKAGES[package].glob
     found: dict[str, str] = {}
     for path in sorted((prefix / folder).rglob(pattern)):
         if not path.is_file() or not os.access(path, os.X_OK):
@@ -104,9 +104,12 @@ def contradict(stack: Stack, record: Callable[[str], object]) -> str:
     for program, reason in found.left_out.items():
         return f"{program} of {stack.name}: {reason}."
     for suite, version in found.suites.items():
-        wanted = stack.suites[suite]["version"]
-        if not _same_version(wanted, version):
+        wanted, programs = stack.suites[suite]["version"], probe.SUITES[suite]
+        if version != programs.unsaid and not _same_version(wanted, version):
             return f"{suite} of {stack.name} says it is {version} and was built as {wanted}; install it again."
+        if (says := found.gpus.get(suite, "")) != (kind := stack.suites[suite].get("gpu", "")):
+            what = f"{suite} of {stack.name} says it is built for memory of {says or 'no GPUs'}, and its lock file for"
+            return f"{what} {kind or 'none'}; install it again."
     return ""
 
 
@@ -228,6 +231,9 @@ def describe(lock: Lock, prefixes: Mapping[str, Path], path: Path, root: Path, s
         },
     }
     clean = {**probe.clean_environment(), **variables}
+    on_gpu = [program for program in of_mpi if document["suites"].get(probe.suite_of(Path(program).name), {}).get("gpu")]
+    if gpu := _gpu(lock, installed, probe.find_gpu(installed, clean, on_gpu[:1])):
+        document["gpu"] = gpu
     system.link(document, {name: Path(program) for name, program in binaries.items()}, path, clean)
     system.try_mpi4py(document, path, clean, say)
     return document
@@ -239,7 +245,27 @@ def _suite(lock: Lock, node: LockedSpec) -> dict[str, str]:
     flags = " ".join(f'{name}="{words}"' for name, words in sorted(node.flags.items()))
     how = [f"{compilers or 'no compiler'} for {node.target},", flags and f"{flags},", f"on {lock.mpi} by Spack"]
     built = {"version": node.version, "built_with": " ".join(filter(None, how)), "target": node.target, "flags": flags}
-    return {**built, **({"compiler": compilers} if compilers else {})}
+    built |= {"compiler": compilers} if compilers else {}
+    programs = probe.SUITES.get(BENCHMARKS[node.name])  # of other suites no program for memory of GPUs is started
+    kind = PACKAGES[node.name].gpu or node.device
+    return {**built, **({"gpu": kind} if programs and kind in programs.gpu else {})}
+
+
+def _gpu(lock: Lock, installed: probe.Installation, says: str) -> str:
+    """Platform of GPUs whose memory the MPI takes: of an external what it says itself, else what it was built for.
+
+    :param says: as of :func:`probe.find_gpu`.
+    """
+    banner = registry.find(installed.identity.mpi).banner
+    if lock.mpi.external or not (banner and banner.gpu):
+        return says or ("" if lock.mpi.external else lock.mpi.device)
+    if says != lock.mpi.device:
+        what = f"{installed.library} says it takes memory of {says or 'no GPUs'}"
+        raise BadInput(
+            "library-other-than-locked",
+            f"{what}, and the lock file builds it for {lock.mpi.device or 'none'}; install it again.",
+        )
+    return says
 
 
 def _agree(lock: Lock, installed: probe.Installation, remedy: str = "") -> None:

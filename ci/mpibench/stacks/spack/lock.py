@@ -35,7 +35,7 @@ WRAPPER = "compiler-wrapper"
 #: Languages as Spack's virtual packages call them.
 LANGUAGES = ("c", "cxx", "fortran")
 #: What is measured with: package to the suite's name in stack metadata.
-BENCHMARKS = {suite.spack.name: suite.name for suite in catalogue.SUITES.values() if suite.spack}
+BENCHMARKS = {package.name: suite.name for suite in catalogue.SUITES.values() for package in suite.spack}
 #: What stacks may differ in and are compared all the same, and what of an MPI is no matter of which MPI it is.
 ALLOWED = metadata.ROOT / "environments" / "differences.yaml"
 ABSENT = "none"
@@ -81,6 +81,11 @@ class LockedSpec:
         return f"{self.name}@{self.version}"
 
     @property
+    def device(self) -> str:
+        """Kind of device memory that it is built for (``cuda``, ``rocm``); empty for none."""
+        return next((device for device in DEVICES if self.variants.get(device) == f"+{device}"), "")
+
+    @property
     def options(self) -> str:
         """All variants as one text, in the order of their names."""
         return " ".join(self.variants[name] for name in sorted(self.variants))
@@ -124,9 +129,7 @@ class Lock:
     @cached_property
     def device(self) -> str:
         """Kind of device memory that a benchmark of the stack can use (``cuda``, ``rocm``); empty for none."""
-        benchmarks = [self.nodes[edge.hash] for edge in self.suite.edges if "mpi" not in edge.virtuals]
-        options = {option for node in benchmarks for option in node.variants.values()}
-        return next((device for device in DEVICES if f"+{device}" in options), "")
+        return next((node.device for node in self.benchmarks if node.device), "")
 
     @cached_property
     def benchmarks(self) -> list[LockedSpec]:

@@ -464,7 +464,7 @@ def test_what_a_device_needs_makes_its_stack_solve_again(place: Site, root: Path
 def test_the_stacks_that_are_built_by_default_are_told_apart() -> None:
     assert set(build.list_environments()) - set(build.list_by_default()) == {
         *("openmpi-cuda", "openmpi-rocm"),
-        *("cray-mpich", "hpcx-mpi", "parastationmpi"),
+        *("cray-mpich", "hpcx-mpi", "mvapich-plus", "parastationmpi"),
     }
 
 

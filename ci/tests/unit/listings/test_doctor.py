@@ -19,7 +19,7 @@ from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.stacks import metadata
 from refusals import refused_as
-from synthetic_node import CXI, ETHERNET, HFI1, MLX5, make_node
+from synthetic_node import CXI, ETHERNET, HFI1, MLX5, gpu, make_node
 from synthetic_stack import describe
 
 EXTRAS = {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}}
@@ -57,6 +57,36 @@ def test_the_exit_status_tells_ci(registered: None, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("RFM_SYSTEM", "elsewhere")
     with refused_as("system-unknown", match="elsewhere"):
         doctor.report(None, Console(quiet=True), stacks_only=True)
+
+
+GPUS = {"kind": "cuda", "of_node": [{"bus_id": "0000:03:00.0", "numa_node": 0}]}
+UCX = {"transport": "ucx", "scope": "cluster", "memory": ["host", "device"], "rails": [{"device": "mlx5_0"}]}
+
+
+def notes_on_gpus(folder: Path, stack: dict[str, Any], **partition: Any) -> list[str]:
+    """What doctor says of a partition with a GPU for one stack."""
+    row = {"name": "p", "scheduler": "slurm", "extras": {"fabrics": {"ib": UCX}, "gpus": GPUS}, **partition}
+    found = list(doctor.check_gpus("here:p", row, [metadata.parse({**describe(folder), **stack}, folder)]))
+    assert {finding.state for finding in found} <= {doctor.NOTE}
+    return [f"{finding.subject} {finding.detail}" for finding in found]
+
+
+def test_a_partition_with_gpus_is_told_what_it_lacks(tmp_path: Path) -> None:
+    never, resource, aware, nccl = notes_on_gpus(tmp_path, {})
+    assert "memory of CUDA GPUs was never measured by this project (no machine with a GPU was at hand)" in never
+    assert '{"name": "_rfm_gpu", "options": ["--gpus-per-node={num_gpus_per_node}"]}' in resource
+    assert "nothing of MPI is measured on ib_device; see 'mpibench stacks build openmpi-cuda'" in aware
+    assert "no stack here has nccl-tests built for CUDA" in nccl
+
+
+def test_a_partition_with_gpus_that_lacks_nothing_is_told_only_that_nobody_ran_it(tmp_path: Path) -> None:
+    suites = {name: {"version": "2", "built_with": "x", "gpu": "cuda"} for name in ("osu", "nccl_tests")}
+    asked = {"resources": [{"name": "_rfm_gpu", "options": []}]}
+    [never] = notes_on_gpus(tmp_path, {"gpu": "cuda", "suites": suites}, **asked)
+    assert "never measured" in never
+    others = {"fabrics": {"shm": EXTRAS["fabrics"]["shm"]}, "gpus": GPUS}
+    assert "no fabric has 'memory'" in notes_on_gpus(tmp_path, {"gpu": "cuda"}, extras=others, **asked)[1]
+    assert list(doctor.check_gpus("here:p", {"scheduler": "slurm", "extras": EXTRAS}, [])) == []
 
 
 def test_a_long_name_leaves_the_text_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,6 +251,17 @@ def test_interfaces_are_networks_of_their_own(tmp_path: Path) -> None:
     }
     assert {row["mtu_bytes"] for name, row in fabrics.items() if name != "shm"} == {9000}
     assert all(row["transport"] == "tcp" for name, row in fabrics.items() if name != "shm")
+
+
+@pytest.mark.parametrize(("driver", "kind"), [("nvidia", "cuda"), ("amdgpu", "rocm")])
+def test_gpus_that_the_kernel_shows_are_part_of_it(tmp_path: Path, driver: str, kind: str) -> None:
+    cards = {**gpu("0000:41:00.0", driver, numa=1), **gpu("0000:03:00.0", driver, numa=-1)}
+    text = draft(tmp_path / "node", TWO_RAILS, cards)
+    extras = read(text)
+    rows = [{"bus_id": "0000:03:00.0"}, {"bus_id": "0000:41:00.0", "numa_node": 1}]
+    assert extras["gpus"] == {"kind": kind, "of_node": rows}
+    assert set(site.fabrics_of(extras)) == {"ndr400", "ndr400_device", "shm", "gpu_ipc"}
+    assert 'add "nic" to each' in text and "gpus" not in read(draft(tmp_path / "other", TWO_RAILS))
 
 
 def test_a_machine_without_a_network_says_so(tmp_path: Path) -> None:

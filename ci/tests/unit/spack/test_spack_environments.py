@@ -27,7 +27,7 @@ STACKS = ("intel-oneapi-mpi", "mpich", "mvapich", "mvapich2", "openmpi")
 #: Environments for device memory -> the MPI, and the folder with what they need beyond the others.
 DEVICES = {"openmpi-cuda": ("openmpi", "common-cuda"), "openmpi-rocm": ("openmpi", "common-rocm")}
 #: MPIs that Spack does not build.
-VENDORS = ("cray-mpich", "hpcx-mpi", "parastationmpi")
+VENDORS = ("cray-mpich", "hpcx-mpi", "mvapich-plus", "parastationmpi")
 FILES = sorted([*ENVIRONMENTS.glob("*/spack.yaml"), *ENVIRONMENTS.glob("common*/*.yaml")])
 
 
@@ -70,11 +70,9 @@ def test_a_stack_for_devices_is_that_of_its_mpi_with_a_variant(name: str) -> Non
     assert document == other
     device = name.split("-")[1]
     packages = load(f"{folder}/packages.yaml")["packages"]
-    variants = {package: settings["require"] for package, settings in packages.items() if "require" in settings}
-    assert set(variants) >= {mpi, "ucx", "osu-micro-benchmarks"} and all(
-        spec.split()[0] == f"+{device}" for [spec] in variants.values()
-    )
-    assert all(settings == {"buildable": False} for package, settings in packages.items() if package not in variants)
+    [suite] = packages["mpibench-suite"]["require"]
+    assert suite.split()[0] == f"+{device}" and packages["ucx"]["require"] == [f"+{device}"]
+    assert {"cuda": "cuda", "rocm": "rccl"}[device] in project.list_of_site(metadata.ROOT, name)
 
 
 def change(document: dict[str, Any], keys: tuple[str, ...], value: Any) -> dict[str, Any]:
@@ -320,3 +318,49 @@ def test_the_netmod_of_an_external_is_part_of_which_mpi_it_is() -> None:
     taken = replace(recorded.mpi, external="/opt/mpi", variants={**recorded.mpi.variants, "netmod": "netmod=ofi"})
     other = replace(recorded, nodes={**recorded.nodes, recorded.mpi.hash: taken})
     assert "netmod" in lock.things(lock.described(recorded), lock.described(other))
+
+
+# ---- memory of GPUs ----
+
+
+def of_gpus(kind: str = "cuda", **external: Any) -> lock.Lock:
+    """The recorded solution of Open MPI, its MPI and OSU built for GPUs, with nccl-tests beside it."""
+    found = json.loads((DATA / "golden" / "spack" / "openmpi.lock.json").read_text())
+    rows = {row["name"]: row for row in found["concrete_specs"].values()}
+    for name in ("openmpi", "osu-micro-benchmarks"):
+        rows[name]["parameters"][kind] = True
+    rows["openmpi"]["external"] = external
+    library = {"cuda": "nccl", "rocm": "rccl"}[kind]
+    tests = copy.deepcopy(rows["osu-micro-benchmarks"]) | {"name": f"{library}-tests", "version": "2.17.6"}
+    if kind == "rocm":
+        del tests["parameters"][kind]
+    found["concrete_specs"]["tests"] = tests
+    edge = {"name": tests["name"], "hash": "tests", "parameters": {"deptypes": ["build", "run"], "virtuals": []}}
+    rows["mpibench-suite"]["dependencies"].append(edge)
+    return lock.parse(found, Path("/site/environments/openmpi-cuda/spack.lock"))
+
+
+def open_mpi() -> probe.Installation:
+    identity = probe.Identity("openmpi", "5.0.10", "", "openmpi", "x", ("prte",))
+    path = Path("/site/openmpi")
+    return probe.Installation(path / "bin" / "mpirun", "prte", path, path / "lib" / "libmpi.so.40", identity, "", True)
+
+
+@pytest.mark.parametrize("kind", ["cuda", "rocm"])
+def test_a_stack_says_for_which_gpus_its_suites_were_built(kind: str) -> None:
+    found = of_gpus(kind)
+    suites = {lock.BENCHMARKS[node.name]: description._suite(found, node) for node in found.benchmarks}
+    assert {name: suite.get("gpu") for name, suite in suites.items()} == {"osu": kind, "nccl_tests": kind, "imb": None}
+    assert found.device == kind and suites["nccl_tests"]["version"] == "2.17.6"
+
+
+@pytest.mark.parametrize(("says", "external", "gpu"), [("cuda", "", "cuda"), ("cuda", "/usr", "cuda"), ("", "/usr", "")])
+def test_an_mpi_of_the_site_takes_the_memory_that_it_says_itself(says: str, external: str, gpu: str) -> None:
+    found = of_gpus(**({"path": external} if external else {}))
+    assert description._gpu(found, open_mpi(), says) == gpu
+
+
+def test_an_mpi_that_was_built_without_what_its_lock_says_is_refused() -> None:
+    found = of_gpus()
+    with refused_as("library-other-than-locked", "takes memory of no GPUs, and the lock file builds it for cuda"):
+        description._gpu(found, open_mpi(), "")
