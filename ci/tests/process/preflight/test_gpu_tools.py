@@ -15,11 +15,13 @@ Run = Callable[..., CompletedProcess[str]]
 SMI = Path(__file__).parents[2] / "data" / "golden" / "smi"
 
 
-def ask(node: Path, monkeypatch: pytest.MonkeyPatch, script: str, tool: str = "nvidia-smi") -> dict[str, dict[str, object]]:
+def ask(
+    node: Path, monkeypatch: pytest.MonkeyPatch, script: str, tool: str = "nvidia-smi", links: str = ""
+) -> dict[str, dict[str, object]]:
     """GPUs of a node whose vendor's tool is a script."""
     program = node / "bin" / tool
     program.parent.mkdir(exist_ok=True)
-    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.write_text(f'#!/bin/sh\n[ "$1" != nvlink ] || exec cat {links}\n{script}\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     return node_facts.gpus(node_facts.Node(node), ask=True)
@@ -45,7 +47,7 @@ def test_tools_of_the_vendors_are_read_whole_or_refused(
     amd, text = name.startswith("rocm"), (SMI / name).read_text()
     tool, read = ("rocm-smi", node_facts.read_rocm) if amd else ("nvidia-smi", node_facts.read_nvidia)
     node = make_node(tmp_path, *(gpu(address, "amdgpu" if amd else "nvidia") for address in addresses))
-    found = ask(node, monkeypatch, f"cat {SMI / name}", tool)
+    found = ask(node, monkeypatch, f"cat {SMI / name}", tool, f"{SMI / name}".replace(".csv", "-nvlink.txt"))
     assert found["gpu_answers"] == {"": "complete"}
     for address in addresses:
         shown = [found[fact][address] for fact in ("gpu_model", "mig_mode", "ecc_mode", "persistence_mode") if fact in found]
@@ -54,6 +56,30 @@ def test_tools_of_the_vendors_are_read_whole_or_refused(
     for end in range(len(text) - 1):
         with pytest.raises(ValueError, match="prints '"):
             read(text[:end])
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "links"),
+    [
+        ("590.48.01-h100", "", "", "18 x 26.562 GB/s"),
+        ("590.48.01-h200-mig", "", "", "not shown with MIG"),
+        ("595.80-l40s", "", "", "none"),
+        ("590.48.01-h100", "Link 3: 26.562 GB/s", "Link 3: <inactive>", "17 x 26.562 GB/s, 1 x down"),
+        ("590.48.01-h100", "Link 3: 26.562 GB/s", "Link 3: 26.5", ""),
+        ("590.48.01-h100", "GPU 0", "GPU 1", ""),
+        ("590.48.01-h100", "H100", "H200", ""),
+        ("595.80-l40s", "support Nvlink", "", ""),
+    ],
+)
+def test_nvlinks_of_a_gpu_are_counted_or_refused(name: str, old: str, new: str, links: str) -> None:
+    rows = node_facts.read_nvidia((SMI / f"nvidia-{name}.csv").read_text())
+    text = (SMI / f"nvidia-{name}-nvlink.txt").read_text().replace(old, new, 1)
+    if not links:
+        with pytest.raises(ValueError, match="nvlink -s prints '"):
+            node_facts.read_nvlinks(text, rows)
+        return
+    node_facts.read_nvlinks(text, rows)
+    assert [row["nvlinks"] for row in rows.values()] == [links]
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_all_facts_have_their_name_in_the_list(tmp_path: Path) -> None:
     """Rules are held against the list; a fact that is missing there could have no rule."""
     node = make_node(tmp_path, QUIET, MLX5, HFI1, CXI, ETHERNET, NVIDIA, gpu("0000:41:00.0"))
     shown = set(facts(node)) | set(facts(Path("/"))) | {"clock_synchronised", "clock_error_ms"}
-    tool = {"gpu_model", "mig_mode", "ecc_mode", "persistence_mode", "gpu_answers"}
+    tool = {"gpu_model", "nvlinks", "mig_mode", "ecc_mode", "persistence_mode", "gpu_answers"}
     assert shown | {"busy_cores", "addresses"} | tool == node_facts.FACTS
     assert {fact for fact, values in facts(node).items() if "" in values} <= node_facts.WHOLE_NODE
 

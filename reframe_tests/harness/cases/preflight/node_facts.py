@@ -38,7 +38,7 @@ _OF_CARD = """
     huge_pages_reserved state physical_state addresses numa_node mtu_bytes rate_gbit_per_s duplex lanes link_layer driver
     driver_version firmware board pcie_speed pcie_speed_of_card pcie_width pcie_width_of_card
 """
-_OF_GPU = "gpu gpu_model gpu_pcie_speed gpu_pcie_speed_now mig_mode ecc_mode persistence_mode"
+_OF_GPU = "gpu gpu_model gpu_pcie_speed gpu_pcie_speed_now mig_mode ecc_mode persistence_mode nvlinks"
 _OF_GPU_NODE = "gpu_answers peer_memory_module gdrdrv"
 #: Names of the facts of a node as a whole, of those that only nodes with GPUs show, and of all; the others have an instance for
 #: each interface, port, GPU or page size.
@@ -50,12 +50,19 @@ VENDORS, GPU_CLASSES = {"cuda": "10de", "rocm": "1002"}, ("0x03", "0x12")
 #: Tools of the vendors, and seconds that one may take: with a broken GPU it may hang for ever.
 COLUMNS = ("pci.bus_id", "name", "mig.mode.current", "ecc.mode.current", "persistence_mode")
 NVIDIA_SMI = ("nvidia-smi", "--query-gpu=" + ",".join(COLUMNS), "--format=csv")
+NVLINKS = ("nvidia-smi", "nvlink", "-s")
 ROCM_SMI = ("rocm-smi", "--showbus", "--showproductname", "--json")
 TOOL_S = 30
 #: Among the interfaces on the command line: ask them.
 ASK = "--gpus"
 #: Words of nvidia-smi for a mode; anything else says that something is wrong ("[GPU requires reset]", "[Unknown Error]").
 MODES = ("Enabled", "Disabled", "[N/A]", "[Not Supported]")
+#: What nvidia-smi says in place of a GPU's links.
+NO_NVLINKS = {
+    "Device does not have or support Nvlink": "none",
+    "Nvlink queries are not supported for Devices in MIG mode": "not shown with MIG",
+    "NVML: Unable to retrieve NVLink information as all links are inactive": "all down",
+}
 #: What the tools are worth to a rule.
 COMPLETE = "complete"
 #: Seconds over which the processors are watched, and how often: what a job's own start costs passes, a computation goes on.
@@ -310,6 +317,8 @@ def gpus(node: Node, *, ask: bool = False) -> "dict[str, dict[str, object]]":
                 lost = [name for name in there if name not in said]
                 if lost:
                     raise ValueError("does not list " + ", ".join(lost) + " of " + str(len(there)) + " GPUs")
+                if words == NVIDIA_SMI:
+                    read_nvlinks(_run(NVLINKS), said)
                 for name in there:
                     rows[name].update(said[name])
             except ValueError as error:
@@ -330,6 +339,27 @@ def read_nvidia(text: str) -> "dict[str, dict[str, object]]":
     if len(rows) != len(lines) or not rows:
         raise ValueError("prints '" + text.strip()[:100] + "'")
     return rows
+
+
+def read_nvlinks(text: str, rows: "dict[str, dict[str, object]]") -> "None":
+    """Adds the links of :data:`NVLINKS` to each GPU of :func:`read_nvidia`; raises :class:`ValueError` for any other line.
+
+    A bridge that is not there is a link that is down, too: whether that is wrong the other nodes say.
+    """
+    _, *parts = re.split(r"(?m)^GPU (\d+): (.+) \(UUID: \S+\)$", "\n" + text.rstrip())
+    numbers, models, lists = parts[::3], parts[1::3], parts[2::3]
+    if numbers != [str(number) for number in range(len(rows))] or models != [row["gpu_model"] for row in rows.values()]:
+        raise ValueError("nvlink -s prints '" + text.strip()[:100] + "'")
+    for number, row in enumerate(rows.values()):
+        lines = lists[number].strip()
+        speeds = re.findall(r"Link \d+: (\d[\d.]* GB/s|<inactive>)(?=\n|$)", lines)
+        if lines in NO_NVLINKS:
+            row["nvlinks"] = NO_NVLINKS[lines]
+        elif speeds and len(speeds) == len(lines.splitlines()):
+            counts = [(speed, speeds.count(speed)) for speed in sorted(set(speeds))]
+            row["nvlinks"] = ", ".join(str(count) + " x " + speed.replace("<inactive>", "down") for speed, count in counts)
+        else:
+            raise ValueError("nvlink -s prints '" + lines[:100] + "'")
 
 
 def read_rocm(text: str) -> "dict[str, dict[str, object]]":
