@@ -168,9 +168,8 @@ class FabricTest(MeasuredTest):
     def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
         """What the job starts under a condition (by default its own), from the catalogue."""
         where = where or self._condition
-        return catalogue.launches(
-            self.group, where.stack, where.ranks, self.level, where.nodes, limits, self._options, where.fabric.memory
-        )
+        asked = (self.level, where.nodes, limits, self._options, where.fabric.memory, where.setting.memory.without)
+        return catalogue.launches(self.group, where.stack, where.ranks, *asked)
 
     def _longest_s(self, commands: Sequence[script.Command]) -> float:
         """Seconds that the job may take: all launches as long as they usually do, and one that hangs, which ends the job."""

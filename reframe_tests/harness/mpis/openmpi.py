@@ -16,7 +16,22 @@ from typing import Any
 from ..machine.gpu import KINDS
 from . import shared_evidence as shared
 from .model import Banner, Mpi, SpackPackage, Unbinding
-from .transport import MANY_RAILS, STRIPED, DeviceMemory, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
+from .transport import (
+    ACCUMULATE,
+    MANY_RAILS,
+    NONBLOCKING,
+    NONBLOCKING_REDUCTION,
+    ONE_SIDED,
+    STRIPED,
+    DeviceMemory,
+    Gap,
+    Proof,
+    Range,
+    TransportRow,
+    Version,
+    scoped,
+    scoped_proofs,
+)
 from .tuning import rules_file
 from .tuning.model import Algorithm, Control, Levels, Listing, Tuning
 
@@ -48,7 +63,12 @@ _INTERFACE = Proof("tcp BTL interface", r"btl: ?tcp: (?:0x\w+: if|Using interfac
 _GPU_DOCS = "Open MPI documentation, 'CUDA' and 'ROCm' (opal_cuda_support, accelerator)"
 
 
-def _accelerator(kind: str, since: Version = (), **more: Any) -> DeviceMemory:
+#: What it does not do in memory of GPUs: Open MPI documentation, 'CUDA', "Which MPI APIs do NOT work with CUDA-aware", and of
+#: UCX "... with CUDA-aware UCX". Persistent collectives are the nonblocking ones (coll/libnbc), which are the same for ROCm.
+_UNDONE, _UNDONE_BY_UCX = (ACCUMULATE, NONBLOCKING), (ONE_SIDED, NONBLOCKING_REDUCTION)
+
+
+def _accelerator(kind: str, since: Version = (), without: tuple[str, ...] = _UNDONE, **more: Any) -> DeviceMemory:
     """What GPUs need whatever the transport.
 
     With a component named, 5.0 does not start on a build without it ("A requested component was not found", 5.0.11 here); else
@@ -61,11 +81,12 @@ def _accelerator(kind: str, since: Version = (), **more: Any) -> DeviceMemory:
         debug_env={"OMPI_MCA_accelerator_base_verbose": "10"},
         proofs=(Proof("accelerator", r"\] selected (\w+)\s*$", (kind,), since=(5,)),),
         since=since,
+        without=without,
     ).adding(**more)
 
 
 #: Of the platforms, and from which version on UCX is given their memory.
-_UCX_GPUS = {"cuda": _accelerator("cuda"), "rocm": _accelerator("rocm", (5,))}
+_UCX_GPUS = {kind: _accelerator(kind, since, _UNDONE_BY_UCX) for kind, since in (("cuda", ()), ("rocm", (5,)))}
 #: The ofi MTL asks libfabric for a provider that takes device memory; where there is none, it takes one that does not and says
 #: so at this level only (5.0.11 on tcp here). That it has found one it says from 5.0.9 on (mtl_ofi_component.c).
 _STAGED, _GIVEN = "Continuing with device to host copies", "Support for device buffers enabled"

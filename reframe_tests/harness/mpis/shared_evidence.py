@@ -170,6 +170,7 @@ def with_library(own: Mapping[str, DeviceMemory], library: Mapping[str, DeviceMe
             by_scope=memory.by_scope,
             proofs=memory.proofs,
             since=memory.since,
+            without=memory.without,
             note=memory.note or library[kind].note,
         )
         for kind, memory in own.items()

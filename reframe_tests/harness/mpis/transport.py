@@ -32,6 +32,9 @@ PLACEHOLDERS = frozenset(
 
 #: Where a proof is looked for: what the ranks printed, or the shared objects they had mapped.
 DEBUG, LIBRARIES = "stdout+stderr", "libraries"
+#: Kinds of operations that not every MPI does in memory of GPUs, in the words of sentences.
+ONE_SIDED, ACCUMULATE = "one-sided operations", "accumulating and atomic operations"
+NONBLOCKING, NONBLOCKING_REDUCTION = "nonblocking and persistent collectives", "nonblocking and persistent reductions"
 #: Keys of :attr:`TransportRow.by_rails`.
 ONE_RAIL, MANY_RAILS, STRIPED = "one", "many", "striped"
 
@@ -93,6 +96,7 @@ class DeviceMemory:
     :param proofs_by_scope: what it must show besides, per scope.
     :param replaces: subjects of the row's proofs that do not hold then.
     :param since: first version of the MPI that has the variables.
+    :param without: kinds of operations (:data:`ONE_SIDED`, ...) that the MPI does not do there; their benchmarks are left out.
     :param note: what the run cannot show, one sentence for its evidence.
     :param notes: what the debug lines say for the evidence.
     """
@@ -106,6 +110,7 @@ class DeviceMemory:
     proofs_by_scope: Mapping[str, tuple[Proof, ...]] = field(default_factory=dict)
     replaces: tuple[str, ...] = ()
     since: Version = ()
+    without: tuple[str, ...] = ()
     note: str = ""
     notes: Callable[[str], tuple[str, ...]] = no_notes
 

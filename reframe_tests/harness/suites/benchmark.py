@@ -99,6 +99,7 @@ class Benchmark:
     :param most_over_link: of ranks and nodes, the largest bandwidth over what the links of a node carry, for bandwidths of
         ranks; ``None``: at most that of the links.
     :param first_ranks: only so many of the ranks take part, the first ones, in pairs half of these apart; 0: as ``ranks`` says.
+    :param operations: kinds it is of that not every MPI does in memory of GPUs (:data:`mpis.transport.ONE_SIDED`, ...).
     :param cascade: of :data:`STREAM`, :data:`SINGLE` and :data:`SMALL` what it answers with one rank, or program, on a node.
     """
 
@@ -126,6 +127,7 @@ class Benchmark:
     crossing: str | int = EVERY_MESSAGE
     title: str = ""
     cascade: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
     first_ranks: int = 0
     of_run: RunBound | None = None
     unbounded: str = ""

@@ -6,7 +6,7 @@ if it is to be run, its name to a plan there. The parsers read the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
@@ -274,6 +274,7 @@ def launches(
     limits: Limits = UNBOUNDED,
     chosen: Mapping[str, str] = _NO_OPTIONS,
     memory: Memory = OF_HOST,
+    without: Collection[str] = (),
 ) -> tuple[Launch, ...]:
     """How a group is run on ``ranks`` ranks of a stack.
 
@@ -282,6 +283,7 @@ def launches(
     :param limits: of the repetitions there; the same for every stack, so that all run the same work.
     :param chosen: options of the suites, as :func:`options.of_group` gives them.
     :param memory: where messages are; benchmarks that cannot have them there are left out.
+    :param without: kinds of operations that the stack's MPI does not do there, left out as well.
     :raises NotMeasured: if the stack lacks a binary or is too old for an option, or no benchmark of the group runs on that
         many ranks.
     :raises BadInput: if there is no such group or level.
@@ -289,10 +291,10 @@ def launches(
     _planned(group)
     if level not in LEVELS:
         raise BadInput("level-unknown", f"there is no level '{level}'; choose one of {', '.join(LEVELS)}.")
-    check_memory(group, memory)
+    check_memory(group, memory, without)
     if group == PLACEMENT:
         return (_probe(stack),)
-    made = [_launch(plan, stack, ranks, level, nodes, limits, chosen, memory) for plan in GROUPS[group].plans]
+    made = [_launch(plan, stack, ranks, level, nodes, limits, chosen, memory, without) for plan in GROUPS[group].plans]
     planned = tuple(launch for launch in made if launch)
     if not planned:
         if memory.on_gpu and any(_launch(plan, stack, ranks, level, nodes, limits) for plan in GROUPS[group].plans):
@@ -317,17 +319,22 @@ def check_ranks(group: str, ranks: int, nodes: int | None = None) -> None:
         raise _idle(group, ranks, nodes)
 
 
-def check_memory(group: str, memory: Memory) -> None:
+def check_memory(group: str, memory: Memory, without: Collection[str] = ()) -> None:
     """Make sure that something of a group can be measured in a memory.
 
+    :param without: kinds of operations that an MPI does not do there.
     :raises NotMeasured: if nothing can.
     :raises BadInput: if there is no such group.
     """
     rows = _planned(group)
     if not memory.on_gpu and (library := library_of(group)):
         raise NotMeasured(f"{library.title} moves memory of GPUs only")
-    if memory.on_gpu and all(SUITES[row.suite].on_gpu(row, memory, ()) is None for row in rows):
+    able = [row for row in rows if not memory.on_gpu or SUITES[row.suite].on_gpu(row, memory, ()) is not None]
+    if rows and not able:
         raise NotMeasured(f"no benchmark of group {group} measures {memory.text}")
+    undone = [next((kind for kind in without if kind in row.operations), "") for row in able]
+    if able and all(undone):
+        raise NotMeasured(f"its MPI does no {' and no '.join(dict.fromkeys(undone))} in {memory.text}")
 
 
 def library_of(group: str) -> Library | None:
@@ -448,6 +455,7 @@ def _launch(
     limits: Limits,
     asked: Mapping[str, str] = _NO_OPTIONS,
     memory: Memory = OF_HOST,
+    without: Collection[str] = (),
 ) -> Launch | None:
     """One plan on a stack, with the rows its version has and that many ranks allow; ``None`` if there are none."""
     if level not in plan.size_ranges:
@@ -459,6 +467,7 @@ def _launch(
     if memory.on_gpu:
         able = _knows(stack, suite, memory)
         chosen = tuple(row for row in chosen if able and suite.on_gpu(row, memory, version) is not None)
+        chosen = tuple(row for row in chosen if not set(without) & set(row.operations))
     if not chosen:
         return None
     if not suite.find_program(stack, plan.binary, ranks):

@@ -35,6 +35,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from ..machine.gpu import DEVICE, DEVICE_TO_HOST, HOST, HOST_TO_DEVICE, MANAGED, MEMORIES, UNSAID, Memory
+from ..mpis import transport
 from ..vocabulary import QUANTITIES, NotMeasured
 from . import traffic
 from .benchmark import (
@@ -109,9 +110,14 @@ WINDOW = ("-W", str(traffic.WINDOW))
 VALIDATE = ("-c",)
 #: The program's own memory, as IMB-RMA exposes it. OMB's default is memory the MPI allocates, which Open MPI keeps in shared
 #: memory inside a node whatever transport is asked for. An access counts once it is complete at the target.
-ONE_SIDED: dict[str, Any] = {"options": ("-w", "create", "-s", "flush"), "variants": ("create,flush",)}
+ONE_SIDED: dict[str, Any] = {
+    "options": ("-w", "create", "-s", "flush"),
+    "variants": ("create,flush",),
+    "operations": (transport.ONE_SIDED,),
+}
+ATOMIC = {**ONE_SIDED, "operations": (transport.ONE_SIDED, transport.ACCUMULATE)}
 #: Puts both ways know no passive target (osu_put_bibw.c).
-BOTH_WAYS: dict[str, Any] = {"options": ("-w", "create", "-s", "fence"), "variants": ("create,fence",)}
+BOTH_WAYS: dict[str, Any] = {**ONE_SIDED, "options": ("-w", "create", "-s", "fence"), "variants": ("create,fence",)}
 #: One thread sends to two, as without ``-t``; with two senders each prints a head of its own (osu_latency_mt.c of 7.5).
 THREADS = ("-t", "1:2")
 #: With sessions (7.2) osu_latency_mt lost its MPI_Finalize (``omb_lat_mt_session_finalize``), so no rank says how it ended.
@@ -143,20 +149,28 @@ def _collective(name: str, title: str, bound: traffic.Bound, crossing: int | str
 
 
 def _overlap(name: str, title: str, bound: traffic.Bound, crossing: int | str = 0, **more: Any) -> Benchmark:
-    return _row(name, f" Non-{title} Latency", "nonblocking", "all", OVERLAP, bound, crossing=crossing, **more)
+    more = {"crossing": crossing, "operations": _unblocked(**more), **more}
+    return _row(name, f" Non-{title} Latency", "nonblocking", "all", OVERLAP, bound, **more)
+
+
+def _unblocked(*, reduction: bool = False, **more: Any) -> tuple[str, ...]:
+    return (transport.NONBLOCKING, transport.NONBLOCKING_REDUCTION) if reduction else (transport.NONBLOCKING,)
 
 
 def _ring(name: str, title: str, **more: Any) -> Benchmark:
     """Each rank sends to both neighbours on a ring (osu_util_mpi.c, ``omb_neighborhood_create``); three ranks make one."""
     quantities = OVERLAP if name.startswith("i") else TIME_RANGE
-    more = {"min_ranks": 3, "crossing": 0, "since": (7, 1), "options": RING if name.startswith("i") else (*FULL, *RING), **more}
+    more = {"min_ranks": 3, "crossing": 0, "since": (7, 1), "options": (*FULL, *RING), **more}
+    if quantities == OVERLAP:
+        more |= {"options": RING, "operations": _unblocked()}
     return _row(name, f" {title} Latency", "neighbourhood", "all", quantities, traffic.every_rank_twice, **more)
 
 
 def _persistent(row: Benchmark) -> Benchmark:
     """Persistent form of a blocking collective: the same data, so the same bounds."""
     name, title = f"{row.name}_persistent", row.title.replace(" Latency Test", " Persistent Latency Test")
-    return replace(row, name=name, binary=name, group="persistent_osu", title=title, since=(7, 3))
+    own: dict[str, Any] = {"group": "persistent_osu", "operations": _unblocked(reduction=row.reduction), "since": (7, 3)}
+    return replace(row, name=name, binary=name, title=title, **own)
 
 
 def _fan(way: str) -> Benchmark:
@@ -234,10 +248,10 @@ ROWS: tuple[Benchmark, ...] = (
         **{**_TWO_WAYS, "since": (7, 1)},
     ),
     _row("partitioned_latency", " Partitioned Latency", "partitioned", "only_pair", OVERLAP, traffic.both_ways, **_IN_PARTS),
-    _pair("acc_latency", "_Accumulate latency", "atomics", traffic.one_way, **ONE_SIDED),
-    _pair("get_acc_latency", "_Get_accumulate latency", "atomics", traffic.one_way, **ONE_SIDED),
-    _pair("cas_latency", "_Compare_and_swap latency", "atomics", traffic.one_way, **ONE_SIDED, **_ONE_ELEMENT),
-    _pair("fop_latency", "_Fetch_and_op latency", "atomics", traffic.one_way, **ONE_SIDED, **_ONE_ELEMENT),
+    _pair("acc_latency", "_Accumulate latency", "atomics", traffic.one_way, **ATOMIC),
+    _pair("get_acc_latency", "_Get_accumulate latency", "atomics", traffic.one_way, **ATOMIC),
+    _pair("cas_latency", "_Compare_and_swap latency", "atomics", traffic.one_way, **ATOMIC, **_ONE_ELEMENT),
+    _pair("fop_latency", "_Fetch_and_op latency", "atomics", traffic.one_way, **ATOMIC, **_ONE_ELEMENT),
     _pair("put_bibw", "_Put Bi-directional Bandwidth", "atomics", traffic.window_both_ways, **BOTH_WAYS, directions=2),
     _overlap("ibcast", "Blocking Broadcast", _ONE_TO_ALL),
     _overlap("ireduce", "blocking Reduce", _ONE_TO_ALL, **OF_FLOATS),

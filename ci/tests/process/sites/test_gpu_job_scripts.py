@@ -124,14 +124,14 @@ def test_scripts_are_those_of_the_documentation(partition: str, stacks: str, run
 def test_the_matrix_of_a_gpu_partition_is_listed(stacks: str, run_reframe: Any, tmp_path: Path) -> None:
     """Each memory is a fabric of its own, and what cannot have it is left out."""
     where: dict[str, Any] = {"config": write_site(tmp_path, filled()), "environ": {"MPIBENCH_STACKS": stacks}}
-    result = run_reframe("-lC", "--system=mysystem:a100-infiniband", "-p", "hpcx-224", **where)
+    result = run_reframe("-lC", "-v", "--system=mysystem:a100-infiniband", "-p", "hpcx-224", **where)
     assert result.returncode == 0, result.stdout[-2000:]
     listing = listed(result.stdout)
     tests = {
         name: set(re.findall(rf"^(\w+) @ .*%fabric={name} ", listing, re.MULTILINE)) for name in ("hdr200", "hdr200_device")
     }
-    assert {"OsuPointToPoint", "OsuCollectives", "NcclCollectives", "NcclSendRecv"} <= tests["hdr200_device"] | {
-        "OsuCollectives"
-    }
+    assert {"OsuPointToPoint", "OsuCollectives", "NcclCollectives", "NcclSendRecv"} <= tests["hdr200_device"]
     assert not {name for name in tests["hdr200_device"] if name.startswith(("Imb", "Wire", "Mpi4py", "Stream"))}
     assert not {name for name in tests["hdr200"] if name.startswith("Nccl")}
+    assert "OsuOneSided" in tests["hdr200"] - tests["hdr200_device"]
+    assert "stack hpcx-224: its MPI does no one-sided operations in CUDA memory (device)" in result.stdout

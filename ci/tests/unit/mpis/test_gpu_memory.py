@@ -12,6 +12,8 @@ from reframe_tests.harness.cases.job.transports import Setting, check_proofs, st
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import KINDS, Memory
 from reframe_tests.harness.mpis import registry, shared_evidence
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import osu
 from reframe_tests.harness.vocabulary import ROOT, NotMeasured
 from transport_cases import (
     EDR,
@@ -190,7 +192,28 @@ def test_what_ucx_says_of_its_protocols_is_named() -> None:
     (silent,) = shared_evidence.ucx_ways(LINES["ucx_protocols_of_host"])
     assert silent.startswith("nothing shows whether")
     setting = setting_of(knowing(OPENMPI, "cuda"), of_gpus(EDR, "cuda"))
-    assert setting.notes(LINES["ucx_protocols"]) == (note,) and setting_of(OPENMPI, EDR).notes("") == ()
+    assert setting.notes(LINES["ucx_protocols"])[0] == note and setting_of(OPENMPI, EDR).notes("") == ()
+
+
+@pytest.mark.parametrize(
+    ("stack", "fabric", "undone"),
+    [
+        (OPENMPI, EDR, {"osu_put_bw", "osu_fop_latency", "osu_ireduce", "osu_allreduce_persistent"}),
+        (OPENMPI, LO, {"osu_fop_latency", "osu_ireduce", "osu_iallgather", "osu_bcast_persistent", "osu_allreduce_persistent"}),
+        (MPICH_OFI, SLINGSHOT, set()),
+    ],
+    ids=["ucx", "ob1", "mpich"],
+)
+def test_what_an_mpi_does_not_do_in_memory_of_gpus_is_left_out_and_named(
+    stack: Stack, fabric: Fabric, undone: set[str]
+) -> None:
+    setting = setting_of(knowing(stack, "cuda"), of_gpus(fabric, "cuda"))
+    without, rows = set(setting.memory.without), {row.name: row for row in osu.ROWS}
+    tried = ("put_bw", "fop_latency", "ireduce", "iallgather", "bcast_persistent", "allreduce_persistent", "allreduce", "bw")
+    assert {f"osu_{name}" for name in tried if without & set(rows[f"osu_{name}"].operations)} == undone
+    assert [note for note in setting.notes("") if note.startswith("left out")] == (
+        [f"left out, as Open MPI does none in memory of GPUs: {', '.join(setting.memory.without)}"] if undone else []
+    )
 
 
 # ---- libfabric ----

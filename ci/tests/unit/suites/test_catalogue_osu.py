@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from catalogue_launches import OSU, launches, stack_of
 from reframe_tests.harness.machine.gpu import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, MANAGED, Memory
+from reframe_tests.harness.mpis.transport import NONBLOCKING_REDUCTION, ONE_SIDED
 from reframe_tests.harness.suites import catalogue, osu, traffic
 from reframe_tests.harness.vocabulary import NotMeasured
 
@@ -172,6 +174,15 @@ def test_what_each_release_and_platform_can() -> None:
     assert words_of("nonblocking_osu", MANAGED, chosen={"full": "on"})["osu_ibcast"] == "-d managed"
     with pytest.raises(NotMeasured, match=r"no benchmark of group transfer_osu on stack .* measures CUDA memory \(device\)"):
         launches("transfer_osu", 4, stack=stack_of(gpu="cuda"), memory=Memory(DEVICE, "cuda"))
+
+
+def test_rows_of_what_an_mpi_does_not_do_there_are_left_out() -> None:
+    asked: dict[str, Any] = {"stack": stack_of(gpu="cuda"), "memory": Memory(DEVICE, "cuda")}
+    names = {launch.binary for launch in launches("nonblocking_osu", 4, **asked, without=(NONBLOCKING_REDUCTION,))}
+    assert "osu_iallgather" in names and not names & {"osu_ireduce", "osu_iallreduce", "osu_ireduce_scatter"}
+    for group in ("one_sided_osu", "atomics_osu"):
+        with pytest.raises(NotMeasured, match=r"its MPI does no one-sided operations in CUDA memory \(device\)"):
+            launches(group, 2, **asked, without=(ONE_SIDED,))
 
 
 def test_data_on_a_gpu_are_compared_too() -> None:

@@ -168,19 +168,29 @@ def _read_stack(file: str) -> Stack:
 
 
 @cache
-def why_unusable(stack: str, partition: Any, fabric: str, group: str) -> str:
-    """Why a stack cannot use a fabric of a partition; empty where it can, or its case must say what is wrong.
+def _resolve(stack: str, partition: Any, fabric: str, group: str) -> transports.Setting | str:
+    """How a stack uses a fabric of a partition, or why it cannot; empty where its case must say what is wrong.
 
     :param group: one whose programs communicate with something else than MPI; empty for all others.
     """
+    library = catalogue.library_of(group) if group else None
     try:
-        transports.resolve_transport(
-            _read_stack(stack), _fabrics_on(partition)[fabric], catalogue.library_of(group) if group else None
-        )
+        return transports.resolve_transport(_read_stack(stack), _fabrics_on(partition)[fabric], library)
     except NotMeasured as reason:
         return str(reason).removesuffix(".")
     except BadInput:
         return ""
+
+
+def why_unusable(stack: str, partition: Any, fabric: str, group: str) -> str:
+    """Why a stack cannot measure a group on a fabric; empty where it can, or its case must say what is wrong."""
+    setting = _resolve(stack, partition, fabric, group if catalogue.library_of(group) else "")
+    if isinstance(setting, str):
+        return setting
+    try:
+        catalogue.check_memory(group, _fabrics_on(partition)[fabric].memory, setting.memory.without)
+    except NotMeasured as reason:
+        return f"stack {Path(stack).parent.name}: {reason}"
     return ""
 
 
@@ -247,15 +257,14 @@ def places_of(
                 raise NotMeasured(ranks)
             if ranks >= 0:
                 catalogue.check_ranks(group, ranks, count)
-            catalogue.check_memory(group, _fabrics_on(partition)[fabric].memory)
+            memory = _fabrics_on(partition)[fabric].memory
+            catalogue.check_memory(group, memory)
             able = [environ for environ in partition.environs if any(words <= set(environ.features) for words in wanted)]
             if not able:
                 raise NotMeasured(f"{selected_tests.WITHOUT} {' or '.join(' and '.join(sorted(words)) for words in wanted)}")
             files = {environ.name: environ.extras.get("stack", "") for environ in able}
-            memory = _fabrics_on(partition)[fabric].memory
-            own = group if catalogue.library_of(group) else ""
             reasons = {
-                name: why_unbuilt(file, group, memory) or why_unusable(file, partition, fabric, own)
+                name: why_unbuilt(file, group, memory) or why_unusable(file, partition, fabric, group)
                 for name, file in files.items()
             }
             if all(reasons.values()):

@@ -51,8 +51,9 @@ class Setting:
     memory: DeviceMemory = _NO_DEVICE
 
     def notes(self, debug: str) -> tuple[str, ...]:
-        """For the evidence: what the debug lines say of memory of GPUs, and what nothing shows."""
-        return (*self.memory.notes(debug), *filter(None, [self.memory.note]))
+        """For the evidence: what the debug lines say of memory of GPUs, what nothing shows, and what is not measured."""
+        undone = f"left out, as {self.mpi} does none in memory of GPUs: {', '.join(self.memory.without)}"
+        return (*self.memory.notes(debug), *filter(None, [self.memory.note, undone if self.memory.without else ""]))
 
     @property
     def choice(self) -> str:
