@@ -18,12 +18,14 @@ from typing import Any, NamedTuple
 
 from reframe_tests.harness.cases.preflight import node_judgement
 from reframe_tests.harness.evidence import link_state
+from reframe_tests.harness.machine.gpu import DEVICE, HOST
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, PROVEN, Evidence, ReferenceCheck
+from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, PROVEN, Evidence, ReferenceCheck, Sample
+from reframe_tests.harness.sites.references import GBIT_PER_MB
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import PINNING_POLICIES, QUANTITIES, BadInput
+from reframe_tests.harness.vocabulary import LINK_BANDWIDTHS, PINNING_POLICIES, QUANTITIES, BadInput
 
 from .. import whole_file
 from ..judge import guidelines
@@ -139,13 +141,13 @@ def transport_line(proof: Evidence) -> str:
 
 
 #: Which quantity stands for a benchmark when only one is shown: the first of these it has.
-MAIN = ("latency_us", "t_max_us", "t_avg_us", "t_ovrl_us", "bandwidth_mb_per_s", "message_rate_per_s")
+MAIN = ("busbw_mb_per_s", "latency_us", "t_max_us", "t_avg_us", "t_ovrl_us", "bandwidth_mb_per_s", "message_rate_per_s")
 #: Units whose values have no decades to show.
 LINEAR_UNITS = ("%", "1")
 
 
 class Measure(NamedTuple):
-    """What one curve is a curve of, apart from its condition."""
+    """What one curve is a curve of, apart from its condition; memory is part of that, by the fabric."""
 
     suite: str
     benchmark: str
@@ -175,8 +177,9 @@ def curves(session: Session) -> dict[Measure, list[dict[str, Any]]]:
         for sample in case.samples:
             if not sample.measured or is_over_nodes(sample):
                 continue
-            rows = found.setdefault(Measure(sample.suite, sample.benchmark, sample.variant, sample.groups), {})
-            empty = {"c": number, "r": sample.ranks, "q": sample.quantity, "x": [], "y": []}
+            variant = ",".join(word for word in sample.variant.split(",") if not word.startswith("memory="))
+            rows = found.setdefault(Measure(sample.suite, sample.benchmark, variant, sample.groups), {})
+            empty = {"c": number, "r": sample.ranks, "q": sample.quantity, "limit": _limit(case, sample), "x": [], "y": []}
             curve = rows.setdefault((number, sample.ranks, sample.quantity), empty)
             curve["x"].append(sample.message_bytes)
             curve["y"].append([_rounded(value) for value in sample.values])
@@ -185,6 +188,30 @@ def curves(session: Session) -> dict[Measure, list[dict[str, Any]]]:
             points = sorted(zip(curve["x"], curve["y"], strict=True), key=lambda point: point[0] or 0)
             curve["x"], curve["y"] = [size for size, _ in points], [values for _, values in points]
     return {measure: list(rows.values()) for measure, rows in found.items()}
+
+
+def _limit(case: Case, sample: Sample) -> float | None:
+    """MB/s that the links of a case carry of a bandwidth; ``None`` where they have no rate or it says nothing of them."""
+    row = next((row for row in catalogue.SUITES[sample.suite].rows if row.name == sample.benchmark), None)
+    rate = case.condition.get("line_rate_gbit_per_s")
+    if row is None or not (rate and row.directions and sample.quantity in LINK_BANDWIDTHS):
+        return None
+    return _rounded(rate / GBIT_PER_MB * row.directions * row.links(case.nodes or 1))
+
+
+def _beside(session: Session, measured: Iterable[int]) -> dict[str, str]:
+    """Fabric to the one over the same links with which it is drawn: host memory with that of GPUs, GPUs' with the host's."""
+    fabrics: dict[tuple[str, ...], dict[str, str]] = {}
+    for case in (session.cases[at] for at in measured):
+        asked = case.condition
+        links = (case.partition, asked.get("transport", ""), *asked.get("devices", ()), str(asked.get("striped", False)))
+        fabrics.setdefault(links, {})[asked.get("memory", HOST)] = case.fabric
+    return {
+        fabric: other
+        for by_memory in fabrics.values()
+        for memory, fabric in by_memory.items()
+        if (other := by_memory.get(DEVICE if memory == HOST else HOST))
+    }
 
 
 def stack_names(session: Session) -> list[str]:
@@ -295,6 +322,7 @@ def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]], publi
         },
         "measures": measures,
         "dimensions": _dimensions(session, cases, measured),
+        "beside": _beside(session, measured),
         "unproven": any(not cases[at]["proven"] for at in measured),
         "cases": cases,
     }

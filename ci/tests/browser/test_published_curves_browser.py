@@ -1,15 +1,17 @@
-"""Measured and published curves in one chart, drawn by a browser."""
+"""What stands beside measured curves in one chart, drawn by a browser: published ones, those of the other memory, the line rate."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import chromium
 from mpibench.pages import session as report
 from mpibench.store import sessions
-from published_session import SOURCE, chosen, published_session
+from published_session import SOURCE, chosen, eth1g_case, published_session
+from synthetic_report import session_of
 
 
 @pytest.fixture
@@ -49,4 +51,44 @@ def test_measured_and_published_curves_share_a_chart(session: sessions.Session, 
         ratios = "[...new Set(one.y.map((value) => value.toFixed(3)))]"
         flat = page.evaluate(f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => {ratios})")
         assert flat == [["1.000"], ["2.000"], ["0.500"]], "curves keep six digits"
+        assert page.problems == []
+
+
+def of_memory(fabric: str, factor: float, **memory: str) -> dict[str, Any]:
+    """A case over one link of 1 Gbit/s; of GPUs it says so in its condition and variants, as cases do."""
+    case = eth1g_case(factor)
+    condition = {**case["condition"], "fabric": fabric, "devices": ["eth1"], "line_rate_gbit_per_s": 1, **memory}
+    variant = ",".join(f"{name}={word}" for name, word in memory.items())
+    samples = [{**sample, "variant": variant} for sample in case["samples"]]
+    return {**case, "fabric": fabric, "condition": condition, "samples": samples}
+
+
+@pytest.mark.skipif(chromium.find_browser() is None, reason="[browser] no Chromium on PATH: install chromium")
+def test_memory_of_host_and_gpus_and_the_line_rate_share_a_chart(tmp_path: Path) -> None:
+    session = session_of(
+        of_memory("eth1g", 2.0),
+        of_memory("eth1g_device", 1.0, memory="device"),
+        of_memory("eth1g_managed", 0.5, memory="managed"),
+    )
+    url = report.write_report(report.View(session, tmp_path, ()), "report.html").as_uri()
+    with chromium.open_browser(tmp_path / "profile") as page:
+        page.open(url)
+        page.evaluate("document.getElementById('curves').scrollIntoView()")
+        page.evaluate(
+            """(() => {
+                for (const [label, text] of [["One chart per", "fabric"], ["Quantity", "bandwidth"]]) {
+                    const node = document.querySelector(`#curve-controls select[aria-label="${label}"]`);
+                    node.value = [...node.options].find((option) => option.textContent === text).value;
+                    node.dispatchEvent(new Event("change"));
+                }
+            })()"""
+        )
+        page.wait("[...document.querySelectorAll('#charts figure')].every((figure) => figure.dataset.drawn)")
+        lines = "plot.data.filter((line) => line.mode === 'lines+markers').map((line) => [line.name, line.line.dash])"
+        drawn = page.evaluate(f"[...document.querySelectorAll('#charts .js-plotly-plot')].map((plot) => {lines})")
+        own, host = ["intelmpi-wheels", "solid"], ["intelmpi-wheels, eth1g", "dash"]
+        assert drawn == [[["intelmpi-wheels, eth1g_device", "dash"], own], [host, own], [host, own]]
+        limits = page.evaluate("[...document.querySelectorAll('#charts figure')].map((figure) => figure.dataset.limits)")
+        assert limits == ["125", "125", "125"], "MB/s of 1 Gbit/s"
+        assert "Dashed: eth1g, over the same links." in page.evaluate("document.getElementById('charts').textContent")
         assert page.problems == []

@@ -84,6 +84,11 @@ function measuredOf(measure, condition) {
   return rows.filter((row) => row.r === (view.ranks === "most" ? most[row.c] : view.ranks))
     .map((row) => ({ row, case: cases[row.c], stack: cases[row.c].stack, name: stacks[cases[row.c].stack], points: pointsOf(row) }));
 }
+/** The curves over the same links of the other memory, host or GPUs, drawn dashed. */
+function besideOf(measure, condition) {
+  const fabric = index.beside[condition.fabric];
+  return fabric ? measuredOf(measure, { ...condition, fabric }).map((line) => ({ ...line, name: `${line.name}, ${fabric}`, beside: true })) : [];
+}
 /** Published curves for a chart. Others measured them elsewhere: they have no case, no repeats and no proof. */
 function publishedOf(measure, condition) {
   // Ranks that share cores are never beside ranks that had a core each.
@@ -110,9 +115,9 @@ function traces(line, place, { quantity, base, log, zero, published }) {
     const ratio = base ? `<br>${mid[at].toFixed(3)} of ${baseName()}` : other ? `<br>${(point.mid / other.points.get(size).mid).toFixed(3)} of ${other.name}` : "";
     return `${line.name}${sized ? `, ${sizeText(size)}` : ""}<br>${withUnit(point.mid, quantity.unit)} (${number(point.low)} to ${number(point.high)}, ${point.count} repeats)${ratio}`;
   });
-  const symbol = line.case ? index.symbols[line.stack % index.symbols.length] : ["circle-open", "square-open", "diamond-open"][place % 3];
+  const symbol = line.case ? index.symbols[line.stack % index.symbols.length] + (line.beside ? "-open" : "") : ["circle-open", "square-open", "diamond-open"][place % 3];
   const own = { x, y: mid, type: "scatter", mode: sized ? "lines+markers" : "markers", name: line.name, showlegend: false, text, hovertemplate: "%{text}<extra></extra>",
-    line: { color: paint, width: 1.6, dash: !line.case ? "dash" : line.case.proven ? "solid" : "dot" }, marker: { symbol, size: sized ? 5.5 : 9, color: paint },
+    line: { color: paint, width: 1.6, dash: !line.case || line.beside ? "dash" : line.case.proven ? "solid" : "dot" }, marker: { symbol, size: sized ? 5.5 : 9, color: paint },
     ...(line.case ? { customdata: shown.map(([, { at }]) => [line.row, at]) } : {}) };
   if (!line.case) return [own];
   if (!sized) return [{ ...own, error_y: { type: "data", symmetric: false, array: high.map((value, at) => value - mid[at]), arrayminus: low.map((value, at) => mid[at] - value), color: paint, thickness: 1.4, width: 6 } }];
@@ -128,8 +133,8 @@ function sizeAxis(sizes, zero) {
 }
 /** Range of the values: one for all charts of the same quantity of the same benchmark, so that they compare at a glance. */
 function rangeOf(lines, log) {
-  const all = view.facet === "measure" ? lines : facets().flatMap(({ measure, condition }) => [...measuredOf(measure, condition), ...publishedOf(measure, condition)]);
-  const values = all.flatMap((line) => [...line.points.values()].flatMap(({ low, high }) => [low, high])).filter((value) => !log || value > 0);
+  const all = view.facet === "measure" ? lines : facets().flatMap(({ measure, condition }) => [...measuredOf(measure, condition), ...besideOf(measure, condition), ...publishedOf(measure, condition)]);
+  const values = all.flatMap((line) => [line.row?.limit ?? [], ...[...line.points.values()].map(({ low, high }) => [low, high])].flat()).filter((value) => !log || value > 0);
   const low = Math.min(...values), high = Math.max(...values);
   return !(high > 0) ? {} : { range: log ? [Math.log10(low / 1.25), Math.log10(high * 1.25)] : [0, high * 1.06] };
 }
@@ -138,9 +143,9 @@ const decades = ([low, high] = [0, 0]) => (high - low > 3.2 ? Math.ceil((high - 
 
 function drawCurves(figure) {
   const { measure, condition } = figure.facet, plot = figure.querySelector(".plot"), quantity = quantities[quantityOf(measure)];
-  const measured = measuredOf(measure, condition), published = publishedOf(measure, condition), lines = [...published, ...measured];
+  const measured = measuredOf(measure, condition), published = publishedOf(measure, condition), beside = besideOf(measure, condition), lines = [...published, ...beside, ...measured];
   const empty = (text) => { plot.classList.add("empty"); plot.replaceChildren(text); };
-  figure.querySelector(".absent").replaceChildren(...absent(measure, condition, measured));
+  figure.querySelector(".absent").replaceChildren(...absent(measure, condition, measured), ...(beside.length ? [`Dashed: ${index.beside[condition.fabric]}, over the same links.`] : []));
   figure.dataset.curves = measured.length;
   if (!measured.length) return empty("No proven measurement under this condition.");
   const sizes = [...new Set(lines.flatMap(({ points }) => [...points.keys()]))].filter((size) => size !== null).sort((a, b) => a - b);
@@ -150,7 +155,12 @@ function drawCurves(figure) {
   figure.dataset.published = data.length ? published.length : 0;
   if (!data.length) return empty(`Nothing of ${baseName()} to compare with.`);
   const range = base || !sizes.length ? {} : rangeOf(lines, log);
-  const layout = { ...(printing ? { autosize: false, width: 300, height: 195 } : { autosize: true }), margin: { l: 52, r: 8, t: 6, b: 40 }, hoverdistance: 12,
+  // What the links carry; plotly.js wants places of texts on logarithmic axes as logarithms, and of lines as they are.
+  const limits = base || !sizes.length ? [] : [...new Set(lines.map(({ row }) => row?.limit).filter(Boolean))];
+  const shapes = limits.map((y) => ({ x0: 0, x1: 1, xref: "paper", y0: y, y1: y, line: { width: 1, dash: "dot", color: theme().soft } }));
+  const annotations = limits.map((y) => ({ text: `line rate ${withUnit(y, quantity.unit)}`, x: 0, xref: "paper", xanchor: "left", y: log ? Math.log10(y) : y, yanchor: "top", showarrow: false, font: { size: printing ? 8 : 10, color: theme().soft } }));
+  figure.dataset.limits = limits.join(" ");
+  const layout = { ...(printing ? { autosize: false, width: 300, height: 195 } : { autosize: true }), margin: { l: 52, r: 8, t: 6, b: 40 }, hoverdistance: 12, shapes, annotations,
     font: { size: printing ? 9 : 11 }, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
     xaxis: sizes.length ? sizeAxis(sizes, zero) : { type: "category", title: { text: "stack", standoff: 6 }, range: [-0.6, measured.length - 0.4] },
     yaxis: { type: log ? "log" : "linear", zeroline: false, title: { text: base ? `ratio to ${baseName()}` : titled(quantity), standoff: 4 }, tickformat: "~g", nticks: 6, ...range,
@@ -174,7 +184,7 @@ function toggleTable(figure, button) {
   const old = figure.querySelector(".scroll");
   button.setAttribute("aria-expanded", String(!old));
   if (old) return old.remove();
-  const { measure, condition } = figure.facet, measured = measuredOf(measure, condition), published = publishedOf(measure, condition);
+  const { measure, condition } = figure.facet, measured = [...measuredOf(measure, condition), ...besideOf(measure, condition)], published = publishedOf(measure, condition);
   const sizes = [...new Set([...measured, ...published].flatMap(({ points }) => [...points.keys()]))].sort((a, b) => a - b);
   const cell = (line) => [line.name, (size) => {
     const point = line.points.get(size), open = { click: () => openPoint(measure, line.row, point.at) };
