@@ -1,4 +1,4 @@
-"""What stands beside measured curves in one chart, drawn by a browser: published ones, those of the other memory, the line rate."""
+"""What stands beside measured curves in a chart, drawn by a browser: published ones, the other memory, the line rate."""
 
 from __future__ import annotations
 
