@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,6 +145,53 @@ def test_a_build_for_gpus_measures_what_was_asked_for(version: str, require_stac
     assert ran[DEVICE] > ran[HOST_TO_DEVICE] == {row.name for row in pairs}
     assert "osu_allreduce" in ran[DEVICE] and (kind == "rocm" or "osu_ibcast" in ran[MANAGED])
     assert ("osu_mbw_mr" in ran[DEVICE]) == (version == "5.9")
+
+
+#: Two GPUs that the stand-in's driver has, and the fabric of their node; it forces nothing, as no MPI here was built for GPUs.
+FIRST_GPU, SECOND_GPU = "0000:03:00.0", "0000:41:00.0"
+STAND_IN = {
+    "STAND_IN_DEVICES": f"{FIRST_GPU}/stand-in/a,{SECOND_GPU}/stand-in/b",
+    "STAND_IN_CURRENT": "0",
+    "STAND_IN_ACTIVE": "0",
+}
+PLAIN = {"plain": {"transport": "as_shipped", "scope": "node", "memory": ["host", "device"]}}
+
+
+def gpu_partition(name: str, *bus_ids: str) -> dict[str, Any]:
+    return {
+        **{"name": name, "scheduler": "local", "launcher": "local", "max_jobs": 1, "env_vars": [*map(list, STAND_IN.items())]},
+        "devices": [{"type": "gpu", "arch": "sm_80", "num_devices": 2}],
+        "extras": {"gpus": {"kind": "cuda", "of_node": [{"bus_id": bus_id} for bus_id in bus_ids]}, "fabrics": PLAIN},
+    }
+
+
+def test_a_whole_run_on_gpus_is_proven_or_says_what_is_wrong(require_stack, sandbox: Path, run_reframe, tmp_path: Path) -> None:
+    """From ReFrame's command line to the stored case, with OMB 7.5 built for CUDA and the stand-in behind it."""
+    release = Release("osu", "7.5", suite_releases.path_of("osu", "7.5"))
+    if not release.tarball.is_file():
+        pytest.skip(f"[sources] {release.tarball} is not there (MPIBENCH_SOURCES)")
+    toolkit = str(stand_in_cuda.make(tmp_path / "toolkit", "cuda"))
+    stack = suite_releases.register(release, require_stack("mpich-wheels"), tmp_path, "cuda", toolkit)
+    partitions = gpu_partition("right", FIRST_GPU, SECOND_GPU), gpu_partition("another", FIRST_GPU, "0000:81:00.0")
+    system = {"name": "gpunode", "descr": "two GPUs of the stand-in", "hostnames": [".*"], "partitions": [*partitions]}
+    config = suite_releases.write_site(sandbox, system)
+    there = {metadata.EXTRA_STACKS: str(Path(stack.source).parent)}
+    words = ("-r", "--system=gpunode", "-p", stack.name, "-n", "^Osu(PointToPoint|Collectives).*%fabric=plain_device")
+    words += ("-P", "ppn=gpu", "-P", "pinning=none", "-S", "level=smoke", "-S", "repeats=1", "-S", "limit_s=120")
+    done = run_reframe(*words, top=sandbox, config=config, environ=there)
+    assert done.returncode == 1, done.stdout[-3000:]
+    cases = {
+        name: [case for case in read_session(sandbox / "results" / "results.db").cases if case.partition == name]
+        for name in ("right", "another")
+    }
+    assert [case.result for case in cases["right"]] == ["pass", "pass"], suite_releases.table(cases["right"])
+    assert [case.result for case in cases["another"]] == ["fail", "fail"]
+    for case in cases["right"]:
+        assert case.proof is not None and [rank["gpu"] for rank in case.proof.ranks] == [FIRST_GPU, SECOND_GPU]
+        assert case.condition["memory"] == "device"
+        assert {sample.variant for sample in case.samples if sample.message_bytes} == {"memory=device"}
+    for case in cases["another"]:
+        assert SECOND_GPU in case.reason and "0000:81:00.0" in case.reason, case.reason
 
 
 LIMITS = Limits(most_repetitions=suite_releases.REPETITIONS)

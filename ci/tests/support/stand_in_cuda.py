@@ -55,10 +55,6 @@ SOURCE = """
 #include <string.h>
 #include <time.h>
 struct CUevent_st { struct timespec at; };
-CUresult cuInit(unsigned flags) { return CUDA_SUCCESS; }
-CUresult cuDeviceGet(CUdevice *device, int ordinal) { *device = ordinal; return CUDA_SUCCESS; }
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) { *context = NULL; return CUDA_SUCCESS; }
-CUresult cuPointerGetAttribute(void *to, int which, unsigned long long at) { return CUDA_ERROR_INVALID_VALUE; }
 const char *cudaGetErrorString(cudaError_t error) { return "an error of the stand-in"; }
 cudaError_t cudaGetDeviceCount(int *count) { *count = 1; return cudaSuccess; }
 cudaError_t cudaMalloc(void **to, size_t size) { return posix_memalign(to, 4096, size) ? 2 : cudaSuccess; }
@@ -93,33 +89,7 @@ extern "C" void call_touch_managed_kernel_sub(char *to, size_t size, cudaStream_
 extern "C" void call_empty_kernel(char *, size_t, cudaStream_t *) {}
 END
 """
-
-
-#: Platform to the prefix of its names, its headers and the names of its libraries.
-KINDS = {
-    "cuda": ("cuda", ("cuda.h", "cuda_runtime.h"), ("libcuda.so.1", "libcudart.so.12")),
-    "rocm": ("hip", ("hip/hip_runtime.h", "hip/hip_runtime_api.h"), ("libamdhip64.so.6",)),
-}
-
-
-def make(folder: Path, kind: str) -> Path:
-    """A toolkit in a folder; the folder."""
-    prefix, headers, libraries = KINDS[kind]
-    for name in headers:
-        (folder / "include" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "include" / name).write_text(HEADER.replace("cuda", prefix))
-    if kind == "cuda":
-        (folder / "bin").mkdir()
-        (folder / "bin/nvcc").write_text(NVCC)
-        (folder / "bin/nvcc").chmod(0o755)
-    for soname in libraries:
-        made = folder / "lib64" / soname
-        compile_c((HEADER + SOURCE).replace("cuda", prefix), made, "-shared", "-fPIC", "-w", f"-Wl,-soname,{soname}")
-        made.with_suffix("").symlink_to(soname)
-    return folder
-
-
-#: A driver, as far as the recorder asks it. ``STAND_IN_DEVICES`` has the GPUs of the node (``address/model/letter of UUID``,
+#: A driver, as far as recorder and OMB ask it. ``STAND_IN_DEVICES`` has the GPUs of the node (``address/model/letter of UUID``,
 #: commas between), of which ``CUDA_VISIBLE_DEVICES`` leaves some; ``STAND_IN_CURRENT`` and ``STAND_IN_ACTIVE`` say on which of
 #: these the process works and has a context. With ``-DPRELOADED`` it begins by itself.
 DRIVER = r"""
@@ -167,4 +137,30 @@ int cuDeviceGetUuid_v2(char *to, int device)
     memset(to, letter[0], 16);
     return code;
 }
+int cuDevicePrimaryCtxRetain(void **context, int device) { (void)device; *context = NULL; return 0; }
+int cuPointerGetAttribute(void *to, int which, unsigned long long at) { (void)to; (void)which; (void)at; return 1; }
 """
+
+
+#: Platform to the prefix of its names, its headers and the names of its libraries.
+KINDS = {
+    "cuda": ("cuda", ("cuda.h", "cuda_runtime.h"), ("libcuda.so.1", "libcudart.so.12")),
+    "rocm": ("hip", ("hip/hip_runtime.h", "hip/hip_runtime_api.h"), ("libamdhip64.so.6",)),
+}
+
+
+def make(folder: Path, kind: str) -> Path:
+    """A toolkit in a folder; the folder."""
+    prefix, headers, libraries = KINDS[kind]
+    for name in headers:
+        (folder / "include" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "include" / name).write_text(HEADER.replace("cuda", prefix))
+    if kind == "cuda":
+        (folder / "bin").mkdir()
+        (folder / "bin/nvcc").write_text(NVCC)
+        (folder / "bin/nvcc").chmod(0o755)
+    for soname in libraries:
+        made, code = folder / "lib64" / soname, DRIVER if soname.startswith("libcuda.") else HEADER + SOURCE
+        compile_c(code.replace("cuda", prefix), made, "-shared", "-fPIC", "-w", f"-Wl,-soname,{soname}")
+        made.with_suffix("").symlink_to(soname)
+    return folder

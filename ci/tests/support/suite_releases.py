@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import stand_in_cuda
 from mpibench.stacks import probe, suite_builds, system
 from mpibench.store.sessions import Case, read_session
 from reframe_tests.harness.stacks.stack import Stack
@@ -93,7 +94,8 @@ def register(release: Release, mpi: Stack, into: Path, gpu: str = "", toolkit: s
     What is kept depends on the tarball, the MPI and the compiler; empty the folder where the way to build has changed.
     """
     compilers = suite_builds.find_compilers(Path(mpi.mpirun[0]), Path(mpi.prefix), dict(os.environ))
-    inputs = [suite_builds.digest_of(release.tarball), mpi.lock_hash, compilers.says, *filter(None, [gpu])]
+    inputs = [suite_builds.digest_of(release.tarball), mpi.lock_hash, compilers.says]
+    inputs += [gpu, stand_in_cuda.HEADER, stand_in_cuda.SOURCE, stand_in_cuda.DRIVER, stand_in_cuda.NVCC] if gpu else []
     more: dict[str, Any] = {}
     if gpu:
         home = {"cuda": "CUDA_HOME", "rocm": "ROCM_PATH"}[gpu]
@@ -137,11 +139,11 @@ def offered(release: Release) -> set[str]:
     return names - {"IMB-HALO"}
 
 
-def write_site(top: Path) -> Path:
-    """A copy of the project with the system above; its settings file, for ReFrame."""
-    folder = top / "site_configs" / SYSTEM["name"]
+def write_site(top: Path, system: dict[str, Any] = SYSTEM) -> Path:
+    """A system in a copy of the project, by default the one above; its settings file, for ReFrame."""
+    folder = top / "site_configs" / str(system["name"])
     folder.mkdir()
-    (folder / "system.py").write_text(f"system = {SYSTEM!r}\n")
+    (folder / "system.py").write_text(f"system = {system!r}\n")
     return top / "site_configs" / "settings.py"
 
 
