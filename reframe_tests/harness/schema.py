@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from .launchers import registry as launchers
+from .machine.gpu import KINDS
 from .mpis import registry as mpis
 
 #: Value of ``x-words`` to the words.
 WORDS: Mapping[str, Callable[[], tuple[str, ...]]] = {
     "mpis": mpis.names,
+    "gpu_kinds": lambda: tuple(KINDS),
     "abis": mpis.abis,
     "launchers": lambda: tuple(launchers.families()),
     "transports": lambda: tuple(mpis.transports()),

@@ -521,7 +521,7 @@ def _registered(system: str, root: Path) -> tuple[list[CoverageKey], list[str], 
         if not extras.get("fabrics"):  # of a centre's own configuration, and nothing is measured on it
             continue
         found += [CoverageKey(partition["name"], stack=name) for name in site.fitting_stacks(extras, names)]
-        found += [CoverageKey(partition["name"], fabric=name) for name in extras.get("fabrics", {})]
+        found += [CoverageKey(partition["name"], fabric=name) for name in systems.fabrics_of(extras)]
     return found, problems, f"{len(names)} registered stacks"
 
 

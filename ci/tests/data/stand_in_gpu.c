@@ -42,7 +42,5 @@ int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) { return copy_back(to,
 int hipSetDevice(int number) { return number; }
 int hipDeviceSynchronize(void) { return 0; }
 int hipMalloc(uint64_t *there, size_t size) { return allocate(there, size); }
-int hipMemcpy(void *to, const void *from, size_t size, int kind)
-{
-    return kind == 1 ? copy(to, from, size, "copy") : kind == 2 ? copy_back(to, from, size) : 1;
-}
+int hipMemcpyHtoD(uint64_t to, const void *from, size_t size) { return copy((void *)(uintptr_t)to, from, size, "copy"); }
+int hipMemcpyDtoH(void *to, uint64_t from, size_t size) { return copy_back(to, (const void *)(uintptr_t)from, size); }

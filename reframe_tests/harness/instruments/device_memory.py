@@ -14,8 +14,11 @@ from typing import Any
 #: Option that asks for it, and the libraries of each platform, newest first.
 OPTION = "--memory"
 LIBRARIES = {"cuda": ("libcuda.so.1",), "rocm": ("libamdhip64.so", *(f"libamdhip64.so.{major}" for major in (7, 6, 5)))}
-#: ``hipMemcpyHostToDevice`` and ``hipMemcpyDeviceToHost`` (driver_types.h).
-TO_DEVICE, TO_HOST = 1, 2
+#: Calls that allocate, write, read and wait; words of both platforms are alike (CUDA Driver API, HIP: "Memory Management").
+CALLS = {
+    "cuda": ("cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuCtxSynchronize"),
+    "rocm": ("hipMalloc", "hipMemcpyHtoD", "hipMemcpyDtoH", "hipDeviceSynchronize"),
+}
 
 
 class DeviceError(Exception):
@@ -51,7 +54,7 @@ class Device:
     """
 
     def __init__(self, kind: str) -> None:
-        self.cuda, faults = kind == "cuda", []
+        (self.allocating, self.writing, self.reading, self.waiting), faults = CALLS[kind], []
         for name in LIBRARIES[kind]:
             try:
                 self.library = ctypes.CDLL(name)
@@ -60,7 +63,7 @@ class Device:
                 faults.append(str(error))
         else:
             raise DeviceError(faults[0])
-        if not self.cuda:
+        if kind == "rocm":
             self.call("hipSetDevice", 0)
             return
         device, context = ctypes.c_int(), ctypes.c_void_p()
@@ -80,24 +83,16 @@ class Device:
 
     def allocate(self, size: int) -> int:
         address = ctypes.c_uint64()
-        self.call("cuMemAlloc_v2" if self.cuda else "hipMalloc", ctypes.byref(address), ctypes.c_size_t(size))
+        self.call(self.allocating, ctypes.byref(address), ctypes.c_size_t(size))
         return address.value
 
     def write(self, address: int, content: bytes) -> None:
-        there, size = ctypes.c_uint64(address), ctypes.c_size_t(len(content))
-        if self.cuda:
-            self.call("cuMemcpyHtoD_v2", there, ctypes.c_char_p(content), size)
-        else:
-            self.call("hipMemcpy", there, ctypes.c_char_p(content), size, TO_DEVICE)
-        # The copy of few bytes may still be under way.
-        self.call("cuCtxSynchronize" if self.cuda else "hipDeviceSynchronize")
+        self.call(self.writing, ctypes.c_uint64(address), ctypes.c_char_p(content), ctypes.c_size_t(len(content)))
+        self.call(self.waiting)  # the copy of few bytes may still be under way
 
     def read(self, address: int, size: int) -> bytes:
-        content, there = ctypes.create_string_buffer(size), ctypes.c_uint64(address)
-        if self.cuda:
-            self.call("cuMemcpyDtoH_v2", content, there, ctypes.c_size_t(size))
-        else:
-            self.call("hipMemcpy", content, there, ctypes.c_size_t(size), TO_HOST)
+        content = ctypes.create_string_buffer(size)
+        self.call(self.reading, content, ctypes.c_uint64(address), ctypes.c_size_t(size))
         return content.raw
 
 

@@ -29,6 +29,7 @@ from ..mpis import registry as mpis
 from ..samples import FAIL, NO_REFERENCE, PASS, ReferenceCheck
 from ..suites import benchmark, catalogue, node_memory
 from ..vocabulary import ALL_NODES, HIGHER, LOWER, PINNING_POLICIES, SCOPE_NODE, BadInput, Quantity
+from . import systems
 
 #: Attributes of a test that index its learned references, outermost first (``$index`` of references.yaml).
 INDEX = ("$partition", "$environ", "fabric", "nodes", "ranks_per_node", "pinning")
@@ -299,7 +300,7 @@ def fault_of_keys(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> st
     if partition not in described:
         return f"there is no partition '{partition}'{_meant(str(partition), described)}"
     extras = described[partition]
-    fabrics, patterns = extras.get("fabrics", {}), extras.get("stacks", ["*"])
+    fabrics, patterns = systems.fabrics_of(extras), extras.get("stacks", ["*"])
     alone, given = WITHOUT_MPI.get(group, {}), {"stack": stack, "fabric": fabric, "nodes": nodes, "pinning": pinning}
     for name, wanted in alone.items():
         if given[name] != wanted and not (name == "nodes" and test in maps_of_the_wire()):
@@ -309,7 +310,7 @@ def fault_of_keys(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> st
     if "fabric" not in alone and fabric not in fabrics:
         return f"partition '{partition}' has no fabric '{fabric}'{_meant(str(fabric), fabrics)}"
     if not alone:
-        counts = [1] if fabrics[fabric]["scope"] == SCOPE_NODE else list(extras.get("node_counts", [2]))
+        counts = [1] if fabrics[fabric].scope == SCOPE_NODE else list(extras.get("node_counts", [2]))
         if nodes not in counts and not (growing and max(counts) > 1):
             return f"'{fabric}' of partition '{partition}' is measured on {', '.join(map(str, counts))} nodes, not on {nodes}"
     return ""

@@ -68,15 +68,10 @@ def _whole(ranks: int) -> float:
     return 1.0
 
 
-def _last_block(message_bytes: int, ranks: int) -> int:
-    """Reduce-scatter: a result of ``s / n`` bytes on each rank depends on the others'."""
-    return message_bytes * (ranks - 1) // ranks
-
-
 _COLLECTIVES = (
     Collective("all_reduce", _twice_all_but_own, True, False, True, traffic.every_rank_receives, 0),
     Collective("all_gather", _all_but_own, False, False, True, traffic.one_per_other_rank, 0, blocks=True),
-    Collective("reduce_scatter", _all_but_own, True, False, True, _last_block, 0, blocks=True),
+    Collective("reduce_scatter", _all_but_own, True, False, True, traffic.one_way, 0, blocks=True),
     Collective("alltoall", _all_but_own, False, False, False, traffic.one_per_other_rank, 1, blocks=True),
     Collective("broadcast", _whole, False, True, True, traffic.one_per_other_rank, 0),
     Collective("sendrecv", _whole, True, False, False, traffic.every_rank_once, 0),
@@ -416,7 +411,7 @@ def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) 
             words = (place, *row.variant(collective))
             values = dict(zip(QUANTITIES, (float(time), float(algbw) * 1e3, float(busbw) * 1e3), strict=True))
             good = checked and (wrong != "N/A" or (place == IN_PLACE and not collective.checks_in_place))
-            variant = ",".join((*words, Memory(DEVICE, "cuda").variant))
+            variant = ",".join((*words, Memory(DEVICE).variant))
             records.append(Record(NAME, collective.name, count, 1, row.size, repetitions, values, variant, good))
     return records
 
@@ -568,7 +563,7 @@ SUITE = Suite(
     # It says its version with its numbers only; -h prints its options.
     programs=Programs(
         "*_perf",
-        r"(?:all_reduce|all_gather|reduce_scatter|alltoall|broadcast|sendrecv|reduce|gather|scatter|hypercube)_perf",
+        rf"(?:{'|'.join(COLLECTIVES)})_perf",
         "-h",
         r"nccl-tests version ([0-9][0-9.]*)",
         refusal=r"USAGE: \S+",

@@ -15,7 +15,7 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import PurePosixPath
 
-from ..machine.gpu import DEVICE, Memory
+from ..machine.gpu import DEVICE, KINDS, Memory
 from . import pair, traffic
 from .benchmark import SINGLE, SMALL, STREAM, Benchmark, OutputError, Record
 from .model import BenchmarkPackage, Suite
@@ -62,10 +62,10 @@ ROWS: tuple[Benchmark, ...] = tuple(row for pair in zip(*(_rows(*verb) for verb 
 def _words(program: str, start: Start) -> Words:
     """``-F``: a processor whose clock changes is no failure (perftest(1))."""
     counts = ("-s", str(start.size), "-n", str(start.repetitions))
-    words = (program, "-d", start.device, "-i", str(start.port), "-p", "{port}", *counts, "-F")
+    words: tuple[str, ...] = (program, "-d", start.device, "-i", str(start.port), "-p", "{port}", *counts, "-F")
     if start.memory.on_gpu:
         # Numbered by PCI address, as the site's are, and not by speed.
-        order = ("CUDA_DEVICE_ORDER=PCI_BUS_ID",) if start.memory.kind == "cuda" else ()
+        order = (f"{name}={value}" for name, value in KINDS[start.memory.kind].env.items())
         words = (*order, *words, f"--use_{start.memory.kind}={start.gpu}")
     return words, (*words, "{address}")
 
@@ -161,7 +161,7 @@ def _read_pair(text: str, program: str, source: str) -> list[Record]:
             f"{source}: {program}'s server does not say that it ran {program}; outputs are mixed up, run it again.",
         )
     size, count = map(ends.client.option, ("-s", "-n"))
-    asked = any(re.match(r"--use_(cuda|rocm)=", word) for word in ends.client.words)
+    asked = any(word.startswith("--use_") for word in ends.client.words)
     if {asked} != {bool(_ON_GPU.search(end.output)) for end in (ends.server, ends.client)}:
         raise OutputError(
             "output-mixed",

@@ -11,7 +11,8 @@ from reframe_tests.harness.suites import catalogue, pair
 from reframe_tests.harness.suites.benchmark import LEVELS, UNBOUNDED, Limits
 from reframe_tests.harness.suites.pair import LEAST, PairPlan, Start
 
-SYSTEM = {"name": "big", "partitions": [{"name": "cpu", "extras": {"fabrics": {"hdr": {"scope": "cluster"}}, "stacks": ["*"]}}]}
+_EXTRAS = {"fabrics": {"hdr": {"transport": "ucx", "scope": "cluster"}}, "stacks": ["*"]}
+SYSTEM = {"name": "big", "partitions": [{"name": "cpu", "extras": _EXTRAS}]}
 RIGHT = ("TransportUcx", "big:cpu", "builtin", "hdr", 2, 1, "default", "tag_bw.bandwidth.0001048576")
 PLANS = [(group, plan) for group in catalogue.PAIRS.values() for plan in group.plans]
 

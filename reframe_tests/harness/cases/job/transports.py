@@ -217,7 +217,7 @@ def _reason_of_memory(stack: Stack, mpi: Mpi | Library, named: str, fabric: Fabr
     if since:
         first = ".".join(map(str, since))
         return f"{named} does not send {memory.text} over {transport.name}: use {mpi.title} {first} or newer."
-    if transport.in_memory:
+    if transport.in_memory and not transport.gpus_only:
         return f"{memory.text} does not lie in shared memory of the host: use transport gpu_ipc."
     for gap in mpi.gaps:
         if gap.transport == transport.name and stack.version_tuple in gap.versions and memory.kind in gap.kinds:
