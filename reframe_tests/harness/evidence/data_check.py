@@ -9,8 +9,10 @@ contradicts everything the job measured. It needs the stack's mpi4py; a case of 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from ..machine.gpu import OF_HOST, Memory
 from ..stacks.stack import Stack
 from ..suites import catalogue, mpi4py
 
@@ -60,8 +62,10 @@ def judge(text: str, ranks: int) -> tuple[list[str], list[str]]:
     return contradicted, []
 
 
-def summarise(text: str) -> str:
-    """A note on what was compared."""
+def summarise(text: str, memory: Memory = OF_HOST, launches: Sequence[catalogue.Launch] = ()) -> str:
+    """A note on what was compared here, in the host's memory, and whether that of GPUs, which the launches time, is."""
     rows = [[int(number) for number in match.groups()] for match in _END.finditer(text)]
     exchanges, count = sum(row[2] for row in rows), sum(row[3] for row in rows)
-    return f"received data compared byte by byte before timing: {exchanges} exchanges, {count} bytes over all ranks"
+    no = "" if all(launch.compares_data for launch in launches if launch.expected) else "not "
+    where = f", in host memory; {memory.text} was {no}compared while it was timed" if memory.on_gpu else ""
+    return f"received data compared byte by byte before timing: {exchanges} exchanges, {count} bytes over all ranks{where}"

@@ -212,6 +212,11 @@ class Launch:
         return any(GROUPS[row.group].files for row in self.rows())
 
     @property
+    def compares_data(self) -> bool:
+        """Whether what it times is compared: by its program, or each row says so."""
+        return SUITES[self.suite].compares_data or all(item.validated for item in self.expected)
+
+    @property
     def balanced(self) -> bool:
         """Whether all it sends goes from one rank to another, so that nothing on the way adds up or multiplies it."""
         return not self.checks_data and not any(GROUPS[row.group].collective for row in self.rows())

@@ -529,7 +529,8 @@ OPTIONS = (
         words=lambda value: FULL,
         change=lambda row, value, ranks: replace(row, quantities=FULL_OVERLAP) if row.quantities == OVERLAP else None,
     ),
-    # Filling and comparing buffers between repetitions leaves other data in the caches.
+    # Another measurement: each repetition is timed alone, behind a barrier and five that are not (``warmup_validation``), with
+    # other data in the caches.
     _option(
         "validation",
         (*_PAIRS, *_COLLECTIVE_GROUPS),

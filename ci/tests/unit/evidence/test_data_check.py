@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from catalogue_launches import launches, stack_of
 from reframe_tests.harness.evidence import data_check
+from reframe_tests.harness.machine.gpu import Memory
 from synthetic_evidence import STACK
 
 GOOD = """\
@@ -23,6 +25,15 @@ WRONG = (
 def test_right_data_say_so() -> None:
     assert data_check.judge(GOOD, 2) == ([], [])
     assert data_check.summarise(GOOD).endswith("84 exchanges, 2100 bytes over all ranks")
+
+
+@pytest.mark.parametrize(("chosen", "words"), [({}, "not compared"), ({"validation": "on"}, "compared")])
+def test_what_was_compared_of_memory_of_gpus(chosen: dict[str, str], words: str) -> None:
+    gpus, stack = Memory("device", "cuda"), stack_of(gpu="cuda")
+    timed = launches("p2p_osu", nodes=2, memory=gpus, stack=stack, chosen=chosen)
+    assert data_check.summarise(GOOD, gpus, timed).endswith(
+        f"2100 bytes over all ranks, in host memory; CUDA memory (device) was {words} while it was timed"
+    )
 
 
 def test_one_wrong_byte_contradicts_and_is_quoted() -> None:

@@ -174,7 +174,7 @@ def evaluate(
         if launch.checks_data:
             wrong, broken = data_check.judge(printed, condition.ranks)
             outcome.add(launch.name, where, CONTRADICTED, wrong)
-            checked = data_check.summarise(printed)
+            checked = data_check.summarise(printed, condition.fabric.memory, launches)
         elif launch.expected:
             source, seconds = files.result if launch.result else files.output, times.get((launch.name, repeat))
             if launch.result:
@@ -203,10 +203,9 @@ def evaluate(
     took = f", took {outcome.network}" if outcome.network else ""
     evidence = _evidence(outcome, f"{condition.setting.summary}{took}")
     notes = list(evidence.notes)
-    if any(launch.expected for launch in launches):
-        suites = [catalogue.SUITES[launch.suite] for launch in launches if launch.expected]
-        compared = all(suite.compares_data or suite.validates for suite in suites)
+    if timed := [launch for launch in launches if launch.expected]:
         unchecked = f"received data are not checked: {condition.stack.name} has no mpi4py"
+        compared = all(launch.compares_data for launch in timed)
         notes.append(checked or ("received data were compared while they were timed" if compared else unchecked))
     if set_aside:
         notes.append(f"around the benchmarks' output stood {preamble.say(set_aside)}, set aside")
