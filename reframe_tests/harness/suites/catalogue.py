@@ -299,17 +299,31 @@ def launches(
     check_memory(group, memory, without)
     if group == PLACEMENT:
         return (_probe(stack),)
+    check_stack(group, stack, ranks, nodes, memory, without)
     made = [_launch(plan, stack, ranks, level, nodes, limits, chosen, memory, without) for plan in GROUPS[group].plans]
     planned = tuple(launch for launch in made if launch)
     if not planned:
-        if memory.on_gpu and any(_launch(plan, stack, ranks, level, nodes, limits) for plan in GROUPS[group].plans):
-            raise NotMeasured(f"no benchmark of group {group} on stack {stack.name} measures {memory.text} and says so")
         raise _idle(group, ranks, nodes)
     if unknown := [name for name in chosen if not any(name in launch.options for launch in planned)]:
         raise NotMeasured(f"no benchmark of group {group} knows {unknown[0]}={chosen[unknown[0]]}")
-    if group == CROSS_CHECK and len(planned) < len(made):
-        raise NotMeasured("two suites are compared on one pair of ranks, one per node where there are two nodes")
     return planned
+
+
+def check_stack(
+    group: str, stack: Stack, ranks: int, nodes: int, memory: Memory = OF_HOST, without: Collection[str] = ()
+) -> None:
+    """Make sure that the versions of a stack have something of a group for that many ranks, and both suites of two.
+
+    :raises NotMeasured: if they do not.
+    """
+    plans = GROUPS[group].plans
+    able = [_rows_on(plan, stack, ranks, nodes, memory, without) for plan in plans]
+    if plans and not any(able):
+        if memory.on_gpu and any(_rows_on(plan, stack, ranks, nodes) for plan in plans):
+            raise NotMeasured(f"no benchmark of group {group} in this stack measures {memory.text} and says so")
+        raise _idle(group, ranks, nodes)
+    if group == CROSS_CHECK and not all(able):
+        raise NotMeasured("two suites are compared on one pair of ranks, one per node where there are two nodes")
 
 
 def check_ranks(group: str, ranks: int, nodes: int | None = None) -> None:
@@ -337,6 +351,8 @@ def check_memory(group: str, memory: Memory, without: Collection[str] = ()) -> N
     able = [row for row in rows if not memory.on_gpu or SUITES[row.suite].on_gpu(row, memory, ()) is not None]
     if rows and not able:
         raise NotMeasured(f"no benchmark of group {group} measures {memory.text}")
+    if group == CROSS_CHECK and (unable := [SUITES[row.suite].title for row in rows if row not in able]):
+        raise NotMeasured(f"two suites are compared, and {unable[0]} does not measure {memory.text}")
     undone = [next((kind for kind in without if kind in row.operations), "") for row in able]
     if able and all(undone):
         raise NotMeasured(f"its MPI does no {' and no '.join(dict.fromkeys(undone))} in {memory.text}")
@@ -465,16 +481,11 @@ def _launch(
     """One plan on a stack, with the rows its version has and that many ranks allow; ``None`` if there are none."""
     if level not in plan.size_ranges:
         return None
-    planned = [find(plan.binary, name) for name in plan.benchmarks]
-    suite = SUITES[planned[0].suite]
-    version = benchmark.version_tuple(stack.suites.get(suite.name, {}).get("version", ""))
-    chosen = tuple(row for row in planned if row.active(ranks, nodes) and row.known_to(version))
-    if memory.on_gpu:
-        able = _knows(stack, suite, memory)
-        chosen = tuple(row for row in chosen if able and suite.on_gpu(row, memory, version) is not None)
-        chosen = tuple(row for row in chosen if not set(without) & set(row.operations))
+    chosen = _rows_on(plan, stack, ranks, nodes, memory, without)
     if not chosen:
         return None
+    suite = SUITES[chosen[0].suite]
+    version = _version_of(suite, stack)
     if not suite.find_program(stack, plan.binary, ranks):
         raise NotMeasured(f"stack {stack.name} has no {suite.script.module if suite.script else plan.binary}")
     planned_range = plan.size_ranges[level]
@@ -535,6 +546,25 @@ def _launch(
         files=suite.files(run),
         result=suite.result,
     )
+
+
+def _version_of(suite: Suite, stack: Stack) -> tuple[int, ...]:
+    return benchmark.version_tuple(stack.suites.get(suite.name, {}).get("version", ""))
+
+
+def _rows_on(
+    plan: Plan, stack: Stack, ranks: int, nodes: int, memory: Memory = OF_HOST, without: Collection[str] = ()
+) -> tuple[Benchmark, ...]:
+    """Rows of a plan that the stack's version has, and that many ranks and a memory allow."""
+    planned = [find(plan.binary, name) for name in plan.benchmarks]
+    suite = SUITES[planned[0].suite]
+    version = _version_of(suite, stack)
+    chosen = tuple(row for row in planned if row.active(ranks, nodes) and row.known_to(version))
+    if memory.on_gpu:
+        able = _knows(stack, suite, memory)
+        chosen = tuple(row for row in chosen if able and suite.on_gpu(row, memory, version) is not None)
+        chosen = tuple(row for row in chosen if not set(without) & set(row.operations))
+    return chosen
 
 
 def _sizes(row: Benchmark, plan: Plan, size_range: SizeRange, ranks: int) -> tuple[int | None, ...]:

@@ -135,3 +135,7 @@ def test_the_matrix_of_a_gpu_partition_is_listed(stacks: str, run_reframe: Any, 
     assert not {name for name in tests["hdr200"] if name.startswith("Nccl")}
     assert "OsuOneSided" in tests["hdr200"] - tests["hdr200_device"]
     assert "stack hpcx-224: its MPI does no one-sided operations in CUDA memory (device)" in result.stdout
+    assert {"CrossCheck", "OsuParallelTransfer"} <= tests["hdr200"] - tests["hdr200_device"]
+    assert "two suites are compared, and IMB does not measure CUDA memory (device)" in result.stdout
+    assert "no benchmark of group transfer_osu in this stack measures CUDA memory (device) and says so" in result.stdout
+    assert not re.search(r"^CrossCheck @ .*%nodes=2 %ppn=2", listing, re.MULTILINE), "two suites have one pair of ranks"

@@ -182,13 +182,23 @@ def _resolve(stack: str, partition: Any, fabric: str, group: str) -> transports.
         return ""
 
 
-def why_unusable(stack: str, partition: Any, fabric: str, group: str) -> str:
-    """Why a stack cannot measure a group on a fabric; empty where it can, or its case must say what is wrong."""
+def why_unusable(stack: str, partition: Any, fabric: str, group: str, ranks: int, nodes: int) -> str:
+    """Why a stack cannot measure a group on a fabric; empty where it can, or its case must say what is wrong.
+
+    :param ranks: -1 where they are not known.
+    """
     setting = _resolve(stack, partition, fabric, group if catalogue.library_of(group) else "")
     if isinstance(setting, str):
         return setting
+    return _why_idle(stack, group, ranks, nodes, _fabrics_on(partition)[fabric].memory, tuple(setting.memory.without))
+
+
+@cache
+def _why_idle(stack: str, group: str, ranks: int, nodes: int, memory: Memory, without: tuple[str, ...]) -> str:
     try:
-        catalogue.check_memory(group, _fabrics_on(partition)[fabric].memory, setting.memory.without)
+        catalogue.check_memory(group, memory, without)
+        if ranks >= 0:
+            catalogue.check_stack(group, _read_stack(stack), ranks, nodes, memory, without)
     except NotMeasured as reason:
         return f"stack {Path(stack).parent.name}: {reason}"
     return ""
@@ -264,7 +274,7 @@ def places_of(
                 raise NotMeasured(f"{selected_tests.WITHOUT} {' or '.join(' and '.join(sorted(words)) for words in wanted)}")
             files = {environ.name: environ.extras.get("stack", "") for environ in able}
             reasons = {
-                name: why_unbuilt(file, group, memory) or why_unusable(file, partition, fabric, group)
+                name: why_unbuilt(file, group, memory) or why_unusable(file, partition, fabric, group, ranks, count)
                 for name, file in files.items()
             }
             if all(reasons.values()):
