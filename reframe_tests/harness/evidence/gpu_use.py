@@ -21,8 +21,8 @@ from .rank_records import Adapter, NodeGpu, RankEvidence, UsedGpu, spell_bus_id
 #: PXB, PHB, NODE, SYS of ``nvidia-smi topo -m``.
 SWITCH, ROOT_PORT, HOST_BRIDGE, NUMA_NODE, NOTHING = range(5)
 _IN_COMMON = ("a PCI switch", "a root port", "a PCI host bridge", "a NUMA node", "not even a NUMA node")
-#: How programs of CUDA see a slice of a GPU called, in outputs of others: ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``.
-_SLICE = re.compile(r"\bMIG\b")
+#: How programs of CUDA see an instance of a GPU called, in outputs of others: ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``.
+_INSTANCE = re.compile(r"\bMIG\b")
 _DRIVER = re.compile(r"\d+\.\d[\d.]*")
 #: Nodes whose ranks are named with their GPUs in a note.
 _MOST_NODES = 4
@@ -71,9 +71,10 @@ def check_gpus(ranks: Sequence[RankEvidence], fabric: Fabric, pinning: str = "")
         return finding
     none: dict[str, list[RankEvidence]] = {}
     other: dict[tuple[int, str], list[RankEvidence]] = {}
-    slices: dict[str, list[RankEvidence]] = {}
+    instances: dict[str, list[RankEvidence]] = {}
+    # By host and PCI address, and by UUID: several containers of one machine have names of their own.
+    holders: dict[tuple[str, str], list[RankEvidence]] = {}
     for host, there in by_host(ranks).items():
-        holders: dict[str, list[RankEvidence]] = {}
         for place, rank in enumerate(there):
             gpu = rank.gpu
             if gpu is None:
@@ -82,18 +83,20 @@ def check_gpus(ranks: Sequence[RankEvidence], fabric: Fabric, pinning: str = "")
                     rank
                 )
                 continue
-            holders.setdefault(gpu.bus_id, []).append(rank)
-            if _SLICE.search(gpu.name):
-                slices.setdefault(gpu.name, []).append(rank)
+            holders.setdefault((host, gpu.bus_id), []).append(rank)
+            if gpu.uuid.strip("0"):
+                holders.setdefault(("", f"UUID {gpu.uuid}"), []).append(rank)
+            if _INSTANCE.search(gpu.name):
+                instances.setdefault(gpu.name, []).append(rank)
             wanted = fabric.gpus[place].bus_id if place < len(fabric.gpus) else ""
             if wanted and gpu.bus_id != spell_bus_id(wanted):
                 other.setdefault((place, gpu.bus_id), []).append(rank)
-        finding.sentences += [
-            f"{name_ranks(same)} used one GPU, {bus_id}{_as_slices(same)}; each rank is to have one of its own."
-            for bus_id, same in holders.items()
-            if len(same) > 1
-        ]
         finding.sentences += _check_node(host, there, fabric, local=pinning == GPU_POLICIES[0])
+    finding.sentences[:0] = [
+        f"{name_ranks(same)} used one GPU, {name}{_as_instances(same)}; each rank is to have one of its own."
+        for (host, name), same in holders.items()
+        if len(same if host else by_host(same)) > 1
+    ]
     asked = fabric.memory.text
     finding.sentences[:0] = [
         *(f"asked for {asked}, but {name_ranks(same)} used no GPU: {why}." for why, same in none.items()),
@@ -101,7 +104,10 @@ def check_gpus(ranks: Sequence[RankEvidence], fabric: Fabric, pinning: str = "")
             f"{name_ranks(same)} used GPU {bus_id}, and GPU {place} of the site is {fabric.gpus[place].bus_id}."
             for (place, bus_id), same in other.items()
         ),
-        *(f"{name_ranks(same)} used a slice of a GPU ({name}); measure whole GPUs (MIG)." for name, same in slices.items()),
+        *(
+            f"{name_ranks(same)} used an instance of a GPU ({name}); measure whole GPUs (MIG)."
+            for name, same in instances.items()
+        ),
     ]
     finding.notes += _notes(ranks, using)
     return finding
@@ -135,9 +141,9 @@ def _row_of(used: UsedGpu, node: RankEvidence | None) -> dict[str, Any]:
     }
 
 
-def _as_slices(ranks: Iterable[RankEvidence]) -> str:
+def _as_instances(ranks: Iterable[RankEvidence]) -> str:
     uuids = {rank.gpu.uuid for rank in ranks if rank.gpu}
-    return f", in {len(uuids)} slices" if len(uuids) > 1 else ""
+    return f", in {len(uuids)} instances" if len(uuids) > 1 else ""
 
 
 def _check_node(host: str, ranks: Sequence[RankEvidence], fabric: Fabric, *, local: bool) -> list[str]:

@@ -119,7 +119,7 @@ class UsedGpu:
 
     :param bus_id: PCI address as the kernel writes it.
     :param current: the thread that ends MPI works on it; without, the process has a context on it.
-    :param uuid: of the GPU or of the slice of it (MIG), in hexadecimal digits.
+    :param uuid: of the GPU or of the instance of it (MIG), in hexadecimal digits.
     """
 
     bus_id: str

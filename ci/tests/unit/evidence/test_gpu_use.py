@@ -97,6 +97,10 @@ def test_two_ranks_on_one_gpu() -> None:
     ]
     apart = [made(0, "0000:03:00.0"), replace(made(0, "0000:03:00.0"), host="c2", rank=1)]
     assert check(*apart).sentences == [], "the same address on another node is another GPU"
+    same, other = (made(0, "0000:03:00.0", uuid=f"{uuid:032x}") for uuid in (7, 0))
+    (sentence,) = check(same, replace(same, host="c2", rank=1)).sentences
+    assert sentence.startswith(f"rank 0 on c1 and rank 1 on c2 used one GPU, UUID {7:032x}; "), "two containers of one machine"
+    assert check(other, replace(other, host="c2", rank=1)).sentences == [], "a UUID of zeros is none"
 
 
 def test_another_gpu_than_the_sites() -> None:
@@ -116,12 +120,14 @@ def test_another_gpu_than_the_sites() -> None:
     assert len(shared) == 9, "one for each node that shares"
 
 
-def test_slices_of_one_gpu() -> None:
+def test_instances_of_one_gpu() -> None:
     name = f"{A100} MIG 1g.5gb"
     ranks = [made(number, "0000:03:00.0", name=name, uuid=f"{number:032x}") for number in (0, 1)]
     sentences = check(*ranks).sentences
-    assert f"ranks 0 and 1 on c1 used a slice of a GPU ({name}); measure whole GPUs (MIG)." in sentences
-    assert sentences[-1] == "ranks 0 and 1 on c1 used one GPU, 0000:03:00.0, in 2 slices; each rank is to have one of its own."
+    assert f"ranks 0 and 1 on c1 used an instance of a GPU ({name}); measure whole GPUs (MIG)." in sentences
+    assert (
+        sentences[-1] == "ranks 0 and 1 on c1 used one GPU, 0000:03:00.0, in 2 instances; each rank is to have one of its own."
+    )
 
 
 def test_the_kernels_numa_node_of_a_gpu_is_the_sites() -> None:

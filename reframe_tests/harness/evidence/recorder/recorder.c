@@ -995,7 +995,7 @@ static void *open_loaded(const char *prefix, const char **path)
 typedef int text_of_device(char *, int, int);
 typedef int bytes_of_device(char *, int);
 
-/* A GPU as its driver names it: PCI address, model, and the UUID, which tells slices of one GPU (MIG) apart. */
+/* A GPU as its driver names it: PCI address, model, and the UUID, which tells instances of one GPU (MIG) apart. */
 static void put_gpu(struct text *out, int device, bool current, text_of_device *bus, text_of_device *model, bytes_of_device *uuid)
 {
     char address[64] = "", name[256] = "", identity[16] = {0};
@@ -1038,7 +1038,7 @@ static void put_cuda_gpus(struct text *out, void *driver)
     SYMBOL(get_state, driver, "cuDevicePrimaryCtxGetState");
     SYMBOL(bus, driver, "cuDeviceGetPCIBusId");
     SYMBOL(model, driver, "cuDeviceGetName");
-    SYMBOL(uuid, driver, "cuDeviceGetUuid_v2"); /* of the slice; the first version has the whole GPU's */
+    SYMBOL(uuid, driver, "cuDeviceGetUuid_v2"); /* of the instance; the first version has the whole GPU's */
     if (!uuid)
         SYMBOL(uuid, driver, "cuDeviceGetUuid");
     if (!bus)
