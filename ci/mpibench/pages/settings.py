@@ -163,6 +163,8 @@ def _side(rows: Sequence[Mapping[tuple[str, int], float]], policy: Policy) -> tu
     return float(np.mean(side.location)), between + spread / len(units), float(len(units) - 1)
 
 
+#: Cases in memory of the host; what GPUs measure over the same links is no choice beside them.
+_OF_HOST = pl.col("condition").str.json_path_match("$.memory").is_null()
 #: Folder beside the modulefiles that the library's files are copied to.
 TUNING = "tuning"
 
@@ -280,7 +282,7 @@ def recommend(store: Store, system: str | None, stack: str, selector: str, *, wh
     """
     name = store.system_of(system)
     whole = store.select(name, selector, where=where, unproven_too=True)
-    cases = whole.cases.filter(pl.col("stack") == stack, ~session_values.SHARED_CORES)
+    cases = whole.cases.filter(pl.col("stack") == stack, ~session_values.SHARED_CORES, _OF_HOST)
     if not cases.height:
         known = ", ".join(sorted(set(whole.cases["stack"]))) or "nothing"
         left = f" ({'; '.join(whole.notes)})" if whole.notes else ""
@@ -337,7 +339,8 @@ class _Choice:
         self.stack, self.system, self.partition, self.extras, self.policy = stack, whole.system, partition, extras, policy
         self.values = whole.values.filter(pl.col("case").is_in(cases["case"].to_list()), pl.col("variant").fill_null("") == "")
         self.stored = [(row, read_condition(row["condition"])) for row in cases.sort("started").to_dicts()]
-        self.tried = whole.planned.filter(pl.col("stack") == stack.name, pl.col("partition") == partition)
+        self.tried = whole.planned.filter(pl.col("stack") == stack.name, pl.col("partition") == partition, _OF_HOST)
+        self.fabrics = systems.fabrics_of(extras)
         self.gains: list[tuple[str, Gain]] = []
         self.reasons: list[str] = []
 
@@ -361,7 +364,7 @@ class _Choice:
             for row, condition in self.stored
             if not mpis.transport(str(condition.get("transport", ""))).forced  # the MPI was not made to use it
         }
-        between = any(fabric.get("scope") == SCOPE_CLUSTER for fabric in self.extras.get("fabrics", {}).values())
+        between = any(fabric.scope == SCOPE_CLUSTER for fabric in self.fabrics.values())
         scope = SCOPE_CLUSTER if SCOPE_CLUSTER in scopes.values() else SCOPE_NODE
         if scope == SCOPE_NODE and between:
             self.reasons.append("fabric: only those inside a node are proven, and jobs use several nodes; none is set")
@@ -409,12 +412,12 @@ class _Choice:
 
         One whose scope nobody says counts.
         """
-        described = self.extras.get("fabrics", {})
         found: dict[str, str] = {}
         for row in self.tried.filter(pl.col("fabric").is_not_null()).sort("started").to_dicts():
             name = str(row["fabric"])
-            its = read_condition(row["condition"]).get("scope") or described.get(name, {}).get("scope") or scope
-            if name not in proven and its == scope:
+            described = self.fabrics.get(name)
+            its = read_condition(row["condition"]).get("scope") or (described.scope if described else scope)
+            if name not in proven and its == scope and not (described and described.memory.on_gpu):
                 shared = row["evidence"] == PROVEN
                 said = ["its ranks shared cores"] if shared else [*(row["sentences"] or ()), row["reason"] or ""]
                 found[name] = first_line(next(filter(None, said), "")).rstrip(".") or "it gave no reason"

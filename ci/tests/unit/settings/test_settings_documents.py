@@ -110,7 +110,7 @@ def test_no_pinning_is_better_than_one_that_was_not_compared(tmp_path: Path) -> 
 def test_fabrics_inside_a_node_are_not_set_where_jobs_use_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured(tmp_path, 1, scope="node", fabric="shm", transport="shm", environment={"I_MPI_FABRICS": "shm"})
     assert variables_of(only(tmp_path)) == {"I_MPI_FABRICS": "shm"}
-    extras = {"fabrics": {"shm": {"scope": "node"}, "eth": {"scope": "cluster"}}}
+    extras = {"fabrics": {"shm": {"transport": "shm", "scope": "node"}, "eth": {"transport": "tcp", "scope": "cluster"}}}
     monkeypatch.setattr(systems, "find", lambda name: {"partitions": [{"name": "node", "extras": extras}]})
     row = only(tmp_path)
     assert row.variables == () and "jobs use several nodes" in said(row)
@@ -212,6 +212,23 @@ def test_where_another_fabric_was_measured_without_proof_none_is_set(
     row = only(tmp_path)
     assert row.fabric == "" and not [one for one in row.variables if one.purpose == "fabric"], said(row)
     assert "fabric: eth10g was measured, too, and nothing of that is proven (" in said(row)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"condition": '{"transport": "tcp", "scope": "cluster", "memory": "device"}'},
+        {"evidence": "missing", "result": "fail", "fail_phase": "setup", "condition": "{}"},
+    ],
+)
+def test_memory_of_gpus_is_no_other_fabric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]) -> None:
+    row = {"transport": "tcp", "scope": "cluster", "memory": ["host", "device"]}
+    extras = {"gpus": {"kind": "cuda", "of_node": [{}]}, "fabrics": {"eth10g": row}}
+    monkeypatch.setattr(systems, "find", lambda name: {"partitions": [{"name": "node", "extras": extras}]})
+    measured(tmp_path, 1, pinning="default")
+    place = {"fabric": "eth10g_device", "pinning": "default", "ppn": 2, "mpi": "intelmpi", "lock_hash": None}
+    measured(tmp_path, 2, where={**place, **how})
+    assert only(tmp_path).fabric == "eth10g"
 
 
 def test_a_fabric_that_was_skipped_was_not_measured(tmp_path: Path) -> None:
