@@ -69,6 +69,7 @@ def test_tools_of_the_vendors_are_read_whole_or_refused(
         ("590.48.01-h100", "GPU 0", "GPU 1", ""),
         ("590.48.01-h100", "H100", "H200", ""),
         ("595.80-l40s", "support Nvlink", "", ""),
+        ("595.80-l40s", "Device does not have or support Nvlink", "", "none"),
     ],
 )
 def test_nvlinks_of_a_gpu_are_counted_or_refused(name: str, old: str, new: str, links: str) -> None:
@@ -80,6 +81,20 @@ def test_nvlinks_of_a_gpu_are_counted_or_refused(name: str, old: str, new: str, 
         return
     node_facts.read_nvlinks(text, rows)
     assert [row["nvlinks"] for row in rows.values()] == [links]
+
+
+@pytest.mark.parametrize(
+    ("links", "answers", "nvlinks"),
+    [("", "complete", {"0000:01:00.0": "none"}), ("Link", "nvidia-smi nvlink -s prints 'Link'", None)],
+)
+def test_what_it_says_of_models_counts_whatever_it_says_of_links(
+    links: str, answers: str, nvlinks: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "links").write_text(links)
+    node = make_node(tmp_path, NVIDIA, gpu("0000:01:00.0"))
+    found = ask(node, monkeypatch, f"cat {SMI}/nvidia-595.80-l40s.csv", links=f"{tmp_path}/links")
+    assert found["gpu_answers"] == {"": answers} and found.get("nvlinks") == nvlinks
+    assert found["gpu_model"] == {"0000:01:00.0": "NVIDIA L40S"} and "mig_mode" in found
 
 
 @pytest.mark.parametrize(

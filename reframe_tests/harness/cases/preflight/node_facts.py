@@ -57,8 +57,9 @@ TOOL_S = 30
 ASK = "--gpus"
 #: Words of nvidia-smi for a mode; anything else says that something is wrong ("[GPU requires reset]", "[Unknown Error]").
 MODES = ("Enabled", "Disabled", "[N/A]", "[Not Supported]")
-#: What nvidia-smi says in place of a GPU's links.
+#: What nvidia-smi says in place of a GPU's links; of some that have none, nothing.
 NO_NVLINKS = {
+    "": "none",
     "Device does not have or support Nvlink": "none",
     "Nvlink queries are not supported for Devices in MIG mode": "not shown with MIG",
     "NVML: Unable to retrieve NVLink information as all links are inactive": "all down",
@@ -317,10 +318,11 @@ def gpus(node: Node, *, ask: bool = False) -> "dict[str, dict[str, object]]":
                 lost = [name for name in there if name not in said]
                 if lost:
                     raise ValueError("does not list " + ", ".join(lost) + " of " + str(len(there)) + " GPUs")
+                for name in there:
+                    said[name].update(rows[name])
+                    rows[name] = said[name]
                 if words == NVIDIA_SMI:
                     read_nvlinks(_run(NVLINKS), said)
-                for name in there:
-                    rows[name].update(said[name])
             except ValueError as error:
                 faults.append(words[0] + " " + str(error))
             whole["gpu_answers"] = "; ".join(faults) or COMPLETE
@@ -347,11 +349,11 @@ def read_nvlinks(text: str, rows: "dict[str, dict[str, object]]") -> "None":
     A bridge that is not there is a link that is down, too: whether that is wrong the other nodes say.
     """
     _, *parts = re.split(r"(?m)^GPU (\d+): (.+) \(UUID: \S+\)$", "\n" + text.rstrip())
-    numbers, models, lists = parts[::3], parts[1::3], parts[2::3]
-    if numbers != [str(number) for number in range(len(rows))] or models != [row["gpu_model"] for row in rows.values()]:
+    heads = [str(number) + " " + str(row["gpu_model"]) for number, row in enumerate(rows.values())]
+    if text.strip() and heads != [" ".join(parts[at : at + 2]) for at in range(0, len(parts), 3)]:
         raise ValueError("nvlink -s prints '" + text.strip()[:100] + "'")
     for number, row in enumerate(rows.values()):
-        lines = lists[number].strip()
+        lines = parts[3 * number + 2].strip() if parts else ""
         speeds = re.findall(r"Link \d+: (\d[\d.]* GB/s|<inactive>)(?=\n|$)", lines)
         if lines in NO_NVLINKS:
             row["nvlinks"] = NO_NVLINKS[lines]
