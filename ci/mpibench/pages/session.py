@@ -196,7 +196,7 @@ def _limit(case: Case, sample: Sample) -> float | None:
     rate = case.condition.get("line_rate_gbit_per_s")
     if row is None or not (rate and row.directions and sample.quantity in LINK_BANDWIDTHS):
         return None
-    return _rounded(rate / GBIT_PER_MB * row.directions * row.links(case.nodes or 1))
+    return _rounded(rate / GBIT_PER_MB * row.directions * row.links(sample.ranks, case.nodes or 1))
 
 
 def _beside(session: Session, measured: Iterable[int]) -> dict[str, str]:

@@ -248,20 +248,19 @@ class FabricTest(MeasuredTest):
 
     def metrics(self) -> dict[str, Value]:
         """Every size of every metric, shares of the line rate, what suites say of each other, and growth with the nodes."""
-        where, link = self._condition, None
-        if not where.oversubscribed:  # or ranks wait for each other's cores and not for the link
-            least = catalogue.LEVELS[self.level].link_share * where.fabric.share_used(where.rank_numa)
-            link = references.physics_reference(where.fabric, least, where.pinning)
+        where = self._condition
+        least = catalogue.LEVELS[self.level].link_share * where.fabric.share_used(where.rank_numa)
         samples = {} if self.is_dry_run() else {measurement.metric_of(sample): sample for sample in self._samples}
         medians = {name: float(statistics.median(sample.measured)) for name, sample in samples.items() if sample.measured}
         values: dict[str, Value] = {}
         for row in catalogue.metrics(self._launches):
             value = medians.get(row.name)
             values[row.name] = Value(value, row.unit, row.gated)
-            if link and row.directions:
-                name = catalogue.metric_name(row.benchmark, FRACTION.short, row.message_bytes)
-                share = None if value is None else references.line_rate_fraction(value, self._condition.fabric, row.directions)
-                values[name] = Value(share, FRACTION.unit, physics=link)
+            link = references.physics_reference(where.fabric, least * row.link_share, where.pinning, row.most)
+            # Of an oversubscribed job ranks wait for each other's cores and not for the link.
+            if link and row.directions and not where.oversubscribed:
+                share = None if value is None else references.line_rate_fraction(value, where.fabric, row.directions)
+                values[row.share_name] = Value(share, FRACTION.unit, physics=link)
         compared = derived.compare_suites({(s.benchmark, s.quantity, s.message_bytes): s.values for s in samples.values()})
         for agreement in compared:
             name = catalogue.metric_name(agreement.first, f"over_{agreement.second}", agreement.message_bytes)

@@ -108,7 +108,8 @@ class Fabric:
         """Share of :attr:`line_rate_gbit_per_s` that the ranks of one node can use: striped all of it, else a rail for each.
 
         A rank uses the rail on its own NUMA node, as the MPIs choose it (Intel's dual-rail article, 2020, "How to Use Dual
-        Rail?", 1); where a rank's node has no rail or is not known, a further one. The fewest rails count where rates differ.
+        Rail?", 1); where a rank's node has no rail or is not known, a further one. Ranks with GPUs use the rails that the site
+        names next to these (:attr:`Gpu.nic`), or share all of them evenly. The fewest rails count where rates differ.
 
         :param rank_numa: NUMA node of each rank of a node; ``None`` where it is not known.
         """
@@ -117,6 +118,8 @@ class Fabric:
         if self.striped or len(self.rails) < 2 or len(known) < len(rates):
             return 1.0
         own = {rail.numa_node for rail in self.rails if rail.numa_node is not None}
-        near = {numa for numa in rank_numa if numa in own}
-        further = sum(1 for numa in rank_numa if numa not in own)
-        return sum(known[: max(1, len(near) + further)]) / sum(known)
+        used = len({numa for numa in rank_numa if numa in own}) + sum(1 for numa in rank_numa if numa not in own)
+        if self.gpus:
+            nics = {gpu.nic for gpu in self.gpus[: len(rank_numa)]}
+            used = len(nics) if all(nics) else len(rank_numa) * len(self.rails) // len(self.gpus)
+        return sum(known[: max(1, used)]) / sum(known)

@@ -91,16 +91,18 @@ def above_line_rate(subject: str, bandwidth_mb_per_s: float, fabric: Fabric, dir
     )
 
 
-def physics_reference(fabric: Fabric, share: float = 1.0, pinning: str = ANY_PINNING) -> Reference | None:
+def physics_reference(fabric: Fabric, share: float = 1.0, pinning: str = ANY_PINNING, most: float = 1.0) -> Reference | None:
     """Reference tuple of a line-rate fraction on this fabric: at least its minimum efficiency, at most the line rate.
 
     :param share: share of the minimum efficiency that is enough (``benchmark.Level.link_share``, :meth:`Fabric.share_used`).
+    :param most: how many times the line rate is possible (``catalogue.Expected.most``).
     :param pinning: policy of the ranks.
     """
     efficiency = fabric.efficiency(pinning)
     if fabric.line_rate_gbit_per_s is None or efficiency is None:
         return None
-    return (1.0, round(efficiency * share - 1.0, 9), PHYSICS_EXCESS, "1")
+    upper = round(most * (1 + PHYSICS_EXCESS) - 1, 9) if math.isfinite(most) else None
+    return (1.0, round(efficiency * share - 1.0, 9), upper, "1")
 
 
 def judge(metric: str, layer: str, value: float, reference: Reference | None, unit: str) -> ReferenceCheck:

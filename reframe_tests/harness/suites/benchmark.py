@@ -98,6 +98,8 @@ class Benchmark:
     :param launch_time: the quantity that its output does not say: the time of the whole launch, as the job takes it.
     :param most_over_link: of ranks and nodes, the largest bandwidth over what the links of a node carry, for bandwidths of
         ranks; ``None``: at most that of the links.
+    :param per_rank: its bandwidth is that of a rank with its share of the node's links, and not of all of them.
+    :param link_share: share of the fabric's minimum efficiency that is enough: what all ranks do together waits for each.
     :param first_ranks: only so many of the ranks take part, the first ones, in pairs half of these apart; 0: as ``ranks`` says.
     :param operations: kinds it is of that not every MPI does in memory of GPUs (:data:`mpis.transport.ONE_SIDED`, ...).
     :param cascade: of :data:`STREAM`, :data:`SINGLE` and :data:`SMALL` what it answers with one rank, or program, on a node.
@@ -133,6 +135,8 @@ class Benchmark:
     unbounded: str = ""
     launch_time: str = ""
     most_over_link: Callable[[int, int], float] | None = None
+    per_rank: bool = False
+    link_share: float = 1.0
 
     def known_to(self, version: tuple[int, ...]) -> bool:
         """Whether a version of the suite has it in a form that can be proven; an unknown version counts as such."""
@@ -193,13 +197,15 @@ class Benchmark:
         if nodes > 1 and 0 < self.first_ranks // 2 < ranks // nodes:
             raise NotMeasured(f"{self.first_ranks // 2} pairs stay on one node; ask for {ranks // nodes} or more")
 
-    def links(self, nodes: int) -> float:
+    def links(self, ranks: int, nodes: int) -> float:
         """Links whose line rates its bandwidth is held against: one for each pair of nodes whose bandwidths are added up."""
+        if self.per_rank and nodes > 1:
+            return nodes / ranks
         return max(1.0, nodes / 2) if self.summed else 1.0
 
     def carried(self, ranks: int, nodes: int) -> float:
         """By how much its bandwidth may exceed the line rate: links whose bandwidths it adds up, or ranks that share theirs."""
-        return self.most_over_link(ranks, nodes) if self.most_over_link else self.links(nodes)
+        return self.most_over_link(ranks, nodes) if self.most_over_link else self.links(ranks, nodes)
 
     def active(self, ranks: int, nodes: int | None = None) -> int:
         """Ranks that take part when started on ``ranks``; 0 if the benchmark cannot be run on that number.

@@ -149,6 +149,7 @@ class Expected(NamedTuple):
     :param validated: whether each row must say that the data received was right.
     :param growing: active ranks of each variant, where they are not the same.
     :param links: :meth:`Benchmark.links`.
+    :param most: how many times the line rate of these its bandwidth may be (:meth:`Benchmark.carried`).
     """
 
     benchmark: str
@@ -161,6 +162,7 @@ class Expected(NamedTuple):
     validated: bool = False
     growing: tuple[int, ...] = ()
     links: float = 1.0
+    most: float = 1.0
 
     def active(self, printed: str) -> int:
         return dict(zip(self.variants, self.growing, strict=False)).get(printed, self.ranks)
@@ -229,6 +231,7 @@ class Metric:
     :param gated: whether the size is one of those that may carry a reference.
     :param directions: for bandwidths that say something about a link at this size, :attr:`Benchmark.directions` times the links
         that carry it; 0 otherwise.
+    :param most: :attr:`Expected.most`; ``link_share``: :attr:`Benchmark.link_share`.
     """
 
     name: str
@@ -241,6 +244,13 @@ class Metric:
     ranks: int
     gated: bool
     directions: float
+    most: float
+    link_share: float
+
+    @property
+    def share_name(self) -> str:
+        """Name of its share of the line rate."""
+        return metric_name(self.benchmark, QUANTITIES["line_rate_fraction"].short, self.message_bytes, self.variant)
 
 
 def rows(group: str) -> tuple[Benchmark, ...]:
@@ -421,6 +431,8 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
                             ranks,
                             size in row.gated_sizes.get(quantity.name, ()),
                             row.directions * item.links if row.shows_line_rate(quantity.name, size) else 0,
+                            item.most,
+                            row.link_share,
                         )
 
 
@@ -536,7 +548,8 @@ def _launch(
                 ",".join(filter(None, (row.variant_of_nodes(nodes), under.variant))),
                 under.validated or suite.validates,
                 row.growing_ranks(ranks, nodes),
-                row.links(nodes),
+                row.links(row.active(ranks), nodes),
+                row.carried(row.active(ranks), nodes) / row.links(row.active(ranks), nodes),
             )
             for row in under.rows
         ),

@@ -13,6 +13,7 @@ import yaml
 from mpibench.commands import nightly
 from mpibench.commands.listings import doctor
 from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.machine.gpu import Gpu
 from reframe_tests.harness.sites import references, site, systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue
@@ -21,6 +22,7 @@ from refusals import refused_as
 from synthetic_stack import write_stack
 
 ETH1G = Fabric("eth1g", "tcp", "cluster", (Rail("eth1", 1.0),), 1500, 0.93)
+DGX = Fabric("ndr", "ucx", "cluster", tuple(Rail(f"mlx5_{n}", 400.0, n // 4) for n in range(8)), None, 0.9, gpus=(Gpu(),) * 8)
 DUAL_OPA = Fabric("opa", "psm2", "cluster", (Rail("hfi1_0", 100.0, 0), Rail("hfi1_1", 100.0, 1)), None, 0.9)
 
 
@@ -50,6 +52,10 @@ def test_rails_and_directions_add_up() -> None:
         (replace(DUAL_OPA, rails=(Rail("hfi1_0", 100.0), Rail("hfi1_1", 300.0))), (None,), 0.25),
         (replace(DUAL_OPA, rails=(Rail("hfi1_0", 100.0), Rail("hfi1_1"))), (None,), 1.0),
         (ETH1G, (0, 0), 1.0),
+        (DGX, (0,) * 8, 1.0),
+        (DGX, (0, 0), 0.25),
+        (replace(DGX, gpus=tuple(Gpu(nic=f"mlx5_{number // 2}") for number in range(8))), (0, 0, 0), 0.25),
+        (replace(DGX, gpus=DGX.gpus * 2), (0,), 0.125),
     ],
 )
 def test_a_gate_asks_for_the_rails_that_the_ranks_can_use(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from catalogue_launches import launches, memory_of, stack_of
 from reframe_tests.harness.cases.job import transports
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import Gpu
+from reframe_tests.harness.sites import references
 from reframe_tests.harness.suites import catalogue, nccl_tests, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.suites.nccl_tests import COLLECTIVES, network_notes
@@ -90,6 +92,8 @@ def test_a_launch_expects_what_its_program_prints(ranks: int) -> None:
     sizes = made["all_gather"].expected[0].sizes
     assert all(size % (16 * ranks) == 0 for size in sizes if size), "whole blocks of 16 bytes for each rank"
     assert made["all_gather"].expected[0].validated
+    shares = [metric.share_name for metric in catalogue.metrics(made.values()) if metric.directions]
+    assert len(set(shares)) == len(shares) == 2 * len(made), "out of place and in place"
 
 
 def test_an_output_is_held_against_its_launch() -> None:
@@ -114,14 +118,51 @@ def test_memory_of_the_host_is_not_measured() -> None:
         ("all_reduce", 2, 2, 1.0),
         ("all_reduce", 16, 2, 1.875),
         ("all_gather", 16, 2, 1.875),
-        ("alltoall", 16, 2, 15 / 8),
+        ("alltoall", 16, 2, 15 / 64),
+        ("alltoall", 80, 10, 79 / 576),
         ("broadcast", 16, 2, 1.0),
         ("sendrecv", 16, 2, 1.0),
+        ("gather", 16, 2, math.inf),
     ],
 )
 def test_most_that_a_bus_bandwidth_can_be(name: str, ranks: int, nodes: int, most: float) -> None:
-    """Of two nodes of eight GPUs half of an all-reduce need not cross: 15/16 over 1/2."""
+    """Of two nodes of eight GPUs half of an all-reduce need not cross: 15/16 over 1/2. All-to-all sends 64 of 120 blocks."""
     assert nccl_tests.most_over_link(COLLECTIVES[name], ranks, nodes) == pytest.approx(most)
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "nodes", "gb_per_s", "rails", "share", "outcome"),
+    [
+        ("all_reduce", 8, 2, 122.57, (4, 200), 1.226, "pass"),  # nccl-allreduce-v2.17.1-gh200-2node.txt
+        ("all_reduce", 8, 2, 5.4, (4, 200), 0.054, "fail"),  # the page's next output, over sockets
+        ("alltoall", 16, 2, 86.83, (8, 400), 1.737, "pass"),  # rccl-alltoall-multinode-v2.17.9.txt
+        ("all_reduce", 16, 2, 292.41, (8, 400), 0.731, "pass"),  # all-reduce of the same page
+        ("all_reduce", 2160, 540, 23.86, (2, 200), 0.477, "pass"),  # Polaris, beside nccl-allgather-sirius-a100.txt
+        ("sendrecv", 10, 10, 24.7, (1, 400), 0.494, "pass"),  # beside nccl-smoke-v2.17.8-h100.txt
+        ("all_reduce", 80, 10, 1.09 * 400, (8, 400), 1.09, "pass"),  # the most that is possible: 79/80 over 9/10
+        ("all_reduce", 80, 10, 1.15 * 400, (8, 400), 1.15, "fail"),
+        ("alltoall", 80, 10, 54.8, (8, 400), 1.096, "pass"),
+        ("sendrecv", 80, 10, 49.0, (8, 400), 0.98, "pass"),
+        ("all_reduce", 80, 10, 400 / 4, (8, 400), 0.25, "fail"),  # 2 of 8 NICs
+        ("all_reduce", 4, 1, 340.0, (0, 1200), 2.267, "pass"),
+    ],
+)
+def test_recorded_bandwidths_are_shares_of_a_node_s_links(
+    name: str, ranks: int, nodes: int, gb_per_s: float, rails: tuple[int, float], share: float, outcome: str
+) -> None:
+    per_node = ranks // nodes
+    links = tuple(Rail(f"n{number}", rails[1], number // 4) for number in range(rails[0]))
+    fabric = replace(
+        _fabric("ucx", ""), rails=links, gpus=(Gpu(),) * per_node, min_efficiency=0.9, peer_rate_gbit_per_s=rails[1]
+    )
+    group = "nccl_pairs" if name == "sendrecv" else "nccl"
+    made = [metric for metric in catalogue.metrics(launches(group, ranks, nodes=nodes)) if metric.directions]
+    metric = next(row for row in made if row.benchmark == name and (row.message_bytes or 0) > 127 << 20)
+    value = references.line_rate_fraction(gb_per_s * 1e3, fabric, metric.directions)
+    assert value == pytest.approx(share, abs=1e-3)
+    least = fabric.share_used((None,) * per_node) * metric.link_share
+    reference = references.physics_reference(fabric, least, most=metric.most)
+    assert references.judge("m", "physics", value or 0.0, reference, "1").outcome == outcome
 
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(LOGS.glob("*.notes"))])
