@@ -310,6 +310,21 @@ def test_nothing_is_said_of_gpus_where_there_are_none() -> None:
     assert node_judgement.find_unseen({"n1": with_gpus(*GPUS)}, rules, "batch") == [unseen("")]
 
 
+@pytest.mark.parametrize("names", [("n1",), ("n1", "n2"), ("n1", "n2", "n3")])
+def test_a_gpu_unlike_the_others_of_its_node_is_odd_wherever_it_is(names: tuple[str, ...]) -> None:
+    other = ("0000:c1:00.0", "0000:e1:00.0")
+    bad, good = ({"gpu": dict.fromkeys((*GPUS, other[0]), "10de:2330") | {other[1]: "10de:1eb8"}} for _ in range(2))
+    good["nvlinks"] = dict.fromkeys((*GPUS, other[0]), "18 x 26.562 GB/s") | {other[1]: "none"}
+    bad["nvlinks"] = good["nvlinks"] | {GPUS[1]: "all down"}
+    rule = Rule("nvlinks", "w", "f", same=True, among="gpu")
+    (text,) = gpu_texts(dict.fromkeys(names, bad) | {"n4": good}, (), rule)
+    assert text.startswith(
+        f"nvlinks of {GPUS[1]} is all down on {', '.join(names)}; on a node it must be the same where gpu is: w"
+    )
+    (text,) = gpu_texts(dict.fromkeys(("n5", "n6", "n7"), good) | {"n1": good | {"nvlinks": {}}}, (), rule)[:1]
+    assert text.startswith(f"nvlinks of {GPUS[0]} is not to be read on n1; 3 of 4 nodes have 18 x")
+
+
 def test_a_gpu_that_the_site_does_not_describe_is_held_against_the_other_nodes() -> None:
     facts = {"n1": with_gpus(*GPUS), "n2": with_gpus(*GPUS), "n3": with_gpus(GPUS[1], numa=(1,))}
     (text,) = gpu_texts(facts, (), Rule("gpu", "w", "f", same=True), Rule("numa_node", "w", "f", same=True))

@@ -32,6 +32,12 @@ def test_every_rule_is_about_a_fact_that_nodes_show(tmp_path: Path) -> None:
     assert {rule.fact for rule in rules.load("generic")} <= shown | node_facts.GPU_FACTS
 
 
+def test_gpus_that_are_divided_on_all_nodes_fail(copy: Path) -> None:
+    """Or all nodes could be alike in what no rank may use."""
+    (rule,) = (rule for rule in rules.load("mine", copy) if rule.fact == "mig_mode")
+    assert [rule.permits(mode) for mode in node_facts.MODES] == [False, True, True, True]
+
+
 def test_a_systems_own_rules_replace_single_ones(copy: Path) -> None:
     own(copy, f"kernel: {OWN}, expected: 5.14}}\nturbo: null\nboard: {OWN}, same: {{within: 2}}, instances: 'mlx5*'}}\n")
     found = {rule.fact: rule for rule in rules.load("mine", copy)}
@@ -52,6 +58,7 @@ def test_a_systems_own_rules_replace_single_ones(copy: Path) -> None:
         ("- kernel", "is a list at its top"),
         (f"Kernel: {OWN}, same: true}}", "does not match"),
         (f"kernel: {OWN}}}", "key 'kernel"),
+        (f"nvlinks: {OWN}, same: true, among: gpus}}", "key 'nvlinks.among': gpus is no such fact; write 'gpu'"),
         (f"kernel: {OWN}, same: true, expected: a}}", "key 'kernel"),
         (f"kernel: {OWN}, same: false}}", "key 'kernel"),
         (f"kernel: {OWN}, at_least: high}}", "key 'kernel"),

@@ -163,7 +163,8 @@ def judge(
             if (rule.fact, instance) not in stated:
                 # A card that is not there is reported once, and not for each of its facts.
                 judged = {node: facts for node, facts in nodes.items() if not instance or node in having[instance]}
-                odd += (_unlike if rule.same else _unfit)(judged, rule, instance)
+                uneven = _uneven(judged, rule, instance) if rule.among else []
+                odd += uneven or (_unlike if rule.same else _unfit)(judged, rule, instance)
     return sorted(odd, key=lambda row: row.note)
 
 
@@ -213,6 +214,17 @@ def _unlike(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> Iterat
         near = f"within {rule.within:g}" if rule.within is not None else f"within {rule.within_percent:g} %"
         wanted = f"the middle one is {_shown(middle)}, and {near} of it is equal"
     yield _odd(rule, instance, {node: kind for node, kind in kinds.items() if kind != usual}, wanted, ordered=True)
+
+
+def _uneven(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> list[OddNodes]:
+    """Nodes on which it is not like most of its kind, whatever the other nodes have."""
+    bad: dict[str, Any] = {}
+    for node, facts in nodes.items():
+        values, kinds = facts.get(rule.fact, {}), facts.get(rule.among, {})
+        alike = [value for name, value in values.items() if kinds.get(name) == kinds.get(instance)]
+        if instance in values and 2 * alike.count(values[instance]) <= len(alike):
+            bad[node] = values[instance]
+    return [_odd(rule, instance, bad, f"on a node it must be the same where {rule.among} is", ordered=True)] if bad else []
 
 
 def _seen(values: Mapping[str, Any], *, ordered: bool = False) -> tuple[Seen, ...]:

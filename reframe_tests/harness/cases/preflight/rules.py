@@ -26,6 +26,7 @@ class Rule:
     :param within: as far as this from the middle one counts as equal, in the fact's unit; ``within_percent`` of it.
     :param allowed: values it may have; empty: any.
     :param equals: another fact of the same node, port or interface whose value it must have; empty: none.
+    :param among: another fact: what of one node has the same value of it must be equal, too; empty: nothing must.
     :param instances: shell pattern of the ports, interfaces or page sizes it is about.
     :param partitions: where; empty: everywhere.
     :param required: a node that does not show the fact fails. Otherwise it is only odd where other nodes show it.
@@ -42,6 +43,7 @@ class Rule:
     at_least: float | None = None
     at_most: float | None = None
     equals: str = ""
+    among: str = ""
     instances: str = "*"
     partitions: tuple[str, ...] = ()
     required: bool = False
@@ -101,7 +103,7 @@ def load(system: str, root: Path = ROOT, partitions: Sequence[str] = (), *, rdma
             allowed=tuple(expected) if isinstance(expected, list) else (expected,),
             partitions=tuple(row.get("partitions", ())),
         )
-        alike = ("at_least", "at_most", "equals", "instances", "required", "note")
+        alike = ("at_least", "at_most", "equals", "among", "instances", "required", "note")
         rules.append(replace(rule, **{name: row[name] for name in alike if name in row}))
     return tuple(rules)
 
@@ -122,12 +124,13 @@ def _read(path: Path, partitions: Sequence[str]) -> dict[str, Any]:
                     "rules-partition-unknown",
                     f"{path}: key '{fact}.partitions': {name!r} is no partition of the system; {_suggest(name, partitions)}.",
                 )
-        equals = (row or {}).get("equals", fact)
-        if equals not in FACTS or (equals in WHOLE_NODE) is not (fact in WHOLE_NODE):
-            alike = sorted(name for name in FACTS if (name in WHOLE_NODE) is (fact in WHOLE_NODE))
-            raise BadInput(
-                "rules-fact-unknown", f"{path}: key '{fact}.equals': {equals} is no such fact; {_suggest(equals, alike)}."
-            )
+        for name in ("equals", "among"):
+            other = (row or {}).get(name, fact)
+            if other not in FACTS or (other in WHOLE_NODE) is not (fact in WHOLE_NODE):
+                alike = sorted(name for name in FACTS if (name in WHOLE_NODE) is (fact in WHOLE_NODE))
+                raise BadInput(
+                    "rules-fact-unknown", f"{path}: key '{fact}.{name}': {other} is no such fact; {_suggest(other, alike)}."
+                )
         if fact in WHOLE_NODE and "instances" in (row or {}):
             raise BadInput(
                 "rules-fact-unknown", f"{path}: key '{fact}.instances': {fact} is one fact of the node as a whole; remove it."
