@@ -24,6 +24,8 @@ from reframe.core.builtins import variable
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 from reframe.frontend import loader
 
+#: Ends the reason of a variant that is not made (:func:`.variant_index`).
+NOWHERE = "can be measured nowhere on this system"
 #: ReFrame's own: cancels those of a scheduler's jobs that are blocked for ever; reasons by job, where it has asked already.
 Cancel = Callable[[Any, Iterable[Any], Mapping[str, list[str]] | None], None]
 #: Makes a function of one of ReFrame's, around it.
@@ -56,7 +58,10 @@ def watch(load: Around, run: Around, show: Around, keep: Around) -> None:
 
 @contextmanager
 def warnings_of_loading() -> Iterator[list[str]]:
-    """What the loader, and what registers tests, warn of meanwhile: each is a test, or a file, that ReFrame goes on without."""
+    """What the loader, and what registers tests, warn of meanwhile: each is a test, or a file, that ReFrame goes on without.
+
+    A line for each variant that is not made is not said: the reasons are, for many variants at once.
+    """
     own, messages = loader.getlogger, list[str]()
 
     class Logger:
@@ -66,6 +71,10 @@ def warnings_of_loading() -> Iterator[list[str]]:
         def warning(self, message: str) -> None:
             messages.append(message)
             own().warning(message)
+
+        def verbose(self, message: str) -> None:
+            if not message.endswith(NOWHERE):
+                own().verbose(message)
 
     loader.getlogger = decorators.getlogger = Logger
     try:

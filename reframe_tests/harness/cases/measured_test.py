@@ -132,7 +132,7 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
             name = cls.__name__ + "".join(f" %{key}={param.format(point[key])}" for key, param in cls.raw_params.items())
             facts = SimpleNamespace(display_name=name, tags=cls.tags_of(point), **point)
             selected_tests.pass_over(cls, variant_num, facts, where.left_out)
-            raise SkipTestError(f"{name} can be measured nowhere on this system")
+            raise SkipTestError(f"{name} {upstream.NOWHERE}")
         return index, fixtures
 
     @classmethod

@@ -53,7 +53,7 @@ NOT_MADE: list[tuple[Any, int]] = []
 #: Place and reason of each variant that was not made.
 PASSED_OVER: list[tuple[str, str]] = []
 _WANTED: set[tuple[Any, int]] = set()
-#: Test (or what selectors ask of one that was not made) and line on what was left out of it, of those not said yet.
+#: Test (or what selectors ask of one that was not made), where it was left out and why, of those not said yet.
 _UNSAID: list[tuple[Any, str]] = []
 #: Why nothing can be measured, where that was said.
 _SAID: list[str] = []
@@ -92,7 +92,7 @@ def leave_out(test: Any, place: str, reason: str) -> None:
     """Say, to who asks for it (``-v``) and in the log, that a test is not measured somewhere."""
     LEFT_OUT.append((test, place, reason))
     if (type(test), test.variant_num) not in _WANTED:  # otherwise it was said before
-        _UNSAID.append((test, f"left out: {test.display_name} @{place}: {reason}"))
+        _UNSAID.append((test, f"@{place}: {reason}"))
 
 
 def pass_over(test: Any, variant: int, facts: Any, reasons: Iterable[tuple[str, str]]) -> None:
@@ -103,16 +103,24 @@ def pass_over(test: Any, variant: int, facts: Any, reasons: Iterable[tuple[str, 
     NOT_MADE.append((test, variant))
     for place, reason in reasons:
         PASSED_OVER.append((place, reason))
-        _UNSAID.append((facts, f"left out: {facts.display_name} @{place}: {reason}"))
+        _UNSAID.append((facts, f"@{place}: {reason}"))
 
 
 def say_left_out() -> None:
-    """Say what was left out since of the tests that are asked for, as one message: thousands took a third of ``-l``."""
+    """Say what was left out since of the tests that are asked for: one line a test, fabric and reason, with the first case.
+
+    All as one message: thousands took a third of ``-l``.
+    """
     conditions = [fits for option, fits in _selectors(sys.argv[1:]) if not _of_made_tests(option)]
-    lines = [line for test, line in _UNSAID if all(fits(test) for fits in conditions)]
+    cases: dict[tuple[str, str], list[str]] = {}
+    for test, why in _UNSAID:
+        if all(fits(test) for fits in conditions):
+            kind = re.sub(r" %(?!fabric=)\S+", "", test.display_name)
+            cases.setdefault((kind, why), []).append(test.display_name)
     _UNSAID.clear()
-    if lines:
-        getlogger().verbose("\n".join(lines))
+    if cases:
+        counted = ((names[0] + f" and {len(names) - 1} more" * (len(names) > 1), why) for (_, why), names in cases.items())
+        getlogger().verbose("\n".join(f"left out: {subject} {why}" for subject, why in counted))
 
 
 def _of_made_tests(option: str) -> bool:

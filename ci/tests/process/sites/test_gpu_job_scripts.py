@@ -127,6 +127,7 @@ def test_the_matrix_of_a_gpu_partition_is_listed(stacks: str, run_reframe: Any, 
     result = run_reframe("-lC", "-v", "--system=mysystem:a100-infiniband", "-p", "hpcx-224", **where)
     assert result.returncode == 0, result.stdout[-2000:]
     listing = listed(result.stdout)
+    assert "measured nowhere" not in result.stdout, "each line has a reason"
     tests = {
         name: set(re.findall(rf"^(\w+) @ .*%fabric={name} ", listing, re.MULTILINE)) for name in ("hdr200", "hdr200_device")
     }

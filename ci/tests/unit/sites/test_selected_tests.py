@@ -150,12 +150,13 @@ def test_what_was_left_out_is_said_of_the_tests_that_are_asked_for(
     for test in ("ImbPair", "Placement"):
         facts = SimpleNamespace(display_name=f"{test} %ppn=2", tags={test[:3].lower()}, ppn=2)
         selected_tests.pass_over(test, 0, facts, [("here:nodes", "too few cores")])
+        selected_tests.pass_over(test, 1, facts, [("here:nodes", "too few cores")])
     selected_tests.NOT_MADE.clear()
     selected_tests.PASSED_OVER.clear()
     selected_tests.say_left_out()
-    assert "\n".join(said) == "\n".join(f"left out: {test} %ppn=2 @here:nodes: too few cores" for test in named)
+    assert "\n".join(said) == "\n".join(f"left out: {test} %ppn=2 and 1 more @here:nodes: too few cores" for test in named)
     selected_tests.say_left_out()
-    assert len(said) == bool(named), "each is said once"
+    assert len(said) == bool(named), "each is said once, with a count"
 
 
 @pytest.mark.parametrize(
