@@ -80,7 +80,10 @@ def test_words_and_paths_with_blanks_reach_the_program_whole(tmp_path: Path) -> 
 
 def test_debug_file_is_the_launchs_own_and_values_are_literal(tmp_path: Path) -> None:
     env = {"LOG": jobscript.DEBUG_FILE, "ODD": 'a "b" $HOME `id` \\'}
+    stale = tmp_path / "one.1.debug.n1.77"  # of an earlier start of the job
+    stale.touch()
     run_body(tmp_path, [sh("one", 'echo "$LOG"; echo "$ODD"')], debug_env=env)
+    assert not stale.exists()
     assert (tmp_path / "one.3.out").read_text() == f'{tmp_path}/one.3.debug\na "b" $HOME `id` \\\n'
 
 

@@ -16,7 +16,7 @@ begin_launches() { # NAME...
     local name
     # What an earlier start of the same job left here would be counted with what this one measures.
     rm -rf evidence "$launch_log" record.sh record[0-9]*.sh
-    for name in "$@"; do rm -f "$name".[0-9]*.{out,err,debug}; done
+    for name in "$@"; do rm -f "$name".[0-9]*.{out,err,debug} "$name".[0-9]*.debug.*; done
     echo "$(date -u +%FT%TZ) $(hostname)" >>"$start_log"
     pipes=$(mktemp -d) && mkfifo "$pipes/never" || return
     trap 'end_job 143' TERM INT HUP
