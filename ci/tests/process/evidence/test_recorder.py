@@ -317,7 +317,7 @@ def test_socket_without_byte_count_is_said(run):
 
 
 def test_settings_are_kept_and_secrets_are_not(run):
-    shown = {"FI_PROVIDER": "tcp", "UCX_TLS": 'a"b\\c\x01', "I_MPI_FABRICS": "\udcff\udcc3é"}
+    shown = {"FI_PROVIDER": "tcp", "UCX_TLS": 'a"b\\c\x01', "I_MPI_FABRICS": "\udcff\udcc3é", "NCCL_ALGO": "Tree"}
     hidden = ("FI_PSM2_UUID", "UCX_AUTH_KEY", "I_MPI_TOKEN", "OMPI_MCA_secret", "MPICH_Passphrase", "HOME_TOWN")
     (rank,) = run(**shown, **dict.fromkeys(hidden, "hush"), FI_LONG="x" * 10_000)
     assert {name: rank.environment[name] for name in shown} == shown

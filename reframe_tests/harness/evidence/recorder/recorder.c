@@ -527,7 +527,7 @@ static void put_identity(struct text *out)
 static const char *const SETTINGS[] = {
     RUN_SETTINGS, /* those of each MPI library and launcher, from the compiler's command line (__init__.py) */
     "FI_", "UCX_", "PSM_", "PSM2_", "PSM3_", "HFI_", "HCOLL_", "SHARP_", "IBV_", "RDMAV_", "MLX4_", "MLX5_",
-    "MPI4PY_", "OMP_", "KMP_", "GOMP_", "LD_PRELOAD", "LD_LIBRARY_PATH",
+    "NCCL_", "RCCL_", "HSA_", "MPI4PY_", "OMP_", "KMP_", "GOMP_", "LD_PRELOAD", "LD_LIBRARY_PATH",
     /* which GPUs a process sees, and in what order */
     "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
     "GPU_DEVICE_ORDINAL",
