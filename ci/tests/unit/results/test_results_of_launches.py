@@ -98,6 +98,11 @@ def test_of_an_error_stack_the_innermost_function_is_quoted() -> None:
             "n1: Test CUDA failure common.cu:1071 'no CUDA-capable device is detected'\n .. n1 pid 12: Test failure",
             "the rank sees no GPU",
         ),
+        (
+            "n1: Test CUDA failure all_reduce.cu:40 'an illegal memory access was encountered'\nsrun: error: n1: task 0: "
+            "Exited with exit code 3",
+            "NCCL says more in the job's files *.debug.*",
+        ),
         ("hipErrorNoDevice: no ROCm-capable device is detected", "the rank sees no GPU"),
     ],
 )

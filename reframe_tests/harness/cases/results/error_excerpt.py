@@ -66,6 +66,11 @@ _REMEDIES = (
         re.compile(r"no (?:CUDA|ROCm)-capable device is detected|\b(?:cuda|hip)ErrorNoDevice\b", re.IGNORECASE),
         "the rank sees no GPU: see CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES, and what the job asked the batch system for",
     ),
+    (
+        # nccl-tests, src/common.h, NCCLCHECK, CUDACHECK; src/common.cu, testStreamSynchronize.
+        re.compile(r"\bTest (?:NCCL|CUDA|HIP) failure|\bTest timeout"),
+        "NCCL says more in the job's files *.debug.*, behind 'NCCL WARN'",
+    ),
 )
 
 
