@@ -56,12 +56,13 @@ def nearness(gpu: str, adapter: str, numa_node: int | None, adapter_numa: int | 
     return Nearness(NUMA_NODE if numa_node is not None and numa_node == adapter_numa else NOTHING)
 
 
-def check_gpus(ranks: Sequence[RankEvidence], fabric: Fabric, pinning: str = "") -> GpuFinding:
+def check_gpus(ranks: Sequence[RankEvidence], fabric: Fabric, pinning: str = "", platform: str = "") -> GpuFinding:
     """Sentences unless each rank used the GPU that the site gives it, alone, and all that hangs where the site says.
 
     Where memory of the host is measured, a note on ranks that used a GPU all the same.
 
     :param pinning: policy asked for.
+    :param platform: of GPUs, as the output says (:attr:`Facts.platform`).
     """
     finding = GpuFinding()
     using = [rank for rank in ranks if rank.gpu]
@@ -98,6 +99,8 @@ def check_gpus(ranks: Sequence[RankEvidence], fabric: Fabric, pinning: str = "")
         if len(same if host else by_host(same)) > 1
     ]
     asked = fabric.memory.text
+    if platform not in ("", fabric.memory.kind):
+        finding.sentences.append(f"asked for {asked}, but the output is of memory of {platform}.")
     finding.sentences[:0] = [
         *(f"asked for {asked}, but {name_ranks(same)} used no GPU: {why}." for why, same in none.items()),
         *(

@@ -190,10 +190,12 @@ class Facts(NamedTuple):
 
     :param notes: sentences for the evidence, without a full stop.
     :param hosts: ranks to the hosts they were on, by their names without a domain; held against the ranks' own records.
+    :param platform: of GPUs, in small letters; empty where it says none.
     """
 
     notes: tuple[str, ...] = ()
     hosts: Mapping[int, str] = {}
+    platform: str = ""
 
 
 def sizes_of_doublings(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:

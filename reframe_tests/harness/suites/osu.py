@@ -883,7 +883,7 @@ class _Table:
             return ""
         if pair and (sided or self.version < _SILENT_SINCE):
             raise OutputError("output-damaged", "the line on its buffers is missing; the output is damaged or mixed up")
-        return UNSAID if pair else f"memory={MANAGED if self.platform == 'MANAGED' else DEVICE}"
+        return f"memory={MANAGED}" if self.platform == "MANAGED" else UNSAID if pair else f"memory={DEVICE}"
 
     def _row(self, line: str) -> None:
         row, columns, cells = self.rows[0], self.columns, list(re.finditer(r"\S+", line))
@@ -995,9 +995,10 @@ def _contradiction(values: Mapping[str, float]) -> str:
 
 def facts_of_output(text: str) -> Facts:
     """What an output that was read says of how it was measured."""
-    notes: dict[str, None] = {}
+    notes, named = dict[str, None](), ""
     for match in filter(None, (_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))):
         if platform := _ACCELERATED.search(match["title"]):
+            named = "cuda" if platform[2] == "MANAGED" else platform[2].lower()
             row = _TITLES[_ACCELERATED.sub(r"\1", match["title"])][0]
             if re.search(r" on HOST \(H\) and R.* on HOST \(H\)", text):
                 notes[f"built for {platform[2]}; its buffers were in host memory"] = None
@@ -1008,7 +1009,7 @@ def facts_of_output(text: str) -> Facts:
                 f"left out: minimum and maximum of OSU {match['version']}, which are neither on three ranks or more (right "
                 f"from {'.'.join(map(str, RIGHT_RANGE_SINCE))} on)"
             ] = None
-    return Facts(tuple(notes))
+    return Facts(tuple(notes), platform=named)
 
 
 def extent(lines: Sequence[str], title: int) -> tuple[int, int]:

@@ -60,8 +60,8 @@ def made(number: int, *bus_ids: str, name: str = A100, uuid: str = "", node: dic
 GOOD = [made(0, "0000:03:00.0"), made(1, "00000000:41:00.0")]
 
 
-def check(*ranks: RankEvidence, fabric: Fabric = FABRIC, pinning: str = "gpu_local") -> GpuFinding:
-    return check_gpus(ranks or GOOD, fabric, pinning)
+def check(*ranks: RankEvidence, fabric: Fabric = FABRIC, pinning: str = "gpu_local", platform: str = "cuda") -> GpuFinding:
+    return check_gpus(ranks or GOOD, fabric, pinning, platform)
 
 
 def test_each_rank_on_its_own_gpu_is_proven_and_named() -> None:
@@ -87,6 +87,11 @@ def test_no_gpu_at_all() -> None:
         "asked for CUDA memory (device), but rank 0 on c1 used no GPU: it had loaded no library of GPUs.",
         "asked for CUDA memory (device), but rank 1 on c1 used no GPU: /lib/libcuda.so.550 had none for it.",
     ]
+
+
+def test_an_output_of_another_platform() -> None:
+    assert check(platform="").sentences == [], "not every output says it"
+    assert check(platform="openacc").sentences == ["asked for CUDA memory (device), but the output is of memory of openacc."]
 
 
 def test_two_ranks_on_one_gpu() -> None:

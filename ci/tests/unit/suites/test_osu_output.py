@@ -12,7 +12,7 @@ from reframe_tests.harness.machine.gpu import UNSAID
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.benchmark import OutputError, Record
 from reframe_tests.harness.suites.catalogue import Expected
-from reframe_tests.harness.suites.osu import OVERLAP, ROWS
+from reframe_tests.harness.suites.osu import OVERLAP, ROWS, facts_of_output
 from refusals import refused_as
 from studies.output_damage import GOLDEN, expectation, golden
 
@@ -480,6 +480,13 @@ def test_every_recorded_output_of_a_gpu_is_counted() -> None:
 
 
 DEVICE_5_9 = "osu/osu-5.9-mpich_stand_in-n2-latency-device.txt"
+
+
+def test_the_platform_of_an_output_is_that_of_its_title() -> None:
+    title = golden("osu/osu-7.5-mpich_stand_in-n2-latency-device.txt")
+    platforms = {"": "", "-CUDA": "cuda", "-ROCM": "rocm", "-OPENACC": "openacc", "-MANAGED": "cuda"}
+    assert [facts_of_output(title.replace("-CUDA", word)).platform for word in platforms] == [*platforms.values()]
+    assert {record.variant for record in parse(title.replace("-CUDA", "-MANAGED"))} == {"memory=managed"}
 
 
 @pytest.mark.parametrize(

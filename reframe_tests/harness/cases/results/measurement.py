@@ -317,7 +317,9 @@ def _hear(
     wrong += rank_records.check_hosts(ranks, facts.hosts)
     wrong += checks.check_settings(ranks, condition.asked_env, condition.launcher_env)
     # What compares the data keeps them in memory of the host.
-    gpus = gpu_use.GpuFinding() if launch.checks_data else gpu_use.check_gpus(ranks, condition.fabric, condition.pinning)
+    gpus = gpu_use.GpuFinding()
+    if not launch.checks_data:
+        gpus = gpu_use.check_gpus(ranks, condition.fabric, condition.pinning, facts.platform)
     wrong += gpus.sentences
     fabric, least = condition.fabric, least_bytes(condition, launch, records)
     complete = whole and not absent
