@@ -131,7 +131,7 @@ def test_the_evidence_says_how_it_was_split() -> None:
     first, slowest = bisection_facts(golden(CROSSING)).notes
     assert first == "the nodes were split by switches as the site has them, 2 of 2 pairs of nodes on different ones"
     assert re.fullmatch(r"the slowest pair of Bisection_both_ways 1048576 B: ranks [0-3] and [0-3]", slowest)
-    assert bisection_facts("") == ((), {})
+    assert not any(bisection_facts(""))
 
 
 def test_pairs_are_held_against_the_ranks_own_records() -> None:
