@@ -12,6 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from reframe_tests.harness.instruments.pairs.pair_values import MEAN
+from reframe_tests.harness.machine.switch_paths import kind_of, node_of
 from reframe_tests.harness.printable import one_line, plain_data
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
@@ -38,6 +39,7 @@ _CAUSES: Mapping[tuple[str, str, bool], str] = {
     (PAIR, BOTH, False): "a route or one of several parallel cables",
     (PAIR, BOTH, True): "a route between them",
 }
+_OF_GPUS = "the GPUs' links (NVLink, xGMI, PCIe) or what switches them"
 #: Names of nodes that Slurm takes as one node and no shell takes for anything else.
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 #: Characters of a reason that a shell, Slurm's parser and a terminal all take as they are; and so many at most.
@@ -136,7 +138,7 @@ class Finding:
         if self.quantity == MEAN and self.kind == NODE:
             cause = "it stands still now and then: a quota of its processor, other programs on it, or interrupts"
         elif self.extent == ALL:
-            cause = _CAUSES[self.kind, self.way, self.is_late]
+            cause = _OF_GPUS if kind_of(self.names) == "GPUs" else _CAUSES[self.kind, self.way, self.is_late]
         elif self.kind in (NODE, PAIR):
             cause = "intermittent: a cable, a port, or another program on it"
         else:
@@ -287,7 +289,8 @@ class Answer:
         count = len({(NODE, (node,)) for node in self.evident} | {(finding.kind, finding.names) for finding in self.findings})
         accused = {0: "nobody is", 1: "1 suspect is"}.get(count, f"{count} suspects are")
         but = ", and not all could be decided" if self.inconclusive and not count else ""
-        return f"{accused} accused among {len(self.nodes)} nodes{but} (innocents expected per run: at most {self.rate:g})"
+        among = f"{len(self.nodes)} {kind_of(self.nodes)}"
+        return f"{accused} accused among {among}{but} (innocents expected per run: at most {self.rate:g})"
 
     @property
     def rate(self) -> float:
@@ -320,9 +323,9 @@ class Answer:
                 reasons.setdefault(node, self.say(finding))
         rows = []
         for node, why in reasons.items():
-            if NODE_NAME.fullmatch(node):
+            if NODE_NAME.fullmatch(node_of(node)):
                 reason = _REASON.sub("_", one_line(f"mpibench {session[:8]}: {why}"))[:_LONGEST].strip()
-                rows.append(f"scontrol update nodename={node} state=drain reason={shlex.quote(reason)}")
+                rows.append(f"scontrol update nodename={node_of(node)} state=drain reason={shlex.quote(reason)}")
             else:
                 refused = "it is not a node name that Slurm would take as one node"
                 rows.append(f"# no command for {shlex.quote(one_line(node))}: {refused}")

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, PairValue
+from reframe_tests.harness.machine.switch_paths import kind_of
 from reframe_tests.harness.machine.switches import GUESSED, SwitchTree
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 
@@ -215,7 +216,7 @@ def _notes(pair_map: PairMap, rows: Sequence[PairValue], kinds: Mapping[tuple[st
     what = "each pair with each" if pair_map.design == "all" else "a sample of the pairs"
     passes = len({row.order for row in rows})
     rounds = f"{len({row.round for row in rows})} rounds in {passes} pass{'es' * (passes != 1)}"
-    found = [f"{what} of {len(pair_map.nodes)} nodes, {rounds}: {sizes}"]
+    found = [f"{what} of {len(pair_map.nodes)} {kind_of(pair_map.nodes)}, {rounds}: {sizes}"]
     if any(row.counted is None for row in rows):
         found.append("of some values it is not known whether the nodes counted their bytes on the fabric")
     return [*found, *(pair_map.tree.notes if pair_map.tree else ())]

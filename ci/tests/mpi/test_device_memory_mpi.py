@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from folders import SUPPORT
+from reframe_tests.harness.instruments.pairs import output
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from test_catalogue_mpi import oversubscribed
@@ -30,10 +31,11 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def words_of(stack: Stack, *more: str) -> list[str]:
-    named = (str(SUPPORT / "named_ranks.py"), str(SUITE.script.path))
+def words_of(stack: Stack, *more: str, named: bool = True) -> list[str]:
+    """:param named: each rank believes that it is on a node of its own."""
+    program = (*([str(SUPPORT / "named_ranks.py")] if named else []), str(SUITE.script.path))
     map_of = ("--orders", "1", "--shared", "1", "--latency", "8x20", "--bandwidth", "65536x3", *more)
-    return [*oversubscribed(stack), *stack.python_with(SUITE.script.module), *named, *map_of]
+    return [*oversubscribed(stack), *stack.python_with(SUITE.script.module), *program, *map_of]
 
 
 @pytest.mark.parametrize("kind", ["cuda", "rocm"])
@@ -46,6 +48,18 @@ def test_a_map_of_memory_of_gpus_says_so(name: str, kind: str, require_stack: Ge
     latency, bandwidth = reader.parse(output)
     assert (latency.variant, bandwidth.variant) == ("memory=device", "memory=device")
     assert latency.values["latency_p50_us"] > 0 and bandwidth.values["bandwidth_slowest_mb_per_s"] > 0
+
+
+def test_ranks_of_one_node_are_its_gpus(require_stack: Get, run_on: RunOn, libraries: Path) -> None:
+    stack = require_stack("mpich-wheels")
+    words, environ = words_of(stack, "--memory", "cuda", named=False), {"LD_LIBRARY_PATH": str(libraries)}
+    status, printed = run_on(stack, *words, ranks=3, limit_s=120, environ=environ)
+    assert status == 0, printed
+    measured = output.read(printed, "gpus")
+    assert [name.partition(":")[2] for name in measured.nodes] == ["gpu0", "gpu1", "gpu2"] and measured.tree is None
+    assert SUITE.facts(printed).hosts == dict.fromkeys(range(3), measured.nodes[0].partition(":")[0])
+    status, printed = run_on(stack, *words_of(stack, named=False), ranks=3, limit_s=60)
+    assert status != 0 and "3 ranks on 1 nodes: one rank on each of two nodes, or GPUs of one node, are needed" in printed
 
 
 def test_memory_of_the_host_is_as_before(require_stack: Get, run_on: RunOn) -> None:

@@ -30,9 +30,11 @@ BYTE_PERIOD, FLOAT_PERIOD, RANK_PERIOD = 251, 89, 7
 
 
 def give_up(why: str) -> None:
-    """End the program on all ranks."""
+    """End the program on all ranks; a launcher may drop what it has not passed on by then."""
     sys.stderr.write(f"error: {why}\n")
+    sys.stdout.flush()
     sys.stderr.flush()
+    time.sleep(1)
     MPI.COMM_WORLD.Abort(1)
 
 

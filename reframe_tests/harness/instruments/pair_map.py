@@ -1,4 +1,4 @@
-"""Latency and bandwidth of pairs of nodes, in rounds of disjoint pairs, after one start of MPI with one rank a node.
+"""Latency and bandwidth of pairs of nodes, in rounds of disjoint pairs, after one start of MPI with one rank a node, or a GPU.
 
 ``python pair_map.py --rounds 0 --orders 2 --seed 1 --latency 8x100 --bandwidth 1048576x3``
 
@@ -403,9 +403,13 @@ def main(words: list[str], comm: Any) -> None:
         give_up("--latency: a message of one byte or more is needed, whose first byte says which is the last")
     time.sleep(common.PAUSE_S)
     hosts = [paths.name_of(host) for host in comm.allgather(MPI.Get_processor_name())]
+    inside = bool(DEVICE) and len(set(hosts)) == 1  # GPUs of one node, with no switches that anybody describes
+    if inside:
+        hosts = [paths.gpu_of(hosts[0], rank) for rank in range(comm.size)]
     if len(set(hosts)) < comm.size or comm.size < 2:
-        give_up(f"{comm.size} ranks on {len(set(hosts))} nodes: one rank on each of two nodes or more is needed")
-    source, above = find_switches(comm, hosts, asked.switches)
+        nodes = len(set(map(paths.node_of, hosts)))
+        give_up(f"{comm.size} ranks on {nodes} nodes: one rank on each of two nodes, or GPUs of one node, are needed")
+    source, above = ("", [()] * comm.size) if inside else find_switches(comm, hosts, asked.switches)
     leaves = above if all(above) else [()] * comm.size
     design, rounds = schedule.make(leaves, asked.rounds, asked.seed, asked.first)
     steps = steps_of(rounds, asked.orders, asked.seed, together=1 if asked.shared else 0)
@@ -434,7 +438,6 @@ def main(words: list[str], comm: Any) -> None:
     lines.note(seconds=round(time.monotonic() - begin, 1))
     lines.end()
     if conductor.silent:
-        time.sleep(1)  # what was printed has to come through
         give_up("nodes stopped answering: " + ", ".join(f"{hosts[rank]} ({why})" for rank, why in conductor.silent.items()))
 
 

@@ -16,6 +16,21 @@ def name_of(host: str) -> str:
     return host.partition(".")[0]
 
 
+def gpu_of(node: str, number: int) -> str:
+    """A GPU of a node, where pairs of them are measured: ``n1:gpu0``."""
+    return f"{node}:gpu{number}"
+
+
+def node_of(name: str) -> str:
+    """The node of a name that may be a GPU's."""
+    return name.partition(":")[0]
+
+
+def kind_of(names: Sequence[str]) -> str:
+    """What a map is of."""
+    return "GPUs" if any(":" in name for name in names) else "nodes"
+
+
 #: What a host or switch may be called where it stands in a line for others to read.
 _NAME, _UNUSUAL = re.compile(r"[A-Za-z0-9_-]+"), re.compile(r"[^A-Za-z0-9_-]")
 

@@ -17,6 +17,7 @@ from ..instruments import FOLDER, reading
 from ..instruments.pairs import output as map_output
 from ..instruments.pairs.pair_values import BANDWIDTH, LATENCY
 from ..machine.gpu import DEVICE, Memory
+from ..machine.switch_paths import node_of
 from ..vocabulary import BadInput, NotMeasured
 from . import side_by_side, traffic
 from .algorithms import COLLECTIVES, GROUP, QUANTITY, VARIANT
@@ -550,7 +551,7 @@ def _pair_facts(text: str) -> Facts:
     switches = f"switches from {pair_map.tree.origin}" if pair_map.tree else "the switches are not known"
     took = f" in {pair_map.seconds:.0f} s" if pair_map.seconds is not None else ""
     note = f"{len(pair_map.values)} values of pairs ({pair_map.design}) in {pair_map.rounds} rounds{took}; {switches}"
-    return Facts((note,), dict(enumerate(pair_map.nodes)))
+    return Facts((note,), dict(enumerate(map(node_of, pair_map.nodes))))
 
 
 def _pair_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
@@ -574,7 +575,7 @@ PAIR_MAP = _suite(
     # Quantiles are over the pairs, of which each direction counts with the median of its values. Every rank sends as much as
     # any other, and a link is busy both ways in turn.
     tuple(
-        _row("pair_map", name, BY_NODES, quantities, traffic.every_rank_once, min_nodes=2, gated_sizes={quantities[0]: (size,)})
+        _row("pair_map", name, BY_NODES, quantities, traffic.every_rank_once, gated_sizes={quantities[0]: (size,)})
         for name, quantities, size in (
             (PAIR_LATENCY, ("latency_p50_us", "latency_p90_us", "latency_p99_us"), PING_BYTES),
             (PAIR_BANDWIDTH, ("bandwidth_p50_mb_per_s", "bandwidth_slowest_mb_per_s"), _MIB),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,8 @@ def write_stacks(folder: Path) -> str:
         stack = json.loads(path.read_text())
         of_gpus = {"built_with": "its mpicc", "gpu": platform}
         stack["suites"] |= {"osu": {"version": "7.5", **of_gpus}, "nccl_tests": {"version": "2.18.2", **of_gpus}}
+        stack["suites"]["mpi4py"] = {"version": "4.1.2", "built_with": "its mpicc"}
+        stack["commands"]["mpi4py.bench"] = [sys.executable, "-m", "mpi4py.bench"]
         path.write_text(json.dumps({**stack, "gpu": platform, "binaries": {**stack["binaries"], **programs}}))
     return named
 
@@ -134,6 +137,10 @@ def test_the_matrix_of_a_gpu_partition_is_listed(stacks: str, run_reframe: Any, 
     assert {"OsuPointToPoint", "OsuCollectives", "NcclCollectives", "NcclSendRecv"} <= tests["hdr200_device"]
     assert not {name for name in tests["hdr200_device"] if name.startswith(("Imb", "Wire", "Mpi4py", "Stream"))}
     assert not {name for name in tests["hdr200"] if name.startswith("Nccl")}
+    of_pairs = " ".join(line for line in listing.splitlines() if line.startswith("Pair"))
+    maps = set(re.findall(r"%fabric=(\w+) %nodes=(\d+) %ppn=(\w+)", of_pairs))
+    assert ("nvlink", "1", "gpu") in maps and ("hdr200_device", "2", "1") in maps, maps
+    assert {(nodes, ppn) for _, nodes, ppn in maps} == {("1", "gpu"), ("2", "1")}, "one GPU a node, or those of one node"
     assert "OsuOneSided" in tests["hdr200"] - tests["hdr200_device"]
     assert "stack hpcx-224: its MPI does no one-sided operations in CUDA memory (device)" in result.stdout
     assert {"CrossCheck", "OsuParallelTransfer"} <= tests["hdr200"] - tests["hdr200_device"]

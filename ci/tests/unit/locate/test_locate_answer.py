@@ -22,6 +22,7 @@ from mpibench.store.sessions import Session
 from mpibench.store.store import Store
 from reframe_tests.harness.cases.pair_map import map_judgement
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap
+from reframe_tests.harness.machine.switch_paths import gpu_of
 from reframe_tests.harness.machine.switches import YAML, Switch, SwitchTree
 from reframe_tests.harness.vocabulary import ROOT
 from synthetic_pair_map import across, late, names, pair_map, sends_slowly, session_of
@@ -54,6 +55,37 @@ def test_a_node_that_sends_slowly(ask) -> None:
     (line,) = [line for line in said.splitlines() if "scontrol" in line]
     assert shlex.split(line)[:4] == ["scontrol", "update", "nodename=c5", "state=drain"]
     assert shlex.split(line)[4].startswith("reason=mpibench 0123abcd: c5 sends at 22 % of line rate to all 7")
+
+
+def of_one_node(measured: PairMap) -> PairMap:
+    """The map of as many GPUs of one node, with no switches."""
+    gpu = {node: gpu_of("n1", place) for place, node in enumerate(measured.nodes)}
+    rows = tuple(row._replace(source=gpu[row.source], target=gpu[row.target]) for row in measured.values)
+    return replace(measured, nodes=tuple(gpu.values()), values=rows, tree=None)
+
+
+def test_a_gpu_of_a_node_that_sends_slowly(ask) -> None:
+    status, said = ask(session_of(of_one_node(pair_map(8, sends_slowly("c4", 4.0)))))
+    assert status == 1 and "1 suspect is accused among 8 GPUs (in" in said
+    assert "\n  n1:gpu3 sends at 22 % of line rate to all 7 partners, receives normally: the GPUs' links (NVLink" in said
+    (line,) = [line for line in said.splitlines() if "scontrol" in line]
+    assert shlex.split(line)[2] == "nodename=n1" and "each pair with each of 8 GPUs" in said
+
+
+#: Links between the dies of a node of MI250X that are not of one module; the others have one between them, or none.
+TWO_LINKS = ("c1c7", "c2c8", "c3c5", "c4c6")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_dies_that_are_joined_by_more_or_fewer_links_are_not_accused(ask, seed: int) -> None:
+    modules = {node: place // 2 for place, node in enumerate(names(8))}
+
+    def unequal(quantity: str, source: str, target: str, round_: int) -> float:
+        few = 2.0 if "".join(sorted((source, target))) in TWO_LINKS else 4.0
+        return 1.0 if quantity != BANDWIDTH or modules[source] == modules[target] else few
+
+    status, said = ask(session_of(of_one_node(pair_map(8, unequal, orders=4, seed=seed))))
+    assert status in (0, 3) and "nobody is accused among 8 GPUs" in said, said
 
 
 def test_the_latest_is_the_newest_with_a_map_of_that_system(tmp_path: Path, monkeypatch, capsys) -> None:

@@ -20,6 +20,7 @@ from ...instruments.pairs.pair_values import PairMap
 from ...machine.switch_paths import name_of, rows_of
 from ...machine.switches import expand
 from ...samples import CONTRADICTED, MISSING
+from ...sites import site
 from ...suites import catalogue
 from ...vocabulary import BadInput
 from ..fabric_test import MaintenanceTest
@@ -44,8 +45,13 @@ class MapTest(MaintenanceTest, RoundsPlugin):
 
     #: One start: the passes over all rounds are the repeats.
     repeats = 1
-    #: The instrument's own: one rank on each node.
-    ppn = parameter(["1"], type=str, loggable=True)
+    #: The instrument's own: one rank on each node. Inside a node ``gpu``, one rank for each of its GPUs.
+    ppn = parameter(
+        inherit_params=True,
+        filter_params=lambda symbols: ["1", *(symbol for symbol in symbols if symbol == "gpu")],
+        type=str,
+        loggable=True,
+    )
     #: All nodes of the largest job.
     choose_counts = staticmethod(lambda counts: counts[-1:])
 
@@ -55,10 +61,22 @@ class MapTest(MaintenanceTest, RoundsPlugin):
     #: Seconds after which a node that does not answer is left out.
     patience_s = variable(int, value=20)
 
-    def _orders(self, nodes: int) -> int:
-        return self.orders or schedule.usual_orders(nodes, self.rounds)
+    @classmethod
+    def places(cls, point: Mapping[str, Any]) -> parameters.Places:
+        places = super().places(point)
+        if point["ppn"] != "gpu":
+            return places
+        fabrics = {
+            partition.fullname: site.fabrics_of(partition.extras).get(point["fabric"])
+            for partition in parameters.measured_partitions()
+        }
+        apart = (name for name, fabric in fabrics.items() if fabric and not (fabric.within_node and fabric.memory.on_gpu))
+        return places.without(dict.fromkeys(apart, map_judgement.ONE_RANK))
 
-    def _first(self, nodes: int) -> int:
+    def _orders(self, ranks: int) -> int:
+        return self.orders or schedule.usual_orders(ranks, self.rounds)
+
+    def _first(self, ranks: int) -> int:
         """Where a sample begins in the rounds of all pairs; -1: it is drawn by chance."""
         return -1
 
@@ -74,7 +92,7 @@ class MapTest(MaintenanceTest, RoundsPlugin):
 
         def cost_s(rounds: int, orders: int) -> float:
             return schedule.cost_s(
-                where.nodes,
+                where.ranks,
                 rounds,
                 orders,
                 transfer_s=self.values * int(size) * int(messages) * 8 / ((limits.line_rate_gbit_per_s or 10.0) * 1e9),
@@ -83,20 +101,20 @@ class MapTest(MaintenanceTest, RoundsPlugin):
                 one_at_a_time=bool(where.oversubscribed),
             )
 
-        if self._choose_rounds(where.nodes, cost_s(1, 1)):
+        if self._choose_rounds(where.ranks, cost_s(1, 1)):
             planned = self.plan_launches(limits, where)
-        self._cost_s = cost_s(schedule.number_of_rounds(where.nodes, self.rounds), self._orders(where.nodes))
+        self._cost_s = cost_s(schedule.number_of_rounds(where.ranks, self.rounds), self._orders(where.ranks))
         self.limit_s = self.limit_s or round(SLACK * self._cost_s) + START_S
         return planned
 
-    def _choose_rounds(self, nodes: int, round_s: float) -> bool:
+    def _choose_rounds(self, ranks: int, round_s: float) -> bool:
         """Whether rounds and passes were chosen by what a round takes."""
         return False
 
     def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
-        nodes = (where or self._condition).nodes
-        asked = {"rounds": self.rounds, "orders": self._orders(nodes), "seed": self.seed, "repeats": self.values}
-        asked |= {"first": self._first(nodes)}
+        ranks = (where or self._condition).ranks
+        asked = {"rounds": self.rounds, "orders": self._orders(ranks), "seed": self.seed, "repeats": self.values}
+        asked |= {"first": self._first(ranks)}
         # Ranks that wait for each other's cores would time those and no network.
         asked |= {"shared": 1 if (where or self._condition).oversubscribed else 0, "patience": self.patience_s}
         words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
@@ -115,8 +133,9 @@ class MapTest(MaintenanceTest, RoundsPlugin):
         elif "slurm" in scheduler or scheduler == "squeue":
             lines.append(map_judgement.ASK_SLURM)
         self.prerun_cmds = [*lines, *self.prerun_cmds]
-        rounds = self._orders(self._nodes) * schedule.number_of_rounds(self._nodes, self.rounds)
-        getlogger().info(f"{self.display_name}: {rounds} rounds on {self._nodes} nodes, about {self._cost_s:.0f} s")
+        ranks = self._condition.ranks
+        rounds = self._orders(ranks) * schedule.number_of_rounds(ranks, self.rounds)
+        getlogger().info(f"{self.display_name}: {rounds} rounds of {ranks} ranks, about {self._cost_s:.0f} s")
 
     def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
         """As of any test; then the map, of what was measured up to an untimely end, too."""
@@ -141,7 +160,10 @@ class MapTest(MaintenanceTest, RoundsPlugin):
         )
         outcome.add(launch, 1, CONTRADICTED, less)
         # The switches above the nodes: as a file, Slurm or the ranks themselves have them.
-        tree, faults = map_judgement.find_switches(self._described, Path(self.stagedir), printed.nodes)
+        inside = self._condition.fabric.within_node
+        tree, faults = (
+            (None, []) if inside else map_judgement.find_switches(self._described, Path(self.stagedir), printed.nodes)
+        )
         tree = tree or printed.tree
         tree = tree.only(printed.nodes) if tree else None
         notes = [*notes, *faults, *(tree.notes if tree else ()), f"expected to take {self._cost_s:.0f} s"]
@@ -188,23 +210,23 @@ class TurnTest(MapTest):
         places = super().places(point)
         return places if point["nodes"] != 2 else places.without(dict.fromkeys(places.partitions, map_judgement.FEW_NODES))
 
-    def _first(self, nodes: int) -> int:
+    def _first(self, ranks: int) -> int:
         day = self.night or datetime.now(timezone.utc).toordinal()
-        return schedule.turn(nodes, self.rounds, day) if self.rounds else -1
+        return schedule.turn(ranks, self.rounds, day) if self.rounds else -1
 
-    def _choose_rounds(self, nodes: int, round_s: float) -> bool:
+    def _choose_rounds(self, ranks: int, round_s: float) -> bool:
         if self.budget_s < 1 or self.night < 0:
             raise BadInput(
                 "setting-range",
                 f"-S budget_s={self.budget_s} night={self.night} is not possible; give a budget of 1 s or more.",
             )
-        whole = schedule.number_of_rounds(nodes, 0)
+        whole = schedule.number_of_rounds(ranks, 0)
         fitting = max(1, int(self.budget_s / round_s))
         if not self.rounds:
             self.rounds = min(whole, fitting)
         if not self.orders:
-            self.orders = max(1, min(fitting // self.rounds, schedule.usual_orders(nodes, self.rounds)))
-        days = schedule.days_of_turn(nodes, self.rounds)
+            self.orders = max(1, min(fitting // self.rounds, schedule.usual_orders(ranks, self.rounds)))
+        days = schedule.days_of_turn(ranks, self.rounds)
         text = f"{self.rounds} of {whole} rounds tonight, all pairs in {days} nights"
         getlogger().info(f"{self.display_name}: {text}{'' if days <= MONTH else f', more than {MONTH}: raise -S budget_s='}")
         return True
