@@ -73,10 +73,10 @@ def _gpu_memory(*, known: bool, hmem: bool = False, ipc: bool = False, **more: A
             _GPU_MANUAL,
             env=env,
             debug_env={SUMMARY: "2"},
-            proofs=(Proof("GPU Init", r"^==== GPU Init \((\w+)\) ====", (_GPU_NAMES[kind],), required=known), *direct),
+            proofs=(Proof("GPU Init", r"^==== GPU Init \((\w+)\) ====", (name,), required=known), *direct),
             since=_GPU_SINCE if known else (),
         ).adding(**more)
-        for kind in KINDS
+        for kind, name in _GPU_NAMES.items()
     }
 
 

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..machine.gpu import KINDS
 from . import shared_evidence as shared
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
 from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, DeviceMemory, Proof, Range, TransportRow, gaps, scoped
@@ -59,11 +58,11 @@ def _gpu_memory(**more: Any) -> dict[str, DeviceMemory]:
             env={"MPICH_GPU_SUPPORT_ENABLED": "1"},
             debug_env={"MPICH_ENV_DISPLAY": "1"},
             proofs=(
-                Proof("GPU transport library (GTL)", r"/(libmpi_gtl_\w+)\.so", (_GTL[kind],), source=LIBRARIES),
+                Proof("GPU transport library (GTL)", r"/(libmpi_gtl_\w+)\.so", (library,), source=LIBRARIES),
                 _shown("MPICH_GPU_SUPPORT_ENABLED", "1"),
             ),
         ).adding(**more)
-        for kind in KINDS
+        for kind, library in _GTL.items()
     }
 
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..machine.gpu import KINDS
 from ..machine.transport import TRANSPORTS
 from . import shared_evidence as shared
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
@@ -219,7 +218,7 @@ _GAPS: tuple[Gap, ...] = (
             name,
             Range((0,)),
             "Intel MPI is documented for GPUs of Intel and NVIDIA only: use another MPI for ROCm memory.",
-            tuple(kind for kind in KINDS if kind != "cuda"),
+            ("rocm",),
         )
         for name in TRANSPORTS
     ),

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..machine.gpu import KINDS
 from . import shared_evidence as shared
 from .model import Banner, Mpi, SpackPackage, Unbinding
 from .transport import (
@@ -100,7 +99,7 @@ _OFI_GPUS = {
         proofs=(Proof("handling of device buffers", f"({_GIVEN}|{_STAGED})", (_GIVEN,), since=(5, 0, 9)),),
         note="whether the provider copies through memory of the host is not shown",
     )
-    for kind in KINDS
+    for kind in _UCX_GPUS
 }
 
 

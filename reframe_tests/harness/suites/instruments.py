@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from ..instruments import FOLDER, reading
+from ..instruments import FOLDER, device_memory, reading
 from ..instruments.pairs import output as map_output
 from ..instruments.pairs.pair_values import BANDWIDTH, LATENCY
 from ..machine.gpu import DEVICE, Memory
@@ -588,7 +588,9 @@ PAIR_MAP = _suite(
     arguments=_pair_arguments,
     facts=_pair_facts,
     compares_data=True,
-    on_gpu=lambda row, memory, version: ("--memory", memory.kind) if memory.word == DEVICE else None,
+    on_gpu=lambda row, memory, version: (
+        (device_memory.OPTION, memory.kind) if memory.word == DEVICE and memory.kind in device_memory.LIBRARIES else None
+    ),
 )
 
 #: All of them, for the registry.

@@ -153,9 +153,13 @@ def arguments(run: Run) -> list[str]:
     return [*sizes, "-g", "1", "-n", str(repetitions), "-w", str(max(2, repetitions // 4)), "-c", "1", "-d", "float"]
 
 
+#: Library of each platform, which its programs are linked with.
+_BUILT_WITH = {"cuda": r"^libnccl\.", "rocm": r"^librccl\."}
+
+
 def on_gpu(row: Benchmark, memory: Memory, version: tuple[int, ...]) -> tuple[str, ...] | None:
     """NCCL knows memory of GPUs and no other; its programs allocate that of the device."""
-    return () if memory.word == DEVICE else None
+    return () if memory.word == DEVICE and memory.kind in _BUILT_WITH else None
 
 
 def printed_sizes(row: Benchmark, size_range: SizeRange, ranks: int) -> tuple[int, ...]:
@@ -571,7 +575,7 @@ SUITE = Suite(
         r"nccl-tests version ([0-9][0-9.]*)",
         refusal=r"USAGE: \S+",
         unsaid="unknown",
-        gpu={"cuda": r"^libnccl\.", "rocm": r"^librccl\."},
+        gpu=_BUILT_WITH,
     ),
     spack=(BenchmarkPackage("nccl-tests", "bin", "*_perf"), BenchmarkPackage("rccl-tests", "bin", "*_perf", "rocm")),
 )

@@ -195,7 +195,7 @@ class PairGroup:
     :param transports: transports of the fabrics that it can be measured on.
     :param exchanged: what the two of a launch exchanged.
     :param mapped: what a map of all pairs is measured with; ``None``: there is none.
-    :param on_gpu: benchmarks that can send memory of a GPU, both ways the GPU's own.
+    :param on_gpu: benchmarks that can send memory of a GPU, both ways the GPU's own, to the platforms they know.
     """
 
     name: str
@@ -207,10 +207,10 @@ class PairGroup:
     plans: tuple[PairPlan, ...]
     exchanged: Callable[[Pair], Exchanged]
     mapped: MapPlan | None = None
-    on_gpu: tuple[str, ...] = ()
+    on_gpu: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def measures(self, plan: PairPlan, memory: Memory) -> bool:
-        return not memory.on_gpu or (memory.word == DEVICE and plan.benchmark in self.on_gpu)
+        return not memory.on_gpu or (memory.word == DEVICE and memory.kind in self.on_gpu.get(plan.benchmark, ()))
 
 
 #: The layers that such groups are of.

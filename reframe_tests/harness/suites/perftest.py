@@ -27,9 +27,9 @@ NAME, GROUP = "perftest", "wire_rdma"
 VERBS = {"write": "RDMA_Write", "read": "RDMA_Read", "send": "Send"}
 
 
-#: Programs that are measured with memory of GPUs. The latency of a write cannot be (``perftest_parameters.c``: "doesn't support
-#: device memory latency test with write"): its receiver would have to look into the GPU's memory.
-ON_GPU = ("ib_write_bw", "ib_read_bw")
+#: Programs that are measured with memory of GPUs, and of which platforms. The latency of a write cannot be
+#: (``perftest_parameters.c``: "doesn't support device memory latency test with write"): its receiver would have to look there.
+ON_GPU = dict.fromkeys(("ib_write_bw", "ib_read_bw"), ("cuda", "rocm"))
 
 
 def _rows(verb: str, name: str) -> tuple[Benchmark, Benchmark]:
@@ -248,6 +248,6 @@ SUITE = Suite(
     parse=parse,
     rows=ROWS,
     pairs=PAIRS,
-    on_gpu=lambda row, memory, version: () if row.name in ON_GPU and memory.word == DEVICE else None,
+    on_gpu=lambda row, memory, version: () if memory.word == DEVICE and memory.kind in ON_GPU.get(row.name, ()) else None,
     spack=(BenchmarkPackage(NAME, "bin", "ib_*"),),
 )

@@ -145,3 +145,26 @@ def test_reframe_refuses_a_folder_that_is_not_there(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "absent, which is not a folder" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
+
+
+PLATFORM = """
+from dataclasses import replace
+from reframe_tests.harness.machine import gpu
+
+gpu.KINDS = {**gpu.KINDS, "sycl": replace(gpu.KINDS["rocm"], name="sycl", title="SYCL")}
+from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.suites import catalogue
+
+memory = gpu.Memory("device", "sycl")
+rows = [row for mpi in registry.known().values() for row in mpi.rows]
+print(*(row.transport for row in rows if "sycl" in row.memory))
+able = [row.suite for row in catalogue.ROWS if catalogue.SUITES[row.suite].on_gpu(row, memory, ()) is not None]
+print(*dict.fromkeys(able))
+print(*(mpi.title for mpi in registry.known().values() for gap in mpi.gaps if "ROCm" in gap.reason and "sycl" in gap.kinds))
+"""
+
+
+def test_a_further_platform_of_gpus_is_a_record_that_nothing_claims_to_know(folder: Path) -> None:
+    """OSU alone knows it; what others know is in tables of their own."""
+    done = run_with(folder, "-c", PLATFORM)
+    assert (done.stdout.split("\n"), done.returncode) == (["", "osu", "", ""], 0), done.stderr

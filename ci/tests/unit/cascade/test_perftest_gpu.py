@@ -87,7 +87,7 @@ def test_the_gpu_next_to_the_adapter_is_used() -> None:
 def test_command_lines_name_the_gpu(kind: str, first: list[str]) -> None:
     fabric = replace(FABRIC, memory=Memory("device", kind))
     able = [plan for plan in GROUP.plans if GROUP.measures(plan, fabric.memory)]
-    assert tuple(plan.benchmark for plan in able) == perftest.ON_GPU
+    assert tuple(plan.benchmark for plan in able) == tuple(perftest.ON_GPU)
     launch = below_mpi.make_launch(able[0], GROUP.name, fabric, 65536, "smoke", Limits(200.0, None), 2)
     assert launch.name == "ib_write_bw_memorydevice_65536" and launch.plan.variant == "memory=device"
     for words in launch.words:
