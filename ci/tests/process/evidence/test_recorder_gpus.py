@@ -148,7 +148,7 @@ def node(made: Path, tmp_path: Path) -> RankEvidence:
 
 def test_the_nodes_gpus_and_what_is_near_them(node: RankEvidence) -> None:
     gpus, adapters = node.node_gpus or {}, node.adapters or {}
-    assert sorted(gpus) == [FIRST, SECOND, "0000:81:00.0"], "no display of another vendor"
+    assert sorted(gpus) == [FIRST, SECOND, "0000:81:00.0"], "no display of another vendor, and no virtual function"
     first = gpus[FIRST]
     assert (first.vendor, first.device, first.numa_node) == ("0x10de", "0x20b0", 0)
     assert (first.current_link_speed, first.current_link_width, first.max_link_width) == ("16.0 GT/s PCIe", 16, 16)

@@ -20,6 +20,7 @@ from pathlib import Path
 from ...batch_systems import BATCH_SYSTEMS
 from ...launchers import registry as launchers
 from ...launchers.model import Launcher
+from ...machine.gpu import KINDS
 from ...mpis import registry as mpis
 from ...stacks.stack import Stack
 from ...vocabulary import BadInput
@@ -52,10 +53,11 @@ def compilers() -> list[tuple[str, ...]]:
 
 def flags() -> tuple[str, ...]:
     """Options of the compiler, with what the records of all MPIs and launchers know of libraries and variables."""
+    gpus = (name for kind in KINDS.values() for name in (kind.visible, *kind.narrowing, *kind.env))
     lists = {
         "MPI_LIBRARIES": mpis.libraries(),
         "RUN_BOOKKEEPING": mpis.bookkeeping(),
-        "RUN_SETTINGS": dict.fromkeys((*mpis.settings(), *launchers.settings())),
+        "RUN_SETTINGS": dict.fromkeys((*mpis.settings(), *launchers.settings(), *gpus)),
     }
     return (*_FLAGS, *(f"-D{name}=" + ",".join(f'"{prefix}"' for prefix in prefixes) for name, prefixes in lists.items()))
 

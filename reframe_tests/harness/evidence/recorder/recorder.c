@@ -525,12 +525,10 @@ static void put_identity(struct text *out)
 
 /* Variables that choose or tune the network, the binding or the MPI library. */
 static const char *const SETTINGS[] = {
-    RUN_SETTINGS, /* those of each MPI library and launcher, from the compiler's command line (__init__.py) */
+    RUN_SETTINGS, /* those of each MPI library, launcher and platform of GPUs, from the compiler's command line (__init__.py) */
     "FI_", "UCX_", "PSM_", "PSM2_", "PSM3_", "HFI_", "HCOLL_", "SHARP_", "IBV_", "RDMAV_", "MLX4_", "MLX5_",
     "NCCL_", "RCCL_", "HSA_", "MPI4PY_", "OMP_", "KMP_", "GOMP_", "LD_PRELOAD", "LD_LIBRARY_PATH",
-    /* which GPUs a process sees, and in what order */
-    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-    "GPU_DEVICE_ORDINAL",
+    "NVIDIA_VISIBLE_DEVICES",
 };
 
 /* What matches above but says nothing, likewise. */
@@ -733,11 +731,13 @@ static void put_pci_device(struct text *out, const char *name, const char *link,
     free(real);
 }
 
-static bool is_gpu(const char *folder) /* display controller or accelerator (class 03 and 12) of NVIDIA or AMD */
+/* Display controller or accelerator (class 03 and 12) of NVIDIA or AMD, and no virtual function, as preflight has it. */
+static bool is_gpu(const char *folder)
 {
-    char *class = read_line("%s/class", folder), *vendor = read_line("%s/vendor", folder);
-    bool good = class && vendor && (!strncmp(class, "0x0300", 6) || !strncmp(class, "0x0302", 6) || !strncmp(class, "0x0380", 6) ||
-                                    !strncmp(class, "0x1200", 6)) && (!strcmp(vendor, "0x10de") || !strcmp(vendor, "0x1002"));
+    char *class = read_line("%s/class", folder), *vendor = read_line("%s/vendor", folder), physical[2 * NAME_MAX + 48];
+    snprintf(physical, sizeof physical, "%s/physfn", folder);
+    bool good = class && vendor && access(physical, F_OK) && (!strncmp(class, "0x03", 4) || !strncmp(class, "0x12", 4)) &&
+                (!strcmp(vendor, "0x10de") || !strcmp(vendor, "0x1002"));
     free(class);
     free(vendor);
     return good;
