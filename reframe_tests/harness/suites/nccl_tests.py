@@ -33,6 +33,7 @@ NAME, GROUP, PAIR_GROUP = "nccl_tests", "nccl", "nccl_pairs"
 OUT_OF_PLACE, IN_PLACE = "out_of_place", "in_place"
 QUANTITIES = ("t_avg_us", "algbw_mb_per_s", "busbw_mb_per_s")
 MIB = 1 << 20
+_NO_COLUMN = "no column"
 
 
 class Collective(NamedTuple):
@@ -43,6 +44,8 @@ class Collective(NamedTuple):
     :param rooted: its rows have a root, and not -1.
     :param checks_in_place: wrong results are counted in place, too.
     :param crossing: see :attr:`Benchmark.crossing`.
+    :param group: of the catalogue; empty: it is read only.
+    :param unsaid: what releases before 2.13 print for the operation: nothing, no column, or as today (``None``).
     :param blocks: the size is cut into blocks for the ranks, each of whole 16 bytes.
     :param per_rank: see :attr:`Benchmark.per_rank`: its bus bandwidth is not that of a ring through all ranks.
     """
@@ -54,6 +57,8 @@ class Collective(NamedTuple):
     checks_in_place: bool
     traffic: Bound
     crossing: int | str
+    group: str = ""
+    unsaid: str | None = None
     blocks: bool = False
     per_rank: bool = False
 
@@ -71,25 +76,26 @@ def _whole(ranks: int) -> float:
 
 
 _COLLECTIVES = (
-    Collective("all_reduce", _twice_all_but_own, True, False, True, traffic.every_rank_receives, 0),
-    Collective("all_gather", _all_but_own, False, False, True, traffic.one_per_other_rank, 0, blocks=True),
-    Collective("reduce_scatter", _all_but_own, True, False, True, traffic.one_way, 0, blocks=True),
-    Collective("alltoall", _all_but_own, False, False, False, traffic.one_per_other_rank, 1, blocks=True, per_rank=True),
-    Collective("broadcast", _whole, False, True, True, traffic.one_per_other_rank, 0),
-    Collective("sendrecv", _whole, True, False, False, traffic.every_rank_once, 0, per_rank=True),
-    # Read only.
+    Collective("all_reduce", _twice_all_but_own, True, False, True, traffic.every_rank_receives, 0, GROUP),
+    Collective("all_gather", _all_but_own, False, False, True, traffic.one_per_other_rank, 0, GROUP, _NO_COLUMN, blocks=True),
+    Collective("reduce_scatter", _all_but_own, True, False, True, traffic.one_way, 0, GROUP, blocks=True),
+    Collective(
+        "alltoall", _all_but_own, False, False, False, traffic.one_per_other_rank, 1, GROUP, "", blocks=True, per_rank=True
+    ),
+    Collective("broadcast", _whole, False, True, True, traffic.one_per_other_rank, 0, GROUP, _NO_COLUMN),
+    Collective("sendrecv", _whole, True, False, False, traffic.every_rank_once, 0, PAIR_GROUP, _NO_COLUMN, per_rank=True),
     Collective("reduce", _whole, True, True, True, traffic.one_per_other_rank, 0),
     Collective("gather", _all_but_own, False, True, True, traffic.nothing, NOTHING_SURE, blocks=True),
     Collective("scatter", _all_but_own, False, True, True, traffic.nothing, NOTHING_SURE, blocks=True),
-    Collective("hypercube", _whole, False, False, True, traffic.nothing, NOTHING_SURE, blocks=True),
+    Collective("hypercube", _whole, False, False, True, traffic.nothing, NOTHING_SURE, unsaid="", blocks=True),
 )
 COLLECTIVES: Mapping[str, Collective] = {row.name: row for row in _COLLECTIVES}
-_MEASURED = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast")
 
 
 def most_over_link(collective: Collective, ranks: int, nodes: int) -> float:
     """Largest ``busbw`` over what a node's links carry one way: nodes take the place of ranks in what must go through them.
 
+    Of an all-reduce 2 (n - 1) / n of the data is the least (Patarasuk and Yuan, J. Parallel Distrib. Comput. 69, 2009, 117).
     Inside one node nothing is sure: a GPU may use links to several others at once.
     """
     if nodes == 1 or collective.crossing == NOTHING_SURE:
@@ -103,7 +109,7 @@ def _row(collective: Collective) -> Benchmark:
         name,
         NAME,
         f"{name}_perf",
-        PAIR_GROUP if name == "sendrecv" else GROUP,
+        collective.group or GROUP,
         "all",
         QUANTITIES,
         collective.traffic,
@@ -135,7 +141,7 @@ _ENV = {"NCCL_TESTS_DEVICE": "0"}
 GROUPS: Mapping[str, Group] = {
     GROUP: Group(
         "Collectives of NCCL or RCCL between memories of GPUs (nccl-tests)",
-        tuple(Plan(name, f"{name}_perf", (name,), _SIZES, env=_ENV) for name in _MEASURED),
+        tuple(Plan(name, f"{name}_perf", (name,), _SIZES, env=_ENV) for name, row in COLLECTIVES.items() if row.group == GROUP),
         collective=True,
     ),
     PAIR_GROUP: Group(
@@ -179,13 +185,14 @@ _DEBUG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV,GRAPH", "NCCL
 _PLAIN = {"NCCL_COLLNET_ENABLE": "0"}
 #: "NCCL INFO Using network IB", since 2.4; with a number and a list of NICs in RCCL and later ones.
 _NETWORK = r"NCCL INFO (?:Assigned NET plugin |Using network )([\w.-]+(?: Libfabric)?)"
-#: Way of each channel: "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA", "... via NET/AWS Libfabric/1(5)/GDRDMA".
+#: Transport of each channel: "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA", "... via NET/AWS Libfabric/1(5)/GDRDMA".
 _WAY = r"NCCL INFO Channel \d+.*? via (direct shared memory|NET/(?:AWS Libfabric|[\w.-]+)(?:/[\w()]+)*|\w+(?:/[a-zA-Z]+)*)"
 
 
 def _over(transport: str, network: str, variables: str, env: Mapping[str, str], *proofs: Proof, note: str = "") -> TransportRow:
     """NCCL over a network: between nodes that network, inside a node what NCCL takes for the nearest GPUs."""
     named = Proof("network", _NETWORK, (network,))
+    carried = Proof("transport of channels", _WAY, (r"(?!NET/).*", rf"NET/{network}(?:/.*)?"), required=False)
     return TransportRow(
         transport,
         Range((0,)),
@@ -193,13 +200,14 @@ def _over(transport: str, network: str, variables: str, env: Mapping[str, str], 
         env={**_PLAIN, **env},
         debug_env=_DEBUG,
         by_rails={"one": {}, "many": {}},
-        proofs=(named, *proofs),
+        proofs=(named, carried, *proofs),
         note=note,
     )
 
 
-#: "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB ib0:10.0.0.1<0>".
-_HCA = Proof("NIC", r"\[\d+\]([\w.-]+:\d+)/(?:IB|RoCE)", ("{device_port}",), line=r"NET/IB : Using ")
+#: "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB ib0:10.0.0.1<0>"; of merged ports, 2.20 to 2.23 (src/transport/
+#: net_ib.cc), "[0]={[0] mlx5_0:1/IB, [1] mlx5_1:1/IB}".
+_HCA = Proof("NIC", r"\[\d+\] ?([\w.-]+:\d+)/(?:IB|RoCE)", ("{device_port}",), line=r"NET/IB : Using ")
 _IB = {"NCCL_NET": "IB", "NCCL_IB_HCA": "={device_ports}"}
 #: NCCL's own, or that of nccl-rdma-sharp-plugins.
 _LIBFABRIC = r"(?:AWS )?Libfabric"
@@ -212,7 +220,7 @@ _PROVIDER = r"NET/OFI Selected [Pp]rovider is (\w+)"
 
 
 def network_notes(debug: str) -> tuple[str, ...]:
-    """What NCCL or RCCL says of itself, for the evidence: release, network, NICs, ways of channels, GPUDirect RDMA, NVLS."""
+    """What NCCL or RCCL says of itself, for the evidence: release, network, NICs, transports, GPUDirect RDMA, NVLS."""
     named = (
         ("", r"((?:NCCL|RCCL) version[ :]\s*[\w.+:-]+)"),
         ("network ", _NETWORK),
@@ -257,7 +265,7 @@ LIBRARY = Library(
             env={**_PLAIN, "NCCL_SHM_DISABLE": "1", "NCCL_P2P_LEVEL": "SYS"},
             debug_env=_DEBUG,
             # Within a node NVLink SHARP is named as such, or not at all.
-            proofs=(Proof("way of channels", _WAY, (r"P2P(?:/.*)?",), (r"NVLS(?:/.*)?",)),),
+            proofs=(Proof("transport of channels", _WAY, (r"P2P(?:/.*)?",), (r"NVLS(?:/.*)?",)),),
         ),
     ),
     gaps=tuple(
@@ -272,11 +280,12 @@ LIBRARY = Library(
 _SETUP = re.compile(
     r"# nThread:? (?P<threads>\d+) nGpus:? (?P<gpus>\d+) minBytes:? (?P<low>\d+) maxBytes:? (?P<high>\d+) "
     r"step: (?P<step>\d+)\((?P<by>factor|bytes)\) warmup ?[iI]ters: \d+ iters: (?P<iterations>\d+)"
-    r"(?: agg iters: (?P<aggregated>\d+))? validation: (?P<validation>\d+)(?: graph: (?P<graph>\d+))?(?: unalign: \d+)? *"
+    r"(?: agg iters: (?P<aggregated>\d+))? validation: (?P<validation>\d+)(?: graph: (?P<graph>\d+))?"
+    r"(?: unalign: (?P<unalign>\d+))? *"
 )
 _VERSION = re.compile(r"# nccl-tests version (\S+) .*|rccl-tests: Version (\S+) *")
 _STARTED = re.compile(r"# Collective test (?:starting|concluded): (\S+?)(?:_perf)? *")
-_RANK = re.compile(r"# +Rank +(\d+)(?: Group +\d+)? Pid +\d+ on +(\S+) device +\d+ \[[0-9a-fA-Fx:.]+\] .*")
+_RANK = re.compile(r"# +Rank +(\d+)(?: Group +(\d+))? Pid +\d+ on +(\S+) device +\d+ \[[0-9a-fA-Fx:.]+\] .*")
 _HEAD = re.compile(r"# +size +count +type .*")
 _WRONG = re.compile(r"# Out of bounds values +: (\d+) (OK|FAILED) *")
 _MEAN = re.compile(r"# Avg bus bandwidth +: ([0-9.]+(?:e[+-]?\d+)?) *(OK|FAILED)? *")
@@ -287,7 +296,7 @@ _LOG = re.compile(
     r"|(?:NCCL|RCCL|HIP|ROCm) version.*|Hostname +: .*|Librccl path +: .*|libfabric:\d+:.*<(?:info|warn|debug)>.*"
 )
 _PASSED_OVER = re.compile(
-    r"#|# Using devices *|# +out-of-place +in-place *|# +\(B\) .*|# Blocking Enabled.*|# Parallel Init Enabled.*|"
+    r"#|# Using devices *|# +out-of-place +in-place *|# +\(B\) .*|# Per-Iteration Report.*|# Parallel Init Enabled.*|"
     r"# Errors with asterisks .*|# GPU memory usage +: .*|"
     r"# Testing \d+ cycle\. *"
 )
@@ -298,11 +307,11 @@ _WORDS = {
     **{"type": re.compile(_TYPE), "redop": re.compile("sum|prod|min|max|avg|mulsum|none"), "root": re.compile("-1|[0-9]+")},
 }
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e\+[0-9]+)?")
+_BLOCKING = re.compile(r"# Blocking Enabled.*")
 _FAILED = re.compile(r"Test (?:NCCL|CUDA|HIP) failure|Test failure|\[ERROR\]|Invalid number of GPUs|Test timeout")
 #: Columns of one part of a row.
 _PART = ("time", "algbw", "busbw")
 _COUNTED = ("error", "#wrong")
-_NO_COLUMN = "no column"
 #: Rows of one output that are counted.
 _MOST_SIZES = 10_000
 
@@ -312,9 +321,11 @@ class _Output:
     """What has been read of one output."""
 
     ranks: dict[int, str]
+    groups: set[str]
     setup: Mapping[str, str | None]
     program: str = ""
     columns: tuple[str, ...] = ()
+    blocking: bool = False
     wrong: int | None = None
     mean: float | None = None
     largest: int | None = None
@@ -325,7 +336,7 @@ def parse(text: str, source: str) -> list[Record]:
 
     :raises OutputError: if it is damaged, mixed up, cut off, of other columns, or results were wrong.
     """
-    seen, rows = _Output({}, {}), list[tuple[int, list[str]]]()
+    seen, rows = _Output({}, set(), {}), list[tuple[int, list[str]]]()
 
     def fault(code: str, number: int, sentence: str) -> OutputError:
         return OutputError(code, f"{source}, line {number}: {sentence}.")
@@ -346,11 +357,14 @@ def parse(text: str, source: str) -> list[Record]:
         elif match := _RANK.fullmatch(line):
             if int(match[1]) in seen.ranks or rows:
                 raise fault("output-mixed", number, f"rank {match[1]} is named twice; outputs are mixed up")
-            seen.ranks[int(match[1])] = match[2]
+            seen.ranks[int(match[1])] = match[3]
+            seen.groups.add(match[2])
         elif _HEAD.fullmatch(line):
             if seen.columns:
                 raise fault("output-second-table", number, "a second table starts; give each output a file of its own")
             seen.columns = _columns(line, number, source)
+        elif _BLOCKING.fullmatch(line):
+            seen.blocking = True
         elif match := _REDUCED.fullmatch(line):
             seen.largest = int(match[1])
         elif match := _WRONG.fullmatch(line):
@@ -394,28 +408,35 @@ def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) 
     count = len(seen.ranks)
     if sorted(seen.ranks) != list(range(count)) or not count or count % (threads * gpus):
         raise fault("output-damaged", f"it names {count} ranks that are not those from 0 on; the output is damaged")
+    if len(seen.groups) > 1:
+        split = "unset NCCL_TESTS_SPLIT and NCCL_TESTS_SPLIT_MASK"
+        raise fault("ranks-split", f"its ranks ran in {len(seen.groups)} groups, each alone; {split}")
     repetitions = (
         int(seen.setup["iterations"] or 1) * int(seen.setup["aggregated"] or 1) * max(1, int(seen.setup["graph"] or 0))
     )
     checked = seen.setup["validation"] != "0"
     cells = [_Cells.of(row, seen.columns, number, source) for number, row in rows]
     asked = _asked_sizes(seen.setup, seen.largest)
+    if len({(row.kind, row.operation, row.root) for row in cells}) > 1:
+        raise fault("output-second-table", "several types, operations or roots are in one table; run each alone")
     # In whole numbers of the type, or blocks of 16 bytes for each rank.
     if len(cells) != len(asked) or any(not 0 <= size - row.size < 16 * count for size, row in zip(asked, cells, strict=True)):
         message = f"its sizes are not the {len(asked)} that it says it was run with"
         raise fault("output-damaged", f"{message}; rows are lost, repeated or mixed up, run it again")
     shown = [value for row in cells for value in (row.halves[0][2], row.halves[1][2])]
-    # The last line is the mean of all bus bandwidths, which are printed to two decimals, large ones to fewer.
+    # The last line is the mean of all bus bandwidths, in six digits; these have two decimals, large ones fewer.
     rounding = sum(0.5 * 10 ** -_decimals(value) for value in shown) / len(shown)
     if abs(sum(map(float, shown)) / len(shown) - seen.mean) > rounding + 1e-5 * seen.mean:
         raise fault("output-damaged", f"its bus bandwidths have another mean than {seen.mean:g}; rows are lost or damaged")
     collective = _recognise(seen.program, cells, count, checked, fault)
+    how = [f"{name}={value}" for name in ("graph", "unalign") if (value := seen.setup[name] or "0") != "0"]
+    how += ["blocking"] * seen.blocking
     records = []
     for row in (row for row in cells if row.size):  # below a block for each rank nothing is moved
         for place, (time, algbw, busbw, wrong) in zip((OUT_OF_PLACE, IN_PLACE), row.halves, strict=True):
             if wrong not in ("N/A", "0") and "#wrong" in seen.columns:
                 raise fault("output-validation", f"{wrong} results of {row.size} bytes were wrong; distrust NCCL, GPU or link")
-            words = (place, *row.variant(collective))
+            words = (place, *row.variant(collective), *how)
             values = dict(zip(QUANTITIES, (float(time), float(algbw) * 1e3, float(busbw) * 1e3), strict=True))
             good = checked and (wrong != "N/A" or (place == IN_PLACE and not collective.checks_in_place))
             variant = ",".join((*words, Memory(DEVICE).variant))
@@ -500,25 +521,25 @@ def _recognise(
 
 def _fits(row: _Cells, collective: Collective, ranks: int, checked: bool) -> bool:
     """Whether a collective can have printed a row."""
-    by_operation: Mapping[str, bool] = {
-        "none": not collective.reduces,
-        # Releases before 2.13.
-        "": collective.name in ("alltoall", "hypercube"),
-        _NO_COLUMN: collective.name in ("all_gather", "sendrecv", "broadcast"),
-    }
-    if not by_operation.get(row.operation, collective.reduces) or (row.root not in ("", "-1")) != collective.rooted:
+    unsaid = row.operation in ("", _NO_COLUMN)
+    if row.operation != collective.unsaid if unsaid else (row.operation != "none") != collective.reduces:
+        return False
+    if (row.root not in ("", "-1")) != collective.rooted:
         return False
     if checked and (row.halves[1][3] != "N/A") != collective.checks_in_place and row.halves[0][3] != "N/A":
         return False
-    factor = collective.factor(ranks)
+    # algbw over size / time, and busbw over algbw; up to 2.9.0 both were of what a rank does not send to itself (ec1b5e2).
+    ways = [(1.0, collective.factor(ranks)), *([((ranks - 1) / ranks, 1.0)] if collective.blocks else [])]
     for time, algbw, busbw, _ in row.halves:
-        # Size over time; up to 2.9.0 of some collectives what a rank does not send to itself.
         through = row.size / float(time) / 1e3 if float(time) else 0.0
-        loose = 0.51 * 10 ** -_decimals(algbw) + through * 0.51 * 10 ** -_decimals(time) / max(float(time), 0.01)
-        if min(abs(float(algbw) - through), abs(float(algbw) - through * (ranks - 1) / ranks)) > loose:
-            return False
-        slack = factor * 0.5 * 10 ** -_decimals(algbw) + 0.5 * 10 ** -_decimals(busbw)
-        if abs(float(busbw) - factor * float(algbw)) > slack * 1.01:
+        # Half of the last digit that is printed, and a little for binary fractions; there are no times below 0.01.
+        of_time, of_algbw, of_busbw = (0.51 * 10 ** -_decimals(value) for value in (time, algbw, busbw))
+        loose = of_algbw + through * of_time / max(float(time), 0.01)
+        if not any(
+            abs(float(algbw) - through * part) <= loose
+            and abs(float(busbw) - float(algbw) * factor) <= of_algbw * factor + of_busbw
+            for part, factor in ways
+        ):
             return False
     return True
 
@@ -544,7 +565,7 @@ def facts_of_output(text: str) -> Facts:
     """Release, and the nodes of the ranks."""
     match = _VERSION.search(text)
     version = next(filter(None, match.groups()), "") if match else ""
-    hosts = {int(rank): host.split(".")[0] for rank, host in _RANK.findall(text)}
+    hosts = {int(rank): host.split(".")[0] for rank, _, host in _RANK.findall(text)}
     return Facts((f"{'rccl' if 'rccl-tests' in text else 'nccl'}-tests {version}",) if version else (), hosts)
 
 

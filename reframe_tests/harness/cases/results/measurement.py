@@ -167,8 +167,8 @@ def evaluate(
         most = ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else script.MOST_OUTPUT_BYTES
         printed, debug = transports.strip_debug(condition.stack, beginning_of(directory / files.output, most))
         # NCCL writes a file for each rank.
-        written = [files.debug, *sorted(path.name for path in directory.glob(f"{files.debug}.*")), files.error]
-        debug = "\n".join([debug, *(beginning_of(directory / name, most) for name in written)])
+        of_ranks = [beginning_of(path, most) for path in sorted(directory.glob(f"{files.debug}.*"))]
+        debug = "\n".join([debug, *of_ranks, *(beginning_of(directory / name, most) for name in (files.debug, files.error))])
         records: list[Record] = []
         broken: list[str] = []
         if launch.checks_data:
@@ -189,6 +189,10 @@ def evaluate(
         outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
         facts = catalogue.SUITES[launch.suite].facts(printed) if records else Facts()
         whole = not ended and not broken
+        library, spoke = catalogue.SUITES[launch.suite].library, sum(map(bool, of_ranks))
+        if library and whole and spoke != condition.ranks:
+            silent = f"{library.title} wrote debug lines on {spoke} of {condition.ranks} ranks; evidence missing."
+            outcome.add(launch.name, where, MISSING, [silent])
         heard = _hear(outcome, condition, launch, where, records, debug, directory / files.evidence, whole, facts)
         if not launch.checks_data:
             outcome.heard.append(heard)
