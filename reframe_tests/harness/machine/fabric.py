@@ -83,7 +83,7 @@ class Fabric:
         What is sent from memory of GPUs crosses PCIe to reach a rail, each GPU's own.
         """
         if not self.rails:
-            return self.peer_rate_gbit_per_s
+            return self.peer_rate_gbit_per_s if self.within_node else None
         rates = [rail.line_rate_gbit_per_s for rail in self.rails]
         known = [rate for rate in rates if rate is not None]
         if len(known) < len(rates):

@@ -13,7 +13,7 @@ import yaml
 from mpibench.commands import nightly
 from mpibench.commands.listings import doctor
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.machine.gpu import Gpu
+from reframe_tests.harness.machine.gpu import Gpu, Memory
 from reframe_tests.harness.sites import references, site, systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue
@@ -133,6 +133,14 @@ def test_the_published_40gbe_figure_is_more_than_40gbe_carries(mtu_bytes: int) -
 def test_a_bandwidth_no_link_can_carry_is_named(mb_per_s: float, fabric: Fabric, directions: int, times: str | None) -> None:
     sentence = references.above_line_rate("X", mb_per_s, fabric, directions)
     assert (times in sentence and f"not the bandwidth of {fabric.name}" in sentence) if times else sentence == ""
+
+
+def test_gpus_of_a_node_have_links_of_their_own() -> None:
+    """What an MPI takes between nodes is not known, so that nothing is its line rate."""
+    inside = Fabric("nvlink", "gpu_ipc", "node", memory=Memory("device", "cuda"), gpus=(Gpu(),) * 4, peer_rate_gbit_per_s=1200)
+    assert (inside.line_rate_gbit_per_s, replace(inside, scope="cluster").line_rate_gbit_per_s) == (1200, None)
+    row = catalogue.find("osu_mbw_mr", "osu_mbw_mr")
+    assert [row.links(4, 1), row.links(2, 1), row.links(16, 2), row.links(16, 4)] == [2, 1, 1, 2]
 
 
 def test_no_line_rate_no_physics() -> None:

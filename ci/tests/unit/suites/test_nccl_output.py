@@ -193,6 +193,7 @@ def test_recorded_bandwidths_are_shares_of_a_node_s_links(
     fabric = replace(
         _fabric("ucx", ""), rails=links, gpus=(Gpu(),) * per_node, min_efficiency=0.9, peer_rate_gbit_per_s=rails[1]
     )
+    fabric = replace(fabric, scope="cluster" if nodes > 1 else "node")
     group = "nccl_pairs" if name == "sendrecv" else "nccl"
     made = [metric for metric in catalogue.metrics(launches(group, ranks, nodes=nodes)) if metric.directions]
     metric = next(row for row in made if row.benchmark == name and (row.message_bytes or 0) > 127 << 20)
