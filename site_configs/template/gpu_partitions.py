@@ -26,7 +26,6 @@ INFINIBAND = {
     "devices": [{"type": "gpu", "arch": "sm_80", "num_devices": 4}],
     "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
     "extras": {
-        "node_counts": [2],
         "pinning": ["default", "none", "gpu_local", "gpu_remote"],
         "gpus": {
             "kind": "cuda",
@@ -62,7 +61,6 @@ SLINGSHOT_NVIDIA = {
     "devices": [{"type": "gpu", "arch": "sm_90", "num_devices": 4}],
     "resources": [{"name": "_rfm_gpu", "options": ["--gpus-per-node={num_gpus_per_node}"]}],
     "extras": {
-        "node_counts": [2],
         "pinning": ["default", "none", "gpu_local", "gpu_remote"],
         "gpus": {
             "kind": "cuda",
@@ -110,7 +108,6 @@ SLINGSHOT_AMD = {
     "devices": [{"type": "gpu", "arch": "gfx90a", "num_devices": 8}],
     "resources": [{"name": "_rfm_gpu", "options": ["--gpus-per-node={num_gpus_per_node}"]}],
     "extras": {
-        "node_counts": [2],
         "pinning": ["default", "none", "gpu_local", "gpu_remote"],
         "reserved_cpus": "0,8,16,24,32,40,48,56",
         "gpus": {
@@ -143,7 +140,6 @@ EFA = {
     "devices": [{"type": "gpu", "arch": "sm_80", "num_devices": 8}],
     "resources": [{"name": "_rfm_gpu", "options": ["--gpus-per-node={num_gpus_per_node}"]}],
     "extras": {
-        "node_counts": [2],
         "pinning": ["default", "none", "gpu_local", "gpu_remote"],
         "gpus": {
             "kind": "cuda",

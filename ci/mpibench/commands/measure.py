@@ -110,6 +110,7 @@ def plan(
     date: Annotated[str | None, typer.Option(help="Day (UTC) of the night, YYYY-MM-DD; default: today.")] = None,
     mode: Annotated[str, typer.Option(help="Mode whose cases are planned.")] = "nightly",
     label: Annotated[str | None, typer.Option(help="Label of the night (run=...); default: the mode.")] = None,
+    system: Annotated[str | None, typer.Option(help="SYSTEM or SYSTEM:PARTITION; default: as ReFrame selects.")] = None,
     max_jobs: Annotated[
         int | None, typer.Option(min=1, help="Jobs of a partition that are queued or run at once (ReFrame's max_jobs).")
     ] = None,
@@ -137,9 +138,8 @@ def plan(
     except (ValueError, OverflowError):
         raise BadInput("date-format", f"--date {date} is no day: write YYYY-MM-DD.") from None
     folder, most_jobs = dataset or RESULTS / "dataset", str(max_jobs or "")
-    request = settings.request(
-        budget, mode, label or mode, context.args, folder, day=day, nights=str(nights), max_jobs=most_jobs
-    )
+    options = [*context.args, *([f"--system={system}"] if system else [])]
+    request = settings.request(budget, mode, label or mode, options, folder, day=day, nights=str(nights), max_jobs=most_jobs)
     made = making.make(request)
     if out:
         write(out, made.record.text, err=True)

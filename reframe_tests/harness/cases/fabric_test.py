@@ -143,7 +143,7 @@ class FabricTest(MeasuredTest):
         self.num_tasks = self._condition.ranks
         self.num_tasks_per_node = self.ranks_per_node = self._condition.ppn
         if self._condition.fabric.memory.on_gpu:
-            self.num_gpus_per_node = len(self._condition.fabric.gpus)
+            batch.ask_for_gpus(self, len(self._condition.fabric.gpus))
         self._asked_for = planned_cases.nodes_of(self.display_name, partition.name, self.current_environ.name)
         if not self.max_pending_time and (self._asked_for or self.nodes == ALL_NODES):
             self.max_pending_time = batch.PATIENCE if self.nodes == ALL_NODES else batch.PATIENCE_BY_NAME

@@ -85,6 +85,8 @@ def above_line_rate(subject: str, bandwidth_mb_per_s: float, fabric: Fabric, dir
     if fraction is None or fraction <= limit * (1 + PAYLOAD_EXCESS):
         return ""
     ways = " each way" if directions == 2 else ""
+    if fabric.rails and fabric.line_rate_gbit_per_s != sum(rail.line_rate_gbit_per_s or 0 for rail in fabric.rails):
+        ways += ", by pcie_gbit_per_s of its GPUs"
     return (
         f"{subject} shows {bandwidth_mb_per_s:.1f} MB/s, {fraction / limit:.2f} times what {fabric.name} "
         f"({fabric.line_rate_gbit_per_s:g} Gbit/s{ways}) can carry as payload: it is not the bandwidth of {fabric.name}."

@@ -23,6 +23,7 @@ from ..launchers.schedulers import spool
 from ..machine import gpu
 from ..machine.fabric import Fabric, Rail
 from ..machine.transport import AS_SHIPPED
+from ..mpis import registry as mpis
 from ..suites import catalogue
 from ..vocabulary import ROOT, BadInput
 from . import centre as centres
@@ -158,6 +159,8 @@ def _check_partitions(source: str, system: Mapping[str, Any]) -> None:
 
     :raises SiteError: naming the partition.
     """
+    every = (fabric for partition in system["partitions"] for fabric in fabrics_of(partition["extras"]).values())
+    rails = {device for fabric in every for device in fabric.devices}
     for partition in system["partitions"]:
         if spool.EXTRA in partition["extras"] and partition["scheduler"] not in spool.SHARED:
             raise SiteError(
@@ -172,7 +175,7 @@ def _check_partitions(source: str, system: Mapping[str, Any]) -> None:
                     f"{source}: extras.suite_options of partition {partition['name']} names {group!r}, which is no group; "
                     "'mpibench catalogue' lists them.",
                 )
-        _check_gpus(source, partition)
+        _check_gpus(source, partition, rails)
         for fabric in fabrics_of(partition["extras"]).values():
             if fabric.expect and fabric.expect not in (names := [choice.name for choice in fabric.choices]):
                 raise SiteError(
@@ -183,9 +186,10 @@ def _check_partitions(source: str, system: Mapping[str, Any]) -> None:
                 )
 
 
-def _check_gpus(source: str, partition: Mapping[str, Any]) -> None:
+def _check_gpus(source: str, partition: Mapping[str, Any], rails: set[str]) -> None:
     """GPUs are described where fabrics use their memory, each once, and as ReFrame's ``devices`` say.
 
+    :param rails: devices of all fabrics of the system.
     :raises SiteError: naming the partition.
     """
     extras, where = partition["extras"], f"{source}: partition {partition['name']}"
@@ -198,6 +202,14 @@ def _check_gpus(source: str, partition: Mapping[str, Any]) -> None:
     names = [name for name in fabrics_of(extras) if name not in extras["fabrics"]]
     if len(fabrics_of(extras)) < sum(len(fabric.get("memory", ("",))) for fabric in extras.get("fabrics", {}).values()):
         raise SiteError("fabric-twice", f"{where}: a fabric is called as another one's memory ({', '.join(names)}); rename it.")
+    addresses = [card.bus_id for card in gpus if card.bus_id]
+    if twice := [address for address in addresses if addresses.count(address) > 1]:
+        raise SiteError("gpu-twice", f"{where}: two GPUs have bus_id {twice[0]}; correct one.")
+    if unknown := [card.nic for card in gpus if card.nic and card.nic not in rails]:
+        raise SiteError("gpu-nic", f"{where}: nic {unknown[0]} of a GPU is no rail of a fabric; correct or remove it.")
+    of_host = (fabric for fabric in fabrics_of(extras).values() if not fabric.memory.on_gpu)
+    if between := [fabric.name for fabric in of_host if mpis.transport(fabric.transport).gpus_only]:
+        raise SiteError("memory-missing", f'{where}: fabric {between[0]} is between GPUs; give it "memory": ["device"].')
     kind, counted = gpu.KINDS[row["kind"]] if gpus else None, len(gpus)
     stated = [device for device in partition.get("devices", ()) if device.get("type") == "gpu"]
     theirs = sum(device.get("num_devices", counted) for device in stated)
@@ -358,9 +370,11 @@ def _of_partition(place: str, row: Mapping[str, Any], system: Mapping[str, Any],
 def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
     """Fabrics a partition describes in its ``extras``, by name; each memory of one is a fabric of its own.
 
-    The first word of ``memory`` keeps the name; the others are ``<fabric>_<word>``: ``ib`` and ``ib_device``.
+    The first word of ``memory`` keeps the name; the others are ``<fabric>_<word>``: ``ib`` and ``ib_device``. ``expect`` names
+    a fabric as described, and means its part of the same memory.
     """
-    described = {}
+    described: dict[str, Fabric] = {}
+    memories: dict[str, str] = {}
     gpus, row_of_gpus = gpus_of(extras), extras.get("gpus", {})
     for name, row in extras.get("fabrics", {}).items():
         least = row.get("min_efficiency")
@@ -377,7 +391,7 @@ def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
         )
         for place, word in enumerate(row.get("memory", (gpu.HOST,))):
             own = name if place == 0 else f"{name}_{word}"
-            described[own] = replace(fabric, name=own)
+            described[own], memories[own] = replace(fabric, name=own), name
             if word != gpu.HOST:
                 described[own] = replace(
                     described[own],
@@ -387,12 +401,12 @@ def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
                     pcie_rate_gbit_per_s=row_of_gpus.get("pcie_gbit_per_s"),
                 )
     forced = [fabric for fabric in described.values() if fabric.transport != AS_SHIPPED]
-    return {
-        name: fabric
-        if fabric in forced
-        else replace(fabric, choices=tuple(f for f in forced if (f.scope, f.memory) == (fabric.scope, fabric.memory)))
-        for name, fabric in described.items()
-    }
+    for name, fabric in described.items():
+        if fabric not in forced:
+            choices = tuple(choice for choice in forced if (choice.scope, choice.memory) == (fabric.scope, fabric.memory))
+            expected = (choice.name for choice in choices if fabric.expect in (choice.name, memories[choice.name]))
+            described[name] = replace(fabric, choices=choices, expect=next(expected, fabric.expect))
+    return described
 
 
 def gpus_of(extras: Mapping[str, Any]) -> tuple[gpu.Gpu, ...]:

@@ -25,6 +25,7 @@ from mpibench.pages import published as papers
 from mpibench.stacks import modules, suite_builds
 from reframe_tests.harness import batch_systems, records
 from reframe_tests.harness.cases.cascade import below_mpi
+from reframe_tests.harness.cases.job import batch
 from reframe_tests.harness.cases.job.transports import resolve_transport
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.evidence.rank_records import parse_cpus
@@ -298,8 +299,8 @@ def check_gpus(label: str, partition: Mapping[str, Any], stacks: Sequence[Stack]
     kind = KINDS[row["kind"]]
     never = f"memory of {kind.title} GPUs was never measured by this project (no machine with a GPU was at hand)"
     yield Finding(label, NOTE, f"{never}: look at the evidence of a first smoke session before you trust a number")
-    if partition["scheduler"] in batch_systems.SLURM.schedulers and not any(
-        each["name"] == "_rfm_gpu" for each in partition.get("resources", ())
+    if partition["scheduler"] in batch_systems.SLURM.schedulers and not batch.gpu_resource(
+        {each["name"]: each.get("options", ()) for each in partition.get("resources", ())}
     ):
         option = '{"name": "_rfm_gpu", "options": ["--gpus-per-node={num_gpus_per_node}"]}'
         yield Finding(
@@ -465,5 +466,6 @@ def _fabric(label: str, fabric: Fabric, look: bool) -> Iterator[Finding]:
         yield Finding(label, MISSING, f"{described}; not on this machine: {', '.join(absent)} (ip link, ibv_devices)")
     else:
         yield Finding(label, OK, described + ("" if look else "; devices are checked on its nodes by the tests"))
-    if not fabric.within_node and fabric.line_rate_gbit_per_s is None:
-        yield Finding(label, NOTE, "a rail has no line_rate_gbit_per_s: bandwidths are not checked against the line rate")
+    if fabric.line_rate_gbit_per_s is None and (fabric.memory.on_gpu if fabric.within_node else fabric.rails):
+        lacks = "a rail has no line_rate_gbit_per_s" if fabric.rails else "extras.gpus has no peer_gbit_per_s"
+        yield Finding(label, NOTE, f"{lacks}: bandwidths are not checked against the line rate")

@@ -188,10 +188,10 @@ def settings(newcomer: Listed) -> Callable[..., tuple[int, str]]:
     """The command, on the made-up site."""
     return lambda *words: run(
         newcomer.top,
+        "--system=mysystem",
         *words,
         "--dataset",
         str(newcomer.top / "set"),
-        *("--", "--system=mysystem"),
         RFM_CONFIG_FILES=str(newcomer.top / "site_configs" / "settings.py"),
     )
 

@@ -124,7 +124,7 @@ def test_what_a_tool_does_not_say_is_no_good_node(
 def test_a_partition_with_gpus_asks_for_them_and_for_the_tool(run_here: Run, sandbox: Path) -> None:
     described = sandbox / "site_configs" / "openhpc-mini" / "system.py"
     gpus = '"gpus": {"kind": "cuda", "of_node": [{"bus_id": "0000:41:00.0"}]}, "fabrics": {'
-    resources = '"resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}], "scheduler"'
+    resources = '"resources": [{"name": "cards", "options": ["--gres=gpu:{num_gpus_per_node}"]}], "scheduler"'
     described.write_text(described.read_text().replace('"fabrics": {', gpus).replace('"scheduler"', resources))
     result = run_here("--dry-run", "--system=openhpc-mini:edr100", "-n", "NodePreflight", only="preflight.py")
     assert result.returncode == 0, result.stdout[-3000:]

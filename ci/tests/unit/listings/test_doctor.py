@@ -81,12 +81,26 @@ def test_a_partition_with_gpus_is_told_what_it_lacks(tmp_path: Path) -> None:
 
 def test_a_partition_with_gpus_that_lacks_nothing_is_told_only_that_nobody_ran_it(tmp_path: Path) -> None:
     suites = {name: {"version": "2", "built_with": "x", "gpu": "cuda"} for name in ("osu", "nccl_tests")}
-    asked = {"resources": [{"name": "_rfm_gpu", "options": []}]}
+    asked = {"resources": [{"name": "cards", "options": ["--gres=gpu:{num_gpus_per_node}"]}]}
     [never] = notes_on_gpus(tmp_path, {"gpu": "cuda", "suites": suites}, **asked)
     assert "never measured" in never
     others = {"fabrics": {"shm": EXTRAS["fabrics"]["shm"]}, "gpus": GPUS}
     assert "no fabric has 'memory'" in notes_on_gpus(tmp_path, {"gpu": "cuda"}, extras=others, **asked)[1]
     assert list(doctor.check_gpus("here:p", {"scheduler": "slurm", "extras": EXTRAS}, [])) == []
+
+
+@pytest.mark.parametrize(
+    ("fabric", "said"),
+    [
+        ({"transport": "gpu_ipc", "scope": "node", "memory": ["device"]}, "extras.gpus has no peer_gbit_per_s: bandwidths are"),
+        ({"transport": "as_shipped", "scope": "cluster", "memory": ["device"]}, ""),
+        (UCX, "a rail has no line_rate_gbit_per_s: bandwidths are"),
+    ],
+)
+def test_a_line_rate_that_is_missing_is_named_where_it_belongs(fabric: dict[str, Any], said: str) -> None:
+    [described, *_] = site.fabrics_of({"fabrics": {"x": fabric}, "gpus": GPUS}).values()
+    [_, *notes] = doctor._fabric("here:p x", described, look=False)
+    assert [note.detail.startswith(said) for note in notes] == [True] * bool(said)
 
 
 def test_a_long_name_leaves_the_text_its_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,3 +262,5 @@ def test_nothing_is_placed_on_reserved_cpus() -> None:
     assert condition.Partition(node, {}).topology.cpus == tuple(range(16))
     with refused_as("no-core-left"):
         _ = condition.Partition(node, {"reserved_cpus": "0-7"}).topology
+    with refused_as("gpu-cpus", match="no node has CPUs 16-17: correct cpus of 'gpus'"):
+        _ = condition.Partition(node, {"gpus": {"kind": "rocm", "of_node": [{"cpus": "14-17"}]}}).topology

@@ -24,6 +24,7 @@ from synthetic_stack import write_stack
 ETH1G = Fabric("eth1g", "tcp", "cluster", (Rail("eth1", 1.0),), 1500, 0.93)
 DGX = Fabric("ndr", "ucx", "cluster", tuple(Rail(f"mlx5_{n}", 400.0, n // 4) for n in range(8)), None, 0.9, gpus=(Gpu(),) * 8)
 DUAL_OPA = Fabric("opa", "psm2", "cluster", (Rail("hfi1_0", 100.0, 0), Rail("hfi1_1", 100.0, 1)), None, 0.9)
+SLOW_PCIE = Fabric("slow", "ucx", "cluster", (Rail("mlx5_0", 400.0),), gpus=(Gpu(),), pcie_rate_gbit_per_s=63)
 
 
 def test_fractions_of_published_figures() -> None:
@@ -128,6 +129,7 @@ def test_the_published_40gbe_figure_is_more_than_40gbe_carries(mtu_bytes: int) -
         (24800.0, DUAL_OPA, 1, None),
         (26000.0, DUAL_OPA, 1, "1.04 times"),
         (1e6, Fabric("lo", "tcp", "node", (Rail("lo"),)), 1, None),
+        (12000.0, SLOW_PCIE, 1, "1.52 times what slow (63 Gbit/s, by pcie_gbit_per_s of its GPUs)"),
     ],
 )
 def test_a_bandwidth_no_link_can_carry_is_named(mb_per_s: float, fabric: Fabric, directions: int, times: str | None) -> None:

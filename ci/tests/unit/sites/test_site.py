@@ -58,6 +58,35 @@ def test_fabrics_keep_rails_and_rates() -> None:
     assert not fabric.within_node
 
 
+def with_gpus(plain: dict, *cards: dict) -> dict:
+    """The good system with GPUs, and a fabric on which nothing is forced beside its network."""
+    system = edit((*FABRICS, "plain"), {"transport": "as_shipped", "scope": "cluster", "memory": ["host", "device"], **plain})
+    extras = system["partitions"][0]["extras"]
+    extras["fabrics"]["hdr200"]["memory"] = ["host", "device"]
+    extras["gpus"] = {"kind": "cuda", "of_node": list(cards)}
+    return system
+
+
+def test_what_is_expected_is_the_fabric_in_the_same_memory() -> None:
+    fabrics = site.fabrics_of(with_gpus({"expect": "hdr200"}, {})["partitions"][0]["extras"])
+    assert (fabrics["plain"].expect, fabrics["plain_device"].expect) == ("hdr200", "hdr200_device")
+
+
+@pytest.mark.parametrize(
+    ("code", "plain", "cards"),
+    [
+        ("gpu-twice", {}, [{"bus_id": "0000:03:00.0"}, {}, {"bus_id": "0000:03:00.0"}]),
+        ("gpu-nic", {}, [{"nic": "mlx5_1"}, {"nic": "mlx5_4"}]),
+        ("memory-missing", {"transport": "gpu_ipc", "scope": "node"}, [{}]),
+        ("fabric-expectation", {"expect": "hdr200_device"}, [{}]),
+    ],
+)
+def test_bad_gpus_are_refused(tmp_path: Path, code: str, plain: dict, cards: list) -> None:
+    file = write_system(tmp_path, with_gpus(plain, *cards))
+    with refused_as(code, match=r"system\.py: .* of partition compute|system\.py: partition compute: "):
+        site.read_system(file)
+
+
 @pytest.mark.parametrize("text", ["raise SystemExit(0)\n", "import sys\nsys.exit(0)\n"])
 def test_a_system_that_ends_the_program_is_refused(tmp_path: Path, text: str) -> None:
     write_system(tmp_path, GOOD).write_text(text)

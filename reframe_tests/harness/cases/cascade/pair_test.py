@@ -95,7 +95,7 @@ class PairTest(WithoutMpiTest):
         if described.memory.on_gpu:
             self._gpu = below_mpi.choose_gpu(described)
             self._fabric = replace(self._fabric, gpus=(described.gpus[self._gpu],))
-            self.num_gpus_per_node = len(described.gpus)
+            batch.ask_for_gpus(self, len(described.gpus))
             [gpu], memory = self._fabric.gpus, described.memory
             self._memory = {"memory": memory.word, "gpu_kind": memory.kind, "gpus": [gpu.bus_id or self._gpu]}
         self.pinning = references.WITHOUT_MPI[self.group]["pinning"]

@@ -122,6 +122,19 @@ def ask_for_one_node(job: Any, partition: Any, nodes: int) -> None:
         job.launcher.options += words
 
 
+def gpu_resource(resources: Mapping[str, Sequence[str]]) -> str:
+    """The resource of a partition through which jobs ask for GPUs: ReFrame's own, else whichever takes their number, if any."""
+    takes = (name for name, options in resources.items() if any("{num_gpus_per_node}" in option for option in options))
+    return "_rfm_gpu" if "_rfm_gpu" in resources else next(takes, "")
+
+
+def ask_for_gpus(test: Any, count: int) -> None:
+    """Have the job of a test ask for the GPUs of its nodes."""
+    test.num_gpus_per_node = count
+    if name := gpu_resource(dict(test.current_partition.resources)):
+        test.extra_resources = {**test.extra_resources, name: {"num_gpus_per_node": count}}
+
+
 def ask_for_nodes(job: Any, partition: Any, count: int, wanted: Sequence[str]) -> None:
     """Have a job ask for nodes by name, where its scheduler can be asked and nobody chose or left out nodes otherwise."""
     chosen = any(

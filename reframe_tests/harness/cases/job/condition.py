@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any
 
 from ...evidence import recorder
+from ...evidence.checks import format_cpus
 from ...evidence.rank_records import parse_cpus
 from ...launchers import registry as launchers
 from ...launchers.model import Binding, Bootstrap, Exports, Launcher
@@ -79,6 +80,8 @@ class Partition:
         topology = Topology.from_processor(self.processor)
         gpus = systems.gpus_of(self.extras)
         near = tuple(parse_cpus(gpu.cpus) for gpu in gpus)
+        if unknown := frozenset().union(*near) - {unit.cpu for unit in topology.units}:
+            raise BadInput("gpu-cpus", f"no node has CPUs {format_cpus(unknown)}: correct cpus of 'gpus' in {SITE_FILES}.")
         topology = replace(topology, gpu_numa=tuple(gpu.numa_node for gpu in gpus), gpu_cpus=near)
         if reserved := parse_cpus(self.extras.get("reserved_cpus", "")):
             cores = {topology.core_of(cpu) for cpu in reserved}

@@ -82,7 +82,7 @@ class NodeTest(ProvenTest):
         self._gpus = systems.gpus_of(partition.extras)
         self._kind = partition.extras.get("gpus", {}).get("kind", "")
         if self._gpus:  # the vendor's tool lists those of the job
-            self.num_gpus_per_node = len(self._gpus)
+            batch.ask_for_gpus(self, len(self._gpus))
         partitions = [row.name for row in self.current_system.partitions]
         rdma = any(fabric.rails and not mpis.transport(fabric.transport).interfaces for fabric in self._fabrics)
         self._rules = rules.load(self.current_system.name, [site.ROOT, *site.LOADED][-1], partitions, rdma=rdma)
