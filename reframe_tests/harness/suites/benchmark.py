@@ -198,7 +198,7 @@ class Benchmark:
             raise NotMeasured(f"{self.first_ranks // 2} pairs stay on one node; ask for {ranks // nodes} or more")
 
     def links(self, ranks: int, nodes: int) -> float:
-        """Links whose line rates its bandwidth is held against: one for each pair, of nodes or of GPUs of one, that is added up."""
+        """Links whose line rates its bandwidth is held against: one for each pair, of nodes or of one's GPUs, in its sum."""
         if self.per_rank and nodes > 1:
             return nodes / ranks
         return max(1.0, (nodes if nodes > 1 else ranks) / 2) if self.summed else 1.0
