@@ -78,6 +78,8 @@ def check_gpus(ranks: Sequence[RankEvidence], fabric: Fabric, pinning: str = "",
     for host, there in by_host(ranks).items():
         for place, rank in enumerate(there):
             gpu = rank.gpu
+            if gpu is None and rank.finalize is None:
+                continue  # it ended before it was asked, which is said elsewhere
             if gpu is None:
                 library = rank.last.gpu_library
                 none.setdefault(f"{library} had none for it" if library else "it had loaded no library of GPUs", []).append(

@@ -64,6 +64,12 @@ def check(*ranks: RankEvidence, fabric: Fabric = FABRIC, pinning: str = "gpu_loc
     return check_gpus(ranks or GOOD, fabric, pinning, platform)
 
 
+def test_a_rank_that_ended_before_it_was_asked_is_not_said_to_have_used_none() -> None:
+    ended = [replace(rank, finalize=None) for rank in GOOD]
+    assert [rank.gpu for rank in ended] == [None, None] and check(*ended).sentences == []
+    assert "used no GPU" in check(made(0), ended[1]).sentences[0] and "rank 1" not in check(made(0), ended[1]).sentences[0]
+
+
 def test_each_rank_on_its_own_gpu_is_proven_and_named() -> None:
     assert check().sentences == []
     assert check().notes == [
