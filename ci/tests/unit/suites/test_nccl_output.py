@@ -132,7 +132,8 @@ def test_an_output_is_held_against_its_launch() -> None:
 
 @pytest.mark.parametrize(("logs", "silent"), [(("a", "b"), False), (("a", ""), True), (("a",), True)])
 def test_each_rank_must_have_said_which_network_it_took(tmp_path: Path, logs: tuple[str, ...], silent: bool) -> None:
-    asked = condition.Asked(_fabric("ucx", "mlx5_0"), 2, "1", "none", library=nccl_tests.LIBRARY)
+    slow = replace(_fabric("ucx", "mlx5_0"), rails=(Rail("mlx5_0", 100.0),))
+    asked = condition.Asked(slow, 2, "1", "none", library=nccl_tests.LIBRARY)
     where = condition.resolve(stack_of(), asked, condition.Partition(topology.describe(1, 2), {}, launcher="srun"))
     (launch, *_) = launches("nccl", 2, nodes=2)
     expected = launch.expected[0]._replace(sizes=tuple(1 << log for log in range(20, 28)))
@@ -142,6 +143,8 @@ def test_each_rank_must_have_said_which_network_it_took(tmp_path: Path, logs: tu
         (tmp_path / f"all_reduce.1.debug.n{number}.7").write_text(text)
     outcome = measurement.evaluate(where, [replace(launch, expected=(expected,))], 1, 60, tmp_path)
     assert ("all_reduce: NCCL wrote debug lines on 1 of 2 ranks; evidence missing." in outcome.sentences) == silent
+    above = "all_reduce of 134217728 bytes in what a node must send shows 22880.0 MB/s, 1.83 times what ucx_device (100 Gbit/s)"
+    assert above in " ".join(outcome.sentences)
 
 
 def test_memory_of_the_host_is_not_measured() -> None:

@@ -387,7 +387,9 @@ def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: It
     if not bandwidths:
         return []
     value, directions, links, record = max(bandwidths, key=lambda row: row[0] / row[1])
-    description = f"{record.benchmark} of {record.message_bytes} bytes" + (f" on each of {links:g} links" if links > 1 else "")
+    carried = f" on each of {links:g} links" if links > 1 else ""
+    carried = " in what a node must send" if rows[record.benchmark].most_over_link else carried
+    description = f"{record.benchmark} of {record.message_bytes} bytes{carried}"
     sentence = references.above_line_rate(description, value, condition.fabric, directions)
     return [sentence] if sentence else []
 
