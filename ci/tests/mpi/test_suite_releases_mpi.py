@@ -189,6 +189,7 @@ def test_a_whole_run_on_gpus_is_proven_or_says_what_is_wrong(require_stack, sand
     for case in cases["right"]:
         assert case.proof is not None and [rank["gpu"] for rank in case.proof.ranks] == [FIRST_GPU, SECOND_GPU]
         assert case.condition["memory"] == "device"
+        assert any(note.endswith("; CUDA memory (device) was not compared while it was timed") for note in case.proof.notes)
         assert {sample.variant for sample in case.samples if sample.message_bytes} == {"memory=device"}
     for case in cases["another"]:
         assert SECOND_GPU in case.reason and "0000:81:00.0" in case.reason, case.reason

@@ -23,6 +23,8 @@ SWITCH, ROOT_PORT, HOST_BRIDGE, NUMA_NODE, NOTHING = range(5)
 _IN_COMMON = ("a PCI switch", "a root port", "a PCI host bridge", "a NUMA node", "not even a NUMA node")
 #: How programs of CUDA see an instance of a GPU called, in outputs of others: ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``.
 _INSTANCE = re.compile(r"\bMIG\b")
+#: What stands for none: zeros, or ``GPU-XX`` with or without its first letters (hsa_ext_amd.h, HSA_AMD_AGENT_INFO_UUID).
+_NO_UUID = re.compile("(4750552d)?(5858)?0*")
 _DRIVER = re.compile(r"\d+\.\d[\d.]*")
 #: Nodes whose ranks are named with their GPUs in a note.
 _MOST_NODES = 4
@@ -87,7 +89,7 @@ def check_gpus(ranks: Sequence[RankEvidence], fabric: Fabric, pinning: str = "",
                 )
                 continue
             holders.setdefault((host, gpu.bus_id), []).append(rank)
-            if gpu.uuid.strip("0"):
+            if not _NO_UUID.fullmatch(gpu.uuid):
                 holders.setdefault(("", f"UUID {gpu.uuid}"), []).append(rank)
             if _INSTANCE.search(gpu.name):
                 instances.setdefault(gpu.name, []).append(rank)

@@ -108,10 +108,11 @@ def test_two_ranks_on_one_gpu() -> None:
     ]
     apart = [made(0, "0000:03:00.0"), replace(made(0, "0000:03:00.0"), host="c2", rank=1)]
     assert check(*apart).sentences == [], "the same address on another node is another GPU"
-    same, other = (made(0, "0000:03:00.0", uuid=f"{uuid:032x}") for uuid in (7, 0))
+    uuid = bytes(range(16)).hex()
+    same, *none = (made(0, "0000:03:00.0", uuid=word) for word in (uuid, "0" * 32, b"XX".hex().ljust(32, "0")))
     (sentence,) = check(same, replace(same, host="c2", rank=1)).sentences
-    assert sentence.startswith(f"rank 0 on c1 and rank 1 on c2 used one GPU, UUID {7:032x}; "), "two containers of one machine"
-    assert check(other, replace(other, host="c2", rank=1)).sentences == [], "a UUID of zeros is none"
+    assert sentence.startswith(f"rank 0 on c1 and rank 1 on c2 used one GPU, UUID {uuid}; "), "two containers of one machine"
+    assert not any(check(rank, replace(rank, host="c2", rank=1)).sentences for rank in none), "what stands for no UUID"
 
 
 def test_another_gpu_than_the_sites() -> None:
