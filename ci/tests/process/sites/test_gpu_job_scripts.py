@@ -147,3 +147,11 @@ def test_the_matrix_of_a_gpu_partition_is_listed(stacks: str, run_reframe: Any, 
     assert "two suites are compared, and IMB does not measure CUDA memory (device)" in result.stdout
     assert "no benchmark of group transfer_osu in this stack measures CUDA memory (device) and says so" in result.stdout
     assert not re.search(r"^CrossCheck @ .*%nodes=2 %ppn=2", listing, re.MULTILINE), "two suites have one pair of ranks"
+
+
+def test_cpus_that_no_node_has_are_one_sentence(run_reframe: Any, tmp_path: Path) -> None:
+    system = filled()
+    system["partitions"][2]["extras"]["gpus"]["of_node"][0]["cpus"] = "900-907"
+    result = run_reframe("-l", "--system=mysystem:mi250x-slingshot", config=write_site(tmp_path, system))
+    assert result.returncode == 1 and "Traceback" not in result.stdout + result.stderr
+    assert "mysystem:mi250x-slingshot: no node has CPUs 900-907: correct cpus of 'gpus' in" in result.stdout + result.stderr

@@ -116,7 +116,11 @@ def ppn_of_system() -> list[str]:
     for partition in measured_partitions():
         if not knows_topology(partition):
             return list(SYMBOLIC_PPN)
-        topology = Partition.of(partition).topology
+        try:
+            topology = Partition.of(partition).topology
+        except BadInput as error:  # a traceback of ReFrame otherwise
+            getlogger().error(f"{partition.fullname}: {error}")
+            raise SystemExit(1) from None
         first: dict[int, str] = {}
         for symbol in SYMBOLIC_PPN:
             try:
