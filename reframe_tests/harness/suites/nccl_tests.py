@@ -121,8 +121,9 @@ def _row(collective: Collective) -> Benchmark:
         per_rank=collective.per_rank,
         # Below, a collective waits for its latency, and buffers of NICs and GPUs hide the link. 128 MiB in blocks is less.
         line_rate_from_bytes=127 * MIB,
-        # Of the recorded outputs of several nodes those over a fast network show 0.48 of the line rate or more (an all-to-all
-        # of 2160 ranks 0.21), those over sockets 0.11 or less.
+        # A choice, that of the smoke level, made after a look at the recorded outputs of several nodes, whose line rates are
+        # assumed: most show 0.48 or more, one over sockets 0.05. Slower ones over fast networks, of unknown cause, would fail:
+        # an all-to-all of 2160 ranks (0.21), two DGX Sparks (0.11), two nodes of Sirius (0.07).
         link_share=0.4,
         crossing=collective.crossing,
     )

@@ -179,6 +179,7 @@ def test_most_that_a_bus_bandwidth_can_be(name: str, ranks: int, nodes: int, mos
         ("alltoall", 16, 2, 86.83, (8, 400), 1.737, "pass"),  # rccl-alltoall-multinode-v2.17.9.txt
         ("all_reduce", 16, 2, 292.41, (8, 400), 0.731, "pass"),  # all-reduce of the same page
         ("all_reduce", 2160, 540, 23.86, (2, 200), 0.477, "pass"),  # Polaris, beside nccl-allgather-sirius-a100.txt
+        ("alltoall", 2160, 540, 2.68, (2, 200), 0.214, "fail"),  # likewise, and why it is slow is not known
         ("sendrecv", 10, 10, 24.7, (1, 400), 0.494, "pass"),  # beside nccl-smoke-v2.17.8-h100.txt
         ("all_reduce", 80, 10, 1.09 * 400, (8, 400), 1.09, "pass"),  # the most that is possible: 79/80 over 9/10
         ("all_reduce", 80, 10, 1.15 * 400, (8, 400), 1.15, "fail"),
@@ -192,6 +193,7 @@ def test_recorded_bandwidths_are_shares_of_a_node_s_links(
     name: str, ranks: int, nodes: int, gb_per_s: float, rails: tuple[int, float], share: float, outcome: str
 ) -> None:
     per_node = ranks // nodes
+    # Rails as they are assumed: no output names them.
     links = tuple(Rail(f"n{number}", rails[1], number // 4) for number in range(rails[0]))
     fabric = replace(
         _fabric("ucx", ""), rails=links, gpus=(Gpu(),) * per_node, min_efficiency=0.9, peer_rate_gbit_per_s=rails[1]
