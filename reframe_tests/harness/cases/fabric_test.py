@@ -260,7 +260,7 @@ class FabricTest(MeasuredTest):
             # Of an oversubscribed job ranks wait for each other's cores and not for the link.
             if link and row.directions and not where.oversubscribed:
                 share = None if value is None else references.line_rate_fraction(value, where.fabric, row.directions)
-                values[row.share_name] = Value(share, FRACTION.unit, physics=link)
+                values[row.share_name] = Value(share, FRACTION.unit, physics=link if row.link_share else None)
         compared = derived.compare_suites({(s.benchmark, s.quantity, s.message_bytes): s.values for s in samples.values()})
         for agreement in compared:
             name = catalogue.metric_name(agreement.first, f"over_{agreement.second}", agreement.message_bytes)

@@ -99,7 +99,8 @@ class Benchmark:
     :param most_over_link: of ranks and nodes, the largest bandwidth over what the links of a node carry, for bandwidths of
         ranks; ``None``: at most that of the links.
     :param per_rank: its bandwidth is that of a rank with its share of the node's links, and not of all of them.
-    :param link_share: share of the fabric's minimum efficiency that is enough: what all ranks do together waits for each.
+    :param link_share: share of the fabric's minimum efficiency that is enough: what all ranks do together waits for each;
+        0: its share is recorded, and nothing is asked of it.
     :param first_ranks: only so many of the ranks take part, the first ones, in pairs half of these apart; 0: as ``ranks`` says.
     :param operations: kinds it is of that not every MPI does in memory of GPUs (:data:`mpis.transport.ONE_SIDED`, ...).
     :param cascade: of :data:`STREAM`, :data:`SINGLE` and :data:`SMALL` what it answers with one rank, or program, on a node.

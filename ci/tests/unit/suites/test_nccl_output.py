@@ -16,6 +16,7 @@ from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import Gpu
+from reframe_tests.harness.samples import NO_REFERENCE
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.suites import catalogue, nccl_tests, reader
 from reframe_tests.harness.suites.benchmark import OutputError
@@ -176,14 +177,14 @@ def test_most_that_a_bus_bandwidth_can_be(name: str, ranks: int, nodes: int, mos
     [
         ("all_reduce", 8, 2, 122.57, (4, 200), 1.226, "pass"),  # nccl-allreduce-v2.17.1-gh200-2node.txt
         ("all_reduce", 8, 2, 5.4, (4, 200), 0.054, "fail"),  # the page's next output, over sockets
-        ("alltoall", 16, 2, 86.83, (8, 400), 1.737, "pass"),  # rccl-alltoall-multinode-v2.17.9.txt
+        ("alltoall", 16, 2, 86.83, (8, 400), 1.737, NO_REFERENCE),  # rccl-alltoall-multinode-v2.17.9.txt
         ("all_reduce", 16, 2, 292.41, (8, 400), 0.731, "pass"),  # all-reduce of the same page
         ("all_reduce", 2160, 540, 23.86, (2, 200), 0.477, "pass"),  # Polaris, beside nccl-allgather-sirius-a100.txt
-        ("alltoall", 2160, 540, 2.68, (2, 200), 0.214, "fail"),  # likewise, and why it is slow is not known
+        ("alltoall", 2160, 540, 2.68, (2, 200), 0.214, NO_REFERENCE),  # likewise
         ("sendrecv", 10, 10, 24.7, (1, 400), 0.494, "pass"),  # beside nccl-smoke-v2.17.8-h100.txt
         ("all_reduce", 80, 10, 1.09 * 400, (8, 400), 1.09, "pass"),  # the most that is possible: 79/80 over 9/10
         ("all_reduce", 80, 10, 1.15 * 400, (8, 400), 1.15, "fail"),
-        ("alltoall", 80, 10, 54.8, (8, 400), 1.096, "pass"),
+        ("alltoall", 80, 10, 54.8, (8, 400), 1.096, NO_REFERENCE),
         ("sendrecv", 80, 10, 49.0, (8, 400), 0.98, "pass"),
         ("all_reduce", 80, 10, 400 / 4, (8, 400), 0.25, "fail"),  # 2 of 8 NICs
         ("all_reduce", 4, 1, 340.0, (0, 1200), 2.267, "pass"),
@@ -205,7 +206,7 @@ def test_recorded_bandwidths_are_shares_of_a_node_s_links(
     value = references.line_rate_fraction(gb_per_s * 1e3, fabric, metric.directions)
     assert value == pytest.approx(share, abs=1e-3)
     least = fabric.share_used((None,) * per_node) * metric.link_share
-    reference = references.physics_reference(fabric, least, most=metric.most)
+    reference = references.physics_reference(fabric, least, most=metric.most) if metric.link_share else None
     assert references.judge("m", "physics", value or 0.0, reference, "1").outcome == outcome
 
 
