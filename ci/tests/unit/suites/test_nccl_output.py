@@ -144,6 +144,13 @@ def test_each_rank_must_have_said_which_network_it_took(tmp_path: Path, logs: tu
         (tmp_path / f"all_reduce.1.debug.n{number}.7").write_text(text)
     outcome = measurement.evaluate(where, [replace(launch, expected=(expected,))], 1, 60, tmp_path)
     assert ("all_reduce: NCCL wrote debug lines on 1 of 2 ranks; evidence missing." in outcome.sentences) == silent
+    plain = condition.resolve(
+        stack_of(),
+        condition.Asked(replace(_fabric("as_shipped", ""), rails=()), 2, "1", "none", library=nccl_tests.LIBRARY),
+        condition.Partition(topology.describe(1, 2), {}, launcher="srun"),
+    )
+    as_shipped = measurement.evaluate(plain, [replace(launch, expected=(expected,))], 1, 60, tmp_path)
+    assert "debug lines" not in " ".join(as_shipped.sentences), "nothing was asked for"
     above = "all_reduce of 134217728 bytes in what a node must send shows 22880.0 MB/s, 1.83 times what ucx_device (100 Gbit/s)"
     assert above in " ".join(outcome.sentences)
 

@@ -190,7 +190,7 @@ def evaluate(
         facts = catalogue.SUITES[launch.suite].facts(printed) if records else Facts()
         whole = not ended and not broken
         library, spoke = catalogue.SUITES[launch.suite].library, sum(map(bool, of_ranks))
-        if library and whole and spoke != condition.ranks:
+        if library and condition.debug_env and whole and spoke != condition.ranks:
             silent = f"{library.title} wrote debug lines on {spoke} of {condition.ranks} ranks; evidence missing."
             outcome.add(launch.name, where, MISSING, [silent])
         heard = _hear(outcome, condition, launch, where, records, debug, directory / files.evidence, whole, facts)
