@@ -111,6 +111,10 @@ def test_host_memory_and_builds_without_gpus_are_as_before() -> None:
     shipped = of_gpus(replace(EDR, transport="as_shipped"), "cuda")
     assert "no GPUs it was built for" in str(attempt(OPENMPI, shipped)), "a segmentation fault otherwise"
     assert setting_of(knowing(OPENMPI, "cuda"), shipped).env == {}
+    may_take = replace(shipped, choices=(of_gpus(EDR, "cuda"), of_gpus(fabric_of("shm", "node"), "cuda")))
+    asked = setting_of(knowing(OPENMPI, "cuda"), may_take)
+    assert asked.memory.without == setting_of(knowing(OPENMPI, "cuda"), of_gpus(EDR, "cuda")).memory.without != ()
+    assert setting_of(knowing(MPICH_OFI, "cuda"), may_take).memory.without == ()
     assert str(attempt(knowing(OPENMPI, "cuda"), of_gpus(fabric_of("shm", "node"), "cuda"))) == (
         "CUDA memory (device) does not lie in shared memory of the host: use transport gpu_ipc."
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ...machine import gpu
@@ -85,7 +86,8 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
     if not registry.transport(fabric.transport).forced:
         # Variables that make an MPI speak are none of a user's plain start either.
         row = TransportRow(fabric.transport, Range(()), manual="none: nothing is set")
-        return Setting({}, (), row, mpi.title, named, _asked(fabric))
+        taken = replace(_NO_DEVICE, without=_without(stack, fabric.choices, library))
+        return Setting({}, (), row, mpi.title, named, _asked(fabric), memory=taken)
     version = (0,) if library else stack.version_tuple
     rows = [row for row in mpi.rows if row.transport == fabric.transport and version in row.versions]
     fitting = _fit_device(rows, stack.device)
@@ -127,6 +129,15 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
         debug_env={name: env[name] for name in debug_env},
         memory=device,
     )
+
+
+def _without(stack: Stack, fabrics: Iterable[Fabric], library: Library | None) -> tuple[str, ...]:
+    """Kinds of operations that a stack does not do in memory of GPUs over one or another of the fabrics it may take."""
+    kinds: dict[str, None] = {}
+    for fabric in fabrics:
+        with suppress(NotMeasured, BadInput):
+            kinds |= dict.fromkeys(resolve_transport(stack, fabric, library).memory.without)
+    return tuple(kinds)
 
 
 def check_proofs(setting: Setting, debug_text: str, libraries: Iterable[str] = ()) -> list[str]:
