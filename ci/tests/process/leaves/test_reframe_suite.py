@@ -63,22 +63,19 @@ def test_what_cannot_be_measured_is_left_out_and_said(run_reframe: Run, stacks: 
     counted = Counter(name.split()[0] for name in cases)
     for name, more, _ in first:
         counted[name.split()[0]] += 1 + int(more or 0)
-    values = {
-        key: set(re.findall(rf"%{key}=(\w+)", " ".join((*cases, *left_out)))) for key in ("fabric", "nodes", "ppn", "pinning")
-    }
+    conditions = " ".join((*cases, *left_out))
+    values = {key: set(re.findall(rf"%{key}=(\w+)", conditions)) for key in ("fabric", "nodes", "ppn", "pinning")}
     # Each test under each condition is here or there, those of maintenance under one pinning.
-    once = math.prod(len(values[key]) for key in ("fabric", "nodes", "ppn"))
-    several = {"CollectiveAlgorithms": counted["CollectiveAlgorithms"], "Guidelines": len(values["fabric"])}
-    several |= dict.fromkeys(("PairMap", "PairTurn"), once // len(values["ppn"]))
-    for name in counted.keys() - OF_NODES - BELOW_MPI:
-        whole = once * len(values["pinning"])
-        assert counted[name] in ([several[name]] if name in several else [once] if name in MAINTENANCE else [once, whole]), name
-        assert name not in TESTS - MAINTENANCE or counted[name] == whole, name
+    whole = math.prod(map(len, values.values()))
+    once = whole // len(values["pinning"])
+    alone = {"Guidelines": len(values["fabric"]), **dict.fromkeys(("PairMap", "PairTurn"), once // len(values["ppn"]))}
+    for name in counted.keys() - OF_NODES - BELOW_MPI - {"CollectiveAlgorithms"}:
+        usual = {once} if name in MAINTENANCE else {whole} if name in TESTS else {once, whole}
+        assert counted[name] in ({alone[name]} if name in alone else usual), name
     assert counted.keys() > TESTS
     symbols = set(re.findall(r"left out: ppn=(\w+): .*same number of ranks as ppn=", result.stdout))
     assert symbols and symbols | values["ppn"] == set(SYMBOLIC_PPN) - {"gpu"}
-    here = {name.split()[0] for name in cases} - OF_NODES - BELOW_MPI
-    assert here == TESTS
+    assert {name.split()[0] for name in cases} - OF_NODES - BELOW_MPI == TESTS
     assert {name for name in cases if name.startswith("Stream ")} == {
         f"Stream %memory={memory} %page_cache={cache}"
         for memory in (PLACEMENTS if several_numa_nodes() else ["local"])
