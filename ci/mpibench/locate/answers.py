@@ -22,6 +22,7 @@ import polars as pl
 
 from reframe_tests.harness.evidence.link_state import ERRORS, MUST_AGREE, SETTINGS
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, PairMap
+from reframe_tests.harness.machine.switch_paths import node_of
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.suites.catalogue import PAIRS
 from reframe_tests.harness.vocabulary import MB_PER_GBIT, BadInput
@@ -112,9 +113,9 @@ def answer_of(session: Session, case: Case, asked: Asked = USUAL, looked_at: Seq
     why_not = session.why_not(case)
     unproven = [f"the case {why_not} ({one_line(case.reason) or 'no reason was stored'})"] if why_not else []
     # Of what one rank a node can use: of one rail, unless messages are striped over all.
-    rate, devices = case.condition.get("line_rate_gbit_per_s"), case.condition.get("devices")
+    rate, devices = case.line_rate_gbit_per_s, case.condition.get("devices")
     line_rate = None
-    if isinstance(rate, (int, float)) and not isinstance(rate, bool) and rate > 0:
+    if rate:
         rails = len(devices) if isinstance(devices, (list, tuple)) and not case.condition.get("striped") else 1
         line_rate = rate * MB_PER_GBIT / max(rails, 1)
     answer = replace(
@@ -124,7 +125,8 @@ def answer_of(session: Session, case: Case, asked: Asked = USUAL, looked_at: Seq
         evident={**answer.evident, **_odd_links(case)},
         inconclusive=(*unproven, *answer.inconclusive),
     )
-    facts = {node: [*_unlike_others(known, node), *_link_errors(seen, node)] for node in answer.accused}
+    hosts = {name: node_of(name) for name in answer.accused}
+    facts = {name: [*_unlike_others(known, node), *_link_errors(seen, node)] for name, node in hosts.items()}
     notes = answer.notes
     fastest = [level.slowness for part in answer.parts if part.seen.directed for level in part.residuals.levels]
     if line_rate and fastest and (share := math.exp(-min(fastest)) / line_rate) < _NEAR_LINE_RATE:

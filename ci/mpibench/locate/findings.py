@@ -317,15 +317,15 @@ class Answer:
 
     def drain(self, session: str) -> list[str]:
         """A command for each node that is accused, to print and never run; a switch or cable is none that Slurm could drain."""
-        reasons = dict(self.evident)
-        for finding in self.findings:
-            for node in finding.nodes:
-                reasons.setdefault(node, self.say(finding))
+        reasons: dict[str, str] = {}
+        accused = ((node, self.say(finding)) for finding in self.findings for node in finding.nodes)
+        for name, why in (*self.evident.items(), *accused):
+            reasons.setdefault(node_of(name), why)
         rows = []
         for node, why in reasons.items():
-            if NODE_NAME.fullmatch(node_of(node)):
+            if NODE_NAME.fullmatch(node):
                 reason = _REASON.sub("_", one_line(f"mpibench {session[:8]}: {why}"))[:_LONGEST].strip()
-                rows.append(f"scontrol update nodename={node_of(node)} state=drain reason={shlex.quote(reason)}")
+                rows.append(f"scontrol update nodename={node} state=drain reason={shlex.quote(reason)}")
             else:
                 refused = "it is not a node name that Slurm would take as one node"
                 rows.append(f"# no command for {shlex.quote(one_line(node))}: {refused}")

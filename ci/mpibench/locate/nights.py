@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from reframe_tests.harness.machine.switch_paths import kind_of
 from reframe_tests.harness.samples import PROVEN
 
 from ..store.store import Store
 from .answers import judge_map
 from .findings import Answer, Part
-from .maps import Floats, grouped
+from .maps import NODE, PAIR, Floats, grouped
 
 #: Days for which a map of before is worth naming: what is a month old has been seen to since.
 DAYS = 31
@@ -58,12 +59,12 @@ def _condition(answer: Answer) -> tuple[str, str]:
 def _nobody(answer: Answer) -> str:
     """What is said where it accuses nobody, which is not always that all are healthy."""
     unclear = f", and not all could be decided (mpibench locate --session {answer.session[:8]})" if answer.inconclusive else ""
-    return f"accuses nobody among {len(answer.nodes)} nodes{unclear}"
+    return f"accuses nobody among {len(answer.nodes)} {kind_of(answer.nodes)}{unclear}"
 
 
 def _things(answer: Answer) -> dict[tuple[str, ...], str]:
     """Sentence of each thing that is accused, by its kind and names."""
-    found: dict[tuple[str, ...], str] = {("node", node): text for node, text in answer.evident.items()}
+    found: dict[tuple[str, ...], str] = {(NODE, node): text for node, text in answer.evident.items()}
     for finding in answer.findings:
         found.setdefault((finding.kind, *finding.names), finding.text())
     return found
@@ -110,6 +111,7 @@ def newly_accused(before: Sequence[Answer], after: Sequence[Answer]) -> tuple[li
     new, notes = [], []
     for mine in after:
         earlier = [_things(stored_map) for stored_map in before if _condition(stored_map) == _condition(mine)]
+        there = [set(stored_map.nodes) for stored_map in before if _condition(stored_map) == _condition(mine)]
         where = f"the map ({mine.stack} on {mine.fabric})"
         accused = _things(mine)
         if not accused:
@@ -119,6 +121,8 @@ def newly_accused(before: Sequence[Answer], after: Sequence[Answer]) -> tuple[li
                 notes.append(f"{where} accuses, and the baseline has no map to hold that against: {text}")
             elif any(thing in earlier_things for earlier_things in earlier):
                 notes.append(f"{where} accuses, as the baseline's does: {text}")
+            elif thing[0] in (NODE, PAIR) and not any(nodes.issuperset(thing[1:]) for nodes in there):
+                notes.append(f"{where} accuses, and the baseline's did not measure it: {text}")
             else:
                 new.append(f"{where} accuses what the baseline's does not: {text}")
     return new, notes

@@ -192,25 +192,29 @@ def curves(session: Session) -> dict[Measure, list[dict[str, Any]]]:
 
 def _limit(case: Case, sample: Sample) -> float | None:
     """MB/s that the links of a case carry of a bandwidth; ``None`` where they have no rate or it says nothing of them."""
-    row = next((row for row in catalogue.SUITES[sample.suite].rows if row.name == sample.benchmark), None)
-    rate = case.condition.get("line_rate_gbit_per_s")
-    if row is None or not (rate and row.directions and sample.quantity in LINK_BANDWIDTHS):
+    rate, suite = case.line_rate_gbit_per_s, catalogue.SUITES.get(sample.suite)
+    row = next((row for row in suite.rows if row.name == sample.benchmark), None) if suite else None
+    if not (rate and row and row.directions and sample.quantity in LINK_BANDWIDTHS):
         return None
     return _rounded(rate / GBIT_PER_MB * row.directions * row.links(sample.ranks, case.nodes or 1))
 
 
-def _beside(session: Session, measured: Iterable[int]) -> dict[str, str]:
-    """Fabric to the one over the same links with which it is drawn: host memory with that of GPUs, GPUs' with the host's."""
-    fabrics: dict[tuple[str, ...], dict[str, str]] = {}
+def _beside(session: Session, measured: Iterable[int]) -> dict[str, dict[str, str]]:
+    """Of each partition, fabric to the one over the same links with which it is drawn: host memory with that of GPUs, GPUs'
+    with the host's."""
+    fabrics: dict[str, dict[str, dict[str, str]]] = {}
     for case in (session.cases[at] for at in measured):
-        asked = case.condition
-        links = (case.partition, asked.get("transport", ""), *asked.get("devices", ()), str(asked.get("striped", False)))
-        fabrics.setdefault(links, {})[asked.get("memory", HOST)] = case.fabric
+        links = str([case.condition.get(name) for name in ("scope", "transport", "devices", "striped")])
+        memory = str(case.condition.get("memory", HOST))
+        fabrics.setdefault(case.partition, {}).setdefault(links, {})[memory] = case.fabric
     return {
-        fabric: other
-        for by_memory in fabrics.values()
-        for memory, fabric in by_memory.items()
-        if (other := by_memory.get(DEVICE if memory == HOST else HOST))
+        partition: {
+            fabric: other
+            for by_memory in by_links.values()
+            for memory, fabric in by_memory.items()
+            if (other := by_memory.get(DEVICE if memory == HOST else HOST))
+        }
+        for partition, by_links in fabrics.items()
     }
 
 

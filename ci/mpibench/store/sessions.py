@@ -128,6 +128,14 @@ class Case:
         return self._paragraph("fail_reason").strip() or self._paragraph("skip_reason").strip()
 
     @property
+    def line_rate_gbit_per_s(self) -> float | None:
+        """What the links of its fabric carry; ``None`` where they have no rate, or no number is stored."""
+        rate = self.condition.get("line_rate_gbit_per_s")
+        if isinstance(rate, (int, float)) and not isinstance(rate, bool) and 0 < rate < math.inf:
+            return float(rate)
+        return None
+
+    @property
     def is_measurement(self) -> bool:
         """True for the tests that owe a proof; False for fixtures and other tests in the same session."""
         return "condition" in self.entry and not self.entry.get("fixture", False)

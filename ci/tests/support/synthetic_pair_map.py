@@ -14,6 +14,7 @@ from mpibench.store import dataset
 from mpibench.store.sessions import Case, Session
 from reframe_tests.harness.instruments import schedule
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, PairValue
+from reframe_tests.harness.machine.switch_paths import gpu_of
 from reframe_tests.harness.machine.switches import SLURM, Switch, SwitchTree
 from reframe_tests.harness.samples import read_evidence
 
@@ -89,6 +90,13 @@ def pair_map(
                         )
     tree = tree_of(count, leaf) if leaf else None
     return PairMap("all", seed, number, nodes, dict(silent or {}), tuple(rows), tree, oversubscription)
+
+
+def of_one_node(measured: PairMap, node: str = "n1") -> PairMap:
+    """The map of as many GPUs of one node, with no switches."""
+    gpu = {name: gpu_of(node, place) for place, name in enumerate(measured.nodes)}
+    rows = tuple(row._replace(source=gpu[row.source], target=gpu[row.target]) for row in measured.values)
+    return replace(measured, nodes=tuple(gpu.values()), values=rows, tree=None)
 
 
 def _load(pairs: Sequence[tuple[int, int]], leaf: int) -> int:

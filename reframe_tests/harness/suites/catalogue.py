@@ -331,6 +331,9 @@ def check_stack(
     if plans and not any(able):
         if memory.on_gpu and any(_rows_on(plan, stack, ranks, nodes) for plan in plans):
             raise NotMeasured(f"no benchmark of group {group} in this stack measures {memory.text} and says so")
+        if old := next((row for row in _planned(group) if row.active(ranks, nodes)), None):
+            release = stack.suites.get(old.suite, {}).get("version", "")
+            raise NotMeasured(f"{SUITES[old.suite].title} {release} has none of the benchmarks of group {group}")
         raise _idle(group, ranks, nodes)
     if group == CROSS_CHECK and not all(able):
         raise NotMeasured("two suites are compared on one pair of ranks, one per node where there are two nodes")
@@ -359,7 +362,7 @@ def check_memory(group: str, memory: Memory, without: Collection[str] = ()) -> N
     if not memory.on_gpu and (library := library_of(group)):
         raise NotMeasured(f"{library.title} moves memory of GPUs only")
     able = [row for row in rows if not memory.on_gpu or SUITES[row.suite].on_gpu(row, memory, ()) is not None]
-    if rows and not able:
+    if memory.on_gpu and not able:
         raise NotMeasured(f"no benchmark of group {group} measures {memory.text}")
     if group == CROSS_CHECK and (unable := [SUITES[row.suite].title for row in rows if row not in able]):
         raise NotMeasured(f"two suites are compared, and {unable[0]} does not measure {memory.text}")

@@ -84,9 +84,10 @@ function measuredOf(measure, condition) {
   return rows.filter((row) => row.r === (view.ranks === "most" ? most[row.c] : view.ranks))
     .map((row) => ({ row, case: cases[row.c], stack: cases[row.c].stack, name: stacks[cases[row.c].stack], points: pointsOf(row) }));
 }
+const otherMemory = ({ partition, fabric }) => index.beside[partition]?.[fabric];
 /** The curves over the same links of the other memory, host or GPUs, drawn dashed. */
 function besideOf(measure, condition) {
-  const fabric = index.beside[condition.fabric];
+  const fabric = otherMemory(condition);
   return fabric ? measuredOf(measure, { ...condition, fabric }).map((line) => ({ ...line, name: `${line.name}, ${fabric}`, beside: true })) : [];
 }
 /** Published curves for a chart. Others measured them elsewhere: they have no case, no repeats and no proof. */
@@ -145,7 +146,7 @@ function drawCurves(figure) {
   const { measure, condition } = figure.facet, plot = figure.querySelector(".plot"), quantity = quantities[quantityOf(measure)];
   const measured = measuredOf(measure, condition), published = publishedOf(measure, condition), beside = besideOf(measure, condition), lines = [...published, ...beside, ...measured];
   const empty = (text) => { plot.classList.add("empty"); plot.replaceChildren(text); };
-  figure.querySelector(".absent").replaceChildren(...absent(measure, condition, measured), ...(beside.length ? [`Dashed: ${index.beside[condition.fabric]}, over the same links.`] : []));
+  figure.querySelector(".absent").replaceChildren(...absent(measure, condition, measured), ...(beside.length ? [`Dashed: ${otherMemory(condition)}, over the same links.`] : []));
   figure.dataset.curves = measured.length;
   if (!measured.length) return empty("No proven measurement under this condition.");
   const sizes = [...new Set(lines.flatMap(({ points }) => [...points.keys()]))].filter((size) => size !== null).sort((a, b) => a - b);

@@ -44,6 +44,25 @@ def read(page: str) -> Reader:
     return Reader(page)
 
 
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"line_rate_gbit_per_s": "100"},
+        {"line_rate_gbit_per_s": float("inf")},
+        {"devices": None},
+        {"devices": [{"a": 1}]},
+        {"memory": ["x"]},
+        {"suite": "gone"},
+    ],
+    ids=str,
+)
+def test_curves_of_conditions_and_suites_that_nobody_knows_are_drawn(tmp_path: Path, stored: dict[str, Any]) -> None:
+    plan = synthetic.case(group="transfer")
+    plan["condition"] = {**plan["condition"], "line_rate_gbit_per_s": 100, **stored}
+    plan["samples"] = [{**sample, "suite": stored.get("suite", sample["suite"])} for sample in plan["samples"]]
+    assert report.write_report(report.View(session_of(plan), tmp_path), "r.html").stat().st_size > 0
+
+
 # The page.
 
 

@@ -155,3 +155,19 @@ def test_cpus_that_no_node_has_are_one_sentence(run_reframe: Any, tmp_path: Path
     result = run_reframe("-l", "--system=mysystem:mi250x-slingshot", config=write_site(tmp_path, system))
     assert result.returncode == 1 and "Traceback" not in result.stdout + result.stderr
     assert "mysystem:mi250x-slingshot: no node has CPUs 900-907: correct cpus of 'gpus' in" in result.stdout + result.stderr
+
+
+def test_two_gpus_of_a_node_are_mapped_and_not_in_turn(stacks: str, run_reframe: Any, tmp_path: Path) -> None:
+    """``ppn=gpu`` is as many ranks as ``ppn=2`` there; probes without messages are in no memory of GPUs."""
+    system = filled()
+    (partition,) = (row for row in system["partitions"] if row["name"] == "a100-infiniband")
+    partition["devices"][0]["num_devices"] = 2
+    partition["extras"]["gpus"]["of_node"] = partition["extras"]["gpus"]["of_node"][:2]
+    where: dict[str, Any] = {"config": write_site(tmp_path, system), "environ": {"MPIBENCH_STACKS": stacks}}
+    words = ("--system=mysystem:a100-infiniband", "-p", "hpcx-224", "-n", "PairMap|PairTurn|Placement")
+    result = run_reframe("-lC", "-v", *words, **where)
+    assert result.returncode == 0, result.stdout[-2000:]
+    cases = set(re.findall(r"- (\w+) %fabric=(\w+) %nodes=1 %ppn=gpu", result.stdout))
+    assert ("PairMap", "nvlink") in cases
+    assert ("PairTurn", "nvlink") not in cases and "the one pair of a node's two GPUs" in result.stdout
+    assert not {fabric for _, fabric in re.findall(r"- (Placement) %fabric=(\w+)", result.stdout)} & {"nvlink", "hdr200_device"}

@@ -48,6 +48,28 @@ def declared(values: dict[str, Value], learned: dict[str, tuple[object, ...]]) -
     return case
 
 
+@pytest.mark.parametrize(
+    ("resources", "given", "name"),
+    [
+        ({"gpu": ["--gres=gpu:{num_gpus_per_node}"]}, {}, "gpu"),
+        ({"gpu": ["--gres=gpu:{num_gpus_per_node}"], "_rfm_gpu": ["--gpus={num_gpus_per_node}"]}, {}, "_rfm_gpu"),
+        ({"gpu": ["--gres=gpu:{num_gpus_per_node}"], "_rfm_gpu": []}, {}, "gpu"),
+        ({"gpu": ["--gres=gpu:{type}:{num_gpus_per_node}"]}, {}, ""),
+        ({"gpu": ["--gres=gpu:{type}:{num_gpus_per_node}"]}, {"gpu": {"type": "a100"}}, "gpu"),
+        ({"memory": ["--mem={size}"]}, {}, ""),
+    ],
+)
+def test_gpus_are_asked_for_through_a_resource_that_needs_nothing_else(
+    resources: dict[str, list[str]], given: dict[str, dict[str, str]], name: str
+) -> None:
+    assert batch.gpu_resource(resources, given) == name
+    partition = SimpleNamespace(resources=resources)
+    test = SimpleNamespace(current_partition=partition, extra_resources=given, num_gpus_per_node=None)
+    batch.ask_for_gpus(test, 4)
+    assert test.num_gpus_per_node == 4
+    assert test.extra_resources == {**given, **({name: {**given.get(name, {}), "num_gpus_per_node": 4}} if name else {})}
+
+
 def test_what_a_link_must_reach_holds_whatever_was_learned() -> None:
     lax, rate = (0.5, -0.5, None, "1"), (1.0, -0.11, None, "1")
     case = declared({"share": Value(0.6, "1", physics=rate)}, {"share": lax})

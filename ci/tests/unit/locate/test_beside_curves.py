@@ -16,7 +16,7 @@ from mpibench.store import dataset
 from mpibench.store.store import Store
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_pair_map import across, names, pair_map, sends_slowly, session_of
+from synthetic_pair_map import across, names, of_one_node, pair_map, sends_slowly, session_of
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
 
@@ -107,6 +107,16 @@ def test_no_map_at_all(tmp_path: Path) -> None:
     session = session_of(None)
     dataset.export_session(replace(session, info={**session.info, "uuid": "a-1"}), tmp_path)
     assert said(tmp_path, "a-1") == []
+
+
+def test_a_slow_gpu_of_a_node_that_the_baseline_did_not_measure_is_a_note(tmp_path: Path) -> None:
+    """A map inside a node is of whichever node the batch system gave."""
+    export(tmp_path, "aaaa0000-1", 9, of_one_node(pair_map(8)))
+    export(tmp_path, "bbbb0000-1", 0, of_one_node(pair_map(8, sends_slowly("c4", 4.0)), "n7"))
+    sides = [nights.stored(Store(tmp_path), "minicluster", [name]) for name in ("aaaa0000-1", "bbbb0000-1")]
+    found, (note,) = nights.newly_accused(*sides)
+    assert found == [] and "accuses, and the baseline's did not measure it: n7:gpu3 sends at" in note
+    assert nights.newly_accused(sides[1], sides[0])[1] == ["the map (mpich-wheels on eth100m) accuses nobody among 8 GPUs"]
 
 
 @pytest.mark.parametrize(

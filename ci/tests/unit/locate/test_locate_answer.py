@@ -22,10 +22,9 @@ from mpibench.store.sessions import Session
 from mpibench.store.store import Store
 from reframe_tests.harness.cases.pair_map import map_judgement
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap
-from reframe_tests.harness.machine.switch_paths import gpu_of
 from reframe_tests.harness.machine.switches import YAML, Switch, SwitchTree
 from reframe_tests.harness.vocabulary import ROOT
-from synthetic_pair_map import across, late, names, pair_map, sends_slowly, session_of
+from synthetic_pair_map import across, late, names, of_one_node, pair_map, sends_slowly, session_of
 
 
 @pytest.fixture
@@ -57,19 +56,25 @@ def test_a_node_that_sends_slowly(ask) -> None:
     assert shlex.split(line)[4].startswith("reason=mpibench 0123abcd: c5 sends at 22 % of line rate to all 7")
 
 
-def of_one_node(measured: PairMap) -> PairMap:
-    """The map of as many GPUs of one node, with no switches."""
-    gpu = {node: gpu_of("n1", place) for place, node in enumerate(measured.nodes)}
-    rows = tuple(row._replace(source=gpu[row.source], target=gpu[row.target]) for row in measured.values)
-    return replace(measured, nodes=tuple(gpu.values()), values=rows, tree=None)
-
-
 def test_a_gpu_of_a_node_that_sends_slowly(ask) -> None:
     status, said = ask(session_of(of_one_node(pair_map(8, sends_slowly("c4", 4.0)))))
     assert status == 1 and "1 suspect is accused among 8 GPUs (in" in said
     assert "\n  n1:gpu3 sends at 22 % of line rate to all 7 partners, receives normally: the GPUs' links (NVLink" in said
     (line,) = [line for line in said.splitlines() if "scontrol" in line]
     assert shlex.split(line)[2] == "nodename=n1" and "each pair with each of 8 GPUs" in said
+    slow, other = sends_slowly("c4", 4.0), sends_slowly("c6", 3.0)
+    both = of_one_node(pair_map(8, lambda *pair: max(slow(*pair), other(*pair))))
+    status, said = ask(session_of(both))
+    assert "n1:gpu3 sends" in said and "n1:gpu5 sends" in said and said.count("scontrol update nodename=n1 ") == 1
+
+
+def test_errors_of_its_nodes_links_are_said_of_a_gpu(ask) -> None:
+    counted = {"node": "n1", "link": "mlx5_0:1", "counter": "symbol_error", "new": 7, "reported": True}
+    measured = of_one_node(pair_map(8, sends_slowly("c4", 4.0)))
+    (case,) = (session := session_of(measured)).cases
+    assert case.proof is not None
+    case = replace(case, proof=replace(case.proof, link_errors=(counted,)))
+    assert "its mlx5_0:1 counted 7 " in ask(replace(session, cases=(case,)))[1]
 
 
 #: Links between the dies of a node of MI250X that are not of one module; the others have one between them, or none.

@@ -321,6 +321,12 @@ def test_a_gpu_unlike_the_others_of_its_node_is_odd_wherever_it_is(names: tuple[
     assert text.startswith(
         f"nvlinks of {GPUS[1]} is all down on {', '.join(names)}; on a node it must be the same where gpu is: w"
     )
+    short = good | {"nvlinks": dict.fromkeys((*GPUS, other[0]), "9 x 26.562 GB/s") | {other[1]: "none"}}
+    texts = gpu_texts(dict.fromkeys(names, bad) | dict.fromkeys(("n5", "n6"), good) | {"n4": short}, (), rule)
+    assert [text.split(";")[0] for text in texts if GPUS[1] in text] == [
+        f"nvlinks of {GPUS[1]} is all down on {', '.join(names)}",
+        f"nvlinks of {GPUS[1]} is 9 x 26.562 GB/s on n4",
+    ], "an uneven node hides no other"
     (text,) = gpu_texts(dict.fromkeys(("n5", "n6", "n7"), good) | {"n1": good | {"nvlinks": {}}}, (), rule)[:1]
     assert text.startswith(f"nvlinks of {GPUS[0]} is not to be read on n1; 3 of 4 nodes have 18 x")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catalogue_launches import OSU, launches, stack_of
-from reframe_tests.harness.machine.gpu import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, MANAGED, Memory
+from reframe_tests.harness.machine.gpu import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, MANAGED, OF_HOST, Memory
 from reframe_tests.harness.mpis.transport import NONBLOCKING_REDUCTION, ONE_SIDED
 from reframe_tests.harness.suites import catalogue, osu, traffic
 from reframe_tests.harness.vocabulary import NotMeasured
@@ -174,6 +174,19 @@ def test_what_each_release_and_platform_can() -> None:
     assert words_of("nonblocking_osu", MANAGED, chosen={"full": "on"})["osu_ibcast"] == "-d managed"
     with pytest.raises(NotMeasured, match=r"no benchmark of group transfer_osu in this stack measures CUDA memory \(device\)"):
         launches("transfer_osu", 4, stack=stack_of(gpu="cuda"), memory=Memory(DEVICE, "cuda"))
+
+
+def test_what_a_release_lacks_is_not_laid_on_the_ranks() -> None:
+    with pytest.raises(NotMeasured, match=r"OSU 7\.2 has none of the benchmarks of group persistent_osu"):
+        catalogue.check_stack("persistent_osu", stack_of(osu="7.2"), 48, 1)
+    with pytest.raises(NotMeasured, match="no benchmark of group p2p_osu runs on 1 rank"):
+        catalogue.check_stack("p2p_osu", stack_of(), 1, 1)
+
+
+def test_a_probe_without_messages_is_in_no_memory_of_gpus() -> None:
+    catalogue.check_memory(catalogue.PLACEMENT, OF_HOST)
+    with pytest.raises(NotMeasured, match=r"no benchmark of group placement measures CUDA memory \(device\)"):
+        catalogue.check_memory(catalogue.PLACEMENT, Memory(DEVICE, "cuda"))
 
 
 def test_rows_of_what_an_mpi_does_not_do_there_are_left_out() -> None:

@@ -122,17 +122,26 @@ def ask_for_one_node(job: Any, partition: Any, nodes: int) -> None:
         job.launcher.options += words
 
 
-def gpu_resource(resources: Mapping[str, Sequence[str]]) -> str:
-    """The resource of a partition through which jobs ask for GPUs: ReFrame's own, else whichever takes their number, if any."""
-    takes = (name for name, options in resources.items() if any("{num_gpus_per_node}" in option for option in options))
-    return "_rfm_gpu" if "_rfm_gpu" in resources else next(takes, "")
+def gpu_resource(resources: Mapping[str, Sequence[str]], given: Mapping[str, Mapping[str, Any]] = {}) -> str:
+    """The resource of a partition through which jobs ask for GPUs: ReFrame's own, else whichever takes their number, if any.
+
+    ReFrame drops one that has a placeholder without a value, without a word.
+
+    :param given: resource to values that the user gives (``-S extra_resources``).
+    """
+
+    def takes(name: str) -> bool:
+        asked = set(re.findall(r"\{(\w+)\}", " ".join(resources[name])))
+        return "num_gpus_per_node" in asked and asked <= {"num_gpus_per_node", *given.get(name, {})}
+
+    return next(filter(takes, sorted(resources, key=lambda name: name != "_rfm_gpu")), "")
 
 
 def ask_for_gpus(test: Any, count: int) -> None:
     """Have the job of a test ask for the GPUs of its nodes."""
-    test.num_gpus_per_node = count
-    if name := gpu_resource(dict(test.current_partition.resources)):
-        test.extra_resources = {**test.extra_resources, name: {"num_gpus_per_node": count}}
+    test.num_gpus_per_node, given = count, test.extra_resources
+    if name := gpu_resource(dict(test.current_partition.resources), given):
+        test.extra_resources = {**given, name: {**given.get(name, {}), "num_gpus_per_node": count}}
 
 
 def ask_for_nodes(job: Any, partition: Any, count: int, wanted: Sequence[str]) -> None:

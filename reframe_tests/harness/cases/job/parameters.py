@@ -128,8 +128,8 @@ def ppn_of_system() -> list[str]:
             except BadInput as error:
                 reasons[symbol] = str(error)
                 continue
-            if first.setdefault(number, symbol) == symbol:
-                useful.add(symbol)
+            if first.setdefault(number, symbol) == symbol or (symbol == "gpu" and number > 1):
+                useful.add(symbol)  # maps of a node's GPUs know no other symbol for them
             else:
                 reasons[symbol] = f"the same number of ranks as ppn={first[number]} ({number})"
     for symbol in SYMBOLIC_PPN:

@@ -17,6 +17,7 @@ from ...evidence.traffic import counter_names
 from ...instruments import schedule
 from ...instruments.pairs import output
 from ...instruments.pairs.pair_values import PairMap
+from ...machine.fabric import Fabric
 from ...machine.switch_paths import name_of, rows_of
 from ...machine.switches import expand
 from ...samples import CONTRADICTED, MISSING
@@ -66,12 +67,15 @@ class MapTest(MaintenanceTest, RoundsPlugin):
         places = super().places(point)
         if point["ppn"] != "gpu":
             return places
-        fabrics = {
-            partition.fullname: site.fabrics_of(partition.extras).get(point["fabric"])
-            for partition in parameters.measured_partitions()
-        }
-        apart = (name for name, fabric in fabrics.items() if fabric and not (fabric.within_node and fabric.memory.on_gpu))
+        fabrics = cls.fabrics(point)
+        apart = (name for name, fabric in fabrics.items() if not (fabric.within_node and fabric.memory.on_gpu))
         return places.without(dict.fromkeys(apart, map_judgement.ONE_RANK))
+
+    @staticmethod
+    def fabrics(point: Mapping[str, Any]) -> dict[str, Fabric]:
+        """The fabric of a case on each partition that has it."""
+        there = ((partition.fullname, site.fabrics_of(partition.extras)) for partition in parameters.measured_partitions())
+        return {name: fabrics[point["fabric"]] for name, fabrics in there if point["fabric"] in fabrics}
 
     def _orders(self, ranks: int) -> int:
         return self.orders or schedule.usual_orders(ranks, self.rounds)
@@ -208,7 +212,10 @@ class TurnTest(MapTest):
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> parameters.Places:
         places = super().places(point)
-        return places if point["nodes"] != 2 else places.without(dict.fromkeys(places.partitions, map_judgement.FEW_NODES))
+        if point["nodes"] == 2:
+            return places.without(dict.fromkeys(places.partitions, map_judgement.FEW_NODES))
+        pair = [name for name, fabric in cls.fabrics(point).items() if point["ppn"] == "gpu" and len(fabric.gpus) == 2]
+        return places.without(dict.fromkeys(pair, map_judgement.FEW_GPUS))
 
     def _first(self, ranks: int) -> int:
         day = self.night or datetime.now(timezone.utc).toordinal()

@@ -163,8 +163,11 @@ def judge(
             if (rule.fact, instance) not in stated:
                 # A card that is not there is reported once, and not for each of its facts.
                 judged = {node: facts for node, facts in nodes.items() if not instance or node in having[instance]}
-                uneven = _uneven(judged, rule, instance) if rule.among else []
-                odd += uneven or (_unlike if rule.same else _unfit)(judged, rule, instance)
+                if uneven := _uneven(judged, rule, instance) if rule.among else {}:
+                    must = f"on a node it must be the same where {rule.among} is"
+                    odd.append(_odd(rule, instance, uneven, must, ordered=True))
+                if others := {node: facts for node, facts in judged.items() if node not in uneven}:
+                    odd += (_unlike if rule.same else _unfit)(others, rule, instance)
     return sorted(odd, key=lambda row: row.note)
 
 
@@ -216,15 +219,15 @@ def _unlike(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> Iterat
     yield _odd(rule, instance, {node: kind for node, kind in kinds.items() if kind != usual}, wanted, ordered=True)
 
 
-def _uneven(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> list[OddNodes]:
-    """Nodes on which it is not like most of its kind, whatever the other nodes have."""
+def _uneven(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> dict[str, Any]:
+    """Nodes on which it is not like most of its kind, with what it is there, whatever the other nodes have."""
     bad: dict[str, Any] = {}
     for node, facts in nodes.items():
         values, kinds = facts.get(rule.fact, {}), facts.get(rule.among, {})
         alike = [value for name, value in values.items() if kinds.get(name) == kinds.get(instance)]
         if instance in values and 2 * alike.count(values[instance]) <= len(alike):
             bad[node] = values[instance]
-    return [_odd(rule, instance, bad, f"on a node it must be the same where {rule.among} is", ordered=True)] if bad else []
+    return bad
 
 
 def _seen(values: Mapping[str, Any], *, ordered: bool = False) -> tuple[Seen, ...]:
