@@ -10,8 +10,8 @@ from reframe_tests.harness.vocabulary import QUANTITIES
 
 #: Groups of IMB whose programs the wheels lack: IMB-EXT, IMB-IO and IMB-MPI4.
 NOT_IN_WHEELS = {"active_target", "file_io", "persistent"}
-#: Its launches are those of a sweep, each with an algorithm (test_tuning_mpi.py).
-SWEPT = {"algorithms"}
+#: Launches of a sweep, each with an algorithm (test_tuning_mpi.py), and of one rank a node (test_device_memory_mpi.py).
+SWEPT = {"algorithms", "pair_map"}
 TIMED = tuple(name for name, group in catalogue.GROUPS.items() if group.plans and name not in SWEPT)
 
 

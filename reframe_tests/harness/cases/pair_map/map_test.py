@@ -65,11 +65,9 @@ class MapTest(MaintenanceTest, RoundsPlugin):
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> parameters.Places:
         places = super().places(point)
-        if point["ppn"] != "gpu":
-            return places
-        fabrics = cls.fabrics(point)
-        apart = (name for name, fabric in fabrics.items() if not (fabric.within_node and fabric.memory.on_gpu))
-        return places.without(dict.fromkeys(apart, map_judgement.ONE_RANK))
+        fabrics, of_gpus = cls.fabrics(point), point["ppn"] == "gpu"
+        right = {name for name, row in fabrics.items() if row.within_node == of_gpus and (row.memory.on_gpu or not of_gpus)}
+        return places.without({name: map_judgement.ONE_RANK for name in fabrics if name not in right})
 
     @staticmethod
     def fabrics(point: Mapping[str, Any]) -> dict[str, Fabric]:
