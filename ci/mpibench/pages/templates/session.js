@@ -118,7 +118,7 @@ function traces(line, place, { quantity, base, log, zero, published }) {
   });
   const symbol = line.case ? index.symbols[line.stack % index.symbols.length] + (line.beside ? "-open" : "") : ["circle-open", "square-open", "diamond-open"][place % 3];
   const own = { x, y: mid, type: "scatter", mode: sized ? "lines+markers" : "markers", name: line.name, showlegend: false, text, hovertemplate: "%{text}<extra></extra>",
-    line: { color: paint, width: 1.6, dash: !line.case || line.beside ? "dash" : line.case.proven ? "solid" : "dot" }, marker: { symbol, size: sized ? 5.5 : 9, color: paint },
+    line: { color: paint, width: 1.6, dash: !line.case ? "dash" : !line.case.proven ? "dot" : line.beside ? "dash" : "solid" }, marker: { symbol, size: sized ? 5.5 : 9, color: paint },
     ...(line.case ? { customdata: shown.map(([, { at }]) => [line.row, at]) } : {}) };
   if (!line.case) return [own];
   if (!sized) return [{ ...own, error_y: { type: "data", symmetric: false, array: high.map((value, at) => value - mid[at]), arrayminus: low.map((value, at) => mid[at] - value), color: paint, thickness: 1.4, width: 6 } }];
