@@ -26,6 +26,7 @@ from mpibench.commands.listings.coverage import tests_by_group
 from mpibench.commands.listings.doctor import test_folders
 from mpibench.pages import pictures as drawing
 from mpibench.store import dataset_layout
+from reframe_tests.harness.schema import read as read_schema
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES, ROOT
 from studies.error_rates import noise
@@ -72,7 +73,7 @@ def files() -> str:
     """Every schema of files that people or other programs meet."""
     parts = ["`[]`: each entry of a list; `*`: each key of a mapping; keys in bold are required where their parent is.\n"]
     paths = (path for folder in SCHEMA_FOLDERS for path in sorted((ROOT / folder).rglob("*.schema.json")))
-    schemas = {f"Schema: `{path.relative_to(ROOT)}`": json.loads(path.read_text(encoding="utf-8")) for path in paths}
+    schemas = {f"Schema: `{path.relative_to(ROOT)}`": read_schema(path) for path in paths}
     schemas |= {f"Record: `{kind.__name__}` of `ci/mpibench/answers.py`": schema(c) for c, kind in ANSWERS.items()}
     for source, whole in schemas.items():
         name = whole.get("$ref", "").rpartition("/")[2]
