@@ -127,6 +127,9 @@ class HistoryCounts(Answer, kw_only=True):
     sessions: Sessions | UnsetType = UNSET
     slower: Count | UnsetType = UNSET
     faster: Count | UnsetType = UNSET
+    blind: Annotated[
+        bool | UnsetType, Meta(description="There were nights before, and a doubled time would have been called nowhere.")
+    ] = UNSET
     again: Annotated[
         dict[str, Count] | UnsetType, Meta(description="Metrics called slower, by what came of measuring them again.")
     ] = UNSET
@@ -216,8 +219,7 @@ class SlowerPart(Answer, kw_only=True):
     band: str | UnsetType = UNSET
     slower: Slower
     ratio: Ratio
-    low: End
-    high: End
+    seen_percent: Annotated[float | None, Meta(description="The least loss that would have been called.")]
 
 
 class HistoryProblem(Place, kw_only=True):
@@ -285,9 +287,9 @@ class GateProblems(Answer, kw_only=True):
 
 
 class Gate(Answer, kw_only=True):
-    """Exit status 0: PASS; 1: FAIL. With status 2 (bad input) nothing is written."""
+    """Exit status 0: PASS; 1: FAIL; 3: NOT JUDGED. With status 2 (bad input) nothing is written."""
 
-    decision: Literal["PASS", "FAIL"]
+    decision: Literal["PASS", "FAIL", "NOT JUDGED"]
     finding: Annotated[str, Meta(description="The worst problem and how many others there are of which kind; empty if passed.")]
     system: str
     session: str
@@ -417,11 +419,10 @@ class Judged(Curve, kw_only=True):
     margin_percent: float | None
     verdict: Verdict
     units: Units
-    needed: Annotated[Count | None, Meta(description="Units that would decide, where it is inconclusive.")]
+    seen_percent: Annotated[float | None, Meta(description="The least loss that would have been called.")]
+    sessions: Annotated[Count | None, Meta(description="Sessions it is held against.")]
+    needed: Annotated[Count | None, Meta(description="Sessions of the candidate that would decide, where it is inconclusive.")]
     why: str | None
-    confirmation: Annotated[str | UnsetType | None, Meta(description="With --confirm: what measuring again says of it.")] = (
-        UNSET
-    )
     sizes: Count | UnsetType | None = UNSET
 
 
@@ -436,75 +437,6 @@ class JudgedMetric(Judged, kw_only=True):
     candidate: float | None
     candidate_repeats: Count | None
     candidate_jobs: Count | None
-
-
-class Shown(Answer, kw_only=True):
-    """What one measurement said; null throughout where there is none."""
-
-    verdict: Verdict | None
-    ratio: Ratio
-    low: End
-    high: End
-    slower: Slower
-    units: Units
-    baseline: float | None
-    candidate: float | None
-    unit: str | None
-
-
-class Again(Curve, kw_only=True):
-    """Two measurements of a metric (``message_bytes``) or of a band (``band``)."""
-
-    message_bytes: Count | UnsetType | None = UNSET
-    band: str | UnsetType = UNSET
-    outcome: Literal["seen twice", "not seen again", "not measured again"]
-    why: str
-    first: Shown
-    again: Shown
-
-
-class CaseAgain(Answer, kw_only=True):
-    """A case that was to be measured again, under ReFrame's names, with the names of the nodes that measured it."""
-
-    session: str
-    system: str
-    partition: str
-    stack: str
-    name: str
-    slower: Slower
-    nodes: list[str]
-    measured_again: bool
-    why: str
-
-
-class Resolved(Metric, kw_only=True):
-    """What was inconclusive and was measured in further sessions."""
-
-    band: str
-    outcome: Literal["slower in every session", "judged together", "too few sessions"]
-    level: Literal["size", "band"]
-    wanted_sessions: Annotated[int, Meta(ge=1)]
-    session_percents: Annotated[
-        list[float],
-        Meta(description="How much slower each session of the candidate was than the median night, the fresh ones last."),
-    ]
-    night_percents: Annotated[list[float], Meta(description="The same of each night of the history.")]
-    why: str
-
-
-class Confirmation(Answer, kw_only=True):
-    """What was measured again."""
-
-    summary: str
-    rule: str
-    budget_minutes: Annotated[float, Meta(ge=0)]
-    interrupted: Annotated[str, Meta(description="Name of the signal; empty without one.")]
-    cases: list[CaseAgain]
-    metrics: list[Again]
-    bands: list[Again]
-    measured: Side | None
-    inconclusive_rule: str
-    inconclusive: list[Resolved]
 
 
 class Before(Answer, kw_only=True):
@@ -538,7 +470,6 @@ class Accept(Answer, kw_only=True):
     bands: list[Judged]
     metrics: list[JudgedMetric]
     new: Annotated[list[Metric], Meta(description="Metrics that only the candidate has.")]
-    confirmation: Annotated[Confirmation | None, Meta(description="What was measured again; null unless --confirm was given.")]
     measured_again_before: list[Before]
 
 

@@ -88,44 +88,25 @@ def accept(
         bool, typer.Option("--allow-unproven", help="Unproven cases of the candidate make it inconclusive instead of refused.")
     ] = False,
     history: History = None,
-    confirm: Annotated[
-        bool,
-        typer.Option(
-            "--confirm",
-            help="Measure again, in fresh jobs, what is called slower or left inconclusive; refuse only what is seen again.",
-        ),
-    ] = False,
-    confirm_minutes: Annotated[
-        float, typer.Option(min=0.01, help="With --confirm: minutes it may take, the queue's time included; worst cases first.")
-    ] = 30.0,
     out: Annotated[Path, typer.Option(help="Folder for the record; an earlier one moves to earlier/.")] = RESULTS / "accept",
 ) -> None:
     """Decide whether the machine after an upgrade is as good as before; write a record to sign (HTML, JSON, JUnit).
 
     Selectors: a session id or its beginning, latest, latest~1, a period 20261101:20261115 or now-7d:now, labels
     ?'run == "nightly"', or several joined with commas. Margins and error rates: site_configs/<system>/policy.yaml.
-    With --confirm run it where the candidate was measured; what could not be measured again, with proof, stays refused.
     Exit status: 0 accepted, 1 refused (regressed, missing, or a case of the candidate is not proven), 2 bad input,
-    3 inconclusive (with the number of repeats that would decide), 70 a defect of this program and no decision; 128 + N after
-    signal N, which ends --confirm with a record of what was measured.
+    3 inconclusive (with the number of sessions that would decide), 70 a defect of this program and no decision.
     """
     from mpibench.judge import accept as acceptance
     from mpibench.judge import text as verdict_text
     from mpibench.pages import acceptance as acceptance_record
 
-    if confirm and dataset_only:
-        raise BadInput(
-            "options-exclude",
-            "--confirm measures, and ReFrame stores what it measures in its database: leave --dataset-only out.",
-        )
     earlier = acceptance_record.move_aside(out)
     if earlier:
         typer.echo(f"mpibench: moved the earlier record to {earlier}", err=True)
     store = open_store(db, dataset, dataset_only)
     options = acceptance.AcceptanceOptions(system, where, _renames(rename), allow_unproven, history)
-    result, signal_status = _with_maps(acceptance.decide(store, baseline, candidate, options), store), 0
-    if confirm:
-        result, signal_status = _confirm(result, db, store, confirm_minutes, out)
+    result = _with_maps(acceptance.decide(store, baseline, candidate, options), store)
     written = acceptance_record.write(result, out)
     say([result.headline])
     for name, side in (("baseline", result.baseline), ("candidate", result.candidate)):
@@ -136,7 +117,7 @@ def accept(
     say(f"  changed: {name}: {before} -> {after}" for name, before, after in result.changed)
     say(f"  note: {line}" for line in result.notes)
     say(f"wrote {path}" for path in written)
-    raise typer.Exit(signal_status or acceptance.STATUS[result.decision])
+    raise typer.Exit(acceptance.STATUS[result.decision])
 
 
 def _with_maps(result: Acceptance, store: Store) -> Acceptance:
@@ -148,25 +129,6 @@ def _with_maps(result: Acceptance, store: Store) -> Acceptance:
     return replace(result, suspects=tuple(new), map_notes=tuple(notes))
 
 
-def _confirm(first: Acceptance, db: Path, store: Store, minutes: float, out: Path) -> tuple[Acceptance, int]:
-    """Measure again what an acceptance calls slower or inconclusive; the acceptance after that, and a signal's status or 0."""
-    from mpibench.night import confirmed_acceptance as confirmed
-    from mpibench.night import remeasuring
-    from mpibench.only_one import only_one
-    from mpibench.pages import acceptance as acceptance_record
-
-    cases = confirmed.cases_to_measure(first)
-    if not cases:
-        return confirmed.confirm(first, store, [remeasuring.Remeasured((), minutes)]), 0
-    with only_one(RESULTS, "mpibench accept --confirm") as lock:
-        remeasuring.check_database(db)
-        acceptance_record.write(first, out)  # where we are killed, this decision stands
-        place = remeasuring.Workspace(db, store, out / "again", (lock,))
-        rounds = confirmed.measure(first, place, minutes, lambda text: say([text]), lambda _: False)
-    stopped = rounds[-1].stopped
-    return confirmed.confirm(first, store, rounds), stopped.status if stopped else 0
-
-
 def drift(
     db: Db = DATABASE,
     dataset: Dataset = None,
@@ -176,13 +138,17 @@ def drift(
     sessions: Annotated[
         str | None, typer.Option(help="Only these sessions; a selector; default: those with the label of the newest.")
     ] = None,
-    recent: Annotated[int, typer.Option(min=1, help="Number of nights, up to the last, whose changes are reported.")] = 14,
+    recent: Annotated[
+        int,
+        typer.Option(min=1, help="Nights, up to the last, whose changes for the better are reported; what is worse always is."),
+    ] = 14,
     as_json: Json = False,
 ) -> None:
     """Report since when something is different, on which stack, fabric and sizes, and what changed that night.
 
-    Finds change points of every metric over the nights (calendar days, UTC) and groups them into events; prints nothing if
-    nothing changed. Metrics that earlier nights had and the last one lacks are reported, too. Margins and accepted levels:
+    Holds the last nights (calendar days, UTC) against the baseline of every metric, its first nights or the level that was
+    accepted, and groups what differs into events; prints nothing if nothing does. Metrics that earlier nights had and the last
+    one lacks are reported, too. Margins and accepted levels:
     site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better or accepted ones, 1 something is worse or
     missing, 2 bad input, 3 too few nights for any change to be found.
     """
@@ -208,7 +174,7 @@ def gate(
     dataset_only: DatasetOnly = False,
     system: System = None,
     recent: Annotated[
-        int, typer.Option(min=1, help="Number of nights, up to the last, whose changes count; older ones (90) if they last.")
+        int, typer.Option(min=1, help="Nights, up to the last, whose changes count as new; older ones that last are red, too.")
     ] = 14,
     max_age: Annotated[
         float | None, typer.Option(min=0.01, help="Hours since the session's start; default: max_age_hours of policy.yaml, 36.")
@@ -226,7 +192,7 @@ def gate(
     until site_configs/<system>/expected.yaml retires it; what that file names; each registered stack on each partition it
     fits; each fabric of each partition. A session started with selection options (-n, -p, ...) is partial and not complete;
     --partial judges it by what these selected. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot be
-    read.
+    read, 3 not judged: nights before differ so much that a doubled time would not have been called.
     """
     from mpibench.judge import expected
     from mpibench.judge import gate as gates
@@ -240,7 +206,7 @@ def gate(
         whole = expected.judge(store, name, chosen, partial=partial)
         lost = [f"session {unread.session[:8]} is not counted: {unread.why}" for unread in store.lost(name)]
         whole = replace(whole, notes=(*whole.notes, *lost))
-        lines, data, passed = whole.lines(), whole.as_data(), whole.complete
+        lines, data, status = whole.lines(), whole.as_data(), int(not whole.complete)
     else:
         answer = gates.decide(store, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
         from mpibench.locate import nights
@@ -248,12 +214,12 @@ def gate(
         misses = any(kind in gates.OF_CURVES for kind, _ in answer.by_kind)
         began = datetime.fromisoformat(answer.started)
         answer.notes[:0] = nights.suspects(store, answer.system, [answer.session], began, accused_only=not misses)
-        lines, data, passed = answer.lines, answer.as_data(), answer.passed
+        lines, data, status = answer.lines, answer.as_data(), gates.STATUS[answer.decision]
     if as_json:
         say_json(data)
     else:
         _say_at_width(lines)
-    raise typer.Exit(int(not passed))
+    raise typer.Exit(status)
 
 
 def rebaseline(

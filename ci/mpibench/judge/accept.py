@@ -28,7 +28,7 @@ from ..store.store import Store
 from . import comparison, switches
 from . import policy as verdict_policy
 from . import text as verdict_text
-from .curve_tests import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
+from .comparison import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
 from .history import SHARED, Past, differing_node_counts, find_history, mixed_strata, under_both_names
 from .switches import MovedSwitch
 
@@ -58,21 +58,6 @@ class AcceptanceOptions:
 
 
 @dataclass(frozen=True)
-class Confirmation:
-    """What measuring again said of what was called slower (``night/confirmed_acceptance.py``); the verdicts follow it already.
-
-    :param summary: in counts, for the headline; empty if nothing was called.
-    :param sentences: what was seen twice, and what was not measured again and stays refused.
-    """
-
-    summary: str
-    sentences: tuple[str, ...]
-    notes: tuple[str, ...]
-    record: Mapping[str, Any]
-    values: Selection | None = None
-
-
-@dataclass(frozen=True)
 class Acceptance:
     """A decision with everything it rests on.
 
@@ -96,7 +81,6 @@ class Acceptance:
     moves: tuple[MovedSwitch, ...] = ()
     options: AcceptanceOptions = AcceptanceOptions()
     past: Past = field(default_factory=Past)
-    confirmation: Confirmation | None = None
     measured_again: tuple[tuple[str, str], ...] = ()
     suspects: tuple[str, ...] = ()
     map_notes: tuple[str, ...] = ()
@@ -124,8 +108,15 @@ class Acceptance:
             verdict_text.count_unproven("the candidate", self.candidate),
             verdict_text.count_unproven("the baseline", self.baseline),
         ]
-        again = self.confirmation.summary if self.confirmation else ""
-        said = filter(None, [self.finding, *proofs, verdict_text.summary(self.judgement), again])
+        said = filter(
+            None,
+            [
+                self.finding,
+                *proofs,
+                verdict_text.summary(self.judgement),
+                verdict_text.sessions_text(self.judgement),
+            ],
+        )
         return f"{words[self.decision]}: {'; '.join(said)}"
 
     @property
@@ -146,14 +137,13 @@ class Acceptance:
         known = verdict_text.explained(self.absence)
         count = self.judgement.metrics.filter(known).height
         others = _without(replace(self.judgement, metrics=self.judgement.metrics.filter(~known)), self.moves)
-        verdicts = verdict_text.sentences(others, self.policy.false_discovery_rate)
+        verdicts = verdict_text.sentences(others)
         is_open = [line.startswith(f"{INCONCLUSIVE}: ") for line in verdicts]
         return [
             *self.suspects,
             *self.unlike,
             *(f"not proven: {text}" for text in verdict_text.unproven_sentences(self.candidate)),
             *self._references(held=True),
-            *(self.confirmation.sentences if self.confirmation else ()),
             *verdict_text.moved_sentences(move for move in self.moves if move.slower > 0),
             *(line for line, left in zip(verdicts, is_open, strict=True) if not left),
             *([f"missing: {count} metrics: {ABSENT}: {self.absence}"] if count else ()),
@@ -170,7 +160,6 @@ class Acceptance:
         lines = [
             *self.map_notes,
             *self._references(held=False),
-            *(self.confirmation.notes if self.confirmation else ()),
             *(
                 f"baseline, not proven, so that the candidate is not held to it: {text}"
                 for text in verdict_text.unproven_sentences(self.baseline)
@@ -182,18 +171,17 @@ class Acceptance:
             ),
             *verdict_text.built_otherwise(sides, "the baseline", "the candidate"),
             *differing_node_counts(self.baseline.cases, self.candidate.cases, "the baseline", "the candidate"),
-            *(f"the baseline's sessions are no one history and are compared job by job: {text}" for text in mixed.values()),
+            *(f"the baseline's sessions are no one history, and none before them is used: {text}" for text in mixed.values()),
             # What was measured again of a night is what it was called for, against other sessions and by another decision.
             *(
                 f"candidate: session {first[:8]} was measured again by session {again[:8]}, in part, which decides nothing "
-                "here: see `mpibench gate`; --confirm measures again what accept itself calls slower"
+                "here: see `mpibench gate`"
                 for first, again in self.measured_again
             ),
             *self.past.sentences(),
             *self._between(),
             *(f"the baseline is unlike its history: {text}" for text in self.judgement.unlike_past.values()),
             *verdict_text.moved_sentences(move for move in self.moves if move.slower <= 0),
-            *verdict_text.unknown_sentences(self.judgement, self.policy),
         ]
         if unjudged:
             lines.append(f"{unjudged} metrics are not judged: {self.policy.source} gives them no margin")

@@ -1,20 +1,19 @@
 """Verdicts on two sides of the same metrics: pass, regressed, improved, inconclusive, missing.
 
-A metric, and each band of a curve, is tested against the site's margin (:mod:`policy`):
+All statistics are :mod:`.engine`'s; here are its questions, and its answers as tables.
 
 regressed
-    the change for the worse is real (false discovery rate over everything tested) and, as estimated, beyond the margin;
+    worse beyond the margin and beyond the limit that noise sets (``seen_percent``), or beyond the margin together with a curve,
+    a band or all of a fabric that is;
 improved
     likewise for the better; counts as accepted;
 pass
-    shown to be equal or better: the one-sided upper confidence limit of the change is within the margin (non-inferiority);
+    of a candidate: the one-sided upper confidence limit of the change is within the margin (non-inferiority). Of a night: it
+    was judged, and is neither;
 inconclusive
-    neither; with the number of units a side that would probably decide;
+    neither; of a candidate with the sessions that would probably decide, of a night what kept it from being judged;
 missing
     the baseline has it, the candidate does not; not accepted.
-
-What is tested, and how, is in :mod:`curve_tests`. Where a window, a band or a curve is regressed, its sizes that are not shown
-to be equal are regressed with it.
 
 Where a bandwidth or rate is zero there is no ratio, and nothing is worse. Benchmarks print two decimals, so that a zero is less
 than 0.005 MB/s. On the candidate's side it is a regression; on the baseline's side it is no ground to compare with, since
@@ -23,9 +22,11 @@ anything would be better.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import enum
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -35,24 +36,34 @@ from reframe_tests.harness.vocabulary import LOWER
 from ..store import eligibility
 from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection, slowness
 from ..store.sessions import PAIRED
-from . import curve_tests
-from .curve_tests import (
-    ABSENT,
-    ENOUGH_JOBS,
-    IMPROVED,
-    INCONCLUSIVE,
-    MISSING,
-    ORDER,
-    PAIRS,
-    REGRESSED,
-    REPEATS,
-    SESSIONS,
-    CurveTest,
-    Results,
-    units_to_decide,
-)
-from .history import SHARED, Spread, missing_metrics, mixed_strata, name_place, spread_of
+from . import engine
+from .engine import Array, Outcome, Rows, Verdicts
+from .history import SHARED, missing_metrics, mixed_strata, name_place
 from .policy import Policy
+
+PASS, REGRESSED, IMPROVED, INCONCLUSIVE, MISSING = "pass", "regressed", "improved", "inconclusive", "missing"
+#: Why a metric is missing where nothing else is known.
+ABSENT = "the candidate does not have it"
+#: The weightiest first.
+ORDER = (REGRESSED, MISSING, INCONCLUSIVE, IMPROVED, PASS)
+#: Jobs a side needs before jobs, and not repeats, are the units.
+ENOUGH_JOBS = 3
+#: What a side is a sample of.
+REPEATS, JOBS, PAIRS, SESSIONS = "repeats", "jobs", "pairs", "sessions"
+#: Columns of values that name one repeat of one job.
+REPEAT = pl.concat_str("case", pl.lit("#"), "repeat")
+_BY_OUTCOME = {Outcome.SLOWER: REGRESSED, Outcome.FASTER: IMPROVED, Outcome.HELD: PASS}
+
+
+class Asked(enum.Enum):
+    """What is asked of the candidate."""
+
+    #: Is it as good as the baseline's sessions?
+    ACCEPTANCE = "acceptance"
+    #: Is this one session as the nights before it?
+    NIGHT = "night"
+    #: Which side is faster? Sides are no history of one another.
+    SIDES = "sides"
 
 
 @dataclass(frozen=True)
@@ -60,11 +71,14 @@ class Judgement:
     """All verdicts on one comparison.
 
     :param metrics: one row per metric of either side's baseline: :data:`METRIC`, ``band``, values, ``ratio`` with
-        ``low`` and ``high`` (candidate / baseline, in the quantity's own direction), ``verdict``, ``needed``, ``why``.
+        ``low`` and ``high`` (candidate / baseline, in the quantity's own direction), ``seen_percent`` (the least loss that
+        would have been called), ``verdict``, ``needed``, ``why``.
+    :param bands: the same of each band of a curve.
     :param unjudged: metrics both have that the policy gives no margin.
     :param unlike_past: by :data:`~mpibench.judge.history.SHARED`, in what the baseline is unlike the sessions before it, so
         that these are not its history.
-    :param spreads: how much nights differ where repeats are the units, as far as it was measured; likewise.
+    :param whole: verdicts on each fabric as a whole and on its bands, those of :data:`.engine.WIDE`.
+    :param blind: there were sessions before, and of no metric a doubled time would have been called.
     """
 
     metrics: pl.DataFrame
@@ -72,11 +86,20 @@ class Judgement:
     new: pl.DataFrame
     unjudged: int = 0
     unlike_past: Mapping[tuple[object, ...], str] = field(default_factory=dict)
-    spreads: Mapping[tuple[object, ...], Spread] = field(default_factory=dict)
+    whole: tuple[str, ...] = ()
+    blind: bool = False
 
     @property
     def verdict(self) -> str:
-        return curve_tests.overall(self.bands["verdict"], self.metrics["verdict"])
+        """The worst that was called or is missing; else what the fabrics as wholes say.
+
+        A metric that alone is inconclusive does not stop acceptance where its fabric's band passes.
+        """
+        called = {REGRESSED, MISSING} & {*self.metrics["verdict"], *self.bands["verdict"]}
+        alone = set(self.metrics.filter(pl.col("ratio").is_null())["verdict"])
+        found = called | alone | set(self.whole or self.metrics["verdict"])
+        worst = next((verdict for verdict in ORDER if verdict in found), INCONCLUSIVE)
+        return PASS if worst == IMPROVED and PASS in found else worst
 
     def counts(self) -> dict[str, int]:
         return {verdict: self.metrics.filter(pl.col("verdict") == verdict).height for verdict in ORDER}
@@ -99,84 +122,330 @@ def judge(
     candidate: Selection,
     policy: Policy,
     *,
+    asked: Asked = Asked.ACCEPTANCE,
     paired: bool = False,
-    history: bool = True,
     past: pl.DataFrame | None = None,
 ) -> Judgement:
     """Compare two selections metric by metric.
 
     :param paired: where both were interleaved in the same jobs, repeats are compared pair by pair.
-    :param history: if nothing has changed the candidate is one more of what the baseline's sessions are; not so where two
-        stacks are compared, whose spreads may differ.
     :param past: values of sessions before the baseline that measured the same (:mod:`.history`). They count as the baseline's
-        own where these are one more of them, and where both together are a history.
+        own where these are one more of them.
     """
     measured = [side.measured for side in (baseline, candidate)]
     # In one order, so that the same sessions give the same record to the letter.
     metrics = [side.select(METRIC).unique().sort(METRIC) for side in measured]
     common = metrics[0].join(metrics[1], on=METRIC, how="semi", nulls_equal=True)
-    margined = common.filter(pl.Series(np.isfinite(policy.margins(common))))
+    margined = common.filter(pl.Series(np.isfinite(policy.margins(common)), dtype=pl.Boolean))
     zeros = _zeros(margined, measured, policy)
-    both = margined.join(zeros, on=METRIC, how="anti", nulls_equal=True)
-    curves = both.select(CURVE).unique(maintain_order=True).sort(CURVE)
-    directions = baseline.values.select(*CURVE, "direction", "unit").unique(subset=list(CURVE))
-    curves = curves.join(directions, on=CURVE, how="left", nulls_equal=True, maintain_order="left")
-    past_values = baseline.values.clear() if past is None else past.select(baseline.values.columns)
-    old, new, before = (
-        side.with_columns(slowness(side)).join(both, on=METRIC, how="semi", nulls_equal=True).partition_by(CURVE, as_dict=True)
-        for side in (baseline.values, candidate.values, past_values)
+    both = margined.join(zeros, on=METRIC, how="anti", nulls_equal=True).sort(METRIC)
+    known = baseline.values.select(*METRIC, "direction").unique(subset=list(METRIC))
+    both = both.join(known, on=METRIC, how="left", nulls_equal=True, maintain_order="left")
+    both = both.with_columns(policy.bands(both["message_bytes"]))
+    rows = _rows(both, policy)
+    used, unlike = [measured[0]], dict[tuple[object, ...], str]()
+    before = baseline.values
+    units: str | list[str]
+    if asked is Asked.SIDES:
+        units, judged = _sides(both, rows, baseline.values, candidate.values, policy, paired=paired)
+    else:
+        units = SESSIONS
+        if past is not None and past.height:
+            own = pl.DataFrame(list(mixed_strata(baseline)), schema=dict.fromkeys(SHARED, pl.String), orient="row")
+            past = past.select(before.columns).join(own, on=SHARED, how="anti", nulls_equal=True)
+            unlike = _unlike_past(both, rows, past, before, policy)
+            apart = pl.DataFrame(list(unlike), schema=dict.fromkeys(SHARED, pl.String), orient="row")
+            past = past.join(apart, on=SHARED, how="anti", nulls_equal=True)
+            used.append(past)
+            before = pl.concat([past, before])
+        judged = _sessions(both, rows, before, candidate.values, policy, asked)
+    table, bands = _tables(both, rows, judged, policy, units, asked)
+    few = (
+        candidate.values.group_by(*METRIC, "case").len().group_by(METRIC).agg(few=pl.col("len").min() < policy.minimum_repeats)
     )
-    shared = {name: place for place, name in enumerate(curves.select(SHARED).unique(maintain_order=True).iter_rows())}
-    mixed = mixed_strata(baseline)
-    keys = list(zip(curves.select(CURVE).iter_rows(), curves.select(SHARED).iter_rows(), strict=True))
-    # Is the baseline one more session of those before it? What changed before it is no fault of the candidate.
-    against: list[CurveTest] = []
-    for number, (key, stratum) in enumerate(keys):
-        if key in before:
-            against += _tests(number, shared[stratum], before[key], old[key], policy)
-    unlike = _unlike_past(_Tested.of(curves, [test for test in against if test.units == SESSIONS], policy))
-    # Where these are too few, or not the baseline's history, they still show how much nights differ.
-    apart = pl.DataFrame(list(unlike), schema=dict.fromkeys(SHARED, pl.String), orient="row")
-    nights = [past_values, baseline.values.join(apart, on=SHARED, how="anti", nulls_equal=True)]
-    spreads: dict[tuple[Any, ...], Spread] = {}
-    for key, part in pl.concat(nights).partition_by(SHARED, as_dict=True).items() if history else ():
-        if key not in mixed and (spread := spread_of(part, policy.confidence)) is not None:
-            spreads[key] = spread
-    policies = {key: policy.with_spread(spreads[key].percent) if key in spreads else policy for key in shared}
-    used, found = [measured[0]], list[CurveTest]()
-    for number, (key, stratum) in enumerate(keys):
-        alike = history and stratum not in mixed
-        earlier = before.get(key) if alike and stratum not in unlike else None
-        sides = (old[key], new[key])
-        tests = _tests(number, shared[stratum], *sides, policies[stratum], paired=paired, history=alike, past=earlier)
-        found += tests
-        if earlier is not None and tests[0].units == SESSIONS:
-            used.append(earlier.drop("slowness"))
-    rows, bands = _rows(_Tested.of(curves, found, policy), policy)
+    table = table.join(few, on=METRIC, how="left", nulls_equal=True, maintain_order="left")
+    open_ = pl.col("few").fill_null(False) & (asked is not Asked.SIDES)
+    table = table.with_columns(
+        verdict=pl.when(open_).then(pl.lit(INCONCLUSIVE)).otherwise("verdict"),
+        why=pl.when(open_).then(pl.lit(f"fewer than {policy.minimum_repeats} repeats")).otherwise("why"),
+        units=pl.when(open_).then(pl.lit(REPEATS)).otherwise("units"),
+    ).drop("few")
     absent = missing_metrics(metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True), metrics[1])
     absent = absent.with_columns(policy.bands(absent["message_bytes"]))
-    table = _with_values(pl.concat([rows, zeros], how="diagonal_relaxed"), [pl.concat(used), measured[1]])
+    table = _with_values(pl.concat([table, zeros], how="diagonal_relaxed"), [pl.concat(used), measured[1]])
+    whole = [str(_verdict(judged, row, rows, asked)) for row in np.flatnonzero(rows.kinds == engine.WIDE)]
     return Judgement(
         *_with_missing(table, bands, absent, baseline, candidate),
         metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True),
         common.height - margined.height,
         unlike,
-        spreads,
+        tuple(whole),
+        _blind(judged, both.height),
     )
 
 
-class _Tested(NamedTuple):
-    """All tests of some curves, and what came of them."""
+#: A doubled time is called where the limit is below this, in log; a doubled night has noise of its own.
+_DOUBLED = math.log(1.9)
 
-    curves: list[dict[str, Any]]
-    tests: list[CurveTest]
-    results: Results
-    verdicts: list[tuple[str, str]]
 
-    @classmethod
-    def of(cls, curves: pl.DataFrame, tests: list[CurveTest], policy: Policy) -> _Tested:
-        results = curve_tests.evaluate(tests, policy)
-        return cls(curves.to_dicts(), tests, results, curve_tests.combine_verdicts(tests, results, policy))
+def _blind(judged: Verdicts, metrics: int) -> bool:
+    """Whether there was something before to hold a night against, and a doubled time would have been called nowhere."""
+    known = (judged.count > 0)[:metrics] & np.isfinite(judged.effect[:metrics])
+    return bool(known.any()) and not (judged.limit[:metrics][known] < _DOUBLED).any()
+
+
+def _rows(metrics: pl.DataFrame, policy: Policy) -> Rows:
+    """The engine's rows: a stratum is one stack on one fabric.
+
+    :param metrics: :data:`METRIC`, ``band``, ``direction``.
+    """
+    lower = (metrics["direction"] == LOWER).to_numpy()
+    margins = policy.margins(metrics)
+    logs = np.where(lower, np.log1p(margins), -np.log1p(-np.minimum(margins, 0.99)))
+    curves, strata = metrics.select(CURVE).rows(), metrics.select(SHARED).rows()
+    return engine.rows_of(logs, curves, metrics["band"].to_list(), strata)
+
+
+def session_matrix(metrics: pl.DataFrame, values: pl.DataFrame) -> Array:
+    """Slowness of each metric in each session: the mean of its jobs' medians, shape (metrics, sessions), oldest first."""
+    order = values.select("session", "started").group_by("session").agg(pl.min("started")).sort("started", "session")
+    return _matrix(metrics, values, pl.col("session"), order["session"].to_list())
+
+
+def _matrix(metrics: pl.DataFrame, values: pl.DataFrame, unit: pl.Expr, units: Sequence[str]) -> Array:
+    """Slowness by unit: within a job the median, over jobs the mean; NaN where there is none."""
+    table = values.with_columns(slowness(values), unit=unit)
+    table = table.group_by(*METRIC, "unit", "case").agg(pl.col("slowness").median())
+    table = table.group_by(*METRIC, "unit").agg(pl.col("slowness").mean())
+    numbered = metrics.select(METRIC).with_row_index("row")
+    table = table.join(numbered, on=METRIC, nulls_equal=True)
+    table = table.join(pl.DataFrame({"unit": units}, schema={"unit": pl.String}).with_row_index("column"), on="unit")
+    found = np.full((metrics.height, len(units)), np.nan)
+    found[table["row"].to_numpy(), table["column"].to_numpy()] = table["slowness"].to_numpy()
+    return found
+
+
+def matrix(values: pl.DataFrame, sizes: Sequence[int | None], unit: pl.Expr) -> Array:
+    """Slowness of one curve, shape (sizes, units): median of what belongs to one unit, in the order in which they come.
+
+    :param values: of the curve, with ``slowness``.
+    """
+    table = values.select("slowness", place=pl.col("message_bytes").fill_null(-1), unit=unit)
+    wide = table.pivot(on="unit", index="place", values="slowness", aggregate_function="median")
+    order = pl.DataFrame({"place": [-1 if size is None else size for size in sizes]}, schema={"place": pl.Int64})
+    return order.join(wide, on="place", how="left", maintain_order="left").drop("place").to_numpy().astype(float)
+
+
+def _sessions(
+    metrics: pl.DataFrame, rows: Rows, before: pl.DataFrame, after: pl.DataFrame, policy: Policy, asked: Asked
+) -> Verdicts:
+    sides = session_matrix(metrics, before), session_matrix(metrics, after)
+    if not metrics.height:
+        nothing = np.empty((0, 1))
+        return engine.hold(nothing, nothing, rows, np.empty(0))
+    if asked is Asked.NIGHT:
+        with np.errstate(invalid="ignore"):
+            night = np.nanmean(sides[1], axis=1, keepdims=True)
+        return engine.tonight(np.hstack([sides[0], night]), rows)
+    # What two jobs differ by where too few sessions show it: the policy's, or more where repeats of one job do.
+    own = after.with_columns(slowness(after)).group_by(*METRIC, "case").agg(pl.col("slowness").std())
+    own = metrics.join(own.group_by(METRIC).agg(pl.col("slowness").mean()), on=METRIC, how="left", nulls_equal=True)
+    repeats = policy.between_jobs_times_repeats * own["slowness"].fill_null(0.0).to_numpy()
+    least = np.maximum(repeats, policy.between_jobs_percent / 100)
+    return engine.hold(*sides, rows, least, policy.confidence)
+
+
+def _unlike_past(
+    metrics: pl.DataFrame, rows: Rows, past: pl.DataFrame, own: pl.DataFrame, policy: Policy
+) -> dict[tuple[object, ...], str]:
+    """Where the baseline is no further session of those before it, judged as a candidate would be."""
+    if not past.height or not metrics.height:
+        return {}
+    judged = _sessions(metrics, rows, past, own, policy, Asked.ACCEPTANCE)
+    called = np.flatnonzero((judged.of(Outcome.SLOWER) | judged.of(Outcome.FASTER))[: metrics.height])
+    worst: dict[tuple[object, ...], int] = {}
+    for place in called[np.argsort(-np.abs(judged.effect[called]), kind="stable")]:
+        worst.setdefault(metrics.select(SHARED).row(int(place)), int(place))
+    sentences: dict[tuple[object, ...], str] = {}
+    for key, place in worst.items():
+        slower = judged.effect[place] > 0
+        sentences[key] = (
+            f"{name_place(*key)}: {metrics['benchmark'][place]} was up to "
+            f"{100 * abs(loss(metrics['direction'][place], judged.effect[place])):.1f} % "
+            f"{'worse' if slower else 'better'} in the baseline than in the {judged.count[place]} sessions before it: since "
+            "then something is different, and they are not its history"
+        )
+    return sentences
+
+
+def loss(direction: str, slower: float) -> float:
+    """A change for the worse as a fraction of the value: of a time new / old - 1, of a bandwidth 1 - new / old.
+
+    :param slower: in log.
+    """
+    return math.expm1(slower) if direction == LOWER else -math.expm1(-slower)
+
+
+#: A job, and a repeat of a job: the same for both stacks that were interleaved in it.
+_JOB_OF_BOTH = pl.col("case").str.strip_suffix(PAIRED)
+_REPEAT_OF_BOTH = pl.concat_str(_JOB_OF_BOTH, pl.lit("#"), pl.col("repeat"))
+
+
+def _sides(
+    metrics: pl.DataFrame, rows: Rows, one: pl.DataFrame, two: pl.DataFrame, policy: Policy, *, paired: bool
+) -> tuple[list[str], Verdicts]:
+    """Two sides that are no history of one another: pairs of one job, jobs, or repeats with what jobs add.
+
+    :returns: units of each metric, and the verdicts.
+    """
+    kinds = [_units_of(part, other, policy, paired=paired) for part, other in _curves(metrics, one, two)]
+    effects = {name: np.full(len(rows.kinds), np.nan) for name in ("effect", "low", "high", "upper", "p", "spread")}
+    units = [""] * metrics.height
+    of_curve = dict(zip(metrics.select(CURVE).unique(maintain_order=True).rows(), kinds, strict=True))
+    for place, key in enumerate(metrics.select(CURVE).iter_rows()):
+        units[place] = of_curve[key]
+    for kind in dict.fromkeys(kinds):
+        own = np.array([unit == kind for unit in units])
+        unit = {JOBS: pl.col("case"), REPEATS: REPEAT, PAIRS: _REPEAT_OF_BOTH}[kind]
+        sides = []
+        shared: set[str] = set()
+        for side in (one, two):
+            names = side.select(unit=unit)["unit"].unique(maintain_order=True).to_list()
+            shared = shared & set(names) if shared else set(names)
+            sides.append((side, names))
+        if kind == PAIRS:
+            sides = [(side, [name for name in names if name in shared]) for side, names in sides]
+            sides[1] = (sides[1][0], sides[0][1])
+        arrays = [_grouped(_matrix(metrics, side, unit, names), rows, own) for side, names in sides]
+        places = np.array([row for row in range(len(rows.kinds)) if own[rows.members(row)].all()])
+        left, right = (array[places] for array in arrays)
+        if kind == PAIRS:
+            found = engine.compare_pairs(right - left)
+        else:
+            jobs = [side["case"].n_unique() for side in (one, two)]
+            between = (policy.between_jobs_percent / 100) ** 2 * sum(1 / count for count in jobs) if kind == REPEATS else 0.0
+            found = engine.compare(left, right, between)
+        low, high = found.interval(policy.confidence)
+        for name, column in (
+            *(("effect", found.effect), ("low", low), ("high", high), ("p", found.p_values())),
+            *(("upper", found.interval(2 * policy.confidence - 1)[1]), ("spread", np.sqrt(found.unit_variance / 2))),
+        ):
+            effects[name][places] = column
+    margins = rows.all_margins
+    p = np.where(np.isfinite(effects["p"]), effects["p"], 1.0)
+    real = engine.discoveries(p, policy.false_discovery_rate) & (np.abs(effects["effect"]) > margins)
+    outcome = np.full(len(p), Outcome.TOO_FEW, dtype=object)
+    outcome[np.isfinite(effects["low"])] = Outcome.HELD
+    outcome[real & (effects["effect"] > 0)], outcome[real & (effects["effect"] < 0)] = Outcome.SLOWER, Outcome.FASTER
+    return units, Verdicts(
+        limit=np.full(len(p), np.nan),
+        outcome=outcome,
+        count=np.zeros(len(p), dtype=int),
+        with_group=np.full(len(p), -1),
+        df=np.full(len(p), np.nan),
+        **effects,
+    )
+
+
+def _curves(metrics: pl.DataFrame, *sides: pl.DataFrame) -> Iterable[list[pl.DataFrame]]:
+    parts = [side.partition_by(CURVE, as_dict=True) for side in sides]
+    return ([part[key] for part in parts] for key in metrics.select(CURVE).unique(maintain_order=True).iter_rows())
+
+
+def _units_of(one: pl.DataFrame, two: pl.DataFrame, policy: Policy, *, paired: bool) -> str:
+    """What both sides of a curve are a sample of."""
+    repeats = [set(side.select(unit=_REPEAT_OF_BOTH)["unit"]) for side in (one, two)]
+    if paired and len(repeats[0] & repeats[1]) >= policy.minimum_repeats:
+        return PAIRS
+    return JOBS if min(one["case"].n_unique(), two["case"].n_unique()) >= ENOUGH_JOBS else REPEATS
+
+
+def _grouped(values: Array, rows: Rows, own: np.ndarray) -> Array:
+    """The metrics, then the mean of each group in each unit that has all of it."""
+    means = [values[group].mean(axis=0) if own[group].all() else np.full(values.shape[1], np.nan) for group in rows.groups]
+    return np.vstack([values, *means]) if means else values
+
+
+#: Columns of verdicts: of curves, and computed here.
+_COLUMNS: Mapping[str, type[pl.DataType]] = {
+    **dict.fromkeys(CURVE, pl.String),
+    **dict.fromkeys(("nodes", "ppn", "ranks", "groups"), pl.Int32),
+    "band": pl.String,
+    **dict.fromkeys(("ratio", "low", "high", "slower", "p", "spread_percent", "margin_percent", "seen_percent"), pl.Float64),
+    **{"verdict": pl.String, "units": pl.String, "needed": pl.Int64, "why": pl.String, "sessions": pl.Int64},
+}
+
+
+def _verdict(judged: Verdicts, row: int, rows: Rows, asked: Asked) -> str:
+    outcome = judged.outcome[row]
+    if outcome in (Outcome.SLOWER, Outcome.FASTER):
+        return _BY_OUTCOME[outcome]
+    if asked is Asked.NIGHT:
+        return _BY_OUTCOME.get(outcome, INCONCLUSIVE)
+    margin = rows.all_margins[row]
+    return PASS if np.isfinite(judged.upper[row]) and judged.upper[row] < margin else INCONCLUSIVE
+
+
+def _tables(
+    metrics: pl.DataFrame, rows: Rows, judged: Verdicts, policy: Policy, units: str | list[str], asked: Asked
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Verdicts on metrics and on bands of curves; effects as ratios of values, and null where nothing can be said."""
+    margins, band_rows, metric_rows = rows.all_margins, [], []
+    dicts = metrics.to_dicts()
+
+    def verdict_row(place: int, first: dict[str, Any], unit: str) -> dict[str, Any]:
+        direction, effect, limit = first["direction"], judged.effect[place], judged.limit[place]
+        sign = 1.0 if direction == LOWER else -1.0
+        shown: dict[str, float] = {
+            "ratio": np.exp(sign * effect),
+            "slower": np.expm1(effect),
+            "margin_percent": 100 * loss(direction, margins[place]),
+            "seen_percent": 100 * loss(direction, limit),
+        }
+        if len(judged.low):
+            low, high = sorted(np.exp(sign * np.array([judged.low[place], judged.high[place]])))
+            spread = 100 * judged.spread[place]
+            shown |= {"low": low, "high": high, "p": judged.p[place], "spread_percent": spread}
+        verdict = _verdict(judged, place, rows, asked)
+        return {
+            **{name: first[name] for name in (*CURVE, "band")},
+            **{name: float(value) if np.isfinite(value) else None for name, value in shown.items()},
+            "verdict": verdict,
+            "units": unit,
+            "needed": engine.sessions_wanted(judged, place, margins[place])
+            if verdict == INCONCLUSIVE and asked is Asked.ACCEPTANCE
+            else None,
+            "why": _why(judged, place, rows, asked, dicts),
+            "sessions": int(judged.count[place]),
+        }
+
+    for place, first in enumerate(dicts):
+        unit = units if isinstance(units, str) else units[place]
+        metric_rows.append({**verdict_row(place, first, unit), "message_bytes": first["message_bytes"]})
+    for (curve, band), part in metrics.with_row_index("row").group_by([pl.struct(CURVE), "band"], maintain_order=True):
+        one = int(part["row"][0])
+        place = rows.place["curve", tuple(curve.values()), band]
+        row = verdict_row(place, dicts[one], units if isinstance(units, str) else units[one])
+        if row["verdict"] not in (REGRESSED, IMPROVED):  # a band goes with its metrics
+            own = {metric_rows[metric]["verdict"] for metric in part["row"]}
+            row["verdict"] = REGRESSED if REGRESSED in own else row["verdict"]
+        band_rows.append({**row, "sizes": part.height})
+    return (
+        pl.DataFrame(metric_rows, schema={**_COLUMNS, "message_bytes": pl.Int64}, orient="row"),
+        pl.DataFrame(band_rows, schema={**_COLUMNS, "sizes": pl.Int64}, orient="row"),
+    )
+
+
+def _why(judged: Verdicts, place: int, rows: Rows, asked: Asked, metrics: Sequence[Mapping[str, Any]]) -> str:
+    """What else a verdict rests on, or why there is none."""
+    group = int(judged.with_group[place])
+    if group >= 0:
+        members = [metrics[member] for member in rows.members(group)]
+        curves = {tuple(row[name] for name in CURVE) for row in members}
+        return "with its curve" if len(curves) == 1 else f"with all of {members[0]['stack']} on {members[0]['fabric']}"
+    if asked is Asked.NIGHT and judged.outcome[place] in (Outcome.TOO_NOISY, Outcome.TOO_FEW):
+        return str(judged.outcome[place].value)
+    return ""
 
 
 def _zeros(metrics: pl.DataFrame, measured: Sequence[pl.DataFrame], policy: Policy) -> pl.DataFrame:
@@ -197,125 +466,6 @@ def _zeros(metrics: pl.DataFrame, measured: Sequence[pl.DataFrame], policy: Poli
         policy.bands(found["message_bytes"]),
         verdict=pl.when(on_baseline).then(pl.lit(INCONCLUSIVE)).otherwise(pl.lit(REGRESSED)),
         why=pl.when(on_baseline).then(pl.format(no_ground, "baseline_zeros", "baseline_all")).otherwise(on_candidate),
-    )
-
-
-def _unlike_past(tested: _Tested) -> dict[tuple[object, ...], str]:
-    """Where the baseline is no further session of those before it, judged as a candidate would be and at the same rate."""
-    called: dict[tuple[object, ...], list[int]] = {}
-    for place, (verdict, _) in enumerate(tested.verdicts):
-        if verdict in (REGRESSED, IMPROVED):
-            curve = tested.curves[tested.tests[place].curve]
-            called.setdefault(tuple(curve[name] for name in SHARED), []).append(place)
-    sentences: dict[tuple[object, ...], str] = {}
-    for key, places in called.items():
-        worst = max(places, key=lambda place: abs(tested.results.effect[place]))
-        curve, percent = tested.curves[tested.tests[worst].curve], 100 * float(np.expm1(tested.results.effect[worst]))
-        sentences[key] = (
-            f"{name_place(*key)}: {curve['benchmark']} was up to {abs(percent):.1f} % {'slower' if percent > 0 else 'faster'} "
-            f"in the baseline than in the {int(tested.results.count[worst])} sessions before it: since then something is "
-            "different, and they are not its history"
-        )
-    return sentences
-
-
-#: A job, and a repeat of a job: the same for both stacks that were interleaved in it.
-_JOB_OF_BOTH = pl.col("case").str.strip_suffix(PAIRED)
-_REPEAT = pl.concat_str(_JOB_OF_BOTH, pl.lit("#"), pl.col("repeat"))
-
-
-def _sessions_of_jobs(values: pl.DataFrame) -> tuple[str, ...]:
-    """Session of each job, in the order of the columns of :func:`.curve_tests.matrix`."""
-    return tuple(values.unique("case", keep="first", maintain_order=True)["session"])
-
-
-def _tests(
-    number: int,
-    stratum: int,
-    one: pl.DataFrame,
-    two: pl.DataFrame,
-    policy: Policy,
-    *,
-    paired: bool = False,
-    history: bool = True,
-    past: pl.DataFrame | None = None,
-) -> list[CurveTest]:
-    """All comparisons of the two sides of a curve.
-
-    :param past: its values in the sessions before the baseline; used if they make it a history.
-    """
-    quantity = one["quantity"][0]
-    sizes = sorted(one["message_bytes"].unique().to_list(), key=lambda size: -1 if size is None else size)
-    if paired:
-        jobs_of_both = set(one["case"].str.strip_suffix(PAIRED)) & set(two["case"].str.strip_suffix(PAIRED))
-        unit = _JOB_OF_BOTH if len(jobs_of_both) >= ENOUGH_JOBS else _REPEAT
-        named = [side.with_columns(pair=unit) for side in (one, two)]
-        on = ["pair", "message_bytes"]
-        both = [a.join(b, on=on, how="semi", nulls_equal=True).sort("pair") for a, b in (named, named[::-1])]
-        if both[0]["pair"].n_unique() >= policy.minimum_repeats:
-            left, right = (curve_tests.matrix(side, sizes, pl.col("pair")) for side in both)
-            return curve_tests.tests_of_curve(number, quantity, sizes, left, right, policy, units=PAIRS)
-    repeats = two.select(pl.len().over("case", "message_bytes").min()).item()
-    history = history and repeats >= policy.minimum_repeats
-    together = one if past is None else pl.concat([past, one])
-    if curve_tests.choose_units(_sessions_of_jobs(together), _sessions_of_jobs(two), history=history) == SESSIONS:
-        one = together
-    nights = _sessions_of_jobs(one), _sessions_of_jobs(two)
-    units = curve_tests.choose_units(*nights, history=history)
-    between = curve_tests.between_jobs(units, (len(nights[0]), len(nights[1])), policy)
-    left, right = (curve_tests.matrix(side, sizes, _REPEAT if units == REPEATS else pl.col("case")) for side in (one, two))
-    return curve_tests.tests_of_curve(
-        *(number, quantity, sizes, left, right, policy), units=units, between=between, nights=nights, stratum=stratum
-    )
-
-
-#: Columns of verdicts: of curves, and computed here.
-_COLUMNS: Mapping[str, type[pl.DataType]] = {
-    **dict.fromkeys(CURVE, pl.String),
-    **dict.fromkeys(("nodes", "ppn", "ranks", "groups"), pl.Int32),
-    "band": pl.String,
-    **dict.fromkeys(("ratio", "low", "high", "slower", "p", "spread_percent", "margin_percent"), pl.Float64),
-    **{"verdict": pl.String, "units": pl.String, "needed": pl.Int64, "why": pl.String},
-}
-
-
-def _rows(tested: _Tested, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Verdicts on metrics and on bands; effects as ratios of values, and null where too few units say nothing."""
-    rows: dict[str, list[dict[str, object]]] = {curve_tests.SIZE: [], curve_tests.BAND: []}
-    results = tested.results
-    for place, test in enumerate(tested.tests):
-        if test.level not in rows:
-            continue
-        curve = tested.curves[test.curve]
-        verdict, why = tested.verdicts[place]
-        sign = 1.0 if curve["direction"] == LOWER else -1.0
-        low, high = sorted(np.exp(sign * np.array([results.low[place], results.high[place]])))
-        shown = {
-            "ratio": np.exp(sign * results.effect[place]),
-            "low": low,
-            "high": high,
-            "slower": np.expm1(results.effect[place]),
-            "p": results.p[place],
-            "spread_percent": 100 * np.sqrt(results.variance[place] / 2),
-        }
-        rows[test.level].append(
-            {
-                **{name: curve[name] for name in CURVE},
-                "band": policy.band(test.size),
-                **{name: float(value) if np.isfinite(value) else None for name, value in shown.items()},
-                "margin_percent": 100 * sign * float(np.expm1(sign * test.margin)),
-                "verdict": verdict,
-                "units": test.units,
-                "needed": units_to_decide(results, test.margin, place, policy) if verdict == INCONCLUSIVE else None,
-                "why": why,
-                "message_bytes": test.size,
-                "sizes": len(test.places),
-            }
-        )
-    sizes, bands = rows.values()
-    return (
-        pl.DataFrame(sizes, schema={**_COLUMNS, "message_bytes": pl.Int64}, orient="row"),
-        pl.DataFrame(bands, schema={**_COLUMNS, "sizes": pl.Int64}, orient="row"),
     )
 
 

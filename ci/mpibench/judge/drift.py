@@ -1,14 +1,13 @@
 """The nightly watch: since when is something different, on what, and what changed that night. Silent when nothing is.
 
 A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day stands for it. It gives each
-metric one value, the median of eligible repeats. A change is called where the last nights differ from those before by more than
-all metrics together do in 199 other orders of the nights (:mod:`.level_changes`), and by the margin. Asked night
-after night the answer follows the machine: what is over is no change any more, whether it was one or not.
+metric one value, the median of eligible repeats. The level of the last nights is held against the baseline of each metric, the
+first nights of the series or the level that somebody accepted, whatever was measured in between (:func:`.engine.lasting`). So
+what is worse for good, at once or little by little, stays worse until it is accepted, with its first night.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -26,18 +25,17 @@ from .. import answers
 from ..store import dataset_layout, eligibility, selectors, session_values
 from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
 from ..store.store import Store, scan_files
-from . import expected, switches
+from . import comparison, engine, expected, switches
 from . import policy as verdict_policy
 from . import text as verdict_text
+from .engine import Array, Outcome
 from .history import OLDEST, SHARED, missing_metrics
 from .plan.record import LABEL
 from .policy import Level, Policy
-from .statistics import level_changes, two_sides
-from .statistics.level_changes import FEWEST as FEWEST_CHANGED
-from .statistics.level_changes import FEWEST_NIGHTS
-from .statistics.two_sides import Array
 from .switches import MovedSwitch
 
+#: Nights before the last that must have had what the last one lacks; and the fewest nights of which a change is found.
+FEWEST_CHANGED, FEWEST_NIGHTS = 3, engine.BASELINE + engine.LEVEL
 #: Sessions read together.
 NIGHTS_AT_ONCE = 16
 #: Columns of ``samples`` that name a metric beside its condition.
@@ -257,40 +255,73 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> tuple[pl.DataFrame, p
     return medians.select("id", "condition", *_POINT).unique("id"), medians.select("id", "night", "value")
 
 
-def change_points(history: History, policy: Policy, recent: int | None = None) -> pl.DataFrame:
-    """Change points of all series: ``row`` of the metric, ``night`` of the first changed value, ``slower`` in log.
+class Levels(NamedTuple):
+    """What the last nights' levels are against the baseline.
 
-    :param recent: only changes of the last so many nights that are still there in the last of them, and only as many nights as
-        they need are searched; else all changes.
+    :param points: ``row`` of the metric, ``night`` of the first changed value, ``slower`` in log.
+    :param accepted: likewise what is worse by no more than somebody accepted.
+    :param seen: the least loss that would be called, and what is not judged, for a reader.
     """
-    margins = np.log1p(policy.margins(history.metrics))
-    start = 0 if recent is None else max(0, history.logs.shape[1] - recent - policy.drift_window_nights)
-    logs = history.logs[:, start:]
-    searched = np.flatnonzero(np.isfinite(margins) & ((~np.isnan(logs)).sum(axis=1) >= FEWEST_NIGHTS))
-    # Rows that share what may change at once: a stack on a fabric, a band of it, a curve; the widest first.
-    named = history.metrics.with_columns(policy.bands(history.metrics["message_bytes"]))[searched].with_row_index("place")
-    parts = [
-        tuple(places)
-        for keys in (SHARED, (*SHARED, "band"), CURVE)
-        for places in named.group_by(keys, maintain_order=True).agg("place")["place"].to_list()
-    ]
-    groups = [np.array(part) for part in dict.fromkeys(parts) if len(part) > 1]
-    seed = zlib.crc32(history.nights["session"][-1].encode()) if history.nights.height else 0
-    found = level_changes.search(
-        logs[searched], margins[searched], groups, policy.drift_window_nights, seed, lasting=recent is not None
-    )
-    changes = [
-        (row, start + step.night, slower)
-        for step in found
-        for row, slower in zip(searched[step.rows], step.slower, strict=True)
-    ]
-    table = pl.DataFrame(changes, schema={"row": pl.Int64, "night": pl.Int64, "slower": pl.Float64}, orient="row")
-    return table if recent is None else table.filter(pl.col("night") >= history.logs.shape[1] - recent)
+
+    points: pl.DataFrame
+    accepted: pl.DataFrame
+    seen: str
 
 
-def events(store: Store, history: History, points: pl.DataFrame, policy: Policy) -> list[Event]:
-    """Change points grouped: same stack, fabric and direction, the same or neighbouring nights; what is worse first, of it the
-    newest, then the largest."""
+def levels(history: History, policy: Policy) -> Levels:
+    """The level of each metric in the last nights, held against its baseline."""
+    margins = policy.margins(history.metrics)
+    chosen = np.flatnonzero(np.isfinite(margins))
+    metrics = history.metrics[chosen]
+    lower = (metrics["direction"] == LOWER).to_numpy()
+    logs = np.where(lower, np.log1p(margins[chosen]), -np.log1p(-np.minimum(margins[chosen], 0.99)))
+    bands = policy.bands(metrics["message_bytes"]).to_list()
+    rows = engine.rows_of(logs, metrics.select(CURVE).rows(), bands, metrics.select(SHARED).rows())
+    accepted = _accepted(history, metrics, policy)
+    raw = engine.lasting(history.logs[chosen], rows)
+    judged = engine.lasting(history.logs[chosen], rows, accepted) if accepted else raw
+    count = len(chosen)
+
+    def table(found: engine.Verdicts, which: engine.Mask) -> pl.DataFrame:
+        places = np.flatnonzero(which[:count])
+        # What is called with its group changed when the group did.
+        group = np.where(found.with_group[places] >= 0, found.with_group[places], places)
+        columns = {"row": chosen[places], "night": found.since[group], "slower": found.effect[places]}
+        schema = {"row": pl.Int64, "night": pl.Int64, "slower": pl.Float64}
+        return pl.DataFrame(columns, schema=schema)
+
+    slower, faster = judged.of(Outcome.SLOWER), judged.of(Outcome.FASTER)
+    covered = raw.of(Outcome.SLOWER) & ~slower
+    known = judged.outcome[:count]
+    percents = [
+        100 * comparison.loss(direction, limit)
+        for direction, limit, outcome in zip(metrics["direction"], judged.limit[:count], known, strict=True)
+        if outcome in (Outcome.HELD, Outcome.SLOWER, Outcome.FASTER)
+    ]
+    seen = f"lasting loss seen from {min(percents):.0f} to {max(percents):.0f} %" if percents else ""
+    if noisy := int((known == Outcome.TOO_NOISY).sum()):
+        seen = "; ".join(filter(None, [seen, f"{noisy} metric{'s'[: noisy != 1]} too noisy to judge"]))
+    return Levels(table(judged, slower | faster), table(raw, covered), seen)
+
+
+def _accepted(history: History, metrics: pl.DataFrame, policy: Policy) -> list[engine.Accepted]:
+    """The levels that were accepted up to the last night."""
+    days = history.nights["started"].dt.date().to_list()
+    found = []
+    for level in policy.levels:
+        night = next((place for place, day in enumerate(days) if day >= level.since), None)
+        if night is not None:
+            covered = np.array([level.covers(*key) for key in metrics.select(SHARED).iter_rows()], dtype=bool)
+            found.append(engine.Accepted(covered, night, float(np.log1p(level.slower_percent / 100))))
+    return found
+
+
+def events(store: Store, history: History, points: pl.DataFrame, policy: Policy, *, accepted: bool = False) -> list[Event]:
+    """Changes grouped: same stack, fabric and direction, the same or neighbouring nights; what is worse first, of it the
+    newest, then the largest.
+
+    :param accepted: they are worse by no more than somebody accepted.
+    """
     if not points.height:
         return []
     clusters: list[tuple[int, pl.DataFrame]] = []
@@ -313,9 +344,9 @@ def events(store: Store, history: History, points: pl.DataFrame, policy: Policy)
             session_values.facts(known.filter(pl.col("stack") == stack, pl.col("session") == name))
             for name in nights[max(night - 1, 0) : night + 1]
         ]
-        middle, most = map(float, np.expm1(metrics.select(pl.median("slower"), most=pl.max("slower")).row(0)))
+        middle = float(np.expm1(metrics.select(pl.median("slower")).item()))
         # What is to come accepts nothing yet.
-        levels = (level for level in policy.levels if level.since <= last and level.covers(partition, stack, fabric))
+        covering = [level for level in policy.levels if level.since <= last and level.covers(partition, stack, fabric)]
         event = Event(
             since=started.date(),
             session=session,
@@ -325,7 +356,7 @@ def events(store: Store, history: History, points: pl.DataFrame, policy: Policy)
             slower=middle,
             changed=tuple(session_values.changes(*facts)) if night and all(facts) else (),
             moves=_moves(history, policy, points, night, metrics),
-            accepted=next((level for level in levels if level.accepts(started.date(), most)), None),
+            accepted=max(covering, key=lambda level: level.since, default=None) if accepted else None,
         )
         found.append(event)
     return sorted(found, key=lambda event: (not event.worse, -event.since.toordinal(), -event.metrics.height))
@@ -346,7 +377,7 @@ def _moves(
     end = min([history.logs.shape[1], night + policy.drift_window_nights, *others[others > night]])
     before, after = (history.logs[curves["row"].to_numpy(), first:last] for first, last in ((start, night), (night, end)))
     curves = curves.with_columns(
-        slower=pl.Series(np.expm1(two_sides.describe(after).location - two_sides.describe(before).location)),
+        slower=pl.Series(np.expm1(engine.describe(after).location - engine.describe(before).location)),
         called=pl.col("row").is_in(changes.filter(near)["row"].to_list()),
         margin=pl.Series(np.log1p(policy.margins(curves))),
         place=pl.int_range(pl.len()),
@@ -396,6 +427,7 @@ class DriftAnswer(NamedTuple):
 
     history: History
     events: Sequence[Event]
+    seen: str = ""
 
     @property
     def absent(self) -> list[str]:
@@ -444,8 +476,9 @@ class DriftAnswer(NamedTuple):
 def watch(
     store: Store, system: str | None = None, *, selector: str | None = None, where: str | None = None, recent: int | None = 14
 ) -> DriftAnswer:
-    """Events of the last nights.
+    """What is worse for good, and what became better or was accepted in the last nights.
 
+    :param recent: nights up to the last whose changes for the better, and accepted ones, are told; ``None``: all.
     :raises BadInput: as :func:`read`.
     """
     history = read(store, system, selector, where)
@@ -455,5 +488,8 @@ def watch(
             "policy-without-margin",
             f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.",
         )
-    points = change_points(history, policy, recent)
-    return DriftAnswer(history, events(store, history, points, policy))
+    found = levels(history, policy)
+    told = events(store, history, found.points, policy) + events(store, history, found.accepted, policy, accepted=True)
+    first = 0 if recent is None else max(0, history.nights.height - recent)
+    since = history.nights["started"][first].date()
+    return DriftAnswer(history, [event for event in told if event.worse or event.since >= since], found.seen)

@@ -132,9 +132,9 @@ def rows_of(
         (CURVE, lambda curve, band, stratum: ("curve", curve, band)),
     ):
         parts: dict[tuple[object, ...], list[int]] = {}
-        for metric, key in enumerate(keys):
-            parts.setdefault(name(*key), []).append(metric)
-        for key, members in parts.items():
+        for metric, (curve, band, stratum) in enumerate(keys):
+            parts.setdefault(name(curve, band, stratum), []).append(metric)
+        for part, members in parts.items():
             same = tuple(members)
             if same not in seen and len(members) > 1:
                 seen[same] = len(keys) + len(groups)
@@ -143,7 +143,7 @@ def rows_of(
             elif same not in seen:
                 seen[same] = members[0]
                 kinds[members[0]] = max(kinds[members[0]], kind)
-            place[key] = seen[same]
+            place[part] = seen[same]
     return Rows(np.asarray(margins, dtype=float), tuple(groups), np.array(kinds), place)
 
 
@@ -432,16 +432,16 @@ def lasting(values: Array, rows: Rows, accepted: Sequence[Accepted] = ()) -> Ver
         base = np.where(best < base - np.maximum(limit, margins), best, base)
     effect = np.where(enough, medians(aligned[:, -LEVEL:]) - base, np.nan)
     found = _outcomes(effect, limit, margins, np.where(enough, count, 0), rows)
-    outcome = np.where((found.outcome == Outcome.ABSENT) & (count > 0), Outcome.TOO_FEW, found.outcome)
-    outcome = np.where(np.isnan(values[:, -LEVEL:]).all(axis=1), Outcome.ABSENT, outcome[: len(values)])
-    since = _first_nights(aligned, base, effect, columns)
+    outcome = found.outcome
+    outcome[(outcome == Outcome.ABSENT) & (count > 0)] = Outcome.TOO_FEW
+    outcome[: len(values)][np.isnan(values[:, -LEVEL:]).all(axis=1)] = Outcome.ABSENT
     return Verdicts(
         effect=effect,
         limit=found.limit,
-        outcome=np.concatenate([outcome, found.outcome[len(values) :]]),
+        outcome=outcome,
         count=count,
         with_group=found.with_group,
-        since=since,
+        since=_first_nights(aligned, base, effect, columns),
     )
 
 
@@ -470,7 +470,8 @@ def _first_nights(aligned: Array, base: Array, effect: Array, columns: Index) ->
     width = aligned.shape[1]
     last = width - 1 - np.argmax(before[:, ::-1], axis=1)
     place = np.where(before.any(axis=1), np.minimum(last, width - 1), 0)
-    return np.take_along_axis(columns, place[:, None], 1)[:, 0]
+    found: Index = np.take_along_axis(columns, place[:, None], 1)[:, 0]
+    return found
 
 
 # -- a candidate against a baseline --------------------------------------------------------------

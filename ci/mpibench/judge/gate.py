@@ -1,14 +1,14 @@
 """What nightly CI calls: is one session whole, proven, young enough, within its references, like the nights before, undrifted?
 
-A night is held against the prediction interval of the sessions before it that measured the same (:mod:`.history`), beside fixed
-references. Where these are too few the answer says so; no other yardstick takes their place: a night against a night, with the
-spread of repeats, is refused without reason far too often.
+A night is held against the sessions before it that measured the same (:mod:`.history`), against the baseline of each metric
+(:mod:`.drift`), which never expires, and against fixed references. The answer says the least loss that would have been called.
+Where nights before cannot show that a time has doubled, the night is not judged, and not green.
 
-At most ten lines and one exit status: 0 all is well; 1 something is not; 2 bad input. A missed reference that a session
-measured again (:mod:`mpibench.store.confirmations`) is held against it only if it was missed twice, and so is what is slower
-than the nights before (:mod:`.nights`). A change in the drift of nights lasted three nights, needs no confirmation, and is held
-against each night while it lasts, until its level is accepted. "No reference" is said and is no failure: `acceptance` mode and
-``accept`` insist.
+At most ten lines and one exit status: 0 all is well; 1 something is not; 2 bad input; 3 not judged. A missed reference that a
+session measured again (:mod:`mpibench.store.confirmations`) is held against it only if it was missed twice, and so is what is
+slower than the nights before (:mod:`.nights`). A worse level lasted three nights, needs no confirmation, and is held against
+each night while it lasts, until it is accepted. "No reference" is said and is no failure: `acceptance` mode and ``accept``
+insist.
 
 The first line of a refusal is its finding, so that a mail's subject or the first line of a log says what is wrong. Where the
 lines do not suffice, each kind of question that failed shows its worst problem before any shows a second.
@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 import polars as pl
@@ -49,8 +49,11 @@ LONGEST_FINDING = 160
 AGE, EVIDENCE, MISSING, REFERENCE, HISTORY, DRIFT = KINDS = ("age", "evidence", "missing", "reference", "history", "drift")
 #: Those that ask of curves, which a slow node may explain.
 OF_CURVES = (REFERENCE, HISTORY, DRIFT)
-#: Nights back to which a change for the worse that lasts is held against a night, until its level is accepted.
-REMEMBERED_NIGHTS = 90
+#: Decisions, and exit status of each; 2 is bad input, as for every command.
+PASSED: Final = "PASS"
+FAILED: Final = "FAIL"
+NOT_JUDGED: Final = "NOT JUDGED"
+STATUS = {PASSED: 0, FAILED: 1, NOT_JUDGED: 3}
 #: How much the clocks of who measured and who judges may differ; a session of tomorrow would be young for longer.
 CLOCK_TOLERANCE = timedelta(minutes=15)
 
@@ -73,7 +76,7 @@ class GateAnswer(answers.Gate):
 
     @property
     def passed(self) -> bool:
-        return self.decision == "PASS"
+        return self.decision == PASSED
 
     @property
     def lines(self) -> list[str]:
@@ -102,12 +105,14 @@ class GateAnswer(answers.Gate):
         rest = (
             f"{counts.reference.text}; {counts.drift.text}; {counts.history.text}; sessions that could not be read: {refused}"
         )
-        if not self.passed:
-            return [f"FAIL: {who}: {self.finding}", f"{when}: {held}", rest]
+        if self.decision == FAILED:
+            return [f"{FAILED}: {who}: {self.finding}", f"{when}: {held}", rest]
+        if self.decision == NOT_JUDGED:
+            return [f"{NOT_JUDGED}: {who} ({when}): no loss below a doubled time would have been called; {held}", rest]
         reference = counts.reference
         judged = reference.held or reference.missed or reference.not_seen_again or counts.history.judged
         nothing = "no value was judged: there is no reference, and no history that is long enough; "
-        return [f"PASS: {who} ({when}): {'' if judged else nothing}{held}", rest]
+        return [f"{PASSED}: {who} ({when}): {'' if judged else nothing}{held}", rest]
 
     def as_data(self) -> dict[str, Any]:
         data: dict[str, Any] = plain_data(msgspec.to_builtins(self))
@@ -181,7 +186,7 @@ def decide(
         *held.notes,
     ]
     return GateAnswer(
-        decision="FAIL" if problems else "PASS",
+        decision=FAILED if problems else NOT_JUDGED if held.counts.blind is True else PASSED,
         finding=first_finding(problems),
         system=name,
         session=chosen,
@@ -335,7 +340,7 @@ def _notes(store: Store, system: str, policy: Policy, before: Sequence[str], cas
 def _drift(store: Store, system: str, series: Sequence[str], recent: int) -> tuple[Check, list[str]]:
     """Has anything changed in the nights of a series up to the last? And what became better, or was accepted."""
     try:
-        history, events = drift.watch(store, system, selector=",".join(series), recent=max(recent, REMEMBERED_NIGHTS))
+        history, events, seen = drift.watch(store, system, selector=",".join(series), recent=recent)
     except drift.NothingJudged as nothing:
         return Check(answers.DriftCounts(text=f"drift: not looked for, because {str(nothing).removesuffix('.')}")), []
     nights = history.nights.height
@@ -349,6 +354,8 @@ def _drift(store: Store, system: str, series: Sequence[str], recent: int) -> tup
     text += f", {lasting} before that lasts and nobody accepted" if lasting else ""
     if short := history.too_few or history.young:
         text += f" ({short})"
+    elif seen:
+        text += f" ({seen})"
     counts = answers.DriftCounts(text=text, worse=len(worse), lasting=lasting, absent=len(absent), nights=nights, recent=recent)
     problems = [
         answers.DriftProblem(**{**asdict(event.change()), "text": f"drift: {event}"}, finding=event.finding) for event in worse

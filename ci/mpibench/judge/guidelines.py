@@ -6,7 +6,7 @@ over the repetitions of the program.
 
 ratio of a row
     20 % trimmed mean of the logarithms over the repeats; its error from the winsorised variance, moderated over all rows of
-    one condition (:func:`mpibench.judge.statistics.two_sides.compare_pairs`);
+    one condition (:func:`mpibench.judge.engine.compare_pairs`);
 violated
     "the call takes at most 1 + margin times its mock-up" is rejected, one-sided, with Student's t; over all rows of the
     session the false discovery rate is bounded (Benjamini and Hochberg 1995; under positive dependence, as disturbances of a
@@ -40,9 +40,9 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..store.quantity_text import size_text
 from ..store.sessions import Session
+from . import engine
 from . import policy as policies
 from .policy import Policy
-from .statistics import two_sides
 
 #: The quantity that is judged, and the two it is made of; only the guidelines have them.
 RATIO, CALL, MOCKUP = "call_over_mockup", "call_us", "mockup_us"
@@ -174,7 +174,7 @@ def _judge(values: Mapping[_Condition, Mapping[tuple[str, int, str], list[float]
         table = np.full((len(ratios), max(map(len, ratios))), np.nan)
         for at, row in enumerate(ratios):
             table[at, : len(row)] = np.log(row)
-        effects = two_sides.compare_pairs(table)
+        effects = engine.compare_pairs(table)
         enough = np.array([len(row) for row in ratios]) >= policy.minimum_repeats
         parts.append((effects.effect, np.where(enough, effects.error, np.nan), np.where(enough, effects.df, np.nan)))
     effect, error, df = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -183,7 +183,7 @@ def _judge(values: Mapping[_Condition, Mapping[tuple[str, int, str], list[float]
         p = scipy.stats.t.sf((effect - bound) / error, df)
     known = np.isfinite(p)
     called = np.zeros(len(p), dtype=bool)
-    called[known] = two_sides.discoveries(p[known], policy.false_discovery_rate)
+    called[known] = engine.discoveries(p[known], policy.false_discovery_rate)
     # One-sided errors of the ends of an interval: of the selected rows, and of all others.
     tails = np.where(called, policy.false_discovery_rate * called.sum() / max(known.sum(), 1), (1 - policy.confidence) / 2)
     reach = scipy.stats.t.isf(tails, df) * error

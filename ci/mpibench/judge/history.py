@@ -1,4 +1,4 @@
-"""The sessions before a session that measured the same and still count: what accept, the gate and compare hold a night against.
+"""The sessions before a session that measured the same: what accept, the gate and compare hold it against.
 
 **Strata.** Cases are one history where they measured one group under one condition and agree in :data:`FACTS`: the MPI as
 built, the level, the placement, the transport, the benchmarks' versions, and the label of the session's series. Strata are
@@ -6,35 +6,21 @@ never pooled: what differs in one of these is another measurement, however alike
 such fact: which ones a job gets is part of what changes from night to night. Sessions are found in the dataset, nobody has to
 name them; each sentence says how many there were, and why others are not among them.
 
-**Lasting changes.** Nights that were called are no history of the nights after them: a loss that lasts stays a loss until
-somebody accepts it. Each night of a history is judged by the prediction interval of the nights before it that count, as the
-gate does, and one that is called, slower or faster, never counts. Nights after it wait, until :data:`RETURNED` in a row are as
-before, each and together (their mean is held against the prediction interval of as many sessions, which finds what one night
-just misses), with values of everything that was called; these then count, and what came and went between did not. One night
-that counted would hide all losses of its size for a month, as nothing is unusual that happens in one of 30 nights; so how often
-a machine has such nights is seen in what the gate calls, and measuring again (:mod:`mpibench.night.remeasuring`) says which
-were nothing else.
-
-The first :data:`~.statistics.prediction.FEWEST_SESSIONS` nights of a history are taken as they are, what creeps by less than
-nights differ is learned, and so is what lasts longer than the :data:`SEARCHED_SESSIONS`; references are for that. A level that
-is meant to stay is accepted with ``levels`` of policy.yaml, and the history begins with it.
-
-This is the usual handling of control charts: points outside the limits are taken out of what the limits are computed from until
-their cause is known (Montgomery, Introduction to Statistical Quality Control, section 6.2, "trial control limits").
+A night that was called stays in the history: :mod:`.engine` leaves odd nights out of what it learns, so that none hides a
+later one. What lasts longer than a history is held against the baseline (:func:`.engine.lasting`), which never expires. A case
+that missed a reference is no history. A level that is meant to stay is accepted with ``levels`` of policy.yaml, and the history
+begins with it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import polars as pl
-import scipy
-from numpy.typing import NDArray
 
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import ALL_NODES, BadInput
@@ -42,14 +28,11 @@ from reframe_tests.harness.vocabulary import ALL_NODES, BadInput
 from .. import answers
 from ..store import eligibility, selectors
 from ..store.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, read_condition
-from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC, RENAMED, VALUES, Selection, slowness
+from ..store.session_values import BENCHMARK, CONDITION, RENAMED, VALUES, Selection
 from ..store.sessions import CONFIRMS
 from ..store.store import Store
-from . import curve_tests
+from .engine import ASKED, FEWEST, WINDOW
 from .policy import Level, Policy
-from .statistics import prediction
-from .statistics.prediction import FEWEST_SESSIONS, Units
-from .statistics.two_sides import Array
 
 #: What a history is reported for, and within which spreads between sessions are shared.
 SHARED = ("partition", "stack", "fabric")
@@ -231,55 +214,15 @@ def _before_level(cases: pl.DataFrame, levels: Sequence[Level], rename: Mapping[
 
 #: Word in place of a selector: do without a history.
 NO_HISTORY = "none"
-#: Newest sessions of a stratum that are its history where no selector says so: a machine of long ago is another one, and more
-#: nights narrow a prediction hardly (1 + 1/30 against 1), while an old level that is past widens it.
-MOST_SESSIONS = 30
-#: Sessions searched for nights that do not count, so that 30 remain; more where something lasts since one of the first.
-SEARCHED_SESSIONS = 90
-#: Fewest sessions whose spread is taken for that between nights: with two, Student's factor for 95 % is 12.7, and nothing that
-#: a site would refuse could be distinguished from it.
-FEWEST_SPREAD = 3
+#: Newest sessions of a stratum that are its history where no selector says so: those that a night is held against, and those
+#: that say how heavy the tails are.
+MOST_SESSIONS = WINDOW + ASKED
 #: Why a session is no part of a history that is long enough without it.
 OLDER = "older than the newest"
 #: No clock of a machine that runs this was ever right before.
 OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
 #: Names in one sentence.
 MOST_NAMES = 3
-
-
-def units_of(values: pl.DataFrame) -> prediction.Units:
-    """Sessions as units: one row per metric, its median in each session, in log.
-
-    :param values: as :attr:`Selection.values`, of one stack on one fabric.
-    """
-    logs = values.with_columns(slowness=slowness(values)).pivot(
-        on="session", index=METRIC, values="slowness", aggregate_function="median"
-    )
-    matrix = logs.drop(*METRIC).to_numpy().astype(float)
-    return prediction.by_session(matrix, range(matrix.shape[1]))
-
-
-class Spread(NamedTuple):
-    """How much nights differ, from few of them: standard deviation of the typical metric, larger by what these leave open."""
-
-    sessions: int
-    percent: float
-
-
-def spread_of(values: pl.DataFrame, confidence: float) -> Spread | None:
-    """Spread between sessions; ``None`` below :data:`FEWEST_SPREAD` of them.
-
-    The standard deviation with which a normal interval is as wide as the prediction interval of these sessions.
-    """
-    sessions = values["session"].n_unique()
-    if sessions < FEWEST_SPREAD:
-        return None
-    units = units_of(values)
-    known = prediction.reach(units, confidence) / np.sqrt(1 + 1 / np.maximum(units.count, 1))
-    known = known[np.isfinite(known)]
-    if not len(known):
-        return None
-    return Spread(sessions, 100 * float(np.median(known) / scipy.stats.norm.ppf(0.5 + confidence / 2)))
 
 
 def _sessions_text(count: int) -> str:
@@ -308,7 +251,7 @@ class Stratum(answers.Stratum):
         """What was found, and what was not used and why."""
         named = f", {self.named} of them named" if self.named and self.sessions else ""
         span = f" on {len(self.days)} days, {self.days[0]} to {self.days[-1]}" if len(self.days) > 1 else ""
-        few = "" if self.enough else f"; {FEWEST_SESSIONS} are needed to know how much nights differ"
+        few = "" if self.enough else f"; {FEWEST} are needed to know how much nights differ"
         left = ", ".join(f"{_sessions_text(row.sessions)} {row.why}" for row in self.left_out)
         return f"{_sessions_text(self.count)}{named}{span}{few}{left and f'; not used: {left}'}"
 
@@ -360,7 +303,7 @@ def find_history(
     facts: Sequence[Fact] = FACTS,
     counted: bool = True,
 ) -> Past:
-    """Sessions up to the newest of some cases that measured the same as these, without nights that were called.
+    """Sessions up to the newest of some cases that measured the same as these.
 
     What was measured before the level that was accepted last is no history. Where a selector says which sessions are meant, all
     of these are used that belong to that level.
@@ -403,26 +346,14 @@ def find_history(
         (pl.col("started") > until, pl.lit("that started later")),
         (pl.col("started") < OLDEST, pl.lit("whose clock was wrong")),
         (pl.col("why").is_not_null(), pl.lit("without proof of this")),
+        (pl.col("result") == "fail", pl.lit("that missed a reference")),
         *((pl.col(fact.column).ne_missing(pl.col(f"{fact.column}_wanted")), why_not(fact)) for fact in facts),
     ]
     why = pl.coalesce(*(pl.when(condition).then(text) for condition, text in reasons))
     judged = judged.with_columns(why=why.fill_null(_before_level(judged, policy.levels, rename, until.date())))
-    most = None if selector else MOST_SESSIONS - len(own) * counted
-    searched = None if most is None else max(most, SEARCHED_SESSIONS)
-    while True:
-        window = _without_old(judged, searched)
-        part = split.eligible.join(window.filter(pl.col("why") == "").select("case"), on="case")
-        used, values, lost = _read(store, system, part)
-        if searched is None:
-            break
-        whys, begin_early = uncounted(values.filter(pl.col("value") > 0), part.filter(pl.col("case").is_in(used)), policy)
-        if not begin_early or not window["why"].str.starts_with(OLDER).any():
-            window = window.with_columns(why=pl.col("case").replace_strict(whys, default=pl.col("why")))
-            window = _without_old(window, most)
-            used = window.filter((pl.col("why") == "") & pl.col("case").is_in(used))["case"].to_list()
-            values = values.filter(pl.col("case").is_in(used))
-            break
-        searched *= 2
+    window = _without_old(judged, None if selector else MOST_SESSIONS)
+    part = split.eligible.join(window.filter(pl.col("why") == "").select("case"), on="case")
+    used, values, lost = _read(store, system, part)
     judged = window.filter((pl.col("why") != "") | pl.col("case").is_in(used))
     for old, new in (rename or {}).items():
         values = values.with_columns(pl.col(list(RENAMED)).replace(old, new))
@@ -486,7 +417,7 @@ def _strata(like: pl.DataFrame, judged: pl.DataFrame, *, counted: bool) -> list[
             stack=stack,
             fabric=fabric,
             named=named.height,
-            enough=used.height + named.height >= FEWEST_SESSIONS,
+            enough=used.height + named.height >= FEWEST,
             sessions=used["session"].to_list(),
             days=sorted({f"{started:%Y-%m-%d}" for started in (*used["started"], *named["started"])}),
             facts={fact.column: sorted(part[fact.column].unique()) for fact in FACTS if fact is not PLACEMENT},
@@ -497,213 +428,3 @@ def _strata(like: pl.DataFrame, judged: pl.DataFrame, *, counted: bool) -> list[
         )
         strata.append(stratum)
     return strata
-
-
-#: Nights in a row that must be as before until nights count again. On recorded noise (studies.lasting_changes) a loss that one
-#: night in two shows is then hardly ever taken for the usual; nights after a disturbance count so much later.
-RETURNED = 4
-Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Everything that is tested of a history, over all its sessions.
-
-    :param units: one row per test, one column per session.
-    :param kinds: of each row, for :func:`.prediction.learn`.
-    :param things: of each row, number of what was measured.
-    """
-
-    units: Units
-    kinds: NDArray[np.int_]
-    margins: Array
-    things: NDArray[np.int_]
-
-
-def uncounted(values: pl.DataFrame, cases: pl.DataFrame, policy: Policy) -> tuple[dict[str, str], bool]:
-    """Which cases do not count as history, and why; and whether the search should begin with older sessions."""
-    nights = cases.select("session", "started").unique("session").sort("started", "session")
-    if nights.height <= FEWEST_SESSIONS:
-        return {}, False
-    things = cases.select(MEASURED).unique(maintain_order=True).with_row_index("thing")
-    numbered = cases.join(things, on=MEASURED, nulls_equal=True)
-    numbered = numbered.join(nights.select("session").with_row_index("night"), on="session").select("case", "thing", "night")
-    curves = list(measured_curves(values.join(numbered.select("case", "thing"), on="case"), policy))
-    if not curves:
-        return {}, False
-    rows = tabulate(curves, nights["session"].to_list(), policy)
-    measured = np.zeros((things.height, nights.height), dtype=bool)
-    measured[numbered["thing"].to_numpy(), numbered["night"].to_numpy()] = True
-    judged = judge_nights(rows, measured, policy)
-    whys = _why_nights(judged, nights["started"].to_list())
-    reasons = ((case, whys.get((thing, night), "")) for case, thing, night in numbered.iter_rows())
-    # Something lasts that has fewer nights before it than a history has: older ones would be of use.
-    begin_early = any(run.lasts and judged.counts[run.thing, : run.nights[0]].sum() < MOST_SESSIONS for run in judged.runs)
-    return {case: why for case, why in reasons if why}, begin_early
-
-
-class MeasuredCurve(NamedTuple):
-    """Jobs of one curve.
-
-    :param logs: slowness, shape (sizes, jobs).
-    :param stratum: number of what shares its spreads between sessions.
-    :param thing: number of what was measured, and waits or counts as one.
-    """
-
-    quantity: str
-    sizes: list[int | None]
-    logs: Array
-    sessions: list[str]
-    stratum: int
-    thing: int
-
-
-def tabulate(curves: Sequence[MeasuredCurve], nights: Sequence[str], policy: Policy) -> Rows:
-    """All tests of some curves, as ``accept`` and the gate make them."""
-    tests: list[curve_tests.CurveTest] = []
-    for number, curve in enumerate(curves):
-        described = number, curve.quantity, curve.sizes, curve.logs, curve.logs[:, :0]
-        tests += curve_tests.tests_of_curve(*described, policy, nights=(tuple(curve.sessions), ()), stratum=curve.stratum)
-    return Rows(
-        curve_tests.session_units(tests, 0, nights),
-        curve_tests.kinds(tests),
-        curve_tests.margins_of(tests),
-        np.array([curves[test.curve].thing for test in tests]),
-    )
-
-
-def measured_curves(values: pl.DataFrame, policy: Policy) -> Iterator[MeasuredCurve]:
-    """What the policy judges."""
-    strata: dict[tuple[object, ...], int] = {}
-    sized = values.with_columns(slowness=slowness(values))
-    for part in sized.partition_by(*CURVE, "thing", maintain_order=True):
-        curve = part.row(0, named=True)
-        quantity, known = curve["quantity"], part["message_bytes"].unique().sort()
-        if sizes := [size for size in known if policy.judges(quantity, policy.band(size))]:
-            sessions = part.unique("case", keep="first", maintain_order=True)["session"].to_list()
-            stratum = strata.setdefault(tuple(curve[name] for name in SHARED), len(strata))
-            logs = curve_tests.matrix(part, sizes, pl.col("case"))
-            yield MeasuredCurve(quantity, sizes, logs, sessions, stratum, curve["thing"])
-
-
-class Called(NamedTuple):
-    """What is called of one thing."""
-
-    slower: bool
-    rows: NDArray[np.int_]
-
-
-@dataclass
-class Run:
-    """Nights of one thing that waited or wait.
-
-    :param nights: these, and those in between and after.
-    """
-
-    thing: int
-    called: dict[int, Called] = field(default_factory=dict)
-    nights: list[int] = field(default_factory=list)
-    lasts: bool = True
-
-
-@dataclass
-class Nights:
-    """What came of judging the nights of a history, one after the other.
-
-    :param counts: which of them count as history, shape (things, nights).
-    :param runs: what is over or waits still, and does not count.
-    """
-
-    counts: Mask
-    called: Mask
-    runs: list[Run]
-
-
-def judge_nights(rows: Rows, measured: Mask, policy: Policy) -> Nights:
-    """Judge each night by those before it that count.
-
-    :param measured: shape (things, nights).
-    """
-    judged = Nights(np.zeros(measured.shape, dtype=bool), np.zeros(measured.shape, dtype=bool), [])
-    waiting: dict[int, Run] = {}
-    for night in range(measured.shape[1]):
-        called = called_things(rows, judged.counts, [night], policy)
-        judged.called[list(called), night] = True
-        for thing in map(int, np.flatnonzero(measured[:, night])):
-            if thing in called:
-                waiting.setdefault(thing, Run(thing)).called[night] = called[thing]
-            elif thing not in waiting:
-                judged.counts[thing, night] = True
-                continue
-            waiting[thing].nights.append(night)
-        for thing, run in list(waiting.items()):
-            last, newest = run.nights[-RETURNED:], max(run.called)
-            if night != last[-1] or len(run.nights) <= RETURNED or newest >= last[0]:
-                continue
-            # What was not measured did not return.
-            tests = np.unique(np.concatenate([called_then.rows for called_then in run.called.values()]))
-            if np.isnan(rows.units.values[tests][:, last]).any():
-                continue
-            if not called_things(rows, judged.counts, last, policy, only=thing):
-                judged.counts[thing, [later for later in run.nights if later > newest]] = True
-                run.nights, run.lasts = [earlier for earlier in run.nights if earlier <= newest], False
-                judged.runs.append(waiting.pop(thing))
-    judged.runs += waiting.values()
-    return judged
-
-
-def _why_nights(judged: Nights, started: Sequence[datetime]) -> dict[tuple[int, int], str]:
-    """Why nights of what was measured do not count, by number of thing and night."""
-    whys: dict[tuple[int, int], str] = {}
-    for run in judged.runs:
-        ways = {called.slower: "slower" if called.slower else "faster" for called in run.called.values()}
-        way = " or ".join(sorted(ways.values(), reverse=True))
-        first, last = (f"{started[night]:%Y-%m-%d}" for night in (min(run.called), max(run.called)))
-        days = f"on {first}" if first == last else f"from {first} to {last}"
-        if run.lasts and run.nights[-1] in run.called:
-            days = f"from {first} on, and not accepted (levels of policy.yaml)"
-        elif run.lasts:
-            days += f", and those since, until {RETURNED} in a row are as before"
-        whys |= {(run.thing, night): f"called {way} than those before, {days}" for night in run.nights}
-    return {(thing, night): why for (thing, night), why in whys.items() if not judged.counts[thing, night]}
-
-
-def called_things(
-    rows: Rows, counts: Mask, nights: Sequence[int], policy: Policy, *, only: int | None = None
-) -> dict[int, Called]:
-    """What is called in some nights together, held against the nights before them that count, by thing.
-
-    :param counts: shape (things, nights).
-    """
-    newest = np.zeros_like(counts)
-    for thing, line in enumerate(counts):
-        newest[thing, np.flatnonzero(line)[-MOST_SESSIONS:]] = True
-    used = newest.any(axis=0)
-    values = np.where(newest[rows.things][:, used], rows.units.values[:, used], np.nan)
-    new = rows.units.values[:, nights]
-    chosen = ~np.isnan(new).all(axis=1) & ((~np.isnan(values)).sum(axis=1) >= FEWEST_SESSIONS)
-    if only is not None:
-        chosen &= rows.things == only
-    # What differs by less than its margin is not called, however little the nights before differ.
-    with np.errstate(invalid="ignore"):
-        differs = np.abs(np.nanmean(new[chosen], axis=1) - np.nanmean(values[chosen], axis=1)) > rows.margins[chosen] / 2
-    if not differs.any():
-        return {}
-    history = Units(values[chosen], rows.units.jobs[chosen][:, used], rows.units.within[chosen])
-    together = Units(new[chosen], rows.units.jobs[chosen][:, nights], rows.units.within[chosen])
-    baseline = prediction.learn(history, rows.kinds[chosen])
-    effects = prediction.predict(baseline, together)
-    sessions, beyond = int(history.count.max()), np.abs(effects.effect) > rows.margins[chosen]
-
-    def called(factor: float) -> Mask:
-        p = prediction.trusted(effects, factor).p_values()
-        return beyond & prediction.called(p, policy.false_discovery_rate, sessions)
-
-    found = called(1.0)
-    if found.any():  # errors are only ever widened: what is not called without that is not called
-        found = called(prediction.widening(baseline, policy.false_discovery_rate))
-    places, worse = np.flatnonzero(chosen)[found], effects.effect[found]
-    things = rows.things[places]
-    return {
-        int(thing): Called(bool(np.median(worse[things == thing]) > 0), places[things == thing]) for thing in np.unique(things)
-    }

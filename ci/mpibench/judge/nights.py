@@ -1,9 +1,9 @@
 """A night against the nights before it that measured the same, and what measuring again says of what is called slower.
 
-Called is what the prediction interval of the sessions before makes improbable (:mod:`.comparison`). Where a session measured it
-again afterwards (label :data:`~mpibench.store.sessions.CONFIRMS`), the first value with proof is held against the same sessions
-by the same decision, with nothing but the called curves; only what is called slower twice is held against the night. Error
-rates: :mod:`mpibench.store.confirmations`.
+:func:`.engine.tonight` decides. Where a session measured it again afterwards (label
+:data:`~mpibench.store.sessions.CONFIRMS`), the first value with proof stands in the place of the night's, and is judged by the
+same nights in the same way; only what is called slower twice is held against the night. Error rates:
+:mod:`mpibench.store.confirmations`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection
 from ..store.store import Store
 from . import comparison
 from . import text as verdict_text
-from .comparison import Judgement
-from .curve_tests import IMPROVED, MISSING, REGRESSED, SESSIONS
-from .history import FACTS, MEASURED, NO_HISTORY, SHARED, Past, describe_facts, find_history
+from .comparison import IMPROVED, MISSING, PASS, REGRESSED, SESSIONS, Asked, Judgement
+from .history import FACTS, MEASURED, NO_HISTORY, Past, describe_facts, find_history
 from .policy import Policy
-from .statistics.prediction import FEWEST_SESSIONS
 
 #: In what a case that was measured again must agree with the first: all but the label of its session.
 _ALIKE = (*MEASURED, "name", *(fact.column for fact in FACTS if fact.column != "run"))
@@ -39,7 +37,7 @@ _TABLES = {"metrics": METRIC, "bands": BAND}
 class NightJudgement:
     """One session against those before it.
 
-    :param values: of these, what enough of them measured.
+    :param values: of these.
     :param again: of the called curves, held against the same; ``None`` where no session measured anything again.
     :param elsewhere: why a session that measured a condition again says nothing of it: other nodes, or it was withdrawn.
     """
@@ -77,7 +75,7 @@ class NightJudgement:
         values = _of_curves(values.join(zeros, on=METRIC, how="anti", nulls_equal=True), called)
         side = replace(self.tonight, values=values, zeros=values.clear(), cases=again, planned=again)
         before = replace(self.past, values=_of_curves(self.values, called)).as_side(self.tonight.system)
-        second = comparison.judge(before, side, self.policy)
+        second = comparison.judge(before, side, self.policy, asked=Asked.NIGHT)
         return replace(self, again=second, elsewhere=elsewhere, damaged=damaged)
 
     def _on_the_same(self, again: pl.DataFrame) -> tuple[pl.DataFrame, dict[tuple[Any, ...], str]]:
@@ -140,21 +138,25 @@ class NightJudgement:
         return found
 
     def counts(self) -> answers.HistoryCounts:
-        """How many metrics were held against how many sessions, how many were called, and what came of measuring again."""
-        rows = self.first.metrics
-        judged = rows.filter((pl.col("units") == SESSIONS) | (pl.col("verdict") == REGRESSED))
-        slower, faster = (judged.filter(pl.col("verdict") == verdict).height for verdict in (REGRESSED, IMPROVED))
+        """How many metrics were held against how many sessions, how many were called, and what would have been."""
+        rows = self.first.metrics.filter(pl.col("units") == SESSIONS)
+        held, slower, faster = (rows.filter(pl.col("verdict") == word).height for word in (PASS, REGRESSED, IMPROVED))
         metrics, sessions = self.tonight.measured.select(METRIC).unique().height, self.session_counts()
         again = {name: part.metrics.height for name, part in self.outcomes().items() if name and part.metrics.height}
         known = ", ".join(f"{number} {name}" for name, number in again.items())
-        held = f"{judged.height} of {metrics} metrics held against {_sessions_text(sessions)} before"
+        judged = held + slower + faster
+        before = f"{_sessions_text(sessions)} before"
+        text = f"{judged} of {metrics} metrics held against {before}" if judged else f"nothing judged against {before}"
+        if judged:
+            text += f": {slower} slower{known and f' ({known})'}, {faster} faster"
         return answers.HistoryCounts(
-            text=f"{held}: {slower} slower{known and f' ({known})'}, {faster} faster",
-            judged=judged.height,
+            text="; ".join(filter(None, [text, verdict_text.sight(rows)])),
+            judged=judged,
             metrics=metrics,
             sessions=sessions,
             slower=slower,
             faster=faster,
+            blind=self.first.blind,
             again=again,
         )
 
@@ -167,17 +169,13 @@ class NightJudgement:
     def unknown(self) -> list[str]:
         """How many sessions of which stratum there are, why others are not used, what these cannot tell; empty: all are."""
         strata = self.past.strata
-        short = tuple(stratum for stratum in strata if not stratum.enough)
-        apart = tuple(stratum for stratum in strata if stratum.enough and stratum.unlike)
-        keys = pl.DataFrame([(row.partition, row.stack, row.fabric) for row in short], schema=list(SHARED), orient="row")
-        values = self.past.values.join(keys, on=SHARED, how="semi") if short else self.past.values.clear()
+        apart = tuple(stratum for stratum in strata if not stratum.enough or stratum.unlike)
         few, minimum = self.first.metrics.filter(pl.col("units") != SESSIONS).height, self.policy.minimum_repeats
         seldom = (
             f"{few} metrics were not held against the sessions before: a night needs {minimum} repeats (minimum_repeats of "
             f"{self.policy.source}); measure with -S repeats={max(minimum, 5)}"
         )
-        sentences = [verdict_text.reach_sentence(values, self.policy), seldom if few else "", self.damaged]
-        return [*replace(self.past, strata=short + apart).sentences(), *filter(None, sentences)]
+        return [*replace(self.past, strata=apart).sentences(), *filter(None, [seldom if few else "", self.damaged])]
 
 
 def _of_curves(values: pl.DataFrame, metrics: pl.DataFrame) -> pl.DataFrame:
@@ -201,10 +199,8 @@ def judge(
         return None
     past = find_history(store, system, eligible, policy, selector=selector, counted=False)
     tonight = store.select(system, session)
-    # A metric of fewer sessions has no prediction interval, and repeats are none for nights.
-    long = past.values.filter(pl.col("session").n_unique().over(CURVE) >= FEWEST_SESSIONS)
-    judgement = comparison.judge(replace(past, values=long).as_side(system), tonight, policy)
-    return NightJudgement(past, long, tonight, judgement, policy)
+    judgement = comparison.judge(past.as_side(system), tonight, policy, asked=Asked.NIGHT)
+    return NightJudgement(past, past.values, tonight, judgement, policy)
 
 
 def findings(judged: NightJudgement) -> list[answers.HistoryProblem]:
@@ -243,7 +239,7 @@ def _finding(judged: NightJudgement, outcome: Any, called: Judgement) -> answers
     where = "all" if len(bands) == len(judged.policy.bands_bytes) else " and ".join(bands)
     what = f"{first['benchmark']} {verdict_text.quantity_text(first['quantity'])}, {where} messages"
     change = str(first["why"]) if middle is None else f"{verdict_text.change_text(middle)} than {sessions} before"
-    shown = ("suite", "variant", "ranks", "groups", "slower", "ratio", "low", "high")
+    shown = ("suite", "variant", "ranks", "groups", "slower", "ratio", "seen_percent")
     return answers.HistoryProblem(
         **{name: first[name] for name in (*CONDITION, "benchmark", "quantity")},
         outcome=outcome,

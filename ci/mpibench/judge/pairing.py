@@ -113,7 +113,15 @@ def pair(
         facts = (*FACTS, *(() if "nodelist" in allow else (NODES,)))
         others = sides[1].sessions
         past = find_history(store, name, sides[0].cases, policy, without=others, selector=history, where=where, facts=facts)
-    judgement = comparison.judge(sides[0], sides[1], policy, paired=subject == "stack", history=by_session, past=past.values)
+    asked = comparison.Asked.ACCEPTANCE if by_session else comparison.Asked.SIDES
+    judgement = comparison.judge(
+        sides[0],
+        sides[1],
+        policy,
+        asked=asked,
+        paired=subject == "stack",
+        past=past.values,
+    )
     if not judgement.metrics.filter(pl.col("ratio").is_not_null()).height:
         raise BadInput("no-common-metric", f"{first} and {second} have no metric in common under equal conditions.")
     order = {band: place for place, band in enumerate(policy.bands_bytes)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +50,6 @@ class Level:
         """Whether it is one of what was measured there."""
         asked = (self.partition, self.stack, self.fabric)
         return all(mine in (None, there) for mine, there in zip(asked, (partition, stack, fabric), strict=True))
-
-    def accepts(self, changed: date, slower: float) -> bool:
-        """Whether a change is that to this level; a step may be seen a night early or late where noise blurs it.
-
-        :param slower: the largest change for the worse, as a fraction.
-        """
-        return abs(changed - self.since) <= timedelta(days=1) and 100 * slower <= self.slower_percent
 
     def __str__(self) -> str:
         return f"the level accepted since {self.since:%Y-%m-%d} ({self.why})"
@@ -112,10 +105,6 @@ class Policy:
 
     def judges(self, quantity: str, band: str) -> bool:
         return math.isfinite(self.margin(quantity, band))
-
-    def with_spread(self, percent: float) -> Policy:
-        """The same where it was measured how much jobs differ."""
-        return replace(self, between_jobs_percent=percent, between_jobs_times_repeats=0.0)
 
     def judging_all(self) -> Policy:
         """The same with the default margin where there is none, for comparisons that refuse nobody."""

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..store.session_values import CURVE, METRIC, slowness
-from .curve_tests import REPEAT, matrix
-from .statistics import two_sides
-from .statistics.two_sides import Array
+from . import engine
+from .comparison import REPEAT, matrix
+from .engine import Array
 
 #: Sizes on either side that did not change, from which the next one is predicted.
 NEIGHBOURS = 2
@@ -76,7 +76,7 @@ def find_move(sizes: Array, baseline: Array, candidate: Array, changed: NDArray[
     if not changed[known].any():
         return None
     places = np.flatnonzero(known)
-    sides = [two_sides.describe(side[known]) for side in (baseline, candidate)]
+    sides = [engine.describe(side[known]) for side in (baseline, candidate)]
     times = np.stack([side.location for side in sides])
     errors = np.stack([np.nan_to_num(side.squared_error()) for side in sides])
     shift = np.abs(times[1] - times[0])

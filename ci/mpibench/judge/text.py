@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import scipy
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
@@ -22,18 +20,13 @@ from ..store.confirmations import MissedReference
 from ..store.dataset_layout import read_condition, read_labels
 from ..store.quantity_text import size_text
 from ..store.session_values import CONDITION, Selection, describe_condition
-from .comparison import Judgement
-from .curve_tests import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, REGRESSED, REPEATS, SESSIONS
-from .history import SHARED, Spread, own_programs, units_of
-from .policy import Policy
-from .statistics import prediction
-from .statistics.prediction import FEWEST_SESSIONS
+from .comparison import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED, REPEATS, SESSIONS, Judgement
+from .engine import Outcome
+from .history import own_programs
 from .switches import MovedSwitch
 
 #: What one sentence is about.
 _SENTENCE = [*CONDITION, "benchmark", "quantity"]
-#: Units a side beyond which nobody measures: that so many would decide is no advice.
-MOST_NEEDED = 100
 
 
 def sizes_text(sizes: Iterable[int | None]) -> str:
@@ -263,7 +256,7 @@ def _where(rows: pl.DataFrame) -> str:
     return f"{describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}"
 
 
-def sentences(judgement: Judgement, rate: float | None = None) -> list[str]:
+def sentences(judgement: Judgement) -> list[str]:
     """What stops acceptance, the worst first: one sentence per benchmark and condition."""
     metrics, bands = judgement.metrics, judgement.bands
 
@@ -293,7 +286,7 @@ def sentences(judgement: Judgement, rate: float | None = None) -> list[str]:
         first = rows.row(0, named=True)
         lines.append(
             f"inconclusive: {describe_condition(first)}: {first['benchmark']}, {', '.join(rows['band'])} messages: "
-            f"{_with_interval(first)}; {needed_text(first, rate)}"
+            f"{_with_interval(first)}; {needed_text(first)}"
         )
     return lines
 
@@ -311,56 +304,41 @@ def repeats_sentence(judgement: Judgement, minimum: int) -> str:
     )
 
 
-def unknown_sentences(judgement: Judgement, policy: Policy) -> list[str]:
-    """What no repeat of a few jobs can tell, and what would; empty where a history or several jobs were the units."""
-    rows = judgement.metrics.filter(pl.col("units") == REPEATS).select(*SHARED, "baseline_jobs", "candidate_jobs")
-    by_spread: dict[Spread | None, list[pl.DataFrame]] = {}
-    for key, part in rows.group_by(SHARED, maintain_order=True):
-        by_spread.setdefault(judgement.spreads.get(key), []).append(part)
-    sentences = []
-    for spread, tables in by_spread.items():
-        metrics = pl.concat(tables)
-        jobs = metrics.select("baseline_jobs", "candidate_jobs").min().row(0)
-        few = spread is None or spread.sessions < FEWEST_SESSIONS
-        if spread is None:
-            percent, times = policy.between_jobs_percent, policy.between_jobs_times_repeats
-            known = f"was not measured and is taken as {percent:g} % ({policy.source}: between_jobs_percent)"
-            if times:
-                known += f", where something is called at least as {times:g} times what repeats of one job differ"
-        else:
-            percent = spread.percent
-            known = f"is known from {spread.sessions} sessions{' only' * few} and is taken as {percent:.1f} %"
-        sentences.append(
-            f"{metrics.height} metrics rest on {' and '.join(_count(count, 'job') for count in jobs)}: how much the machine "
-            f"changes from night to night {known}, so that differences below {_least_of_few(percent, jobs, policy):.1f} % are "
-            "no finding" + (f"; {FEWEST_SESSIONS} nights or more before the candidate measure it" if few else "")
-        )
-    return sentences
+def sight(rows: pl.DataFrame, fabrics: bool = True) -> str:
+    """The least loss that would have been called, by fabric, and what was not judged.
 
-
-def reach_sentence(values: pl.DataFrame, policy: Policy) -> str:
-    """What a history that is too short cannot tell; empty where it is none at all.
-
-    :param values: of its sessions (:attr:`~mpibench.store.session_values.Selection.values`).
+    :param rows: metrics of a judgement, with ``seen_percent`` and ``fabric``.
     """
-    count = values["session"].n_unique()
-    if not count:
+    known = rows.filter(pl.col("seen_percent").is_finite())
+    judged = known.filter(pl.col("verdict").is_in([PASS, REGRESSED, IMPROVED, INCONCLUSIVE]), ~_NOT_JUDGED)
+    parts = []
+    for (fabric,), part in judged.group_by("fabric", maintain_order=True):
+        least, most = part.select(pl.min("seen_percent").alias("least"), pl.max("seen_percent").alias("most")).row(0)
+        span = f"{least:.0f} %" if round(least) == round(most) else f"{least:.0f} to {most:.0f} %"
+        parts.append(f"{span} on {fabric}" if fabrics and fabric else span)
+    seen = f"loss seen from {', '.join(parts)}" if parts else ""
+    blind = rows.filter(_NOT_JUDGED)
+    for why, part in blind.group_by("why", maintain_order=True):
+        text = f"{_count(part.height, 'metric')} not judged: {why[0]}"
+        least = part["seen_percent"].min()
+        if isinstance(least, float):
+            text += f" (loss seen from {least:.0f} %)"
+        seen = "; ".join(filter(None, [seen, text]))
+    return seen
+
+
+#: Metrics of a night of which no loss would have been called that anybody would want to know of.
+_NOT_JUDGED = (pl.col("verdict") == INCONCLUSIVE) & pl.col("why").is_in([Outcome.TOO_NOISY.value, Outcome.TOO_FEW.value])
+
+
+def sessions_text(judgement: Judgement) -> str:
+    """What so many sessions can tell; empty where sides and no sessions were compared."""
+    rows = judgement.metrics.filter(pl.col("units") == SESSIONS, pl.col("sessions").is_not_null())
+    if not rows.height:
         return ""
-    least = _least_of_few(policy.between_jobs_percent, (1, 1), policy)
-    whence = f" (taken from between_jobs_percent of {policy.source})"
-    if count > 1:
-        known = prediction.reach(units_of(values), policy.confidence)
-        known = known[np.isfinite(known)]
-        if len(known):
-            least, whence = 100 * float(np.expm1(np.median(known))), ""
-    nights_text = "one night each" if count == 1 else f"{count} nights and one"
-    return f"{nights_text}: differences below {least:.1f} % cannot be distinguished from night-to-night changes here{whence}"
-
-
-def _least_of_few(percent: float, jobs: tuple[int, ...], policy: Policy) -> float:
-    """Smallest difference in percent that is none of sides of so many jobs, which differ by so much."""
-    deviation = math.sqrt(sum(1 / count for count in jobs))
-    return percent * deviation * float(scipy.stats.norm.ppf(0.5 + policy.confidence / 2))
+    sessions = rows.group_by("sessions").len().sort("len", "sessions", descending=True)["sessions"][0]
+    seen = sight(rows)
+    return f"against {_count(sessions, 'session')}: {seen}" if seen else ""
 
 
 def _with_interval(row: Mapping[str, Any]) -> str:
@@ -370,28 +348,20 @@ def _with_interval(row: Mapping[str, Any]) -> str:
     return f"{change_text(row['slower'])}, ratio {row['ratio']:.3f} {interval}"
 
 
-def needed_text(row: Mapping[str, Any], rate: float | None = None) -> str:
-    """What left it open, and how much more measuring would decide, or why none would.
-
-    :param rate: of false discoveries that are allowed; what is slower than its margin is open because its p is above that.
-    """
-    if row["ratio"] is None:
+def needed_text(row: Mapping[str, Any]) -> str:
+    """What left it open, and how much more measuring would decide."""
+    if row["ratio"] is None or (row["why"] and row["units"] == REPEATS):
         return str(row["why"])
-    spread = ""
-    if row["p"] is not None and 100 * row["slower"] > row["margin_percent"]:
-        together = " of all metrics together" if rate is not None and row["p"] <= rate else ""
-        asked = "above what is asked for" if rate is None else f"{rate:g} asked for{together}"
-        spread = f"p = {row['p']:.2g}, {asked}, "
-    elif row["spread_percent"]:
-        spread = f"spread {row['spread_percent']:.1f} % against a margin of {row['margin_percent']:g} %, "
-    would = row["needed"] is not None and row["needed"] <= MOST_NEEDED
-    if row["units"] == SESSIONS:
-        if would:
-            return f"{spread}about {row['needed']} sessions of the candidate would decide"
-        return f"{spread}a longer history may decide, more sessions of the candidate cannot"
-    if would:
-        return f"{spread}about {row['needed']} {row['units']} a side would decide"
-    return f"{spread}more repeats in these jobs cannot decide: run at least 3 jobs a side"
+    known = []
+    if row["spread_percent"]:
+        known.append(f"spread {row['spread_percent']:.1f} % against a margin of {row['margin_percent']:g} %")
+    if row["seen_percent"] is not None:
+        known.append(f"a loss would be seen from {row['seen_percent']:.0f} %")
+    if row["needed"] is not None:
+        wanted = f"about {_count(row['needed'], 'session')} of the candidate would tell"
+    else:
+        wanted = "a longer history would tell" if row["units"] == SESSIONS else "more jobs a side would tell"
+    return "; ".join(filter(None, [", ".join(known), wanted]))
 
 
 def summary(judgement: Judgement) -> str:

@@ -18,7 +18,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..judge import nights
 from ..judge import policy as verdict_policy
-from ..judge.curve_tests import SESSIONS
+from ..judge.comparison import SESSIONS
 from ..judge.nights import NightJudgement
 from ..store import confirmations
 from ..store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MissedReference

@@ -25,8 +25,7 @@ from reframe_tests.harness.vocabulary import BadInput
 from .. import whole_file
 from ..judge import text as verdict_text
 from ..judge.accept import ACCEPTED, Acceptance
-from ..judge.curve_tests import INCONCLUSIVE, MISSING, REGRESSED
-from ..judge.policy import Policy
+from ..judge.comparison import INCONCLUSIVE, MISSING, REGRESSED
 from ..store import session_values
 from ..store.quantity_text import size_text
 from ..store.session_values import METRIC, UNIT, Selection, describe_condition
@@ -37,15 +36,13 @@ SIDES = ("baseline", "candidate")
 
 
 def page(record: Mapping[str, Any]) -> str:
-    again = (record["confirmation"] or {}).get("measured")
-    sides = {**{side: record[side] for side in SIDES}, **({"measured again": again} if again else {})}
+    sides = {side: record[side] for side in SIDES}
     changed = [(row["what"], row["before"], row["after"]) for row in record["changed"]]
     known = [record[side]["facts"] for side in SIDES]
     facts = [(name, *(", ".join(fact.get(name, ["-"])) for fact in known)) for name in sorted({*known[0], *known[1]})]
     content: list[Section] = [
         ("Sessions", [_sessions(sides)]),
         ("Why", [Block("items", record["sentences"])]),
-        ("Called slower and measured again", _again(record["confirmation"]) if record["confirmation"] else []),
         *((f"Cases of the {side} that are not proven", _unproven(record[side]["unproven"])) for side in reversed(SIDES)),
         (
             "What changed between the sides",
@@ -86,8 +83,7 @@ def _interval(row: Mapping[str, Any]) -> str:
 
 
 def _why(row: Mapping[str, Any]) -> str:
-    why = row["why"] or (verdict_text.needed_text(row) if row["verdict"] == INCONCLUSIVE else "")
-    return "; ".join(filter(None, [row.get("confirmation"), why]))
+    return str(row["why"] or (verdict_text.needed_text(row) if row["verdict"] == INCONCLUSIVE else ""))
 
 
 def _what(row: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -97,7 +93,6 @@ def _what(row: Mapping[str, Any]) -> tuple[str, str, str]:
 _WHAT = ("condition", "benchmark", "quantity")
 BANDS = (*_WHAT, "band", "sizes", "ratio", "interval", "margin %", "spread %", "verdict", "why")
 METRICS = (*_WHAT, "size", *SIDES, "unit", "ratio", "95 % interval", "repeats", "verdict", "why")
-AGAIN = (*_WHAT, "size or band", "first ratio", "interval", "verdict", "ratio again", "interval", "verdict", "outcome", "why")
 
 
 def _band(row: Mapping[str, Any]) -> tuple[object, ...]:
@@ -112,23 +107,6 @@ def _metric(row: Mapping[str, Any]) -> tuple[object, ...]:
     ratio = number(row["ratio"]), _interval(row)
     size, unit = size_text(row["message_bytes"]), row.get("unit") or ""
     return (*_what(row), size, *values, unit, *ratio, repeats, row["verdict"], _why(row))
-
-
-def _again(confirmation: Mapping[str, Any]) -> list[str | Table]:
-    """What was called slower, with both measurements: metrics, and bands none of whose metrics was called."""
-    rows = [
-        (
-            *(*_what(row), size_text(row["message_bytes"]) if "message_bytes" in row else row["band"]),
-            *(
-                cell
-                for ratio in (row["first"], row["again"])
-                for cell in (number(ratio["ratio"]), _interval(ratio), ratio["verdict"])
-            ),
-            *(row["outcome"], row["why"]),
-        )
-        for row in (*confirmation["metrics"], *confirmation["bands"])
-    ]
-    return [confirmation["rule"], Table(AGAIN, rows, (3, 4, 5, 7, 8)) if rows else "Nothing was called slower."]
 
 
 def _unproven(rows: Iterable[Mapping[str, Any]]) -> list[Table]:
@@ -209,19 +187,10 @@ def as_dict(acceptance: Acceptance) -> dict[str, Any]:
             "bands": judgement.bands.to_dicts(),
             "metrics": judgement.metrics.to_dicts(),
             "new": judgement.new.to_dicts(),
-            "confirmation": _measured_again(acceptance),
             "measured_again_before": [{"session": first, "by": again} for first, again in acceptance.measured_again],
         }
     )
     return data
-
-
-def _measured_again(acceptance: Acceptance) -> dict[str, Any] | None:
-    if acceptance.confirmation is None:
-        return None
-    values = acceptance.confirmation.values
-    side = _side(acceptance, values, verdict_text.facts(values)) if values else None
-    return {"summary": acceptance.confirmation.summary, **acceptance.confirmation.record, "measured": side}
 
 
 #: Class, name, tag (``failure``, ``skipped`` or, for output, empty), type and message of a JUnit test.
@@ -258,7 +227,7 @@ def junit(acceptance: Acceptance) -> str:
         )
     for _, rows in acceptance.judgement.metrics.group_by(session_values.CONDITION, maintain_order=True):
         dicts = rows.to_dicts()
-        _suite(root, session_values.describe_condition(dicts[0]), [_test(row, acceptance.policy) for row in dicts])
+        _suite(root, session_values.describe_condition(dicts[0]), [_test(row) for row in dicts])
     decision = acceptance.decision
     failed = ("", "", "") if decision == ACCEPTED else ("failure", decision, acceptance.headline)
     _suite(root, "decision", [("acceptance", "decision", *failed)])
@@ -266,16 +235,15 @@ def junit(acceptance: Acceptance) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _test(row: Mapping[str, Any], policy: Policy) -> _JUnitTest:
+def _test(row: Mapping[str, Any]) -> _JUnitTest:
     title = f"{row['benchmark']} {row['quantity']} {size_text(row['message_bytes'])}"
-    verdict, again = row["verdict"], row.get("confirmation") or ""
+    verdict = row["verdict"]
     if verdict in (REGRESSED, MISSING):
         text = row["why"] if row["slower"] is None else verdict_text.change_text(row["slower"])
-        return row["benchmark"], title, "failure", verdict, "; ".join(filter(None, [f"{verdict}: {text}", again]))
+        return row["benchmark"], title, "failure", verdict, f"{verdict}: {text}"
     if verdict == INCONCLUSIVE:
-        text = f"inconclusive: {verdict_text.needed_text(row, policy.false_discovery_rate)}"
-        return row["benchmark"], title, "skipped", "", "; ".join(filter(None, [text, again]))
-    return row["benchmark"], title, "", "", again
+        return row["benchmark"], title, "skipped", "", f"inconclusive: {verdict_text.needed_text(row)}"
+    return row["benchmark"], title, "", "", ""
 
 
 def move_aside(out: Path) -> Path | None:

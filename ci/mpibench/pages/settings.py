@@ -41,9 +41,9 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput, NotMeasured
 
 from .. import whole_file
+from ..judge import engine
 from ..judge import policy as policies
 from ..judge.policy import Policy
-from ..judge.statistics import two_sides
 from ..stacks.spack import lock as lock_file
 from ..store import session_values
 from ..store.dataset_layout import read_condition
@@ -154,7 +154,7 @@ def _side(rows: Sequence[Mapping[tuple[str, int], float]], policy: Policy) -> tu
     """Slowness of one benchmark over its sizes, its squared error and degrees of freedom."""
     units = sorted({unit for row in rows for unit in row})
     table = np.array([[row.get(unit, math.nan) for unit in units] for row in rows])
-    side = two_sides.describe(table)
+    side = engine.describe(table)
     deviations = np.nanmean(table - side.location[:, None], axis=0)
     spread = float(np.var(deviations, ddof=1)) if len(units) > 1 else math.nan
     jobs = len({case for case, _ in units})

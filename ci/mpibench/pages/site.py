@@ -40,7 +40,7 @@ from .. import whole_file
 from ..judge import drift, gate
 from ..judge import policy as verdict_policy
 from ..judge.drift import Event
-from ..judge.statistics.two_sides import Array
+from ..judge.engine import Array
 from ..store import confirmations, eligibility, records, selection_options, session_values
 from ..store.dataset_layout import read_condition, read_labels
 from ..store.quantity_text import nodes_text, size_text, unit_text
@@ -589,32 +589,15 @@ def fact_changes(over: OverTime, nodes: Mapping[str, set[str]]) -> dict[str, lis
 
 
 def change_points(store: Store, system: str, over: OverTime) -> list[Event]:
-    """Changes of all nights that are drawn, those for the worse that nobody accepted first: as ``mpibench drift`` finds them.
-
-    One session stands for each day (UTC), the last whole one. None are found where the policy gives nothing a margin.
+    """Changes of all nights that are drawn, those for the worse that nobody accepted first: what ``mpibench drift`` finds.
 
     :raises BadInput: a damaged policy.
     """
-    policy = verdict_policy.load(system)
-    days: dict[date, int] = {}
-    for at, night in enumerate(over.nights):
-        if night.day not in days or not night.options or over.nights[days[night.day]].options:
-            days[night.day] = at
-    places = sorted(days.values())
-    judged = over.judged[:, places]
-    watched = np.flatnonzero(judged.any(axis=1)) if places else np.array([], dtype=int)
-    if len(places) < drift.FEWEST_NIGHTS or not len(watched):
+    sessions = ",".join(night.session for night in over.nights)
+    try:
+        return list(drift.watch(store, system, selector=sessions, recent=None).events)
+    except drift.NothingJudged:
         return []
-    chosen = over.metrics[watched]
-    points = chosen.select("quantity", "message_bytes").unique().iter_rows()
-    if not any(policy.judges(quantity, policy.band(size)) for quantity, size in points):
-        return []
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = _signs(chosen)[:, None] * np.log(np.where(judged[watched], over.drawn["median"][watched][:, places], np.nan))
-    started = pl.Series([over.nights[at].started for at in places], dtype=pl.Datetime("ms", "UTC"))
-    nights = pl.DataFrame({"session": [over.nights[at].session for at in places], "started": started})
-    history = drift.History(system, nights, chosen.select(*_WATCHED, "direction"), logs, ())
-    return drift.events(store, history, drift.change_points(history, policy, None), policy)
 
 
 def _signs(metrics: pl.DataFrame) -> Array:
@@ -639,7 +622,7 @@ def held_from(over: OverTime, event: Event) -> list[int]:
     signs, table = _signs(over.metrics[rows.tolist()]), over.drawn["median"][rows]
     before = _middle(table[:, max(0, start - _BEFORE) : start])
     held: list[int] = []
-    for at in range(start, min(len(over.nights), start + gate.REMEMBERED_NIGHTS)):
+    for at in range(start, len(over.nights)):
         with np.errstate(all="ignore"):
             moved = signs * np.log(_middle(table[:, max(start, at + 1 - _NOW) : at + 1]) / before)
         known = moved[np.isfinite(moved)]

@@ -19,9 +19,9 @@ import scipy
 
 from reframe_tests.harness.vocabulary import BadInput
 
+from ..judge import engine
+from ..judge.engine import Array
 from ..judge.policy import Policy
-from ..judge.statistics import two_sides
-from ..judge.statistics.two_sides import Array
 from ..store import session_values
 from ..store.dataset_layout import read_condition
 from ..store.quantity_text import size_text
@@ -398,7 +398,7 @@ class Application:
 # all sizes of a repeat alike is counted once. Benchmarks of different jobs (point-to-point, collectives) are added, their
 # errors as independent ones.
 #
-# location of a job: 20 % trimmed mean of the logarithms of its repeats (mpibench.judge.statistics.two_sides), spreads moderated
+# location of a job: 20 % trimmed mean of the logarithms of its repeats (mpibench.judge.engine), spreads moderated
 #     over all choices;
 # error: with ENOUGH_JOBS jobs or more that between them. With fewer, repeats do not show how much jobs differ: to the error of
 #     the repeats ``between_jobs_percent`` is added, and at least ``between_jobs_times_repeats`` times what repeats differ by
@@ -456,8 +456,8 @@ def _predict(
     table = np.full((len(jobs), max(map(len, jobs), default=1)), np.nan)
     for at, job in enumerate(jobs):
         table[at, : len(job)] = np.log(job)
-    side = two_sides.describe(table)
-    side = two_sides.moderate(side, *two_sides.prior(side.variance, side.df))
+    side = engine.describe(table)
+    [side] = engine.moderate(side)
     predictions: list[tuple[float, float, float, Choice]] = []
     for choice, groups_of_jobs in places.items():
         locations, squares, dfs = np.array([_combine(side, group, policy) for group in groups_of_jobs]).T
@@ -517,12 +517,12 @@ def _times_of_jobs(application: Application, terms: Mapping[int, Term]) -> Itera
             yield jobs
 
 
-def _combine(sides: two_sides.Side, places: list[int], policy: Policy) -> tuple[float, float, float]:
+def _combine(sides: engine.Side, places: list[int], policy: Policy) -> tuple[float, float, float]:
     """Logarithm of the time of some jobs, its squared error and degrees of freedom."""
     locations, variance, df = (column[places] for column in (sides.location, sides.variance, sides.df))
     jobs = len(places)
     if jobs >= ENOUGH_JOBS:
-        between = max(float(np.var(locations, ddof=1)), two_sides.LEAST_SPREAD**2)
+        between = max(float(np.var(locations, ddof=1)), engine.LEAST_SPREAD**2)
         return float(np.mean(locations)), between / jobs, jobs - 1.0
     repeats = float(np.mean(sides.squared_error()[places]))
     least = policy.between_jobs_times_repeats**2 * float(np.mean(variance))
@@ -579,8 +579,8 @@ def _best_sizes(application: Application, terms: Mapping[int, Term], policy: Pol
         sizes, times = curve.sizes[some], curve.times[some]
         if share < WORTH or len(sizes) < 2:
             continue
-        side = two_sides.describe(np.log(sizes[:, None] / times))
-        side = two_sides.moderate(side, *two_sides.prior(side.variance, side.df))
+        side = engine.describe(np.log(sizes[:, None] / times))
+        [side] = engine.moderate(side)
         peak = int(np.nanargmax(side.location))
         error = np.sqrt(side.squared_error() + side.squared_error()[peak])
         reach = scipy.special.stdtrit(np.maximum(side.df, 1), 0.5 + policy.confidence / 2) * error

@@ -23,7 +23,7 @@ from reframe_tests.harness.suites import algorithms
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
-from ..judge.statistics import two_sides
+from ..judge import engine
 from ..night import supervision
 from ..store.sessions import Case, read_report
 from . import measuring
@@ -102,12 +102,12 @@ class Times:
         return [float(np.log(first[unit] / second[unit])) for unit in sorted(first.keys() & second.keys())]
 
 
-def effects(rows: Sequence[Sequence[float]]) -> two_sides.Effects:
-    """Effects of rows of paired differences, their spreads moderated over all rows (:func:`two_sides.compare_pairs`)."""
+def effects(rows: Sequence[Sequence[float]]) -> engine.Effects:
+    """Effects of rows of paired differences, their spreads moderated over all rows (:func:`engine.compare_pairs`)."""
     table = np.full((len(rows), max(map(len, rows), default=0)), np.nan)
     for at, row in enumerate(rows):
         table[at, : len(row)] = row
-    return two_sides.compare_pairs(table)
+    return engine.compare_pairs(table)
 
 
 # What was measured so far, in a folder of its own, so that a tuning can be resumed: run reports, and what was asked.
@@ -180,7 +180,7 @@ def read_state(folder: Path) -> TuneState | None:
 # Racing as in Maron and Moore ("Hoeffding races", NIPS 1993) and Even-Dar, Mannor and Mansour ("Action elimination", JMLR 7,
 # 2006), with paired differences in place of bounds on the whole range. An algorithm leaves a message size when "it takes less
 # than 1 / (1 + SLACK) of the leading one's time" is rejected: one-sided, Student's t of the paired logarithms of
-# interleaved repeats, their spreads moderated over all pairs of the round (mpibench.judge.statistics.two_sides).
+# interleaved repeats, their spreads moderated over all pairs of the round (mpibench.judge.engine).
 # Which of two algorithms within SLACK of each other is taken does not matter, so that no repeats are spent on telling them
 # apart.
 #
@@ -289,7 +289,7 @@ def compare(tables: Mapping[str, Times], against: str = DEFAULT) -> list[Compare
         slower = scipy.stats.t.sf((found.effect - margin) / found.error, found.df)
         reach = scipy.stats.t.ppf(0.975, found.df) * found.error
     both = np.where(np.concatenate([enough, enough]), np.concatenate([faster, slower]), 1.0)
-    called = two_sides.discoveries(np.where(np.isfinite(both), both, 1.0), FALSE_DISCOVERIES)
+    called = engine.discoveries(np.where(np.isfinite(both), both, 1.0), FALSE_DISCOVERIES)
     answers = []
     for at, (collective, size, word) in enumerate(keys):
         times = tables[collective]

@@ -1,1 +1,0 @@
-"""Effects and their errors, over many metrics at once. Arrays in, arrays out; nothing here reads a file."""
