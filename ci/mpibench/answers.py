@@ -17,7 +17,12 @@ Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Line = Annotated[str, Meta(description="One sentence, as in the lines of the command.")]
 Finding = Annotated[str, Meta(description="The same in short, as in the first line.")]
 Slower = Annotated[
-    float | None, Meta(description="Change for the worse as a fraction of time; negative: better; null: there is no ratio.")
+    float | None,
+    Meta(
+        description="Change for the worse as a fraction of what was before; negative: better; null: there is no ratio. Of a "
+        "time it is new / old - 1, of a bandwidth or rate 1 - new / old; of several metrics that of the middle one, and of "
+        "times and bandwidths together that of the kind that changed most."
+    ),
 ]
 Ratio = Annotated[float | None, Meta(description="Candidate / baseline of the values.")]
 End = Annotated[float | None, Meta(description="End of the interval of the ratio.")]
@@ -471,7 +476,13 @@ class CaseAgain(Answer, kw_only=True):
     partition: str
     stack: str
     name: str
-    slower: Slower
+    slower: Annotated[
+        float | None,
+        Meta(
+            description="The largest change of its metrics as a fraction of time, of a bandwidth old / new - 1; null: there "
+            "is no ratio. The worst case is measured again first."
+        ),
+    ]
     nodes: list[str]
     measured_again: bool
     why: str
@@ -486,7 +497,7 @@ class Resolved(Metric, kw_only=True):
     wanted_sessions: Annotated[int, Meta(ge=1)]
     session_percents: Annotated[
         list[float],
-        Meta(description="How much slower each session of the candidate was than the median night, the fresh ones last."),
+        Meta(description="How much worse each session of the candidate was than the median night, as slower, the fresh last."),
     ]
     night_percents: Annotated[list[float], Meta(description="The same of each night of the history.")]
     why: str

@@ -23,6 +23,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..store import confirmations, session_values
 from ..store.confirmations import MissedReference
+from ..store.quantity_text import LESS_IS_BETTER
 from ..store.session_values import BAND, CONDITION, METRIC, Selection
 from ..store.store import Store
 from . import comparison, switches
@@ -289,7 +290,9 @@ def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptio
         for side, other in ((before, after), (after, before))
     ]
     # What is called because a switch of protocol moved.
-    margin = (1 + pl.col("margin_percent") / 100).log()
+    lower = pl.col("quantity").is_in(LESS_IS_BETTER)
+    share = pl.col("margin_percent") / 100
+    margin = pl.when(lower).then((1 + share).log()).otherwise(-(1 - share.clip(upper_bound=0.99)).log())
     beyond = pl.col("verdict").is_in([REGRESSED, IMPROVED]) & ((1 + pl.col("slower")).log().abs() >= margin)
     compared = judgement.metrics.filter(pl.col("slower").is_not_null(), pl.col("margin_percent").is_not_null())
     metrics = compared.select(*METRIC, "slower", called=beyond, margin=margin)

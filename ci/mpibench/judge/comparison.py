@@ -33,6 +33,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import LOWER
 
 from ..store import eligibility
+from ..store.quantity_text import LESS_IS_BETTER, change_text
 from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection, slowness
 from ..store.sessions import PAIRED
 from . import curve_tests
@@ -210,9 +211,11 @@ def _unlike_past(tested: _Tested) -> dict[tuple[object, ...], str]:
     sentences: dict[tuple[object, ...], str] = {}
     for key, places in called.items():
         worst = max(places, key=lambda place: abs(tested.results.effect[place]))
-        curve, percent = tested.curves[tested.tests[worst].curve], 100 * float(np.expm1(tested.results.effect[worst]))
+        curve = tested.curves[tested.tests[worst].curve]
+        change = change_text(float(np.expm1(tested.results.effect[worst])), curve["quantity"])
+        verb = "was" if curve["quantity"] in LESS_IS_BETTER else "had"
         sentences[key] = (
-            f"{name_place(*key)}: {curve['benchmark']} was up to {abs(percent):.1f} % {'slower' if percent > 0 else 'faster'} "
+            f"{name_place(*key)}: {curve['benchmark']} {verb} up to {change} "
             f"in the baseline than in the {int(tested.results.count[worst])} sessions before it: since then something is "
             "different, and they are not its history"
         )

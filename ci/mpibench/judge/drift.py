@@ -24,6 +24,7 @@ from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
 from .. import answers
 from ..store import dataset_layout, eligibility, selectors, session_values
+from ..store.quantity_text import changes_by_kind, changes_text, with_own_loss
 from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
 from ..store.store import Store, scan_files
 from . import expected, switches
@@ -95,7 +96,8 @@ class Event:
     """Metrics that changed together.
 
     :param since: night of the first changed value.
-    :param slower: median change for the worse, as a fraction.
+    :param metrics: with ``slower`` in log.
+    :param slower: median change for the worse, as a fraction of time.
     :param changed: facts that differ from the night before: name, before, after.
     """
 
@@ -123,16 +125,14 @@ class Event:
 
     def change(self) -> answers.Change:
         """The same for programs."""
-        metrics = self.metrics.select(
-            *CONDITION, *BENCHMARK, "message_bytes", slower=pl.Series(np.expm1(self.metrics["slower"].to_numpy()))
-        )
+        metrics = with_own_loss(self._changes).select(*CONDITION, *BENCHMARK, "message_bytes", "slower")
         return answers.Change(
             text=str(self),
             since=self.since.isoformat(),
             session=self.session,
             stack=self.stack,
             fabric=self.fabric,
-            slower=self.slower,
+            slower=changes_by_kind(self._changes)[0][0],
             worse=self.worse,
             accepted=None if self.accepted is None else str(self.accepted),
             changed=[answers.Fact(what=name, before=before, after=after) for name, before, after in self.changed],
@@ -140,8 +140,13 @@ class Event:
         )
 
     @property
+    def _changes(self) -> pl.DataFrame:
+        """The metrics, with ``slower`` as a fraction of time."""
+        return self.metrics.with_columns(slower=pl.Series(np.expm1(self.metrics["slower"].to_numpy())))
+
+    @property
     def finding(self) -> str:
-        change = f"{verdict_text.change_text(self.slower)} since {self.since:%d %b %Y}"
+        change = f"{changes_text(self._changes)} since {self.since:%d %b %Y}"
         return f"{self.stack} on {self.fabric}: {change} ({self.what}, {self.sizes})"
 
     def __str__(self) -> str:
@@ -150,7 +155,7 @@ class Event:
         if len(self.moves) == 1 and self.moves[0].metrics.height == count:
             text += f": {verdict_text.moved_text(self.moves[0])}; {verdict_text.because_text(self.moves[0])} ({self.what})"
         else:
-            text += f", {self.sizes}: {verdict_text.change_text(self.slower)}, {count} metric{'s'[: count != 1]} ({self.what})"
+            text += f", {self.sizes}: {changes_text(self._changes)}, {count} metric{'s'[: count != 1]} ({self.what})"
             for move in self.moves:
                 text += f"; {move.metrics.height} of them because {verdict_text.moved_text(move)}"
         changed = ", ".join(f"{name} {old} -> {new}" for name, old, new in self.changed[:4])
@@ -313,7 +318,10 @@ def events(store: Store, history: History, points: pl.DataFrame, policy: Policy)
             session_values.facts(known.filter(pl.col("stack") == stack, pl.col("session") == name))
             for name in nights[max(night - 1, 0) : night + 1]
         ]
-        middle, most = map(float, np.expm1(metrics.select(pl.median("slower"), most=pl.max("slower")).row(0)))
+        changed = metrics.with_columns(slower=pl.Series(np.expm1(metrics["slower"].to_numpy())))
+        # What is accepted is what was printed.
+        most = float(with_own_loss(changed).select(pl.max("slower")).item())
+        middle = float(np.expm1(metrics.select(pl.median("slower")).item()))
         # What is to come accepts nothing yet.
         levels = (level for level in policy.levels if level.since <= last and level.covers(partition, stack, fabric))
         event = Event(

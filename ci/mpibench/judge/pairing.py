@@ -13,9 +13,10 @@ from math import inf
 
 import polars as pl
 
-from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
+from reframe_tests.harness.vocabulary import BadInput
 
 from ..store import session_values
+from ..store.quantity_text import LESS_IS_BETTER
 from ..store.session_values import CONDITION, Selection
 from ..store.store import Store
 from . import comparison
@@ -205,7 +206,7 @@ def with_winner(rows: pl.DataFrame, first: str, second: str) -> pl.DataFrame:
         :data:`UNKNOWN` without a ratio or an interval.
     """
     # A ratio of times is turned, of a bandwidth it is how many times faster; and turned where the first side is ahead.
-    lower = pl.col("quantity").is_in([name for name, row in QUANTITIES.items() if row.direction == LOWER])
+    lower = pl.col("quantity").is_in(LESS_IS_BETTER)
     leads = (lower & (1 / pl.col("ratio") >= 1)) | (~lower & (pl.col("ratio") >= 1))
     turned = lower == leads
     columns = {"times": ("ratio", "ratio"), "times_low": ("low", "high"), "times_high": ("high", "low")}

@@ -20,7 +20,7 @@ from ..stacks.spack import lock as stack_lock
 from ..store import confirmations, eligibility, selection_options, session_values
 from ..store.confirmations import MissedReference
 from ..store.dataset_layout import read_condition, read_labels
-from ..store.quantity_text import size_text
+from ..store.quantity_text import LESS_IS_BETTER, change_text, changes_text, own_loss, size_text
 from ..store.session_values import CONDITION, Selection, describe_condition
 from .comparison import Judgement
 from .curve_tests import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, REGRESSED, REPEATS, SESSIONS
@@ -53,11 +53,6 @@ def benchmark_text(row: Mapping[str, Any]) -> str:
 
 def quantity_text(quantity: str) -> str:
     return QUANTITIES[quantity].title
-
-
-def change_text(slower: float) -> str:
-    """A change for the worse (positive) or better, as a fraction of time."""
-    return f"{abs(100 * slower):.1f} % {'slower' if slower > 0 else 'faster'}"
 
 
 def _count(count: int, word: str) -> str:
@@ -244,7 +239,8 @@ def moved_text(move: MovedSwitch) -> str:
 def because_text(move: MovedSwitch) -> str:
     """What became of the sizes between both places."""
     sizes = sizes_text(move.metrics["message_bytes"])
-    return f"{sizes}: {change_text(move.slower)} because of it, {_count(move.metrics.height, 'metric')}"
+    count = _count(move.metrics.height, "metric")
+    return f"{sizes}: {changes_text(move.metrics)} because of it, {count}"
 
 
 def moved_sentences(moves: Iterable[MovedSwitch]) -> list[str]:
@@ -252,10 +248,24 @@ def moved_sentences(moves: Iterable[MovedSwitch]) -> list[str]:
     lines = []
     for move in moves:
         lines.append(f"{move.stack} on {move.partition}, {move.fabric}: {moved_text(move)}; {because_text(move)}")
-        for _, rows in move.metrics.group_by([*CONDITION, "benchmark"], maintain_order=True):
-            worst = change_text(max(rows["slower"], key=abs))
-            lines.append(f"  {_where(rows)} is {change_text(float(np.median(rows['slower'])))} (most {worst})")
+        for _, rows in move.metrics.group_by(_SENTENCE, maintain_order=True):
+            lines.append(f"  {_where(rows)} {_span(rows, max(rows['slower'], key=abs), 'most')}")
     return lines
+
+
+def _span(rows: pl.DataFrame, worst: float, name: str) -> str:
+    """What became of metrics of one quantity: the middle one, and the worst under a name."""
+    quantity = rows["quantity"][0]
+    middle = float(np.median(rows["slower"]))
+    most = change_text(worst, quantity)
+    if middle * worst > 0:  # in the same direction, which is said once
+        most = f"{most.partition(' %')[0]} %"
+    return f"{_verb(quantity)} {change_text(middle, quantity)} ({name} {most})"
+
+
+def _verb(quantity: str) -> str:
+    """A time is slower, and what has a bandwidth has a lower one."""
+    return "is" if quantity in LESS_IS_BETTER else "has"
 
 
 def _where(rows: pl.DataFrame) -> str:
@@ -275,11 +285,11 @@ def sentences(judgement: Judgement, rate: float | None = None) -> list[str]:
 
     slower: list[tuple[float, str]] = []
     for rows in groups(metrics.filter(pl.col("slower").is_not_null()), REGRESSED):
-        worst, middle = rows.select(pl.max("slower"), pl.median("slower").alias("middle")).row(0)
-        span = f"{change_text(middle)} (worst {change_text(worst)})"
+        worst = float(rows.select(pl.max("slower")).item())
+        span = _span(rows, worst, "worst")
         if rows.height == 1:
-            span = _with_interval(rows.row(0, named=True))
-        slower.append((worst, f"regressed: {_where(rows)} is {span}, {_count(rows.height, 'metric')}"))
+            span = f"{_verb(rows['quantity'][0])} {_with_interval(rows.row(0, named=True))}"
+        slower.append((worst, f"regressed: {_where(rows)} {span}, {_count(rows.height, 'metric')}"))
     # What rests on no ratio says why.
     unmeasured = metrics.filter(pl.col("ratio").is_null())
     lines = because(unmeasured, REGRESSED)
@@ -367,7 +377,7 @@ def _with_interval(row: Mapping[str, Any]) -> str:
     if row["slower"] is None:
         return "not compared"
     interval = "no interval" if row["low"] is None else f"[{row['low']:.3f}, {row['high']:.3f}]"
-    return f"{change_text(row['slower'])}, ratio {row['ratio']:.3f} {interval}"
+    return f"{change_text(row['slower'], row['quantity'])}, ratio {row['ratio']:.3f} {interval}"
 
 
 def needed_text(row: Mapping[str, Any], rate: float | None = None) -> str:
@@ -378,7 +388,8 @@ def needed_text(row: Mapping[str, Any], rate: float | None = None) -> str:
     if row["ratio"] is None:
         return str(row["why"])
     spread = ""
-    if row["p"] is not None and 100 * row["slower"] > row["margin_percent"]:
+    lost_percent = 100 * own_loss(row["slower"], row["quantity"])
+    if row["p"] is not None and lost_percent > row["margin_percent"]:
         together = " of all metrics together" if rate is not None and row["p"] <= rate else ""
         asked = "above what is asked for" if rate is None else f"{rate:g} asked for{together}"
         spread = f"p = {row['p']:.2g}, {asked}, "

@@ -60,6 +60,7 @@ from ..judge.policy import Policy
 from ..judge.statistics.prediction import FEWEST_SESSIONS
 from ..store import confirmations
 from ..store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MissedReference
+from ..store.quantity_text import change_text, own_loss
 from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection, describe_condition, slowness
 from ..store.sessions import PAIRED
 from ..store.store import Store
@@ -155,9 +156,9 @@ class Inconclusive:
         return SLOWER_IN_ALL if self.regressed else TOO_FEW if self.wants_more else JUDGED_TOGETHER
 
     def percents(self, values: Sequence[float]) -> list[float]:
-        """How much slower these are than the median night."""
-        middle = statistics.median(self.nights)
-        return [100 * math.expm1(value - middle) for value in values]
+        """How much worse these are than the median night (:func:`own_loss`)."""
+        middle, quantity = statistics.median(self.nights), self.row["quantity"]
+        return [100 * own_loss(math.expm1(value - middle), quantity) for value in values]
 
     def text(self) -> str:
         """What was measured in words."""
@@ -374,6 +375,9 @@ class _Called:
         """For the record: its keys, ``outcome``, ``why``, and what both measurements said."""
         sides = {"first": self.row, "again": self.again or {}}
         shown = {side: {name: row.get(name) for name in _SHOWN} for side, row in sides.items()}
+        for side in shown.values():
+            if side["slower"] is not None:
+                side["slower"] = own_loss(side["slower"], self.row["quantity"])
         return {**{name: self.row[name] for name in keys}, "outcome": self.outcome, "why": self.why, **shown}
 
 
@@ -546,8 +550,9 @@ def _verdicts(
 def _change(rows: Sequence[Mapping[str, Any]]) -> str:
     """The change of one row with its verdict, or the middle one of several."""
     known = [row["slower"] for row in rows if row["slower"] is not None]
+    quantity = rows[0]["quantity"]
     verdicts = "/".join(dict.fromkeys(str(row["verdict"]) for row in rows))
-    return f"{verdict_text.change_text(statistics.median(known))} ({verdicts})" if known else verdicts
+    return f"{change_text(statistics.median(known), quantity)} ({verdicts})" if known else verdicts
 
 
 def _lines(called: Sequence[_Called], outcome: str) -> list[str]:
@@ -555,7 +560,9 @@ def _lines(called: Sequence[_Called], outcome: str) -> list[str]:
     groups: dict[Key, list[_Called]] = {}
     for called_row in called:
         if called_row.outcome == outcome:
-            groups.setdefault((*_key(called_row.row, (*CONDITION, "benchmark")), called_row.why), []).append(called_row)
+            groups.setdefault((*_key(called_row.row, (*CONDITION, "benchmark", "quantity")), called_row.why), []).append(
+                called_row
+            )
     lines = []
     for group in sorted(groups.values(), key=lambda group: -max(called_row.row["slower"] or 0.0 for called_row in group)):
         row = group[0].row

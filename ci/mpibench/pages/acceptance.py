@@ -28,7 +28,7 @@ from ..judge.accept import ACCEPTED, Acceptance
 from ..judge.curve_tests import INCONCLUSIVE, MISSING, REGRESSED
 from ..judge.policy import Policy
 from ..store import session_values
-from ..store.quantity_text import size_text
+from ..store.quantity_text import change_text, size_text, with_own_loss
 from ..store.session_values import METRIC, UNIT, Selection, describe_condition
 from .comparison import job_table
 from .page import Block, Section, Table, number, sections, writing
@@ -206,8 +206,8 @@ def as_dict(acceptance: Acceptance) -> dict[str, Any]:
             },
             "remarks": acceptance.notes,
             "counts": judgement.counts(),
-            "bands": judgement.bands.to_dicts(),
-            "metrics": judgement.metrics.to_dicts(),
+            "bands": with_own_loss(judgement.bands).to_dicts(),
+            "metrics": with_own_loss(judgement.metrics).to_dicts(),
             "new": judgement.new.to_dicts(),
             "confirmation": _measured_again(acceptance),
             "measured_again_before": [{"session": first, "by": again} for first, again in acceptance.measured_again],
@@ -270,7 +270,7 @@ def _test(row: Mapping[str, Any], policy: Policy) -> _JUnitTest:
     title = f"{row['benchmark']} {row['quantity']} {size_text(row['message_bytes'])}"
     verdict, again = row["verdict"], row.get("confirmation") or ""
     if verdict in (REGRESSED, MISSING):
-        text = row["why"] if row["slower"] is None else verdict_text.change_text(row["slower"])
+        text = row["why"] if row["slower"] is None else change_text(row["slower"], row["quantity"])
         return row["benchmark"], title, "failure", verdict, "; ".join(filter(None, [f"{verdict}: {text}", again]))
     if verdict == INCONCLUSIVE:
         text = f"inconclusive: {verdict_text.needed_text(row, policy.false_discovery_rate)}"
