@@ -371,6 +371,7 @@ class Side(Answer, kw_only=True):
     first: Moment
     last: Moment
     cases: Count
+    cases_left_out: Annotated[Count, Meta(description="Cases of these sessions that --where left out, and nobody judged.")]
     unproven: list[Unproven]
     values: Count
     values_sha256: Digest

@@ -119,14 +119,17 @@ class Acceptance:
 
     @property
     def headline(self) -> str:
-        """The decision in one sentence: what is wrong, then counts."""
+        """The decision in one sentence: what is wrong, what it must not be read without, then counts."""
         words = {ACCEPTED: "ACCEPTED", REFUSED: "NOT ACCEPTED", INCONCLUSIVE: "INCONCLUSIVE, hence not accepted"}
-        proofs = [
-            verdict_text.count_unproven("the candidate", self.candidate),
-            verdict_text.count_unproven("the baseline", self.baseline),
+        sides = {"the candidate": self.candidate, "the baseline": self.baseline}
+        troubles = [
+            verdict_text.part_text(sides),
+            *(verdict_text.count_unproven(name, side) for name, side in sides.items()),
+            verdict_text.failed_text("the candidate", self.candidate),
+            *(verdict_text.busy_text(name, side) for name, side in sides.items()),
         ]
         again = self.confirmation.summary if self.confirmation else ""
-        said = filter(None, [self.finding, *proofs, verdict_text.summary(self.judgement), again])
+        said = filter(None, [self.finding, *troubles, verdict_text.summary(self.judgement), again])
         return f"{words[self.decision]}: {'; '.join(said)}"
 
     @property
@@ -179,7 +182,7 @@ class Acceptance:
             *(
                 f"{name}: {text}"
                 for name, side in (("baseline", self.baseline), ("candidate", self.candidate))
-                for text in (*filter(None, [session_values.busy(side.cases)]), *side.notes)
+                for text in side.notes
             ),
             *verdict_text.built_otherwise(sides, "the baseline", "the candidate"),
             *differing_node_counts(self.baseline.cases, self.candidate.cases, "the baseline", "the candidate"),

@@ -14,6 +14,8 @@ import numpy as np
 import polars as pl
 import scipy
 
+from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.samples import FAIL
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..stacks.spack import lock as stack_lock
@@ -32,6 +34,8 @@ from .switches import MovedSwitch
 
 #: What one sentence is about.
 _SENTENCE = [*CONDITION, "benchmark", "quantity"]
+#: Cases and references that a sentence names; characters of a condition in it.
+MOST_NAMES, LONGEST_WHERE = 3, 160
 #: Units a side beyond which nobody measures: that so many would decide is no advice.
 MOST_NEEDED = 100
 
@@ -123,7 +127,64 @@ def unproven_sentences(selection: Selection) -> list[str]:
 def count_unproven(name: str, selection: Selection) -> str:
     """How much of a side is not proven; empty if nothing."""
     count = selection.unproven.height
-    return f"{count} of {count + selection.cases.height} cases of {name} are not proven" if count else ""
+    return f"{count} of {_cases_of(name, selection)} are not proven" if count else ""
+
+
+def part_text(sides: Mapping[str, Selection]) -> str:
+    """Which condition the cases were chosen by, and how many of how many; empty for whole sessions."""
+    where = next((side.where for side in sides.values() if side.where), None)
+    if not where:
+        return ""
+    counts = []
+    for name, side in sides.items():
+        chosen = eligibility.owed_proof(side.planned).height
+        counts.append(f"{chosen} of {chosen + side.outside.height} cases of {name}")
+    return f"judged is only a part, {' and '.join(counts)} (--where {first_line(where, LONGEST_WHERE)})"
+
+
+def failed_text(name: str, selection: Selection) -> str:
+    """How many proven cases of a side failed, which, and how many references they missed; empty for none."""
+    owed = eligibility.owed_proof(selection.planned).filter(eligibility.OUTCOME == "failed")
+    failed = owed.join(selection.unproven, on="case", how="anti", maintain_order="left")
+    if not failed.height:
+        return ""
+    missed = int(failed.select(eligibility.checks(FAIL).sum()).item())
+    text = f"{failed.height} of {_cases_of(name, selection)} failed ({_names(failed)})"
+    return f"{text} and missed {_count(missed, 'reference')}" if missed else text
+
+
+def _names(cases: pl.DataFrame) -> str:
+    """Names of some cases, each with its stack."""
+    names = [f"{name} [{stack}]" for name, stack in cases.select("name", "stack").unique(maintain_order=True).iter_rows()]
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more}"
+
+
+def _cases_of(name: str, selection: Selection) -> str:
+    return f"{eligibility.owed_proof(selection.planned).height} cases of {name}"
+
+
+def busy_text(name: str, selection: Selection) -> str:
+    """That the machine was busy, as :func:`.session_values.busy` says it of a side; empty where it was not."""
+    text = session_values.busy(selection.cases)
+    return f"{name}: {text[:1].lower()}{text[1:]}" if text else ""
+
+
+def troubles(sides: Mapping[str, Selection]) -> list[str]:
+    """What a comparison of two sides must not be read without, a sentence each: a part that was left out, cases without
+    proof, cases that failed, the references they missed, and a busy machine."""
+    found = [part_text(sides)]
+    for name, side in sides.items():
+        unproven = count_unproven(name, side)
+        missed = confirmations.missed_references(side.cases, side.cases.clear())
+        worst = sorted(missed, key=lambda miss: -beyond(miss))
+        found += [
+            f"{unproven} ({_names(side.unproven)})" if unproven else "",
+            failed_text(name, side),
+            *(f"reference missed by {name}: {miss.text}" for miss in worst[:MOST_NAMES]),
+            busy_text(name, side),
+        ]
+    return list(filter(None, found))
 
 
 def beyond(missed: MissedReference) -> float:

@@ -171,6 +171,7 @@ def _side(acceptance: Acceptance, selection: Selection, facts: Mapping[str, list
         "first": first.isoformat(),
         "last": last.isoformat(),
         "cases": selection.cases.height,
+        "cases_left_out": selection.outside.height,
         "unproven": verdict_text.unproven_rows(selection),
         "values": selection.measured.height,
         "values_sha256": _fingerprint(selection.measured),
@@ -260,8 +261,8 @@ def junit(acceptance: Acceptance) -> str:
         dicts = rows.to_dicts()
         _suite(root, session_values.describe_condition(dicts[0]), [_test(row, acceptance.policy) for row in dicts])
     decision = acceptance.decision
-    failed = ("", "", "") if decision == ACCEPTED else ("failure", decision, acceptance.headline)
-    _suite(root, "decision", [("acceptance", "decision", *failed)])
+    failed = ("", "") if decision == ACCEPTED else ("failure", decision)
+    _suite(root, "decision", [("acceptance", "decision", *failed, acceptance.headline)])
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
