@@ -54,6 +54,16 @@ class Comparison:
     past: Past = field(default_factory=Past)
 
     @property
+    def headline(self) -> str:
+        """What was compared, and what it must not be read without."""
+        return "; ".join([f"{self.second} against {self.first}", *self.troubles])
+
+    @property
+    def troubles(self) -> list[str]:
+        """Of either side, a sentence each (:func:`.text.troubles`)."""
+        return verdict_text.troubles(dict(zip((self.first, self.second), self.sides, strict=True)))
+
+    @property
     def things(self) -> dict[str, str] | None:
         """What the sides' locks differ in (:func:`.text.differing`)."""
         return verdict_text.differing(self.sides)
@@ -148,8 +158,9 @@ def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
     if subject == "ppn":  # the number of ranks follows from it
         columns |= dict.fromkeys(("ranks", "groups"), common)
     values, zeros = (rows.filter(same).with_columns(**columns) for rows in (whole.values, whole.zeros))
-    planned, unproven = (rows.filter(same) for rows in (whole.planned, whole.unproven))
-    return replace(whole, cases=cases, planned=planned, unproven=unproven, values=values, zeros=zeros)
+    names = ("planned", "unproven", "outside")
+    rows = {name: getattr(whole, name).filter(same) for name in names}
+    return replace(whole, cases=cases, values=values, zeros=zeros, **rows)
 
 
 def every_pair(
