@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -77,5 +79,8 @@ def test_a_level_accepts_the_change_that_was_printed(
     assert (event.accepted is not None) is accepted
 
 
-def test_the_site_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert site.loss is quantity_text.loss
+def test_the_site_says_the_same() -> None:
+    nights = np.array([[100.0] * 10 + [60.0], [10.0] * 10 + [10 * AT_60]])
+    over = SimpleNamespace(drawn={"median": nights}, columns={"quantity": ["bandwidth_mb_per_s", "latency_us"]})
+    worse = [site.slower_than_usual(over, row, 10)[0] for row in (0, 1)]
+    assert worse == pytest.approx([0.4, 2 / 3])
