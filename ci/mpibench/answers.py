@@ -17,7 +17,12 @@ Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Line = Annotated[str, Meta(description="One sentence, as in the lines of the command.")]
 Finding = Annotated[str, Meta(description="The same in short, as in the first line.")]
 Slower = Annotated[
-    float | None, Meta(description="Change for the worse as a fraction of time; negative: better; null: there is no ratio.")
+    float | None,
+    Meta(
+        description="Change for the worse as a fraction of what was before; negative: better; null: there is no ratio. Of a "
+        "time it is new / old - 1, of a bandwidth or rate 1 - new / old; of several metrics that of the middle one, and of "
+        "times and bandwidths together that of the kind that changed most."
+    ),
 ]
 Ratio = Annotated[float | None, Meta(description="Candidate / baseline of the values.")]
 End = Annotated[float | None, Meta(description="End of the interval of the ratio.")]
@@ -368,6 +373,7 @@ class Side(Answer, kw_only=True):
     first: Moment
     last: Moment
     cases: Count
+    cases_left_out: Annotated[Count, Meta(description="Cases of these sessions that --where left out, and nobody judged.")]
     unproven: list[Unproven]
     values: Count
     values_sha256: Digest

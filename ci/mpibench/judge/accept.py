@@ -23,6 +23,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..store import confirmations, session_values
 from ..store.confirmations import MissedReference
+from ..store.quantity_text import LESS_IS_BETTER
 from ..store.session_values import BAND, CONDITION, METRIC, Selection
 from ..store.store import Store
 from . import comparison, switches
@@ -102,17 +103,20 @@ class Acceptance:
 
     @property
     def headline(self) -> str:
-        """The decision in one sentence: what is wrong, then counts."""
+        """The decision in one sentence: what is wrong, what it must not be read without, then counts."""
         words = {ACCEPTED: "ACCEPTED", REFUSED: "NOT ACCEPTED", INCONCLUSIVE: "INCONCLUSIVE, hence not accepted"}
-        proofs = [
-            verdict_text.count_unproven("the candidate", self.candidate),
-            verdict_text.count_unproven("the baseline", self.baseline),
+        sides = {"the candidate": self.candidate, "the baseline": self.baseline}
+        troubles = [
+            verdict_text.part_text(sides),
+            *(verdict_text.count_unproven(name, side) for name, side in sides.items()),
+            verdict_text.failed_text("the candidate", self.candidate),
+            *(verdict_text.busy_text(name, side) for name, side in sides.items()),
         ]
         said = filter(
             None,
             [
                 self.finding,
-                *proofs,
+                *troubles,
                 verdict_text.summary(self.judgement),
                 verdict_text.sessions_text(self.judgement),
             ],
@@ -167,7 +171,7 @@ class Acceptance:
             *(
                 f"{name}: {text}"
                 for name, side in (("baseline", self.baseline), ("candidate", self.candidate))
-                for text in (*filter(None, [session_values.busy(side.cases)]), *side.notes)
+                for text in side.notes
             ),
             *verdict_text.built_otherwise(sides, "the baseline", "the candidate"),
             *differing_node_counts(self.baseline.cases, self.candidate.cases, "the baseline", "the candidate"),
@@ -277,7 +281,9 @@ def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptio
         for side, other in ((before, after), (after, before))
     ]
     # What is called because a switch of protocol moved.
-    margin = (1 + pl.col("margin_percent") / 100).log()
+    lower = pl.col("quantity").is_in(LESS_IS_BETTER)
+    share = pl.col("margin_percent") / 100
+    margin = pl.when(lower).then((1 + share).log()).otherwise(-(1 - share.clip(upper_bound=0.99)).log())
     beyond = pl.col("verdict").is_in([REGRESSED, IMPROVED]) & ((1 + pl.col("slower")).log().abs() >= margin)
     compared = judgement.metrics.filter(pl.col("slower").is_not_null(), pl.col("margin_percent").is_not_null())
     metrics = compared.select(*METRIC, "slower", called=beyond, margin=margin)

@@ -34,6 +34,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import LOWER
 
 from ..store import eligibility
+from ..store.quantity_text import LESS_IS_BETTER, change_text, own_loss, slowness_of
 from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection, slowness
 from ..store.sessions import PAIRED
 from . import engine
@@ -199,9 +200,7 @@ def _rows(metrics: pl.DataFrame, policy: Policy) -> Rows:
 
     :param metrics: :data:`METRIC`, ``band``, ``direction``.
     """
-    lower = (metrics["direction"] == LOWER).to_numpy()
-    margins = policy.margins(metrics)
-    logs = np.where(lower, np.log1p(margins), -np.log1p(-np.minimum(margins, 0.99)))
+    logs = slowness_of(policy.margins(metrics), metrics["quantity"])
     curves, strata = metrics.select(CURVE).rows(), metrics.select(SHARED).rows()
     return engine.rows_of(logs, curves, metrics["band"].to_list(), strata)
 
@@ -268,22 +267,14 @@ def _unlike_past(
         worst.setdefault(metrics.select(SHARED).row(int(place)), int(place))
     sentences: dict[tuple[object, ...], str] = {}
     for key, place in worst.items():
-        slower = judged.effect[place] > 0
+        quantity = metrics["quantity"][place]
+        change = change_text(float(np.expm1(judged.effect[place])), quantity)
+        verb = "was" if quantity in LESS_IS_BETTER else "had"
         sentences[key] = (
-            f"{name_place(*key)}: {metrics['benchmark'][place]} was up to "
-            f"{100 * abs(loss(metrics['direction'][place], judged.effect[place])):.1f} % "
-            f"{'worse' if slower else 'better'} in the baseline than in the {judged.count[place]} sessions before it: since "
-            "then something is different, and they are not its history"
+            f"{name_place(*key)}: {metrics['benchmark'][place]} {verb} up to {change} in the baseline than in the "
+            f"{judged.count[place]} sessions before it: since then something is different, and they are not its history"
         )
     return sentences
-
-
-def loss(direction: str, slower: float) -> float:
-    """A change for the worse as a fraction of the value: of a time new / old - 1, of a bandwidth 1 - new / old.
-
-    :param slower: in log.
-    """
-    return math.expm1(slower) if direction == LOWER else -math.expm1(-slower)
 
 
 #: A job, and a repeat of a job: the same for both stacks that were interleaved in it.
@@ -399,8 +390,8 @@ def _tables(
         shown: dict[str, float] = {
             "ratio": np.exp(sign * effect),
             "slower": np.expm1(effect),
-            "margin_percent": 100 * loss(direction, margins[place]),
-            "seen_percent": 100 * loss(direction, limit),
+            "margin_percent": 100 * own_loss(float(np.expm1(margins[place])), first["quantity"]),
+            "seen_percent": 100 * own_loss(float(np.expm1(limit)), first["quantity"]),
         }
         if len(judged.low):
             low, high = sorted(np.exp(sign * np.array([judged.low[place], judged.high[place]])))

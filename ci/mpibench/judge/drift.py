@@ -23,9 +23,10 @@ from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
 from .. import answers
 from ..store import dataset_layout, eligibility, selectors, session_values
+from ..store.quantity_text import changes_by_kind, changes_text, own_loss, slowness_of, with_own_loss
 from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
 from ..store.store import Store, scan_files
-from . import comparison, engine, expected, switches
+from . import engine, expected, switches
 from . import policy as verdict_policy
 from . import text as verdict_text
 from .engine import Array, Outcome
@@ -93,7 +94,8 @@ class Event:
     """Metrics that changed together.
 
     :param since: night of the first changed value.
-    :param slower: median change for the worse, as a fraction.
+    :param metrics: with ``slower`` in log.
+    :param slower: median change for the worse, as a fraction of time.
     :param changed: facts that differ from the night before: name, before, after.
     """
 
@@ -121,16 +123,14 @@ class Event:
 
     def change(self) -> answers.Change:
         """The same for programs."""
-        metrics = self.metrics.select(
-            *CONDITION, *BENCHMARK, "message_bytes", slower=pl.Series(np.expm1(self.metrics["slower"].to_numpy()))
-        )
+        metrics = with_own_loss(self._changes).select(*CONDITION, *BENCHMARK, "message_bytes", "slower")
         return answers.Change(
             text=str(self),
             since=self.since.isoformat(),
             session=self.session,
             stack=self.stack,
             fabric=self.fabric,
-            slower=self.slower,
+            slower=changes_by_kind(self._changes)[0][0],
             worse=self.worse,
             accepted=None if self.accepted is None else str(self.accepted),
             changed=[answers.Fact(what=name, before=before, after=after) for name, before, after in self.changed],
@@ -138,8 +138,13 @@ class Event:
         )
 
     @property
+    def _changes(self) -> pl.DataFrame:
+        """The metrics, with ``slower`` as a fraction of time."""
+        return self.metrics.with_columns(slower=pl.Series(np.expm1(self.metrics["slower"].to_numpy())))
+
+    @property
     def finding(self) -> str:
-        change = f"{verdict_text.change_text(self.slower)} since {self.since:%d %b %Y}"
+        change = f"{changes_text(self._changes)} since {self.since:%d %b %Y}"
         return f"{self.stack} on {self.fabric}: {change} ({self.what}, {self.sizes})"
 
     def __str__(self) -> str:
@@ -148,7 +153,7 @@ class Event:
         if len(self.moves) == 1 and self.moves[0].metrics.height == count:
             text += f": {verdict_text.moved_text(self.moves[0])}; {verdict_text.because_text(self.moves[0])} ({self.what})"
         else:
-            text += f", {self.sizes}: {verdict_text.change_text(self.slower)}, {count} metric{'s'[: count != 1]} ({self.what})"
+            text += f", {self.sizes}: {changes_text(self._changes)}, {count} metric{'s'[: count != 1]} ({self.what})"
             for move in self.moves:
                 text += f"; {move.metrics.height} of them because {verdict_text.moved_text(move)}"
         changed = ", ".join(f"{name} {old} -> {new}" for name, old, new in self.changed[:4])
@@ -273,8 +278,7 @@ def levels(history: History, policy: Policy) -> Levels:
     margins = policy.margins(history.metrics)
     chosen = np.flatnonzero(np.isfinite(margins))
     metrics = history.metrics[chosen]
-    lower = (metrics["direction"] == LOWER).to_numpy()
-    logs = np.where(lower, np.log1p(margins[chosen]), -np.log1p(-np.minimum(margins[chosen], 0.99)))
+    logs = slowness_of(margins[chosen], metrics["quantity"])
     bands = policy.bands(metrics["message_bytes"]).to_list()
     rows = engine.rows_of(logs, metrics.select(CURVE).rows(), bands, metrics.select(SHARED).rows())
     accepted = _accepted(history, metrics, policy)
@@ -294,8 +298,8 @@ def levels(history: History, policy: Policy) -> Levels:
     covered = raw.of(Outcome.SLOWER) & ~slower
     known = judged.outcome[:count]
     percents = [
-        100 * comparison.loss(direction, limit)
-        for direction, limit, outcome in zip(metrics["direction"], judged.limit[:count], known, strict=True)
+        100 * own_loss(float(np.expm1(limit)), quantity)
+        for quantity, limit, outcome in zip(metrics["quantity"], judged.limit[:count], known, strict=True)
         if outcome in (Outcome.HELD, Outcome.SLOWER, Outcome.FASTER)
     ]
     seen = f"lasting loss seen from {min(percents):.0f} to {max(percents):.0f} %" if percents else ""
@@ -312,7 +316,8 @@ def _accepted(history: History, metrics: pl.DataFrame, policy: Policy) -> list[e
         night = next((place for place, day in enumerate(days) if day >= level.since), None)
         if night is not None:
             covered = np.array([level.covers(*key) for key in metrics.select(SHARED).iter_rows()], dtype=bool)
-            found.append(engine.Accepted(covered, night, float(np.log1p(level.slower_percent / 100))))
+            slower = np.full(len(covered), level.slower_percent / 100)
+            found.append(engine.Accepted(covered, night, slowness_of(slower, metrics["quantity"])))
     return found
 
 
@@ -379,7 +384,7 @@ def _moves(
     curves = curves.with_columns(
         slower=pl.Series(np.expm1(engine.describe(after).location - engine.describe(before).location)),
         called=pl.col("row").is_in(changes.filter(near)["row"].to_list()),
-        margin=pl.Series(np.log1p(policy.margins(curves))),
+        margin=pl.Series(slowness_of(policy.margins(curves), curves["quantity"])),
         place=pl.int_range(pl.len()),
     )
     changed = (

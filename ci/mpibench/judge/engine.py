@@ -383,12 +383,12 @@ class Accepted:
 
     :param metrics: which it is of.
     :param night: column of its first night.
-    :param slower: how much slower than before it is at most, in log.
+    :param slower: how much slower than before each metric is at most, in log, shape (metrics,).
     """
 
     metrics: Mask
     night: int
-    slower: float
+    slower: Array
 
 
 def lasting(values: Array, rows: Rows, accepted: Sequence[Accepted] = ()) -> Verdicts:
@@ -407,7 +407,7 @@ def lasting(values: Array, rows: Rows, accepted: Sequence[Accepted] = ()) -> Ver
         if before.shape[1] and since.shape[1]:
             old = medians(_newest_last(before)[0][:, -WINDOW:])
             new = medians(since[:, :BASELINE])
-            shift = np.nan_to_num(np.minimum(new - old, level.slower))
+            shift = np.nan_to_num(np.minimum(new - old, level.slower[level.metrics]))
             values[level.metrics, : level.night] += shift[:, None]
     aligned, columns = _newest_last(_with_groups(values, rows))
     count = np.sum(~np.isnan(aligned), axis=1)

@@ -19,6 +19,7 @@ from reframe_tests.harness.vocabulary import BadInput
 from .. import answers
 from ..store import eligibility
 from ..store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MeasuredOn, named, withdrawn_first
+from ..store.quantity_text import change_text, own_loss, with_own_loss
 from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection
 from ..store.store import Store
 from . import comparison
@@ -233,21 +234,21 @@ def _finding(judged: NightJudgement, outcome: Any, called: Judgement) -> answers
     sessions = _sessions_text(counts)
     sentences = "; ".join(line.removeprefix(f"{REGRESSED}: ") for line in verdict_text.sentences(called))
     elsewhere = judged.elsewhere.get(tuple(first[name] for name in CONDITION), "") if outcome == NOT_MEASURED_AGAIN else ""
-    known = "" if second is None else f"measured again {verdict_text.change_text(second)}"
+    known = "" if second is None else f"measured again {change_text(second, first['quantity'])}"
     again = ", ".join(filter(None, [outcome, known, elsewhere]))
     bands = [band for band in judged.policy.bands_bytes if band in set(rows["band"])]
     where = "all" if len(bands) == len(judged.policy.bands_bytes) else " and ".join(bands)
     what = f"{first['benchmark']} {verdict_text.quantity_text(first['quantity'])}, {where} messages"
-    change = str(first["why"]) if middle is None else f"{verdict_text.change_text(middle)} than {sessions} before"
+    change = str(first["why"]) if middle is None else f"{change_text(middle, first['quantity'])} than {sessions} before"
     shown = ("suite", "variant", "ranks", "groups", "slower", "ratio", "seen_percent")
     return answers.HistoryProblem(
         **{name: first[name] for name in (*CONDITION, "benchmark", "quantity")},
         outcome=outcome,
-        slower=middle,
-        slower_again=second,
+        slower=None if middle is None else own_loss(middle, first["quantity"]),
+        slower_again=None if second is None else own_loss(second, first["quantity"]),
         sessions=counts,
-        metrics=[answers.SlowerPart(**row) for row in called.metrics.select(*shown, "message_bytes").to_dicts()],
-        bands=[answers.SlowerPart(**row) for row in called.bands.select(*shown, "band").to_dicts()],
+        metrics=[answers.SlowerPart(**row) for row in with_own_loss(called.metrics).select(*shown, "message_bytes").to_dicts()],
+        bands=[answers.SlowerPart(**row) for row in with_own_loss(called.bands).select(*shown, "band").to_dicts()],
         text=f"history: {sentences}, held against {sessions} before{again and f'; {again}'}",
         finding=f"{first['stack']} on {first['fabric']}: {change} ({what})",
     )

@@ -13,9 +13,10 @@ from math import inf
 
 import polars as pl
 
-from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
+from reframe_tests.harness.vocabulary import BadInput
 
 from ..store import session_values
+from ..store.quantity_text import LESS_IS_BETTER
 from ..store.session_values import CONDITION, Selection
 from ..store.store import Store
 from . import comparison
@@ -51,6 +52,16 @@ class Comparison:
     built: tuple[str, ...]
     sides: tuple[Selection, ...]
     past: Past = field(default_factory=Past)
+
+    @property
+    def headline(self) -> str:
+        """What was compared, and what it must not be read without."""
+        return "; ".join([f"{self.second} against {self.first}", *self.troubles])
+
+    @property
+    def troubles(self) -> list[str]:
+        """Of either side, a sentence each (:func:`.text.troubles`)."""
+        return verdict_text.troubles(dict(zip((self.first, self.second), self.sides, strict=True)))
 
     @property
     def things(self) -> dict[str, str] | None:
@@ -155,8 +166,9 @@ def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
     if subject == "ppn":  # the number of ranks follows from it
         columns |= dict.fromkeys(("ranks", "groups"), common)
     values, zeros = (rows.filter(same).with_columns(**columns) for rows in (whole.values, whole.zeros))
-    planned, unproven = (rows.filter(same) for rows in (whole.planned, whole.unproven))
-    return replace(whole, cases=cases, planned=planned, unproven=unproven, values=values, zeros=zeros)
+    names = ("planned", "unproven", "outside")
+    rows = {name: getattr(whole, name).filter(same) for name in names}
+    return replace(whole, cases=cases, values=values, zeros=zeros, **rows)
 
 
 def every_pair(
@@ -213,7 +225,7 @@ def with_winner(rows: pl.DataFrame, first: str, second: str) -> pl.DataFrame:
         :data:`UNKNOWN` without a ratio or an interval.
     """
     # A ratio of times is turned, of a bandwidth it is how many times faster; and turned where the first side is ahead.
-    lower = pl.col("quantity").is_in([name for name, row in QUANTITIES.items() if row.direction == LOWER])
+    lower = pl.col("quantity").is_in(LESS_IS_BETTER)
     leads = (lower & (1 / pl.col("ratio") >= 1)) | (~lower & (pl.col("ratio") >= 1))
     turned = lower == leads
     columns = {"times": ("ratio", "ratio"), "times_low": ("low", "high"), "times_high": ("high", "low")}

@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.samples import FAIL
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..stacks.spack import lock as stack_lock
 from ..store import confirmations, eligibility, selection_options, session_values
 from ..store.confirmations import MissedReference
 from ..store.dataset_layout import read_condition, read_labels
-from ..store.quantity_text import size_text
+from ..store.quantity_text import LESS_IS_BETTER, change_text, changes_text, size_text
 from ..store.session_values import CONDITION, Selection, describe_condition
 from .comparison import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED, REPEATS, SESSIONS, Judgement
 from .engine import Outcome
@@ -27,6 +29,8 @@ from .switches import MovedSwitch
 
 #: What one sentence is about.
 _SENTENCE = [*CONDITION, "benchmark", "quantity"]
+#: Cases and references that a sentence names; characters of a condition in it.
+MOST_NAMES, LONGEST_WHERE = 3, 160
 
 
 def sizes_text(sizes: Iterable[int | None]) -> str:
@@ -46,11 +50,6 @@ def benchmark_text(row: Mapping[str, Any]) -> str:
 
 def quantity_text(quantity: str) -> str:
     return QUANTITIES[quantity].title
-
-
-def change_text(slower: float) -> str:
-    """A change for the worse (positive) or better, as a fraction of time."""
-    return f"{abs(100 * slower):.1f} % {'slower' if slower > 0 else 'faster'}"
 
 
 def _count(count: int, word: str) -> str:
@@ -121,7 +120,64 @@ def unproven_sentences(selection: Selection) -> list[str]:
 def count_unproven(name: str, selection: Selection) -> str:
     """How much of a side is not proven; empty if nothing."""
     count = selection.unproven.height
-    return f"{count} of {count + selection.cases.height} cases of {name} are not proven" if count else ""
+    return f"{count} of {_cases_of(name, selection)} are not proven" if count else ""
+
+
+def part_text(sides: Mapping[str, Selection]) -> str:
+    """Which condition the cases were chosen by, and how many of how many; empty for whole sessions."""
+    where = next((side.where for side in sides.values() if side.where), None)
+    if not where:
+        return ""
+    counts = []
+    for name, side in sides.items():
+        chosen = eligibility.owed_proof(side.planned).height
+        counts.append(f"{chosen} of {chosen + side.outside.height} cases of {name}")
+    return f"judged is only a part, {' and '.join(counts)} (--where {first_line(where, LONGEST_WHERE)})"
+
+
+def failed_text(name: str, selection: Selection) -> str:
+    """How many proven cases of a side failed, which, and how many references they missed; empty for none."""
+    owed = eligibility.owed_proof(selection.planned).filter(eligibility.OUTCOME == "failed")
+    failed = owed.join(selection.unproven, on="case", how="anti", maintain_order="left")
+    if not failed.height:
+        return ""
+    missed = int(failed.select(eligibility.checks(FAIL).sum()).item())
+    text = f"{failed.height} of {_cases_of(name, selection)} failed ({_names(failed)})"
+    return f"{text} and missed {_count(missed, 'reference')}" if missed else text
+
+
+def _names(cases: pl.DataFrame) -> str:
+    """Names of some cases, each with its stack."""
+    names = [f"{name} [{stack}]" for name, stack in cases.select("name", "stack").unique(maintain_order=True).iter_rows()]
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more}"
+
+
+def _cases_of(name: str, selection: Selection) -> str:
+    return f"{eligibility.owed_proof(selection.planned).height} cases of {name}"
+
+
+def busy_text(name: str, selection: Selection) -> str:
+    """That the machine was busy, as :func:`.session_values.busy` says it of a side; empty where it was not."""
+    text = session_values.busy(selection.cases)
+    return f"{name}: {text[:1].lower()}{text[1:]}" if text else ""
+
+
+def troubles(sides: Mapping[str, Selection]) -> list[str]:
+    """What a comparison of two sides must not be read without, a sentence each: a part that was left out, cases without
+    proof, cases that failed, the references they missed, and a busy machine."""
+    found = [part_text(sides)]
+    for name, side in sides.items():
+        unproven = count_unproven(name, side)
+        missed = confirmations.missed_references(side.cases, side.cases.clear())
+        worst = sorted(missed, key=lambda miss: -beyond(miss))
+        found += [
+            f"{unproven} ({_names(side.unproven)})" if unproven else "",
+            failed_text(name, side),
+            *(f"reference missed by {name}: {miss.text}" for miss in worst[:MOST_NAMES]),
+            busy_text(name, side),
+        ]
+    return list(filter(None, found))
 
 
 def beyond(missed: MissedReference) -> float:
@@ -237,7 +293,8 @@ def moved_text(move: MovedSwitch) -> str:
 def because_text(move: MovedSwitch) -> str:
     """What became of the sizes between both places."""
     sizes = sizes_text(move.metrics["message_bytes"])
-    return f"{sizes}: {change_text(move.slower)} because of it, {_count(move.metrics.height, 'metric')}"
+    count = _count(move.metrics.height, "metric")
+    return f"{sizes}: {changes_text(move.metrics)} because of it, {count}"
 
 
 def moved_sentences(moves: Iterable[MovedSwitch]) -> list[str]:
@@ -245,10 +302,24 @@ def moved_sentences(moves: Iterable[MovedSwitch]) -> list[str]:
     lines = []
     for move in moves:
         lines.append(f"{move.stack} on {move.partition}, {move.fabric}: {moved_text(move)}; {because_text(move)}")
-        for _, rows in move.metrics.group_by([*CONDITION, "benchmark"], maintain_order=True):
-            worst = change_text(max(rows["slower"], key=abs))
-            lines.append(f"  {_where(rows)} is {change_text(float(np.median(rows['slower'])))} (most {worst})")
+        for _, rows in move.metrics.group_by(_SENTENCE, maintain_order=True):
+            lines.append(f"  {_where(rows)} {_span(rows, max(rows['slower'], key=abs), 'most')}")
     return lines
+
+
+def _span(rows: pl.DataFrame, worst: float, name: str) -> str:
+    """What became of metrics of one quantity: the middle one, and the worst under a name."""
+    quantity = rows["quantity"][0]
+    middle = float(np.median(rows["slower"]))
+    most = change_text(worst, quantity)
+    if middle * worst > 0:  # in the same direction, which is said once
+        most = f"{most.partition(' %')[0]} %"
+    return f"{_verb(quantity)} {change_text(middle, quantity)} ({name} {most})"
+
+
+def _verb(quantity: str) -> str:
+    """A time is slower, and what has a bandwidth has a lower one."""
+    return "is" if quantity in LESS_IS_BETTER else "has"
 
 
 def _where(rows: pl.DataFrame) -> str:
@@ -268,11 +339,11 @@ def sentences(judgement: Judgement) -> list[str]:
 
     slower: list[tuple[float, str]] = []
     for rows in groups(metrics.filter(pl.col("slower").is_not_null()), REGRESSED):
-        worst, middle = rows.select(pl.max("slower"), pl.median("slower").alias("middle")).row(0)
-        span = f"{change_text(middle)} (worst {change_text(worst)})"
+        worst = float(rows.select(pl.max("slower")).item())
+        span = _span(rows, worst, "worst")
         if rows.height == 1:
-            span = _with_interval(rows.row(0, named=True))
-        slower.append((worst, f"regressed: {_where(rows)} is {span}, {_count(rows.height, 'metric')}"))
+            span = f"{_verb(rows['quantity'][0])} {_with_interval(rows.row(0, named=True))}"
+        slower.append((worst, f"regressed: {_where(rows)} {span}, {_count(rows.height, 'metric')}"))
     # What rests on no ratio says why.
     unmeasured = metrics.filter(pl.col("ratio").is_null())
     lines = because(unmeasured, REGRESSED)
@@ -345,7 +416,7 @@ def _with_interval(row: Mapping[str, Any]) -> str:
     if row["slower"] is None:
         return "not compared"
     interval = "no interval" if row["low"] is None else f"[{row['low']:.3f}, {row['high']:.3f}]"
-    return f"{change_text(row['slower'])}, ratio {row['ratio']:.3f} {interval}"
+    return f"{change_text(row['slower'], row['quantity'])}, ratio {row['ratio']:.3f} {interval}"
 
 
 def needed_text(row: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ from ..judge import text as verdict_text
 from ..judge.accept import ACCEPTED, Acceptance
 from ..judge.comparison import INCONCLUSIVE, MISSING, REGRESSED
 from ..store import session_values
-from ..store.quantity_text import size_text
+from ..store.quantity_text import change_text, size_text, with_own_loss
 from ..store.session_values import METRIC, UNIT, Selection, describe_condition
 from .comparison import job_table
 from .page import Block, Section, Table, number, sections, writing
@@ -149,6 +149,7 @@ def _side(acceptance: Acceptance, selection: Selection, facts: Mapping[str, list
         "first": first.isoformat(),
         "last": last.isoformat(),
         "cases": selection.cases.height,
+        "cases_left_out": selection.outside.height,
         "unproven": verdict_text.unproven_rows(selection),
         "values": selection.measured.height,
         "values_sha256": _fingerprint(selection.measured),
@@ -184,8 +185,8 @@ def as_dict(acceptance: Acceptance) -> dict[str, Any]:
             },
             "remarks": acceptance.notes,
             "counts": judgement.counts(),
-            "bands": judgement.bands.to_dicts(),
-            "metrics": judgement.metrics.to_dicts(),
+            "bands": with_own_loss(judgement.bands).to_dicts(),
+            "metrics": with_own_loss(judgement.metrics).to_dicts(),
             "new": judgement.new.to_dicts(),
             "measured_again_before": [{"session": first, "by": again} for first, again in acceptance.measured_again],
         }
@@ -229,8 +230,8 @@ def junit(acceptance: Acceptance) -> str:
         dicts = rows.to_dicts()
         _suite(root, session_values.describe_condition(dicts[0]), [_test(row) for row in dicts])
     decision = acceptance.decision
-    failed = ("", "", "") if decision == ACCEPTED else ("failure", decision, acceptance.headline)
-    _suite(root, "decision", [("acceptance", "decision", *failed)])
+    failed = ("", "") if decision == ACCEPTED else ("failure", decision)
+    _suite(root, "decision", [("acceptance", "decision", *failed, acceptance.headline)])
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -239,7 +240,7 @@ def _test(row: Mapping[str, Any]) -> _JUnitTest:
     title = f"{row['benchmark']} {row['quantity']} {size_text(row['message_bytes'])}"
     verdict = row["verdict"]
     if verdict in (REGRESSED, MISSING):
-        text = row["why"] if row["slower"] is None else verdict_text.change_text(row["slower"])
+        text = row["why"] if row["slower"] is None else change_text(row["slower"], row["quantity"])
         return row["benchmark"], title, "failure", verdict, f"{verdict}: {text}"
     if verdict == INCONCLUSIVE:
         return row["benchmark"], title, "skipped", "", f"inconclusive: {verdict_text.needed_text(row)}"

@@ -6,6 +6,7 @@ There is one direction: "1.25 times faster", for times and bandwidths alike, of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -68,11 +69,24 @@ def times_text(times: float) -> str:
 
 
 def mean_text(rows: pl.DataFrame, first: str, second: str) -> str:
-    known = rows.filter(pl.col("slower").is_not_null())
+    """Geometric mean of who is how many times faster, of rows that have an interval; empty without any.
+
+    A tie where the geometric means of both ends of the intervals have 1 between them. That interval is the widest: rows of the
+    same jobs may all err in one direction.
+    """
+    known = rows.filter(pl.col("times_low").is_not_null())
     if not known.height:
         return ""
-    mean = float(known.select((1 + pl.col("slower")).log().mean().exp()).item())
-    return f"{second if mean <= 1 else first} {times_text(max(mean, 1 / mean))}"
+    sign = pl.when(pl.col("ahead") == second).then(1.0).otherwise(-1.0)
+    ends = [sign * pl.col(name).log() for name in ("times_low", "times_high")]
+    mean, low, high = known.select(
+        (sign * pl.col("times").log()).mean(),
+        low=pl.min_horizontal(ends).mean(),
+        high=pl.max_horizontal(ends).mean(),
+    ).row(0)
+    if low <= 0 <= high:
+        return TIE
+    return f"{second if mean > 0 else first} {times_text(math.exp(abs(mean)))}"
 
 
 def summary(comparison: Comparison) -> tuple[tuple[str, ...], list[list[str]]]:
@@ -118,6 +132,7 @@ def every_pair(compared: Sequence[Comparison | str]) -> Iterator[TerminalTable |
     """Of each pair of stacks: what it differs in, who is how many times faster in each band; then what was not compared."""
     pairs = [pair for pair in compared if not isinstance(pair, str)]
     bands = list(dict.fromkeys(band for pair in pairs for band in pair.bands["band"]))
+    yield from (_text(line) for line in dict.fromkeys(line for pair in pairs for line in pair.troubles))
     rows = []
     for pair in pairs:
         means = [mean_text(pair.bands.filter(pl.col("band") == band), pair.first, pair.second) for band in bands]
@@ -144,6 +159,7 @@ def terminal(comparison: Comparison) -> Iterator[TerminalTable | Text]:
         f"{comparison.first} and {comparison.second} by {comparison.subject}: {curves} comparisons (a curve in a band of "
         f"message sizes) under {conditions} condition{'' if conditions == 1 else 's'}"
     )
+    yield from map(_text, comparison.troubles)
     yield from _table("Summary", *summary(comparison))
     yield from _table("Where", *where(comparison))
     bands = list(dict.fromkeys(comparison.bands["band"]))
@@ -176,6 +192,8 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "by": comparison.subject,
         "first": comparison.first,
         "second": comparison.second,
+        "headline": one_line(comparison.headline),
+        "troubles": [one_line(line) for line in comparison.troubles],
         "sessions": [list(side.sessions) for side in comparison.sides],
         "bands": rows(comparison.bands, "band"),
         "sizes": rows(comparison.metrics, *_SIZE),
@@ -201,9 +219,6 @@ def notes(comparison: Comparison) -> list[str]:
     ):
         if count:
             found.append(f"{UNKNOWN}: {count} metrics only {name} has")
-    for side, selection in zip((comparison.first, comparison.second), comparison.sides, strict=True):
-        if text := verdict_text.count_unproven(side, selection):
-            found.append(f"{UNKNOWN}: {text}")
     unlike = [f"{comparison.first} is unlike its history: {text}" for text in comparison.judgement.unlike_past.values()]
     unequal = [f"not equal: {text}" for text in comparison.unequal]
     return [*comparison.built, *found, *comparison.past.sentences(), *unlike, *unequal]
@@ -302,4 +317,4 @@ def page(comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[in
         ("Jobs", [jobs]),
         ("Metrics", tables(of_metric, (2, 3, 4, 7, 8, 10), comparison.metrics, _metric_cells)),
     ]
-    return sections(f"Comparison by {subject}", f"{comparison.second} against {comparison.first}", content)
+    return sections(f"Comparison by {subject}", comparison.headline, content)

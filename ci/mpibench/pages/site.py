@@ -43,7 +43,7 @@ from ..judge.drift import Event
 from ..judge.engine import Array
 from ..store import confirmations, eligibility, records, selection_options, session_values
 from ..store.dataset_layout import read_condition, read_labels
-from ..store.quantity_text import nodes_text, size_text, unit_text
+from ..store.quantity_text import loss, nodes_text, size_text, unit_text
 from ..store.records import NO_SESSION, Withdrawal
 from ..store.session_values import CONDITION, METRIC, changes
 from ..store.sessions import CONFIRMS
@@ -919,7 +919,7 @@ def _figure(series: Series, at: int, row: int, figure: KeyFigure) -> dict[str, A
     changes = [f"{_changed(worse, 'than usual', 'as usual')} ({format_number(usual)} {unit})"] if usual else []
     a_week_ago = [night for night in range(at) if over.nights[at].day - over.nights[night].day >= timedelta(days=7)]
     if a_week_ago and medians[a_week_ago[-1]] > 0:
-        worse = (value / float(medians[a_week_ago[-1]]) - 1) * (1 if metric["direction"] == LOWER else -1)
+        worse = loss(value / float(medians[a_week_ago[-1]]), metric["quantity"])
         changes.append(_changed(worse, "than a week before", "as a week before"))
     drawn = medians[max(0, at + 1 - CURVE_NIGHTS) : at + 1]
     nights = f"{title} over the last {int((~np.isnan(drawn)).sum())} nights, now {text} {unit}"
@@ -946,7 +946,7 @@ def slower_than_usual(over: OverTime, row: int, at: int) -> tuple[float, float]:
     before = before[~np.isnan(before)]
     if len(before) < LEAST_USUAL or not (usual := float(np.median(before))) > 0:
         return 0.0, 0.0
-    return (over.drawn["median"][row, at] / usual - 1) * (1 if over.columns["direction"][row] == LOWER else -1), usual
+    return loss(over.drawn["median"][row, at] / usual, over.columns["quantity"][row]), usual
 
 
 def _changed(worse: float, than: str, alike: str) -> str:

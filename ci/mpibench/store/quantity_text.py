@@ -1,8 +1,17 @@
-"""Message sizes, numbers of nodes and units as readers see them, on terminals and pages alike."""
+"""Message sizes, numbers of nodes, units and changes as readers see them, on terminals, pages and in answers alike."""
 
 from __future__ import annotations
 
-from reframe_tests.harness.vocabulary import ALL_NODES
+import statistics
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from reframe_tests.harness.vocabulary import ALL_NODES, LOWER, QUANTITIES
+
+#: Quantities of which less is better: times, and what is a ratio of times.
+LESS_IS_BETTER = tuple(name for name, row in QUANTITIES.items() if row.direction == LOWER)
 
 
 def size_text(message_bytes: int | None) -> str:
@@ -23,3 +32,68 @@ def nodes_text(nodes: int | None) -> str:
 def unit_text(unit: str) -> str:
     """Unit as printed on axes: ``us`` is set with its sign, ``1`` is none."""
     return {"us": "µs", "1": ""}.get(unit, unit)
+
+
+def loss(ratio: float, quantity: str) -> float:
+    """How much worse a value is, as a fraction of the one before; negative where it is better.
+
+    Of a time, new / old - 1; of a bandwidth or rate, 1 - new / old: a link at 60 % has lost 40 %
+    of its bandwidth, and its messages take 67 % longer. Margins in policy.yaml are the same.
+
+    :param ratio: new / old.
+    """
+    return ratio - 1 if quantity in LESS_IS_BETTER else 1 - ratio
+
+
+def own_loss(slower: float, quantity: str) -> float:
+    """The same of a change as verdicts hold it, as a fraction of time whatever the quantity is."""
+    longer = 1 + slower
+    return loss(longer if quantity in LESS_IS_BETTER else 1 / longer, quantity)
+
+
+def slowness_of(losses: NDArray[np.float64], quantities: pl.Series) -> NDArray[np.float64]:
+    """Losses of values (:func:`loss`) as slowness in log; of a bandwidth 99 % at most."""
+    times = quantities.is_in(LESS_IS_BETTER).to_numpy()
+    return np.where(times, np.log1p(losses), -np.log1p(-np.minimum(losses, 0.99)))
+
+
+def with_own_loss(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with ``quantity`` and ``slower`` as answers have them: :func:`own_loss` of each."""
+    changes = rows.select("slower", "quantity").iter_rows()
+    losses = [None if slower is None else own_loss(slower, name) for slower, name in changes]
+    return rows.with_columns(slower=pl.Series(losses, dtype=pl.Float64))
+
+
+def change_text(slower: float, quantity: str) -> str:
+    """A change in words: ``67.0 % slower`` of a time, ``40.0 % lower bandwidth`` of a bandwidth.
+
+    :param slower: as a fraction of time, positive for the worse.
+    """
+    percent = f"{abs(100 * own_loss(slower, quantity)):.1f} %"
+    if quantity in LESS_IS_BETTER:
+        return f"{percent} {'slower' if slower > 0 else 'faster'}"
+    return f"{percent} {'lower' if slower > 0 else 'higher'} {QUANTITIES[quantity].title}"
+
+
+def changes_by_kind(rows: pl.DataFrame) -> list[tuple[float, str]]:
+    """Changes of metrics by kind, the largest first: each with :func:`own_loss` and its words.
+
+    All times are one kind, bandwidths another, and so on. A kind is told by its median, by its own
+    formula. Where one number stands for all of them, it is the first.
+
+    :param rows: with ``quantity`` and ``slower``, a fraction of time.
+    """
+    kinds: dict[str, list[tuple[float, str]]] = {}
+    for slower, name in rows.select("slower", "quantity").iter_rows():
+        kind = "time" if name in LESS_IS_BETTER else name
+        kinds.setdefault(kind, []).append((slower, name))
+    found = []
+    for group in kinds.values():
+        middle, name = statistics.median(slower for slower, _ in group), group[0][1]
+        found.append((own_loss(middle, name), change_text(middle, name)))
+    return sorted(found, key=lambda change: -abs(change[0]))
+
+
+def changes_text(rows: pl.DataFrame) -> str:
+    """Changes of metrics by kind in words."""
+    return " and ".join(text for _, text in changes_by_kind(rows))

@@ -8,7 +8,7 @@ A **curve** is one quantity of one benchmark under one condition over its messag
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -47,6 +47,8 @@ class Selection:
     :param notes: what was not used and why, one sentence each.
     :param zeros: columns as ``values``: bandwidths and rates of nothing, which have no ratio and are no loss either.
     :param unproven: rows of ``cases`` that were to prove their condition and did not (:func:`eligibility.owed_proof`).
+    :param where: the condition that cases were chosen by; ``None``: all of these sessions.
+    :param outside: rows of ``cases`` that owe a proof and do not meet it.
     """
 
     system: str
@@ -58,6 +60,8 @@ class Selection:
     zeros: pl.DataFrame
     unproven: pl.DataFrame
     selector: str
+    where: str | None = None
+    outside: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
     def measured(self) -> pl.DataFrame:

@@ -379,7 +379,9 @@ class Store:
         for part in selectors.split(selector):
             self.refuse_withdrawn(part)
         sessions = selectors.select(selector, known, unreadable=lost)
-        cases = selectors.filter_cases(table.filter(pl.col("session").is_in(sessions)).collect(), where)
+        whole = table.filter(pl.col("session").is_in(sessions)).collect()
+        cases = selectors.filter_cases(whole, where)
+        outside = eligibility.owed_proof(whole).join(cases, on="case", how="anti")
         shared = cases.filter(SHARED_CORES).height if for_learning else 0
         cases = cases.filter(~SHARED_CORES) if shared else cases
         split = eligibility.split_cases(cases, for_learning=for_learning)
@@ -414,6 +416,8 @@ class Store:
             zeros=measured.filter(pl.col("value") == 0),
             unproven=unproven,
             selector=selector,
+            where=where,
+            outside=outside,
         )
 
     def _refuse_other_systems(self, system: str, selector: str, known: pl.DataFrame) -> None:

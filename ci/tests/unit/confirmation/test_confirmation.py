@@ -80,7 +80,8 @@ def test_what_is_seen_twice_is_refused_with_both_measurements(tmp_path: Path) ->
     [line] = [line for line in second.sentences if line.startswith("seen twice")]
     assert "openmpi-spack on node, eth1g, 2 x 1, bunch: Uniband at " in line
     row = second.confirmation.record["metrics"][0]
-    assert row["first"]["slower"] == pytest.approx(0.2, abs=0.03) and row["again"]["slower"] == pytest.approx(0.15, abs=0.03)
+    assert row["first"]["slower"] == pytest.approx(1 - 1 / 1.2, abs=0.02), "of a bandwidth"
+    assert row["again"]["slower"] == pytest.approx(1 - 1 / 1.15, abs=0.02)
 
 
 def test_what_is_not_seen_again_is_accepted_and_told(tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ def test_what_is_not_seen_again_is_accepted_and_told(tmp_path: Path) -> None:
     assert second.decision == ACCEPTED and list(outcomes(second)) == [confirmations.NOT_SEEN_AGAIN]
     assert not second.sentences
     [line] = [line for line in second.notes if line.startswith("not seen again")]
-    assert "Uniband" in line and ": first " in line and " % slower (regressed), again " in line and "(pass)" in line
+    assert "Uniband" in line and ": first " in line and " % lower bandwidth (regressed), again " in line and "(pass)" in line
     shown = [row for row in second.judgement.metrics.to_dicts() if row["confirmation"]]
     assert {row["verdict"] for row in shown} == {PASS} and len(shown) == first.judgement.counts()[REGRESSED]
     assert all(row["confirmation"].startswith("not seen again: first ") for row in shown)

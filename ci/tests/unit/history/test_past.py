@@ -176,7 +176,7 @@ def test_a_baseline_unlike_its_history_is_not_held_against_it(tmp_path: Path) ->
     assert found.decision == ACCEPTED
     assert units(found) == {curve_tests.REPEATS}
     (said,) = [one for one in found.notes if one.startswith("the baseline is unlike its history")]
-    assert "% slower in the baseline than in the 8 sessions before it" in said
+    assert "% lower bandwidth in the baseline than in the 8 sessions before it" in said
     assert any("is known from 8 sessions and is taken as 0." in one for one in found.notes), "how much nights differ"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from datetime import timedelta
 from pathlib import Path
@@ -133,8 +134,8 @@ def test_accept_names_the_move_once_and_lists_what_it_made_slower_beneath(
     assert SENTENCE in lines[0], "the headline begins with it, too"
     at = next(number for number, line in enumerate(lines) if SENTENCE in line and number)
     assert lines[at].startswith(f"  openmpi-spack on node, eth1g: {SENTENCE}; 16 KiB and 32 KiB: ")
-    assert lines[at].endswith("slower because of it, 4 metrics")
-    assert [line.split(" is ")[0] for line in lines[at + 1 : at + 3]] == [
+    assert lines[at].endswith(" % lower bandwidth because of it, 4 metrics")
+    assert [re.split(" is | has ", line)[0] for line in lines[at + 1 : at + 3]] == [
         f"    openmpi-spack on node, eth1g, 2 x 1, bunch: {name} at 16 KiB and 32 KiB" for name in ("PingPong", "Uniband")
     ]
     assert not [line for line in lines if line.strip().startswith("regressed: ")]
@@ -170,7 +171,7 @@ def test_drift_names_the_move_and_since_when(tmp_path: Path, capsys: pytest.Capt
     (line,) = capsys.readouterr().out.splitlines()
     since = FIRST + timedelta(days=10)
     assert line.startswith(f"since {since:%d %b %Y}, openmpi-spack on eth1g: {SENTENCE}; 16 KiB and 32 KiB: ")
-    assert "slower because of it, 4 metrics (PingPong, Uniband)" in line
+    assert " % lower bandwidth because of it, 4 metrics (PingPong, Uniband)" in line
 
 
 def test_drift_names_the_move_beside_another_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,7 +186,8 @@ def test_drift_names_the_move_beside_another_change(tmp_path: Path, capsys: pyte
         session(tmp_path, number, moved(64 * KIB) if number < 10 else late, noise=0.01)
     assert run(tmp_path, "drift") == 1
     (line,) = capsys.readouterr().out.splitlines()
-    assert "slower, 21 metrics (PingPong, Uniband); 2 of them because the switch of protocol moved from between" in line
+    said = "% lower bandwidth, 21 metrics (PingPong, Uniband); 2 of them because the switch of protocol moved from between"
+    assert said in line
 
 
 #: Launches of Open MPI with ``btl_sm_eager_limit`` at 4 KiB and at 16 KiB; the file says how they were recorded.

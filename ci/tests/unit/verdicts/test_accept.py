@@ -54,12 +54,13 @@ def test_ten_times_the_same_machine_is_accepted_and_five_percent_refused(
         out = capsys.readouterr().out
         first = out.splitlines()[0]
         assert re.match(
-            r"NOT ACCEPTED: openmpi-spack on node, eth1g, 2 x 1, bunch: Uniband at [^;]* slower\)?, \d+ metrics?; 21 metrics: ",
+            r"NOT ACCEPTED: openmpi-spack on node, eth1g, 2 x 1, bunch: Uniband at [^;]* has [45]\.\d % lower bandwidth[^;]*, "
+            r"\d+ metrics?; 21 metrics: ",
             first,
         ), first
         found = record(folder)
         assert found["headline"] == first and first.startswith(f"NOT ACCEPTED: {found['finding']}; 21 metrics: ")
-        assert "regressed: openmpi-spack on node, eth1g, 2 x 1, bunch: Uniband at 8 B to 4 MiB is 5." in out or "is 4." in out
+        assert "regressed: openmpi-spack on node, eth1g, 2 x 1, bunch: Uniband at 8 B to 4 MiB has " in out
 
 
 def test_what_refuses_comes_before_what_is_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +70,9 @@ def test_what_refuses_comes_before_what_is_open(tmp_path: Path, capsys: pytest.C
     few = {"edit": lambda row: row if row["stack"] == "b" or row["repeat"] == 1 else None}
     write_session(tmp_path, 1, stacks=("a", "b"), **slow, **few)
     assert run(tmp_path) == 1
-    assert re.match(r"NOT ACCEPTED: b on node, .* is (29|3[01])\.\d % slower", capsys.readouterr().out)
+    assert re.match(
+        r"NOT ACCEPTED: b on node, .* has 2[234]\.\d % lower bandwidth \(worst 2[234]\.\d %\)", capsys.readouterr().out
+    )
     said = [line.partition(":")[0] for line in record(tmp_path)["sentences"]]
     assert said == ["regressed", "regressed", "too few repeats", "inconclusive", "inconclusive"]
     write_session(tmp_path, 2, stacks=("a", "b"), **few)
@@ -550,8 +553,38 @@ def test_a_missed_reference_is_measured_again_on_its_nodes_before_it_refuses(tmp
         assert any("measured it on n3, n4, and not on n1, n2" in line for line in second.sentences) is (nodes == "n3,n4")
 
 
+def test_what_was_left_out_is_said_in_every_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The slow half is left out by --where: accepted is a part, which headline, record and JUnit say."""
+    write_session(tmp_path, 0, stacks=("a", "b"))
+    write_session(tmp_path, 1, stacks=("a", "b"), change=lambda _, __, stack: 1.5 if stack == "b" else 1.0)
+    assert run(tmp_path) == 1
+    assert run(tmp_path, "--where", "stack == 'a'") == 0
+    said = "judged is only a part, 1 of 2 cases of the candidate and 1 of 2 cases of the baseline (--where stack == 'a')"
+    first = capsys.readouterr().out.split("wrote")[-4].splitlines()[1]
+    assert first.startswith(f"ACCEPTED: {said}; 21 metrics: ")
+    found = record(tmp_path)
+    assert found["headline"] == first and found["options"]["where"] == "stack == 'a'"
+    assert [found[side]["cases_left_out"] for side in ("baseline", "candidate")] == [1, 1]
+    root = ElementTree.parse(tmp_path / "out" / "accept.xml").getroot()
+    assert root.find(".//testcase[@name='decision']/system-out").text == first
+    assert "judged is only a part, 1 of 2 cases" in (tmp_path / "out" / "accept.html").read_text()
+
+
+def test_failures_and_a_busy_machine_are_in_the_headline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both sides missed the same reference, so that it refuses nobody; nobody overlooks it either."""
+    missed = {**of_reference(0.2), "result": "fail", "fail_phase": "performance"}
+    for number, busy in enumerate((False, True)):
+        write_session(tmp_path, number, where=missed, condition={"lost_cores": busy})
+    assert run(tmp_path) == 0
+    assert capsys.readouterr().out.startswith(
+        "ACCEPTED: 1 of 1 cases of the candidate failed (ImbPointToPoint %stack=openmpi-spack [openmpi-spack]) and missed "
+        "1 reference; the candidate: in 1 of 1 case ranks often lost their core to other programs: the machine was busy; 21 "
+    )
+
+
 def test_what_is_open_though_slower_than_its_margin_says_which_probability_left_it_so() -> None:
     row = {
+        "quantity": "latency_us",
         "ratio": 3.7,
         "p": 0.04,
         "slower": 2.7,

@@ -14,6 +14,7 @@ from mpibench.pages import comparison, figures
 from mpibench.store.dataset_layout import write_file
 from mpibench.store.store import Store
 from refusals import refused_as
+from synthetic_session import gate as reference_gate
 from synthetic_verdicts import write_session
 
 STACKS = ("openmpi-spack", "mpich-spack")
@@ -182,7 +183,66 @@ def test_what_is_not_compared_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
         "5 of 5 values of mpich-spack are zero"
     ) in text
     assert "not compared: 2 metrics only openmpi-spack has" in text
-    assert "not compared: 1 of 2 cases of mpich-spack are not proven" in text
+    assert "1 of 2 cases of mpich-spack are not proven (ImbPointToPoint %stack=mpich-spack [mpich-spack])" in text
+
+
+def broken(stack: str) -> dict[str, object]:
+    """A case of a stack beside others, which missed its line rate while the machine was busy."""
+    return {
+        "stack": stack,
+        "pinning": "none",
+        "name": "OsuBandwidth",
+        "result": "fail",
+        "fail_phase": "performance",
+        "gates": [reference_gate("Uniband.line_rate_fraction.4194304", 0.563, 1.0, "1", "physics")],
+        "condition": json.dumps({"transport": "tcp", "lost_cores": True}),
+    }
+
+
+def test_no_winner_without_the_failures_and_the_load_of_its_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In text, for programs and on the page, before who wins; whatever side it is of."""
+    unproven = {"stack": "a", "pinning": "scatter", "name": "ImbLost", "result": "fail", "evidence": "missing"}
+    write_session(tmp_path, 0, where=[{"stack": "a"}, {"stack": "b"}, unproven, broken("b")])
+    expected = [
+        "1 of 2 cases of a are not proven (ImbLost [a])",
+        "1 of 2 cases of b failed (OsuBandwidth [b]) and missed 1 reference",
+        "reference missed by b: b on eth1g: Uniband.line_rate_fraction.4194304 is 56.3 % of the line rate, "
+        "must be at least 90 % (physics)",
+        "b: in 1 of 2 cases ranks often lost their core to other programs: the machine was busy",
+    ]
+    lines = show(tmp_path, "a", "b", capsys=capsys)
+    assert lines[1:5] == expected and lines.index("Summary") > 4
+    page = (tmp_path / "compare.html").read_text()
+    assert page.index("b failed (OsuBandwidth [b])") < page.index("geometric mean")
+    answer = json.loads("\n".join(show(tmp_path, "a", "b", "--json", capsys=capsys)))
+    assert answer["troubles"] == expected and answer["headline"] == "; ".join(["b against a", *expected])
+    every = show(tmp_path, capsys=capsys)
+    assert every[:4] == expected
+
+
+def test_a_comparison_of_a_part_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_session(tmp_path, 0, where=[{"stack": "a"}, {"stack": "b"}, broken("b")])
+    lines = show(tmp_path, "a", "b", "--where", "pinning == 'bunch'", capsys=capsys)
+    assert lines[1] == "judged is only a part, 1 of 1 cases of a and 1 of 2 cases of b (--where pinning == 'bunch')"
+
+
+def test_where_nothing_clears_one_the_summary_says_tie(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_session(tmp_path, 1, stacks=STACKS, noise=0.05)
+    result = pairing.pair(Store(tmp_path), "latest", "stack", *STACKS)
+    assert set(result.bands["winner"]) == {pairing.TIE}
+    head, rows = comparison.summary(result)
+    assert {row[head.index("geometric mean")] for row in rows} == {pairing.TIE}
+    assert " times faster" not in "".join(show(tmp_path, capsys=capsys)).replace("who is how many times faster", "")
+
+
+def test_a_mean_is_ahead_where_its_interval_clears_one() -> None:
+    """One clear win among ties is none of the whole; the sides may be exchanged."""
+    rows = {"ahead": ["a", "a", "b"], "times": [1.5, 1.02, 1.03], "times_low": [1.4, 0.9, 0.9], "times_high": [1.6, 1.1, 1.1]}
+    table = pl.DataFrame(rows)
+    assert comparison.mean_text(table[:1], "a", "b") == comparison.mean_text(table[:1], "b", "a") == "a 1.50 times faster"
+    assert comparison.mean_text(table[1:], "a", "b") == pairing.TIE
+    assert comparison.mean_text(table[:2], "a", "b") == "a 1.24 times faster"
+    assert comparison.mean_text(table.with_columns(times_low=pl.lit(None, pl.Float64)), "a", "b") == ""
 
 
 def test_one_repeat_a_side_wins_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
