@@ -67,6 +67,8 @@ USUAL_DF, MOST_DF = 6.0, 8.0
 LEFT_OUT, MOST_BEYOND = 0.1, 2.0
 #: A row's own odd nights are its nature from the (1 + n / this)-th on, times so much.
 ODD_NIGHTS, OWN_BEYOND = 15, 1.25
+#: Degrees of freedom below which the spread between sessions is not known.
+LEAST_DF = 4
 #: Nights of a baseline, of a level, and of a better level until it is the baseline.
 BASELINE, LEVEL, RATCHET = 12, 5, 30
 #: A value counts in the mean of a group with so many deviations, or margins, at most.
@@ -483,7 +485,7 @@ def hold(before: Array, after: Array, rows: Rows, least: Array, confidence: floa
     A row is called where both the mean and the better half of the candidate's sessions lie beyond
     the limit: one disturbed session of several refuses nothing. With fewer than three sessions what
     is not judged is not called either. An interval is Student's, of the mean, with the row's spread
-    between sessions; below four degrees of freedom ``least`` stands for those that lack.
+    between sessions; below :data:`LEAST_DF` degrees of freedom ``least`` stands for those that lack.
 
     :param before: slowness, shape (metrics, sessions); likewise ``after``.
     :param least: spread between sessions where they are too few to know it, in log, (metrics,).
@@ -503,7 +505,7 @@ def hold(before: Array, after: Array, rows: Rows, least: Array, confidence: floa
         )
         few = count < ENOUGH
         df = np.maximum(count - 1, 0) + np.where(few, np.maximum(fresh - 1, 0), 0)
-        lacking = np.maximum(4 - df, 0)
+        lacking = np.maximum(LEAST_DF - df, 0)
         variance = (squares + np.where(few, others, 0) + lacking * known**2) / (df + lacking)
         spread = _shrunk(np.sqrt(variance), np.maximum(df + lacking, 2), rows.kinds)
         error = spread * np.sqrt(1 / fresh + 1 / count) * _dependence(old, fresh)
@@ -542,7 +544,8 @@ def hold(before: Array, after: Array, rows: Rows, least: Array, confidence: floa
         with_group=judged.with_group,
         low=effect - reach,
         high=effect + reach,
-        upper=effect + bound,
+        # Where sessions are too few to know their spread, nothing is shown to be equal.
+        upper=np.where(lacking > 0, np.inf, effect + bound),
         p=np.where(np.isfinite(p), p, 1.0),
         spread=spread,
         df=df + lacking,
@@ -569,16 +572,15 @@ def _dependence(old: Array, fresh: Index) -> Array:
 
 def sessions_wanted(judged: Verdicts, row: int, margin: float) -> int | None:
     """Sessions of the candidate that would probably decide a row; ``None``: more than 20, or never."""
-    effect, count = float(judged.effect[row]), float(judged.count[row])
-    spread, df = float(judged.spread[row]), float(judged.df[row])
+    effect, count, spread = (float(column[row]) for column in (judged.effect, judged.count, judged.spread))
     if not (math.isfinite(effect) and math.isfinite(spread) and count):
         return None
     beyond = effect > margin
-    level = 1 - RATE / 3 if beyond else 0.95
-    needed = effect if beyond else margin - effect
+    level, needed = (1 - RATE / 3, effect) if beyond else (0.95, margin - effect)
     for sessions in range(1, 21):
+        df = count - 1 + (sessions - 1 if count < ENOUGH else 0)
         error = spread * math.sqrt(1 / sessions + 1 / count)
-        if float(scipy.stats.t.ppf(level, df + sessions - 1)) * error < needed:
+        if df >= LEAST_DF and float(scipy.stats.t.ppf(level, df)) * error < needed:
             return sessions
     return None
 

@@ -1,0 +1,142 @@
+"""No history makes a doubled time pass, and nothing lasting is forgotten: from stored sessions to the gate's decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpibench.judge import accept, drift, gate
+from mpibench.judge import policy as verdict_policy
+from mpibench.judge.policy import Level, Policy
+from mpibench.store.store import Store
+from synthetic_verdicts import Change, by, write_session
+
+OLD = 1e6
+NIGHTLY = {"run": "nightly"}
+
+
+def write_nights(folder: Path, changes: Sequence[float | Change], **options: Any) -> None:
+    """Nights in a row with 1 % noise, each slower by a factor, or changed otherwise."""
+    for number, change in enumerate(changes):
+        changed = change if callable(change) else by(change)
+        write_session(folder, number, **{"noise": 0.01, "change": changed, "labels": NIGHTLY, "repeats": 3, **options})
+
+
+def one_size(factor: float, benchmark: str = "PingPong", size: int = 512) -> Change:
+    return lambda name, bytes_, _: factor if (name, bytes_) == (benchmark, size) else 1.0
+
+
+def judged(folder: Path, **options: Any) -> gate.GateAnswer:
+    return gate.decide(Store(folder), "testbed", max_age_hours=OLD, **options)
+
+
+def test_one_glitch_hides_no_doubled_night(tmp_path: Path) -> None:
+    write_nights(tmp_path, [*(one_size(3.0) if night == 3 else 1.0 for night in range(20)), 1.9])
+    answer = judged(tmp_path)
+    assert answer.decision == "FAIL"
+    assert answer.counts.history.slower == answer.counts.history.metrics
+
+
+@pytest.mark.parametrize("nightly", [1.005, 1.03, 1.1])
+def test_a_steady_loss_is_red(tmp_path: Path, nightly: float) -> None:
+    write_nights(tmp_path, [nightly**night for night in range(41)], sizes=(8, 65536))
+    assert judged(tmp_path).decision == "FAIL"
+
+
+def test_a_lasting_loss_stays_red_until_it_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """110 nights after, with its first night; and a larger loss is not what was accepted."""
+    write_nights(tmp_path, [1.0] * 20 + [1.08] * 110, sizes=(8, 65536), repeats=3)
+    answer = judged(tmp_path)
+    assert answer.decision == "FAIL"
+    assert [problem.since for problem in answer.problems.drift] == ["2026-01-25"]
+    for percent, decision in ((10.0, "PASS"), (3.0, "FAIL")):
+        level = Level(date(2026, 1, 25), percent, "new switch")
+        monkeypatch.setattr(verdict_policy, "load", lambda *_, level=level: Policy(levels=(level,)))
+        assert judged(tmp_path).decision == decision, percent
+
+
+def test_a_bad_night_among_the_first_hides_no_lasting_loss(tmp_path: Path) -> None:
+    write_nights(tmp_path, [*(1.08 if night == 2 else 1.0 for night in range(20)), *[1.08] * 5])
+    assert judged(tmp_path).decision == "FAIL"
+
+
+def test_few_nights_say_what_they_can_know(tmp_path: Path) -> None:
+    """Nothing is held with three nights before; a doubled time is called with any."""
+    write_nights(tmp_path, [1.0] * 3 + [1.3])
+    answer = judged(tmp_path)
+    assert answer.counts.history.judged == 0
+    assert "nothing judged against 3 sessions before" in answer.counts.history.text
+    for before in range(1, 5):
+        folder = tmp_path / str(before)
+        write_nights(folder, [1.0] * before + [2.0])
+        assert judged(folder).decision == "FAIL", before
+
+
+def test_what_is_too_noisy_is_not_green(tmp_path: Path) -> None:
+    """Nights that differ by a factor of three or more: a doubled one cannot be told, and nothing is called held."""
+    write_nights(tmp_path, [(1.0, 3.0, 9.0, 2.0, 6.0)[night % 5] for night in range(25)])
+    answer = judged(tmp_path)
+    assert (answer.decision, answer.counts.history.judged) == ("NOT JUDGED", 0)
+    assert answer.lines[0].startswith("NOT JUDGED: ")
+    assert gate.STATUS[answer.decision] == 3
+
+
+def test_the_answer_says_what_it_would_have_seen(tmp_path: Path) -> None:
+    write_nights(tmp_path, [1.0] * 20)
+    text = judged(tmp_path).counts.history.text
+    assert "0 slower, 0 faster; loss seen from " in text
+    assert text.endswith(" % on eth1g")
+
+
+def test_a_night_that_missed_a_reference_is_no_history(tmp_path: Path) -> None:
+    write_nights(tmp_path, [1.0] * 6)
+    for number in (6, 7):
+        write_session(tmp_path, number, noise=0.01, change=by(1.8), labels=NIGHTLY, result="fail")
+    write_session(tmp_path, 8, noise=0.01, change=by(1.8), labels=NIGHTLY)
+    answer = judged(tmp_path)
+    assert answer.decision == "FAIL"
+    assert answer.counts.history.slower == answer.counts.history.metrics
+
+
+def test_an_unchanged_machine_under_load_is_not_refused_by_one_session(tmp_path: Path) -> None:
+    """Five sessions that differ by factors, and one as slow as the slowest: nothing is known, nothing refused."""
+    write_nights(tmp_path, [1.0, 2.5, 1.4, 4.0, 1.8, 4.5])
+    decided = accept.decide(Store(tmp_path), "latest~5,latest~4,latest~3,latest~2,latest~1", "latest")
+    assert decided.decision == "inconclusive"
+
+
+@pytest.mark.parametrize(("sessions", "candidates"), [(3, 3), (5, 3), (5, 1)])
+@pytest.mark.parametrize(("factor", "decision"), [(1.0, "accepted"), (1.12, "refused")])
+def test_a_quiet_machine_is_decided_with_few_sessions(
+    tmp_path: Path, sessions: int, candidates: int, factor: float, decision: str
+) -> None:
+    write_nights(tmp_path, [1.0] * sessions + [factor] * candidates, noise=0.003)
+    names = [f"latest~{back}" if back else "latest" for back in range(sessions + candidates)]
+    decided = accept.decide(Store(tmp_path), ",".join(names[candidates:]), ",".join(names[:candidates]))
+    assert decided.decision == decision, decided.headline
+
+
+def test_one_against_one_is_inconclusive(tmp_path: Path) -> None:
+    write_nights(tmp_path, [1.0, 1.0], noise=0.003)
+    assert accept.decide(Store(tmp_path), "latest~1", "latest").decision == "inconclusive"
+
+
+def test_no_size_inside_its_margin_is_called(tmp_path: Path) -> None:
+    """Half of a curve is 12 % slower, the other half as before: the whole curve is, and no size that is not."""
+    upper: Callable[[str, int, str], float] = lambda name, size, _: 1.12 if size > 1024 else 1.0  # noqa: E731
+    write_nights(tmp_path, [1.0] * 15 + [upper], noise=0.003)
+    names = ",".join(f"latest~{back}" for back in range(1, 16))
+    metrics = accept.decide(Store(tmp_path), names, "latest").judgement.metrics
+    called = set(metrics.filter(metrics["verdict"] == "regressed")["message_bytes"])
+    assert called == {4096, 16384, 65536, 262144, 1048576, 4194304}
+
+
+def test_an_improvement_that_was_lost_again_is_told(tmp_path: Path) -> None:
+    """A better level of thirty nights is the baseline; going back to the old one is a loss."""
+    write_nights(tmp_path, [1.0] * 20 + [0.8] * 40 + [1.0] * 8, sizes=(8, 65536))
+    [event] = [event for event in drift.watch(Store(tmp_path), "testbed").events if event.worse]
+    assert event.since == date(2026, 3, 6)
