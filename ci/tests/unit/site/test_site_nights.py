@@ -187,7 +187,8 @@ def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path: Path) -> None:
 
 
 def test_outcomes_are_those_of_the_report(tmp_path: Path) -> None:
-    write_session(tmp_path, 0, where=[HELD, MISSED, {"result": "skip", "evidence": None}, {"samples": 0}, {"superseded": True}])
+    again = {"result": "fail", "superseded": True}
+    write_session(tmp_path, 0, where=[HELD, MISSED, {"result": "skip", "evidence": None}, {"samples": 0, "run": 1}, again])
     cases = site.light_cases(Store(tmp_path), "testbed")
     assert cases["outcome"].to_list() == ["passed", "failed", "skipped", "proven", "retried"]
     assert cases.filter(pl.col("outcome").is_null()).height == 0
