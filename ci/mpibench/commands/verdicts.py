@@ -29,6 +29,7 @@ from .options import (
     System,
     Where,
     expect_alone,
+    is_foreign,
     open_store,
     say,
     say_json,
@@ -113,10 +114,11 @@ def accept(
     from mpibench.judge import text as verdict_text
     from mpibench.pages import acceptance as acceptance_record
 
-    if confirm and dataset_only:
+    if confirm and (dataset_only or is_foreign(db, dataset)):
         raise BadInput(
             "options-exclude",
-            "--confirm measures, and ReFrame stores what it measures in its database: leave --dataset-only out.",
+            "--confirm measures, and ReFrame stores what it measures in its database: leave --dataset-only out, and name the "
+            "database of another --dataset with --db.",
         )
     earlier = acceptance_record.move_aside(out)
     if earlier:
