@@ -22,6 +22,8 @@ OF_THE_MACHINE = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.EBUSY),
     *(errno.EXDEV, errno.ETXTBSY, errno.EMFILE, errno.ENFILE, errno.ENOLCK, errno.EAGAIN, errno.ETIMEDOUT, errno.ENAMETOOLONG),
 )
+#: Module and name of what Polars raises where a file cannot be decoded; commands without tables do not load it.
+_UNDECODED = (("polars.exceptions", "ComputeError"), ("pyo3_runtime", "PanicException"))
 #: Characters of another library's error that are shown.
 LONGEST = 200
 #: Exit status where the program itself fails (``sysexits(3)``, EX_SOFTWARE): never one that a command uses for an answer.
@@ -55,9 +57,9 @@ def run(program: Callable[..., object], words: Sequence[str] | None) -> int:
         if isinstance(end.__context__, BrokenPipeError):
             return UNREAD
         return int(end.code or 0) if _is_own(end) else _crashed(end)
-    except Exception as error:
+    except BaseException as error:  # a panic of Polars is no Exception
         # What polars finds while it decodes, long after the file was opened.
-        if (type(error).__module__, type(error).__name__) == ("polars.exceptions", "ComputeError"):
+        if (type(error).__module__, type(error).__name__) in _UNDECODED:
             said = printable(" ".join(str(error).split()))[:LONGEST]
             typer.echo(f"mpibench: a file of the dataset is damaged ({said}): export its session again.", err=True)
             return BAD_INPUT

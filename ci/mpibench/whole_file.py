@@ -7,7 +7,7 @@ import glob
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,11 +54,12 @@ def write_text(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8")
 
 
-def write_parquet(path: Path, frame: pl.DataFrame, **options: Any) -> None:
+def write_parquet(path: Path, frame: pl.DataFrame, finish: Callable[[bytes], bytes] = bytes, **options: Any) -> None:
     """Write a table; where the disk is full Polars itself would say that the file is out of specification.
 
+    :param finish: makes of the bytes of the file those that are written.
     :param options: of :meth:`polars.DataFrame.write_parquet`.
     """
     content = io.BytesIO()
     frame.write_parquet(content, **options)
-    path.write_bytes(content.getbuffer())
+    path.write_bytes(finish(content.getvalue()))

@@ -91,6 +91,14 @@ class ReferenceCheck:
         return asdict(self)
 
 
+def outcome_of(value: float | None, lower: float | None, upper: float | None) -> str:
+    """What comes of a comparison of a value with bounds in its unit: one of :data:`OUTCOMES`."""
+    if lower is None and upper is None:
+        return NO_REFERENCE
+    reached = value is not None and (lower is None or value >= lower) and (upper is None or value <= upper)
+    return PASS if reached else FAIL
+
+
 @dataclass(frozen=True)
 class DeviceTraffic:
     """Bytes one network device of one node moved during one repeat of one launch (``None`` and empty: of the job)."""
@@ -196,11 +204,19 @@ def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
 def read_gates(value: Any, place: str) -> tuple[ReferenceCheck, ...]:
     """Check the ``gates`` of a case.
 
-    :raises BadInput: a field is absent or of the wrong type, or a value is not finite.
+    :raises BadInput: a field is absent or of the wrong type, a value is not finite, or an outcome is not that of its value
+        and bounds.
     """
     gates: tuple[ReferenceCheck, ...] = _convert(() if value is None else value, tuple[ReferenceCheck, ...], f"{place}: gates")
     for gate in gates:
         _finite((gate.value, gate.reference, gate.lower, gate.upper), f"{place}: gates: {gate.metric}")
+        outcome = outcome_of(gate.value, gate.lower, gate.upper)
+        if gate.outcome != outcome:
+            raise BadInput(
+                "record-damaged",
+                f"{place}: gates: {gate.metric} says {gate.outcome!r}, and its value and bounds say {outcome!r}; the record is "
+                "damaged, run the case again.",
+            )
     return gates
 
 

@@ -19,7 +19,12 @@ if TYPE_CHECKING:  # what a command needs is loaded when it runs
 RESULTS = ROOT / "results"
 DATABASE = RESULTS / "results.db"
 
-Db = Annotated[Path, typer.Option(help="ReFrame's results database; its new sessions are exported first.")]
+Db = Annotated[
+    Path,
+    typer.Option(
+        help="ReFrame's results database; its new sessions are exported first, those of this checkout into no other --dataset."
+    ),
+]
 Dataset = Annotated[
     Path | None,
     typer.Option(help="Folder of the Parquet dataset; default: dataset beside the results database.", show_default=False),
@@ -65,16 +70,22 @@ def expect_alone(context: typer.Context, option: str, *beside: str) -> None:
 def open_store(
     db: Path, dataset: Path | None, dataset_only: bool = False, *, reported: bool = False, err: bool = False
 ) -> Store:
-    """The dataset, with what it lacked of the database.
+    """The dataset, with what it lacked of the database; one that :func:`is_foreign` is taken as it is.
 
     :param reported: the command itself says which sessions could not be read.
     """
     from mpibench.store.store import Store
 
     store = Store(dataset or db.parent / "dataset")
-    refused = store.bring_up_to_date(db, without_db=dataset_only)
+    refused = store.bring_up_to_date(db, without_db=dataset_only or is_foreign(db, dataset))
     say([] if reported else refused, err=err)
     return store
+
+
+def is_foreign(db: Path, dataset: Path | None) -> bool:
+    """Whether the database is this checkout's, and the dataset another one than its own."""
+    own = (DATABASE.resolve(), (RESULTS / "dataset").resolve())
+    return dataset is not None and db.resolve() == own[0] and dataset.resolve() != own[1]
 
 
 def say(lines: Iterable[str], *, err: bool = False) -> None:

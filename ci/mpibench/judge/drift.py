@@ -36,7 +36,7 @@ from .policy import Level, Policy
 from .switches import MovedSwitch
 
 #: Nights before the last that must have had what the last one lacks; and the fewest nights of which a change is found.
-FEWEST_CHANGED, FEWEST_NIGHTS = 3, engine.BASELINE + engine.LEVEL
+FEWEST_CHANGED, FEWEST_NIGHTS = 3, engine.FEWEST_LEVEL
 #: Sessions read together.
 NIGHTS_AT_ONCE = 16
 #: Columns of ``samples`` that name a metric beside its condition.

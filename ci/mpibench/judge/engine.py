@@ -70,7 +70,9 @@ ODD_NIGHTS, OWN_BEYOND = 15, 1.25
 #: Degrees of freedom below which the spread between sessions is not known.
 LEAST_DF = 4
 #: Nights of a baseline, of a level, and of a better level until it is the baseline.
-BASELINE, LEVEL, RATCHET = 12, 5, 30
+BASELINE, LEVEL, RATCHET = 10, 5, 30
+#: Nights from which on a level is held against the baseline: most of the level are new.
+FEWEST_LEVEL = BASELINE + LEVEL // 2 + 1
 #: A value counts in the mean of a group with so many deviations, or margins, at most.
 CLIP_SPREADS, CLIP_MARGINS = 8.0, 2.0
 
@@ -186,6 +188,8 @@ class Verdicts:
 
 def medians(values: Array) -> Array:
     """Median of the known values along the last axis; NaN where there is none."""
+    if not values.shape[-1]:
+        return np.full(values.shape[:-1], np.nan)
     ordered = np.sort(values, axis=-1)  # NaN last
     count = np.sum(~np.isnan(values), axis=-1)
     middle = [
@@ -197,6 +201,8 @@ def medians(values: Array) -> Array:
 
 def _quantile(values: Array, share: float) -> Array:
     """Quantile of the known values of each row; NaN where there is none."""
+    if not values.shape[-1]:
+        return np.full(values.shape[:-1], np.nan)
     ordered = np.sort(values, axis=-1)
     place = np.floor(share * np.maximum(np.sum(~np.isnan(values), axis=-1) - 1, 0) + 0.5)
     return np.take_along_axis(ordered, place.astype(int)[..., None], -1)[..., 0]
@@ -246,10 +252,7 @@ def _shrunk(spread: Array, count: Array, kinds: Index) -> Array:
 
 def _newest_last(values: Array) -> tuple[Array, Index]:
     """Known values of each row moved to its end in their order, and the columns they come from."""
-    order = np.argsort(~np.isnan(values), axis=1, kind="stable")
-    count = np.sum(~np.isnan(values), axis=1)
-    width = values.shape[1]
-    columns = np.take_along_axis(order, (np.arange(width) - (width - count)[:, None]) % width, 1)
+    columns = np.argsort(~np.isnan(values), axis=1, kind="stable")
     return np.take_along_axis(values, columns, 1), columns
 
 
@@ -307,6 +310,8 @@ def _usual(values: Array, kinds: Index, margins: Array, spread: Array | None = N
 
     :param spread: of rows with fewer than :data:`ENOUGH` nights, where it is known otherwise.
     """
+    if values.shape[1] < 2:  # nothing before
+        values = np.hstack([np.full((len(values), 1), np.nan), values])
     now, aligned = values[:, -1], np.where(np.isnan(values[:, -1:]), np.nan, values)
     aligned, _ = _newest_last(aligned)
     first = max(1, aligned.shape[1] - 1 - ASKED)
@@ -420,7 +425,7 @@ def lasting(values: Array, rows: Rows, accepted: Sequence[Accepted] = ()) -> Ver
     base = medians(first)
     levels = np.where(np.isnan(_windows(aligned, LEVEL)).any(axis=-1), np.nan, 0.0)
     levels = levels + medians(_windows(aligned, LEVEL))
-    enough = count >= BASELINE + LEVEL
+    enough = count >= FEWEST_LEVEL
     margins, limit = rows.all_margins, np.full(len(aligned), np.inf)
     noise = _noise_of_levels(aligned, levels, _deviations(first, base), count, rows.kinds)
     for kind in np.unique(rows.kinds):

@@ -16,7 +16,7 @@ import math
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, timezone
@@ -202,8 +202,10 @@ def judge(store: Store, system: str, cases: pl.DataFrame, spoiled: Mapping[str, 
         session, options = row["session"], row["options"]
         own, references = counts.get(session, Counter()), {name: int(row[name]) for name in _CHECKS}
         answers, withdrawn = store.answers.get(session, ()), gone.get(session)
-        missed, excused = _missed(store, system, session, again.get(session, ())) if row["missed"] else ([], [])
-        failed = [case for case in failing.get(session, ()) if not _only_excused(case, missed)]
+        found = _missed(store, system, session, again.get(session, ())) if row["missed"] else ()
+        missed, excused = ([text for _, is_excused, text in found if is_excused is wanted] for wanted in (False, True))
+        held = {case for case, is_excused, _ in found if not is_excused}
+        failed = [case for case in failing.get(session, ()) if not _only_excused(case, held)]
         ran = sum(own[name] for name in OUTCOMES if name not in NOT_RUN)
         problems = [f"values of this session cannot be used: {spoiled[session]}"] if session in spoiled else []
         problems += [why_failed(case) for case in failed]
@@ -261,29 +263,31 @@ def judge(store: Store, system: str, cases: pl.DataFrame, spoiled: Mapping[str, 
     return sorted(nights, key=lambda night: (night.started, night.session))
 
 
-def _missed(store: Store, system: str, session: str, again: Sequence[str]) -> tuple[list[str], list[str]]:
-    """References that a session missed, and those that were not missed again when they were measured again.
+def _missed(store: Store, system: str, session: str, again: Sequence[str]) -> list[tuple[str, bool, str]]:
+    """References that a session missed: id of the case, whether it was not missed when it was measured again, and a sentence.
 
     :param again: sessions that say they measured it again.
     """
     own = store.scan("cases", system, [session])
     second = confirmations.confirming(store.scan("cases", system, [session, *again]), session, store.withdrawn)
-    held: list[str] = []
-    excused: list[str] = []
+    found = []
     for missed in confirmations.missed_references(own.collect(), second):
         row = missed.check
         value = confirmations.value_text(row["value"], row)
         what = f"reference ({row['layer']}) missed: {row['stack']} on {row['fabric']}: {row['metric']} is {value}"
         text = "; ".join(filter(None, (what, missed.outcome, missed.why)))
-        (excused if missed.outcome == confirmations.NOT_SEEN_AGAIN else held).append(text)
-    return held, excused
+        found.append((row["case"], missed.outcome == confirmations.NOT_SEEN_AGAIN, text))
+    return found
 
 
-def _only_excused(row: Mapping[str, Any], missed: Sequence[str]) -> bool:
-    """Whether a case failed for nothing but references that were not missed again."""
+def _only_excused(row: Mapping[str, Any], held: Collection[str]) -> bool:
+    """Whether a case failed for nothing but references that were not missed again.
+
+    :param held: cases that missed others.
+    """
     if not (row["result"] in ("pass", "fail") and row["missed"] and row["evidence"] == PROVEN):
         return False
-    return (row["fail_phase"] or "performance") == "performance" and not any(f"{row['stack']} on" in text for text in missed)
+    return (row["fail_phase"] or "performance") == "performance" and row["case"] not in held
 
 
 def _first_of(problems: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ other one: a session of another layout is exported again.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ VERSION_KEY = "mpibench_layout"
 ROWS_KEY = "mpibench_rows"
 #: Where a file belongs: folders of system and day, and its name. One that was copied or moved by hand holds another session.
 PLACE_KEY = "mpibench_place"
+#: What was written, :data:`SEAL` and a SHA-256 in hexadecimal digits: that of the file with :data:`UNSEALED` for these.
+DIGEST_KEY = "mpibench_digest"
+SEAL, UNSEALED = b"mpibench-sha256:", b"0" * 64
 
 #: Columns that come from the path.
 PARTITION_SCHEMA = pl.Schema({"system": pl.String, "date": pl.Date})
@@ -189,6 +193,19 @@ def place_of(path: Path) -> str:
     return "/".join(path.parts[-3:])
 
 
+def sealed(content: bytes) -> bytes:
+    """The bytes of a file of the dataset with the digest of them in it, whatever digest they had."""
+    before, seal, behind = content.rpartition(SEAL)
+    unsealed = b"".join((before, seal, UNSEALED, behind[len(UNSEALED) :]))
+    digest = hashlib.sha256(unsealed).hexdigest().encode()
+    return b"".join((before, seal, digest, behind[len(UNSEALED) :]))
+
+
+def is_as_written(content: bytes) -> bool:
+    """Whether the bytes of a file are those that were written; true of files without a digest, as older ones are."""
+    return SEAL not in content or sealed(content) == content
+
+
 def write_file(path: Path, frame: pl.DataFrame, place: str = "") -> None:
     """Write a table of a session; which one, says the path, also that of a partial file.
 
@@ -196,4 +213,5 @@ def write_file(path: Path, frame: pl.DataFrame, place: str = "") -> None:
     """
     frame = frame.select(SCHEMAS[path.parts[-4]].names())
     said = {VERSION_KEY: LAYOUT, PLACE_KEY: place or place_of(path), ROWS_KEY: str(frame.height)}
-    whole_file.write_parquet(path, frame, compression="zstd", statistics=True, metadata=said)
+    said[DIGEST_KEY] = (SEAL + UNSEALED).decode()
+    whole_file.write_parquet(path, frame, finish=sealed, compression="zstd", statistics=True, metadata=said)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from reframe_tests.harness.samples import DRY_RUN, FAIL, PASS, PROVEN
+from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN
 
 #: ReFrame's result of a case that was running, or still to run, when its session ended early.
 INTERRUPTED = "abort"
@@ -86,6 +86,29 @@ _PROVES = WHY_NOT.is_null() | (WHY_NOT == NO_MEASUREMENT)
 def checks(outcome: str) -> pl.Expr:
     return pl.col("gates").list.eval(pl.element().struct.field("outcome") == outcome).list.sum().fill_null(0)
 
+
+_VALUE, _LOWER, _UPPER, _SAID = (pl.element().struct.field(name) for name in ("value", "lower", "upper", "outcome"))
+#: :func:`~reframe_tests.harness.samples.outcome_of` each reference check.
+_REACHED = _VALUE.is_not_null() & (_VALUE >= _LOWER).fill_null(True) & (_VALUE <= _UPPER).fill_null(True)
+_COMES_OF_IT = (
+    pl.when(_LOWER.is_null() & _UPPER.is_null())
+    .then(pl.lit(NO_REFERENCE))
+    .when(_REACHED)
+    .then(pl.lit(PASS))
+    .otherwise(pl.lit(FAIL))
+)
+_RUN_AGAIN = pl.col("run") < pl.col("run").max().over("session", "name", "partition", "stack")
+#: How a row of ``cases`` contradicts itself or the others of its session, which nothing that was exported does; null if not.
+CONTRADICTION = _first(
+    {
+        "has a reference check whose outcome is not that of its value and bounds": pl.col("gates")
+        .list.eval(_SAID.ne_missing(_COMES_OF_IT))
+        .list.any()
+        .fill_null(False),
+        "was run again later, it says, and no later run of it is there": _SUPERSEDED
+        & ~(_RESULT.is_in(["fail", INTERRUPTED]) & _RUN_AGAIN).fill_null(False),
+    }
+)
 
 #: What became of a case, for a reader (:data:`mpibench.pages.outcomes.OUTCOMES`).
 OUTCOME = pl.coalesce(

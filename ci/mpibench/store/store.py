@@ -34,6 +34,7 @@ from .dataset_layout import (
     ROWS_KEY,
     SCHEMAS,
     VERSION_KEY,
+    is_as_written,
     place_of,
     read_labels,
 )
@@ -43,6 +44,9 @@ from .sessions import CONFIRMS, Session, decode, session_starts
 
 #: A clock that is wrong puts nights in a wrong order; sessions may be this much in the future.
 CLOCK_TOLERANCE = timedelta(days=1)
+#: What Polars raises where it cannot read a file.
+_DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+_REPAIR = "export that session again, or remove it."
 _BEGINNING = re.compile(r"[A-Za-z0-9_.-]{4,100}")
 
 
@@ -565,10 +569,13 @@ def _unreadable(paths: Sequence[Path], table: str) -> dict[Path, str]:
     for path in paths:
         try:
             datetime.strptime(path.parent.name, "date=%Y-%m-%d")
+            if not is_as_written(path.read_bytes()):
+                found[path] = f"{path} is cut off or damaged (its bytes are not those that were written): {_REPAIR}"
+                continue
             schema, said = pl.read_parquet_schema(path), pl.read_parquet_metadata(path)
-        except (pl.exceptions.PolarsError, OSError) as error:
+        except (*_DAMAGED, OSError) as error:
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            found[path] = f"{path} is cut off or no Parquet file ({first}): export that session again, or remove it."
+            found[path] = f"{path} is cut off or no Parquet file ({first}): {_REPAIR}"
             continue
         except ValueError:
             found[path] = f"{path} lies in a folder that names no day: remove it and export that session again."
@@ -583,16 +590,44 @@ def _unreadable(paths: Sequence[Path], table: str) -> dict[Path, str]:
             found[path] = f"{path} was written as {said[PLACE_KEY]}: remove it, and export the sessions again."
         else:
             written[path] = said.get(ROWS_KEY)
-    # One query for all of them: a file's rows stand in its footer, and a query for each would take longer than all else.
-    heights = pl.collect_all([pl.scan_parquet(path).select(pl.len()) for path in written])
-    for (path, rows), height in zip(written.items(), heights, strict=True):
+    contradictions = _first_contradictions([*written]) if table == "cases" else {}
+    for (path, rows), facts in zip(written.items(), _facts([*written]), strict=True):
         found[path] = ""
-        if (count := str(height.item())) != rows:
-            found[path] = (
-                f"{path} holds {count} rows of session {path.stem} and was written with {rows}: export that session again, or "
-                "remove it."
-            )
+        if not facts or contradictions.get(path) == "":
+            found[path] = f"{path} is damaged, its rows cannot be decoded: {_REPAIR}"
+        elif facts["rows"] != rows:
+            found[path] = f"{path} holds {facts['rows']} rows of session {path.stem} and was written with {rows}: {_REPAIR}"
+        elif facts["undated"]:
+            found[path] = f"{path} has rows that do not say when their session started: {_REPAIR}"
+        elif path in contradictions:
+            found[path] = f"{path} contradicts itself, {contradictions[path]}: {_REPAIR}"
     return found
+
+
+def _facts(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """Number of rows of each file, as text, and of those without a start; nothing of one that cannot be decoded."""
+    asked = {"rows": pl.len().cast(pl.String), "undated": pl.col("started").null_count()}
+    try:
+        # One query for all of them: a query for each would take longer than all else.
+        found = pl.collect_all([pl.scan_parquet(path).select(**asked) for path in paths])
+    except _DAMAGED:
+        return [{}] if len(paths) == 1 else [_facts([path])[0] for path in paths]
+    return [facts.row(0, named=True) for facts in found]
+
+
+def _first_contradictions(paths: Sequence[Path]) -> dict[Path, str]:
+    """Of files of ``cases`` that contradict themselves the first case that does, and how; empty for what cannot be decoded."""
+    if not paths:
+        return {}
+    rows = pl.scan_parquet([*paths], include_file_paths="path").with_columns(how=eligibility.CONTRADICTION)
+    said = pl.format("case {} {}", pl.col("case").fill_null("?"), "how")
+    try:
+        found = rows.filter(pl.col("how").is_not_null()).select("path", said).collect()
+    except _DAMAGED:
+        if len(paths) == 1:
+            return {paths[0]: ""}
+        return {path: text for one in paths for path, text in _first_contradictions([one]).items()}
+    return {Path(path): text for path, text in reversed(found.rows())}
 
 
 def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:

@@ -26,7 +26,7 @@ from typing import Any
 
 from ..machine.fabric import ANY_PINNING, Fabric
 from ..mpis import registry as mpis
-from ..samples import FAIL, NO_REFERENCE, PASS, ReferenceCheck
+from ..samples import NO_REFERENCE, ReferenceCheck, outcome_of
 from ..suites import benchmark, catalogue, node_memory
 from ..vocabulary import ALL_NODES, HIGHER, LOWER, PINNING_POLICIES, SCOPE_NODE, BadInput, Quantity
 from . import systems
@@ -123,8 +123,7 @@ def judge(metric: str, layer: str, value: float, reference: Reference | None, un
         return threshold if ref == 0 else ref + abs(ref) * threshold
 
     lower, upper = bound(low), bound(high)
-    fails = (lower is not None and value < lower) or (upper is not None and value > upper)
-    return ReferenceCheck(metric, layer, value, ref, lower, upper, unit, FAIL if fails else PASS)
+    return ReferenceCheck(metric, layer, value, ref, lower, upper, unit, outcome_of(value, lower, upper))
 
 
 @dataclass(frozen=True)

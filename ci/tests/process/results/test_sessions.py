@@ -195,6 +195,7 @@ GATE = samples.ReferenceCheck("m", "learned", 1.0, None, None, None, "us", "pass
         ("proof", {"verdict": "proven", "devices": [{"device": "eth0", "tx_bytes": -1, "rx_bytes": 0}]}, ("tx_bytes",)),
         ("gates", [{**GATE, "value": math.nan}], ("finite",)),
         ("gates", [{**GATE, "outcome": "passed"}], ("outcome",)),
+        ("gates", [{**GATE, "outcome": "fail"}], ("its value and bounds say 'no reference'",)),
         ("gates", "none", ("gates",)),
         ("samples", {"a": 1}, ("samples",)),
         ("condition", ["shm"], ("condition",)),

@@ -141,6 +141,8 @@ def test_stored_sessions_are_plain_sqlite(tiny: TinySite) -> None:
         (["--session-extras", "why=\u202eSSAP"], "holds a control character"),
         (["--session-extras", "why=a\tb"], "holds a control character"),
         (["--session-extras", "why=up\n"], "holds a control character"),
+        (["--session-extras", "run=acceptance\u200b"], r"'run=acceptance\u200b' holds a control character"),
+        *((["--session-extras", f"run=a{mark}"], "mark that nobody sees") for mark in "\xa0\xad \ufeff\u3164\ufe0f"),
         (["--session-extras", "why="], "'why=' is not NAME=VALUE"),
         (["--session-extras", "a=1", "--session-extras", "uuid=2"], "'uuid' is a name of ReFrame's own"),
         (["--session-extras", "run=nightly,confirms=0123"], "'confirms' marks what mpibench measures again"),

@@ -13,8 +13,10 @@ import pytest
 
 import synthetic_session as synthetic
 from mpibench import cli
+from mpibench.commands import options
 from mpibench.store import sessions
 from mpibench.store.store import Store
+from synthetic_verdicts import write_session
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +94,27 @@ def test_an_empty_database_is_not_the_one_the_dataset_came_from(measured: Path, 
     assert on_database(measured) == 2
     assert "holds no session, but the dataset" in capsys.readouterr().err
     assert on_database(measured, "--dataset-only") == 0
+
+
+def test_a_dataset_of_somebody_else_gets_none_of_this_checkouts_sessions(
+    measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be judged by sessions that were never measured there."""
+    theirs = write_session(tmp_path / "theirs", 0)
+    files = sorted((tmp_path / "theirs").rglob("*.parquet"))
+    monkeypatch.setattr(options, "RESULTS", measured)
+    monkeypatch.setattr(options, "DATABASE", measured / "results.db")
+    for command in ("gate --partial --max-age=100000", "drift", "compare"):
+        capsys.readouterr()
+        words = [*command.split(), "--db", str(measured / "results.db"), "--dataset", str(tmp_path / "theirs")]
+        assert cli.main(words) != 70
+        assert sorted((tmp_path / "theirs").rglob("*.parquet")) == files
+        assert command in ("drift", "compare") or theirs[:8] in capsys.readouterr().out
+    words = ["accept", "--confirm", "--baseline", theirs, "--db", str(measured / "results.db")]
+    assert cli.main([*words, "--dataset", str(tmp_path / "theirs"), "--out", str(tmp_path / "out")]) == 2
+    assert "with --db" in capsys.readouterr().err
+    own = ["gate", "--partial", "--db", str(measured / "results.db"), "--dataset", str(measured / "dataset")]
+    assert cli.main(own) == 0 and len(Store(measured / "dataset").session_systems) == 3
 
 
 @pytest.mark.parametrize("hours", ["inf", "nan", "-1", "0"])

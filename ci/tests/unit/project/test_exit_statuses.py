@@ -30,6 +30,8 @@ from reframe_tests.harness.vocabulary import BadInput
         (OSError(30, "Read-only file system", "/x\x1b[2J"), 2, "mpibench: /x: Read-only file system"),
         (FileNotFoundError(2, "No such file or directory", "/x"), 70, "this is a defect of mpibench and no answer"),
         (pl.exceptions.ComputeError("File out of specification"), 2, "a file of the dataset is damaged (File out of"),
+        (pl.exceptions.PanicException("range end index 9 out of range"), 2, "a file of the dataset is damaged (range end"),
+        (type("Unheard", (BaseException,), {})(), 70, "this is a defect of mpibench and no answer (Unheard)"),
         (KeyboardInterrupt(), 130, ""),
         (BrokenPipeError(32, "Broken pipe"), 141, ""),
     ],

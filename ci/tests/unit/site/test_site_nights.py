@@ -111,6 +111,19 @@ def test_a_missed_reference_that_is_not_missed_again_is_no_failure(tmp_path: Pat
     assert first.problems == () and any("not seen again" in note for note in first.notes)
 
 
+def test_a_case_is_excused_whatever_the_stack_of_another_is_called(tmp_path: Path) -> None:
+    """``mpich on`` is in ``cray-mpich on``, too."""
+    stacks = ("cray-mpich", "mpich")
+    cases = [{**MISSED, "stack": stack, "name": f"Uniband %stack={stack}"} for stack in stacks]
+    session = write_session(tmp_path, 0, where=cases, result="fail")
+    again = [{**cases[0]}, {**cases[1], **HELD}]
+    later = FIRST + timedelta(hours=1)
+    write_session(tmp_path, 1, where=again, labels={"run": "confirmation", "confirms": session}, started=later)
+    first, _ = judged(tmp_path)
+    assert [problem for problem in first.problems if "of mpich on" in problem] == []
+    assert any("of cray-mpich on" in problem for problem in first.problems) and "1 of 2 cases failed" in first.finding
+
+
 def test_values_that_are_none_make_a_night_red(tmp_path: Path) -> None:
     def spoil(row: dict[str, Any]) -> dict[str, Any]:
         return {**row, "value": float("inf")} if row["repeat"] == 2 else row
@@ -187,7 +200,8 @@ def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path: Path) -> None:
 
 
 def test_outcomes_are_those_of_the_report(tmp_path: Path) -> None:
-    write_session(tmp_path, 0, where=[HELD, MISSED, {"result": "skip", "evidence": None}, {"samples": 0}, {"superseded": True}])
+    again = {"result": "fail", "superseded": True}
+    write_session(tmp_path, 0, where=[HELD, MISSED, {"result": "skip", "evidence": None}, {"samples": 0, "run": 1}, again])
     cases = site.light_cases(Store(tmp_path), "testbed")
     assert cases["outcome"].to_list() == ["passed", "failed", "skipped", "proven", "retried"]
     assert cases.filter(pl.col("outcome").is_null()).height == 0

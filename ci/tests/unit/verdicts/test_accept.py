@@ -300,7 +300,7 @@ def test_skipped_repeated_and_placement_cases_owe_no_proof(tmp_path: Path) -> No
     again = {**contradicted(2), "superseded": True}
     placement = {"group": "placement", "samples": 0}
     fixture = {"measurement": False, "evidence": "missing", "group": None, "fabric": None, "samples": 0}
-    write_session(tmp_path, 1, where=[{}, skipped, again, placement, fixture])
+    write_session(tmp_path, 1, where=[{"run": 1}, skipped, again, placement, fixture])
     assert run(tmp_path) == 0
     assert record(tmp_path)["candidate"]["unproven"] == []
 

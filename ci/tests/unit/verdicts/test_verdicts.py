@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import polars as pl
@@ -14,10 +15,11 @@ from mpibench.judge import comparison, curve_tests
 from mpibench.judge import policy as verdict_policy
 from mpibench.judge import text as verdict_text
 from mpibench.store import eligibility
-from mpibench.store.dataset_layout import write_file
+from mpibench.store.dataset_layout import DIGEST_KEY, write_file
 from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
+from site_nights import gate
 from synthetic_verdicts import SIZES, write_session
 
 POLICY = verdict_policy.Policy(between_jobs_percent=0.2, between_jobs_times_repeats=0)
@@ -233,6 +235,81 @@ def test_duplicate_damaged_future_and_foreign_sessions_are_refused(tmp_path: Pat
     for selector in ("latest", early, f"{early},{name}"):
         with refused_as("session-to-come", match=f"session {early}.*correct the clock.*mpibench sessions withdraw {early}"):
             Store(tmp_path).select("testbed", selector)
+
+
+REACHED = {**gate("Uniband.bandwidth.0004194304", 910.0, 900.0), "upper": 1000.0}
+RETRIED = [{"result": "fail", "superseded": True}, {"run": 1}]
+
+
+@pytest.mark.parametrize(
+    ("cases", "words"),
+    [
+        ([{"gates": [REACHED, {**REACHED, "value": 500.0}]}], "outcome"),
+        ([{"gates": [{**REACHED, "value": 1000.5}]}], "outcome"),
+        ([{"gates": [{**REACHED, "outcome": "fail"}]}], "outcome"),
+        ([{"gates": [{**REACHED, "outcome": "no reference"}]}], "outcome"),
+        ([{"gates": [{**REACHED, "lower": None, "upper": None}]}], "outcome"),
+        ([{"gates": [{**REACHED, "value": None}]}], "outcome"),
+        ([{"gates": [{**REACHED, "outcome": None}]}], "outcome"),
+        ([{}, {"superseded": True, "result": "fail"}], "no later run"),
+        ([{**RETRIED[0], "run": 1}, {"run": 0}], "no later run"),
+        ([{**RETRIED[0], "stack": "mpich-spack"}, RETRIED[1]], "no later run"),
+        ([{**RETRIED[0], "result": "pass"}, RETRIED[1]], "no later run"),
+        ([{"started": None}, {}], "do not say when"),
+        ([{"gates": [REACHED, {**REACHED, "upper": None}]}], ""),
+        ([{"gates": [gate("Uniband.bandwidth.0004194304", 500.0, 900.0, "fail")]}], ""),
+        (RETRIED, ""),
+    ],
+)
+def test_rows_that_contradict_themselves_are_refused(tmp_path: Path, cases: list[dict[str, Any]], words: str) -> None:
+    """A reference that is said to be reached, and a failure that was never run again, would be believed."""
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, where=cases)
+    [path] = (path for path in tmp_path.glob("cases/*/*/*.parquet") if path.stem.startswith("00000002"))
+    if not words:
+        assert Store(tmp_path).select("testbed", "latest").values.height
+        return
+    for asked in ("latest", "latest~1"):
+        with refused_as("session-unreadable", match=f"{path} .*{words}.*: export that session again, or remove it"):
+            Store(tmp_path).select("testbed", asked)
+
+
+def test_no_bit_of_a_stored_session_can_change_unseen(tmp_path: Path) -> None:
+    write_session(tmp_path, 0)
+    for table in ("cases", "samples"):
+        [path] = tmp_path.glob(f"{table}/*/*/*.parquet")
+        whole, rows = path.read_bytes(), Store(tmp_path).scan(table).collect()
+        for bit in Random(7).sample(range(8 * len(whole)), 150):
+            flipped = bytearray(whole)
+            flipped[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(flipped)
+            try:  # one in what says that there is a digest changes no row
+                assert Store(tmp_path).scan(table).collect().equals(rows)
+            except BadInput as error:
+                assert error.code == "session-unreadable" and str(path) in str(error) and "export" in str(error)
+        path.write_bytes(whole)
+
+
+def test_a_file_without_a_digest_is_read_as_before_and_refused_where_it_cannot_be_decoded(tmp_path: Path) -> None:
+    write_session(tmp_path, 0, where={"gates": [REACHED]})
+    write_session(tmp_path, 1)
+    [path] = (path for path in tmp_path.glob("cases/*/*/*.parquet") if path.stem.startswith("00000001"))
+    rows = Store(tmp_path).scan("cases").collect()
+    said = {name: text for name, text in pl.read_parquet_metadata(path).items() if name.startswith("mpibench_")}
+    del said[DIGEST_KEY]
+    pl.read_parquet(path, hive_partitioning=False).write_parquet(path, metadata=said)
+    assert Store(tmp_path).scan("cases").collect().equals(rows)
+    whole, refused = path.read_bytes(), 0
+    for bit in Random(7).sample(range(8 * len(whole)), 150):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        try:
+            Store(tmp_path).files("cases")
+        except BadInput as error:
+            refused += 1
+            assert error.code == "session-unreadable" and str(path) in str(error) and "export" in str(error)
+    assert refused > 15
 
 
 def test_zero_is_no_ratio_and_is_said(tmp_path: Path) -> None:

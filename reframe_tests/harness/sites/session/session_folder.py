@@ -19,7 +19,6 @@ from functools import cache
 from pathlib import Path
 
 from ... import command_line
-from ...printable import one_line
 from ...vocabulary import BadInput
 
 #: ReFrame's variable behind ``--timestamp``, which it reads after the configuration (``frontend/argparse.py``, ``_Namespace``).
@@ -88,6 +87,10 @@ def redirect_first_log(log: Path, handlers: Iterable[logging.Handler]) -> None:
             handler.baseFilename, handler.mode = str(log), "a"
 
 
+#: Characters that show nothing and that :meth:`str.isprintable` takes for visible (Unicode, Default_Ignorable_Code_Point).
+_UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+
+
 def check_labels(arguments: Sequence[str]) -> None:
     """Refuse labels (``--session-extras``) on ReFrame's command line that it would stumble over.
 
@@ -106,10 +109,10 @@ def check_labels(arguments: Sequence[str]) -> None:
                 f"{pair!r} is not NAME=VALUE; several are separated by commas",
             ),
             (
-                "\t" in pair or one_line(pair) != pair,
+                _UNSEEN.search(pair) or pair != pair.strip() or not pair.isprintable(),
                 "extras-format",
-                f"{pair!r} holds a control character, a line's end or a change of direction, which a terminal would not show "
-                "as it is; leave it out",
+                f"{pair!a} holds a control character, a line's end, a change of direction or another mark that nobody "
+                "sees, so that it would be another label than the one that is read; leave it out",
             ),
             (
                 name == CONFIRMS and value != os.environ.get(CONFIRMING),
