@@ -392,12 +392,14 @@ def sight(rows: pl.DataFrame, fabrics: bool = True) -> str:
     for why, part in blind.group_by("why", maintain_order=True):
         text = f"{_count(part.height, 'metric')} not judged: {why[0]}"
         least = part["seen_percent"].min()
-        if isinstance(least, float):
+        if isinstance(least, float) and least < MOST_SEEN:
             text += f" (loss seen from {least:.0f} %)"
         seen = "; ".join(filter(None, [seen, text]))
     return seen
 
 
+#: Percent from which on a least loss is no number to tell anybody.
+MOST_SEEN = 90.0
 #: Metrics of a night of which no loss would have been called that anybody would want to know of.
 _NOT_JUDGED = (pl.col("verdict") == INCONCLUSIVE) & pl.col("why").is_in([Outcome.TOO_NOISY.value, Outcome.TOO_FEW.value])
 
