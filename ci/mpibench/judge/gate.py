@@ -108,7 +108,8 @@ class GateAnswer(answers.Gate):
         if self.decision == FAILED:
             return [f"{FAILED}: {who}: {self.finding}", f"{when}: {held}", rest]
         if self.decision == NOT_JUDGED:
-            return [f"{NOT_JUDGED}: {who} ({when}): nights differ so much that a doubled time would not have been called; {held}", rest]
+            why = "nights differ so much that a doubled time would not have been called"
+            return [f"{NOT_JUDGED}: {who} ({when}): {why}; {held}", rest]
         reference = counts.reference
         judged = reference.held or reference.missed or reference.not_seen_again or counts.history.judged
         nothing = "no value was judged: there is no reference, and no history that is long enough; "
