@@ -159,3 +159,13 @@ def test_a_stack_without_a_history_is_not_held(tmp_path: Path) -> None:
     answer = judged(tmp_path)
     assert (answer.counts.history.judged, answer.counts.history.metrics) == (21, 42)
     assert answer.counts.history.text.endswith("21 metrics not judged: no night before")
+
+
+@pytest.mark.parametrize("since", [date(2026, 1, 25), date(2026, 2, 20)])
+def test_a_level_is_accepted_from_any_day_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, since: date) -> None:
+    """On the first night of the loss, or weeks after it: the baseline is the accepted level from then on."""
+    write_nights(tmp_path, [1.0] * 20 + [1.08] * 40, sizes=(8, 65536))
+    monkeypatch.setattr(verdict_policy, "load", lambda *_: Policy(levels=(Level(since, 10.0, "firmware"),)))
+    assert judged(tmp_path).decision == "PASS"
+    write_session(tmp_path, 60, noise=0.01, labels=NIGHTLY, sizes=(8, 65536), change=by(1.08 * 1.3))
+    assert judged(tmp_path).decision == "FAIL"
