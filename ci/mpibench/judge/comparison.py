@@ -174,7 +174,9 @@ def judge(
     absent = missing_metrics(metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True), metrics[1])
     absent = absent.with_columns(policy.bands(absent["message_bytes"]))
     table = _with_values(pl.concat([table, zeros], how="diagonal_relaxed"), [pl.concat(used), measured[1]])
-    whole = [str(_verdict(judged, row, rows, asked)) for row in np.flatnonzero(rows.kinds == engine.WIDE)]
+    whole = [_verdict(judged, row, rows, asked) for row in np.flatnonzero(rows.kinds == engine.WIDE)]
+    if (table["units"] == REPEATS).any() and asked is not Asked.SIDES:  # too few of them
+        whole.append(INCONCLUSIVE)
     return Judgement(
         *_with_missing(table, bands, absent, baseline, candidate),
         metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True),
