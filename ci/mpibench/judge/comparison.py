@@ -160,7 +160,7 @@ def judge(
             used.append(past)
             before = pl.concat([past, before])
         judged = _sessions(both, rows, before, candidate.values, policy, asked)
-    table, bands = _tables(both, rows, judged, policy, units, asked)
+    table, bands = _tables(both, rows, judged, policy, units, asked, len(candidate.sessions))
     few = (
         candidate.values.group_by(*METRIC, "case").len().group_by(METRIC).agg(few=pl.col("len").min() < policy.minimum_repeats)
     )
@@ -171,6 +171,12 @@ def judge(
         why=pl.when(open_).then(pl.lit(f"fewer than {policy.minimum_repeats} repeats")).otherwise("why"),
         units=pl.when(open_).then(pl.lit(REPEATS)).otherwise("units"),
     ).drop("few")
+    if asked is not Asked.SIDES:  # a band rests on what its metrics rest on
+        on_sessions = table.filter(pl.col("units") == SESSIONS).select(BAND).unique()
+        alone = bands.join(on_sessions, on=BAND, how="anti", nulls_equal=True).select(BAND)
+        alone = alone.with_columns(rests=pl.lit(REPEATS))
+        bands = bands.join(alone, on=BAND, how="left", nulls_equal=True, maintain_order="left")
+        bands = bands.with_columns(units=pl.coalesce("rests", "units")).drop("rests")
     absent = missing_metrics(metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True), metrics[1])
     absent = absent.with_columns(policy.bands(absent["message_bytes"]))
     table = _with_values(pl.concat([table, zeros], how="diagonal_relaxed"), [pl.concat(used), measured[1]])
@@ -378,14 +384,24 @@ def _verdict(judged: Verdicts, row: int, rows: Rows, asked: Asked) -> str:
 
 
 def _tables(
-    metrics: pl.DataFrame, rows: Rows, judged: Verdicts, policy: Policy, units: str | list[str], asked: Asked
+    metrics: pl.DataFrame,
+    rows: Rows,
+    judged: Verdicts,
+    policy: Policy,
+    units: str | list[str],
+    asked: Asked,
+    sessions: int,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Verdicts on metrics and on bands of curves; effects as ratios of values, and null where nothing can be said."""
+    """Verdicts on metrics and on bands of curves; effects as ratios of values, and null where nothing can be said.
+
+    :param sessions: of the candidate: as many did not decide what is inconclusive.
+    """
     margins, band_rows, metric_rows = rows.all_margins, [], []
     dicts = metrics.to_dicts()
 
     def verdict_row(place: int, first: dict[str, Any], unit: str) -> dict[str, Any]:
-        direction, effect, limit = first["direction"], judged.effect[place], judged.limit[place]
+        direction, limit = first["direction"], judged.limit[place]
+        effect = _shown_effect(judged, place, rows)
         sign = 1.0 if direction == LOWER else -1.0
         shown: dict[str, float] = {
             "ratio": np.exp(sign * effect),
@@ -394,18 +410,19 @@ def _tables(
             "seen_percent": 100 * own_loss(float(np.expm1(limit)), first["quantity"]),
         }
         if len(judged.low):
-            low, high = sorted(np.exp(sign * np.array([judged.low[place], judged.high[place]])))
+            ends = np.array([judged.low[place], judged.high[place]]) + effect - judged.effect[place]
+            low, high = sorted(np.exp(sign * ends))
             spread = 100 * judged.spread[place]
             shown |= {"low": low, "high": high, "p": judged.p[place], "spread_percent": spread}
         verdict = _verdict(judged, place, rows, asked)
+        open_ = verdict == INCONCLUSIVE and asked is Asked.ACCEPTANCE
+        wanted = engine.sessions_wanted(judged, place, margins[place]) if open_ else None
         return {
             **{name: first[name] for name in (*CURVE, "band")},
             **{name: float(value) if np.isfinite(value) else None for name, value in shown.items()},
             "verdict": verdict,
             "units": unit,
-            "needed": engine.sessions_wanted(judged, place, margins[place])
-            if verdict == INCONCLUSIVE and asked is Asked.ACCEPTANCE
-            else None,
+            "needed": wanted if wanted and wanted > sessions else None,
             "why": _why(judged, place, rows, asked, dicts),
             "sessions": int(judged.count[place]),
         }
@@ -425,6 +442,15 @@ def _tables(
         pl.DataFrame(metric_rows, schema={**_COLUMNS, "message_bytes": pl.Int64}, orient="row"),
         pl.DataFrame(band_rows, schema={**_COLUMNS, "sizes": pl.Int64}, orient="row"),
     )
+
+
+def _shown_effect(judged: Verdicts, place: int, rows: Rows) -> float:
+    """The effect; of a group the mean of its metrics' where that is more, as each counts to a bound only in its own."""
+    effect = float(judged.effect[place])
+    own = judged.effect[rows.members(place)]
+    own = own[np.isfinite(own)]
+    mean = float(own.mean()) if len(own) else effect
+    return mean if mean * effect > 0 and abs(mean) > abs(effect) else effect
 
 
 def _why(judged: Verdicts, place: int, rows: Rows, asked: Asked, metrics: Sequence[Mapping[str, Any]]) -> str:
