@@ -117,9 +117,7 @@ class Rows:
         return np.array([row]) if row < len(self.margins) else self.groups[row - len(self.margins)]
 
 
-def rows_of(
-    margins: Array, curves: Sequence[object], bands: Sequence[object], strata: Sequence[object]
-) -> Rows:
+def rows_of(margins: Array, curves: Sequence[object], bands: Sequence[object], strata: Sequence[object]) -> Rows:
     """Rows of metrics: a stratum (what shares a machine), its bands of sizes, a curve, its bands.
 
     :param curves: of each metric its curve, likewise the band of its size and its stratum.
@@ -244,9 +242,7 @@ def _shrunk(spread: Array, count: Array, kinds: Index) -> Array:
         typical = medians(known.T)
         weight = np.maximum(count[own], 1)
         squares = SHRINK * typical**2 + weight * spread[own] ** 2
-        drawn[own] = np.where(
-            np.isfinite(typical), np.sqrt(squares / (SHRINK + weight)), spread[own]
-        )
+        drawn[own] = np.where(np.isfinite(typical), np.sqrt(squares / (SHRINK + weight)), spread[own])
     return np.fmax(drawn, LEAST_SPREAD)
 
 
@@ -339,9 +335,7 @@ def _usual(values: Array, kinds: Index, margins: Array, spread: Array | None = N
     # A level that has become better is what a night is held against, from its third night on.
     recent = before[:, -1, -LEVEL:]
     level = medians(recent)
-    better = (np.sum(~np.isnan(recent), axis=1) >= 3) & (
-        level < last_centre - np.fmax(noise, margins) / 2
-    )
+    better = (np.sum(~np.isnan(recent), axis=1) >= 3) & (level < last_centre - np.fmax(noise, margins) / 2)
     return _Usual(np.where(better, level, last_centre), noise, last_count, now)
 
 
@@ -452,9 +446,7 @@ def lasting(values: Array, rows: Rows, accepted: Sequence[Accepted] = ()) -> Ver
     )
 
 
-def _noise_of_levels(
-    aligned: Array, levels: Array, at_first: Array, count: Index, kinds: Index
-) -> Array:
+def _noise_of_levels(aligned: Array, levels: Array, at_first: Array, count: Index, kinds: Index) -> Array:
     """Deviation of a level from a baseline where nothing changed."""
     steps = np.diff(aligned[:, -ASKED:], axis=1)
     away = np.abs(steps - medians(steps)[:, None])
@@ -505,8 +497,7 @@ def hold(before: Array, after: Array, rows: Rows, least: Array, confidence: floa
     with np.errstate(invalid="ignore", divide="ignore"):
         locations = [np.nansum(side, axis=1) / np.sum(~np.isnan(side), axis=1) for side in (old, new)]
         squares, others = (
-            np.nansum((side - location[:, None]) ** 2, axis=1)
-            for side, location in zip((old, new), locations, strict=True)
+            np.nansum((side - location[:, None]) ** 2, axis=1) for side, location in zip((old, new), locations, strict=True)
         )
         few = count < ENOUGH
         df = np.maximum(count - 1, 0) + np.where(few, np.maximum(fresh - 1, 0), 0)
@@ -515,10 +506,7 @@ def hold(before: Array, after: Array, rows: Rows, least: Array, confidence: floa
         spread = _shrunk(np.sqrt(variance), np.maximum(df + lacking, 2), rows.kinds)
         error = spread * np.sqrt(1 / fresh + 1 / count) * _dependence(old, fresh)
         effect = locations[1] - locations[0]
-    reach, bound = (
-        scipy.special.stdtrit(df + lacking, level) * error
-        for level in (0.5 + confidence / 2, confidence)
-    )
+    reach, bound = (scipy.special.stdtrit(df + lacking, level) * error for level in (0.5 + confidence / 2, confidence))
     with np.errstate(invalid="ignore", divide="ignore"):
         p = 2 * scipy.special.stdtr(df + lacking, -np.abs(effect) / error)
     # As one night of the baseline, with what several sessions know more.
@@ -709,9 +697,7 @@ def moderate(*sides: Side) -> list[Side]:
 def _inverse_trigamma(value: float) -> float:
     """x with trigamma(x) = value; the trigamma function is Hurwitz's zeta(2, x)."""
     value = min(max(value, 1e-6), 1e6)
-    return float(
-        scipy.optimize.brentq(lambda x: float(scipy.special.zeta(2.0, x)) - value, 1e-4, 1e7)
-    )
+    return float(scipy.optimize.brentq(lambda x: float(scipy.special.zeta(2.0, x)) - value, 1e-4, 1e7))
 
 
 def compare(baseline: Array, candidate: Array, between: Array | float = 0.0) -> Effects:
