@@ -52,6 +52,7 @@ FEWEST, ENOUGH = 5, 10
 GROSS = math.log(1.7)
 #: Least loss above which a row is not judged, from :data:`ENOUGH` nights on and below.
 BLIND, BLIND_AT_FIRST = math.log(1.25), math.log(1.4)
+BLIND_TIMES, BLIND_MORE = 2.0, 0.0
 #: Of nights in which nothing changed, the share that may be called; a third for each kind of row.
 RATE = 0.01
 #: A relative resolution of printed values (IMB prints two decimals): no spread is smaller.
@@ -100,12 +101,14 @@ class Rows:
     :param margins: of each metric in log, shape (metrics,); of a group the mean of its metrics'.
     :param groups: metrics of each group.
     :param kinds: of metrics, then groups: one of :data:`METRIC`, :data:`CURVE`, :data:`WIDE`.
+    :param strata: of metrics, then groups, a number for what shares a machine.
     :param place: row of each key given to :func:`rows_of`.
     """
 
     margins: Array
     groups: tuple[Index, ...]
     kinds: Index
+    strata: Index
     place: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     @property
@@ -117,9 +120,7 @@ class Rows:
         return np.array([row]) if row < len(self.margins) else self.groups[row - len(self.margins)]
 
 
-def rows_of(
-    margins: Array, curves: Sequence[object], bands: Sequence[object], strata: Sequence[object]
-) -> Rows:
+def rows_of(margins: Array, curves: Sequence[object], bands: Sequence[object], strata: Sequence[object]) -> Rows:
     """Rows of metrics: a stratum (what shares a machine), its bands of sizes, a curve, its bands.
 
     :param curves: of each metric its curve, likewise the band of its size and its stratum.
@@ -148,7 +149,16 @@ def rows_of(
                 seen[same] = members[0]
                 kinds[members[0]] = max(kinds[members[0]], kind)
             place[part] = seen[same]
-    return Rows(np.asarray(margins, dtype=float), tuple(groups), np.array(kinds), place)
+    numbers = {stratum: number for number, stratum in enumerate(dict.fromkeys(strata))}
+    own = [numbers[stratum] for stratum in strata]
+    own += [own[group[0]] for group in groups]
+    return Rows(
+        np.asarray(margins, dtype=float),
+        tuple(groups),
+        np.array(kinds, dtype=int),
+        np.array(own, dtype=int),
+        place,
+    )
 
 
 @dataclass(frozen=True)
@@ -235,19 +245,17 @@ def _with_groups(values: Array, rows: Rows) -> Array:
     return np.vstack([values, means])
 
 
-def _shrunk(spread: Array, count: Array, kinds: Index) -> Array:
-    """Each row's spread, drawn towards the median of its kind."""
-    drawn = spread.copy()
-    for kind in np.unique(kinds):
-        own = kinds == kind
-        known = np.where(count[own] > 1, spread[own], np.nan)
-        typical = medians(known.T)
+def _shrunk(spread: Array, count: Array, rows: Rows) -> Array:
+    """Each row's spread, drawn in log towards the median of its kind in its stratum."""
+    logs = np.log(np.fmax(spread, LEAST_SPREAD))
+    drawn = logs.copy()
+    for stratum, kind in {*zip(rows.strata.tolist(), rows.kinds.tolist(), strict=True)}:
+        own = (rows.strata == stratum) & (rows.kinds == kind)
+        typical = medians(np.moveaxis(np.where(count[own] > 1, logs[own], np.nan), 0, -1))
         weight = np.maximum(count[own], 1)
-        squares = SHRINK * typical**2 + weight * spread[own] ** 2
-        drawn[own] = np.where(
-            np.isfinite(typical), np.sqrt(squares / (SHRINK + weight)), spread[own]
-        )
-    return np.fmax(drawn, LEAST_SPREAD)
+        mean = (SHRINK * typical + weight * logs[own]) / (SHRINK + weight)
+        drawn[own] = np.where(np.isfinite(mean), mean, logs[own])
+    return np.exp(drawn)
 
 
 def _newest_last(values: Array) -> tuple[Array, Index]:
@@ -305,7 +313,7 @@ class _Usual:
     now: Array
 
 
-def _usual(values: Array, kinds: Index, margins: Array, spread: Array | None = None) -> _Usual:
+def _usual(values: Array, rows: Rows, spread: Array | None = None) -> _Usual:
     """Centre and noise of the last column from those before it.
 
     :param spread: of rows with fewer than :data:`ENOUGH` nights, where it is known otherwise.
@@ -318,14 +326,14 @@ def _usual(values: Array, kinds: Index, margins: Array, spread: Array | None = N
     before = _windows(aligned, WINDOW)[:, first - 1 : -1]
     nights = aligned[:, first:]
     centre, count = medians(before), np.sum(~np.isnan(before), axis=-1)
-    scale = _shrunk(_deviations(before, centre), count, kinds)
+    scale = _shrunk(_deviations(before, centre), count, rows)
     away = np.where(count >= FEWEST, (nights - centre) / scale, np.nan)[:, :-1]
     last_centre, last_scale, last_count = centre[:, -1], scale[:, -1], count[:, -1]
     if spread is not None:
         last_scale = np.where(last_count < ENOUGH, spread, last_scale)
     noise = np.full(len(values), np.inf)
-    for kind in np.unique(kinds):
-        own = np.flatnonzero((kinds == kind) & np.isfinite(now) & (last_count > 0))
+    for kind in np.unique(rows.kinds):
+        own = np.flatnonzero((rows.kinds == kind) & np.isfinite(now) & (last_count > 0))
         if not len(own):
             continue
         few = np.maximum(last_count[own], FEWEST)
@@ -339,16 +347,14 @@ def _usual(values: Array, kinds: Index, margins: Array, spread: Array | None = N
     # A level that has become better is what a night is held against, from its third night on.
     recent = before[:, -1, -LEVEL:]
     level = medians(recent)
-    better = (np.sum(~np.isnan(recent), axis=1) >= 3) & (
-        level < last_centre - np.fmax(noise, margins) / 2
-    )
+    better = (np.sum(~np.isnan(recent), axis=1) >= 3) & (level < last_centre - np.fmax(noise, rows.all_margins) / 2)
     return _Usual(np.where(better, level, last_centre), noise, last_count, now)
 
 
 def _outcomes(effect: Array, noise: Array, margins: Array, count: Index, rows: Rows) -> Verdicts:
     """Verdicts from effects and noise; metrics beyond their margin are called with their group."""
     blind = noise > np.where(count < ENOUGH, BLIND_AT_FIRST, BLIND)
-    limit = np.maximum(np.where(blind, 2 * noise, noise), margins)
+    limit = np.maximum(np.where(blind, BLIND_TIMES * noise + BLIND_MORE, noise), margins)
     limit = np.where(count < FEWEST, np.maximum(limit, GROSS), limit)
     with np.errstate(invalid="ignore"):
         slower, faster = effect > limit, -effect > limit
@@ -365,9 +371,6 @@ def _outcomes(effect: Array, noise: Array, margins: Array, count: Index, rows: R
                 beyond = (sign * effect[group] > margins[group]) & (outcome[group] != way)
                 with_group[group[beyond]] = place
                 outcome[group[beyond]] = way
-        if outcome[place] is Outcome.TOO_NOISY:
-            # What all of them lose together would not be seen.
-            outcome[group[outcome[group] == Outcome.HELD]] = Outcome.TOO_NOISY
     return Verdicts(effect, limit, outcome, count, with_group)
 
 
@@ -377,7 +380,7 @@ def tonight(values: Array, rows: Rows) -> Verdicts:
     :param values: shape (metrics, nights).
     """
     margins = rows.all_margins
-    usual = _usual(_with_groups(values, rows), rows.kinds, margins)
+    usual = _usual(_with_groups(values, rows), rows)
     return _outcomes(usual.now - usual.centre, usual.noise, margins, usual.count, rows)
 
 
@@ -422,7 +425,7 @@ def lasting(values: Array, rows: Rows, accepted: Sequence[Accepted] = ()) -> Ver
     levels = levels + medians(_windows(aligned, LEVEL))
     enough = count >= FEWEST_LEVEL
     margins, limit = rows.all_margins, np.full(len(aligned), np.inf)
-    noise = _noise_of_levels(aligned, levels, count, rows.kinds)
+    noise = _noise_of_levels(aligned, levels, count, rows)
     for kind in np.unique(rows.kinds):
         own = np.flatnonzero((rows.kinds == kind) & enough)
         if len(own):
@@ -469,7 +472,7 @@ def _baseline(aligned: Array, better: Array) -> Array:
     return np.where(best < base - better, best, base)
 
 
-def _noise_of_levels(aligned: Array, levels: Array, count: Index, kinds: Index) -> Array:
+def _noise_of_levels(aligned: Array, levels: Array, count: Index, rows: Rows) -> Array:
     """Deviation of a level from a baseline where nothing changed."""
     steps = np.diff(aligned[:, -ASKED:], axis=1)
     away = np.abs(steps - medians(steps)[:, None])
@@ -482,7 +485,7 @@ def _noise_of_levels(aligned: Array, levels: Array, count: Index, kinds: Index) 
             changes = levels[:, apart:] - levels[:, :-apart]
             wander = _deviations(changes, medians(changes)) / math.sqrt(2)
             night = np.where(count >= 4 * apart, np.fmax(night, np.nan_to_num(wander)), night)
-    return _shrunk(night, count / 2, kinds) * math.sqrt(1 + LEVEL / BASELINE)
+    return _shrunk(night, count / 2, rows) * math.sqrt(1 + LEVEL / BASELINE)
 
 
 def _first_nights(aligned: Array, base: Array, effect: Array, columns: Index) -> Index:
@@ -522,26 +525,22 @@ def hold(before: Array, after: Array, rows: Rows, least: Array, confidence: floa
     with np.errstate(invalid="ignore", divide="ignore"):
         locations = [np.nansum(side, axis=1) / np.sum(~np.isnan(side), axis=1) for side in (old, new)]
         squares, others = (
-            np.nansum((side - location[:, None]) ** 2, axis=1)
-            for side, location in zip((old, new), locations, strict=True)
+            np.nansum((side - location[:, None]) ** 2, axis=1) for side, location in zip((old, new), locations, strict=True)
         )
         few = count < ENOUGH
         df = np.maximum(count - 1, 0) + np.where(few, np.maximum(fresh - 1, 0), 0)
         lacking = np.maximum(LEAST_DF - df, 0)
         variance = (squares + np.where(few, others, 0) + lacking * known**2) / (df + lacking)
-        spread = _shrunk(np.sqrt(variance), np.maximum(df + lacking, 2), rows.kinds)
+        spread = _shrunk(np.sqrt(variance), np.maximum(df + lacking, 2), rows)
         error = spread * np.sqrt(1 / fresh + 1 / count) * _dependence(old, fresh)
         effect = locations[1] - locations[0]
-    reach, bound = (
-        scipy.special.stdtrit(df + lacking, level) * error
-        for level in (0.5 + confidence / 2, confidence)
-    )
+    reach, bound = (scipy.special.stdtrit(df + lacking, level) * error for level in (0.5 + confidence / 2, confidence))
     with np.errstate(invalid="ignore", divide="ignore"):
         p = 2 * scipy.special.stdtr(df + lacking, -np.abs(effect) / error)
     # As one night of the baseline, with what several sessions know more.
     place = np.maximum(np.sum(~np.isnan(after), axis=1) - 1, 0) // 2
     half = np.take_along_axis(np.sort(after, axis=1), place[:, None], 1)
-    usual = _usual(_with_groups(np.hstack([before, half]), rows), rows.kinds, margins, spread)
+    usual = _usual(_with_groups(np.hstack([before, half]), rows), rows, spread)
     with np.errstate(invalid="ignore", divide="ignore"):
         more = np.sqrt((1 / fresh + 1 / count) / (1 + 1 / count))
         together = np.maximum(count + fresh - 1, 1)
@@ -726,9 +725,7 @@ def moderate(*sides: Side) -> list[Side]:
 def _inverse_trigamma(value: float) -> float:
     """x with trigamma(x) = value; the trigamma function is Hurwitz's zeta(2, x)."""
     value = min(max(value, 1e-6), 1e6)
-    return float(
-        scipy.optimize.brentq(lambda x: float(scipy.special.zeta(2.0, x)) - value, 1e-4, 1e7)
-    )
+    return float(scipy.optimize.brentq(lambda x: float(scipy.special.zeta(2.0, x)) - value, 1e-4, 1e7))
 
 
 def compare(baseline: Array, candidate: Array, between: Array | float = 0.0) -> Effects:
