@@ -229,7 +229,7 @@ def recorded(recording: Recording) -> Iterator[Noise]:
         rows = _rows(margins, curves, bands)
         least = policy.between_jobs_times_repeats * recording.repeats * spread / own
         least = np.maximum(least, policy.between_jobs_percent / 100)
-        about = f"{jobs} jobs of {count} metrics, typical spread {100 * spread:.2g} %"
+        about = f"{jobs} jobs of {count} metrics, typical spread {100 * spread:.3g} %"
         for how, drawn in (("at random", _redrawn), ("in order", _in_order)):
             title, drawing = f"{name}, {scaled}, {how}", partial(drawn, centred * spread / own)
             yield Noise(title, about, drawing, rows, spread, least, curves, bands)
@@ -432,7 +432,8 @@ PAGE = """# Error rates
 
 How often a verdict is wrong where nothing changed, and how soon it finds what did. Made by
 `PYTHONPATH=ci python -m studies.error_rates --page docs/background/error-rates.md`; the rules are
-those of [how a verdict is made](verdicts.md). {draws} draws, seed {seed}. Apache Otava: {otava}.
+those of [how a verdict is made](verdicts.md). {draws} draws, seed {seed}. Apache Otava:
+{otava}.
 
 - A cell is a percentage of the draws with its 95 % interval (Clopper and Pearson; of shares of
   metrics Student's, over draws). The last column is the fewest draws of its row.
@@ -476,9 +477,8 @@ def rates(noise: Noise, draws: int, seed: int, search: Search | None) -> Iterato
                 "question": question.__name__,
             }
             row |= {"case": case, "asked": answer, "draws": len(values), "of": draws, "seed": seed}
-            yield row | dict(
-                zip(("share", "low", "high"), interval(values, answer == MEDIAN), strict=True)
-            )
+            share, low, high = interval(values, answer == MEDIAN)
+            yield row | {"share": share, "low": low, "high": high}
 
 
 def interval(values: Sequence[float], median: bool) -> tuple[float, float, float]:
@@ -515,9 +515,9 @@ def table(rows: Sequence[dict[str, Any]], asked: Sequence[str]) -> str:
 
 def _text(row: dict[str, Any]) -> str:
     times = 1 if row["asked"] == MEDIAN else 100
-    numbers = (times * row[name] for name in ("share", "low", "high"))
-    share, low, high = (f"{one:.3g}" if np.isfinite(one) else f"> {LATER}" for one in numbers)
-    return f"{share} [{low}, {high}]"
+    numbers = (round(times * row[name], 1) for name in ("share", "low", "high"))
+    words = [f"{one:g}" if np.isfinite(one) else f"over {LATER}" for one in numbers]
+    return "{} [{}, {}]".format(*words)
 
 
 def page(rows: Sequence[dict[str, Any]], draws: int, seed: int) -> str:
@@ -525,7 +525,7 @@ def page(rows: Sequence[dict[str, Any]], draws: int, seed: int) -> str:
     about = {row["noise"]: row["about"] for row in rows}
     noises = "\n".join(f"| {name} | {text} |" for name, text in about.items())
     most = max((row["draws"] for row in rows if row["asked"] == "Apache Otava"), default=0)
-    asked_otava = f"the first of each {OTAVA_EACH} draws" if most else "not installed"
+    asked_otava = f"one draw of {OTAVA_EACH}, as it is slow" if most else "not installed"
     parts = [PAGE.format(draws=draws, seed=seed, otava=asked_otava, noises=noises)]
     for question, title, cell in TABLES:
         asked = cell.split(" / ")

@@ -22,9 +22,8 @@ def test_duckdb_reads_many_systems(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "reference" / "results.md").read_text()
     [query] = re.findall(r"^    (SELECT system.*?GROUP BY ALL)$", text, re.MULTILINE | re.DOTALL)
     rows = duckdb.sql(query.replace("DATASET", str(tmp_path))).fetchall()
-    assert sorted((system, stack) for system, stack, _ in rows) == [
-        (f"system{number}", "openmpi-spack") for number in range(3)
-    ]
+    assert {stack for _, stack, _ in rows} == {"openmpi-spack"}
+    assert sorted(system for system, *_ in rows) == ["system0", "system1", "system2"]
     assert all(900 < value < 1100 for *_, value in rows)
 
 
