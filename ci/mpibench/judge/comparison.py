@@ -183,6 +183,8 @@ def judge(
     whole = [_verdict(judged, row, rows, asked) for row in np.flatnonzero(rows.kinds == engine.WIDE)]
     if (table["units"] == REPEATS).any() and asked is not Asked.SIDES:  # too few of them
         whole.append(INCONCLUSIVE)
+    if asked is Asked.ACCEPTANCE and _doubts(judged, rows).any():
+        whole.append(INCONCLUSIVE)
     return Judgement(
         *_with_missing(table, bands, absent, baseline, candidate),
         metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True),
@@ -198,9 +200,20 @@ _DOUBLED = math.log(1.9)
 
 
 def _blind(judged: Verdicts, metrics: int) -> bool:
-    """Whether there was something before to hold a night against, and a doubled time would have been called nowhere."""
+    """Whether there was something before to hold a night against, and nothing was judged, or a doubled time called nowhere."""
     known = (judged.count > 0)[:metrics] & np.isfinite(judged.effect[:metrics])
-    return bool(known.any()) and not (judged.limit[:metrics][known] < _DOUBLED).any()
+    enough = known & (judged.count[:metrics] >= engine.FEWEST)
+    noisy = bool(enough.any()) and bool((judged.of(Outcome.TOO_NOISY)[:metrics] | ~enough).all())
+    return bool(known.any()) and (noisy or not (judged.limit[:metrics][known] < _DOUBLED).any())
+
+
+def _doubts(judged: Verdicts, rows: Rows) -> np.ndarray:
+    """Rows that nothing is accepted with though no limit calls them: a curve that is slower than its margin, and slower at all
+    with the interval's confidence; and a size whose interval lies beyond its margin."""
+    margins = rows.all_margins
+    with np.errstate(invalid="ignore"):
+        curves = (rows.kinds == engine.CURVE) & (judged.effect > margins) & (judged.low > 0)
+        return curves | (judged.low > margins)
 
 
 def _rows(metrics: pl.DataFrame, policy: Policy) -> Rows:

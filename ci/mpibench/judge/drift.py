@@ -312,14 +312,18 @@ def levels(history: History, policy: Policy) -> Levels:
 def _accepted(history: History, metrics: pl.DataFrame, policy: Policy) -> list[engine.Accepted]:
     """The levels that were accepted up to the last night."""
     days = history.nights["started"].dt.date().to_list()
-    found = []
+    places = metrics.select(SHARED).rows()
+    slower: dict[int, Array] = {}
     for level in policy.levels:
         night = next((place for place, day in enumerate(days) if day >= level.since), None)
         if night is not None:
-            covered = np.array([level.covers(*key) for key in metrics.select(SHARED).iter_rows()], dtype=bool)
-            slower = np.full(len(covered), level.slower_percent / 100)
-            found.append(engine.Accepted(covered, night, slowness_of(slower, metrics["quantity"])))
-    return found
+            # Of two levels of one night the larger one holds, and not their sum.
+            own = np.array([level.slower_percent / 100 if level.covers(*key) else -1.0 for key in places])
+            slower[night] = np.maximum(slower.get(night, own), own)
+    return [
+        engine.Accepted(losses >= 0, night, slowness_of(np.maximum(losses, 0.0), metrics["quantity"]))
+        for night, losses in slower.items()
+    ]
 
 
 def events(store: Store, history: History, points: pl.DataFrame, policy: Policy, *, accepted: bool = False) -> list[Event]:

@@ -16,7 +16,7 @@ oldest to the newest, NaN where a night lacks a metric. Four questions:
 Beside the metrics stand groups of them that may change together (:class:`Rows`): a change of all shows
 in their mean before it shows in any one. Answers are enumerated (:class:`Outcome`) with numbers: the
 effect, and the *limit*, the least loss that would have been called. A row whose limit is above
-:data:`BLIND` is not judged. It is called beyond twice its limit, and never held.
+:data:`BLIND` is not judged: it is called beyond :data:`BLIND_TIMES` what noise does, and never held.
 
 Limits. A night is called beyond ``c`` deviations. The deviation is the median absolute one of the row's
 own nights before, drawn towards that of its kind (Smyth 2004, Stat. Appl. Genet. Mol. Biol. 3:3, with
@@ -52,7 +52,8 @@ FEWEST, ENOUGH = 5, 10
 GROSS = math.log(1.7)
 #: Least loss above which a row is not judged, from :data:`ENOUGH` nights on and below.
 BLIND, BLIND_AT_FIRST = math.log(1.25), math.log(1.4)
-BLIND_TIMES, BLIND_MORE = 2.0, 0.0
+#: A row that is not judged is called beyond so many times what noise does.
+BLIND_TIMES = 1.25
 #: Of nights in which nothing changed, the share that may be called; a third for each kind of row.
 RATE = 0.01
 #: A relative resolution of printed values (IMB prints two decimals): no spread is smaller.
@@ -344,6 +345,12 @@ def _usual(values: Array, rows: Rows, spread: Array | None = None) -> _Usual:
             place = np.maximum(odd.shape[1] - kept, 0)[:, None]
             times = np.fmax(times, OWN_BEYOND * np.take_along_axis(odd, place, 1)[:, 0])
         noise[own] = times * last_scale[own]
+    # Values of few digits differ by no less than one: where many are alike, that is no loss.
+    steps = np.diff(np.sort(before[:, -1], axis=1), axis=1)
+    steps[~(steps > 1e-9)] = np.nan
+    alike = np.sum(~np.isnan(steps), axis=1) < last_count / 2
+    digit = np.min(np.where(np.isnan(steps), np.inf, steps), axis=1)
+    noise = np.where(alike & np.isfinite(digit), np.fmax(noise, 1.5 * digit), noise)
     # A level that has become better is what a night is held against, from its third night on.
     recent = before[:, -1, -LEVEL:]
     level = medians(recent)
@@ -354,7 +361,7 @@ def _usual(values: Array, rows: Rows, spread: Array | None = None) -> _Usual:
 def _outcomes(effect: Array, noise: Array, margins: Array, count: Index, rows: Rows) -> Verdicts:
     """Verdicts from effects and noise; metrics beyond their margin are called with their group."""
     blind = noise > np.where(count < ENOUGH, BLIND_AT_FIRST, BLIND)
-    limit = np.maximum(np.where(blind, BLIND_TIMES * noise + BLIND_MORE, noise), margins)
+    limit = np.maximum(np.where(blind & (count >= FEWEST), BLIND_TIMES * noise, noise), margins)
     limit = np.where(count < FEWEST, np.maximum(limit, GROSS), limit)
     with np.errstate(invalid="ignore"):
         slower, faster = effect > limit, -effect > limit
@@ -416,7 +423,7 @@ def lasting(values: Array, rows: Rows, accepted: Sequence[Accepted] = ()) -> Ver
         before, since = values[level.metrics, : level.night], values[level.metrics, level.night :]
         if before.shape[1] and since.shape[1]:
             old = _baseline(_newest_last(before)[0], rows.margins[level.metrics])
-            new = medians(since[:, :BASELINE])
+            new = medians(_first(_newest_last(since)[0]))
             shift = np.nan_to_num(np.minimum(new - old, level.slower[level.metrics]))
             values[level.metrics, : level.night] += shift[:, None]
     aligned, columns = _newest_last(_with_groups(values, rows))
@@ -480,11 +487,13 @@ def _noise_of_levels(aligned: Array, levels: Array, count: Index, rows: Rows) ->
     first = _first(aligned)
     at_first = _deviations(first, medians(first))
     night = np.fmax(np.fmin(at_first, 2 * neighbours), neighbours) * math.sqrt(OF_A_MEDIAN / LEVEL)
-    for apart in (LEVEL, 2 * LEVEL):
+    for apart, fewest in ((LEVEL, 4 * LEVEL), (2 * LEVEL, 16 * LEVEL)):
         if levels.shape[1] > apart:
             changes = levels[:, apart:] - levels[:, :-apart]
-            wander = _deviations(changes, medians(changes)) / math.sqrt(2)
-            night = np.where(count >= 4 * apart, np.fmax(night, np.nan_to_num(wander)), night)
+            away = np.abs(changes - medians(changes)[:, None])
+            # The quieter third of them: steps are no noise, however many there were.
+            wander = _quantile(away, 0.3) / scipy.special.ndtri(0.65) / math.sqrt(2)
+            night = np.where(count >= fewest, np.fmax(night, np.nan_to_num(wander)), night)
     return _shrunk(night, count / 2, rows) * math.sqrt(1 + LEVEL / BASELINE)
 
 
@@ -539,10 +548,11 @@ def hold(before: Array, after: Array, rows: Rows, least: Array, confidence: floa
         p = 2 * scipy.special.stdtr(df + lacking, -np.abs(effect) / error)
     # As one night of the baseline, with what several sessions know more.
     place = np.maximum(np.sum(~np.isnan(after), axis=1) - 1, 0) // 2
-    half = np.take_along_axis(np.sort(after, axis=1), place[:, None], 1)
-    usual = _usual(_with_groups(np.hstack([before, half]), rows), rows, spread)
+    better = np.take_along_axis(np.sort(after, axis=1), place[:, None], 1)
+    usual = _usual(_with_groups(np.hstack([before, better]), rows), rows, spread)
     with np.errstate(invalid="ignore", divide="ignore"):
-        more = np.sqrt((1 / fresh + 1 / count) / (1 + 1 / count))
+        half = (fresh + 1) // 2
+        more = np.sqrt((1 / half + 1 / count) / (1 + 1 / count))
         together = np.maximum(count + fresh - 1, 1)
         fewness = np.maximum(count, FEWEST)
         more *= (1 + 50 / np.maximum(together, FEWEST) ** 2) / (1 + 50 / fewness**2)

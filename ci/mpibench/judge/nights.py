@@ -208,22 +208,31 @@ def judge(
     tonight = store.select(system, session)
     judgement = comparison.judge(past.as_side(system), tonight, policy, asked=Asked.NIGHT)
     began = ""
-    if any(not stratum.enough for stratum in past.strata):
-        older = find_history(store, system, eligible, policy, selector=selector, counted=False, facts=ASKED_FACTS)
-        judgement, began = _with_older(judgement, older, tonight, policy)
+    known = judgement.metrics.filter(pl.col("sessions") >= FEWEST).select(METRIC)
+    young = tonight.values.join(known, on=METRIC, how="anti", nulls_equal=True)
+    if young.height:
+        # A gross loss is none of what somebody accepted.
+        gross = tuple(level for level in policy.levels if level.slower_percent >= MOST_ACCEPTED)
+        every = replace(policy, levels=gross)
+        older = find_history(store, system, eligible, every, selector=selector, counted=False, facts=ASKED_FACTS)
+        judgement, began = _with_older(judgement, older, replace(tonight, values=young), policy)
     return NightJudgement(past, past.values, tonight, judgement, policy, began=began)
 
 
+#: Percent from which on an accepted level may itself be a gross loss.
+MOST_ACCEPTED = 40.0
+
+
 def _with_older(first: Judgement, older: Past, tonight: Selection, policy: Policy) -> tuple[Judgement, str]:
-    """Metrics of too few nights, held against nights of another MPI version, lock or placement: a gross loss is called.
+    """Metrics of too few nights, held against nights of another MPI version, lock, placement or level: a gross loss is called.
+
+    :param tonight: nothing but these metrics.
 
     :returns: the judgement with these, and what they are against such nights; empty without any.
     """
-    known = first.metrics.filter(pl.col("sessions") >= FEWEST).select(METRIC)
-    young = tonight.values.join(known, on=METRIC, how="anti", nulls_equal=True)
-    if not young.height or not older.values.height:
+    if not older.values.height:
         return first, ""
-    second = comparison.judge(older.as_side(tonight.system), replace(tonight, values=young), policy, asked=Asked.NIGHT)
+    second = comparison.judge(older.as_side(tonight.system), tonight, policy, asked=Asked.NIGHT)
     rows = second.metrics.filter(pl.col("ratio").is_not_null())
     # No more than those before it that measured as tonight.
     own = first.metrics.filter(pl.col("sessions") < FEWEST).select(*METRIC, own="sessions")
@@ -243,7 +252,7 @@ def _with_older(first: Judgement, older: Past, tonight: Selection, policy: Polic
         "only a gross loss is called"
     )
     merged = pl.concat([others, rows.select(others.columns)]).sort(METRIC)
-    return replace(first, metrics=merged, blind=first.blind or (second.blind and not known.height)), began
+    return replace(first, metrics=merged, blind=first.blind or (second.blind and not first.metrics.height)), began
 
 
 def findings(judged: NightJudgement) -> list[answers.HistoryProblem]:
