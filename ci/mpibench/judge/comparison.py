@@ -170,6 +170,7 @@ def judge(
         verdict=pl.when(open_).then(pl.lit(INCONCLUSIVE)).otherwise("verdict"),
         why=pl.when(open_).then(pl.lit(f"fewer than {policy.minimum_repeats} repeats")).otherwise("why"),
         units=pl.when(open_).then(pl.lit(REPEATS)).otherwise("units"),
+        needed=pl.when(~open_).then("needed"),  # more sessions of so few repeats would tell nothing
     ).drop("few")
     absent = missing_metrics(metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True), metrics[1])
     absent = absent.with_columns(policy.bands(absent["message_bytes"]))
@@ -391,7 +392,8 @@ def _tables(
             "ratio": np.exp(sign * effect),
             "slower": np.expm1(effect),
             "margin_percent": 100 * own_loss(float(np.expm1(margins[place])), first["quantity"]),
-            "seen_percent": 100 * own_loss(float(np.expm1(limit)), first["quantity"]),
+            # Infinite where no loss would be called, and no bandwidth loses more than all.
+            "seen_percent": 100 * own_loss(float(np.expm1(limit)), first["quantity"]) if limit < np.inf else np.inf,
         }
         if len(judged.low):
             low, high = sorted(np.exp(sign * np.array([judged.low[place], judged.high[place]])))
