@@ -312,9 +312,9 @@ class Gate(Answer, kw_only=True):
 
 
 class Drift(Answer, kw_only=True):
-    """Exit status 0: unchanged; 1: worse; 3: too few nights. With status 2 (bad input) nothing is written."""
+    """Exit status 0: unchanged; 1: worse; 3: too few nights, or too noisy. With status 2 (bad input) nothing is written."""
 
-    decision: Literal["unchanged", "worse", "too few nights"]
+    decision: Literal["unchanged", "worse", "too few nights", "too noisy"]
     system: str
     session: Annotated[str, Meta(description="The last night's.")]
     started: Moment

@@ -15,14 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from mpibench.judge import switches
-from mpibench.judge.statistics.two_sides import Array
-from reframe_tests.harness.sites.site import ROOT
-from reframe_tests.harness.vocabulary import HIGHER
-from studies.error_rates import noise
-from studies.error_rates.noise import Trace
-from studies.error_rates.shares import share_interval
+from mpibench.judge.engine import Array
+from reframe_tests.harness.vocabulary import HIGHER, QUANTITIES
+from studies.error_rates import RECORDED, Recording, interval, read_file, typical_spread
 
-NOISE = ROOT / "ci" / "tests" / "data" / "golden_noise" / "repeats.parquet"
+NOISE = RECORDED / "repeats.parquet"
 MARGIN_PERCENT = 2.0
 CHANGES = tuple(sign * percent / 100 for percent in (5, 10, 20, 30, 50) for sign in (1, -1))
 #: Jobs of the candidate; the baseline has the others, as many as :data:`HISTORY_JOBS` at most.
@@ -37,27 +34,29 @@ class Named:
     tried: int
 
 
-def times(trace: Trace, spread: float | None) -> list[tuple[Array, Array]]:
+def times(recording: Recording, spread: float | None) -> list[tuple[Array, Array]]:
     """Sizes of each curve, and medians of its jobs: logarithms of times, shape (sizes, jobs).
 
     :param spread: of the typical metric, to which the noise is scaled about the curve; ``None``: as recorded.
     """
-    factor = 1.0 if spread is None else spread / trace.spread
+    factor = 1.0 if spread is None else spread / typical_spread(recording.logs)
+    middle = np.nanmedian(recording.logs, axis=1, keepdims=True)
+    logs = middle + factor * (recording.logs - middle)
     found = []
-    for curve in trace.curves:
-        sizes = np.array([size or 0 for size in curve.sizes], dtype=float)
-        logs = np.nanmedian(curve.logs, axis=2)
-        middle = np.nanmedian(logs, axis=1, keepdims=True)
-        per_size = np.log(np.maximum(sizes, 1))[:, None] if curve.direction == HIGHER else 0.0
-        found.append((sizes, middle + factor * (logs - middle) + per_size))
+    rows = recording.metrics.with_row_index("row").group_by("benchmark", "quantity", maintain_order=True)
+    for (_, quantity), curve in rows:
+        sizes = curve["message_bytes"].fill_null(0).to_numpy().astype(float)
+        per_size = np.log(np.maximum(sizes, 1))[:, None]
+        higher = QUANTITIES[str(quantity)].direction == HIGHER
+        found.append((sizes, logs[curve["row"].to_numpy()] + per_size * higher))
     return found
 
 
-def measure(trace: Trace, spread: float | None, draws: int, seed: int = 1) -> Named:
+def measure(recording: Recording, spread: float | None, draws: int, seed: int = 1) -> Named:
     """Change bands of all curves, ``draws`` of each."""
     rng = np.random.default_rng(seed)
     wrong = tried = 0
-    for sizes, logs in times(trace, spread):
+    for sizes, logs in times(recording, spread):
         margin = np.full(len(sizes), np.log1p(MARGIN_PERCENT / 100))
         for _ in range(draws):
             jobs = rng.permutation(logs.shape[1])
@@ -75,13 +74,13 @@ def measure(trace: Trace, spread: float | None, draws: int, seed: int = 1) -> Na
 
 def lines(path: Path, draws: int) -> Iterator[str]:
     """The report, line by line."""
-    for trace in noise.read_file(path):
+    for recording in read_file(path):
         for spread in (None, 0.01, 0.02):
-            found = measure(trace, spread, draws)
-            low, high = share_interval(found.wrong, found.tried)
+            found = measure(recording, spread, draws)
+            _, low, high = interval([1.0] * found.wrong + [0.0] * (found.tried - found.wrong), median=False)
             scaled = "as recorded" if spread is None else f"scaled to a spread of {100 * spread:g} %"
             yield (
-                f"{trace.fabric}, {scaled}: {found.wrong} of {found.tried} changed bands taken for a moved switch "
+                f"{recording.name}, {scaled}: {found.wrong} of {found.tried} changed bands taken for a moved switch "
                 f"({low:.2%} to {high:.2%})"
             )
 

@@ -1,7 +1,6 @@
 """The pages below docs/reference/generated, from what they describe: commands, schemas, columns of the dataset, catalogue.
 
-``PYTHONPATH=ci python -m studies.reference_pages`` writes them; ``test_catalogue_listing.py`` says when that is due. With
-``--pictures`` it draws those of docs/background/verdicts.md instead, by a Chromium, in some minutes.
+``PYTHONPATH=ci python -m studies.reference_pages`` writes them; ``test_catalogue_listing.py`` says when that is due.
 """
 
 from __future__ import annotations
@@ -10,10 +9,7 @@ import ast
 import inspect
 import json
 import re
-import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -24,18 +20,12 @@ from mpibench.answers import ANSWERS, schema
 from mpibench.commands.listings import catalogue as catalogue_listing
 from mpibench.commands.listings.coverage import tests_by_group
 from mpibench.commands.listings.doctor import test_folders
-from mpibench.pages import pictures as drawing
 from mpibench.store import dataset_layout
 from reframe_tests.harness.schema import read as read_schema
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES, ROOT
-from studies.error_rates import noise
-from studies.error_rates import page as verdicts
-from studies.lasting_changes import NOISE
 
 FOLDER = ROOT / "docs" / "reference" / "generated"
-#: Folder of the pictures of verdicts, and how wide they are: they are read on phones, too.
-PICTURES, WIDTH = ROOT / "docs" / "images", 460
 #: Folders whose schemas describe files that people or other programs meet.
 SCHEMA_FOLDERS = ("site_configs", "environments")
 #: Levels of keys that the page of schemas follows.
@@ -213,18 +203,6 @@ def refusals() -> str:
 PAGES = {"commands": commands, "files": files, "dataset": dataset, "benchmarks": benchmarks, "refusals": refusals}
 
 
-def pictures() -> None:
-    """Draw what verdicts are explained with, from recorded noise."""
-    traces = {trace.fabric: trace for trace in noise.read_file(NOISE)}
-    names, figures = zip(*verdicts.explaining(traces["eth1g"], traces["shm"]), strict=True)
-    with tempfile.TemporaryDirectory() as folder:
-        drawn = [path for path in drawing.save(figures, Path(folder), WIDTH) if path.suffix == ".svg"]
-        for name, path in zip(names, drawn, strict=True):
-            (PICTURES / f"verdict-{name}.svg").write_bytes(path.read_bytes())
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--pictures"]:
-        sys.exit(pictures())
     for page, write in PAGES.items():
         (FOLDER / f"{page}.md").write_text(write(), encoding="utf-8")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpibench.judge.statistics.two_sides import Array
+from mpibench.judge.engine import Array
 from mpibench.tune import race, tuning
 from mpibench.tune.race import Times
 from reframe_tests.harness.mpis.tuning.model import DEFAULT

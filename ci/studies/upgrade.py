@@ -1,11 +1,10 @@
 """Is an upgrade that slows the link by 5 % refused, and the same machine accepted? ``python -m studies.upgrade``.
 
 Brings up a mini-cluster of its own and measures sessions with ReFrame through Slurm as a site would: first ``--nights`` nights
-on the healthy link; then by turns one session on the same link and one with every sender held to ``--fraction`` of its rate.
-Each is judged by ``mpibench accept`` against those nights, or without any against the healthy session before it, with the
-policy of the bundled system; with ``--confirm`` what it calls slower or leaves inconclusive is measured again while the link is
-as it was. Prints every decision with its sentences, then the counts; exit status 1 if one of them is wrong. The folder keeps
-database and dataset, so that ``python -m studies.error_rates`` can be asked about the nights and the healthy sessions.
+on the healthy link; then by turns ``--sessions`` on the same link and as many with every sender held to ``--fraction`` of its
+rate. ``mpibench accept`` judges them together against those nights, with the policy of the bundled system. Prints every
+decision with its sentences, then the counts; exit status 1 if one of them is wrong. The folder keeps database and dataset, so
+that ``python -m studies.error_rates --dataset`` can be asked about the nights.
 """
 
 from __future__ import annotations
@@ -41,15 +40,11 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Decision:
-    """What ``accept`` said of one session.
-
-    :param measured_again: called slower or inconclusive at first, in words; empty where nothing was or nothing was asked for.
-    """
+    """What ``accept`` said of a candidate."""
 
     decision: str
     headline: str
     sentences: tuple[str, ...]
-    measured_again: str
 
 
 @dataclass(frozen=True)
@@ -101,57 +96,49 @@ class Study:
             )
         return found[0]
 
-    def judge(self, baseline: str, candidate: str, confirm: bool) -> Decision:
-        """What ``mpibench accept`` says of a session.
+    def judge(self, sessions: int, **labels: str) -> Decision:
+        """Measure a candidate; what ``mpibench accept`` says of it.
 
         :raises BadInput: it gave no decision.
         """
-        out = self.folder / "accept" / candidate
+        candidate = [self.measure(**labels) for _ in range(sessions)]
+        out = self.folder / "accept" / candidate[0]
         done = self.run(
-            *("mpibench", "accept", f"--baseline={baseline}", f"--candidate={candidate}", f"--db={self.database}"),
-            *(
-                f"--dataset={self.folder / 'dataset'}",
-                f"--system={SYSTEM}",
-                f"--out={out}",
-                *(("--confirm",) if confirm else ()),
-            ),
+            *("mpibench", "accept", f"--baseline={BASELINE}", f"--candidate={','.join(candidate)}"),
+            *(f"--db={self.database}", f"--dataset={self.folder / 'dataset'}", f"--system={SYSTEM}", f"--out={out}"),
         )
         try:
             record = json.loads((out / acceptance_record.JSON).read_text(encoding="utf-8"))
         except OSError:
             said = (done.stderr or done.stdout)[-400:]
             raise BadInput("study-failed", f"accept ended with {done.returncode} and no record: {said}") from None
-        again = (record["confirmation"] or {}).get("summary", "")
-        return Decision(record["decision"], record["headline"], tuple(record["sentences"]), again)
+        return Decision(record["decision"], record["headline"], tuple(record["sentences"]))
 
 
-def trials(study: Study, runs: int, nights: int, fraction: float, confirm: bool) -> Iterator[tuple[str, Decision]]:
+def trials(study: Study, runs: int, nights: int, sessions: int, fraction: float) -> Iterator[tuple[str, Decision]]:
     """Decisions by turns: what was done to the link, what ``accept`` said.
 
-    :param nights: measured first, and the baseline of all; 0: the healthy session before is that.
+    :param nights: measured first, and the baseline of all.
+    :param sessions: of a candidate.
     :param fraction: of the line rate that an upgrade leaves.
     """
     for _ in range(nights):
         study.measure(**NIGHTS)
-    before = BASELINE if nights else study.measure(run="acceptance", link="healthy")
     for _ in range(runs):
-        same = study.measure(run="acceptance", link="healthy")
-        yield "healthy", study.judge(before, same, confirm)
+        yield "healthy", study.judge(sessions, run="acceptance", link="healthy")
         study.where.cluster("fault", "slow-link", "--fraction", str(fraction), FABRIC)
         try:
-            slow = study.measure(run="acceptance", link="slow")
-            yield "slow", study.judge(before, slow, confirm)
+            yield "slow", study.judge(sessions, run="acceptance", link="slow")
         finally:
             study.where.cluster("fault", "clear")
-        before = BASELINE if nights else same
 
 
 def main() -> int:
     """Print the decisions."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=10, help="sessions of each kind")
-    parser.add_argument("--nights", type=int, default=0, help="nights before, on the healthy link")
-    parser.add_argument("--confirm", action="store_true", help="measure again what is called slower or left inconclusive")
+    parser.add_argument("--runs", type=int, default=10, help="candidates of each kind")
+    parser.add_argument("--nights", type=int, default=8, help="nights before, on the healthy link")
+    parser.add_argument("--sessions", type=int, default=3, help="of each candidate")
     parser.add_argument("--fraction", type=float, default=0.95, help="of the line rate that the upgrade leaves")
     parser.add_argument("--stack", default="intelmpi-wheels", help="stack with IMB-MPI1")
     parser.add_argument("--folder", type=Path, default=ROOT / "results" / "upgrade", help="results; all nodes must see it")
@@ -160,20 +147,18 @@ def main() -> int:
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {"healthy": accept.ACCEPTED, "slow": accept.REFUSED}
-    right, called = dict.fromkeys(wanted, 0), dict.fromkeys(wanted, 0)
+    right = dict.fromkeys(wanted, 0)
     began = time.monotonic()
     with own_cluster() as where:
         study = Study(where, folder, options.stack)
-        for link, one in trials(study, options.runs, options.nights, options.fraction, options.confirm):
+        for link, one in trials(study, options.runs, options.nights, options.sessions, options.fraction):
             right[link] += one.decision == wanted[link]
-            called[link] += bool(one.measured_again)
             print(f"{link}: {one.headline}", flush=True)
-            for line in (*filter(None, [one.measured_again]), *one.sentences[:SHOWN]):
+            for line in one.sentences[:SHOWN]:
                 print(f"    {line}", flush=True)
-    again = f"; measured again {called['healthy']} and {called['slow']}" if options.confirm else ""
     print(
         f"same machine accepted {right['healthy']}/{options.runs}, link at {options.fraction:g} of its rate refused "
-        f"{right['slow']}/{options.runs}{again}; {time.monotonic() - began:.0f} s"
+        f"{right['slow']}/{options.runs}; {time.monotonic() - began:.0f} s"
     )
     return int(any(count < options.runs for count in right.values()))
 

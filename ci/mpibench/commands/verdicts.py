@@ -150,7 +150,7 @@ def drift(
     accepted, and groups what differs into events; prints nothing if nothing does. Metrics that earlier nights had and the last
     one lacks are reported, too. Margins and accepted levels:
     site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better or accepted ones, 1 something is worse or
-    missing, 2 bad input, 3 too few nights for any change to be found.
+    missing, 2 bad input, 3 too few nights, or too noisy ones, for any change to be found.
     """
     from mpibench.judge import drift as nightly_watch
 

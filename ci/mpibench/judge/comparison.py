@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -160,7 +160,7 @@ def judge(
             used.append(past)
             before = pl.concat([past, before])
         judged = _sessions(both, rows, before, candidate.values, policy, asked)
-    table, bands = _tables(both, rows, judged, policy, units, asked)
+    table, bands = _tables(both, rows, judged, policy, units, asked, len(candidate.sessions))
     few = (
         candidate.values.group_by(*METRIC, "case").len().group_by(METRIC).agg(few=pl.col("len").min() < policy.minimum_repeats)
     )
@@ -172,10 +172,18 @@ def judge(
         units=pl.when(open_).then(pl.lit(REPEATS)).otherwise("units"),
         needed=pl.when(~open_).then("needed"),  # more sessions of so few repeats would tell nothing
     ).drop("few")
+    if asked is not Asked.SIDES:  # a band rests on what its metrics rest on
+        on_sessions = table.filter(pl.col("units") == SESSIONS).select(BAND).unique()
+        alone = bands.join(on_sessions, on=BAND, how="anti", nulls_equal=True).select(BAND)
+        alone = alone.with_columns(rests=pl.lit(REPEATS))
+        bands = bands.join(alone, on=BAND, how="left", nulls_equal=True, maintain_order="left")
+        bands = bands.with_columns(units=pl.coalesce("rests", "units")).drop("rests")
     absent = missing_metrics(metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True), metrics[1])
     absent = absent.with_columns(policy.bands(absent["message_bytes"]))
     table = _with_values(pl.concat([table, zeros], how="diagonal_relaxed"), [pl.concat(used), measured[1]])
-    whole = [str(_verdict(judged, row, rows, asked)) for row in np.flatnonzero(rows.kinds == engine.WIDE)]
+    whole = [_verdict(judged, row, rows, asked) for row in np.flatnonzero(rows.kinds == engine.WIDE)]
+    if (table["units"] == REPEATS).any() and asked is not Asked.SIDES:  # too few of them
+        whole.append(INCONCLUSIVE)
     return Judgement(
         *_with_missing(table, bands, absent, baseline, candidate),
         metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True),
@@ -280,7 +288,14 @@ def _unlike_past(
 
 #: A job, and a repeat of a job: the same for both stacks that were interleaved in it.
 _JOB_OF_BOTH = pl.col("case").str.strip_suffix(PAIRED)
-_REPEAT_OF_BOTH = pl.concat_str(_JOB_OF_BOTH, pl.lit("#"), pl.col("repeat"))
+#: What both sides of a curve are a sample of, and what names one of it.
+_PAIRED_JOBS = "pairs of jobs"
+_UNITS = {
+    REPEATS: REPEAT,
+    JOBS: pl.col("case"),
+    PAIRS: pl.concat_str(_JOB_OF_BOTH, pl.lit("#"), pl.col("repeat")),
+    _PAIRED_JOBS: _JOB_OF_BOTH,
+}
 
 
 def _sides(
@@ -290,33 +305,27 @@ def _sides(
 
     :returns: units of each metric, and the verdicts.
     """
-    kinds = [_units_of(part, other, policy, paired=paired) for part, other in _curves(metrics, one, two)]
+    curves = metrics.select(CURVE).unique(maintain_order=True).rows()
+    parts = [side.partition_by(CURVE, as_dict=True) for side in (one, two)]
+    of_curve = {key: _units_of(parts[0][key], parts[1][key], policy, paired=paired) for key in curves}
+    # Variance of the difference that jobs add and their repeats do not show.
+    jobs = {key: sum(1 / part[key]["case"].n_unique() for part in parts) for key in curves}
+    keys = metrics.select(CURVE).rows()
     effects = {name: np.full(len(rows.kinds), np.nan) for name in ("effect", "low", "high", "upper", "p", "spread")}
-    units = [""] * metrics.height
-    of_curve = dict(zip(metrics.select(CURVE).unique(maintain_order=True).rows(), kinds, strict=True))
-    for place, key in enumerate(metrics.select(CURVE).iter_rows()):
-        units[place] = of_curve[key]
-    for kind in dict.fromkeys(kinds):
-        own = np.array([unit == kind for unit in units])
-        unit = {JOBS: pl.col("case"), REPEATS: REPEAT, PAIRS: _REPEAT_OF_BOTH}[kind]
-        sides = []
-        shared: set[str] = set()
-        for side in (one, two):
-            names = side.select(unit=unit)["unit"].unique(maintain_order=True).to_list()
-            shared = shared & set(names) if shared else set(names)
-            sides.append((side, names))
-        if kind == PAIRS:
-            sides = [(side, [name for name in names if name in shared]) for side, names in sides]
-            sides[1] = (sides[1][0], sides[0][1])
-        arrays = [_grouped(_matrix(metrics, side, unit, names), rows, own) for side, names in sides]
+    for kind in dict.fromkeys(of_curve.values()):
+        own = np.array([of_curve[key] == kind for key in keys])
+        names = [side.select(unit=_UNITS[kind])["unit"].unique(maintain_order=True).to_list() for side in (one, two)]
+        if kind in (PAIRS, _PAIRED_JOBS):
+            names = [[name for name in names[0] if name in set(names[1])]] * 2
+        left, right = (
+            _grouped(_matrix(metrics, side, _UNITS[kind], of), rows, own) for side, of in zip((one, two), names, strict=True)
+        )
         places = np.array([row for row in range(len(rows.kinds)) if own[rows.members(row)].all()])
-        left, right = (array[places] for array in arrays)
-        if kind == PAIRS:
-            found = engine.compare_pairs(right - left)
+        if kind in (PAIRS, _PAIRED_JOBS):
+            found = engine.compare_pairs((right - left)[places])
         else:
-            jobs = [side["case"].n_unique() for side in (one, two)]
-            between = (policy.between_jobs_percent / 100) ** 2 * sum(1 / count for count in jobs) if kind == REPEATS else 0.0
-            found = engine.compare(left, right, between)
+            shares = np.array([jobs[keys[rows.members(row)[0]]] if kind == REPEATS else 0.0 for row in places])
+            found = engine.compare(left[places], right[places], (policy.between_jobs_percent / 100) ** 2 * shares)
         low, high = found.interval(policy.confidence)
         for name, column in (
             *(("effect", found.effect), ("low", low), ("high", high), ("p", found.p_values())),
@@ -329,7 +338,7 @@ def _sides(
     outcome = np.full(len(p), Outcome.TOO_FEW, dtype=object)
     outcome[np.isfinite(effects["low"])] = Outcome.HELD
     outcome[real & (effects["effect"] > 0)], outcome[real & (effects["effect"] < 0)] = Outcome.SLOWER, Outcome.FASTER
-    return units, Verdicts(
+    judged = Verdicts(
         limit=np.full(len(p), np.nan),
         outcome=outcome,
         count=np.zeros(len(p), dtype=int),
@@ -337,18 +346,15 @@ def _sides(
         df=np.full(len(p), np.nan),
         **effects,
     )
-
-
-def _curves(metrics: pl.DataFrame, *sides: pl.DataFrame) -> Iterable[list[pl.DataFrame]]:
-    parts = [side.partition_by(CURVE, as_dict=True) for side in sides]
-    return ([part[key] for part in parts] for key in metrics.select(CURVE).unique(maintain_order=True).iter_rows())
+    return [PAIRS if of_curve[key] == _PAIRED_JOBS else of_curve[key] for key in keys], judged
 
 
 def _units_of(one: pl.DataFrame, two: pl.DataFrame, policy: Policy, *, paired: bool) -> str:
     """What both sides of a curve are a sample of."""
-    repeats = [set(side.select(unit=_REPEAT_OF_BOTH)["unit"]) for side in (one, two)]
-    if paired and len(repeats[0] & repeats[1]) >= policy.minimum_repeats:
-        return PAIRS
+    for kind, fewest in ((_PAIRED_JOBS, ENOUGH_JOBS), (PAIRS, policy.minimum_repeats)) if paired else ():
+        names = [set(side.select(unit=_UNITS[kind])["unit"]) for side in (one, two)]
+        if len(names[0] & names[1]) >= fewest:
+            return kind
     return JOBS if min(one["case"].n_unique(), two["case"].n_unique()) >= ENOUGH_JOBS else REPEATS
 
 
@@ -379,14 +385,24 @@ def _verdict(judged: Verdicts, row: int, rows: Rows, asked: Asked) -> str:
 
 
 def _tables(
-    metrics: pl.DataFrame, rows: Rows, judged: Verdicts, policy: Policy, units: str | list[str], asked: Asked
+    metrics: pl.DataFrame,
+    rows: Rows,
+    judged: Verdicts,
+    policy: Policy,
+    units: str | list[str],
+    asked: Asked,
+    sessions: int,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Verdicts on metrics and on bands of curves; effects as ratios of values, and null where nothing can be said."""
+    """Verdicts on metrics and on bands of curves; effects as ratios of values, and null where nothing can be said.
+
+    :param sessions: of the candidate: as many did not decide what is inconclusive.
+    """
     margins, band_rows, metric_rows = rows.all_margins, [], []
     dicts = metrics.to_dicts()
 
     def verdict_row(place: int, first: dict[str, Any], unit: str) -> dict[str, Any]:
-        direction, effect, limit = first["direction"], judged.effect[place], judged.limit[place]
+        direction, limit = first["direction"], judged.limit[place]
+        effect = _shown_effect(judged, place, rows)
         sign = 1.0 if direction == LOWER else -1.0
         shown: dict[str, float] = {
             "ratio": np.exp(sign * effect),
@@ -396,18 +412,19 @@ def _tables(
             "seen_percent": 100 * own_loss(float(np.expm1(limit)), first["quantity"]) if limit < np.inf else np.inf,
         }
         if len(judged.low):
-            low, high = sorted(np.exp(sign * np.array([judged.low[place], judged.high[place]])))
+            ends = np.array([judged.low[place], judged.high[place]]) + effect - judged.effect[place]
+            low, high = sorted(np.exp(sign * ends))
             spread = 100 * judged.spread[place]
             shown |= {"low": low, "high": high, "p": judged.p[place], "spread_percent": spread}
         verdict = _verdict(judged, place, rows, asked)
+        open_ = verdict == INCONCLUSIVE and asked is Asked.ACCEPTANCE
+        wanted = engine.sessions_wanted(judged, place, margins[place]) if open_ else None
         return {
             **{name: first[name] for name in (*CURVE, "band")},
             **{name: float(value) if np.isfinite(value) else None for name, value in shown.items()},
             "verdict": verdict,
             "units": unit,
-            "needed": engine.sessions_wanted(judged, place, margins[place])
-            if verdict == INCONCLUSIVE and asked is Asked.ACCEPTANCE
-            else None,
+            "needed": wanted if wanted and wanted > sessions else None,
             "why": _why(judged, place, rows, asked, dicts),
             "sessions": int(judged.count[place]),
         }
@@ -427,6 +444,15 @@ def _tables(
         pl.DataFrame(metric_rows, schema={**_COLUMNS, "message_bytes": pl.Int64}, orient="row"),
         pl.DataFrame(band_rows, schema={**_COLUMNS, "sizes": pl.Int64}, orient="row"),
     )
+
+
+def _shown_effect(judged: Verdicts, place: int, rows: Rows) -> float:
+    """The effect; of a group the mean of its metrics' where that is more, as each counts to a bound only in its own."""
+    effect = float(judged.effect[place])
+    own = judged.effect[rows.members(place)]
+    own = own[np.isfinite(own)]
+    mean = float(own.mean()) if len(own) else effect
+    return mean if mean * effect > 0 and abs(mean) > abs(effect) else effect
 
 
 def _why(judged: Verdicts, place: int, rows: Rows, asked: Asked, metrics: Sequence[Mapping[str, Any]]) -> str:

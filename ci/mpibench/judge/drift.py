@@ -265,12 +265,14 @@ class Levels(NamedTuple):
 
     :param points: ``row`` of the metric, ``night`` of the first changed value, ``slower`` in log.
     :param accepted: likewise what is worse by no more than somebody accepted.
-    :param seen: the least loss that would be called, and what is not judged, for a reader.
+    :param seen: the least loss that would be called, for a reader; empty where none would be.
+    :param noisy: metrics that are too noisy to judge.
     """
 
     points: pl.DataFrame
     accepted: pl.DataFrame
     seen: str
+    noisy: int
 
 
 def levels(history: History, policy: Policy) -> Levels:
@@ -302,10 +304,9 @@ def levels(history: History, policy: Policy) -> Levels:
         for quantity, limit, outcome in zip(metrics["quantity"], judged.limit[:count], known, strict=True)
         if outcome in (Outcome.HELD, Outcome.SLOWER, Outcome.FASTER)
     ]
-    seen = f"lasting loss seen from {min(percents):.0f} to {max(percents):.0f} %" if percents else ""
-    if noisy := int((known == Outcome.TOO_NOISY).sum()):
-        seen = "; ".join(filter(None, [seen, f"{noisy} metric{'s'[: noisy != 1]} too noisy to judge"]))
-    return Levels(table(judged, slower | faster), table(raw, covered), seen)
+    seen = f"lasting loss seen from {verdict_text.from_to(percents)}" if percents else ""
+    noisy = int((known == Outcome.TOO_NOISY).sum())
+    return Levels(table(judged, slower | faster), table(raw, covered), seen, noisy)
 
 
 def _accepted(history: History, metrics: pl.DataFrame, policy: Policy) -> list[engine.Accepted]:
@@ -424,15 +425,16 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
 
 
 #: Exit status where no change could have been found.
-TOO_FEW_NIGHTS = 3
+NOT_JUDGED = 3
 
 
 class DriftAnswer(NamedTuple):
-    """Changes of the last nights."""
+    """Changes of the last nights, with :class:`Levels`' ``seen`` and ``noisy``."""
 
     history: History
     events: Sequence[Event]
     seen: str = ""
+    noisy: int = 0
 
     @property
     def absent(self) -> list[str]:
@@ -441,17 +443,27 @@ class DriftAnswer(NamedTuple):
 
     @property
     def status(self) -> int:
-        """Exit status: 0 no change, or only better or accepted ones; 1 something is worse or missing; or too few nights."""
+        """Exit status: 0 no change, or only better or accepted ones; 1 something is worse or missing; 3 not judged."""
         if self.absent or any(event.worse for event in self.events):
             return 1
-        return TOO_FEW_NIGHTS if self.history.too_few else 0
+        return NOT_JUDGED if self.history.too_few or self.blind else 0
+
+    @property
+    def blind(self) -> bool:
+        """Whether every metric of enough nights is too noisy to judge."""
+        return bool(self.noisy) and not self.seen
+
+    @property
+    def noise(self) -> str:
+        """Says how many metrics are too noisy to judge; empty where none is."""
+        return f"{self.noisy} metric{'s'[: self.noisy != 1]} too noisy to judge" if self.noisy else ""
 
     @property
     def notes(self) -> list[str]:
         """What could not be looked for."""
         options = " ".join(self.history.partial)
         partial = options and f"the last session is partial (started with {options}): what it lacks is not looked for"
-        return [*filter(None, [partial, self.history.too_few, self.history.young])]
+        return [*filter(None, [partial, self.history.too_few, self.history.young, self.noise])]
 
     @property
     def lines(self) -> list[str]:
@@ -460,7 +472,8 @@ class DriftAnswer(NamedTuple):
 
     def as_data(self) -> dict[str, Any]:
         nights = self.history.nights
-        decisions: dict[int, Any] = {0: "unchanged", 1: "worse", TOO_FEW_NIGHTS: "too few nights"}
+        unknown = "too noisy" if self.blind else "too few nights"
+        decisions: dict[int, Any] = {0: "unchanged", 1: "worse", NOT_JUDGED: unknown}
         answer = answers.Drift(
             decision=decisions[self.status],
             system=self.history.system,
@@ -497,4 +510,4 @@ def watch(
     told = events(store, history, found.points, policy) + events(store, history, found.accepted, policy, accepted=True)
     first = 0 if recent is None else max(0, history.nights.height - recent)
     since = history.nights["started"][first].date()
-    return DriftAnswer(history, [event for event in told if event.worse or event.since >= since], found.seen)
+    return DriftAnswer(history, [event for event in told if event.worse or event.since >= since], found.seen, found.noisy)

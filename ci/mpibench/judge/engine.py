@@ -427,36 +427,29 @@ def lasting(values: Array, rows: Rows, accepted: Sequence[Accepted] = ()) -> Ver
     for level in sorted(accepted, key=lambda level: level.night):
         before, since = values[level.metrics, : level.night], values[level.metrics, level.night :]
         if before.shape[1] and since.shape[1]:
-            old = medians(_newest_last(before)[0][:, -WINDOW:])
+            old = _baseline(_newest_last(before)[0], rows.margins[level.metrics])
             new = medians(since[:, :BASELINE])
             shift = np.nan_to_num(np.minimum(new - old, level.slower[level.metrics]))
             values[level.metrics, : level.night] += shift[:, None]
     aligned, columns = _newest_last(_with_groups(values, rows))
     count = np.sum(~np.isnan(aligned), axis=1)
-    width = aligned.shape[1]
-    places = (width - count)[:, None] + np.arange(BASELINE)
-    first = np.take_along_axis(aligned, np.minimum(places, width - 1), 1)
-    first = np.where(places < width, first, np.nan)
-    base = medians(first)
     levels = np.where(np.isnan(_windows(aligned, LEVEL)).any(axis=-1), np.nan, 0.0)
     levels = levels + medians(_windows(aligned, LEVEL))
     enough = count >= FEWEST_LEVEL
     margins, limit = rows.all_margins, np.full(len(aligned), np.inf)
-    noise = _noise_of_levels(aligned, levels, _deviations(first, base), count, rows.kinds)
+    noise = _noise_of_levels(aligned, levels, count, rows.kinds)
     for kind in np.unique(rows.kinds):
         own = np.flatnonzero((rows.kinds == kind) & enough)
         if len(own):
             times = scipy.stats.t.ppf(1 - RATE / 3 / len(own), 15)
             limit[own] = times * noise[own] * (1 + 10 / count[own])
-    if width >= RATCHET:
-        held = _windows(aligned, RATCHET)[:, RATCHET - 1 :]
-        best = np.where(np.isnan(held).any(axis=-1), np.inf, medians(held)).min(axis=1)
-        base = np.where(best < base - np.maximum(limit, margins), best, base)
+    base = _baseline(aligned, np.maximum(limit, margins))
     effect = np.where(enough, medians(aligned[:, -LEVEL:]) - base, np.nan)
     found = _outcomes(effect, limit, margins, np.where(enough, count, 0), rows)
     outcome = found.outcome
     outcome[(outcome == Outcome.ABSENT) & (count > 0)] = Outcome.TOO_FEW
-    outcome[: len(values)][np.isnan(values[:, -LEVEL:]).all(axis=1)] = Outcome.ABSENT
+    # What a night left out to fit its budget comes again; what was not measured for a month is gone.
+    outcome[: len(values)][np.isnan(values[:, -RATCHET:]).all(axis=1)] = Outcome.ABSENT
     return Verdicts(
         effect=effect,
         limit=found.limit,
@@ -467,13 +460,37 @@ def lasting(values: Array, rows: Rows, accepted: Sequence[Accepted] = ()) -> Ver
     )
 
 
-def _noise_of_levels(
-    aligned: Array, levels: Array, at_first: Array, count: Index, kinds: Index
-) -> Array:
+def _first(aligned: Array) -> Array:
+    """The first nights of each row, shape (rows, :data:`BASELINE`).
+
+    :param aligned: known values at the end of each row.
+    """
+    width = aligned.shape[1]
+    places = np.sum(np.isnan(aligned), axis=1)[:, None] + np.arange(BASELINE)
+    first = np.take_along_axis(aligned, np.minimum(places, width - 1), 1)
+    return np.where(places < width, first, np.nan)
+
+
+def _baseline(aligned: Array, better: Array) -> Array:
+    """The median of a row's first nights, or of a better level that lasted.
+
+    :param better: by how much that level must be better, in log.
+    """
+    base = medians(_first(aligned))
+    if aligned.shape[1] < RATCHET:
+        return base
+    held = _windows(aligned, RATCHET)[:, RATCHET - 1 :]
+    best = np.where(np.isnan(held).any(axis=-1), np.inf, medians(held)).min(axis=1)
+    return np.where(best < base - better, best, base)
+
+
+def _noise_of_levels(aligned: Array, levels: Array, count: Index, kinds: Index) -> Array:
     """Deviation of a level from a baseline where nothing changed."""
     steps = np.diff(aligned[:, -ASKED:], axis=1)
     away = np.abs(steps - medians(steps)[:, None])
     neighbours = _quantile(away, 0.8) / scipy.special.ndtri(0.9) / math.sqrt(2)
+    first = _first(aligned)
+    at_first = _deviations(first, medians(first))
     night = np.fmax(np.fmin(at_first, 2 * neighbours), neighbours) * math.sqrt(OF_A_MEDIAN / LEVEL)
     for apart in (LEVEL, 2 * LEVEL):
         if levels.shape[1] > apart:

@@ -108,10 +108,11 @@ class GateAnswer(answers.Gate):
         if self.decision == FAILED:
             return [f"{FAILED}: {who}: {self.finding}", f"{when}: {held}", rest]
         if self.decision == NOT_JUDGED:
-            return [f"{NOT_JUDGED}: {who} ({when}): no loss below a doubled time would have been called; {held}", rest]
+            why = "nights differ so much that a doubled time would not have been called"
+            return [f"{NOT_JUDGED}: {who} ({when}): {why}; {held}", rest]
         reference = counts.reference
         judged = reference.held or reference.missed or reference.not_seen_again or counts.history.judged
-        nothing = "no value was judged: there is no reference, and no history that is long enough; "
+        nothing = "no value was judged: there is no reference, and no history that is long and quiet enough; "
         return [f"{PASSED}: {who} ({when}): {'' if judged else nothing}{held}", rest]
 
     def as_data(self) -> dict[str, Any]:
@@ -340,9 +341,10 @@ def _notes(store: Store, system: str, policy: Policy, before: Sequence[str], cas
 def _drift(store: Store, system: str, series: Sequence[str], recent: int) -> tuple[Check, list[str]]:
     """Has anything changed in the nights of a series up to the last? And what became better, or was accepted."""
     try:
-        history, events, seen = drift.watch(store, system, selector=",".join(series), recent=recent)
+        watched = drift.watch(store, system, selector=",".join(series), recent=recent)
     except drift.NothingJudged as nothing:
         return Check(answers.DriftCounts(text=f"drift: not looked for, because {str(nothing).removesuffix('.')}")), []
+    history, events = watched.history, watched.events
     nights = history.nights.height
     recent = min(recent, nights)
     first = history.nights["started"][-recent].date()
@@ -352,10 +354,8 @@ def _drift(store: Store, system: str, series: Sequence[str], recent: int) -> tup
     absent = drift.absent(history, whole=False)
     text = f"{len(worse) - lasting} changes for the worse in {recent} nights of {nights}"
     text += f", {lasting} before that lasts and nobody accepted" if lasting else ""
-    if short := history.too_few or history.young:
-        text += f" ({short})"
-    elif seen:
-        text += f" ({seen})"
+    if known := history.too_few or "; ".join(filter(None, [watched.seen, history.young, watched.noise])):
+        text += f" ({known})"
     counts = answers.DriftCounts(text=text, worse=len(worse), lasting=lasting, absent=len(absent), nights=nights, recent=recent)
     problems = [
         answers.DriftProblem(**{**asdict(event.change()), "text": f"drift: {event}"}, finding=event.finding) for event in worse

@@ -68,6 +68,10 @@ FACTS = (
     # Of what ran as shipped.
     Fact("network", "network", "networks"),
 )
+#: Those in which nights still must agree that say whether a loss is gross: what was asked for, and not what it was asked of.
+ASKED_FACTS = tuple(
+    fact for fact in FACTS if fact.column in ("depth", "run", "suite_options", "striped", "tuned", "oversubscribed")
+)
 #: Those of them that the condition holds as they are.
 _STORED = ("depth", "transport", "placement", "suite_options", "striped", "tuned", "oversubscribed", "network")
 #: Its nodes, where sides are compared that must have the same.

@@ -8,6 +8,7 @@ same nights in the same way; only what is called slower twice is held against th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,13 +20,14 @@ from reframe_tests.harness.vocabulary import BadInput
 from .. import answers
 from ..store import eligibility
 from ..store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MeasuredOn, named, withdrawn_first
-from ..store.quantity_text import change_text, own_loss, with_own_loss
+from ..store.quantity_text import change_text, changes_text, own_loss, with_own_loss
 from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection
 from ..store.store import Store
 from . import comparison
 from . import text as verdict_text
-from .comparison import IMPROVED, MISSING, PASS, REGRESSED, SESSIONS, Asked, Judgement
-from .history import FACTS, MEASURED, NO_HISTORY, Past, describe_facts, find_history
+from .comparison import IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED, SESSIONS, Asked, Judgement
+from .engine import FEWEST, GROSS, Outcome
+from .history import ASKED_FACTS, FACTS, MEASURED, NO_HISTORY, Past, describe_facts, find_history
 from .policy import Policy
 
 #: In what a case that was measured again must agree with the first: all but the label of its session.
@@ -40,6 +42,7 @@ class NightJudgement:
 
     :param values: of these.
     :param again: of the called curves, held against the same; ``None`` where no session measured anything again.
+    :param began: of metrics of too few nights, what they are against nights that measured otherwise.
     :param elsewhere: why a session that measured a condition again says nothing of it: other nodes, or it was withdrawn.
     """
 
@@ -51,6 +54,7 @@ class NightJudgement:
     again: Judgement | None = None
     elsewhere: Mapping[tuple[Any, ...], str] = field(default_factory=dict)
     damaged: str = ""
+    began: str = ""
 
     def called(self) -> pl.DataFrame:
         """Metrics that are called slower, or stand for a band that is: :data:`METRIC` and ``slower``."""
@@ -150,8 +154,10 @@ class NightJudgement:
         text = f"{judged} of {metrics} metrics held against {before}" if judged else f"nothing judged against {before}"
         if judged:
             text += f": {slower} slower{known and f' ({known})'}, {faster} faster"
+        new = self.first.new.join(self.first.metrics, on=METRIC, how="anti", nulls_equal=True).height
+        unknown = f"{new} metric{'s'[: new != 1]} not judged: no night before" if new else ""
         return answers.HistoryCounts(
-            text="; ".join(filter(None, [text, verdict_text.sight(rows)])),
+            text="; ".join(filter(None, [text, verdict_text.sight(rows), unknown])),
             judged=judged,
             metrics=metrics,
             sessions=sessions,
@@ -162,9 +168,9 @@ class NightJudgement:
         )
 
     def session_counts(self, metrics: pl.DataFrame | None = None) -> tuple[int, int]:
-        """How many sessions there are of the metric with the fewest, and of that with the most."""
-        values = self.values if metrics is None else _of_curves(self.values, metrics)
-        counts = values.group_by(CURVE).agg(pl.col("session").n_unique())["session"].to_list() or [0]
+        """How many sessions the metric with the fewest is held against, and that with the most."""
+        rows = self.first.metrics if metrics is None else _of_curves(self.first.metrics, metrics)
+        counts = rows["sessions"].drop_nulls().to_list() or [0]
         return min(counts), max(counts)
 
     def unknown(self) -> list[str]:
@@ -176,7 +182,7 @@ class NightJudgement:
             f"{few} metrics were not held against the sessions before: a night needs {minimum} repeats (minimum_repeats of "
             f"{self.policy.source}); measure with -S repeats={max(minimum, 5)}"
         )
-        return [*replace(self.past, strata=apart).sentences(), *filter(None, [seldom if few else "", self.damaged])]
+        return [*replace(self.past, strata=apart).sentences(), *filter(None, [self.began, seldom if few else "", self.damaged])]
 
 
 def _of_curves(values: pl.DataFrame, metrics: pl.DataFrame) -> pl.DataFrame:
@@ -201,7 +207,43 @@ def judge(
     past = find_history(store, system, eligible, policy, selector=selector, counted=False)
     tonight = store.select(system, session)
     judgement = comparison.judge(past.as_side(system), tonight, policy, asked=Asked.NIGHT)
-    return NightJudgement(past, past.values, tonight, judgement, policy)
+    began = ""
+    if any(not stratum.enough for stratum in past.strata):
+        older = find_history(store, system, eligible, policy, selector=selector, counted=False, facts=ASKED_FACTS)
+        judgement, began = _with_older(judgement, older, tonight, policy)
+    return NightJudgement(past, past.values, tonight, judgement, policy, began=began)
+
+
+def _with_older(first: Judgement, older: Past, tonight: Selection, policy: Policy) -> tuple[Judgement, str]:
+    """Metrics of too few nights, held against nights of another MPI version, lock or placement: a gross loss is called.
+
+    :returns: the judgement with these, and what they are against such nights; empty without any.
+    """
+    known = first.metrics.filter(pl.col("sessions") >= FEWEST).select(METRIC)
+    young = tonight.values.join(known, on=METRIC, how="anti", nulls_equal=True)
+    if not young.height or not older.values.height:
+        return first, ""
+    second = comparison.judge(older.as_side(tonight.system), replace(tonight, values=young), policy, asked=Asked.NIGHT)
+    rows = second.metrics.filter(pl.col("ratio").is_not_null())
+    # No more than those before it that measured as tonight.
+    own = first.metrics.filter(pl.col("sessions") < FEWEST).select(*METRIC, own="sessions")
+    rows = rows.join(own, on=METRIC, how="left", nulls_equal=True, maintain_order="left")
+    rows = rows.filter(pl.col("sessions") > pl.col("own").fill_null(0)).drop("own")
+    if not rows.height:
+        return first, ""
+    gross = (pl.col("verdict") == REGRESSED) & (pl.col("slower") > math.expm1(GROSS))
+    rows = rows.with_columns(
+        verdict=pl.when(gross).then(pl.lit(REGRESSED)).otherwise(pl.lit(INCONCLUSIVE)),
+        why=pl.when(gross).then(pl.lit("")).otherwise(pl.lit(Outcome.TOO_FEW.value)),
+    )
+    others = first.metrics.join(rows, on=METRIC, how="anti", nulls_equal=True)
+    sessions = _sessions_text((int(rows.select(pl.min("sessions")).item()), int(rows.select(pl.max("sessions")).item())))
+    began = (
+        f"{rows.height} metrics began anew: {changes_text(rows)} than in {sessions} before that measured otherwise; of these "
+        "only a gross loss is called"
+    )
+    merged = pl.concat([others, rows.select(others.columns)]).sort(METRIC)
+    return replace(first, metrics=merged, blind=first.blind or (second.blind and not known.height)), began
 
 
 def findings(judged: NightJudgement) -> list[answers.HistoryProblem]:

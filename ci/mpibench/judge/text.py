@@ -22,7 +22,7 @@ from ..store.confirmations import MissedReference
 from ..store.dataset_layout import read_condition, read_labels
 from ..store.quantity_text import LESS_IS_BETTER, change_text, changes_text, size_text
 from ..store.session_values import CONDITION, Selection, describe_condition
-from .comparison import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED, REPEATS, SESSIONS, Judgement
+from .comparison import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, REGRESSED, REPEATS, SESSIONS, Judgement
 from .engine import Outcome
 from .history import own_programs
 from .switches import MovedSwitch
@@ -375,31 +375,37 @@ def repeats_sentence(judgement: Judgement, minimum: int) -> str:
     )
 
 
-def sight(rows: pl.DataFrame, fabrics: bool = True) -> str:
-    """The least loss that would have been called, by fabric, and what was not judged.
-
-    :param rows: metrics of a judgement, with ``seen_percent`` and ``fabric``.
-    """
-    known = rows.filter(pl.col("seen_percent").is_finite())
-    judged = known.filter(pl.col("verdict").is_in([PASS, REGRESSED, IMPROVED, INCONCLUSIVE]), ~_NOT_JUDGED)
-    parts = []
-    for (fabric,), part in judged.group_by("fabric", maintain_order=True):
-        least, most = part.select(pl.min("seen_percent").alias("least"), pl.max("seen_percent").alias("most")).row(0)
-        span = f"{least:.0f} %" if round(least) == round(most) else f"{least:.0f} to {most:.0f} %"
-        parts.append(f"{span} on {fabric}" if fabrics and fabric else span)
-    seen = f"loss seen from {', '.join(parts)}" if parts else ""
-    blind = rows.filter(_NOT_JUDGED)
-    for why, part in blind.group_by("why", maintain_order=True):
-        text = f"{_count(part.height, 'metric')} not judged: {why[0]}"
-        least = part["seen_percent"].min()
-        if isinstance(least, float):
-            text += f" (loss seen from {least:.0f} %)"
-        seen = "; ".join(filter(None, [seen, text]))
-    return seen
-
-
 #: Metrics of a night of which no loss would have been called that anybody would want to know of.
 _NOT_JUDGED = (pl.col("verdict") == INCONCLUSIVE) & pl.col("why").is_in([Outcome.TOO_NOISY.value, Outcome.TOO_FEW.value])
+#: Where the least loss that would be called is one that anybody would call seen: below a fourfold time.
+_SEEN = (pl.col("seen_percent") <= pl.when(pl.col("quantity").is_in(LESS_IS_BETTER)).then(300.0).otherwise(75.0)).fill_null(
+    False
+)
+
+
+def from_to(percents: Iterable[float]) -> str:
+    """``3 to 7 %``, or ``3 %`` where the ends are alike."""
+    ordered = sorted(percents)
+    ends = dict.fromkeys(f"{percent:.0f}" for percent in (ordered[0], ordered[-1]))
+    return f"{' to '.join(ends)} %"
+
+
+def sight(rows: pl.DataFrame) -> str:
+    """The least loss that would have been called, by fabric, and what was not judged.
+
+    :param rows: metrics of a judgement, with ``seen_percent``, ``quantity`` and ``fabric``.
+    """
+    asked = rows.filter(pl.col("verdict") != MISSING, ~_NOT_JUDGED)
+    parts = []
+    for (fabric,), part in asked.filter(_SEEN).group_by("fabric", maintain_order=True):
+        span = from_to(part["seen_percent"])
+        parts.append(f"{span} on {fabric}" if fabric else span)
+    seen = [f"loss seen from {', '.join(parts)}"] if parts else []
+    for (why,), part in rows.filter(_NOT_JUDGED).group_by("why", maintain_order=True):
+        least = part.filter(_SEEN)["seen_percent"].min()
+        known = f" (loss seen from {least:.0f} %)" if isinstance(least, float) else ""
+        seen.append(f"{_count(part.height, 'metric')} not judged: {why}{known}")
+    return "; ".join(seen)
 
 
 def sessions_text(judgement: Judgement) -> str:
@@ -417,8 +423,8 @@ def sessions_text(judgement: Judgement) -> str:
 def _with_interval(row: Mapping[str, Any]) -> str:
     if row["slower"] is None:
         return "not compared"
-    interval = "no interval" if row["low"] is None else f"[{row['low']:.3f}, {row['high']:.3f}]"
-    return f"{change_text(row['slower'], row['quantity'])}, ratio {row['ratio']:.3f} {interval}"
+    interval = "" if row["low"] is None else f" [{row['low']:.3f}, {row['high']:.3f}]"
+    return f"{change_text(row['slower'], row['quantity'])}, ratio {row['ratio']:.3f}{interval}"
 
 
 def needed_text(row: Mapping[str, Any]) -> str:
@@ -428,7 +434,7 @@ def needed_text(row: Mapping[str, Any]) -> str:
     known = []
     if row["spread_percent"]:
         known.append(f"spread {row['spread_percent']:.1f} % against a margin of {row['margin_percent']:g} %")
-    if row["seen_percent"] is not None:
+    if row["seen_percent"] is not None and row["seen_percent"] <= (300 if row["quantity"] in LESS_IS_BETTER else 75):
         known.append(f"a loss would be seen from {row['seen_percent']:.0f} %")
     if row["needed"] is not None:
         wanted = f"about {_count(row['needed'], 'session')} of the candidate would tell"

@@ -83,7 +83,7 @@ STATES = {
         Outcome("red", "✕", "red", "something failed, was not proven, is missing, missed a reference or became worse"),
         Outcome("green", "✓", "green", "whole, every case proven, and everything it was held against was reached"),
         Outcome("part", "◐", "part", "measured in part, with options that select cases: nothing failed"),
-        Outcome("unjudged", "○", "not judged", "measured and proven, and held against nothing: no reference, no history"),
+        Outcome("unjudged", "○", "not judged", "measured and proven, but held against nothing, or nights too noisy to tell"),
         Outcome("withdrawn", "W", "withdrawn", "withdrawn by somebody: part of no verdict"),
         Outcome("none", "", "not measured", "nothing was measured"),
     )
@@ -180,6 +180,10 @@ def session_rows(cases: pl.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
+#: What is kept of a night that the gate did not judge.
+NOISY = "not judged: nights before differ so much that a doubled time would not have been called"
+
+
 def judge(store: Store, system: str, cases: pl.DataFrame, spoiled: Mapping[str, str]) -> list[SiteNight]:
     """What became of each session of a system, the oldest first.
 
@@ -225,6 +229,8 @@ def judge(store: Store, system: str, cases: pl.DataFrame, spoiled: Mapping[str, 
             state, finding = "red", f"{head}{_first_of(problems)}"
         elif options:
             state, finding = "part", f"{proven}; measured in part"
+        elif blind := next((answer.finding for answer in answers if answer.finding == NOISY), ""):
+            state, finding = "unjudged", f"{proven}; {blind}"
         elif references["held"] or history:
             like = f", {history} metrics as in the nights before" if history else ""
             state, finding = "green", f"{proven}, {references['held']} references held, none missed{like}"
@@ -1610,7 +1616,8 @@ class _Build:
                 why = f"the gate could not judge: {str(error).rstrip('.')}"
                 answers.append(records.answer(*of, [why], finding=why, now=self.now))
                 continue
-            finding = said.finding or ("measured in part" if partial else "")
+            blind = NOISY if said.decision == gate.NOT_JUDGED else ""
+            finding = said.finding or ("measured in part" if partial else blind)
             problems, held = [problem.text for _, problem in said.by_kind], said.counts.history.judged or 0
             answers.append(records.answer(*of, problems, said.notes, finding=finding, judged=held, now=self.now))
 

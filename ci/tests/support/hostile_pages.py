@@ -14,7 +14,6 @@ from mpibench.pages.published import Curve
 from mpibench.store import sessions
 from mpibench.store.store import Store
 from reframe_tests.harness.stacks.stack import Stack
-from studies.error_rates import page as error_rates_page
 from synthetic_report import HOSTILE, changed, session_of
 from synthetic_verdicts import write_session
 
@@ -80,37 +79,9 @@ def hostile_comparison(folder: Path) -> str:
     return comparison.page(result, Store(folder).select("testbed", "latest").values)
 
 
-def hostile_error_rates(_: Path) -> str:
-    """Error rates of a fabric of a hostile name."""
-    smallest = {"all sizes": 2.5, HOSTILE: None}
-    figures = {
-        "sessions_refused_percent": 0.0,
-        "confirmed_refused_percent": None,
-        "metrics_called_per_1000": 0.0,
-        "coverage_percent": 95.0,
-    }
-    rates = {
-        **figures,
-        "nights_called_percent": None,
-        "years_called_percent": None,
-        "found_percent": {"5": {"all sizes": 99.0}},
-        "confirmed_found_percent": None,
-    }
-    row = {
-        **{"fabric": HOSTILE, "spread_percent": None, "history_jobs": 5, "candidate_jobs": 1, "repeats": 3, "units": HOSTILE},
-        **{**rates, "smallest_found_percent": smallest, "draws": 20, "jobs_recorded": 6},
-        "interval_95": {
-            **{name: [0.0, 16.8] for name in figures},
-            "smallest_found_percent": {"all sizes": [2.4, None], HOSTILE: [None, None]},
-        },
-    }
-    return error_rates_page.page([row], [HOSTILE], [HOSTILE], HOSTILE)
-
-
 #: Each kind of page with the scripts it runs.
 PAGES: dict[Callable[[Path], str], int] = {
     hostile_report: 1,
     hostile_acceptance: 0,
     hostile_comparison: 2,
-    hostile_error_rates: 2,
 }

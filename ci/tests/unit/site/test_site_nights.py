@@ -15,7 +15,7 @@ from mpibench.store import records
 from mpibench.store.store import Store
 from refusals import refused_as
 from site_nights import gate
-from synthetic_verdicts import FIRST, write_session
+from synthetic_verdicts import FIRST, by, write_session
 
 HELD = {"gates": [gate("Uniband.bandwidth.0004194304", 110.0, 100.0)]}
 MISSED = {"gates": [gate("Uniband.bandwidth.0004194304", 90.0, 100.0, "fail")]}
@@ -84,6 +84,14 @@ def test_a_night_that_the_gate_passed_for_its_history_is_green(tmp_path: Path) -
     assert only(tmp_path).state.name == "unjudged"
     records.answer(tmp_path, session, records.GATE, "nightly", [], judged=21)
     assert only(tmp_path).state.name == "green" and "21 metrics as in the nights before" in only(tmp_path).finding
+
+
+def test_a_night_that_the_gate_did_not_judge_is_not_green(tmp_path: Path) -> None:
+    for number in range(8):
+        noisy = by((1.0, 3.0, 9.0, 2.0)[number % 4])
+        write_session(tmp_path / "set", number, where=HELD, change=noisy, sizes=(8,))
+    site.build(Store(tmp_path / "set"), tmp_path / "site", judged=1)
+    assert [night.state.name for night in judged(tmp_path / "set")[-2:]] == ["green", "unjudged"]
 
 
 def test_a_withdrawn_night_is_neither_green_nor_red(tmp_path: Path) -> None:

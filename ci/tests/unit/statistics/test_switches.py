@@ -13,10 +13,9 @@ import pytest
 
 from mpibench import cli
 from mpibench.judge import switches
-from mpibench.judge.statistics.two_sides import Array
+from mpibench.judge.engine import Array
 from mpibench.judge.switches import Move
-from studies import moved_switches
-from studies.error_rates import noise
+from studies import error_rates, moved_switches
 from synthetic_verdicts import FIRST, Change, write_session
 
 SIZES = 2.0 ** np.arange(4, 23)
@@ -215,9 +214,9 @@ def test_a_recorded_move_of_an_eager_limit_is_found() -> None:
 
 
 def test_of_recorded_curves_slower_bands_are_no_moved_switch() -> None:
-    trace = next(one for one in noise.read_file(moved_switches.NOISE) if one.fabric == "shm")
-    found = moved_switches.measure(trace, 0.01, 30)
+    recording = next(one for one in error_rates.read_file(moved_switches.NOISE) if one.name == "shm")
+    found = moved_switches.measure(recording, 0.01, 30)
     assert (found.wrong, found.tried) == (0, 60)
-    sizes, logs = moved_switches.times(trace, 0.01)[0]
+    sizes, logs = moved_switches.times(recording, 0.01)[0]
     steps = np.diff(np.median(logs, axis=1))[sizes[1:] >= 64]
     assert sizes[sizes >= 64][int(np.argmax(steps))] == 8 * KIB, "there is a switch that bands lie beside"

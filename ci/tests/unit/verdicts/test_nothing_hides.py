@@ -140,3 +140,32 @@ def test_an_improvement_that_was_lost_again_is_told(tmp_path: Path) -> None:
     write_nights(tmp_path, [1.0] * 20 + [0.8] * 40 + [1.0] * 8, sizes=(8, 65536))
     [event] = [event for event in drift.watch(Store(tmp_path), "testbed").events if event.worse]
     assert event.since == date(2026, 3, 6)
+
+
+@pytest.mark.parametrize(("factor", "decision"), [(2.0, "FAIL"), (1.2, "PASS")])
+def test_a_new_mpi_version_hides_no_doubled_time(tmp_path: Path, factor: float, decision: str) -> None:
+    """Its first night has no night before it that measured alike; it is told what it is against the others."""
+    write_nights(tmp_path, [1.0] * 20)
+    write_session(tmp_path, 20, noise=0.01, change=by(factor), labels=NIGHTLY, mpi_version="5.0.11")
+    answer = judged(tmp_path)
+    assert answer.decision == decision, answer.lines
+    assert answer.counts.history.judged == (21 if decision == "FAIL" else 0)
+    assert any("began anew: " in note for note in answer.notes)
+
+
+def test_a_stack_without_a_history_is_not_held(tmp_path: Path) -> None:
+    write_nights(tmp_path, [1.0] * 12)
+    write_session(tmp_path, 12, noise=0.01, labels=NIGHTLY, stacks=("openmpi-spack", "mpich-spack"))
+    answer = judged(tmp_path)
+    assert (answer.counts.history.judged, answer.counts.history.metrics) == (21, 42)
+    assert answer.counts.history.text.endswith("21 metrics not judged: no night before")
+
+
+@pytest.mark.parametrize("since", [date(2026, 1, 25), date(2026, 2, 20)])
+def test_a_level_is_accepted_from_any_day_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, since: date) -> None:
+    """On the first night of the loss, or weeks after it: the baseline is the accepted level from then on."""
+    write_nights(tmp_path, [1.0] * 20 + [1.08] * 40, sizes=(8, 65536))
+    monkeypatch.setattr(verdict_policy, "load", lambda *_: Policy(levels=(Level(since, 10.0, "firmware"),)))
+    assert judged(tmp_path).decision == "PASS"
+    write_session(tmp_path, 60, noise=0.01, labels=NIGHTLY, sizes=(8, 65536), change=by(1.08 * 1.3))
+    assert judged(tmp_path).decision == "FAIL"

@@ -17,7 +17,7 @@ from mpibench.judge import policy as verdict_policy
 from mpibench.store import records
 from mpibench.store.store import Store
 from refusals import refused_as
-from synthetic_verdicts import FIRST, write_session
+from synthetic_verdicts import FIRST, by, write_session
 
 BEFORE = {"machine": {"kernel release": ["6.1.0-40"]}}
 AFTER = {"machine": {"kernel release": ["6.1.0-41"]}}
@@ -69,7 +69,7 @@ def test_a_night_without_a_metric_is_bridged_and_bad_cases_are_left_out(tmp_path
         write_session(tmp_path, number, stacks=STACKS if number % 3 else STACKS[:1], noise=0.01)
     write_session(tmp_path, 20, evidence="contradicted", change=lambda *_: 5.0)
     write_session(tmp_path, 21, result="abort", change=lambda *_: 5.0)
-    history, found = drift.watch(Store(tmp_path))
+    history, found, *_ = drift.watch(Store(tmp_path))
     assert found == []
     assert history.nights.height == 20
     assert np.isnan(history.logs).any()
@@ -176,12 +176,19 @@ def test_what_is_over_is_no_change_and_what_lasts_is_one_until_then(tmp_path: Pa
     """Six slow nights, then three as before: while they last, and afterwards."""
     for number in range(36):
         write_session(tmp_path, number, noise=0.01, change=lambda *_, late=number >= 30: 1.09 if late else 1.0)
-    _, found = drift.watch(Store(tmp_path))
+    found = drift.watch(Store(tmp_path)).events
     assert [(event.worse, event.metrics.height) for event in found] == [(True, 21)]
     for number in range(36, 39):
         write_session(tmp_path, number, noise=0.01)
-    assert drift.watch(Store(tmp_path))[1] == []
-    assert drift.watch(Store(tmp_path), recent=None)[1][0].worse, "it is told of"
+    assert drift.watch(Store(tmp_path), recent=None).events == []
+
+
+def test_nights_too_noisy_to_judge_are_no_quiet_watch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(20):
+        write_session(tmp_path, number, change=by((1.0, 3.0, 9.0, 2.0, 6.0)[number % 5]))
+    data = answer(tmp_path, capsys, 3)
+    assert (data["decision"], data["events"]) == ("too noisy", [])
+    assert data["notes"][0].startswith("21 metrics too noisy")
 
 
 def answer(folder: Path, capsys: pytest.CaptureFixture[str], status: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from mpibench.store.dataset_layout import write_file
 from mpibench.store.store import Store
 from refusals import refused_as
 from synthetic_report import SMALL_REPORT
-from synthetic_verdicts import FIRST, SIZES, write_session
+from synthetic_verdicts import FIRST, SIZES, by, write_session
 
 #: The sessions here are of January 2026; whoever asks about their age says so.
 OLD = ("--max-age", "100000")
@@ -85,42 +85,37 @@ def test_one_slow_night_fails_against_the_nights_before(tmp_path: Path, capsys: 
 
 
 def test_nights_that_differ_anyway_fail_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number, factor in enumerate((1.0, 1.05, 0.97, 1.02, 0.95, 1.04, 0.98, 1.0, 1.05)):
-        write_session(tmp_path, number, change=lambda *_, factor=factor: factor)
+    """Few of them do not show how much, and more do."""
+    factors = (1.0, 1.05, 0.97, 1.02, 0.95, 1.04, 0.98, 1.0, 1.05, 0.96) * 2
+    for number, factor in enumerate(factors):
+        write_session(tmp_path, number, change=by(factor))
+        if number == 8:
+            assert run(tmp_path, *OLD) == 3
+            assert capsys.readouterr().out.startswith("NOT JUDGED: ")
     assert run(tmp_path, *OLD) == 0
-    assert "21 of 21 metrics held against 8 sessions before: 0 slower, 0 faster" in capsys.readouterr().out
+    assert " metrics held against 19 sessions before: 0 slower, 0 faster" in capsys.readouterr().out
 
 
 def test_without_a_history_the_gate_says_what_it_cannot_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One night against another is no ground to fail, nor are those of another version."""
+    """One night against another is no ground to fail for a small loss, nor are those of another version."""
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, change=lambda *_: 1.12)
     assert run(tmp_path, *OLD) == 0
     out = capsys.readouterr().out
-    assert (
-        out.startswith("PASS: ")
-        and "no value was judged: there is no reference, and no history that is long enough" in out.splitlines()[0]
-    )
-    assert "0 of 21 metrics held against 0 sessions before" in out
+    assert out.startswith("PASS: ") and "no value was judged: " in out.splitlines()[0]
+    assert "nothing judged against 1 session before; 21 metrics not judged: too few nights" in out
     assert "note: history of openmpi-spack 5.0.10 on node, eth1g: 1 session; 5 are needed to know how much nights differ" in out
-    assert (
-        "note: one night each: differences below 2.8 % cannot be distinguished from night-to-night changes here (taken from "
-        "between_jobs_percent of defaults)"
-    ) in out
     for number, factor in ((2, 1.05), (3, 0.97)):
         write_session(tmp_path, number, change=lambda *_, factor=factor: factor)
     for number in range(4, 10):
         write_session(tmp_path, number, mpi_version="4.1.6")
     write_session(tmp_path, 10, change=lambda *_: 1.3)
-    assert run(tmp_path, *OLD) == 0
+    assert run(tmp_path, *OLD) == 3
     out = capsys.readouterr().out
     assert (
         "eth1g: 4 sessions on 4 days, 2026-01-05 to 2026-01-08; 5 are needed to know how much nights differ; not used: " in out
     )
     assert "not used: 6 sessions with MPI version 4.1.6" in out
-    (said,) = [line for line in out.splitlines() if "cannot be distinguished" in line]
-    assert said.startswith("note: 4 nights and one: differences below ")
-    assert 15 < float(said.split("below ")[1].split(" %")[0]) < 40
 
 
 def test_a_busy_machine_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +138,7 @@ def test_the_gates_history_can_be_limited(tmp_path: Path, capsys: pytest.Capture
 def test_a_session_is_held_against_its_like_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(12):
         write_session(tmp_path, number, labels={"run": "nightly", "ci_job": str(number)})
-    the_night_before(tmp_path, labels={"run": "smoke"}, sizes=(8,))
+    the_night_before(tmp_path, labels={"run": "smoke"}, sizes=(8,), change=lambda *_: 2.0)
     write_session(tmp_path, 12, labels={"run": "smoke"}, sizes=(8,), change=lambda *_: 2.0)
     assert run(tmp_path, *OLD) == 0
     assert "in 2 nights of 2" in capsys.readouterr().out
@@ -451,7 +446,7 @@ def test_the_documented_example_is_the_answer(tmp_path: Path, capsys: pytest.Cap
 def test_many_problems_of_one_kind_hide_none_of_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(20):
         write_session(tmp_path, number, noise=0.01)
-    for number in range(20, 24):
+    for number in range(20, 23):
         write_session(tmp_path, number, noise=0.01, change=slower)
     path = last_cases(tmp_path)
     table = pl.read_parquet(path)
@@ -473,12 +468,12 @@ def test_many_problems_of_one_kind_hide_none_of_another(tmp_path: Path, capsys: 
     assert run(tmp_path) == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 10
-    assert lines[0].startswith("FAIL: testbed, session 00000018: the session is ")
+    assert lines[0].startswith("FAIL: testbed, session 00000017: the session is ")
     kinds = [line.partition(":")[0] for line in lines[3:9]]
     assert kinds == ["age", "evidence", "evidence", "reference", "history", "drift"]
     assert lines[4].endswith(": went over shm") and lines[5].endswith(": no output 0")
     assert " b is 12 us, must be at most 6 us (learned)" in lines[6]
-    assert re.match(r"\.\.\. and \d+ more \(28 evidence, 1 reference, 1 history, ", lines[9]), lines[9]
+    assert re.match(r"\.\.\. and \d+ more \(28 evidence, 1 reference, 1 history\)", lines[9]), lines[9]
 
 
 def test_the_answer_shows_the_worst_of_each_kind_before_a_second_of_any(tmp_path: Path) -> None:
@@ -516,7 +511,7 @@ def test_the_answer_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (answer["system"], answer["label"], answer["options"]) == ("testbed", "nightly", [])
     assert answer["problems"] == {kind: [] for kind in gate.KINDS}
     assert answer["counts"]["history"] | {"text": ""} == {
-        **{"text": "", "judged": 21, "metrics": 21, "sessions": [7, 7], "slower": 0, "faster": 0, "again": {}}
+        **{"text": "", "judged": 21, "metrics": 21, "sessions": [7, 7], "slower": 0, "faster": 0, "blind": False, "again": {}}
     }
     write_session(tmp_path, 8, labels={"run": "nightly"}, change=lambda benchmark, *_: 1.12 if benchmark == "PingPong" else 1.0)
     answer = as_json(tmp_path, capsys, 1)
@@ -531,7 +526,7 @@ def test_the_answer_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_all_kinds_of_problems_are_as_the_schema_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number in range(24):
+    for number in range(23):
         write_session(tmp_path, number, stacks=("a", "b"), noise=0.01, change=slower if number > 19 else lambda *_: 1.0)
     path = last_cases(tmp_path)
     table = pl.read_parquet(path)

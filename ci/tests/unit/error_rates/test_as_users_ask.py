@@ -1,0 +1,92 @@
+"""Rates are those of users: stored sessions are decided as the engine decides their array."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from mpibench.judge import accept, engine, gate
+from mpibench.judge.engine import Array, Outcome, Rows
+from mpibench.judge.policy import Policy
+from mpibench.store.quantity_text import slowness_of
+from mpibench.store.store import Store
+from studies import error_rates
+from synthetic_verdicts import BENCHMARKS, write_session
+
+SIZES = (8, 256, 4096, 32768, 1 << 20, 1 << 22)
+METRICS = [(benchmark, size) for benchmark in BENCHMARKS for size in SIZES]
+#: What is slower: metrics, nights, and how much; of 21 nights.
+LOSSES = {
+    "nothing": (slice(0), slice(0), 0.0),
+    "the last night": (slice(None), slice(20, None), 0.15),
+    "one curve that night": (slice(6), slice(20, None), 0.4),
+    "two sizes for six nights": (slice(2, 4), slice(15, None), 0.2),
+    "a night before": (slice(None), slice(12, 13), 0.9),
+}
+
+
+def drawn(kind: str, number: int, loss: str) -> Array:
+    """Slowness of 21 nights of the metrics."""
+    metrics, nights, slower = LOSSES[loss]
+    values = error_rates.made_up(kind).drawn(21, 0, np.random.default_rng(number))
+    values = values[: len(METRICS), :-1].copy()
+    values[metrics, nights] += np.log1p(slower)
+    return values
+
+
+def written(folder: Path, values: Array) -> Store:
+    """The same as sessions, one a night."""
+    for night, column in enumerate(values.T):
+        slower = dict(zip(METRICS, np.exp(column).tolist(), strict=True))
+        write_session(
+            folder,
+            night,
+            change=lambda name, size, _, slower=slower: slower[name, size],
+            noise=0.0,
+            repeats=3,
+            sizes=SIZES,
+            labels={"run": "nightly"},
+        )
+    return Store(folder)
+
+
+def rows() -> Rows:
+    """With the margins that a site has without a policy."""
+    named = [(BENCHMARKS[benchmark], size) for benchmark, size in METRICS]
+    metrics = pl.DataFrame(named, schema=["quantity", "message_bytes"], orient="row")
+    policy = Policy()
+    margins = slowness_of(policy.margins(metrics), metrics["quantity"])
+    bands = policy.bands(metrics["message_bytes"]).to_list()
+    return engine.rows_of(margins, [name for name, _ in METRICS], bands, [0] * len(METRICS))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kind", ["normal", "t2"])
+def test_the_gate_decides_as_the_engine(kind: str, loss: str, tmp_path: Path) -> None:
+    for number in range(2):
+        values = drawn(kind, number, loss)
+        asked = [ask(values, rows()) for ask in (engine.tonight, engine.lasting)]
+        called = any(Outcome.SLOWER in found.outcome for found in asked)
+        store = written(tmp_path / str(number), values)
+        decision = gate.decide(store, "testbed", max_age_hours=1e6).decision
+        assert decision == ("FAIL" if called else "PASS")
+        assert kind != "normal" or called == (loss not in ("nothing", "a night before"))
+
+
+@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+def test_accept_decides_as_the_engine(after: int, loss: float, tmp_path: Path) -> None:
+    values = drawn("normal", after, "nothing")
+    values[:, -after:] += np.log1p(loss)
+    found = engine.hold(values[:, :-after], values[:, -after:], rows(), np.full(len(METRICS), 0.01))
+    wide = rows().kinds == engine.WIDE
+    refused = Outcome.SLOWER in found.outcome
+    accepted = not refused and bool((found.upper < rows().all_margins)[wide].all())
+    names = [f"latest~{back}" for back in range(21)]
+    sides = ",".join(names[after:]), ",".join(names[:after])
+    decision = accept.decide(written(tmp_path, values), *sides).decision
+    assert decision == ("refused" if refused else "accepted" if accepted else "inconclusive")
+    assert (refused, accepted) == (loss > 0, loss == 0)
