@@ -349,6 +349,13 @@ def test_a_bad_policy_is_one_sentence(tmp_path: Path, text: str, part: str) -> N
     assert "\n" not in str(caught.value)
 
 
+def test_a_policy_with_a_key_of_before_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "site_configs" / "testbed" / "policy.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("power: 0.8\nconfidence: 0.9\n")
+    assert verdict_policy.load("testbed", tmp_path).confidence == 0.9
+
+
 def test_the_bundled_policies_are_good(root: Path) -> None:
     for path in sorted(root.glob("site_configs/*/policy.yaml")):
         policy = verdict_policy.load(path.parent.name)
