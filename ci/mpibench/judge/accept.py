@@ -1,7 +1,7 @@
 """Site acceptance: is the machine after the upgrade as good as before? One sentence, one exit code, one signed-off record.
 
 Exit status: 0 accepted; 1 refused (something regressed or is missing, or a case of the candidate is not proven); 3 inconclusive
-(more repeats are needed, or unproven cases were allowed for); 2 bad input. What the baseline could not prove the candidate is
+(more sessions are needed, or unproven cases were allowed for); 2 bad input. What the baseline could not prove the candidate is
 not held to; that is reported and is never a point in its favour.
 
 The record is three files with the same content (:mod:`mpibench.pages.acceptance`).
@@ -66,8 +66,7 @@ class Acceptance:
     :param absence: what that says of the metrics the candidate lacks.
     :param measured_again: sessions of the candidate that were measured again before, as nights, each with the session that did.
     :param suspects: what maps of pairs of the candidate accuse and those of the baseline do not: they refuse.
-    :param references: those that the baseline reached and the candidate missed: they refuse, unless they were reached when they
-        were measured again.
+    :param references: those that the baseline reached and the candidate missed: they refuse.
     """
 
     baseline: Selection
@@ -89,17 +88,10 @@ class Acceptance:
 
     @property
     def decision(self) -> str:
-        judged = REFUSED if self.suspects or self._references(held=True) else DECISIONS[self.judgement.verdict]
+        judged = REFUSED if self.suspects or self.references else DECISIONS[self.judgement.verdict]
         if not self.candidate.unproven.height or judged == REFUSED:
             return judged
         return INCONCLUSIVE if self.options.allow_unproven else REFUSED
-
-    def _references(self, *, held: bool) -> list[str]:
-        """Sentences on the references that refuse, or on those that were reached when they were measured again."""
-        chosen = [miss for miss in self.references if (miss.outcome != confirmations.NOT_SEEN_AGAIN) is held]
-        return [
-            f"reference missed that the baseline reached{'' if held else ', not seen again'}: {miss.text}" for miss in chosen
-        ]
 
     @property
     def headline(self) -> str:
@@ -147,7 +139,7 @@ class Acceptance:
             *self.suspects,
             *self.unlike,
             *(f"not proven: {text}" for text in verdict_text.unproven_sentences(self.candidate)),
-            *self._references(held=True),
+            *(f"reference missed that the baseline reached: {miss.text}" for miss in self.references),
             *verdict_text.moved_sentences(move for move in self.moves if move.slower > 0),
             *(line for line, left in zip(verdicts, is_open, strict=True) if not left),
             *([f"missing: {count} metrics: {ABSENT}: {self.absence}"] if count else ()),
@@ -163,7 +155,6 @@ class Acceptance:
         unjudged, new = self.judgement.unjudged, self.judgement.new
         lines = [
             *self.map_notes,
-            *self._references(held=False),
             *(
                 f"baseline, not proven, so that the candidate is not held to it: {text}"
                 for text in verdict_text.unproven_sentences(self.baseline)

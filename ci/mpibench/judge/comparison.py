@@ -170,6 +170,7 @@ def judge(
         verdict=pl.when(open_).then(pl.lit(INCONCLUSIVE)).otherwise("verdict"),
         why=pl.when(open_).then(pl.lit(f"fewer than {policy.minimum_repeats} repeats")).otherwise("why"),
         units=pl.when(open_).then(pl.lit(REPEATS)).otherwise("units"),
+        needed=pl.when(~open_).then("needed"),  # more sessions of so few repeats would tell nothing
     ).drop("few")
     if asked is not Asked.SIDES:  # a band rests on what its metrics rest on
         on_sessions = table.filter(pl.col("units") == SESSIONS).select(BAND).unique()
@@ -420,7 +421,8 @@ def _tables(
             "ratio": np.exp(sign * effect),
             "slower": np.expm1(effect),
             "margin_percent": 100 * own_loss(float(np.expm1(margins[place])), first["quantity"]),
-            "seen_percent": 100 * own_loss(float(np.expm1(limit)), first["quantity"]),
+            # Infinite where no loss would be called, and no bandwidth loses more than all.
+            "seen_percent": 100 * own_loss(float(np.expm1(limit)), first["quantity"]) if limit < np.inf else np.inf,
         }
         if len(judged.low):
             ends = np.array([judged.low[place], judged.high[place]]) + effect - judged.effect[place]

@@ -34,7 +34,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy
@@ -246,6 +246,20 @@ def _with_groups(values: Array, rows: Rows) -> Array:
     return np.vstack([values, means])
 
 
+def _whole(effect: Array, rows: Rows) -> Array:
+    """Effects with those of groups as large as their metrics' mean.
+
+    A group is judged by values that count with a bound at most; what is said of it is all of it.
+    """
+    whole = effect.copy()
+    for place, group in enumerate(rows.groups, len(rows.margins)):
+        members = effect[group][~np.isnan(effect[group])]
+        mean = float(members.mean()) if len(members) else math.nan
+        if mean * effect[place] > 0 and abs(mean) > abs(effect[place]):
+            whole[place] = mean
+    return whole
+
+
 def _shrunk(spread: Array, count: Array, rows: Rows) -> Array:
     """Each row's spread, drawn in log towards the median of its kind in its stratum."""
     logs = np.log(np.fmax(spread, LEAST_SPREAD))
@@ -388,7 +402,8 @@ def tonight(values: Array, rows: Rows) -> Verdicts:
     """
     margins = rows.all_margins
     usual = _usual(_with_groups(values, rows), rows)
-    return _outcomes(usual.now - usual.centre, usual.noise, margins, usual.count, rows)
+    judged = _outcomes(usual.now - usual.centre, usual.noise, margins, usual.count, rows)
+    return replace(judged, effect=_whole(judged.effect, rows))
 
 
 # -- levels --------------------------------------------------------------------------------------
@@ -544,8 +559,9 @@ def hold(before: Array, after: Array, rows: Rows, least: Array, confidence: floa
         error = spread * np.sqrt(1 / fresh + 1 / count) * _dependence(old, fresh)
         effect = locations[1] - locations[0]
     reach, bound = (scipy.special.stdtrit(df + lacking, level) * error for level in (0.5 + confidence / 2, confidence))
+    whole = _whole(effect, rows)
     with np.errstate(invalid="ignore", divide="ignore"):
-        p = 2 * scipy.special.stdtr(df + lacking, -np.abs(effect) / error)
+        p = 2 * scipy.special.stdtr(df + lacking, -np.abs(whole) / error)
     # As one night of the baseline, with what several sessions know more.
     place = np.maximum(np.sum(~np.isnan(after), axis=1) - 1, 0) // 2
     better = np.take_along_axis(np.sort(after, axis=1), place[:, None], 1)
@@ -568,15 +584,15 @@ def hold(before: Array, after: Array, rows: Rows, least: Array, confidence: floa
         rows,
     )
     return Verdicts(
-        effect=effect,
+        effect=whole,
         limit=judged.limit,
         outcome=judged.outcome,
         count=count,
         with_group=judged.with_group,
-        low=effect - reach,
-        high=effect + reach,
+        low=whole - reach,
+        high=whole + reach,
         # Where sessions are too few to know their spread, nothing is shown to be equal.
-        upper=np.where(lacking > 0, np.inf, effect + bound),
+        upper=np.where(lacking > 0, np.inf, np.fmax(effect, whole) + bound),
         p=np.where(np.isfinite(p), p, 1.0),
         spread=spread,
         df=df + lacking,

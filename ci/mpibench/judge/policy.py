@@ -28,6 +28,8 @@ BANDS = {SMALL: 1024, MEDIUM: 65535, LARGE: None}
 #: Change for the worse, in percent, below which two sides are called equal.
 MARGINS = {"latency_us": 5.0, "t_avg_us": 5.0, "bandwidth_mb_per_s": 3.0, "message_rate_per_s": 5.0}
 DEFAULT_MARGIN = 5.0
+#: Keys that files of before may have, and nothing reads any more.
+UNREAD = ("power",)
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,6 @@ class Policy:
     between_jobs_percent: float = 1.0
     between_jobs_times_repeats: float = 2.0
     minimum_repeats: int = 3
-    power: float = 0.9
     reference_jobs: int = 5
     drift_window_nights: int = 30
     max_age_hours: float = 36.0
@@ -158,7 +159,8 @@ def load(system: str, root: Path = ROOT) -> Policy:
                 "policy-band-unknown",
                 f"{where}: margins_percent.{quantity}.{strange[0]}: no such band; there are {', '.join(bands)}.",
             )
-    return Policy(**{**content, "levels": tuple(levels), "source": systems.shown(path, root)})
+    read = {key: value for key, value in content.items() if key not in UNREAD}
+    return Policy(**{**read, "levels": tuple(levels), "source": systems.shown(path, root)})
 
 
 def _leaves(content: Any, key: str = "") -> Iterator[tuple[str, Any]]:

@@ -414,7 +414,9 @@ def sessions_text(judgement: Judgement) -> str:
     if not rows.height:
         return ""
     sessions = rows.group_by("sessions").len().sort("len", "sessions", descending=True)["sessions"][0]
-    seen = sight(rows)
+    nothing = rows.filter(pl.col("seen_percent").is_null(), pl.col("ratio").is_not_null()).height
+    unseen = f"no loss would be called of {_count(nothing, 'metric')}" if nothing else ""
+    seen = "; ".join(filter(None, [sight(rows), unseen]))
     return f"against {_count(sessions, 'session')}: {seen}" if seen else ""
 
 

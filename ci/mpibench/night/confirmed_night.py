@@ -165,7 +165,7 @@ def _cases_of(judged: NightJudgement) -> list[CalledCase]:
     held = [part for outcome, part in judged.outcomes().items() if outcome != NOT_SEEN_AGAIN]
     tables = [table.select(CURVE) for part in held for table in (part.metrics, part.bands)]
     curves = pl.concat([judged.called().select(CURVE).clear(), *tables]).unique()
-    return of_metrics(judged.tonight, judged.called().join(curves, on=CURVE, how="semi", nulls_equal=True))[0]
+    return of_metrics(judged.tonight, judged.called().join(curves, on=CURVE, how="semi", nulls_equal=True))
 
 
 def stored_answers(store: Store, session: str, left: Mapping[CalledCase, str] = MappingProxyType({})) -> StoredAnswers:

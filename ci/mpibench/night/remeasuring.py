@@ -7,7 +7,7 @@ Why a session of its own with ``-n``, and none of ReFrame's facilities for repea
 ReFrame execution", "Test filtering"; ``frontend/cli.py``, ``frontend/executors/__init__.py``):
 
 ``--max-retries N``
-    repeats at once what failed, also without evidence, and forgets the first run; what ``accept`` calls later it cannot know.
+    repeats at once what failed, also without evidence, and forgets the first run; what a verdict calls later it cannot know.
 ``--restore-session REPORT --failed``
     selects what failed, also without evidence, and nothing that passed in ReFrame and was called by a verdict.
 ``--reruns N``, ``--duration T``
@@ -105,13 +105,12 @@ class CalledCase:
         return ListedCase(self.partition, self.stack, self.name)
 
 
-def of_metrics(candidate: Selection, called: pl.DataFrame) -> tuple[list[CalledCase], pl.DataFrame]:
+def of_metrics(candidate: Selection, called: pl.DataFrame) -> list[CalledCase]:
     """The cases that measured some metrics; where several did on the same nodes, the newest.
 
     What an interleaved second stack measured belongs to the case whose job it ran in.
 
     :param called: :data:`METRIC` and ``slower``.
-    :returns: the cases; and :data:`METRIC` of each of ``called`` with ``number``, a case's place in them.
     """
     nodes = [MeasuredOn.of_row(row) for row in candidate.planned.select("nodelist", "condition").iter_rows(named=True)]
     distinct = list(dict.fromkeys(nodes))
@@ -129,12 +128,10 @@ def of_metrics(candidate: Selection, called: pl.DataFrame) -> tuple[list[CalledC
     )
     key = ["at", "environ", "test", "on"]
     worst = rows.group_by(key).agg(pl.col("slower").max(), pl.col("session").last()).sort("slower", *key, descending=True)
-    cases_found = [
+    return [
         CalledCase(row["session"], candidate.system, row["at"], row["environ"], row["test"], row["slower"], distinct[row["on"]])
         for row in worst.to_dicts()
     ]
-    numbered = rows.join(worst.with_row_index("number").select(*key, "number"), on=key)
-    return cases_found, numbered.select(*METRIC, "number")
 
 
 def of_checks(system: str, missed: Iterable[MissedReference]) -> list[CalledCase]:
@@ -391,7 +388,7 @@ def _run(
     stacks = ", ".join(dict.fromkeys(case.stack for case in cases))
     where = f"{first.system}:{first.partition}" + (f", {confirmations.named(first.on.job)}" if first.on.job else "")
     count = f"{len(cases)} case{'s' if len(cases) > 1 else ''} of {stacks} on {where}"
-    say(f"measuring again what was called slower or left inconclusive: {count}; log: {log}")
+    say(f"measuring again what was called slower: {count}; log: {log}")
     # With a run report, folders of its own and the settings of the first session, whose JUnit file stays its own.
     environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes", session_folder.CONFIRMING: source.uuid}
     for name in (session_folder.VARIABLE, "RFM_REPORT_JUNIT"):

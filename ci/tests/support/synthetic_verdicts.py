@@ -115,3 +115,9 @@ def write_session(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, pl.DataFrame(rows, schema=schema, orient="row"))
     return name
+
+
+def write_before(folder: Path, count: int = 5, **options: Any) -> None:
+    """Nights before that of number 0: enough to decide what one candidate is."""
+    for night in range(-count, 0):
+        write_session(folder, 1000 + night, night=night, **options)

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
-import signal
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from xml.etree import ElementTree
 
-import msgspec
 import polars as pl
 import pytest
 from reframe.frontend import filters
 
 import synthetic_session
-from mpibench import answers, cli
+from mpibench import cli
 from mpibench.commands import nightly
-from mpibench.judge import accept
-from mpibench.judge.accept import ACCEPTED, REFUSED
-from mpibench.judge.curve_tests import INCONCLUSIVE, PASS, REGRESSED
-from mpibench.night import confirmed_acceptance as confirmed
-from mpibench.night import confirmed_night, remeasuring, supervision
+from mpibench.judge import accept, comparison
+from mpibench.judge.accept import REFUSED
+from mpibench.night import confirmed_night, remeasuring
 from mpibench.night.remeasuring import CalledCase, Remeasured
 from mpibench.pages import acceptance as acceptance_record
 from mpibench.store import confirmations, dataset, records, selectors
@@ -34,7 +28,7 @@ from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import session_of
 from synthetic_session import gate
-from synthetic_verdicts import FIRST, SIZES, Change, unchanged, write_session
+from synthetic_verdicts import FIRST, SIZES, Change, write_session
 
 STACKS = ("mpich-spack", "openmpi-spack")
 
@@ -44,159 +38,14 @@ def slower(factor: float, *stacks: str, sizes: Sequence[int] = SIZES) -> Change:
 
 
 def decided(folder: Path, change: Change, **options: Any) -> accept.Acceptance:
-    """A candidate with this change against a baseline of two sessions without it."""
-    first = [write_session(folder, number, stacks=STACKS) for number in (0, 1)]
+    """A candidate with this change against a baseline of five sessions without it."""
+    first = [write_session(folder, number, stacks=STACKS) for number in range(5)]
     candidate = write_session(folder, 5, stacks=STACKS, change=change, **options)
     return accept.decide(Store(folder), ",".join(first), candidate)
 
 
-def again(folder: Path, first: accept.Acceptance, change: Change = unchanged, left: str = "", **options: Any) -> Any:
-    """The acceptance after a second session, of the stacks that were called, or of the first one if the other was ``left``."""
-    cases = tuple(confirmed.called_cases(first))
-    stacks = sorted(case.stack for case in cases)
-    kept = stacks[:1] if left else stacks
-    [session] = first.candidate.sessions
-    new = write_session(folder, 6, stacks=kept, change=change, labels={"run": remeasuring.RUN, CONFIRMS: session}, **options)
-    found = Remeasured(cases, 30.0, [Session({"uuid": new}, ())])
-    found.measured.update({case: f"{new}:0:{kept.index(case.stack)}" for case in cases if case.stack in kept})
-    found.left.update({case: left for case in cases if case.stack not in kept})
-    return confirmed.confirm(first, Store(folder), [found])
-
-
-def outcomes(acceptance: accept.Acceptance) -> dict[str, int]:
-    assert acceptance.confirmation
-    rows = [row["outcome"] for table in ("metrics", "bands") for row in acceptance.confirmation.record[table]]
-    return {name: rows.count(name) for name in dict.fromkeys(rows)}
-
-
-def test_what_is_seen_twice_is_refused_with_both_measurements(tmp_path: Path) -> None:
-    first = decided(tmp_path, slower(1.2, "openmpi-spack"))
-    assert first.decision == REFUSED
-    second = again(tmp_path, first, slower(1.15, "openmpi-spack"))
-    assert second.decision == REFUSED and list(outcomes(second)) == [confirmations.SEEN_TWICE]
-    count = len(second.confirmation.record["metrics"])
-    assert count == first.judgement.counts()[REGRESSED] > 5
-    assert second.headline.endswith(f"; {count} called slower at first: {count} seen twice")
-    [line] = [line for line in second.sentences if line.startswith("seen twice")]
-    assert "openmpi-spack on node, eth1g, 2 x 1, bunch: Uniband at " in line
-    row = second.confirmation.record["metrics"][0]
-    assert row["first"]["slower"] == pytest.approx(1 - 1 / 1.2, abs=0.02), "of a bandwidth"
-    assert row["again"]["slower"] == pytest.approx(1 - 1 / 1.15, abs=0.02)
-
-
-def test_what_is_not_seen_again_is_accepted_and_told(tmp_path: Path) -> None:
-    first = decided(tmp_path, slower(1.2, "openmpi-spack"))
-    second = again(tmp_path, first)
-    assert second.decision == ACCEPTED and list(outcomes(second)) == [confirmations.NOT_SEEN_AGAIN]
-    assert not second.sentences
-    [line] = [line for line in second.notes if line.startswith("not seen again")]
-    assert "Uniband" in line and ": first " in line and " % lower bandwidth (regressed), again " in line and "(pass)" in line
-    shown = [row for row in second.judgement.metrics.to_dicts() if row["confirmation"]]
-    assert {row["verdict"] for row in shown} == {PASS} and len(shown) == first.judgement.counts()[REGRESSED]
-    assert all(row["confirmation"].startswith("not seen again: first ") for row in shown)
-
-
-def test_of_two_stacks_only_the_one_that_stays_slow_refuses(tmp_path: Path) -> None:
-    first = decided(tmp_path, slower(1.2, *STACKS))
-    second = again(tmp_path, first, slower(1.2, "mpich-spack"))
-    assert second.decision == REFUSED
-    regressed = second.judgement.metrics.filter(pl.col("verdict") == REGRESSED)
-    assert set(regressed["stack"]) == {"mpich-spack"}
-    assert set(outcomes(second)) == {confirmations.SEEN_TWICE, confirmations.NOT_SEEN_AGAIN}
-
-
-def test_a_second_job_that_cannot_tell_leaves_it_open(tmp_path: Path) -> None:
-    """Its noise hides a change as large as the margin: neither refused nor green."""
-    first = decided(tmp_path, slower(1.2, "openmpi-spack"))
-    second = again(tmp_path, first, slower(1.03, "openmpi-spack"), noise=0.1)
-    assert second.decision == INCONCLUSIVE and list(outcomes(second)) == [confirmations.NOT_SEEN_AGAIN]
-
-
-@pytest.mark.parametrize("reason", ["no room in the budget of 30 min: it took 1900 s before", "interrupted by SIGTERM"])
-def test_what_was_not_measured_again_stays_refused(tmp_path: Path, reason: str) -> None:
-    first = decided(tmp_path, slower(1.2, *STACKS))
-    second = again(tmp_path, first, left=reason)
-    assert second.decision == REFUSED
-    assert set(outcomes(second)) == {confirmations.NOT_MEASURED_AGAIN, confirmations.NOT_SEEN_AGAIN}
-    assert [line for line in second.sentences if line.startswith("not measured again: openmpi-spack") and line.endswith(reason)]
-    assert {case["stack"]: case["why"] for case in second.confirmation.record["cases"]} == {
-        "mpich-spack": "",
-        "openmpi-spack": reason,
-    }
-
-
-def test_a_second_job_without_proof_or_without_a_size_confirms_nothing(tmp_path: Path) -> None:
-    first = decided(tmp_path, slower(1.2, "openmpi-spack"))
-    second = again(tmp_path, first, sizes=SIZES[:6])
-    assert second.decision == REFUSED
-    rows = {row["message_bytes"]: row for row in second.confirmation.record["metrics"]}
-    assert rows[SIZES[4]]["outcome"] == confirmations.NOT_SEEN_AGAIN
-    assert (rows[SIZES[-1]]["outcome"], rows[SIZES[-1]]["again"]["verdict"]) == (confirmations.NOT_MEASURED_AGAIN, None)
-    other = tmp_path / "other"
-    second = again(other, decided(other, slower(1.2, "openmpi-spack")), evidence="contradicted", result="fail")
-    assert second.decision == REFUSED and list(outcomes(second)) == [confirmations.NOT_MEASURED_AGAIN]
-
-
-@pytest.mark.parametrize("when", ["before the first job", "between two rounds"])
-def test_a_signal_while_nothing_is_measured_leaves_a_record_that_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
-    def interrupt(*_: object) -> Any:
-        raise supervision.Interrupted(signal.SIGTERM)
-
-    first = decided(tmp_path, slower(1.3, *STACKS))
-    if when == "before the first job":
-        monkeypatch.setattr(Store, "session", interrupt)
-    else:
-        monkeypatch.setattr(remeasuring, "measure_again", lambda cases, *_: Remeasured(tuple(cases), 30.0))
-        monkeypatch.setattr(confirmed, "inconclusive_after", interrupt)
-    place = remeasuring.Workspace(tmp_path / "results.db", Store(tmp_path), tmp_path / "again")
-    rounds = confirmed.measure(first, place, 30.0, lambda _: None)
-    monkeypatch.undo()
-    assert rounds[-1].stopped and rounds[-1].stopped.status == 128 + signal.SIGTERM
-    second = confirmed.confirm(first, Store(tmp_path), rounds)
-    assert second.decision == REFUSED and second.confirmation and second.confirmation.record["interrupted"] == "SIGTERM"
-
-
-def test_the_record_shows_both_in_all_three_files(tmp_path: Path) -> None:
-    first = decided(tmp_path, slower(1.2, *STACKS))
-    second = again(tmp_path, first, slower(1.2, "mpich-spack"))
-    acceptance_record.write(second, tmp_path / "out")
-    data = json.loads((tmp_path / "out" / "accept.json").read_text())
-    msgspec.convert(data, answers.Accept)
-    new = data["confirmation"]["measured"]
-    assert new["identities"][0]["labels"] == {"run": "confirmation", "confirms": data["candidate"]["sessions"][0]}
-    assert len(new["values_sha256"]) == 64 and {job["stack"] for job in new["jobs"]} == set(STACKS)
-    page = (tmp_path / "out" / "accept.html").read_text()
-    for text in ("Called slower and measured again", confirmed.RULE, new["sessions"][0], new["values_sha256"], "seen twice"):
-        assert text in page
-    cases = list(ElementTree.fromstring((tmp_path / "out" / "accept.xml").read_text()).iter("testcase"))
-    messages = [found.get("message", "") for one in cases if (found := one.find("failure")) is not None]
-    assert [text for text in messages if text.startswith("regressed: ") and "; seen twice: again " in text]
-    outputs = [found.text or "" for one in cases if (found := one.find("system-out")) is not None]
-    assert outputs and all(text.startswith("not seen again: first ") for text in outputs)
-
-
-def test_nothing_called_is_said_and_nothing_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = write_session(tmp_path, 0)
-    write_session(tmp_path, 1)
-    database = tmp_path / "absent.db"
-    result = accept.decide(Store(tmp_path), first, "latest")
-    assert confirmed.called_cases(result) == [] and not database.exists()
-    second = confirmed.confirm(result, Store(tmp_path), [Remeasured((), 30.0)])
-    assert second.decision == ACCEPTED and second.headline == result.headline
-    assert second.notes[0] == "nothing was called slower or left inconclusive, so nothing was measured again"
-    data = acceptance_record.as_dict(second)
-    assert data["confirmation"]["metrics"] == []
-    msgspec.convert(data, answers.Accept)
-    words = ["--baseline", first, "--candidate", "latest", "--dataset", str(tmp_path), "--out", str(tmp_path / "out")]
-    assert cli.main(["accept", *words, "--dataset-only", "--confirm"]) == 2
-    assert "--confirm measures" in capsys.readouterr().err
-    assert acceptance_record.as_dict(result)["confirmation"] is None, "not asked for"
-
-
 def test_the_newest_case_of_a_metric_is_measured_again_and_a_second_stack_in_its_job_with_it(tmp_path: Path) -> None:
-    first = write_session(tmp_path, 0, stacks=STACKS)
+    first = [write_session(tmp_path, number, stacks=STACKS) for number in range(5)]
     older, newer = (
         write_session(tmp_path, number, stacks=STACKS, change=slower(1.3, *STACKS), where={"name": "ImbPointToPoint %ppn=1"})
         for number in (5, 6)
@@ -206,11 +55,11 @@ def test_the_newest_case_of_a_metric_is_measured_again_and_a_second_stack_in_its
         [path] = (tmp_path / table).rglob(f"{newer}.parquet")
         frame = pl.read_parquet(path, hive_partitioning=False)
         write_file(path, frame.with_columns(pl.col("case").replace({f"{newer}:0:1": f"{newer}:0:0{PAIRED}"})))
-    result = accept.decide(Store(tmp_path), first, f"{older},{newer}")
-    cases, numbers = remeasuring.of_metrics(result.candidate, confirmed.called_metrics(result))
+    result = accept.decide(Store(tmp_path), ",".join(first), f"{older},{newer}")
+    called = comparison.called(result.judgement)
+    cases = remeasuring.of_metrics(result.candidate, called)
     assert [(case.session, case.stack, case.name) for case in cases] == [(newer, "mpich-spack", "ImbPointToPoint %ppn=1")]
     assert str(cases[0]) == "ImbPointToPoint %ppn=1 @testbed:node+mpich-spack"
-    assert set(numbers["stack"]) == set(STACKS) and set(numbers["number"]) == {0}
 
 
 def case_of(name: str, stack: str = "a", slower: float = 0.1, partition: str = "p", session: str = "s") -> CalledCase:

@@ -8,17 +8,14 @@ import pytest
 
 import synthetic_session
 from mpibench import cli
-from mpibench.judge import accept
-from mpibench.judge.accept import REFUSED
-from mpibench.night import confirmed_acceptance as confirmed
+from mpibench.judge import accept, comparison
 from mpibench.night import remeasuring
-from mpibench.night.remeasuring import CalledCase, Remeasured
+from mpibench.night.remeasuring import CalledCase
 from mpibench.store import confirmations, dataset, eligibility
-from mpibench.store.sessions import CONFIRMS, Session
 from mpibench.store.store import Store
 from synthetic_report import session_of
 from synthetic_verdicts import write_session
-from test_confirmation import STACKS, night_with_references, outcomes, slower
+from test_confirmation import STACKS, night_with_references, slower
 
 ELSEWHERE = {"where": {"nodelist": "n3,n4"}}
 
@@ -58,22 +55,15 @@ def test_a_withdrawn_session_that_measured_again_first_still_decides(
 
 def test_each_of_the_nodes_that_measured_a_metric_measures_it_again(tmp_path: Path) -> None:
     """The newest job of a candidate says nothing of the nodes of another one."""
-    base = [write_session(tmp_path, number, stacks=STACKS[:1]) for number in (0, 1)]
-    change = slower(1.3, *STACKS)
+    base = [write_session(tmp_path, number, stacks=STACKS[:1]) for number in range(5)]
     parts = [
-        write_session(tmp_path, 5 + at, stacks=STACKS[:1], change=change, where={"nodelist": on})
+        write_session(tmp_path, 5 + at, stacks=STACKS[:1], change=slower(1.3, *STACKS), where={"nodelist": on})
         for at, on in enumerate(("n1,n2", "n3,n4"))
     ]
     first = accept.decide(Store(tmp_path), ",".join(base), ",".join(parts))
-    cases = confirmed.called_cases(first)
+    cases = remeasuring.of_metrics(first.candidate, comparison.called(first.judgement))
     assert sorted(case.on.job for case in cases) == [("n1", "n2"), ("n3", "n4")]
     assert sorted(held[0].on.job for held in remeasuring.group(cases)) == [("n1", "n2"), ("n3", "n4")]
-    new = write_session(tmp_path, 8, stacks=STACKS[:1], labels={CONFIRMS: parts[1]}, where={"nodelist": "n3,n4"})
-    [mine] = [case for case in cases if case.on.job == ("n3", "n4")]
-    left = {case: "no room in the budget" for case in cases if case is not mine}
-    found = Remeasured(tuple(cases), 30.0, [Session({"uuid": new}, ())], {mine: f"{new}:0:0"}, left)
-    second = confirmed.confirm(first, Store(tmp_path), [found])
-    assert second.decision == REFUSED and list(outcomes(second)) == [confirmations.NOT_MEASURED_AGAIN]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from reframe.core.schedulers import Job, JobScheduler
 
 from mpibench.cluster.state import Process
 from mpibench.commands.listings import orphans
-from mpibench.judge import curve_tests, pairing
+from mpibench.judge import comparison, pairing
 from mpibench.store import sessions
 from mpibench.store.dataset_layout import write_file
 from mpibench.store.store import Store
@@ -189,7 +189,7 @@ def test_a_stored_case_with_a_paired_stack_is_two_cases() -> None:
         list(sessions._cases(report, "here"))
 
 
-@pytest.mark.parametrize(("jobs", "units"), [(1, curve_tests.PAIRS), (3, curve_tests.PAIRS)])
+@pytest.mark.parametrize(("jobs", "units"), [(1, comparison.PAIRS), (3, comparison.PAIRS)])
 def test_pairs_see_what_the_machines_noise_hides(tmp_path: Path, jobs: int, units: str) -> None:
     """Both stacks meet the same 20 % of noise in each repeat; 3 % between them is seen only pair by pair."""
     rng = np.random.default_rng(5)

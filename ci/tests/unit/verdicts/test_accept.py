@@ -16,15 +16,11 @@ import pytest
 from mpibench import answers, cli
 from mpibench.judge import accept
 from mpibench.judge import policy as verdict_policy
-from mpibench.judge import text as verdict_text
-from mpibench.night import confirmed_acceptance as confirmed
-from mpibench.night.remeasuring import Remeasured
 from mpibench.pages import acceptance as acceptance_record
-from mpibench.store.sessions import Session
 from mpibench.store.store import Store
 from refusals import refused_as
 from synthetic_session import gate as reference_gate
-from synthetic_verdicts import SIZES, write_session
+from synthetic_verdicts import SIZES, by, write_before, write_session
 
 
 def run(folder: Path, *words: str, baseline: str = "latest~1", candidate: str = "latest") -> int:
@@ -38,46 +34,52 @@ def record(folder: Path) -> dict:
     return data
 
 
-def test_ten_times_the_same_machine_is_accepted_and_five_percent_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Noise of the mini-cluster's eth1g at large messages (under 1 %)."""
-    for number in range(10):
+def test_the_same_machine_is_accepted_and_five_percent_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Noise of the mini-cluster's eth1g at large messages (under 1 %), with five nights before."""
+    for number in (0, 10, 20):
         folder = tmp_path / str(number)
-        write_session(folder, 10 * number, noise=0.006, night=0)
-        write_session(folder, 10 * number + 1, noise=0.006, night=1)
+        write_before(folder, noise=0.006)
+        for night in (0, 1):
+            write_session(folder, number + night, noise=0.006, night=night)
         assert run(folder) == 0
         assert capsys.readouterr().out.startswith("ACCEPTED: 21 metrics: ")
         assert record(folder)["finding"] == ""
-        write_session(folder, 10 * number + 2, noise=0.006, night=2, change=lambda b, *_: 1.05 if b == "Uniband" else 1.0)
+        slow = by(1.06, "Uniband")
+        write_session(folder, number + 2, noise=0.006, night=2, change=slow)
         assert run(folder) == 1
-        out = capsys.readouterr().out
-        first = out.splitlines()[0]
-        assert re.match(
-            r"NOT ACCEPTED: openmpi-spack on node, eth1g, 2 x 1, bunch: Uniband at [^;]* has [45]\.\d % lower bandwidth[^;]*, "
-            r"\d+ metrics?; 21 metrics: ",
-            first,
-        ), first
+        first = capsys.readouterr().out.splitlines()[0]
         found = record(folder)
-        assert found["headline"] == first and first.startswith(f"NOT ACCEPTED: {found['finding']}; 21 metrics: ")
-        assert "regressed: openmpi-spack on node, eth1g, 2 x 1, bunch: Uniband at 8 B to 4 MiB has " in out
+        assert found["headline"] == first
+        assert first.startswith(f"NOT ACCEPTED: {found['finding']}; 21 metrics: ")
+        assert re.search(r": Uniband at [^;]* has [56]\.\d % lower bandwidth", found["finding"])
 
 
-def test_what_refuses_comes_before_what_is_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_against_one_says_how_many_sessions_would_tell(tmp_path: Path) -> None:
+    """And so many tell."""
+    for number in range(2):
+        write_session(tmp_path, number)
+    assert run(tmp_path) == 3
+    needed = {row["needed"] for row in record(tmp_path)["metrics"]}
+    for number in range(2, 1 + max(needed)):
+        write_session(tmp_path, number)
+    names = [f"latest~{back}" for back in range(max(needed))]
+    assert run(tmp_path, baseline=f"latest~{max(needed)}", candidate=",".join(names)) == 0
+
+
+def test_what_refuses_comes_before_what_is_open(tmp_path: Path) -> None:
     """One stack has too few repeats for a verdict, and the other is 30 % slower."""
+    write_before(tmp_path, stacks=("a", "b"))
     write_session(tmp_path, 0, stacks=("a", "b"))
     slow = {"change": lambda _, __, stack: 1.3 if stack == "b" else 1.0}
     few = {"edit": lambda row: row if row["stack"] == "b" or row["repeat"] == 1 else None}
     write_session(tmp_path, 1, stacks=("a", "b"), **slow, **few)
     assert run(tmp_path) == 1
-    assert re.match(
-        r"NOT ACCEPTED: b on node, .* has 2[234]\.\d % lower bandwidth \(worst 2[234]\.\d %\)", capsys.readouterr().out
-    )
     said = [line.partition(":")[0] for line in record(tmp_path)["sentences"]]
-    assert said == ["regressed", "regressed", "too few repeats", "inconclusive", "inconclusive"]
+    assert said[:3] == ["regressed", "regressed", "too few repeats"]
+    assert record(tmp_path)["finding"].startswith("b on node")
     write_session(tmp_path, 2, stacks=("a", "b"), **few)
     assert run(tmp_path) == 3
-    assert capsys.readouterr().out.startswith("INCONCLUSIVE, hence not accepted: too few repeats: ")
+    assert record(tmp_path)["finding"].startswith("too few repeats: ")
 
 
 def test_what_the_candidate_did_not_measure_has_not_changed(tmp_path: Path) -> None:
@@ -129,6 +131,7 @@ def test_what_is_missing_is_not_explained_by_the_failure_of_another_group(tmp_pa
 
 def test_the_record_says_what_changed_and_signs_the_values(tmp_path: Path) -> None:
     machine = {"kernel": ["Linux 6.1.0-40"], "driver": "mlx5_core 5.0"}
+    write_before(tmp_path)
     write_session(tmp_path, 0, condition={"machine": machine})
     after = {**machine, "kernel": ["Linux 6.12.0-1"]}
     write_session(tmp_path, 1, condition={"machine": after}, mpi_version="5.0.11")
@@ -168,6 +171,7 @@ def test_a_policy_that_judges_nothing_decides_nothing(tmp_path: Path, monkeypatc
 
 
 def test_junit_has_a_failure_per_regressed_or_missing_metric(tmp_path: Path) -> None:
+    write_before(tmp_path)
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, sizes=SIZES[:-1], change=lambda b, size, stack: 1.3 if (b, size) == ("Uniband", 64) else 1.0)
     assert run(tmp_path) == 1
@@ -189,7 +193,6 @@ def test_too_noisy_is_inconclusive_with_its_own_exit_status(tmp_path: Path, caps
     assert run(tmp_path) == 3
     out = capsys.readouterr().out
     assert out.startswith("INCONCLUSIVE, hence not accepted")
-    assert "repeats a side would decide" in out
 
 
 def test_a_failed_candidate_case_is_missing_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,6 +262,7 @@ def some(count: int, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_candidate_with_unproven_cases_is_refused_whatever_the_others_say(
     tmp_path: Path, case: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    write_before(tmp_path)
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, where=some(3, [case]))
     assert run(tmp_path) == 1
@@ -295,6 +299,7 @@ def test_a_candidate_that_proves_nothing_at_all_is_refused_with_a_record(
 
 
 def test_skipped_repeated_and_placement_cases_owe_no_proof(tmp_path: Path) -> None:
+    write_before(tmp_path)
     write_session(tmp_path, 0)
     skipped = {"result": "skip", "evidence": None, "samples": 0}
     again = {**contradicted(2), "superseded": True}
@@ -306,6 +311,7 @@ def test_skipped_repeated_and_placement_cases_owe_no_proof(tmp_path: Path) -> No
 
 
 def test_allowing_unproven_cases_accepts_no_regression(tmp_path: Path) -> None:
+    write_before(tmp_path)
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, where=some(1, [contradicted(2)]), change=lambda *_: 1.3)
     assert run(tmp_path, "--allow-unproven") == 1
@@ -313,6 +319,7 @@ def test_allowing_unproven_cases_accepts_no_regression(tmp_path: Path) -> None:
 
 def test_an_unproven_baseline_is_reported_and_does_not_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What the baseline could not prove the candidate is not held to; the headline says so."""
+    write_before(tmp_path)
     write_session(tmp_path, 0, where=[{}, contradicted(2, pinning="scatter")])
     write_session(tmp_path, 1, where=[{}, {"pinning": "scatter"}])
     assert run(tmp_path) == 0
@@ -348,7 +355,7 @@ def test_unlike_levels_are_said_first_and_instead_of_a_hundred_absences(
 def test_labels_stand_for_levels_that_were_not_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number, run_label in enumerate(("nightly", "smoke")):
         write_session(tmp_path, number, labels={"run": run_label})
-    assert run(tmp_path) == 0
+    assert run(tmp_path) == 3
     assert "  unlike: the baseline was measured as nightly, the candidate as smoke: measure" in capsys.readouterr().out
 
 
@@ -361,6 +368,7 @@ def test_a_partial_session_is_said_first(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_sessions_that_are_partial_alike_are_not_unlike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_before(tmp_path)
     for number in range(2):
         write_session(tmp_path, number, command_line="reframe -c reframe_tests -r -n ImbPointToPoint")
     assert run(tmp_path) == 0
@@ -371,7 +379,7 @@ def test_the_output_names_the_sessions_that_latest_meant(tmp_path: Path, capsys:
     now = datetime.now(timezone.utc)
     before = write_session(tmp_path, 0, started=now - timedelta(days=9), labels={"run": "nightly", "commit": "1111111"})
     after = write_session(tmp_path, 1, started=now - timedelta(hours=1), labels={"run": "nightly", "commit": "2222222"})
-    assert run(tmp_path) == 0
+    assert run(tmp_path) == 3
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].startswith(f"  baseline latest~1: session {before} of 20")
     assert lines[1].endswith("UTC, 9 days old, commit=1111111, run=nightly, 1 case")
@@ -388,7 +396,7 @@ def test_sessions_of_two_systems_are_never_compared(tmp_path: Path, capsys: pyte
     """With several systems in the dataset the candidate's session says which is meant."""
     ours = [write_session(tmp_path, number) for number in range(2)]
     theirs = write_session(tmp_path, 5, system="elsewhere")
-    assert run(tmp_path, "--candidate", ours[1], baseline=ours[0]) == 0
+    assert run(tmp_path, "--candidate", ours[1], baseline=ours[0]) == 3
     assert record(tmp_path)["system"] == "testbed"
     assert run(tmp_path, "--candidate", ours[1], baseline=theirs[:9]) == 2
     assert f"session {theirs} was measured on elsewhere and not on testbed" in capsys.readouterr().err
@@ -401,7 +409,7 @@ def test_the_record_names_commit_and_versions_of_both_sides(tmp_path: Path) -> N
         recorded = {"commit": commit, "modified": bool(number), "python": "3.11.2", "lock": "f" * 64, "unlike_lock": []}
         recorded |= {"extensions": [f"/site/mpis/x.py {number}"]}
         write_session(tmp_path, number, condition={"measured_with": {**recorded, "packages": {"scipy": f"1.1{number}"}}})
-    assert run(tmp_path) == 0
+    assert run(tmp_path) == 3
     changed = {row["what"]: (row["before"], row["after"]) for row in record(tmp_path)["changed"]}
     assert changed == {
         "commit of the tests": ("1" * 40, "2" * 40),
@@ -432,6 +440,7 @@ def test_too_few_repeats_are_a_sentence_and_no_accident(
 def test_an_earlier_record_is_kept_and_never_taken_for_todays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    write_before(tmp_path)
     for number in range(2):
         write_session(tmp_path, number)
     assert run(tmp_path) == 0
@@ -529,6 +538,7 @@ def test_a_reference_that_the_baseline_reached_and_the_candidate_missed_refuses(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], before: float, after: float, status: int
 ) -> None:
     """Whatever the curves leave open; what the baseline missed the candidate is not held to."""
+    write_before(tmp_path)
     write_session(tmp_path, 0, where=of_reference(before))
     write_session(tmp_path, 1, where=of_reference(after), mpi_version="5.0.11")
     assert run(tmp_path) == status
@@ -537,24 +547,9 @@ def test_a_reference_that_the_baseline_reached_and_the_candidate_missed_refuses(
     assert record(tmp_path)["decision"] == ("refused" if status else "accepted")
 
 
-def test_a_missed_reference_is_measured_again_on_its_nodes_before_it_refuses(tmp_path: Path) -> None:
-    first_of_all = write_session(tmp_path, 0, where=of_reference(0.9))
-    candidate = write_session(tmp_path, 5, where=of_reference(0.2))
-    for number, (value, nodes, decision) in enumerate(
-        [(0.3, "n1,n2", accept.REFUSED), (0.9, "n3,n4", accept.REFUSED), (0.9, "n2,n1", accept.ACCEPTED)], start=6
-    ):
-        first = accept.decide(Store(tmp_path), first_of_all, candidate)
-        [case] = confirmed.cases_to_measure(first)
-        labels = {"run": "confirmation", "confirms": candidate}
-        new = write_session(tmp_path, number, where={**of_reference(value), "nodelist": nodes}, labels=labels)
-        again = Remeasured((case,), 30.0, [Session({"uuid": new}, ())], {case: f"{new}:0:0"})
-        second = confirmed.confirm(first, Store(tmp_path), [again])
-        assert second.decision == decision, second.headline
-        assert any("measured it on n3, n4, and not on n1, n2" in line for line in second.sentences) is (nodes == "n3,n4")
-
-
 def test_what_was_left_out_is_said_in_every_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The slow half is left out by --where: accepted is a part, which headline, record and JUnit say."""
+    write_before(tmp_path, stacks=("a", "b"))
     write_session(tmp_path, 0, stacks=("a", "b"))
     write_session(tmp_path, 1, stacks=("a", "b"), change=lambda _, __, stack: 1.5 if stack == "b" else 1.0)
     assert run(tmp_path) == 1
@@ -572,6 +567,7 @@ def test_what_was_left_out_is_said_in_every_form(tmp_path: Path, capsys: pytest.
 
 def test_failures_and_a_busy_machine_are_in_the_headline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Both sides missed the same reference, so that it refuses nobody; nobody overlooks it either."""
+    write_before(tmp_path)
     missed = {**of_reference(0.2), "result": "fail", "fail_phase": "performance"}
     for number, busy in enumerate((False, True)):
         write_session(tmp_path, number, where=missed, condition={"lost_cores": busy})
@@ -580,18 +576,3 @@ def test_failures_and_a_busy_machine_are_in_the_headline(tmp_path: Path, capsys:
         "ACCEPTED: 1 of 1 cases of the candidate failed (ImbPointToPoint %stack=openmpi-spack [openmpi-spack]) and missed "
         "1 reference; the candidate: in 1 of 1 case ranks often lost their core to other programs: the machine was busy; 21 "
     )
-
-
-def test_what_is_open_though_slower_than_its_margin_says_which_probability_left_it_so() -> None:
-    row = {
-        "quantity": "latency_us",
-        "ratio": 3.7,
-        "p": 0.04,
-        "slower": 2.7,
-        "margin_percent": 4.0,
-        "spread_percent": 30.0,
-        "units": "jobs",
-        "needed": None,
-    }
-    assert verdict_text.needed_text(row, 0.01).startswith("p = 0.04, 0.01 asked for, ")
-    assert "spread 30.0 % against a margin of 4 %" in verdict_text.needed_text({**row, "slower": 0.01}, 0.01)

@@ -1,0 +1,189 @@
+"""What holds of the engine whatever the nights are like: seeded random histories, and bad input."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from mpibench.judge import engine
+from mpibench.judge.engine import Array, Outcome, Rows, Verdicts
+
+MARGIN = float(np.log(1.05))
+#: Random histories that each property is asked of.
+DRAWS = 60
+
+
+@pytest.fixture(autouse=True)
+def no_warning() -> Iterator[None]:
+    """Nothing is divided by zero and no mean is of nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def rows_of(metrics: int) -> Rows:
+    """Curves of three sizes in three bands, all of one machine."""
+    numbers = range(metrics)
+    curves, bands = [number // 3 for number in numbers], [number % 3 for number in numbers]
+    return engine.rows_of(np.full(metrics, MARGIN), curves, bands, [0] * metrics)
+
+
+def history(rng: np.random.Generator, metrics: int, nights: int, gaps: bool = True) -> Array:
+    """Noise with glitches of one metric or all, drifts, level shifts and gaps."""
+    values = rng.normal(0, rng.choice([0.001, 0.01, 0.05]), (metrics, nights))
+    values += rng.normal(0, 0.01, nights)
+    for _ in range(rng.integers(0, 6)):
+        what, night = rng.integers(5), rng.integers(nights)
+        jump = rng.choice([-1, 1]) * rng.uniform(0.1, 3)
+        if what == 0:
+            values[rng.integers(metrics), night] += jump
+        elif what == 1:
+            values[:, night] += jump
+        elif what == 2:
+            values += np.arange(nights) * rng.normal(0, 0.02)
+        elif what == 3:
+            values[:, night:] += rng.normal(0, 0.7)
+        elif gaps:
+            values[rng.random((metrics, nights)) < 0.3] = np.nan
+    return values
+
+
+def draws(least: int = 1, gaps: bool = True) -> Iterator[tuple[np.random.Generator, Array, Rows]]:
+    """Histories with a night after them."""
+    for seed in range(DRAWS):
+        rng = np.random.default_rng(seed)
+        metrics, nights = int(rng.integers(1, 13)), int(rng.integers(least, 61))
+        yield rng, history(rng, metrics, nights + 1, gaps), rows_of(metrics)
+
+
+def same(first: Verdicts, second: Verdicts) -> bool:
+    return first.outcome.tolist() == second.outcome.tolist() and np.allclose(first.effect, second.effect, equal_nan=True)
+
+
+def usual(values: Array) -> Array:
+    """The median of the five nights before the last; 0 where there is none."""
+    return np.nan_to_num(engine.medians(values[:, :-1][:, -5:]))
+
+
+def test_a_constant_factor_changes_nothing() -> None:
+    for _, values, rows in draws():
+        assert same(engine.tonight(values, rows), engine.tonight(values + 7.0, rows))
+        assert same(engine.lasting(values, rows), engine.lasting(values + 7.0, rows))
+
+
+def test_the_order_of_metrics_does_not_matter() -> None:
+    for rng, values, _ in draws():
+        order = rng.permutation(len(values))
+        curves, bands, strata = np.arange(len(values)) // 3, np.arange(len(values)) % 3, [0] * len(values)
+        margins = np.full(len(values), MARGIN)
+        first = engine.tonight(values, engine.rows_of(margins, curves.tolist(), bands.tolist(), strata))
+        moved = engine.rows_of(margins, curves[order].tolist(), bands[order].tolist(), strata)
+        second = engine.tonight(values[order], moved)
+        assert first.outcome[order].tolist() == second.outcome[: len(values)].tolist()
+
+
+def test_all_nights_are_used_whatever_their_order() -> None:
+    """Of quiet nights: what nights are called for is asked of those before each, so that ties may turn."""
+    for seed in range(DRAWS // 4):
+        rng = np.random.default_rng(seed)
+        values = rng.normal(0, 0.01, (6, 26))
+        values[:, -1] += rng.choice([0.0, 0.7])
+        moved = np.hstack([values[:, :-1][:, rng.permutation(25)], values[:, -1:]])
+        first, second = (engine.tonight(one, rows_of(6)).outcome[:6] for one in (values, moved))
+        assert first.tolist() == second.tolist()
+
+
+def test_a_glitch_of_one_metric_hides_no_loss_of_another() -> None:
+    """Nor calls one: on quiet nights the outcome of all others stays."""
+    for seed in range(DRAWS):
+        rng = np.random.default_rng(seed)
+        nights = int(rng.integers(10, 61))
+        values = rng.normal(0, 0.01, (12, nights + 1))
+        values[1, -1] += rng.choice([0.0, 0.5])
+        glitched = values.copy()
+        glitched[0, rng.integers(nights)] += rng.choice([-1, 1]) * rng.uniform(0.1, 3)
+        first, second = (engine.tonight(one, rows_of(12)).outcome[1:12] for one in (values, glitched))
+        assert first.tolist() == second.tolist(), seed
+
+
+def test_no_history_holds_a_doubled_night_or_a_tenfold_metric() -> None:
+    """A night twice as slow as the median of the last five, in all metrics; and one metric of a usual night."""
+    for rng, values, rows in draws():
+        metrics = len(values)
+        night = usual(values) + rng.normal(0, 0.01, metrics)
+        values[:, -1] = night + np.log(2)
+        outcomes = engine.tonight(values, rows).outcome[:metrics].tolist()
+        assert Outcome.SLOWER in outcomes or Outcome.HELD not in outcomes, outcomes
+        one = int(rng.integers(metrics))
+        values[:, -1] = night
+        values[one, -1] += np.log(10)
+        assert engine.tonight(values, rows).outcome[one] not in (Outcome.HELD, Outcome.FASTER)
+
+
+def test_a_gap_is_a_night_that_is_not_there() -> None:
+    """All that changes is how many nights there are; a metric's own gap moves none of its values."""
+    for rng, values, rows in draws(gaps=False):
+        missing = rng.random(values.shape[1]) < 0.3
+        missing[-1] = False
+        gappy = values.copy()
+        gappy[:, missing] = np.nan
+        for asked in (engine.tonight, engine.lasting):
+            assert same(asked(gappy, rows), asked(values[:, ~missing], rows))
+        alone, whole = values[:1].copy(), rows_of(1)
+        alone[0, missing] = np.nan
+        assert same(engine.tonight(alone, whole), engine.tonight(alone[:, ~missing], whole))
+
+
+def test_several_sessions_are_judged_whatever_their_order() -> None:
+    for rng, values, rows in draws(least=9, gaps=False):
+        before, after = values[:, :-3], values[:, -3:]
+        least = np.full(len(values), 0.01)
+        first = engine.hold(before, after, rows, least)
+        second = engine.hold(before, after[:, rng.permutation(3)], rows, least)
+        assert same(first, second) and np.allclose(first.upper, second.upper)
+        scaled = engine.hold(before - 3.0, after - 3.0, rows, least)
+        assert same(first, scaled) and np.allclose(first.p, scaled.p)
+
+
+def test_what_is_called_lies_beyond_its_margin() -> None:
+    for _, values, rows in draws(least=5):
+        for found in (
+            engine.tonight(values, rows),
+            engine.hold(values[:, :-1], values[:, -1:], rows, np.full(len(values), 0.01)),
+        ):
+            called = found.of(Outcome.SLOWER) | found.of(Outcome.FASTER)
+            assert (np.abs(found.effect[called]) > rows.all_margins[called]).all()
+            assert (found.limit >= rows.all_margins).all()
+
+
+@pytest.mark.parametrize("metrics", [1, 2, 6])
+@pytest.mark.parametrize("nights", [1, 2, 3, 5, 6, 13, 40])
+@pytest.mark.parametrize("kind", ["equal", "gaps", "one without values", "nothing", "new", "gone"])
+def test_bad_input_is_an_answer(metrics: int, nights: int, kind: str) -> None:
+    """One night, all equal, nothing at all, sizes that come and go: an outcome for each row, and none is held for nothing."""
+    rng = np.random.default_rng(nights)
+    values = np.zeros((metrics, nights)) if kind == "equal" else rng.normal(0, 0.01, (metrics, nights))
+    if kind == "gaps":
+        values[rng.random(values.shape) < 0.4] = np.nan
+    elif kind in ("one without values", "nothing"):
+        values[: 1 if kind.startswith("one") else metrics] = np.nan
+    elif kind != "equal":
+        values[0, slice(None, nights // 2) if kind == "new" else slice(nights // 2, None)] = np.nan
+    rows, least = rows_of(metrics), np.full(metrics, 0.01)
+    known = (~np.isnan(values)).sum(axis=1)
+    last, first = values[:, -1:], values[:, :1]
+    for found in (
+        engine.tonight(values, rows),
+        engine.lasting(values, rows),
+        engine.hold(values, last, rows, least),
+        engine.hold(first, values, rows, least),
+    ):
+        assert len(found.outcome) == len(rows.kinds) == len(found.effect)
+        assert not found.of(Outcome.HELD)[:metrics][known < 2].any()
+        assert not found.of(Outcome.SLOWER).any()
+    tonight = engine.tonight(values, rows)
+    assert tonight.of(Outcome.ABSENT)[:metrics][np.isnan(last[:, 0])].all()
+    assert not tonight.of(Outcome.HELD)[:metrics][known <= engine.FEWEST].any()
