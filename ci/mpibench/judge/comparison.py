@@ -414,8 +414,7 @@ def _tables(
     dicts = metrics.to_dicts()
 
     def verdict_row(place: int, first: dict[str, Any], unit: str) -> dict[str, Any]:
-        direction, limit = first["direction"], judged.limit[place]
-        effect = _shown_effect(judged, place, rows)
+        direction, effect, limit = first["direction"], judged.effect[place], judged.limit[place]
         sign = 1.0 if direction == LOWER else -1.0
         shown: dict[str, float] = {
             "ratio": np.exp(sign * effect),
@@ -425,8 +424,7 @@ def _tables(
             "seen_percent": 100 * own_loss(float(np.expm1(limit)), first["quantity"]) if limit < np.inf else np.inf,
         }
         if len(judged.low):
-            ends = np.array([judged.low[place], judged.high[place]]) + effect - judged.effect[place]
-            low, high = sorted(np.exp(sign * ends))
+            low, high = sorted(np.exp(sign * np.array([judged.low[place], judged.high[place]])))
             spread = 100 * judged.spread[place]
             shown |= {"low": low, "high": high, "p": judged.p[place], "spread_percent": spread}
         verdict = _verdict(judged, place, rows, asked)
@@ -457,15 +455,6 @@ def _tables(
         pl.DataFrame(metric_rows, schema={**_COLUMNS, "message_bytes": pl.Int64}, orient="row"),
         pl.DataFrame(band_rows, schema={**_COLUMNS, "sizes": pl.Int64}, orient="row"),
     )
-
-
-def _shown_effect(judged: Verdicts, place: int, rows: Rows) -> float:
-    """The effect; of a group the mean of its metrics' where that is more, as each counts to a bound only in its own."""
-    effect = float(judged.effect[place])
-    own = judged.effect[rows.members(place)]
-    own = own[np.isfinite(own)]
-    mean = float(own.mean()) if len(own) else effect
-    return mean if mean * effect > 0 and abs(mean) > abs(effect) else effect
 
 
 def _why(judged: Verdicts, place: int, rows: Rows, asked: Asked, metrics: Sequence[Mapping[str, Any]]) -> str:

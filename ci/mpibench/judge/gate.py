@@ -108,7 +108,7 @@ class GateAnswer(answers.Gate):
         if self.decision == FAILED:
             return [f"{FAILED}: {who}: {self.finding}", f"{when}: {held}", rest]
         if self.decision == NOT_JUDGED:
-            why = "nights differ so much that a doubled time would not have been called"
+            why = "nights before differ so much that no metric is judged"
             return [f"{NOT_JUDGED}: {who} ({when}): {why}; {held}", rest]
         reference = counts.reference
         judged = reference.held or reference.missed or reference.not_seen_again or counts.history.judged
