@@ -192,7 +192,7 @@ def gate(
     until site_configs/<system>/expected.yaml retires it; what that file names; each registered stack on each partition it
     fits; each fabric of each partition. A session started with selection options (-n, -p, ...) is partial and not complete;
     --partial judges it by what these selected. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot be
-    read, 3 not judged: nights before differ so much that a doubled time would not have been called.
+    read, 3 not judged: the nights before differ so much that no metric is judged.
     """
     from mpibench.judge import expected
     from mpibench.judge import gate as gates

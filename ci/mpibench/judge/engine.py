@@ -35,6 +35,7 @@ import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 import scipy
@@ -287,8 +288,12 @@ def _windows(values: Array, width: int) -> Array:
 
 # -- one night -----------------------------------------------------------------------------------
 
-_DFS = np.array([2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 30.0])
-_RATIOS = scipy.stats.t.ppf(0.985, _DFS) / scipy.stats.t.ppf(0.75, _DFS)
+
+@cache
+def _tails() -> tuple[Array, Array]:
+    """Degrees of freedom, and the ratio of the 97 % to the 50 % deviation with each, ascending."""
+    dfs = np.array([30.0, 12.0, 8.0, 6.0, 5.0, 4.0, 3.5, 3.0, 2.5, 2.0])
+    return dfs, scipy.stats.t.ppf(0.985, dfs) / scipy.stats.t.ppf(0.75, dfs)
 
 
 def _times(past: Array, rows: int) -> float:
@@ -307,7 +312,8 @@ def _times(past: Array, rows: int) -> float:
         sizes = np.abs(kept[np.isfinite(kept)])
         if len(sizes) >= 40:
             ratio = np.quantile(sizes, 0.97) / max(float(np.quantile(sizes, 0.5)), 1e-9)
-            df = min(float(np.interp(ratio, _RATIOS[::-1], _DFS[::-1])), MOST_DF)
+            dfs, ratios = _tails()
+            df = min(float(np.interp(ratio, ratios, dfs)), MOST_DF)
             most = max(
                 MOST_BEYOND * float(np.max(kept[np.isfinite(kept)])),
                 scipy.stats.t.ppf(1 - rate / independent, MOST_DF),
