@@ -79,7 +79,7 @@ class Judgement:
     :param unlike_past: by :data:`~mpibench.judge.history.SHARED`, in what the baseline is unlike the sessions before it, so
         that these are not its history.
     :param whole: verdicts on each fabric as a whole and on its bands, those of :data:`.engine.WIDE`.
-    :param blind: there were sessions before, and of no metric a doubled time would have been called.
+    :param blind: there were sessions before, and nothing was judged, or a doubled time would have been called nowhere.
     """
 
     metrics: pl.DataFrame
@@ -447,9 +447,6 @@ def _tables(
         one = int(part["row"][0])
         place = rows.place["curve", tuple(curve.values()), band]
         row = verdict_row(place, dicts[one], units if isinstance(units, str) else units[one])
-        if row["verdict"] not in (REGRESSED, IMPROVED):  # a band goes with its metrics
-            own = {metric_rows[metric]["verdict"] for metric in part["row"]}
-            row["verdict"] = REGRESSED if REGRESSED in own else row["verdict"]
         band_rows.append({**row, "sizes": part.height})
     return (
         pl.DataFrame(metric_rows, schema={**_COLUMNS, "message_bytes": pl.Int64}, orient="row"),

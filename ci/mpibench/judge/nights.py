@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
@@ -25,7 +26,7 @@ from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection
 from ..store.store import Store
 from . import comparison
 from . import text as verdict_text
-from .comparison import IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED, SESSIONS, Asked, Judgement
+from .comparison import IMPROVED, INCONCLUSIVE, PASS, REGRESSED, SESSIONS, Asked, Judgement
 from .engine import FEWEST, GROSS, Outcome
 from .history import ASKED_FACTS, FACTS, MEASURED, NO_HISTORY, Past, describe_facts, find_history
 from .policy import Policy
@@ -124,17 +125,18 @@ class NightJudgement:
             if self.again is None:
                 tables[name] = called.with_columns(outcome=pl.lit(""))
                 continue
-            second = getattr(self.again, name).select(*keys, second="verdict", rests="units")
-            # What rests on too few repeats is no measurement of a night.
+            second = getattr(self.again, name).select(*keys, second="verdict", rests="units", change="slower")
+            # What rests on too few repeats is no measurement of a night; what could not be judged is over where most of it is.
+            known = pl.col("second").is_in([PASS, IMPROVED]) | (pl.col("change") < pl.col("slower") / 2)
             outcomes = (
                 pl.when(pl.col("second") == REGRESSED)
                 .then(pl.lit(SEEN_TWICE))
-                .when(pl.col("rests") == SESSIONS, pl.col("second") != MISSING)
+                .when(pl.col("rests") == SESSIONS, known)
                 .then(pl.lit(NOT_SEEN_AGAIN))
                 .otherwise(pl.lit(NOT_MEASURED_AGAIN))
             )
             joined = called.join(second, on=keys, how="left", nulls_equal=True, maintain_order="left")
-            tables[name] = joined.with_columns(outcome=outcomes).drop("second", "rests")
+            tables[name] = joined.with_columns(outcome=outcomes).drop("second", "rests", "change")
         found = {}
         for outcome in ("", SEEN_TWICE, NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN):
             rows = {name: table.filter(pl.col("outcome") == outcome).drop("outcome") for name, table in tables.items()}
@@ -209,13 +211,15 @@ def judge(
     judgement = comparison.judge(past.as_side(system), tonight, policy, asked=Asked.NIGHT)
     began = ""
     known = judgement.metrics.filter(pl.col("sessions") >= FEWEST).select(METRIC)
-    young = tonight.values.join(known, on=METRIC, how="anti", nulls_equal=True)
+    young = tonight.values.select(METRIC).unique().join(known, on=METRIC, how="anti", nulls_equal=True)
+    young = young.filter(pl.Series(np.isfinite(policy.margins(young)), dtype=pl.Boolean))
     if young.height:
         # A gross loss is none of what somebody accepted.
         gross = tuple(level for level in policy.levels if level.slower_percent >= MOST_ACCEPTED)
         every = replace(policy, levels=gross)
         older = find_history(store, system, eligible, every, selector=selector, counted=False, facts=ASKED_FACTS)
-        judgement, began = _with_older(judgement, older, replace(tonight, values=young), policy)
+        values = tonight.values.join(young, on=METRIC, how="semi", nulls_equal=True)
+        judgement, began = _with_older(judgement, older, replace(tonight, values=values), policy)
     return NightJudgement(past, past.values, tonight, judgement, policy, began=began)
 
 

@@ -12,6 +12,7 @@ import pytest
 from mpibench.judge import accept, drift, gate
 from mpibench.judge import policy as verdict_policy
 from mpibench.judge.policy import Level, Policy
+from mpibench.store.sessions import CONFIRMS
 from mpibench.store.store import Store
 from synthetic_verdicts import Change, by, write_session
 
@@ -120,9 +121,30 @@ def test_a_quiet_machine_is_decided_with_few_sessions(
     assert decided.decision == decision, decided.headline
 
 
-def test_one_against_one_is_inconclusive(tmp_path: Path) -> None:
-    write_nights(tmp_path, [1.0, 1.0], noise=0.003)
-    assert accept.decide(Store(tmp_path), "latest~1", "latest").decision == "inconclusive"
+@pytest.mark.parametrize(("factor", "decision"), [(1.0, "inconclusive"), (1.12, "inconclusive"), (2.0, "refused")])
+def test_one_against_one_is_never_accepted(tmp_path: Path, factor: float, decision: str) -> None:
+    write_nights(tmp_path, [1.0, factor], noise=0.003)
+    assert accept.decide(Store(tmp_path), "latest~1", "latest").decision == decision
+
+
+def test_a_band_inside_its_margin_is_not_called_for_one_of_its_sizes(tmp_path: Path) -> None:
+    write_nights(tmp_path, [1.0] * 15 + [one_size(1.12)], noise=0.003)
+    names = ",".join(f"latest~{back}" for back in range(1, 16))
+    judgement = accept.decide(Store(tmp_path), names, "latest").judgement
+    assert judgement.verdict == "regressed"
+    assert judgement.metrics.filter(judgement.metrics["verdict"] == "regressed")["message_bytes"].to_list() == [512]
+    for row in judgement.bands.filter(judgement.bands["verdict"] == "regressed").to_dicts():
+        assert 100 * row["slower"] > row["margin_percent"], row
+
+
+@pytest.mark.parametrize(("again", "decision"), [(1.0, "PASS"), (1.6, "FAIL")])
+def test_what_could_not_be_judged_again_is_not_gone(tmp_path: Path, again: float, decision: str) -> None:
+    """Of three nights before nobody can say whether 1.6 times is unusual; where 1.9 times was called it is no all-clear."""
+    write_nights(tmp_path, [1.0] * 3 + [1.9], sizes=(8, 65536))
+    first = judged(tmp_path).session
+    labels = {"run": "confirmation", CONFIRMS: first}
+    write_session(tmp_path, 50, night=3, noise=0.01, repeats=3, labels=labels, sizes=(8, 65536), change=by(again))
+    assert judged(tmp_path, session=first).decision == decision
 
 
 def test_no_size_inside_its_margin_is_called(tmp_path: Path) -> None:
